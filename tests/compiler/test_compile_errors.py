@@ -22,15 +22,12 @@ pytest.importorskip("llvmlite")
 @pytest.mark.parametrize(
     "read",
     [
-        lambda x: x.tanh()[0].item() > 1,
-        lambda x: float(x.sum()),
-        lambda x: 1 if x.sum() > 0 else 2,
         lambda x: x.numpy(),
         lambda x: x.tolist(),
-        lambda x: range(int(x.sum())),
         lambda x: np.asarray(x),
+        lambda x: (x > 0).expand(40, 3).numpy(),
     ],
-    ids=["item", "float", "if", "numpy", "tolist", "int", "asarray"],
+    ids=["numpy", "tolist", "asarray", "many truths"],
 )
 def test_reading_a_value_names_the_line(read: Any) -> None:
     x = ad.ones(3)
@@ -41,13 +38,10 @@ def test_reading_a_value_names_the_line(read: Any) -> None:
     assert x.tolist() == [1.0, 1.0, 1.0]
 
 
-def test_repr_shows_that_a_tensor_is_symbolic_and_str_is_refused() -> None:
+def test_repr_shows_that_a_tensor_is_symbolic() -> None:
     shown = []
     ad.compile(lambda x: (shown.append(repr(x * 2)), x)[1])(ad.ones(3))
     assert shown == ["tensor(<f32[3], symbolic>)"]
-    for text in (str, "{}".format, lambda x: f"loss {x:.3f}"):
-        with pytest.raises(RuntimeError, match="reads the value of a tensor"):
-            ad.compile(lambda x, text=text: (text(x.sum()), x)[1])(ad.ones(3))
 
 
 def test_a_step_that_raises_leaves_what_it_did_before() -> None:

@@ -127,13 +127,25 @@ def test_a_compiled_model_in_the_closure() -> None:
         np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-8)
 
 
-def test_no_part_of_a_compiled_step() -> None:
+@pytest.mark.parametrize("search", [None, "strong_wolfe"])
+def test_a_compiled_step_decides_as_eagerly(search: str | None) -> None:
     pytest.importorskip("llvmlite")
-    p = ad.ones(2, requires_grad=True)
-    optimizer = optim.LBFGS([p])
+    ad.manual_seed(0)
+    start, target = ad.randn(6, dtype=ad.float64), ad.randn(6, dtype=ad.float64)
+    found = []
+    for compiles in (False, True):
+        p = start.clone().requires_grad_()
+        optimizer = optim.LBFGS([p], lr=0.3, max_iter=2, history_size=2, line_search_fn=search)
 
-    @ad.compile
-    def step() -> Any:
-        return optimizer.step(lambda: (p * p).sum())
+        def closure(p: Any = p, optimizer: Any = optimizer) -> Any:
+            optimizer.zero_grad()
+            loss = ((p - target) ** 4).sum() + (p * p.roll(1)).sin().sum()
+            loss.backward()
+            return loss
 
-    assert_raises(RuntimeError, r"LBFGS\.step\(\)", step)
+        step: Any = lambda optimizer=optimizer, closure=closure: optimizer.step(closure)  # noqa: E731
+        step = ad.compile(step) if compiles else step
+        losses = [step().item() for _ in range(6)]
+        state = optimizer.state[p]
+        found.append([*losses, *p.tolist(), state["n_iter"], state["func_evals"], len(state["old_dirs"])])
+    assert found[1] == pytest.approx(found[0], rel=1e-6)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
 from collections.abc import Iterable
 from enum import Enum
@@ -9,16 +10,18 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.core.dtype.dtype import float16
+from adjoint.core.dtype.dtype import float16, float32
 from adjoint.core.runtime.mode import ModeScope
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import StateDict
+from adjoint.functions.creation.creation import tensor
 from adjoint.optim.step.optimizer import Optimizer
 
 _TOO_EARLY = (
     "Attempted {} but _scale is None.  This may indicate your script did not use scaler.scale(loss or outputs) earlier "
     "in the iteration."
 )
+LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
 
 
 class OptState(Enum):
@@ -66,7 +69,7 @@ class GradScaler:
             return outputs
         if isinstance(outputs, Tensor):
             self._used = True
-            return outputs * np.array(self._scale, np.float32)
+            return outputs * as_float32(self._scale)
         if isinstance(outputs, (list, tuple)):
             return type(outputs)(map(self.scale, outputs))
         if isinstance(outputs, Iterable):
@@ -89,14 +92,14 @@ class GradScaler:
         gradients = [p.grad for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
         if any(g.dtype is float16 for g in gradients):
             raise ValueError("Attempting to unscale FP16 gradients.")
-        factor = np.array(1.0 / self._scale, np.float32)
-        overflows = False
+        finite: list[Tensor] = []  # asked for once: a compiled step is cut there
         with ModeScope(recording=False):
+            factor = as_float32(1.0 / self._scale)
             for g in gradients:
-                overflows = overflows or not bool(g.isfinite().all())
+                finite.append(g.isfinite().all())
                 g.mul_(factor)
-        if gradients:
-            self._found[id(optimizer)] = overflows
+            if gradients:
+                self._found[id(optimizer)] = not bool(functools.reduce(lambda a, b: a & b, finite))
         self._stages[id(optimizer)] = OptState.UNSCALED
 
     def step(self, optimizer: Optimizer, *args: Any, **kwargs: Any) -> Any:
@@ -132,12 +135,12 @@ class GradScaler:
         elif not self._found:
             raise AssertionError("No inf checks were recorded prior to update.")
         elif any(self._found.values()):
-            self._scale, self._growth_tracker = float(np.float32(self._scale * self._backoff_factor)), 0
+            self._scale, self._growth_tracker = round_to_float32(self._scale * self._backoff_factor), 0
         else:
             self._growth_tracker += 1
             if self._growth_tracker == self._growth_interval:
-                grown = float(np.float32(min(self._scale * self._growth_factor, 3e39)))
-                self._scale, self._growth_tracker = grown if np.isfinite(grown) else self._scale, 0
+                grown = round_to_float32(self._scale * self._growth_factor)
+                self._scale, self._growth_tracker = grown if grown <= LARGEST_FLOAT32 else self._scale, 0
         self._stages.clear()
         self._found.clear()
 
@@ -195,3 +198,14 @@ class GradScaler:
         self._scale, self._growth_tracker = float(state_dict["scale"]), state_dict["_growth_tracker"]
         self._growth_factor, self._backoff_factor = state_dict["growth_factor"], state_dict["backoff_factor"]
         self._growth_interval = state_dict["growth_interval"]
+
+
+def as_float32(number: float) -> Tensor:
+    """Return a number as a tensor of no dimensions, float32, whatever the default type."""
+    return tensor(number, dtype=float32)
+
+
+def round_to_float32(x: float) -> float:
+    """Round a positive number to the 24 bits of float32, by arithmetic alone. Source: Veltkamp, 1968."""
+    spread = x * (2.0**29 + 1)
+    return spread - (spread - x)

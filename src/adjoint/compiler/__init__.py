@@ -25,6 +25,8 @@ Modules, in reading order:
 - `explain_script`: Explain a function of a script: run the script until it has called the function, then print its
   program.
 - `progress`: The progress of a compilation that takes more than a second, on standard error: where the time goes.
+- `cuts`: Steps whose Python asks for values: a path through the answers is a chain of programs, with the questions
+  between.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from adjoint.compiler.passes.partition import BackwardGraph, JointGradient, Trac
 from adjoint.compiler.program.backward_node import BackwardProgram, ConsumedHistory
 from adjoint.compiler.program.program import Program
 from adjoint.compiler.progress import progress
-from adjoint.compiler.trace.guards import ProbeGuard
+from adjoint.compiler.trace.guards import GuardFailure, ProbeGuard
 from adjoint.compiler.trace.result_table import ResultTable
 from adjoint.compiler.trace.step_outputs import MadeLeaf, OutputRef, Parent, ResultFacts, StepEffects, complete_effects
 from adjoint.compiler.trace.tracer import Tracer
@@ -167,8 +167,9 @@ class CompiledEntry:
     """
 
     __slots__ = ("count", "direct", "program", "rebuild", "run")
+    is_asking = False
 
-    def __init__(self, program: Program, outcome: StepEffects, direct: bool = False) -> None:
+    def __init__(self, program: Program, outcome: StepEffects, direct: bool = True) -> None:
         self.program = program
         self.run = program.run
         self.count = outcome.arguments
@@ -177,3 +178,26 @@ class CompiledEntry:
         self.rebuild: Callable[[tuple[object, ...]], Any] = (
             itemgetter(0) if structure.kind is None else lambda leaves: pytree.unflatten(structure, iter(leaves))
         )
+
+    @property
+    def programs(self) -> list[Program]:
+        """The program, as one of several that an entry may have."""
+        return [self.program]
+
+    def as_path(self) -> None:
+        """Return None: the step decides nothing."""
+
+    def fits(self, log: Sequence[object]) -> bool:
+        """True for a call in which nothing took place yet."""
+        return not log
+
+    def changes(self, given: list[Operand], log: Sequence[object]) -> list[GuardFailure]:
+        """Return what makes the program unfit for these arguments."""
+        return self.program.changes(given)
+
+    def attempt(self, given: list[Operand], log: Sequence[object] = (), first_call: bool = False) -> Operand:
+        """The leaves that the program gives for these arguments; None where it was made for another call."""
+        if first_call or self.program.holds():
+            leaves = self.run(*given, first_call=first_call)
+            return leaves if type(leaves) is tuple else None
+        return None

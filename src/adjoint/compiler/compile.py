@@ -13,7 +13,7 @@ from adjoint.compiler.ir.graph import OverlapError, TraceError, UnknownInstructi
 from adjoint.compiler.log import LOGGED, log
 from adjoint.compiler.trace.batch_sizes import BatchSizes
 from adjoint.compiler.trace.recompilation import Recompilation, find_changes
-from adjoint.compiler.trace.signature import Signature, SignatureKey, VaryingIntegers
+from adjoint.compiler.trace.signature import MAX_BRANCHES, Signature, SignatureKey, VaryingIntegers
 from adjoint.core.runtime import pytree
 from adjoint.core.runtime.fork_safety import CachedProperty, reset_after_fork
 from adjoint.core.runtime.gc_pause import gc_paused
@@ -23,10 +23,12 @@ from adjoint.core.typing import Function, Operand
 
 if TYPE_CHECKING:
     from adjoint.compiler.build import CompiledEntry
+    from adjoint.compiler.cuts.staged_entry import StagedEntry
     from adjoint.compiler.program.program import Program
     from adjoint.compiler.report.explain import Explanation
     from adjoint.compiler.report.memory_report import ProgramMemory
     from adjoint.compiler.trace.batch_sizes import Size
+    from adjoint.compiler.trace.step_events import Outcome
 
 TORCH_COMPILE_OPTIONS = {"mode", "fullgraph", "dynamic", "backend", "options", "disable"}  # torch.compile's
 MAX_PROGRAMS_PER_SIGNATURE = 8  # kept for one signature, when the Python state that steps rely on keeps changing
@@ -91,7 +93,7 @@ class CompiledFunction:
         self._programs: dict[object, Signature] = {}
         self._arguments = VaryingIntegers()
         self._sizes = BatchSizes()
-        self._latest: CompiledEntry | None = None
+        self._latest: CompiledEntry | StagedEntry | None = None
         self._lock = reset_after_fork(threading.RLock())
 
     def __call__(self, *args: object, **kwargs: object) -> Any:
@@ -148,10 +150,16 @@ class CompiledFunction:
         return entries_as_dicts(self._program())
 
     def explain(self) -> Explanation:
-        """Explain which equations became which kernel, from which lines, and why each kernel begins where it does."""
+        """Explain which equations became which kernel, from which lines, and why each kernel begins where it does.
+
+        Of a step that asks for values the program that writes is shown, then the tree of its decisions and calls.
+        """
         from adjoint.compiler.report.explain import explain
 
-        return explain(self._program())
+        program = self._program()
+        latest = self._latest
+        found = (s.entries for s in self._programs.values() if any(entry is latest for entry in s.entries))
+        return explain(program, [path for entries in found for entry in entries if (path := entry.as_path())])
 
     def memory(self) -> ProgramMemory:
         """Report the values in the arena, with place and time, and those saved for backward, by line; in bytes."""
@@ -186,24 +194,64 @@ class CompiledFunction:
         with self._lock:
             signature = self._programs.pop(key, None) or Signature()
             self._programs[key] = signature  # the last to be used is the last to go
-            is_state_known = False
+            found, events, is_state_known = self._run_known(signature, given)
+            if type(found) is tuple:
+                if since:
+                    self._sizes.note_compiled_call(key, since)
+                assert self._latest is not None
+                return self._latest.rebuild(found)
+            may_trace = found is None and signature.may_trace(events)
+            if may_trace and self._is_worth_compiling(signature, key, is_state_known and not events):
+                return self._trace_and_run(signature, key, args, kwargs, given, events)
+        since = self._sizes.clock()
+        result = self._run_eagerly(args, kwargs, events)
+        self._sizes.note_eager_call(key, since)
+        return result
+
+    def _run_known(self, signature: Signature, given: list[Operand]) -> tuple[Any, list[Outcome], bool]:
+        """The leaves that a program gives that fits; None if none does, the error if one failed before it wrote.
+
+        The list says what took place in this call, and is not to take place again. At last: whether some program is for
+        the present state of Python.
+        """
+        log: list[Outcome] = []
+        is_state_known = False
+        if not signature.is_asking:
             for entry in signature.entries:
                 if entry.program.holds():
                     is_state_known = True
                     found = entry.run(*given)
                     if type(found) is tuple:
                         self._latest = entry
-                        if since:
-                            self._sizes.note_compiled_call(key, since)
-                        return entry.rebuild(found)
-            if signature.eager:
-                return self.function(*args, **kwargs)
-            if self._is_worth_compiling(signature, key, is_state_known):
-                return self._trace_and_run(signature, key, args, kwargs, given)
-        since = self._sizes.clock()
-        result = self.function(*args, **kwargs)
-        self._sizes.note_eager_call(key, since)
-        return result
+                        return found, log, True
+            return None, log, is_state_known
+        tried: set[int] = set()
+        again = True
+        while again:
+            again = False
+            for entry in sorted(signature.entries, key=lambda e: e is not self._latest):
+                if id(entry) in tried or not entry.fits(log):
+                    continue
+                tried.add(id(entry))
+                found = entry.attempt(given, log)
+                if type(found) is tuple:
+                    self._latest = entry
+                    return found, log, True
+                if found is not None:
+                    log = found.log
+                    if found.error is not None:
+                        return found.error, log, True
+                    again = True
+                    break
+        return None, log, False
+
+    def _run_eagerly(self, args: tuple[object, ...], kwargs: dict[str, object], events: list[Outcome]) -> Any:
+        """The result of the function itself; what took place in this call already does not take place again."""
+        if not any(outcome.is_replayed for outcome in events):
+            return self.function(*args, **kwargs)
+        from adjoint.compiler.cuts.replay import run_with_outcomes
+
+        return run_with_outcomes(self.function, args, kwargs, events)
 
     def _is_worth_compiling(self, signature: Signature, key: SignatureKey, is_state_known: bool) -> bool:
         """False for one more size, or one more integer where the programs are for others, unless it is paid."""
@@ -230,34 +278,36 @@ class CompiledFunction:
         args: tuple[object, ...],
         kwargs: dict[str, object],
         given: list[Operand],
+        events: list[Outcome],
     ) -> Any:
         """The result of the first call of a new program."""
-        reason = find_changes(self.recompilations, signature, key, self._parameters, given)
-        start = self._sizes.clock()
+        reason = find_changes(self.recompilations, signature, key, self._parameters, given, events)
+        start, is_branch = self._sizes.clock(), bool(events)
         direct = not kwargs and len(given) == len(args) and key[2] == tuple(range(len(given)))
         try:
-            entry, undo = self._trace(signature, key, args, kwargs)
+            entry, undo = self._trace(signature, key, args, kwargs, events)
         except OverlapError:  # the next call may bring others
-            return self.function(*args, **kwargs)
+            return self._run_eagerly(args, kwargs, events)
         except TraceError as error:
-            if not (self.fallback or isinstance(error, UnknownInstructionError)):
+            if not (self.fallback or error.is_about_speed or isinstance(error, UnknownInstructionError)):
                 raise
             signature.eager = True
             self._warn(f"runs eagerly: {error}")
-            return self.function(*args, **kwargs)
+            return self._run_eagerly(args, kwargs, events)
         except Exception as error:  # noqa: BLE001  whatever the step raises
-            return self._raise_as_eager(error, args, kwargs)
-        entry.direct = direct
+            return self._raise_as_eager(error, args, kwargs, events)
+        entry.direct = entry.direct and direct
         try:
-            leaves = entry.run(*given, first_call=True)
+            leaves = entry.attempt(given, events, first_call=True)
         except BaseException:
             undo()
             raise
-        if type(leaves) is not tuple:  # an argument shares memory that the step writes
-            return self.function(*args, **kwargs)
+        if type(leaves) is not tuple:  # an argument shares memory that the step writes, or a program failed
+            undo()
+            return self._run_eagerly(args, kwargs, events)
         self.recompilations.append(Recompilation(self.name, key, reason))
         self._sizes.note_compilation(key, start)
-        self._keep(signature, entry)
+        self._keep(signature, entry, is_branch)
         self._latest = entry
         if "compile" in LOGGED:
             calls = len(entry.program.fusion.order) - len(entry.program.kernels)
@@ -266,14 +316,21 @@ class CompiledFunction:
             log("compile", f"{self.name}: {counts} in {seconds:.3f} s, with the first call; {self.recompilations[-1]}")
         return entry.rebuild(leaves)
 
-    def _raise_as_eager(self, error: Exception, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
+    def _raise_as_eager(
+        self, error: Exception, args: tuple[object, ...], kwargs: dict[str, object], events: list[Outcome]
+    ) -> Any:
         """Run a step eagerly that raised when it was traced, and left no mark: it leaves what it did before."""
-        result = self.function(*args, **kwargs)
+        result = self._run_eagerly(args, kwargs, events)
         self._warn(f"could not be compiled and ran eagerly: {type(error).__name__}: {error}")
         return result
 
     def _trace(
-        self, signature: Signature, key: SignatureKey, args: tuple[object, ...], kwargs: dict[str, object]
+        self,
+        signature: Signature,
+        key: SignatureKey,
+        args: tuple[object, ...],
+        kwargs: dict[str, object],
+        events: list[Outcome],
     ) -> Any:
         """A new program, and what takes back the state that its trace made."""
         with gc_paused():
@@ -281,16 +338,18 @@ class CompiledFunction:
 
         for entry in signature.entries:
             signature.dynamic_sources.update(
-                find_dynamic_sources([g for g in entry.program.outcome.guards if not g.holds()])
+                find_dynamic_sources([g for p in entry.programs for g in p.outcome.guards if not g.holds()])
             )
         varying = [i for i, kind in enumerate(key[1]) if kind in (int, float)]
         if not (signature.dynamic_sources or varying):
-            return trace_step(self.function, self.name, args, kwargs)
+            return trace_step(self.function, self.name, args, kwargs, log=events)
         try:
-            return trace_step(self.function, self.name, args, kwargs, signature.dynamic_sources, varying)
+            return trace_step(self.function, self.name, args, kwargs, signature.dynamic_sources, varying, log=events)
         except Exception:  # noqa: BLE001  a number itself was wanted: then each is a program of its own
             signature.dynamic_sources.clear()
-            return trace_step(self.function, self.name, args, kwargs, {}, varying, specialize_arguments=True)
+            return trace_step(
+                self.function, self.name, args, kwargs, {}, varying, specialize_arguments=True, log=events
+            )
 
     @CachedProperty
     def _parameters(self) -> list[str]:
@@ -300,11 +359,15 @@ class CompiledFunction:
         except (TypeError, ValueError):
             return []
 
-    def _keep(self, signature: Signature, entry: CompiledEntry) -> None:
-        signature.traces += 1
-        if len(signature.entries) == MAX_PROGRAMS_PER_SIGNATURE:
+    def _keep(self, signature: Signature, entry: CompiledEntry | StagedEntry, is_branch: bool) -> None:
+        """Keep a program; `is_branch`: it is for another answer than those before, in the same state of Python."""
+        signature.traces += not is_branch
+        if len(signature.entries) == (MAX_BRANCHES if signature.is_asking else MAX_PROGRAMS_PER_SIGNATURE):
             signature.entries.pop(0)
         signature.entries.append(entry)
+        signature.is_asking = any(kept.is_asking for kept in signature.entries)
+        if is_branch:
+            return
         if signature.traces == 2 * MAX_PROGRAMS_PER_SIGNATURE:
             signature.eager = True
             self._warn(

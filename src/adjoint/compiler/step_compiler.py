@@ -15,6 +15,7 @@ from adjoint.compiler.ir.graph import TraceError
 from adjoint.compiler.log import LOGGED, log
 from adjoint.compiler.passes.partition import TracedBackward, trace_backward
 from adjoint.compiler.progress import progress
+from adjoint.compiler.trace.called_functions import call_for_step
 from adjoint.compiler.trace.frames import (
     MISSING,
     AttributeSource,
@@ -26,6 +27,7 @@ from adjoint.compiler.trace.frames import (
 )
 from adjoint.compiler.trace.frames.constants import is_plain
 from adjoint.compiler.trace.frames.container_snapshot import snapshot
+from adjoint.compiler.trace.frames.host_functions import HostFunction, HostFunctions
 from adjoint.compiler.trace.frames.sources import tensors_in
 from adjoint.compiler.trace.guards import (
     ArgumentAttributeGuard,
@@ -35,6 +37,7 @@ from adjoint.compiler.trace.guards import (
     SourceGuard,
 )
 from adjoint.compiler.trace.result_table import ResultTable, collect_effects
+from adjoint.compiler.trace.step_events import Outcome, StepEvent, StepEvents
 from adjoint.compiler.trace.step_outputs import Effect, StepEffects
 from adjoint.compiler.trace.symbolic_number import is_symbolic_number
 from adjoint.compiler.trace.tracer import Location, Tracer
@@ -44,9 +47,10 @@ from adjoint.core.runtime import pytree
 from adjoint.core.runtime.gc_pause import gc_paused
 from adjoint.core.runtime.mode import depends_on
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import Function, Operand
+from adjoint.core.typing import Function, Operand, Operands
 
 if TYPE_CHECKING:
+    from adjoint.compiler.cuts.staged_entry import StagedEntry
     from adjoint.compiler.trace.guards import Guard
 
 
@@ -59,6 +63,7 @@ class StepTrace:
         dynamic_sources: dict[object, Source],
         scalar_arguments: Sequence[int],
         specialize_arguments: bool,
+        log: list[Outcome],
     ) -> None:
         self.name = name
         self.dynamic_sources = dynamic_sources
@@ -69,20 +74,26 @@ class StepTrace:
         self.tracer = Tracer(name, self._location, self._is_set)
         self.tracer.on_container_write = self._record_container_write
         self.tracer.on_location_fixed = self.forget_location
+        self.events = self.tracer.events = StepEvents(self.tracer, log)
+        self.events.observed = lambda: len(self.observer.reads)
+        self.events.has_changed = lambda thing: any(write.place.holder is thing for write in self.observer.writes)
+        self.observer.hosts = HostFunctions(self._call_host)
+        self.observer.texts.arithmetic = self.tracer.arithmetic
+        self._reads_of_guards: dict[int, int] = {}  # by the identity of a guard: the number of the read it is for
         self._sources: dict[int, list[Source]] = {}
         self._indexed = 0  # how many reads these are of
         self._source_by_tensor: dict[int, Source] = {}  # tensors that are found anew in each call: their places
 
     def run(
         self, function: Function, args: tuple[object, ...], kwargs: dict[str, object]
-    ) -> tuple[CompiledEntry, Callable[[], None]]:
+    ) -> tuple[CompiledEntry | StagedEntry, Callable[[], None]]:
         """The program of a call of `function`, and what takes back the state that the trace made."""
         with gc_paused(), progress.compilation(self.name):
             return self._run(function, args, kwargs)
 
     def _run(
         self, function: Function, args: tuple[object, ...], kwargs: dict[str, object]
-    ) -> tuple[CompiledEntry, Callable[[], None]]:
+    ) -> tuple[CompiledEntry | StagedEntry, Callable[[], None]]:
         failed = True
         try:
             leaves, structure = pytree.flatten((args, kwargs))
@@ -110,11 +121,21 @@ class StepTrace:
             failed = False
         finally:
             self.tracer.restore(failed)
+            self.events.values.restore()
         try:
-            return build(traced), self.tracer.take_back
+            if not self.events.events:
+                return build(traced), self.tracer.take_back
+            from adjoint.compiler.cuts.stages import AskingTrace, build_staged
+
+            asking = AskingTrace(traced, self.events.events, self.events.slots, self._is_guard_of)
+            return build_staged(asking), self.tracer.take_back
         except BaseException:
             self.tracer.take_back()
             raise
+
+    def _call_host(self, host: HostFunction, args: Operands, kwargs: dict[str, Operand]) -> Operand:
+        """The result of a host function, called for the step that is traced."""
+        return call_for_step(self.events, host, args, kwargs)
 
     def _trace_backward(self, results: ResultTable) -> TracedBackward:
         """The gradient of the results, for a `backward()` outside. Hooks run now, and must not do more than compute."""
@@ -141,6 +162,7 @@ class StepTrace:
                 number = self.tracer.arithmetic.add_source(name, x, partial(_local_name, name), f"argument {i}")
                 leaves[i] = number.specialize() if self.specialize_arguments else number
                 given.append(number)
+        self.events.start(len(given))
         return leaves, given
 
     def _note_containers(self, value: object) -> None:
@@ -291,13 +313,14 @@ class StepTrace:
         used = {id(x) for x in self.tracer.captured_tensors()} | {
             id(leaf.of) for leaf in outcome.all_output_refs() if leaf.kind == "object"
         }
-        for read in self.observer.reads:
+        for number, read in enumerate(self.observer.reads):
             if is_symbolic_number(read.value):
                 continue
+            before = len(outcome.guards)
             whole = isinstance(read.value, Tensor)
             if id(read.place.holder) in of_argument and isinstance(read.place, AttributeSource | ItemSource):
-                number = of_argument[id(read.place.holder)]
-                outcome.guards.append(ArgumentAttributeGuard(read.place.name, read.value, number, read.site))
+                argument = of_argument[id(read.place.holder)]
+                outcome.guards.append(ArgumentAttributeGuard(read.place.name, read.value, argument, read.site))
             elif not whole:
                 outcome.guards.append(SourceGuard(read.place, read.value, read.site))
             for place, tensor in tensors_in(read.place, read.value, self.observer.as_before):
@@ -309,10 +332,18 @@ class StepTrace:
                 elif bound is None and (whole or id(tensor) in used):
                     outcome.guards.append(SourceGuard(place, tensor, read.site))
                 self.tracer.guard_on_metadata(tensor)
+            self._reads_of_guards.update((id(guard), number) for guard in outcome.guards[before:])
         for watch in self.tracer.probe_guards:
             for held in watch.held or ():
                 if isinstance(held, Tensor):
                     self.tracer.guard_on_metadata(held)
+
+    def _is_guard_of(self, guard: Guard, event: StepEvent) -> bool:
+        """True if the step had relied on the guard's fact when it came to the event."""
+        number = self._reads_of_guards.get(id(guard))
+        if number is not None:
+            return number < event.mark.reads
+        return any(guard is probe for probe in self.tracer.probe_guards[: event.mark.probes])
 
 
 def trace_step(
@@ -323,14 +354,16 @@ def trace_step(
     dynamic_sources: dict[object, Source] | None = None,
     scalar_arguments: Sequence[int] = (),
     specialize_arguments: bool = False,
-) -> tuple[CompiledEntry, Callable[[], None]]:
+    log: list[Outcome] | None = None,
+) -> tuple[CompiledEntry | StagedEntry, Callable[[], None]]:
     """The program of one call, and what is to be done if that fails at once.
 
     The numbers at the places `dynamic_sources`, and those among the leaves of the arguments that are
     `scalar_arguments`, are inputs of the program; the latter are `specialize_arguments` if it is for these numbers
-    alone.
+    alone. What stands in `log` took place in this call already; what takes place in the trace is added to it.
     """
-    return StepTrace(name, dynamic_sources or {}, scalar_arguments, specialize_arguments).run(function, args, kwargs)
+    trace = StepTrace(name, dynamic_sources or {}, scalar_arguments, specialize_arguments, [] if log is None else log)
+    return trace.run(function, args, kwargs)
 
 
 @depends_on(lambda holder: [(holder, "floating")])

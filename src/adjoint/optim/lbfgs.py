@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 from adjoint.autograd.grad_mode import enable_grad, no_grad
-from adjoint.core.runtime.mode import refuse_while_tracing
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand, StateDict
 from adjoint.functions.creation.creation import zeros
@@ -15,6 +14,7 @@ from adjoint.functions.shape.join import cat
 from adjoint.optim.line_search import LinePoint, strong_wolfe
 from adjoint.optim.step.hyperparameters import Number, as_scalar, declare_hyperparameters
 from adjoint.optim.step.optimizer import Optimizer, ParamsT
+from adjoint.optim.step.update_rule import counted_state
 
 MIN_CURVATURE = 1e-10  # of a pair of changes that is remembered
 
@@ -78,18 +78,15 @@ class LBFGS(Optimizer):
     def step(self, closure: Callable[[], Any]) -> Operand:
         """Change the parameters up to `max_iter` times; `closure()` computes the loss and the gradients.
 
-        Returns the loss before. A compiled step cannot contain it, as it depends on values; the closure, or the model
-        in it, can be compiled.
+        Returns the loss before. A compiled step decides by values as it does, unless that is more than 64 times in a
+        call: then it runs eagerly, and the closure, or the model in it, is what to compile.
 
         Raises: RuntimeError for a line search of another name.
         """
-        refuse_while_tracing("LBFGS.step()")
         group = self.param_groups[0]
         if group["line_search_fn"] not in (None, "strong_wolfe"):
             raise RuntimeError("only 'strong_wolfe' is supported")
-        state = self.state[self._params[0]]
-        state.setdefault("func_evals", 0)
-        state.setdefault("n_iter", 0)
+        state = counted_state(self, self._params[0])
         first, loss, gradient = self._evaluate(closure)
         calls = 1
         state["func_evals"] += 1
@@ -133,7 +130,7 @@ class LBFGS(Optimizer):
         with enable_grad():
             loss = closure()
         parts = [zeros(p.numel(), dtype=p.dtype) if p.grad is None else p.grad.detach() for p in self._params]
-        return loss, float(loss), cat([_as_real(part).reshape(-1) for part in parts])
+        return loss, loss.item(), cat([_as_real(part).reshape(-1) for part in parts])
 
     def _add_direction(self, direction: Tensor, t: Tensor | float) -> None:
         at = 0

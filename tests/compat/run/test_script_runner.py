@@ -116,13 +116,14 @@ def test_a_training_step_runs_and_counts_as_adjoints(tmp_path: Path) -> None:
     assert SOURCE.is_dir()
 
 
-FOLLOWS_A_VALUE = """
+LISTS_FILES = """
+import os
 import warnings
 import torch
 
 def flipped(x, **options):
     def step(x):
-        if x.sum() < 0:
+        if not os.listdir(".") or x.sum() < 0:
             x = x * -1
         return x * 2
     return torch.compile(step, **options)(x)
@@ -143,6 +144,6 @@ except Exception as error:
 
 def test_what_torch_compile_cannot_take_runs_eagerly_unless_the_whole_is_asked_for(tmp_path: Path) -> None:
     pytest.importorskip("llvmlite")
-    done = run(tmp_path, "script.py", script=FOLLOWS_A_VALUE)
+    done = run(tmp_path, "script.py", script=LISTS_FILES)
     assert done.error == ""
     assert done.out.splitlines() == ["[2.0, 2.0, 2.0] [2.0, 2.0, 2.0] 2", "True", "torch.Size([1, 2])", "TraceError"]

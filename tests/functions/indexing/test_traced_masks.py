@@ -126,7 +126,6 @@ def test_an_argument_is_written() -> None:
 
 
 @pytest.mark.parametrize(("read", "words"), [
-    (lambda x, m: x[m], "indexing with a mask reads the value"),
     (lambda x, m: x[:, None].expand(4, 4).clone().__setitem__((m, m), 0.0), "indexing with several masks reads"),
     (lambda x, m: x[:, None].repeat(1, 2).__setitem__((m, [0, 1, 1]), 0.0), "a mask and other tensors"),
 ])  # fmt: skip

@@ -32,7 +32,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -51,6 +51,8 @@ UNPRINTED_PARAMS = {"called", *PARAM_DEFAULTS}
 
 class TraceError(RuntimeError):
     """A step did something, while it was being compiled, that only values could decide."""
+
+    is_about_speed = False  # the step could be compiled, but would gain nothing
 
 
 class OverlapError(TraceError):
@@ -119,7 +121,7 @@ class Value:
         """Bytes of memory."""
         return self.size * int(self.dtype.itemsize)
 
-    def refuse(self, reader: str) -> None:
+    def refuse(self, reader: str) -> NoReturn:
         """Raise TraceError: the values are not known while the step is traced."""
         from adjoint.core.graph.source_location import user_site
 

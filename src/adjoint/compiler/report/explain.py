@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -19,6 +19,7 @@ from adjoint.core.runtime.html import render_table
 from adjoint.core.runtime.text_table import format_columns
 
 if TYPE_CHECKING:
+    from adjoint.compiler.cuts.staged_entry import StagedEntry
     from adjoint.compiler.passes.memory_plan import MemoryPlan
     from adjoint.compiler.program.program import Program
 
@@ -102,8 +103,10 @@ class Explanation:
         entries: tuple[ExplainEntry, ...],
         plan: MemoryPlan,
         backward: Explanation | None = None,
+        ways: tuple[str, ...] = (),
     ) -> None:
         self.name, self.entries, self.plan, self.backward = name, entries, plan, backward
+        self.ways = ways  # the tree of the step's decisions, line by line
         self.equations = count
         self.read = sum(entry.read for entry in entries)
         self.written = sum(entry.written for entry in entries)
@@ -133,7 +136,8 @@ class Explanation:
             rows.extend((*EMPTY_NUMBER_CELLS, reason) for reason in entry.reasons())
         total = f"{self.read:,} bytes read, {self.written:,} written, {self.flops:,} flops"
         backward = [] if self.backward is None else ["", str(self.backward)]
-        return "\n".join([self.head, *format_columns(rows, NUMBER_COLUMNS), total, *backward])
+        ways = ["", "ways through the step's decisions:", *self.ways] if self.ways else []
+        return "\n".join([self.head, *format_columns(rows, NUMBER_COLUMNS), total, *backward, *ways])
 
     __repr__ = __str__
 
@@ -155,11 +159,36 @@ class Explanation:
         return shown if self.backward is None else shown + self.backward._repr_html_()
 
 
-def explain(program: Program) -> Explanation:
-    """Explain which equations became which kernel, from which lines, at what cost, and why each boundary is there."""
+def explain(program: Program, paths: Sequence[StagedEntry] = ()) -> Explanation:
+    """Explain which equations became which kernel, from which lines, at what cost, and why each boundary is there.
+
+    `paths`: the ways through the decisions of the step, where it has any.
+    """
     graph, backward = program.graph, backward_program(program)
     second = None if backward is None else explain(backward)
-    return Explanation(graph.name, len(graph.equations), _explain_groups(program), program.binding.plan, second)
+    entries, plan, ways = _explain_groups(program), program.binding.plan, tuple(_describe_ways(paths, 0))
+    return Explanation(graph.name, len(graph.equations), entries, plan, second, ways)
+
+
+def _describe_ways(paths: Sequence[StagedEntry], depth: int) -> Iterator[str]:
+    """What a step asks and calls, each answer with what follows it, and how often that was."""
+    indent = "  " * depth
+    for path in paths:
+        if len(path.events) == depth:
+            calls, programs = format_count(path.taken, "call"), format_count(len(path.stages), "program")
+            yield f"{indent}{calls}: {programs}; {path.kept_bytes()} bytes kept from one to another"
+    further = [path for path in paths if len(path.events) > depth]
+    while further:
+        event = further[0].events[depth]
+        alike = [path for path in further if event.is_like(path.events[depth])]
+        further = [path for path in further if path not in alike]
+        yield f"{indent}{event}"
+        yield from _describe_ways(alike, depth + 1)
+
+
+def format_count(number: int, noun: str) -> str:
+    """Return "1 call", "2 calls"."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _explain_groups(program: Program) -> tuple[ExplainEntry, ...]:

@@ -26,4 +26,12 @@ Modules, in reading order:
   finds.
 - `checkpoint_blocks`: Checkpoints in a traced step: which equations backward computes again, and a second call of the
   function.
+- `step_events`: What a step asks of each call, in the order of the program: decisions by a value, and calls outside
+  of the graph.
+- `traced_values`: The values that symbols have in the call that is traced: computed by NumPy where the step's Python
+  asks for one.
+- `host_calls`: Calls outside of a step's graph, as the tracer and the frame observer ask for them.
+- `called_functions`: Calls of host functions in a traced step: what becomes arithmetic of the program, and what each
+  call makes anew.
+- `number_tensors`: Tensors that a step makes of numbers which each call brings.
 """

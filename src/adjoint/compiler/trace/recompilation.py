@@ -10,6 +10,7 @@ from adjoint.core.typing import Operand
 
 if TYPE_CHECKING:
     from adjoint.compiler.trace.signature import Signature, SignatureKey
+    from adjoint.compiler.trace.step_events import Outcome
 
 
 class Recompilation(NamedTuple):
@@ -29,14 +30,20 @@ class Recompilation(NamedTuple):
 
 
 def find_changes(
-    before: list[Recompilation], signature: Signature, key: SignatureKey, names: list[str], given: list[Operand]
+    before: list[Recompilation],
+    signature: Signature,
+    key: SignatureKey,
+    names: list[str],
+    given: list[Operand],
+    log: list[Outcome],
 ) -> list[GuardFailure]:
     """Return how this call differs from the programs of its signature, or this signature from the nearest before it.
 
-    `names`: of the positional parameters; `given`: the tensors and numbers among the arguments.
+    `names`: of the positional parameters; `given`: the tensors and numbers among the arguments; `log`: the answers that
+    the call has given to what the step asks.
     """
     if signature.entries:
-        found = [entry.program.changes(given) for entry in signature.entries]
+        found = [entry.changes(given, log) for entry in signature.entries]
         return min((changes for changes in found if changes), key=len, default=[])
     others = [_key_changes(old.key, key, names) for old in reversed(before)]
     return min((changes for changes in others if changes), key=len, default=[])

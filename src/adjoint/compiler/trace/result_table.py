@@ -20,7 +20,7 @@ from adjoint.compiler.trace.step_outputs import (
     collect_gradients,
 )
 from adjoint.compiler.trace.symbolic_mutation import trace_views_to
-from adjoint.compiler.trace.symbolic_number import is_symbolic_number
+from adjoint.compiler.trace.symbolic_number import is_late_text, is_symbolic_number
 from adjoint.compiler.trace.symbolic_strides import dense_dim_order, is_view
 from adjoint.compiler.trace.tracer import Tracer
 from adjoint.core.graph.node import Leaf, OutputSlot
@@ -91,6 +91,10 @@ class ResultTable:
         if is_symbolic_number(x):
             self._note_pending(x.name)
             return OutputRef("number", x.name)
+        if is_late_text(x):
+            name = self.outcome.arithmetic.name_text(x)
+            self._note_pending(name)
+            return OutputRef("number", name)
         if not isinstance(x, Tensor):
             return OutputRef("object", x)
         x = self._former.get(id(x), x)

@@ -12,7 +12,9 @@ from adjoint.core.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
     from adjoint.compiler.build import CompiledEntry
+    from adjoint.compiler.cuts.staged_entry import StagedEntry
     from adjoint.compiler.trace.frames.sources import Source
+    from adjoint.compiler.trace.step_events import Outcome
     from adjoint.core.runtime.pytree import Structure
 
 
@@ -20,16 +22,37 @@ if TYPE_CHECKING:
 SignatureKey: TypeAlias = tuple["Structure", tuple[Any, ...], tuple[int, ...], bool | str, object]
 
 
+BRANCHES_COMPILED_AT_ONCE = 8  # ways through the decisions of a step; any other when it comes for the second time
+MAX_BRANCHES = 32  # that are compiled at all
+MAX_COUNTED_PATHS = 1_000  # ways without a program that are remembered
+
+
 class Signature:
     """The programs for one signature of arguments, newest last, and how often it was traced."""
 
-    __slots__ = ("eager", "entries", "dynamic_sources", "traces")
+    __slots__ = ("eager", "entries", "dynamic_sources", "is_asking", "paths", "traces")
 
     def __init__(self) -> None:
-        self.entries: list[CompiledEntry] = []
+        self.entries: list[CompiledEntry | StagedEntry] = []
+        self.is_asking = False  # some entry is one path among the decisions of the step
         self.traces = 0
+        self.paths: dict[object, int] = {}  # how often ways came for which there is no program
         self.eager = False  # it could not be compiled, or was traced too often: from now on it runs as it is
         self.dynamic_sources: dict[object, Source] = {}  # places of numbers that changed, and became inputs
+
+    def may_trace(self, log: list[Outcome]) -> bool:
+        """False where the step runs eagerly unless a program fits: a way that comes once may never come again."""
+        if self.eager or not (self.is_asking and log):
+            return not self.eager
+        if len(self.entries) < BRANCHES_COMPILED_AT_ONCE:
+            return True
+        from adjoint.compiler.trace.step_events import describe_path
+
+        path = describe_path(log)
+        self.paths[path] = self.paths.get(path, 0) + 1
+        if len(self.paths) > MAX_COUNTED_PATHS:
+            del self.paths[next(iter(self.paths))]
+        return len(self.entries) < MAX_BRANCHES and self.paths.get(path, 0) > 1
 
 
 class VaryingIntegers:

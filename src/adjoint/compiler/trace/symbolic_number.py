@@ -41,20 +41,33 @@ class NumberSource(NamedTuple):
 
 
 class NumberArithmetic:
-    """The arithmetic of a step on numbers that each call brings, in order."""
+    """The arithmetic of a step on numbers that each call brings, in order.
+
+    `ask(code, needs)` answers what only the call itself can tell, and remembers the question; `read_number(tensor)`
+    gives the element of a tensor in the call that is traced.
+    """
 
     def __init__(self) -> None:
         self.sources: list[NumberSource] = []
         self.lines: list[ScalarExpr] = []
         self.pending: dict[str, Tensor] = {}  # numbers read from tensors of the step: known when the program has run
         self.late_names: set[str] = set()  # these, and what follows from them
+        self.host_names: set[str] = set()  # numbers that calls outside of the program gave, and what follows from them
+        self.ask: Callable[[str, tuple[str, ...]], Any] | None = None
+        self.read_number: Callable[[Tensor], Any] | None = None
+        self.shows_text = False  # the instruction that runs makes a text, which nobody looks into
+        self.texts = 0  # texts of numbers made so far
+        self._known: dict[str, Any] = {}  # numbers, by their names, in the call that is traced
         self._specialized_codes: set[str] = set()
 
     def add_source(
-        self, name: str, value: float, code: Callable[[Callable[[object], str]], str], what: str
+        self, name: str, value: float, code: Callable[[Callable[[object], str]], str], what: str, by_host: bool = False
     ) -> SymbolicNumber:
         """The number that each call finds by `code`, and from then on under `name`."""
         self.sources.append(NumberSource(name, type(value), code, what))
+        self._known[name] = value
+        if by_host:
+            self.host_names.add(name)
         return SymbolicNumber(self, name, value)
 
     def read(self, tensor: Tensor) -> SymbolicNumber:
@@ -69,19 +82,61 @@ class NumberArithmetic:
         """The number that an expression gives: `value` in this call."""
         needs = tuple(needs)
         if type(value) not in (int, float):  # a complex root, say: settled, so it is as good as a constant
-            self.specialize(code, needs, value)
-            return value
+            return self.specialize(code, needs, value)
+        return SymbolicNumber(self, self.name_line(code, needs), value)
+
+    def name_line(self, code: str, needs: tuple[str, ...]) -> str:
+        """The name of a new line of the arithmetic."""
         name = f"n{len(self.lines)}"
         self.lines.append(ScalarExpr(name, code, needs, user_site()))
-        if not self.late_names.isdisjoint(needs):
-            self.late_names.add(name)
-        return SymbolicNumber(self, name, value)
+        for names in (self.late_names, self.host_names):
+            if not names.isdisjoint(needs):
+                names.add(name)
+        return name
 
-    def specialize(self, code: str, needs: Iterable[str], value: float) -> float:
-        """Rely on an expression having this value. Raises TraceError where only the running program knows it."""
+    def is_asked(self, needs: Iterable[str]) -> bool:
+        """True where a number with these needs is known only in the course of a call."""
+        return not (self.late_names.isdisjoint(needs) and self.host_names.isdisjoint(needs))
+
+    def evaluate(self, code: str, needs: Iterable[str]) -> Any:
+        """The value of an expression in the call that is traced."""
+        for line in self.required_lines(needs):
+            if line.name and line.name not in self._known:
+                self._known[line.name] = self._evaluate_line(line.code, line.needs)
+        return self._evaluate_line(code, needs)
+
+    def _evaluate_line(self, code: str, needs: Iterable[str]) -> Any:
+        for name in needs:
+            if name not in self._known and name in self.pending and self.read_number is not None:
+                self._known[name] = self.read_number(self.pending[name])
+        return eval(code, dict(GUARD_NAMES), self._known)
+
+    def show_text(self, code: str, needs: tuple[str, ...]) -> str:
+        """A text that stands for the one that an expression gives in each call."""
+        self.texts += 1
+        return f"{TEXT_BEGINS}{self.name_line(code, needs)}{TEXT_ENDS}"
+
+    def name_text(self, text: str) -> str:
+        """The name of the text that each call makes where `text` was made in the trace."""
+        parts = TEXT_PATTERN.split(text)  # every second one is a name
+        code = " + ".join(part if i % 2 else repr(part) for i, part in enumerate(parts) if part)
+        return self.name_line(code, tuple(parts[1::2]))
+
+    def until(self, sources: int, lines: int) -> NumberArithmetic:
+        """The part of the arithmetic that a trace had met with so many sources and lines."""
+        part = NumberArithmetic()
+        part.sources, part.lines = self.sources[:sources], self.lines[:lines]
+        part.pending, part.late_names = self.pending, self.late_names
+        return part
+
+    def specialize(self, code: str, needs: Iterable[str], value: Any) -> Any:
+        """Rely on an expression having this value; where only the running program knows it, on the answer of a call."""
         needs = tuple(needs)
-        if not self.late_names.isdisjoint(needs):
-            next(iter(self.pending.values())).array.refuse(f"a decision on item(), {self.describe_code(code)},")
+        if self.is_asked(needs):
+            if self.ask is None:
+                next(iter(self.pending.values())).array.refuse(f"a decision on item(), {self.describe_code(code)},")
+            else:
+                return self.ask(code, needs)
         if code not in self._specialized_codes:
             self._specialized_codes.add(code)
             self.lines.append(ScalarExpr("", code, needs, user_site(), value))
@@ -105,6 +160,15 @@ class NumberArithmetic:
                 kept.append(line)
                 names.update(line.needs)
         return kept[::-1]
+
+
+TEXT_BEGINS, TEXT_ENDS = "\ue0ad\ue000", "\ue001"  # characters for private use, around the name of a text
+TEXT_PATTERN = re.compile(f"{TEXT_BEGINS}(n\\d+){TEXT_ENDS}")
+
+
+def is_late_text(x: object) -> bool:
+    """True for a string that stands for one which each call makes anew."""
+    return type(x) is str and TEXT_BEGINS in x
 
 
 def _substitute_names(code: str, names: dict[str, str]) -> str:
@@ -157,7 +221,16 @@ class SymbolicNumber:
         return bool(self.arithmetic.specialize(f"{self.name} != 0", (self.name,), self.value != 0))
 
     def __format__(self, spec: str) -> str:
+        if self.arithmetic.shows_text:
+            return self.arithmetic.show_text(f"format({self.name}, {spec!r})", (self.name,))
         return format(self.specialize(), spec)
+
+    def __repr__(self) -> str:
+        if self.arithmetic.shows_text:
+            return self.arithmetic.show_text(f"repr({self.name})", (self.name,))
+        return repr(self.specialize())
+
+    __str__ = __repr__
 
     def __reduce__(self) -> tuple[type, tuple[float]]:
         value = self.specialize()
@@ -229,6 +302,7 @@ def _binary_methods(symbol: str, function: Function) -> tuple[Function, Function
         b = _operand_code(other)
         if b is None:
             return NotImplemented
+        _raise_if_zero(symbol, function, other)
         value = _compute_or_sample(function, self, self.value, b[1])
         return self.arithmetic.derive(f"{self.name} {symbol} {b[0]}", (self.name, *b[2]), value)
 
@@ -236,10 +310,18 @@ def _binary_methods(symbol: str, function: Function) -> tuple[Function, Function
         b = _operand_code(other)
         if b is None:
             return NotImplemented
+        _raise_if_zero(symbol, function, self)
         value = _compute_or_sample(function, self, b[1], self.value)
         return self.arithmetic.derive(f"{b[0]} {symbol} {self.name}", (self.name, *b[2]), value)
 
     return forward, backward
+
+
+def _raise_if_zero(symbol: str, function: Function, divisor: Operand) -> None:
+    """Raise ZeroDivisionError here, as eager code does, for a number of which only the call knows whether it is 0."""
+    divides = symbol in ("/", "//", "%") and type(divisor) is SymbolicNumber
+    if divides and divisor.arithmetic.is_asked((divisor.name,)) and not divisor:
+        function(type(divisor.value)(1), type(divisor.value)(0))
 
 
 def _compute_or_sample(function: Function, number: SymbolicNumber, a: float, b: float) -> float:
@@ -275,7 +357,7 @@ def _power_methods() -> tuple[Function, Function]:
     return power, reflected_power
 
 
-_CONVERSIONS: tuple[Function, ...] = (float, int, operator.index, complex, hash, repr, str)
+_CONVERSIONS: tuple[Function, ...] = (float, int, operator.index, complex, hash)
 for _conversion in _CONVERSIONS:
     setattr(SymbolicNumber, f"__{_conversion.__name__}__", _conversion_method(_conversion))
 for _name, _symbol in {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}.items():

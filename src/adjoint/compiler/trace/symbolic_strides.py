@@ -195,3 +195,8 @@ def _small_sample(x: Value, strides: Sizes | None, fill: int) -> Array:
     ranks = {s: 2**i for i, s in enumerate(sizes)}
     fewer = tuple(ranks.get(s, 0) if n > 1 else 0 for n, s in zip(shape, strides, strict=True))
     return strided_view(np.full(max(memory_span(shape, fewer, 0), 1), fill, x.dtype), shape, fewer, 0)
+
+
+def stand_in_operand(x: object) -> object:
+    """Something with the operand's shape and type, for an error message."""
+    return np.broadcast_to(np.zeros((), x.dtype), x.shape) if isinstance(x, Value) else x

@@ -28,14 +28,12 @@ from adjoint.compiler.ir.graph import (
 from adjoint.compiler.progress import progress
 from adjoint.compiler.trace.checkpoint_blocks import CheckpointBlocks
 from adjoint.compiler.trace.guards import ProbeGuard, ViewGuard
+from adjoint.compiler.trace.host_calls import HostCalls, can_decide, return_number
+from adjoint.compiler.trace.number_tensors import stack_numbers
 from adjoint.compiler.trace.step_memory import StepMemory
-from adjoint.compiler.trace.symbolic_mutation import (
-    check_captured_memory,
-    own_gradient,
-    write_symbol,
-)
+from adjoint.compiler.trace.symbolic_mutation import check_captured_memory, own_gradient, write_symbol
 from adjoint.compiler.trace.symbolic_number import NumberArithmetic, SymbolicNumber, specialize_numbers
-from adjoint.compiler.trace.symbolic_strides import strides_unless_contiguous
+from adjoint.compiler.trace.symbolic_strides import stand_in_operand, strides_unless_contiguous
 from adjoint.compiler.trace.untraced import without_frame_tracing
 from adjoint.core.graph.hooks import guard_on_hooks
 from adjoint.core.graph.node import Leaf, next_sequence_nr
@@ -87,6 +85,7 @@ class Tracer(StepMemory, CheckpointBlocks, Interpreter):
         self.on_location_fixed: Callable[[Tensor], None] = lambda tensor: None
         self.on_container_write: Callable[[object], None] = lambda container: None
         self.deferred: list[tuple[Function, object, Site]] = []  # calls for the end of each call
+        self.events: HostCalls | None = None
         self.locate = locate
         self._is_set = is_set
         self._memories: list[tuple[Tensor, Storage[Any] | View[Any] | None]] = []
@@ -138,7 +137,7 @@ class Tracer(StepMemory, CheckpointBlocks, Interpreter):
         try:
             spec = op.spec(*specs, **params)
         except (ValueError, TypeError, IndexError) as error:
-            raise user_error(op, tuple(_stand_in(x) for x in operands), error) from error
+            raise user_error(op, tuple(map(stand_in_operand, operands)), error) from error
         if not len(self.graph.equations) % EQUATIONS_BETWEEN_NOTES:
             progress.note(f"{len(self.graph.equations):,} equations traced")
         again = self.replay_draw(op) if op.effect else None
@@ -172,7 +171,7 @@ class Tracer(StepMemory, CheckpointBlocks, Interpreter):
         if pending is not None:
             return self.adopt(pending)
         if number.name in self.arithmetic.late_names:
-            number.specialize()
+            number = number.specialize() if self.events is None else self.events.call(return_number, (number,))
         symbol = self._numbers.get(number.name)
         if symbol is None:
             source = ScalarInput(number.name)
@@ -192,6 +191,17 @@ class Tracer(StepMemory, CheckpointBlocks, Interpreter):
         """A number that the program reads from the tensor's one element when it has run; None for a complex one."""
         symbol = self.adopt(tensor)
         return None if symbol.dtype.kind == "c" else self.arithmetic.read(wrap(symbol))
+
+    def read_values(self, tensor: Tensor, reader: str) -> Array:
+        """The values of a small tensor of integers or truths, for which what follows holds."""
+        can_answer = self.events is not None and can_decide(self.adopt(tensor))
+        return self.events.decide_values(tensor, reader) if can_answer else self.adopt(tensor).refuse(reader)
+
+    stack_numbers = stack_numbers
+
+    def call_on_values(self, function: Function, tensors: Operands) -> Operand:
+        """The result of a function that looks at values, called by each call."""
+        return function(*tensors) if self.events is None else self.events.call(function, tensors)
 
     def constant(self, array: object) -> Value:
         """An array which the step made from Python data."""
@@ -430,11 +440,6 @@ class Tracer(StepMemory, CheckpointBlocks, Interpreter):
         """Undo what the trace made besides symbols, such as the state of an optimizer."""
         for undo in reversed(self.undo):
             undo()
-
-
-def _stand_in(x: object) -> object:
-    """Something with the operand's shape and type, for an error message."""
-    return np.broadcast_to(np.zeros((), x.dtype), x.shape) if isinstance(x, Value) else x
 
 
 __all__ = ["Constant", "TraceError", "Tracer"]

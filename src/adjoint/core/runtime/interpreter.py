@@ -87,6 +87,18 @@ class Interpreter:
         """Return the number that a program reads from a tensor of one element; None if it is read from memory."""
         return None
 
+    def read_values(self, tensor: Operand, reader: str) -> Operand:
+        """Return the values of a tensor that has none here, or raise an error that names `reader`."""
+        return tensor.array.refuse(reader)
+
+    def stack_numbers(self, data: Operand, kind: Operand) -> Operand:
+        """Return the tensor of a number or of nested lists; None if its elements are known."""
+        return None
+
+    def call_on_values(self, function: Function, tensors: Operands) -> Operand:
+        """Return `function(*tensors)`, tensors whose sizes only values tell."""
+        return function(*tensors)
+
     def read_setting(self, holder: Any, key: tuple[int | str, ...] | str) -> Operand:
         """Return `holder[key]`, or `holder[k1][k2]…` for a tuple of keys."""
         for k in key if type(key) is tuple else (key,):

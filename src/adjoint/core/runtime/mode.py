@@ -238,6 +238,16 @@ def defer_to_step_end(function: Callable[[Any], object], argument: object = None
     return interpreter is not None and interpreter.defer(function, argument)
 
 
+def call_on_values(function: Callable[..., Fact], *tensors: Operand) -> Fact:
+    """Return `function(*tensors)`, which looks at values: tensors without a history, of sizes that only values tell.
+
+    A compiled step calls it in each call, between two programs.
+    """
+    interpreter = mode.interpreter if nondefault.count else None
+    found: Fact = function(*tensors) if interpreter is None else interpreter.call_on_values(function, tensors)
+    return found
+
+
 def undo_on_failure(prepare: Callable[[Subject], Callable[[], None]], subject: Subject) -> None:
     """Call what `prepare(subject)` returns if the step that is being traced fails."""
     if nondefault.count and mode.interpreter is not None:

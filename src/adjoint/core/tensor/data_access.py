@@ -24,10 +24,11 @@ class DataAccess(ProtocolMethods):
 
     def numpy_view(self, reader: str) -> Operand:
         """Return the ndarray itself. Raises TraceError, which names `reader` and the line, in a traced step."""
-        if nondefault.count and mode.interpreter is not None:
-            mode.interpreter.adopt(self)
+        interpreter = mode.interpreter if nondefault.count else None
+        if interpreter is not None:
+            interpreter.adopt(self)
         if type(self.array) is not ndarray:
-            return self.array.refuse(reader)
+            return self.array.refuse(reader) if interpreter is None else interpreter.read_values(self, reader)
         return self.array
 
     def numpy(self, *, force: bool = False) -> Any:
@@ -60,7 +61,8 @@ class DataAccess(ProtocolMethods):
     def item(self) -> Operand:
         """Return the only element as a Python number.
 
-        In a step that is being compiled, each call reads the number anew; a decision on it raises TraceError.
+        In a step that is being compiled, each call reads the number anew; what follows a decision on it is compiled for
+        each answer.
 
         Raises: RuntimeError unless there is exactly one element.
 
@@ -68,21 +70,29 @@ class DataAccess(ProtocolMethods):
             >>> ad.tensor([2.5]).item()
             2.5
         """
-        interpreter = mode.interpreter if nondefault.count else None
-        if interpreter is not None and all(n == 1 for n in self.array.shape):
-            number = interpreter.item(self)
-            if number is not None:
-                return number
+        number = self._late_number()
+        if number is not None:
+            return number
         array = self.numpy_view("item()")
         if array.size != 1:
             raise RuntimeError(f"a Tensor with {array.size} elements cannot be converted to Scalar")
         return array.item()
+
+    def _late_number(self) -> Operand:
+        """Return the number of the one element of a tensor in a step that is being compiled; None elsewhere."""
+        interpreter = mode.interpreter if nondefault.count else None
+        if interpreter is not None and all(n == 1 for n in self.array.shape):
+            return interpreter.item(self)
+        return None
 
     def tolist(self) -> Any:
         """Return the elements as nested lists of Python numbers."""
         return self.numpy_view("tolist()").tolist()
 
     def __bool__(self) -> bool:
+        number = self._late_number()
+        if number is not None:
+            return bool(number)
         array = self.numpy_view("bool()")
         if array.size != 1:
             raise RuntimeError(
@@ -115,6 +125,9 @@ class DataAccess(ProtocolMethods):
         return number.real
 
     def _number(self, reader: str) -> Operand:
+        number = self._late_number()
+        if number is not None:
+            return number
         array = self.numpy_view(reader)
         if array.size != 1:
             raise ValueError("only one element tensors can be converted to Python scalars")

@@ -70,8 +70,18 @@ def tensor(
     """
     if hasattr(data, "untyped"):
         data = data.elements(dtype)
-    array = np.array(as_array(data, dtype), copy=True, order="C")
-    return finish_factory(constant(array), requires_grad, device)
+    out = _stack_numbers(data, dtype)
+    if out is None:
+        out = constant(np.array(as_array(data, dtype), copy=True, order="C"))
+    return finish_factory(out, requires_grad, device)
+
+
+def _stack_numbers(data: Operand, dtype: DtypeLike) -> Operand:
+    """Return the tensor of numbers that a compiled step computes in each call; None for what is known."""
+    interpreter = mode.interpreter if nondefault.count else None
+    if interpreter is None or isinstance(data, (Tensor, np.ndarray)):
+        return None
+    return interpreter.stack_numbers(data, None if dtype is None else numpy_dtype(dtype))
 
 
 def as_tensor(data: Operand, dtype: DtypeLike = None, device: DeviceLike = None) -> Tensor:
@@ -95,8 +105,10 @@ def as_tensor(data: Operand, dtype: DtypeLike = None, device: DeviceLike = None)
         kind = data.array.dtype if dtype is None else numpy_dtype(dtype)
         data = data if device is None else move_to_device(data, device)
         return data if kind == data.array.dtype else select.cast(data, dtype=kind)
-    out = constant(as_array(data, dtype))
-    import_array(out, data)
+    out = _stack_numbers(data, dtype)
+    if out is None:
+        out = constant(as_array(data, dtype))
+        import_array(out, data)
     return out if device is None else on_requested_device(out, device)
 
 

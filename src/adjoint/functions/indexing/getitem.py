@@ -12,7 +12,7 @@ from adjoint.core.graph.source_location import user_site
 from adjoint.core.op.apply import apply
 from adjoint.core.op.op import op_of
 from adjoint.core.op.spec import broadcast_shapes
-from adjoint.core.runtime.mode import mode, nondefault
+from adjoint.core.runtime.mode import call_on_values, mode, nondefault
 from adjoint.core.tensor.as_strided import as_writable
 from adjoint.core.tensor.storage import mark_written, view_of
 from adjoint.core.tensor.tensor import Tensor, constant, wrap
@@ -37,9 +37,12 @@ class IndexPlan:
     So an integer never counts as an index array, and the dimensions of the result stand where PyTorch has them.
     """
 
-    __slots__ = ("arrays", "basic", "bounds", "integers", "mask", "mask_at", "new", "pattern", "shape", "sliced")
+    __slots__ = (
+        "arrays", "basic", "bounds", "integers", "is_read", "mask", "mask_at", "new", "pattern", "shape", "sliced",
+    )  # fmt: skip
 
-    def __init__(self, shape: Shape, key: Any) -> None:
+    def __init__(self, shape: Shape, key: Any, is_read: bool = False) -> None:
+        self.is_read = is_read  # so that the number of truths in a mask is the size of the result
         self.basic: list[Any] = []  # all but the arrays, as NumPy takes it
         self.bounds: list[tuple[int, int, int]] = []  # for each dimension
         self.integers: list[tuple[int, int]] = []  # (dimension, position)
@@ -82,7 +85,10 @@ class IndexPlan:
                 f"tensor {list(shape)} at index {d}"
             )
         array = mask.array  # literal masks are known while tracing, tensors are not
-        if type(array) is not np.ndarray:
+        if type(array) is not np.ndarray and self.is_read:
+            for places, n in zip(call_on_values(_find_truths, mask.detach()), shape or (1,), strict=True):
+                self._add_array(places, n) if shape else self._add_new(places)
+        elif type(array) is not np.ndarray:
             self._add_traced_mask(mask)
         elif mask.ndim:
             for found, n in zip(np.nonzero(array), shape, strict=True):
@@ -200,6 +206,12 @@ def _to_slice_bound(value: Operand) -> int:
         raise TypeError("slice indices must be integers or None or have an __index__ method") from None
 
 
+def _find_truths(mask: Tensor) -> tuple[Tensor, ...]:
+    """Return the places of a mask's truths; of a lone one zeros."""
+    array = mask.numpy_view("indexing with a mask")
+    return tuple(map(wrap, np.nonzero(array))) if array.ndim else (wrap(np.zeros(int(array), np.int64)),)
+
+
 def _tensors_to_numbers(item: Any) -> Any:
     """Replace the tensors in nested lists by numbers."""
     if isinstance(item, (list, tuple)):
@@ -215,9 +227,7 @@ def getitem(x: Tensor, key: Any) -> Tensor:
     out = _try_simple_getitem(x, key)
     if out is not None:
         return out
-    plan = IndexPlan(x.array.shape, key)
-    if plan.mask is not None:
-        plan.mask.array.refuse("indexing with a mask")
+    plan = IndexPlan(x.array.shape, key, is_read=True)
     out = _apply_basic_indices(x, plan)
     if plan.arrays:
         return apply(_INDEX, (out, *plan.arrays), {"pattern": tuple(plan.pattern)})

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from adjoint.core.runtime.mode import call_on_values
 from adjoint.core.tensor.tensor import Tensor, wrap
 from adjoint.core.typing import Operand
 from adjoint.functions.api.out import with_out, write_out
@@ -83,11 +84,18 @@ def nonzero(input: Tensor, *, as_tuple: bool = False, out: Tensor | None = None)
         if as_tuple:
             raise RuntimeError("nonzero does not support the out kwarg when as_tuple is True")
         return write_out(out, nonzero, input)
+    return call_on_values(find_positions if as_tuple else _stack_positions, input.detach())
+
+
+def find_positions(input: Tensor) -> tuple[Tensor, ...]:
+    """Return one index vector for each dimension: the positions of the elements that are not zero."""
     array = input.numpy_view("nonzero()")
-    if not array.ndim:
-        return (wrap(np.flatnonzero(array)),) if as_tuple else wrap(np.zeros((int(bool(array)), 0), np.int64))
-    found = np.nonzero(array)
-    return tuple(map(wrap, found)) if as_tuple else wrap(np.stack(found, 1))
+    return tuple(map(wrap, np.nonzero(array) if array.ndim else (np.flatnonzero(array),)))
+
+
+def _stack_positions(input: Tensor) -> Tensor:
+    array = input.numpy_view("nonzero()")
+    return wrap(np.stack(np.nonzero(array), 1) if array.ndim else np.zeros((int(bool(array)), 0), np.int64))
 
 
 @public()

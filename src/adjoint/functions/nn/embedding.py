@@ -106,7 +106,7 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
         num_classes = num_classes.item()
     if num_classes == -1 and not tensor.numel():
         raise RuntimeError("Can not infer total number of classes from empty tensor.")
-    classes = num_classes if num_classes != -1 else max(int(tensor.numpy_view("one_hot()").max()) + 1, 1)
+    classes = num_classes if num_classes != -1 else max(tensor.max().item() + 1, 1)
     complaint = "Class values must be non-negative and smaller than num_classes, but got {}"
     indexing.check_range(tensor, classes, complaint, low=0, error=RuntimeError)
     column = movement.reshape(tensor, shape=(*tensor.array.shape, 1))

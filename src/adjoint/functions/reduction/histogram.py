@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from adjoint.core.dtype.dtype_info import scalar_type
+from adjoint.core.runtime.mode import call_on_values
 from adjoint.core.tensor.tensor import Tensor, wrap
 from adjoint.core.typing import Operand
 from adjoint.functions.api.out import with_out
@@ -29,9 +30,6 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
         raise NotImplementedError(f"\"bincount_cpu\" not implemented for '{scalar_type(input.dtype)}'")
     if input.ndim != 1:
         raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
-    array = input.numpy_view("bincount()")
-    if array.size and array.min() < 0:
-        raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
     if minlength < 0:
         raise RuntimeError(f"bincount(): minlength should be >= 0, got {minlength}")
     if weights is not None and weights.array.shape != input.array.shape:
@@ -39,6 +37,14 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
             f"bincount(): weights should be 1-d and have the same length as input, got {list(weights.shape)} and "
             f"{list(input.shape)}"
         )
+    tensors = [x.detach() for x in (input, weights) if x is not None]
+    return call_on_values(lambda *given: _count(minlength, *given), *tensors)
+
+
+def _count(minlength: int, input: Tensor, weights: Tensor | None = None) -> Tensor:
+    array = input.numpy_view("bincount()")
+    if array.size and array.min() < 0:
+        raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
     if weights is None:
         return wrap(np.bincount(array, minlength=minlength).astype(np.int64))
     counted = np.bincount(array, weights.numpy_view("bincount()"), minlength)

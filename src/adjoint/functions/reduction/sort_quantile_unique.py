@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from adjoint.core.runtime.mode import call_on_values
 from adjoint.core.tensor.tensor import Tensor, constant, wrap
 from adjoint.core.typing import Array, Function, Operand
 from adjoint.functions.api import return_types
@@ -286,36 +287,39 @@ def _parse_quantiles(q: Tensor | float, name: str) -> tuple[list[float], bool]:
     return [movement.select(wide, axis=0, at=i) for i in range(q.numel())], not q.ndim
 
 
-def _find_distinct(input: Tensor, dim: int | None, consecutive: bool) -> tuple[Array, Array, Array, int]:
-    """Return positions of the distinct slices along `dim`, which of them each slice is, their counts, and the axis."""
-    x = ravel(input.detach()) if dim is None else input.detach()
-    axis = 0 if dim is None else one_dim(dim, x.ndim)
-    rows = np.moveaxis(x.numpy_view("unique()"), axis, 0)
+def _find_distinct(x: Tensor, axis: int, consecutive: bool) -> tuple[Tensor, ...]:
+    """Return positions of the distinct slices along `axis`, which of them each slice is, and their counts."""
+    found = _find_distinct_rows(np.moveaxis(x.numpy_view("unique()"), axis, 0), consecutive)
+    return tuple([wrap(array.astype(np.int64)) for array in found])
+
+
+def _find_distinct_rows(rows: Array, consecutive: bool) -> tuple[Array, Array, Array]:
     rows = rows.reshape(rows.shape[0], int(np.prod(rows.shape[1:])))
     if consecutive:
         new = np.r_[True, (rows[1:] != rows[:-1]).any(1)] if len(rows) else np.zeros(0, bool)
         inverse = np.cumsum(new) - 1
-        return np.flatnonzero(new), inverse, np.bincount(inverse, minlength=int(new.sum())), axis
+        return np.flatnonzero(new), inverse, np.bincount(inverse, minlength=int(new.sum()))
     if rows.shape[1] == 1:
         _, first, inverse, counts = np.unique(
             rows[:, 0], return_index=True, return_inverse=True, return_counts=True, equal_nan=False
         )
     else:
         _, first, inverse, counts = np.unique(rows, axis=0, return_index=True, return_inverse=True, return_counts=True)
-    return first, inverse.reshape(-1), counts, axis
+    return first, inverse.reshape(-1), counts
 
 
 def _unique(
     input: Tensor, dim: int | None, return_inverse: bool, return_counts: bool, consecutive: bool
 ) -> Tensor | tuple[Tensor, ...]:
     check_ordered("unique", input)
-    first, inverse, counts, axis = _find_distinct(input, dim, consecutive)
     x = ravel(input) if dim is None else input
-    values = rename_node(indexing.index(x, constant(first), pattern=(None,) * axis + (0,)), "UniqueBackward0")
+    axis = 0 if dim is None else one_dim(dim, x.ndim)
+    first, inverse, counts = call_on_values(lambda x: _find_distinct(x, axis, consecutive), x.detach())
+    values = rename_node(indexing.index(x, first, pattern=(None,) * axis + (0,)), "UniqueBackward0")
     if dim is None:
-        inverse = inverse.reshape(input.array.shape)
+        inverse = movement.reshape(inverse, shape=input.array.shape)
     extra = [(return_inverse, inverse), (return_counts, counts)]
-    found = (values, *(wrap(array.astype(np.int64)) for wanted, array in extra if wanted))
+    found = (values, *(places for wanted, places in extra if wanted))
     return found if len(found) > 1 else values
 
 

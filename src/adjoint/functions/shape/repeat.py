@@ -9,7 +9,8 @@ import numpy as np
 
 from adjoint.core.dtype.dtype_info import scalar_type
 from adjoint.core.op.signature import with_parameters_of
-from adjoint.core.tensor.tensor import Tensor, constant
+from adjoint.core.runtime.mode import call_on_values
+from adjoint.core.tensor.tensor import Tensor, constant, wrap
 from adjoint.core.typing import Function, Operand
 from adjoint.functions.api.dim_args import one_dim
 from adjoint.functions.api.publish import public, rename_node
@@ -90,6 +91,13 @@ def repeat_interleave(
     return out
 
 
+def _repeat_positions(size: int, repeats: Tensor) -> Tensor:
+    counts = repeats.numpy_view("repeat_interleave()")
+    if counts.size and counts.min() < 0:
+        raise RuntimeError("repeats can not be negative")
+    return wrap(np.repeat(np.arange(size), counts))
+
+
 def _repeat_elements(input: Tensor, repeats: Tensor | float, dim: int | None) -> Tensor:
     if isinstance(repeats, Tensor):
         if repeats.ndim > 1:
@@ -99,15 +107,13 @@ def _repeat_elements(input: Tensor, repeats: Tensor | float, dim: int | None) ->
     x = ravel(input) if dim is None else input
     d = 0 if dim is None else one_dim(dim, x.ndim)
     if isinstance(repeats, Tensor):
-        counts, size = repeats.numpy_view("repeat_interleave()"), x.array.shape[d] if x.ndim else 1
-        if counts.size not in (1, size):
+        size = x.array.shape[d] if x.ndim else 1
+        if repeats.numel() not in (1, size):
             raise RuntimeError(
                 "repeats must have the same size as input along dim, but got "
-                f"repeats.size(0) = {counts.size} and input.size({d}) = {size}"
+                f"repeats.size(0) = {repeats.numel()} and input.size({d}) = {size}"
             )
-        if counts.size and counts.min() < 0:
-            raise RuntimeError("repeats can not be negative")
-        at = constant(np.repeat(np.arange(size), counts))
+        at = call_on_values(lambda repeats: _repeat_positions(size, repeats), repeats)
         return indexing.index(x, at, pattern=(None,) * d + (0,))
     if repeats < 0:
         raise RuntimeError("Repeats must be non-negative")

@@ -7,10 +7,10 @@ import numpy as np
 from adjoint.core.dtype.dtype import default, float32, float64
 from adjoint.core.graph.source_location import user_instruction
 from adjoint.core.op.eager_kernels import KernelFunction, SmallArrayKernel, kernel_provider
-from adjoint.core.runtime.mode import mode, tracing_paused
+from adjoint.core.runtime.mode import guard_on, mode, nondefault, tracing_paused
 from adjoint.core.tensor.storage import is_inference, mark_written, view_of
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import Array, DtypeLike, Operands, StateDict
+from adjoint.core.typing import Array, DtypeLike, Operand, Operands, StateDict
 from adjoint.functions.creation.creation import full, zeros_like
 from adjoint.functions.elementwise.complex import view_as_real
 from adjoint.optim.step.hyperparameters import Number, cast_option_scalars
@@ -151,3 +151,15 @@ def _is_memory_shared(array: Array, arrays: Operands) -> bool:
         if np.may_share_memory(x, array):
             return True
     return False
+
+
+def counted_state(optimizer: Operand, p: Tensor) -> StateDict:
+    """Return what an optimizer that counts its steps and evaluations keeps for a parameter; counts of 0 at first."""
+    entries = optimizer.state
+    guard_on(optimizer, lambda optimizer: p in optimizer.state, "whether the optimizer has begun")
+    if p not in entries and nondefault.count and mode.interpreter is not None:
+        mode.interpreter.note_container_write(entries)
+    state = entries[p]
+    for name in ("func_evals", "n_iter"):
+        state.setdefault(name, 0)
+    return state

@@ -23,6 +23,9 @@ Modules, in reading order:
   runs.
 - `frame_observer`: The witness of a trace: what the user's Python read from outside of the step, and what it wrote
   there.
+- `host_functions`: Host functions: those that act outside of a step, such as `print`.
+- `late_texts`: Texts of numbers that each call computes: the instructions that make them, and what may be done with
+  them.
 """
 
 from adjoint.compiler.trace.frames.attribute_sources import AttributeSource, DefinitionSource

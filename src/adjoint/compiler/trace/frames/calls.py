@@ -34,7 +34,9 @@ from adjoint.compiler.trace.frames.attributes_items import (
 )
 from adjoint.compiler.trace.frames.constants import is_plain
 from adjoint.compiler.trace.frames.container_snapshot import CONTAINERS, MUTABLE
+from adjoint.compiler.trace.frames.host_functions import HostFunction
 from adjoint.compiler.trace.frames.impure_calls import HASHABLE_CALLABLE_TYPES, describe_impurity
+from adjoint.compiler.trace.frames.late_texts import hands_texts_on, makes_text
 from adjoint.compiler.trace.frames.shadow_frame import ShadowFrame
 from adjoint.compiler.trace.frames.sources import MISSING, find_class_entry
 from adjoint.compiler.trace.frames.static_getattr import UNKNOWN, OneOf, getattr_static, one_of
@@ -72,6 +74,13 @@ def record_call(a: ShadowFrame, frame: FrameType, callee: Any, args: tuple[Any, 
         callee, args, keywords = callee.func, (*callee.args, *args), {**callee.keywords, **keywords}
     if isinstance(callee, DESCRIPTOR_TYPES) and args and isinstance(args[0], callee.__objclass__):
         callee, args = callee.__get__(args[0], type(args[0])), args[1:]  # list.append(x, y), object.__setattr__(x, …)
+    if isinstance(callee, HostFunction) or makes_text(callee) or hands_texts_on(callee):
+        for value in (*args, *keywords.values()):
+            w.use(value, frame, looks_at=0)
+        if not makes_text(callee):
+            return UNKNOWN
+        w.texts.show()
+        return w.texts.combine([*args, *keywords.values()])
     what = describe_impurity(callee, args)
     if what is not None:
         w.refuse(what, frame)
@@ -101,7 +110,7 @@ def record_call(a: ShadowFrame, frame: FrameType, callee: Any, args: tuple[Any, 
     reads_objects = isinstance(callee, FunctionType) and is_standard_file(callee.__code__.co_filename)
     if not (isinstance(callee, BuiltinFunctionType | type) and callee in SHALLOW_FUNCTIONS):
         for value in values:
-            w.use(value, frame)
+            w.use(value, frame, looks_at=2)
             if reads_objects:
                 w.use_object(value, frame)
     out = keywords.get("out")

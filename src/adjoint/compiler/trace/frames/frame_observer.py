@@ -65,6 +65,7 @@ class FrameObserver(Observations):
             yield
         finally:
             sys.settrace(before)
+            self.begin_instruction()
             self._shadow_frames.clear()
             self._enclosing_frames.clear()
         if self._refusal is not None:
@@ -79,7 +80,7 @@ class FrameObserver(Observations):
         if caller is not None:
             caller.receive_result(frame.f_code, value, frame.f_locals)
         if activation.outermost:
-            self.use(value, frame)
+            self.use(value, frame, looks_at=0)
 
     def _trace_call(self, frame: FrameType, event: str, arg: object) -> Function | None:
         """The trace function of the thread: called for each frame that is entered."""

@@ -11,6 +11,7 @@ import secrets
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Sequence
 from functools import cache
 from types import BuiltinFunctionType, CodeType, FunctionType, GeneratorType, MethodType
@@ -32,6 +33,7 @@ LOGS = "writes to a log"
 FILES = "reads or writes a file"
 MAKES = "makes an identifier that is new each time"
 SYSTEM = "acts on the operating system"
+WARNS = "warns"
 OS_FUNCTIONS = "listdir makedirs mkdir putenv remove rename replace rmdir stat system unlink unsetenv"
 
 IMPURE_FUNCTIONS: dict[object, str] = {
@@ -45,6 +47,7 @@ IMPURE_FUNCTIONS: dict[object, str] = {
     dt.datetime.utcnow: CLOCK,
     dt.datetime.today: CLOCK,
     dt.date.today: CLOCK,
+    warnings.warn: WARNS,
 }
 IMPURE_FUNCTIONS |= {
     getattr(time, name): CLOCK
@@ -74,16 +77,27 @@ FILES_WITH_IMPURE_CODES = {code.co_filename for code in IMPURE_CODES}
 
 def describe_impurity(callee: Any, args: tuple[object, ...]) -> str | None:
     """Describe the side effect of calling `callee`, as in "calls print(), which prints"; None if there is none."""
+    effect = find_effect(callee, args)
+    if effect is None:
+        return None
+    kind = _find_impure_class(callee)
+    name = _qualified_name(callee) if kind is None else f"{_qualified_name(kind)}.{callee.__name__}"
+    return f"calls {name}(), which {effect}"
+
+
+def find_effect(callee: Any, args: tuple[object, ...]) -> str | None:
+    """The side effect of calling `callee`; None if there is none."""
     learn_imported_modules()
+    kind = _find_impure_class(callee)
+    return _known_effect(callee, args) if kind is None else dict(IMPURE_CLASSES)[kind]
+
+
+def _find_impure_class(callee: Any) -> type | None:
+    """The class whose methods have an effect, of a method that is bound to an object of it."""
     owner = getattr(callee, "__self__", None) if isinstance(callee, BuiltinFunctionType | MethodType) else None
-    if owner is not None and not isinstance(owner, type):
-        name = callee.__name__
-        if name not in HARMLESS_METHODS:
-            for kind, does in IMPURE_CLASSES:
-                if isinstance(owner, kind):
-                    return f"calls {_qualified_name(kind)}.{name}(), which {does}"
-    what = _known_effect(callee, args)
-    return None if what is None else f"calls {_qualified_name(callee)}(), which {what}"
+    if owner is None or isinstance(owner, type) or callee.__name__ in HARMLESS_METHODS:
+        return None
+    return next((kind for kind, _ in IMPURE_CLASSES if isinstance(owner, kind)), None)
 
 
 def learn_imported_modules() -> None:

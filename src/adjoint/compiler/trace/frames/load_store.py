@@ -9,7 +9,7 @@ from collections import deque
 from contextlib import suppress
 from types import FrameType
 
-from adjoint.compiler.trace.frames import attributes_items, calls
+from adjoint.compiler.trace.frames import attributes_items, calls, late_texts
 from adjoint.compiler.trace.frames.bytecode import NULL, NewContainer
 from adjoint.compiler.trace.frames.container_snapshot import MUTABLE
 from adjoint.compiler.trace.frames.shadow_frame import Handlers, ShadowFrame
@@ -63,9 +63,12 @@ def load_global(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None:
         value = frame.f_builtins.get(name, UNKNOWN)
         if value is not UNKNOWN:
             a.observer.read(BuiltinSource(frame.f_globals, name), value, frame)
-    if ins.opname == "LOAD_GLOBAL" and (ins.arg or 0) & 1:
+    is_called = ins.opname == "LOAD_GLOBAL" and bool((ins.arg or 0) & 1)
+    if is_called:
         a.push(NULL)
     a.push(value)
+    if name not in own:
+        a.stack[-1] = a.observer.lead_away(frame.f_globals, name, value, is_called)
 
 
 @handles("LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF")
@@ -90,7 +93,8 @@ def load_attribute(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> No
     if method:
         a.push(NULL)
     a.push(UNKNOWN)
-    a.stack[-1] = attributes_items.get_attribute(a, frame, holder, ins.argval)
+    value = attributes_items.get_attribute(a, frame, holder, ins.argval)
+    a.stack[-1] = a.observer.lead_away(holder, ins.argval, value)
 
 
 @handles("LOAD_SUPER_ATTR")
@@ -141,6 +145,8 @@ def binary_operation(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> 
         load_item(a, frame, ins)
         return
     left, right = a.pop_operands(2)
+    if ins.argrepr in ("+", "+=") and late_texts.add_texts(a, left, right):
+        return
     a.push(UNKNOWN)
     a.observer.use(right, frame)
     in_place = ins.argrepr.endswith("=")
@@ -159,8 +165,8 @@ def compare(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None:
     a.push(UNKNOWN)
     if ins.opname == "CONTAINS_OP" and attributes_items.has_item(a, frame, right, left):
         return
-    a.observer.use(left, frame)
-    a.observer.use(right, frame)
+    a.observer.use(left, frame, looks_at=2)
+    a.observer.use(right, frame, looks_at=2)
 
 
 @handles("STORE_ATTR", "DELETE_ATTR")

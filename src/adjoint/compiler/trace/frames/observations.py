@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from types import BuiltinFunctionType, FrameType, FunctionType, MethodType, ModuleType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from adjoint.compiler.ir.graph import UnknownInstructionError
 from adjoint.compiler.trace.frames.attribute_sources import AttributeSource
@@ -19,12 +19,16 @@ from adjoint.compiler.trace.frames.container_snapshot import (
     snapshot,
 )
 from adjoint.compiler.trace.frames.impure_calls import is_suspended
+from adjoint.compiler.trace.frames.late_texts import LateTexts
 from adjoint.compiler.trace.frames.preexisting import Preexisting, visible_referents
 from adjoint.compiler.trace.frames.sources import MISSING, ContentsSource, ItemSource, Source
 from adjoint.compiler.trace.frames.static_getattr import MAX_CANDIDATES, FoundAttribute
 from adjoint.compiler.trace.frames.trace_rules import is_immutable_class, is_own_class, is_user_class
 from adjoint.core.graph.source_location import Site
 from adjoint.core.tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from adjoint.compiler.trace.frames.host_functions import HostFunctions
 
 SHARED_BY_COPY = (type, ModuleType, FunctionType, MethodType, BuiltinFunctionType, Tensor)  # objects that a copy shares
 
@@ -61,6 +65,8 @@ class Observations:
         self._writes: dict[Source, ObservedWrite] = {}
         self.preexisting = Preexisting()
         self.is_preexisting = self.preexisting.contains
+        self.hosts: HostFunctions | None = None  # leads calls away that act outside of the step
+        self.texts = LateTexts()
         self._arguments: dict[int, object] = {}
         self._refusal: BaseException | None = None
 
@@ -73,6 +79,16 @@ class Observations:
     def writes(self) -> list[ObservedWrite]:
         """The first write to each place, in order."""
         return list(self._writes.values())
+
+    def begin_instruction(self) -> None:
+        """End what held for the one before."""
+        if self.hosts is not None:
+            self.hosts.restore()
+        self.texts.hide()
+
+    def lead_away(self, holder: object, name: str, value: object, is_called: bool = False) -> object:
+        """Return what will be loaded in place of `value`: another callable, if it acts outside of the step."""
+        return value if self.hosts is None else self.hosts.lead_away(holder, name, value, is_called)
 
     def has_read(self, place: Source) -> bool:
         """Return whether the step read the place before it changed it."""
@@ -103,13 +119,16 @@ class Observations:
         if of_library or self.is_preexisting(holder):
             self.read(found.place, found.held, frame)
 
-    def use(self, value: object, frame: FrameType) -> None:
-        """Record that all of `value` is read, if it is a container or holds some."""
-        if type(value) in ATOMS:
-            return
-        pending, seen = [value], set()
+    def use(self, value: object, frame: FrameType, looks_at: int = 1) -> None:
+        """Record that all of `value` is read, if it is a container or holds some.
+
+        `looks_at`: at which texts, 0 if it hands all on; 1 at `value` itself; 2 at those in containers, too.
+        """
+        pending, seen = [value], set[int]()
         while pending:
             value = pending.pop()
+            if looks_at > bool(seen) and self.texts.is_late(value):
+                self.refuse("looks into the text of a number that each call computes", frame)
             if type(value) in ATOMS or id(value) in seen:
                 continue
             seen.add(id(value))

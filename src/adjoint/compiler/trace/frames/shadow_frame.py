@@ -96,6 +96,7 @@ class ShadowFrame:
         if event == "opcode":
             self._step(frame)
         elif event == "return":
+            self.observer.begin_instruction()
             self.leave(self, frame, UNKNOWN if self.raising else arg)
         elif event == "exception":
             self.raising = True
@@ -136,6 +137,7 @@ class ShadowFrame:
         if step is None or at == self.skipped_offset:
             self.skipped_offset = -1
             return
+        self.observer.begin_instruction()
         handler, instruction, after, self.skipped_offset = step
         self.raising = False
         if at in self.handler_depths:

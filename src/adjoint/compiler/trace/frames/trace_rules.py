@@ -17,6 +17,9 @@ STDLIB_PATH = os.path.join(os.path.realpath(os.path.dirname(os.__file__)), "")  
 SITE_PACKAGES_NAMES = ("site-packages", "dist-packages")
 TRUSTED_PATHS = (PACKAGE, os.path.join(os.path.dirname(os.path.abspath(np.__file__)), ""))
 IMMUTABLE_TYPE_FLAG = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE
+# Modules of this library that are observed as the user's are: they keep numbers of their own, and decide by values.
+FOLLOWED_MODULES = frozenset(("adjoint.amp.grad_scaler", "adjoint.optim.lbfgs", "adjoint.optim.line_search"))
+FOLLOWED_FILES = frozenset(os.path.join(PACKAGE, *name.split(".")[1:]) + ".py" for name in FOLLOWED_MODULES)
 TRUSTED_PACKAGES = frozenset(("adjoint", "numpy", "llvmlite"))
 
 
@@ -33,6 +36,8 @@ def is_user_file(file: str) -> bool:
 
 
 def _is_user_path(file: str) -> bool:
+    if file in FOLLOWED_FILES:
+        return True
     if file.startswith(("<frozen ", "<__array_function__")) or file.startswith(TRUSTED_PATHS):
         return False
     if f"{os.sep}llvmlite{os.sep}" in file:
@@ -86,7 +91,7 @@ def is_own_class(kind: type) -> bool:
 
 
 def _is_user_name(name: str) -> bool:
-    if name == "__main__":  # a profiler or debugger that runs the user's script may be the module of this name
+    if name == "__main__" or name in FOLLOWED_MODULES:  # a profiler that runs the user's script may be `__main__`
         return True
     if name.partition(".")[0] in TRUSTED_PACKAGES or name in sys.builtin_module_names:
         return False

@@ -1,0 +1,32 @@
+"""An eager run of a step in whose call something took place already: that does not take place again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from adjoint.compiler.trace.frames import FrameObserver
+from adjoint.compiler.trace.frames.host_functions import HostFunction, HostFunctions
+from adjoint.compiler.trace.step_events import Outcome
+from adjoint.core.graph.source_location import Site
+from adjoint.core.typing import Function, Operand, Operands
+
+
+def run_with_outcomes(
+    function: Function, args: Operands, kwargs: dict[str, Operand], outcomes: Sequence[Outcome]
+) -> Operand:
+    """The result of `function(*args, **kwargs)`; its first calls of host functions bring what they have brought."""
+    left = [outcome for outcome in outcomes if outcome.is_replayed]
+
+    def call(host: HostFunction, given: Operands, named: dict[str, Operand]) -> Operand:
+        if left and host.is_replayed:
+            return left.pop(0).result()
+        return host.function(*given, **named)
+
+    observer = FrameObserver(_ignore)
+    observer.hosts = HostFunctions(call)
+    with observer.observe(function):
+        return function(*args, **kwargs)
+
+
+def _ignore(what: str, site: Site) -> None:
+    """Refuse nothing: all that the step does takes place."""

@@ -1,0 +1,181 @@
+"""One path through the decisions of a step: its programs run in turn, with the questions and calls between them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from adjoint.compiler.program.program import Program
+from adjoint.compiler.trace.guards import GuardFailure, describe_object
+from adjoint.compiler.trace.step_events import Outcome, StepEvent, fits_result, is_same_answer
+from adjoint.core.runtime import pytree
+from adjoint.core.typing import Array, Operand, Operands
+
+
+class PathStage(NamedTuple):
+    """A program, the numbers of the arguments that take its first leaves, and the event that takes the others."""
+
+    program: Program
+    slots: tuple[int, ...]
+    event: StepEvent | None
+
+
+class Unfinished(NamedTuple):
+    """A call that did not go this way, or failed before it wrote anything: what had taken place until then."""
+
+    log: list[Outcome]
+    error: BaseException | None = None
+
+
+class WriteFlag:
+    """Tells whether a call has written something, after which it cannot begin again."""
+
+    __slots__ = ("is_set",)
+
+    def __init__(self) -> None:
+        self.is_set = False
+
+    def set(self, _: object) -> None:
+        """Note that the call has written."""
+        self.is_set = True
+
+
+class StagedEntry:
+    """The programs of one path. `commit` is the number of the one that writes."""
+
+    direct = False
+    is_asking = True
+
+    def __init__(
+        self,
+        stages: list[PathStage],
+        commit: int,
+        slots: int,
+        structure: pytree.Structure,
+        events: list[StepEvent],
+        generators: list[Operand],
+        written: WriteFlag,
+    ) -> None:
+        self.stages, self.commit, self.slots, self.events, self.written = stages, commit, slots, events, written
+        self.generators = generators  # from which programs draw before it is known that the call goes this way
+        self.program = stages[commit].program
+        self.count = -1
+        self.taken = 0  # how often the call went this way
+        self.rebuild: Callable[[Operands], Operand] = (
+            (lambda leaves: leaves[0])
+            if structure.kind is None
+            else lambda leaves: pytree.unflatten(structure, iter(leaves))
+        )
+
+    @property
+    def programs(self) -> list[Program]:
+        """All programs, in order."""
+        return [stage.program for stage in self.stages]
+
+    def as_path(self) -> StagedEntry:
+        """Return the entry: one way through the decisions of a step."""
+        return self
+
+    def kept_bytes(self) -> int:
+        """The bytes that programs keep for those after them."""
+        return sum(v.nbytes for stage in self.stages for v in stage.program.outcome.results[: len(stage.slots)])
+
+    def run(self, *given: Operand) -> Operand:
+        """As `attempt`, for a call in which nothing took place yet."""
+        return self.attempt(list(given))
+
+    def fits(self, log: Sequence[Outcome]) -> bool:
+        """True where a call in which this took place may go this way."""
+        if len(log) > len(self.events):
+            return False
+        for outcome, event in zip(log, self.events, strict=False):
+            if (outcome.kind == "decision") is not (event.kind == "decision"):
+                return False
+            if outcome.kind == "decision" and not is_same_answer(outcome.value, event.answer):
+                return False
+            if outcome.kind == "returned" and fits_result(event, outcome.value) is None:
+                return False
+            if outcome.kind == "raised":
+                return False
+        return True
+
+    def changes(self, given: list[Operand], log: Sequence[Outcome]) -> list[GuardFailure]:
+        """Return where a call went another way than this one, or else what makes a program unfit for it."""
+        for outcome, event in zip(log, self.events, strict=False):
+            if outcome.kind == "decision" and not is_same_answer(outcome.value, event.answer):
+                then, now = describe_object(event.answer), describe_object(outcome.value)
+                return [GuardFailure(f"the answer to {event.what}", then, now, event.site)]
+        known = [*given, *[None] * (self.slots - len(given))]
+        found = [program.changes(known) for program in self.programs[: self.commit + 1]]
+        results = {source.what for source in self.program.outcome.arithmetic.sources if _is_result(source.name, given)}
+        told = [[failure for failure in failures if failure.what not in results] for failures in found]
+        return max(told, key=len, default=[])
+
+    def attempt(self, given: list[Operand], log: Sequence[Outcome] = (), first_call: bool = False) -> Operand:
+        """A tuple of leaves; None where this is for another state; `Unfinished` if something took place first.
+
+        What `log` has does not take place again. Nothing was written unless there are leaves.
+        """
+        slots: list[Operand] = [*given, *[None] * (self.slots - len(given))]
+        places = [(generator, generator.place()) for generator in self.generators]
+        outcomes = list(log)
+        self.written.is_set = False
+        try:
+            leaves = self._run_stages(slots, outcomes, first_call)
+        except Exception as error:
+            if self.written.is_set:
+                raise
+            _take_back(places)
+            return Unfinished(outcomes, error)
+        if type(leaves) is tuple:
+            self.taken += 1
+            return leaves
+        _take_back(places)
+        return Unfinished(outcomes) if outcomes else None
+
+    def _run_stages(self, slots: list[Operand], outcomes: list[Outcome], first_call: bool) -> Operand:
+        """The leaves of the last program; None where the call goes another way."""
+        events, leaves = 0, None
+        for number, stage in enumerate(self.stages):
+            leaves = stage.program.run(*slots, first_call=first_call)
+            if type(leaves) is not tuple and not first_call and not self.written.is_set and stage.program.holds():
+                leaves = stage.program.run(*slots)
+            if type(leaves) is not tuple:
+                return None
+            self.written.is_set = self.written.is_set or number == self.commit
+            for slot, leaf in zip(stage.slots, leaves, strict=False):
+                slots[slot] = leaf
+            event = stage.event
+            if event is None:
+                continue
+            if events == len(outcomes):
+                outcomes.append(event.take_place(leaves[len(stage.slots) :]))
+            outcome = outcomes[events]
+            events += 1
+            if not self._accept(event, outcome, slots):
+                return None
+        return leaves
+
+    def _accept(self, event: StepEvent, outcome: Outcome, slots: list[Operand]) -> bool:
+        """Take what an event brought; False where the call goes another way from here."""
+        if event.function is None:
+            return is_same_answer(outcome.value, event.answer)
+        if outcome.kind == "raised":
+            raise outcome.value
+        found = fits_result(event, outcome.value)
+        if found is None:
+            return False
+        for slot, leaf in zip(event.slots, found, strict=True):
+            if slot is not None:
+                slots[slot] = leaf
+        return True
+
+
+def _is_result(name: str, given: list[Operand]) -> bool:
+    """True for the number that a host call gave: a guard on it tells nothing before the call."""
+    return name[0] == "x" and int(name[1:]) >= len(given)
+
+
+def _take_back(places: list[tuple[Operand, Array]]) -> None:
+    for generator, place in places:
+        generator.load_state_array(place)

@@ -1,0 +1,111 @@
+"""Texts of numbers that each call computes: the instructions that make them, and what may be done with them.
+
+A formatted number is a stand-in in the trace. It may be joined to other texts, kept, returned, and handed to a call
+outside of the step; who looks into it would see the stand-in, and is refused.
+"""
+
+from __future__ import annotations
+
+import dis
+from types import BuiltinFunctionType, FrameType, FunctionType
+from typing import TYPE_CHECKING
+
+from adjoint.compiler.trace.frames.constants import ATOMS
+from adjoint.compiler.trace.symbolic_number import NumberArithmetic, is_late_text
+
+if TYPE_CHECKING:
+    from adjoint.compiler.trace.frames.shadow_frame import ShadowFrame
+
+
+class MadeText:
+    """A text on the shadow stack, which is late if a late one was made since there were `before` of them."""
+
+    __slots__ = ("before",)
+
+    def __init__(self, before: int) -> None:
+        self.before = before
+
+
+class LateTexts:
+    """Lets numbers show themselves as late texts while an instruction runs that makes a text."""
+
+    def __init__(self) -> None:
+        self.arithmetic: NumberArithmetic | None = None
+
+    def show(self) -> None:
+        """Let the instruction that is about to run make late texts."""
+        if self.arithmetic is not None:
+            self.arithmetic.shows_text = True
+
+    def hide(self) -> None:
+        """End what `show` began."""
+        if self.arithmetic is not None:
+            self.arithmetic.shows_text = False
+
+    def count(self) -> int:
+        """The number of late texts that were made so far."""
+        return 0 if self.arithmetic is None else self.arithmetic.texts
+
+    def is_late(self, value: object) -> bool:
+        """True for a late text, or what may be one."""
+        if type(value) is MadeText:
+            return self.count() > value.before
+        return is_late_text(value)
+
+    def combine(self, parts: list[object]) -> MadeText:
+        """The text that is made of these and of what the instruction shows: what is unknown may hold any."""
+        before = [self.count()]
+        for part in parts:
+            if is_late_text(part):
+                before.append(-1)
+            elif type(part) not in ATOMS:
+                before.append(part.before if isinstance(part, MadeText) else 0)
+        return MadeText(min(before))
+
+
+def _is_made(value: object) -> bool:
+    return type(value) is MadeText
+
+
+def format_value(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None:
+    """`{x:spec}` in an f-string, and `x!r`."""
+    has_spec = ins.opname == "FORMAT_WITH_SPEC" or (ins.opname == "FORMAT_VALUE" and bool((ins.arg or 0) & 4))
+    spec = a.pop() if has_spec else None
+    value = a.pop()
+    if has_spec:
+        a.observer.use(spec, frame)
+    if has_spec or not (_is_made(value) or type(value) is str):
+        a.observer.use(value, frame)
+    made = a.observer.texts.combine([value])
+    a.observer.texts.show()
+    a.push(made)
+
+
+def build_string(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None:
+    """The pieces of an f-string, in one."""
+    a.push(a.observer.texts.combine(a.pop_operands(ins.arg or 0)))
+
+
+def add_texts(a: ShadowFrame, left: object, right: object) -> bool:
+    """Push the sum of two texts; False if these are none."""
+    texts = a.observer.texts
+    if not (texts.is_late(left) or texts.is_late(right)):
+        return False
+    a.push(texts.combine([left, right]))
+    return True
+
+
+def makes_text(callee: object) -> bool:
+    """True for calls that make a text of their arguments without a look into texts among them."""
+    if callee is str or callee is repr:
+        return True
+    if not isinstance(callee, BuiltinFunctionType) or type(callee.__self__) is not str:
+        return False
+    return callee.__name__ in ("format", "join")
+
+
+def hands_texts_on(callee: object) -> bool:
+    """True for exceptions, which keep what they are given."""
+    return (
+        isinstance(callee, type) and issubclass(callee, BaseException) and not isinstance(callee.__init__, FunctionType)
+    )

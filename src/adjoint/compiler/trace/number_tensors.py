@@ -1,0 +1,54 @@
+"""Tensors that a step makes of numbers which each call brings."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from adjoint.compiler.trace.symbolic_number import is_symbolic_number
+from adjoint.core.dtype.dtype import default, promote
+from adjoint.core.tensor.tensor import Tensor, wrap
+from adjoint.core.typing import Array, NumpyDtype, Operand
+from adjoint.ops.elementwise import select
+from adjoint.ops.movement import movement
+
+if TYPE_CHECKING:
+    from adjoint.compiler.trace.tracer import Tracer
+
+
+def stack_numbers(tracer: Tracer, data: Operand, kind: NumpyDtype | None) -> Tensor | None:
+    """The tensor of a number, or of nested lists; None unless some number is of each call alone."""
+    leaves: list[Operand] = []
+    shown = np.asarray(_collect_leaves(data, leaves))
+    if not any(map(is_symbolic_number, leaves)) or shown.size != len(leaves):
+        return None
+    kind = _common_dtype(leaves) if kind is None else kind
+    parts = [movement.reshape(_as_tensor(tracer, x, kind), shape=(1,)) for x in leaves]
+    whole = parts[0] if len(parts) == 1 else movement.cat(*parts, axis=0)
+    return movement.reshape(whole, shape=shown.shape)
+
+
+def _collect_leaves(data: Operand, leaves: list[Operand]) -> Operand:
+    """Collect the numbers and tensors in nested lists; zeros in their places."""
+    if isinstance(data, (list, tuple)):
+        return [_collect_leaves(part, leaves) for part in data]
+    leaves.append(data)
+    return 0
+
+
+def _as_tensor(tracer: Tracer, x: Operand, kind: NumpyDtype) -> Tensor:
+    if is_symbolic_number(x):
+        symbol = tracer.number(x)
+        return wrap(symbol) if symbol.dtype == kind else select.cast(wrap(symbol), dtype=kind)
+    if isinstance(x, Tensor):
+        return select.cast(x.detach(), dtype=kind)
+    array: Array = np.asarray(x, kind)
+    return wrap(tracer.constant(array))
+
+
+def _common_dtype(leaves: list[Operand]) -> NumpyDtype:
+    """The type that a tensor of these numbers has."""
+    kinds = {bool: np.dtype(bool), int: np.dtype(np.int64), float: default.floating.numpy}
+    found = {x.array.dtype if isinstance(x, Tensor) else kinds[type(getattr(x, "value", x))] for x in leaves}
+    return promote(tuple([np.empty(0, dtype) for dtype in found]))

@@ -1,0 +1,343 @@
+"""What a step asks of each call, in the order of the program: decisions by a value, and calls outside of the graph.
+
+A decision is a question that only values can answer; the trace takes the answer of the call that is traced, and what
+follows is the program for that answer alone. A host call takes place once in each call of the step; its numbers are
+inputs of what follows. What was answered and called stands in a log: where a step is traced again, or runs eagerly in
+the end, nothing takes place twice.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from adjoint.compiler.ir.graph import Argument, TraceError
+from adjoint.compiler.trace.guards import describe_object
+from adjoint.compiler.trace.step_outputs import OutputRef
+from adjoint.compiler.trace.symbolic_number import SymbolicNumber, is_late_text, is_symbolic_number
+from adjoint.compiler.trace.traced_values import TracedValues
+from adjoint.core.graph.source_location import Site, user_site
+from adjoint.core.op.spec import Spec
+from adjoint.core.runtime import pytree
+from adjoint.core.runtime.mode import tracing_paused
+from adjoint.core.tensor.tensor import Tensor, wrap
+from adjoint.core.typing import Array, Function, Operand, Operands
+
+if TYPE_CHECKING:
+    from adjoint.compiler.trace.tracer import Tracer
+
+
+MAX_EVENTS = 64  # of one call: each is a program of its own
+
+
+class ManyEventsError(TraceError):
+    """A step asks so often that programs between its questions would gain nothing."""
+
+    is_about_speed = True
+
+
+class Outcome(NamedTuple):
+    """What an event brought in a call: the answer to a decision, or what a host call returned or raised.
+
+    `is_replayed`: an eager run of the step would make the call, and takes this instead.
+    """
+
+    kind: str
+    value: Operand
+    is_replayed: bool = False
+
+    def result(self) -> Operand:
+        """Return what the event brought, or raise it."""
+        if self.kind == "raised":
+            raise self.value
+        return self.value
+
+
+class Mark(NamedTuple):
+    """How far a trace had come: equations, reads of Python objects, probes, and lines of arithmetic."""
+
+    equations: int
+    reads: int
+    probes: int
+    sources: int
+    lines: int
+
+
+class StepEvent:
+    """One question or host call of a step: `leaves` are what it takes of the program, `answer` what it brought.
+
+    `slots`: where the leaves of the result go among the program's arguments, None for those that are as they were in
+    the trace. `is_trusted`: it raises nothing. `is_ordered`: it takes place when all before it was computed.
+    """
+
+    def __init__(self, kind: str, leaves: list[OutputRef], structure: pytree.Structure, mark: Mark) -> None:
+        self.kind, self.leaves, self.structure, self.mark = kind, leaves, structure, mark
+        self.what = ""
+        self.site: Site = user_site()
+        self.answer: Operand = None
+        self.function: Function | None = None
+        self.slots: list[int | None] = []
+        self.result_leaves: list[Operand] = []
+        self.result_structure = pytree.LEAF
+        self.keeps_result = True
+        self.lines = 0  # of arithmetic, with those that make what it takes
+        self.is_trusted = self.is_ordered = self.is_replayed = False
+
+    def __str__(self) -> str:
+        place = f"{os.path.basename(self.site.file)}:{self.site.line}"
+        if self.function is not None:
+            return f"calls {self.what}(), at {place}"
+        return f"{self.what} is {describe_object(self.answer)}, at {place}"
+
+    def is_like(self, other: StepEvent) -> bool:
+        """True for the same question with the same answer, and for the same call."""
+        if (self.site, self.what, self.kind) != (other.site, other.what, other.kind):
+            return False
+        return self.kind == "call" or is_same_answer(self.answer, other.answer)
+
+    def take_place(self, leaves: Operands) -> Outcome:
+        """Make the host call with these leaves, or read the answer."""
+        if self.function is None:
+            (answer,) = leaves
+            return Outcome("decision", answer.numpy().copy() if isinstance(answer, Tensor) else answer)
+        args, kwargs = pytree.unflatten(self.structure, iter(leaves))
+        return call_host(self.function, args, kwargs, self.is_replayed)
+
+
+def call_host(function: Function, args: Operands, kwargs: dict[str, Operand], is_replayed: bool) -> Outcome:
+    """What a call outside of the step brings."""
+    watching = sys.gettrace()
+    sys.settrace(None)
+    try:
+        with tracing_paused():
+            return Outcome("returned", function(*args, **kwargs), is_replayed)
+    except Exception as error:  # noqa: BLE001  the user's, who may catch it
+        return Outcome("raised", error, is_replayed)
+    finally:
+        sys.settrace(watching)
+
+
+def is_same_answer(now: Operand, then: Operand) -> bool:
+    """True where an answer leads to the same continuation."""
+    if isinstance(then, np.ndarray):
+        return isinstance(now, np.ndarray) and now.dtype == then.dtype and bool(np.array_equal(now, then))
+    return type(now) is type(then) and (now == then or (now != now and then != then))
+
+
+class StepEvents:
+    """The events of one trace. `log` has the outcomes of those that took place already, and takes the others."""
+
+    def __init__(self, tracer: Tracer, log: list[Outcome]) -> None:
+        self.tracer, self.log = tracer, log
+        self.values = TracedValues(tracer)
+        self.events: list[StepEvent] = []
+        self.first_slot = self.slots = 0  # arguments of the step; and with them results of host calls
+        self.observed: Callable[[], int] = lambda: 0  # how many reads the observer has seen
+        self.has_changed: Callable[[object], bool] = lambda thing: False  # whether the step has written an object
+        tracer.arithmetic.ask = self.decide
+        tracer.arithmetic.read_number = self._read_number
+
+    def start(self, arguments: int) -> None:
+        """Number the results of host calls after so many arguments."""
+        self.first_slot = self.slots = arguments
+
+    def decide(self, code: str, needs: tuple[str, ...]) -> Operand:
+        """Answer what an expression of late numbers is in this call; what follows holds for this answer."""
+        arithmetic = self.tracer.arithmetic
+        mark = self._mark()
+        answer = self._take("decision", lambda: Outcome("decision", arithmetic.evaluate(code, needs))).value
+        event = StepEvent("decision", [OutputRef("number", arithmetic.name_line(code, needs))], pytree.LEAF, mark)
+        event.what, event.answer = arithmetic.describe_code(code), answer
+        self._append(event)
+        return answer
+
+    def decide_values(self, tensor: Tensor, reader: str) -> Array:
+        """Answer which values a small tensor has in this call; what follows holds for these."""
+        value = self.tracer.adopt(tensor)
+        mark = self._mark()
+        answer = self._take("decision", lambda: Outcome("decision", self.values.array(value).copy())).value
+        event = StepEvent("decision", [OutputRef("value", value)], pytree.LEAF, mark)
+        event.what, event.answer = reader, answer
+        self._append(event)
+        return np.array(answer)
+
+    def call(
+        self,
+        function: Function,
+        args: Operands,
+        kwargs: dict[str, Operand] | None = None,
+        is_replayed: bool = False,
+        is_trusted: bool = False,
+        is_ordered: bool = False,
+        keeps_result: bool = True,
+    ) -> Operand:
+        """Call `function` outside of the step: once in each call, with the values that its arguments have then."""
+        mark = self._mark()
+        leaves, structure = self._flatten_arguments((args, kwargs or {}))
+        event = StepEvent("call", leaves, structure, mark)
+        event.function, event.what = function, getattr(function, "__qualname__", repr(function))
+        event.is_trusted, event.is_ordered, event.is_replayed = is_trusted, is_ordered, is_replayed
+
+        def compute() -> Outcome:
+            known = [self._leaf_value(leaf) for leaf in leaves]
+            shown, named = pytree.unflatten(structure, iter(known))
+            return call_host(function, shown, named, is_replayed)
+
+        event.lines = len(self.tracer.arithmetic.lines)
+        outcome = self._take("returned", compute)
+        self._append(event)
+        if outcome.kind == "raised":
+            event.answer = outcome.value
+            raise outcome.value
+        event.keeps_result = keeps_result
+        return self._stand_in(event, outcome.value) if keeps_result else None
+
+    def _append(self, event: StepEvent) -> None:
+        if len(self.events) == MAX_EVENTS:
+            raise ManyEventsError(
+                f"asks for values, or calls what is no part of it, more than {MAX_EVENTS} times in a call"
+            )
+        event.lines = event.lines or len(self.tracer.arithmetic.lines)
+        self.events.append(event)
+
+    def _take(self, kind: str, compute: Callable[[], Outcome]) -> Outcome:
+        """The outcome of the next event: from the log, if it took place already."""
+        if len(self.events) < len(self.log):
+            outcome = self.log[len(self.events)]
+            if (outcome.kind == "decision") is not (kind == "decision"):
+                raise TraceError(
+                    f"the compiled step {self.tracer.graph.name!r} did other things when it was traced again, at "
+                    f"{user_site()}: compile with fallback=True to run it eagerly"
+                )
+            return outcome
+        outcome = compute()
+        self.log.append(outcome)
+        return outcome
+
+    def _mark(self) -> Mark:
+        tracer = self.tracer
+        arithmetic = tracer.arithmetic
+        return Mark(
+            len(tracer.graph.equations),
+            self.observed(),
+            len(tracer.probe_guards),
+            len(arithmetic.sources),
+            len(arithmetic.lines),
+        )
+
+    def _flatten_arguments(self, arguments: Operand) -> tuple[list[OutputRef], pytree.Structure]:
+        """The leaves of a call's arguments; a container in which nothing is symbolic is a leaf itself."""
+        leaves: list[OutputRef] = []
+
+        def walk(value: Operand, depth: int) -> pytree.Structure:
+            if depth < 2 or _holds_symbols(value):
+                held, structure = pytree.flatten(value)
+                if structure.kind is not None:
+                    parts = value.values() if isinstance(value, dict) else value
+                    if structure.kind in (tuple, list, dict):
+                        return structure._replace(parts=tuple([walk(part, depth + 1) for part in parts]))
+                    leaves.extend(map(self._leaf, held))
+                    return structure
+            leaves.append(self._leaf(value))
+            return pytree.LEAF
+
+        return leaves, walk(arguments, 0)
+
+    def _leaf(self, x: Operand) -> OutputRef:
+        if is_symbolic_number(x):
+            return OutputRef("number", x.name)
+        if is_late_text(x):
+            return OutputRef("number", self.tracer.arithmetic.name_text(x))
+        if isinstance(x, Tensor):
+            return OutputRef("value", self.tracer.adopt(x))
+        if self.has_changed(x):
+            raise TraceError(
+                f"the compiled step {self.tracer.graph.name!r} hands a {type(x).__name__} which it has changed to a "
+                f"call outside of it, at {user_site()}: pass what is to be shown, or compile with fallback=True"
+            )
+        return OutputRef("object", x)
+
+    def _leaf_value(self, leaf: OutputRef) -> Operand:
+        if leaf.kind == "number":
+            return self.tracer.arithmetic.evaluate(leaf.of, (leaf.of,))
+        return wrap(self.values.array(leaf.of).copy()) if leaf.kind == "value" else leaf.of
+
+    def _read_number(self, tensor: Tensor) -> Operand:
+        return self.values.array(tensor.array).item()
+
+    def _stand_in(self, event: StepEvent, result: Operand) -> Operand:
+        """What the trace has for a result: numbers, texts and tensors are of each call, the rest is compared."""
+        event.result_leaves, event.result_structure = pytree.flatten(result)
+        shown: list[Operand] = []
+        arithmetic = self.tracer.arithmetic
+        for x in event.result_leaves:
+            name = f"x{self.slots}"
+            if type(x) in (bool, int, float) or (type(x) is str and event.is_trusted):
+                number = arithmetic.add_source(name, x, partial(_own_name, name), f"a result of {event.what}()", True)
+                shown.append(number if type(x) is not str else arithmetic.show_text(name, (name,)))
+            elif isinstance(x, Tensor) and x.node is None:
+                symbol = self.tracer.graph.input(Spec(x.array.shape, x.array.dtype), Argument(self.slots, name))
+                self.values.set_array(symbol, x.array)
+                shown.append(wrap(symbol))
+            else:
+                shown.append(x)
+                event.slots.append(None)
+                continue
+            event.slots.append(self.slots)
+            self.slots += 1
+        return pytree.unflatten(event.result_structure, iter(shown))
+
+
+def describe_path(log: Iterable[Outcome]) -> Operands:
+    """What decides the way of a call, to be counted: answers, and the sizes and types of results."""
+    found: list[Operand] = []
+    for outcome in log:
+        for x in pytree.flatten(outcome.value)[0] if outcome.kind != "decision" else (outcome.value,):
+            if isinstance(x, np.ndarray):
+                found.append(x.tobytes())
+            elif isinstance(x, Tensor):
+                found.append(tuple(x.shape))
+            else:
+                found.append(repr(x) if outcome.kind == "decision" else type(x))
+    return tuple(found)
+
+
+def fits_result(event: StepEvent, result: Operand) -> list[Operand] | None:
+    """The leaves of a host call's result; None where the program was made for results of another kind."""
+    if not event.keeps_result:
+        return []
+    leaves, structure = pytree.flatten(result)
+    if structure != event.result_structure:
+        return None
+    for now, then, slot in zip(leaves, event.result_leaves, event.slots, strict=True):
+        if slot is None and now is not then and not _is_plain_equal(now, then):
+            return None
+        if slot is not None and type(now) is not type(then):
+            return None
+        if slot is not None and isinstance(then, Tensor) and not _is_alike(now, then):
+            return None
+    return leaves
+
+
+def _is_alike(now: Tensor, then: Tensor) -> bool:
+    return bool(now.array.shape == then.array.shape and now.array.dtype == then.array.dtype)
+
+
+def _is_plain_equal(now: Operand, then: Operand) -> bool:
+    from adjoint.compiler.trace.frames.constants import is_same_constant
+
+    return is_same_constant(now, then)
+
+
+def _own_name(name: str, _: Callable[[object], str]) -> str:
+    return name
+
+
+def _holds_symbols(value: Operand) -> bool:
+    leaves: Iterable[Operand] = pytree.flatten(value)[0]
+    return any(isinstance(x, (Tensor, SymbolicNumber)) or is_symbolic_number(x) or is_late_text(x) for x in leaves)
