@@ -34,4 +34,6 @@ Modules, in reading order:
 - `called_functions`: Calls of host functions in a traced step: what becomes arithmetic of the program, and what each
   call makes anew.
 - `number_tensors`: Tensors that a step makes of numbers which each call brings.
+- `constant_values`: Values that are the same in each call while what a step captured is: masks and positions from
+  before the step.
 """

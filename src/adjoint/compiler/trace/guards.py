@@ -249,6 +249,29 @@ class ViewGuard:
         return GuardFailure("a captured view", old, new if old != new else "another", self.site)
 
 
+class ValuesGuard:
+    """A captured tensor has the values that it had: the step chose by them."""
+
+    __slots__ = ("expected_value", "site", "tensor")
+    what = "the values of a captured mask or index"
+
+    def __init__(self, tensor: Tensor, values: bytes, site: Site | None) -> None:
+        self.tensor, self.site = tensor, site
+        self.expected_value = values
+
+    def code(self, name: NameOf, expected: str) -> str:
+        """A comparison of all elements."""
+        return f"{name(self.tensor)}.array.tobytes() == {expected}"
+
+    def holds(self) -> bool:
+        """True while all elements are as they were."""
+        return bool(self.tensor.array.tobytes() == self.expected_value)
+
+    def change(self) -> GuardFailure:
+        """Return the failure: some element differs."""
+        return GuardFailure(self.what, "as they were", "others", self.site)
+
+
 def _first_list_difference(before: list[object], now: list[object]) -> tuple[_Description, _Description]:
     """The first entries that differ, with the name that stands before them."""
     for i, (a, b) in enumerate(zip(before, now, strict=False)):

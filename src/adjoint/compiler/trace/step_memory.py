@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from adjoint.compiler.ir.graph import Value
-from adjoint.compiler.trace.guards import ViewGuard
+from adjoint.compiler.trace.guards import ValuesGuard, ViewGuard
 from adjoint.compiler.trace.symbolic_strides import SymbolicStrides
 from adjoint.core.graph.node import Leaf
 from adjoint.core.tensor.storage import InferenceStorage, StorageCount, ViewStep, storage_of
@@ -45,7 +45,7 @@ class StepMemory:
         # what was written into a part of another value
         self.partial_writes: dict[Value, tuple[Value, tuple[ViewStep, ...]]] = {}
         self.strides = SymbolicStrides()
-        self.view_guards: list[ViewGuard] = []
+        self.view_guards: list[ViewGuard | ValuesGuard] = []
         self._versions: dict[int, StorageCount] = {}  # by id: storages, and their versions before the step
 
     def is_made_here(self, tensor: Tensor) -> bool:

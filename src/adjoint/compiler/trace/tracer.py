@@ -27,6 +27,7 @@ from adjoint.compiler.ir.graph import (
 )
 from adjoint.compiler.progress import progress
 from adjoint.compiler.trace.checkpoint_blocks import CheckpointBlocks
+from adjoint.compiler.trace.constant_values import find_constant_values
 from adjoint.compiler.trace.guards import ProbeGuard, ViewGuard
 from adjoint.compiler.trace.host_calls import HostCalls, can_decide, return_number
 from adjoint.compiler.trace.number_tensors import stack_numbers
@@ -228,6 +229,15 @@ class Tracer(StepMemory, CheckpointBlocks, Interpreter):
                 self._capture_array(tensor, StateInput(locate, "", expression))
         symbol: Value = tensor.array
         return symbol
+
+    @without_frame_tracing
+    def constant_values(self, tensor: Tensor) -> Array | None:
+        return find_constant_values(self, tensor)
+
+    def fix_location(self, tensor: Tensor) -> None:
+        """Find this very tensor in each call, not what is then in its place."""
+        self._fix_location(tensor)
+        self.on_location_fixed(tensor)
 
     def guard_on_metadata(self, tensor: Tensor) -> None:
         """Make a tensor that the step read, perhaps only its shape or flags, part of what each call compares."""

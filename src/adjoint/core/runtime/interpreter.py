@@ -42,6 +42,9 @@ class Interpreter:
         """Return the array of a tensor, which becomes state of a traced step when it is first used."""
         return tensor.array
 
+    def constant_values(self, tensor: Operand) -> Operand:
+        """Return the values of a tensor as an ndarray if they are the same in each call of a traced step; else None."""
+
     def detach_array(self, tensor: Operand) -> Operand:
         """Return the array of a tensor without its history."""
         return tensor.array

@@ -227,6 +227,8 @@ def getitem(x: Tensor, key: Any) -> Tensor:
     out = _try_simple_getitem(x, key)
     if out is not None:
         return out
+    if nondefault.count and mode.interpreter is not None:
+        key = tuple(map(_literal_mask, key)) if isinstance(key, tuple) else _literal_mask(key)
     plan = IndexPlan(x.array.shape, key, is_read=True)
     out = _apply_basic_indices(x, plan)
     if plan.arrays:
@@ -234,6 +236,14 @@ def getitem(x: Tensor, key: Any) -> Tensor:
     if out is not x:
         return out
     return rename_node(movement.reshape(x, shape=x.array.shape), "AliasBackward0" if key is ... else "SliceBackward0")
+
+
+def _literal_mask(item: Operand) -> Operand:
+    """What a mask from before a traced step holds: until it is written it selects as many in each call."""
+    if not isinstance(item, Tensor) or item.array.dtype.kind != "b" or mode.interpreter is None:
+        return item
+    values = mode.interpreter.constant_values(item)
+    return item if values is None else values
 
 
 def _try_simple_getitem(x: Tensor, key: Any) -> Tensor | None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.core.runtime.mode import call_on_values
+from adjoint.core.runtime.mode import call_on_values, mode, nondefault
 from adjoint.core.tensor.tensor import Tensor, wrap
 from adjoint.core.typing import Operand
 from adjoint.functions.api.out import with_out, write_out
@@ -84,7 +84,9 @@ def nonzero(input: Tensor, *, as_tuple: bool = False, out: Tensor | None = None)
         if as_tuple:
             raise RuntimeError("nonzero does not support the out kwarg when as_tuple is True")
         return write_out(out, nonzero, input)
-    return call_on_values(find_positions if as_tuple else _stack_positions, input.detach())
+    find = find_positions if as_tuple else _stack_positions
+    values = mode.interpreter.constant_values(input) if nondefault.count and mode.interpreter is not None else None
+    return call_on_values(find, input.detach()) if values is None else find(wrap(values))
 
 
 def find_positions(input: Tensor) -> tuple[Tensor, ...]:
