@@ -52,7 +52,8 @@ def finish_trace(
     numbers = {id(x): i for i, x in enumerate(given)}
     symbols = {id(tensor): symbol for tensor, _, symbol in tracer.state}
     tensors = [tensor for leaf in past.leaves if (tensor := leaf.reference()) is not None]
-    parents: list[Any] = [results.made_leaves.get(id(t)) or numbers.get(id(t), t) for t in tensors]
+    places: dict[int, Any] = {**numbers, **results.made_leaves}
+    parents = [places.get(id(t), t) for t in tensors]
     return FinishedTrace(tracer.graph, outcome, past, specs, parents, [symbols.get(id(t)) for t in tensors])
 
 

@@ -96,10 +96,10 @@ class ResultCodegen:
                 self._emit_line(f"r{i}.retain_grad()")
         for i in range(len(self.outcome.aliases)):
             self._alias(i)
-        for made, gradient in self.outcome.result_gradients:
-            self._emit_line(f"{self._leaf(made)}._grad = {self._leaf(gradient)}")
-        for made, hooks in self.outcome.leaf_hooks:
-            self._emit_line(f"{self.name(copy_hooks)}({self._leaf(made)}, {self.name(hooks, 'hooks')})")
+        for ref, gradient in self.outcome.result_gradients:
+            self._emit_line(f"{self._leaf(ref)}._grad = {self._leaf(gradient)}")
+        for ref, hooks in self.outcome.leaf_hooks:
+            self._emit_line(f"{self.name(copy_hooks)}({self._leaf(ref)}, {self.name(hooks, 'hooks')})")
         for name, number in self.outcome.pending.items():
             self._emit_line(f"{name} = r{number}.item()")
         for line in self._late_exprs:

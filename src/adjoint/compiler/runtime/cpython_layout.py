@@ -62,9 +62,8 @@ def find_slot_offsets() -> SlotOffsets | None:
     """The offsets; None if not all is where it is thought to be."""
     if not can_read_arrays() or HEAD != 16 or ctypes.sizeof(ctypes.c_void_p) != 8:
         return None
-    found = SlotOffsets(
-        *(slot_offset(Tensor, name) for name in ("array", "node", "_grad", "storage_")), slot_offset(Leaf, "hooks")
-    )
+    of = ((Tensor, "array"), (Tensor, "node"), (Tensor, "_grad"), (Tensor, "storage_"), (Leaf, "hooks"))
+    found = SlotOffsets(*(slot_offset(*each) for each in of))
     return found if _tensors_agree(found) and _containers_agree() and _arrays_agree() else None
 
 

@@ -87,7 +87,7 @@ def copy_hooks(made: Tensor, hooks: NodeHooks) -> None:
 def owns_memory(tensor: Tensor) -> bool:
     """True if no other tensor and no NumPy array sees the memory of `tensor`."""
     storage = tensor.storage_
-    if tensor.array.base is not None or type(storage) is View:
+    if tensor.array.base is not None or isinstance(storage, View):
         return False
     return storage is None or all(t is tensor for t in storage.alive_aliases())
 

@@ -204,9 +204,9 @@ class ResultTable:
         if owner is None or (recorded and (view is None or not _is_history_of_view(x, owner, steps))):
             return None
         meta = DEFAULT_CREATION if view is None else view.creation_meta
-        slot = x.node if type(x.node) is OutputSlot else None
-        is_piece = slot is not None and isinstance(slot.owner, SplitOutputs)
-        piece = (slot.owner, slot.number) if slot is not None and is_piece else None
+        piece: tuple[SplitOutputs, int] | None = None
+        if type(x.node) is OutputSlot and isinstance(x.node.owner, SplitOutputs):
+            piece = x.node.owner, x.node.number
         facts = (view is not None, recorded, piece, is_leaf, meta, x.retains_grad)
         return AliasRef(self._leaf(owner), steps, *facts, type(x), plain_attributes(x))
 

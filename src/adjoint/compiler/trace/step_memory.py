@@ -8,6 +8,7 @@ from adjoint.compiler.ir.graph import Value
 from adjoint.compiler.trace.guards import ValuesGuard, ViewGuard
 from adjoint.compiler.trace.symbolic_strides import SymbolicStrides
 from adjoint.core.graph.node import Leaf
+from adjoint.core.graph.tensor_like import TensorLike
 from adjoint.core.tensor.storage import InferenceStorage, StorageCount, ViewStep, storage_of
 from adjoint.core.tensor.tensor import Tensor, shallow_copy
 from adjoint.core.typing import Array
@@ -48,7 +49,7 @@ class StepMemory:
         self.view_guards: list[ViewGuard | ValuesGuard] = []
         self._versions: dict[int, StorageCount] = {}  # by id: storages, and their versions before the step
 
-    def is_made_here(self, tensor: Tensor) -> bool:
+    def is_made_here(self, tensor: TensorLike) -> bool:
         """True for a tensor that the step made: no call finds its `.grad`, and none leaves it behind."""
         return type(tensor.array) is not np.ndarray and id(tensor) not in self.adopted_arrays
 
