@@ -1,5 +1,6 @@
 """What training steps return and keep, over several calls between which the program changes things: as eagerly."""
 
+from collections import defaultdict
 from collections.abc import Callable
 from itertools import product
 from types import SimpleNamespace
@@ -94,3 +95,98 @@ def flattened(tree: Any, name: str = "") -> dict[str, Any]:
         return {name: tree}
     parts = tree.items() if isinstance(tree, dict) else enumerate(tree)
     return {place: x for key, part in parts for place, x in flattened(part, f"{name}.{key}").items()}
+
+
+class Momentum(optim.Optimizer):
+    """An optimizer as users write them: the state of a parameter is made at its first step."""
+
+    def __init__(self, params: Any) -> None:
+        super().__init__(params, {"lr": 0.1})
+
+    @ad.no_grad()
+    def step(self) -> None:  # type: ignore[override]
+        """Add up gradients, and follow them."""
+        for group in self.param_groups:
+            for p in group["params"]:
+                state = self.state[p]
+                if not state:
+                    state["v"] = ad.zeros_like(p)
+                state["v"].mul_(0.9).add_(p.grad)
+                p.add_(state["v"], alpha=-group["lr"])
+
+
+STORES: dict[str, Callable[[], Any]] = {
+    "dict": dict, "defaultdict of None": lambda: defaultdict(lambda: None), "defaultdict": lambda: defaultdict(dict),
+    "optimizer": lambda: None,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", STORES)
+def test_state_that_the_first_step_makes_for_a_tensor(kind: str) -> None:
+    """A tensor is the key; the item may come to be by its lookup."""
+
+    def case(wrap: Callable[[Any], Any]) -> Callable[[int], Any]:
+        w, store = nn.Parameter(ad.tensor([1.0, 2.0])), STORES[kind]()
+        optimizer = Momentum([w])
+
+        def step(x: Any) -> Any:
+            w.grad = None
+            (w * x).square().sum().backward()
+            if kind == "optimizer":
+                optimizer.step()
+                return w.grad
+            if kind == "defaultdict":
+                entry = store[w]
+                if not entry:
+                    entry["v"] = ad.zeros_like(w)
+                return entry["v"].add_(x) * 2
+            if store.get(w) is None:
+                store[w] = ad.zeros_like(w)
+            return store[w].add_(x) * 2
+
+        compiled = wrap(step)
+
+        def call(k: int) -> Any:
+            made = compiled(ad.ones(2) * (k + 1))
+            held = optimizer.state[w].get("v") if store is None else store[w]
+            return describe(flattened({"w": w, "made": made, "held": held}))
+
+        return call
+
+    assert_same(run(case, ad.compile, 4), run(case, lambda step: step, 4))
+
+
+@pytest.mark.parametrize("inside", [False, True])
+@pytest.mark.parametrize("pack", [lambda t: t * 2, lambda t: t.half(), lambda t: (t.shape, t.reshape(-1))], ids=str)
+def test_hooks_on_saved_tensors(pack: Callable[[Any], Any], inside: bool) -> None:
+    """They are called, as often as eagerly, and what they make of a value is what backward sees."""
+
+    def unpack(packed: Any) -> Any:
+        return packed[1].reshape(packed[0]) if isinstance(packed, tuple) else packed.float()
+
+    def case(wrap: Callable[[Any], Any]) -> Callable[[int], Any]:
+        w, calls = nn.Parameter(ad.tensor([0.5, -1.0])), []
+
+        def note(t: Any) -> Any:
+            calls.append(tuple(t.shape))
+            return pack(t)
+
+        def step(x: Any) -> Any:
+            with ad.autograd.graph.saved_tensors_hooks(note, unpack):
+                loss = (w * x).exp().sum() + (w * w).sin().sum()
+            if inside:
+                loss.backward()
+            return loss
+
+        compiled = wrap(step)
+
+        def call(k: int) -> Any:
+            w.grad = None
+            loss = compiled(ad.ones(2) * (k + 1))
+            if not inside:
+                loss.backward()
+            return describe({"loss": loss, "w": w}), len(calls)
+
+        return call
+
+    assert_same(run(case, ad.compile, 3), run(case, lambda step: step, 3))
