@@ -91,9 +91,14 @@ def test_a_line_that_is_erased_fits_into_a_row(monkeypatch: pytest.MonkeyPatch) 
 def test_a_step_that_fails_ends_its_line() -> None:
     screen = Terminal()
     progress = Progress(ticking(2.0), screen)
-    with pytest.raises(ValueError, match="mine"), progress.compilation("step"):
-        progress.note("5 equations traced")
-        raise ValueError("mine")
+
+    def fail() -> None:
+        with progress.compilation("step"):
+            progress.note("5 equations traced")
+            raise ValueError("mine")
+
+    with pytest.raises(ValueError, match="mine"):
+        fail()
     assert screen.getvalue().endswith(" s not compiled\n")
     progress.note("nothing is compiled")
     assert "nothing" not in screen.getvalue()

@@ -14,7 +14,7 @@ import adjoint as ad
 import adjoint.nn.functional as F
 from adjoint.compiler.ir.graph import Graph, Value
 from adjoint.compiler.ir.interpreter import evaluate
-from adjoint.compiler.passes.pattern import RULES, Rule, apply_rule
+from adjoint.compiler.passes.pattern import RULES, Rule, _make_rule, apply_rule
 from adjoint.compiler.passes.rewriter import _rules_by_op
 from adjoint.compiler.passes.simplify import eliminate_dead_code, rewrite
 from adjoint.compiler.trace.tracer import Tracer
@@ -297,6 +297,30 @@ def test_a_rule_that_would_change_shape_or_type_is_left() -> None:
     graph = rewrite(graph_of(lambda i: i * 1.0, np.arange(3)))
     assert graph.outputs[0].dtype == np.float32
     assert names(graph) == ["cast"]
+
+
+def test_a_refusal_counts_again_only_for_what_the_rule_looked_at() -> None:
+    asked = []
+
+    def of_exponential(x: Any, *, shape: tuple[int, ...]) -> Iterator[Any]:
+        yield ad.ops.movement.movement.reshape(x, shape=shape)
+        asked.append(shape)
+        if shape == (3, 2) and x.array.op is not None and x.array.op.name == "exp":
+            yield ad.ops.movement.movement.reshape(ad.abs(x), shape=shape)
+
+    rule = _make_rule(of_exponential, {})
+
+    def applies(function: Any) -> bool:
+        last = graph_of(function, np.ones((2, 3), np.float32)).equations[-1]
+        return apply_rule(rule, last) is not None
+
+    assert not applies(lambda x: x.sin().reshape(3, 2))
+    assert applies(lambda x: x.exp().reshape(3, 2))
+    assert not applies(lambda x: x.sin().reshape(6))
+    before = len(asked)
+    assert not applies(lambda x: x.exp().reshape(6))  # the shape alone decides, and is known
+    assert len(asked) == before
+    assert not applies(lambda x: x.sin().reshape(3, 2))
 
 
 def test_a_hole_is_one_thing_wherever_it_stands() -> None:

@@ -16,6 +16,7 @@ from adjoint.compiler.llvm.jit.target import Target, host
 
 Views = dict[Value, StridedView]
 FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
+MAX_FUSED_PARTS = 8  # of a concatenation: what follows is written for each, and none is stored where it belongs
 MAX_SCALAR_EPILOGUE = 64  # elements that may follow one another one by one
 
 
@@ -67,7 +68,7 @@ def can_fuse_epilogue(product: Value) -> bool:
 
 
 PRODUCT = KernelKind(lambda value, views, target: value.dtype in FLOATS, can_fuse_epilogue)
-READING = KernelKind(can_gather, lambda root: True)
+READING = KernelKind(can_gather, lambda root: root.op.name != "cat" or len(root.inputs) <= MAX_FUSED_PARTS)
 WRITING = KernelKind(can_scatter, lambda root: False)
 SPATIAL = KernelKind(_can_slide_windows, lambda root: True)
 DRAW = KernelKind(_can_draw, lambda root: False)

@@ -24,7 +24,9 @@ def fold_constant(value: Value) -> Operand:
     None too for effects, errors, and where many elements would be kept in place of few.
     """
     operands = value.operands
-    if value.op.effect or not operands or not all(isinstance(x.source, Constant) for x in operands):
+    if not operands or type(operands[0].source) is not Constant or value.op.effect:
+        return None
+    if not all(isinstance(x.source, Constant) for x in operands):
         return None
     if value.size > max(1, *(x.size for x in operands)) or sum(x.size for x in operands) > MAX_FOLDED_ELEMENTS:
         return None
@@ -40,7 +42,7 @@ def simplify_inputs(value: Value) -> Operands:
         return value.inputs
     inputs, changed = list(value.inputs), False
     for i, x in enumerate(inputs):
-        if not isinstance(x, Value):
+        if not isinstance(x, Value) or not _may_repeat(x):
             continue
         number = _find_literal(value, i, inputs) if value.op.name in OPS_WITH_LITERALS else None
         narrow = number if number is not None else x.inputs[0] if x.op is not None and x.op.name == "expand" else x
@@ -49,6 +51,11 @@ def simplify_inputs(value: Value) -> Operands:
             inputs[i] = narrow
             changed = True
     return tuple(inputs) if changed else value.inputs
+
+
+def _may_repeat(x: Value) -> bool:
+    """False for what is neither a number that repeats nor expanded, as most values are."""
+    return x.source is not None if x.op is None else x.op.name in SPLAT_PRESERVING_OPS or x.op.family == "full"
 
 
 def _find_literal(value: Value, i: int, inputs: list[Operand]) -> float | None:

@@ -19,6 +19,7 @@ from adjoint.core.dtype.dtype import is_bfloat16
 
 Shape = tuple[int, ...]
 MAX_KERNEL_EQUATIONS = 128  # LLVM's time grows faster than their number
+MAX_KERNEL_REDUCTIONS = 16  # as many sums of one shape as an unrolled loop has steps are several equal kernels
 MAX_ELEMENTS_AFTER_FULL_REDUCTION = 1 << 15  # of what waits, in one kernel, for a reduction over all of them
 
 
@@ -78,6 +79,8 @@ class GroupMap:
             return False
         if len(group.equations) + len(other.equations) > MAX_KERNEL_EQUATIONS:
             return False
+        if len(group.reductions) + len(other.reductions) > MAX_KERNEL_REDUCTIONS:
+            return False
         between = (group.needs | other.needs) - {group, other}
         if any(g.is_downstream_of(group) or g.is_downstream_of(other) for g in between):
             return False
@@ -114,6 +117,8 @@ class GroupMap:
         if value.op.combine:
             if group.root is not None:
                 return f"{name} folds what {group.root.op.name} makes block by block"
+            if len(group.reductions) >= MAX_KERNEL_REDUCTIONS:
+                return f"its operand's kernel has {MAX_KERNEL_REDUCTIONS} folds already"
             if group.shape != shape:
                 return f"{name} runs over {list(shape)}, its operand's kernel over {list(group.shape)}"
             axes = value.params["axes"]

@@ -178,8 +178,8 @@ def _refuses_specs(rule: Rule, found: list[Operand], params: Params, spec: Spec)
     """
     ids = [id(x) for x in found]
     holes = [(x.shape, x.dtype) if isinstance(x, Value) else (type(x), repr(x)) for x in found]
-    given = [(x, repr(x)) for x in params.values()]  # 0.0 equals -0.0, and True 1
-    key = rule.function, *rule.fixed_params.values(), *map(ids.index, ids), *holes, *given, spec
+    given = (*params.values(), repr(params)) if params else ()  # 0.0 equals -0.0, and True 1
+    key = rule.before, *map(ids.index, ids), *holes, *given, spec.shape, spec.dtype
     try:
         known = _REFUSED_SPECS.get(key)
     except TypeError:  # a parameter without a hash

@@ -85,6 +85,8 @@ class Rewriter:
 
     def rebuild(self, v: Value, renamed: dict[Value, Value]) -> Value:
         """An equation of another graph, of what has become of its operands."""
+        if all([renamed[i] is i for i in v.operands]):  # noqa: C419  half the time of a generator
+            return self.make(v)
         inputs = tuple(renamed[i] if isinstance(i, Value) else i for i in v.inputs)
         return self.make(Value(v.op, inputs, v.params, Spec(v.shape, v.dtype), v.origin))
 
@@ -94,7 +96,7 @@ class Rewriter:
 
     def carry(self, v: Value, renamed: dict[Value, Value]) -> Value:
         """An equation that no rule would change now either, of what has become of its operands."""
-        if all(renamed[i] is i for i in v.operands):
+        if all([renamed[i] is i for i in v.operands]):  # noqa: C419
             return self.add(v)
         inputs = tuple([renamed[i] if isinstance(i, Value) else i for i in v.inputs])
         return self.add(Value(v.op, inputs, v.params, Spec(v.shape, v.dtype), v.origin))

@@ -233,11 +233,12 @@ class Binding:
         return renewed
 
     def _fill_tables(self) -> None:
+        addresses = {v: buffer.array.ctypes.data for v, buffer in self.buffers.items()}
         for group, kernel in self.kernels.items():
             table = self._tables[group]
             for i, v in enumerate(kernel.arguments, kernel.first):
-                if v in self.buffers:
-                    table[i] = self.buffers[v].array.ctypes.data
+                if v in addresses:
+                    table[i] = addresses[v]
             if kernel.scratch:
                 table[kernel.first + len(kernel.arguments)] = self._scratch.ctypes.data
             start = kernel.first + len(kernel.arguments) + bool(kernel.scratch)
@@ -268,6 +269,7 @@ class Binding:
         bindings: list[tuple[int, int]] = []
         steps: list[KernelCall | Check] = []
         whole = divided = 0.0
+        times: dict[str, float] = {}  # of equal kernels
         for group in groups:
             kernel, start = self.kernels.get(group), ctypes.addressof(self._tables[group])
             view = None if kernel else self.condition_view(group)
@@ -282,7 +284,9 @@ class Binding:
                 steps.append(Check(start))
                 continue
             steps.append(KernelCall(self._engine.address(kernel.name), start, kernel.tiles))
-            time = estimate_seconds(group, self.fusion)
+            if kernel.name not in times:
+                times[kernel.name] = estimate_seconds(group, self.fusion)
+            time = times[kernel.name]
             whole += time
             divided += time if kernel.tiles > 1 else 0.0
         return Segment(bindings, steps, self, whole, divided, self.threads), arrays

@@ -79,6 +79,7 @@ class Tracer(StepMemory, CheckpointBlocks, Interpreter):
         self.graph = Graph(name)
         self.arithmetic = NumberArithmetic()
         self.probe_guards: list[ProbeGuard] = []
+        self._looks: set[tuple[int, Function | str]] = set()  # at what these are
         self.state: list[tuple[Tensor, Array, Value]] = []  # tensor, its array before, its symbol
         self.gradients: dict[int, tuple[Tensor, Tensor | None, str]] = {}  # first access: tensor, .grad before, kind
         self.outside: dict[int, tuple[Tensor, Any]] = {}  # tensors with a history from before the step: their nodes
@@ -367,6 +368,10 @@ class Tracer(StepMemory, CheckpointBlocks, Interpreter):
         """
         if type(subject) is Leaf and (leaf := subject.reference()) is not None and self.is_made_here(leaf):
             return  # each call makes another
+        look = id(subject), probe if contents else what
+        if look in self._looks:
+            return
+        self._looks.add(look)
         self.probe_guards.append(ProbeGuard(subject, probe, what, user_site(), at_end, contents))
 
     def touch_gradient(self, tensor: Tensor, kind: str) -> None:

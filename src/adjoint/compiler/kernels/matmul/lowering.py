@@ -74,9 +74,10 @@ def lower(group: Group, fusion: Fusion, target: Target, known: KernelMemo) -> Ke
             if isinstance(side, Prologue):
                 side.leave_rounding()
     parts = (*sides, epilogue)
-    bases = list(dict.fromkeys(base for part in parts for base in _accesses(part).bases))
-    places = tuple(bases.index(base) for part in parts for base in _accesses(part).bases)
-    numbers = [number for part in parts for number in _accesses(part).numbers]
+    accesses = [_accesses(part) for part in parts]
+    bases = list(dict.fromkeys([base for each in accesses for base in each.bases]))
+    places = tuple([bases.index(base) for each in accesses for base in each.bases])
+    numbers = [number for each in accesses for number in each.numbers]
     key = plan, places, tuple(bool(p.offset) if isinstance(p, Access) else p.structure for p in parts)
     if key not in known:
         ops = [v.op for v in group.equations]
