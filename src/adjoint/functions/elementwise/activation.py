@@ -17,6 +17,7 @@ from adjoint.functions.api.out import with_out
 from adjoint.functions.api.publish import in_place, public, rename_node
 from adjoint.ops.elementwise import arithmetic, comparison, select, transcendental
 from adjoint.ops.reduction import reduction
+from adjoint.ops.reduction.summation import add_up
 from adjoint.ops.special.erf import erf_array
 
 __all__ = [
@@ -342,7 +343,7 @@ def _softmax(x: Array, *, axis: int) -> Array:
         return x.copy()
     e = np.subtract(x, reduction.maximum_reduce(x, axis, None, None, True), order="C")
     np.exp(e, out=e)
-    e /= reduction.add_reduce(e, axis, None, None, True)
+    e /= add_up(e, (axis,), True)
     return e
 
 
@@ -365,7 +366,7 @@ def _log_softmax(x: Array, *, axis: int) -> Array:
     if not x.size:
         return x.copy()
     shifted = np.subtract(x, reduction.maximum_reduce(x, axis, None, None, True), order="C")
-    shifted -= np.log(reduction.add_reduce(np.exp(shifted), axis, None, None, True))
+    shifted -= np.log(add_up(np.exp(shifted), (axis,), True))
     return shifted
 
 

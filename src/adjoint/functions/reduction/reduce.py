@@ -16,7 +16,7 @@ from adjoint.core.op.op_errors import refuse_numbers
 from adjoint.core.op.spec import describe
 from adjoint.core.runtime.mode import nondefault
 from adjoint.core.tensor.tensor import Tensor, constant, wrap
-from adjoint.core.typing import DtypeLike, Function, Operand
+from adjoint.core.typing import Array, DtypeLike, Function, NumpyDtype, Operand
 from adjoint.functions.api import return_types
 from adjoint.functions.api.compute_dtype import autocast_float32, in_float32
 from adjoint.functions.api.dim_args import Dims, all_dims, one_dim
@@ -29,21 +29,44 @@ from adjoint.ops.indexing import indexing
 from adjoint.ops.movement import movement
 from adjoint.ops.reduction import reduction
 from adjoint.ops.reduction import variance as deviation
+from adjoint.ops.reduction.summation import HALF, SINGLE, add_up
 
 __all__ = [
     "all", "amax", "amin", "aminmax", "any", "argmax", "argmin", "count_nonzero", "logsumexp", "max", "mean", "min",
     "nanmean", "nansum", "prod", "sum",
 ]  # fmt: skip
 
+WIDENED_KINDS = {"bi", "bu", "bf", "ui", "uu", "uf", "ii", "iu", "if", "ff"}  # kinds of elements and of their sum
 _TAKE_ALONG_ROW = op_of(indexing.take_along_row)
 ROW_KERNELS = {name: SmallArrayKernel(name) for name in ("max", "min")}
 
 
-def _cast_to_sum_dtype(input: Tensor, dtype: DtypeLike) -> Tensor:
-    """Return `input` in the type of its sum: `dtype`, or int64 for integers and truths."""
+def _sum_dtype(input: Tensor, dtype: DtypeLike) -> NumpyDtype:
+    """Return the type of a sum: `dtype`, or int64 for integers and truths."""
     kind = input.array.dtype
-    target = numpy_dtype(dtype) if dtype is not None else (np.dtype(np.int64) if kind.kind in "iub" else kind)
-    return input if target == kind else select.cast(input, dtype=target)
+    return numpy_dtype(dtype) if dtype is not None else np.dtype(np.int64) if kind.kind in "iub" else kind
+
+
+def _cast_to_sum_dtype(input: Tensor, dtype: DtypeLike) -> Tensor:
+    """Return `input` in the type of its sum."""
+    target = _sum_dtype(input, dtype)
+    return input if target == input.array.dtype else select.cast(input, dtype=target)
+
+
+def _fold_as(fold: Function, input: Tensor, dtype: NumpyDtype, axes: tuple[int, ...], keepdim: bool) -> Tensor | None:
+    """Fold elements that are converted one by one: of a mask no array of integers is made.
+
+    None where a gradient, or a mode, is to see the conversion.
+    """
+    x = input.array
+    if input.node is not None or nondefault.count or (x.dtype.kind + dtype.kind) not in WIDENED_KINDS:
+        return None
+    out = reduction.row_major(fold(x, axes, keepdim, dtype), keepdim)
+    return wrap(np.asarray(reduction.round_to(out, dtype)))
+
+
+def _multiply_all(x: Array, axes: tuple[int, ...], keepdim: bool, dtype: NumpyDtype) -> Array:
+    return reduction.multiply_reduce(x, axes, SINGLE if dtype == HALF else dtype, None, keepdim)
 
 
 @public()
@@ -61,8 +84,15 @@ def sum(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: DtypeL
         >>> ad.sum(x), ad.sum(x, dim=0)
         (tensor(10.), tensor([4., 6.]))
     """
-    x = input if dtype is None and input.array.dtype.kind == "f" else _cast_to_sum_dtype(input, dtype)
-    return reduction.sum(x, axes=all_dims(dim, len(x.array.shape)), keepdims=keepdim)
+    axes = all_dims(dim, len(input.array.shape))
+    if dtype is not None or input.array.dtype.kind != "f":
+        target = _sum_dtype(input, dtype)
+        if target != input.array.dtype:
+            found = _fold_as(add_up, input, target, axes, keepdim)
+            if found is not None:
+                return found
+            input = select.cast(input, dtype=target)
+    return reduction.sum(input, axes=axes, keepdims=keepdim)
 
 
 @public()
@@ -89,13 +119,19 @@ def mean(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Dtype
         >>> ad.mean(ad.tensor([[1.0, 2.0], [3.0, 4.0]]), dim=1)
         tensor([1.5000, 3.5000])
     """
-    x = input if dtype is None else select.cast(input, dtype=numpy_dtype(dtype))
+    axes = all_dims(dim, len(input.array.shape))
+    x = input
+    if dtype is not None and (target := numpy_dtype(dtype)) != input.array.dtype:
+        total = None if target == HALF else _fold_as(add_up, input, target, axes, keepdim)
+        if total is not None and target.kind == "f":
+            return arithmetic.div(total, float(math.prod([input.shape[d] for d in axes])))
+        x = select.cast(input, dtype=target)
     if x.array.dtype.kind not in "fcV":
         raise RuntimeError(
             "mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. "
             f"Got: {x.dtype}"
         )
-    return reduction.mean(x, axes=all_dims(dim, len(x.array.shape)), keepdims=keepdim)
+    return reduction.mean(x, axes=axes, keepdims=keepdim)
 
 
 @public()
@@ -117,8 +153,13 @@ def _replace_nan_by_zero(input: Tensor) -> Tensor:
 @autocast_float32
 def prod(input: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype: DtypeLike = None) -> Tensor:
     """Return Π over `dim`, or over all dimensions."""
-    x = _cast_to_sum_dtype(input, dtype)
-    return reduction.prod(x, axes=all_dims(dim, x.ndim), keepdims=keepdim)
+    axes, target = all_dims(dim, input.ndim), _sum_dtype(input, dtype)
+    if target != input.array.dtype:
+        found = _fold_as(_multiply_all, input, target, axes, keepdim)
+        if found is not None:
+            return found
+        input = select.cast(input, dtype=target)
+    return reduction.prod(input, axes=axes, keepdims=keepdim)
 
 
 @public()

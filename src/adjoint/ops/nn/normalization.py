@@ -14,6 +14,7 @@ from adjoint.core.tensor.tensor import wrap
 from adjoint.core.typing import Array, Operand, Shape
 from adjoint.ops.elementwise import arithmetic
 from adjoint.ops.reduction import reduction
+from adjoint.ops.reduction.summation import add_up
 
 if TYPE_CHECKING:
     from adjoint.core.tensor.tensor import Tensor
@@ -105,11 +106,11 @@ def standardize(x: Array, weight: Array | None, bias: Array | None, *, axes: Axe
         if found is not None:
             return found
     count = float(prod([x.shape[a] for a in axes]))
-    out = np.subtract(x, reduction.add_reduce(x, axes, None, None, True) / count, order="C")
-    variance = reduction.add_reduce(out * out, axes, None, None, True) / count
-    out *= 1 / np.sqrt(variance + x.dtype.type(eps))
+    out = np.subtract(x, add_up(x, axes, True) / count, order="C")
+    variance = add_up(out * out, axes, True) / count
+    out *= 1 / np.sqrt(variance + out.dtype.type(eps))
     if weight is not None:
         out *= weight
     if bias is not None:
         out += bias
-    return out
+    return reduction.round_to(out, x.dtype)

@@ -15,10 +15,11 @@ from adjoint.core.op.op import Op, Rule
 from adjoint.core.op.signature import parameters_of, with_parameters
 from adjoint.core.op.spec import Spec
 from adjoint.core.op.unary_call import make_one_input_call
-from adjoint.core.typing import Array, Function, Operand, Shape
+from adjoint.core.typing import Array, Function, NumpyDtype, Operand, Shape
 from adjoint.ops.elementwise.comparison import eq, isnan, logical_and, logical_or
 from adjoint.ops.elementwise.select import cast
 from adjoint.ops.movement.movement import expand, flip, inverse, numel, pad, permute, reshape, reshape_unshared, slice
+from adjoint.ops.reduction.summation import HALF, MIN_ROWS, SINGLE, add_reduce, add_up
 
 if TYPE_CHECKING:
     from adjoint.core.tensor.tensor import Tensor
@@ -26,10 +27,10 @@ if TYPE_CHECKING:
 SUM, SUM_OF_ALL = SmallArrayKernel("sum"), SmallArrayKernel("sum_of_all")
 MEAN, MEAN_OF_ALL = SmallArrayKernel("mean"), SmallArrayKernel("mean_of_all")
 # NumPy's stubs give `reduce` no overload for a `keepdims` that is not a literal.
-add_reduce: Function = np.add.reduce
 multiply_reduce: Function = np.multiply.reduce
 maximum_reduce: Function = np.maximum.reduce
 minimum_reduce: Function = np.minimum.reduce
+WIDER = {HALF: SINGLE, SINGLE: np.dtype(np.float64), np.dtype(np.complex64): np.dtype(np.complex128)}
 or_reduce: Function = np.logical_or.reduce
 and_reduce: Function = np.logical_and.reduce
 
@@ -117,7 +118,15 @@ def sum(x: Operand, *, axes: tuple[int, ...], keepdims: bool) -> Array:
     """Σ over `axes`."""
     if not keepdims and (found := try_small_reduction(SUM, SUM_OF_ALL, x, axes)) is not None:
         return found
-    return row_major(add_reduce(x, axis=axes, dtype=x.dtype, keepdims=keepdims), keepdims)
+    dtype = x.dtype
+    if x.size < MIN_ROWS and dtype.itemsize != 2:  # as `add_up` does it, which would be one more call
+        return row_major(add_reduce(x, axes, dtype, None, keepdims), keepdims)
+    return round_to(row_major(add_up(x, axes, keepdims), keepdims), dtype)
+
+
+def round_to(out: Operand, dtype: NumpyDtype) -> Operand:
+    """Return a result that was computed in a wider type in its own."""
+    return out if out.dtype == dtype else out.astype(dtype)
 
 
 def row_major(out: Operand, keepdims: bool = False) -> Operand:
@@ -132,8 +141,14 @@ def _count(shape: Shape, axes: tuple[int, ...]) -> float:
     return float(prod_of([shape[a] for a in axes]))
 
 
+def _mean_composite(x: Tensor, *, axes: tuple[int, ...], keepdims: bool) -> Operand:
+    wide = cast(x, dtype=SINGLE) if x.array.dtype == HALF else x  # the sum may be more than halves can hold
+    out = sum(wide, axes=axes, keepdims=keepdims) / _count(x.shape, axes)
+    return out if wide is x else cast(out, dtype=HALF)
+
+
 @reduction_op(
-    composite=lambda x, *, axes, keepdims: sum(x, axes=axes, keepdims=keepdims) / _count(x.shape, axes),
+    composite=_mean_composite,
     linear=True,
     dx=lambda g, x_shape, axes: expand(g / _count(x_shape, axes), shape=x_shape),
 )
@@ -141,7 +156,9 @@ def mean(x: Operand, *, axes: tuple[int, ...], keepdims: bool) -> Operand:
     """Σ over `axes`, divided by their number of elements."""
     if not keepdims and (found := try_small_reduction(MEAN, MEAN_OF_ALL, x, axes)) is not None:
         return found
-    return row_major(add_reduce(x, axis=axes, keepdims=keepdims), keepdims) / _count(x.shape, axes)
+    if x.size < MIN_ROWS and x.dtype.itemsize != 2:
+        return row_major(add_reduce(x, axes, None, None, keepdims), keepdims) / _count(x.shape, axes)
+    return round_to(row_major(add_up(x, axes, keepdims), keepdims) / _count(x.shape, axes), x.dtype)
 
 
 @reduction_op(combine="maximum", identity=-np.inf, node="AmaxBackward0", dx=_extreme_dx)
@@ -159,7 +176,8 @@ def min(x: Array, *, axes: tuple[int, ...], keepdims: bool) -> Operand:
 @reduction_op(combine="mul", identity=1, dx=lambda g, x, axes: g * products_of_others(x, axes))
 def prod(x: Operand, *, axes: tuple[int, ...], keepdims: bool) -> Operand:
     """Π over `axes`; zeros are differentiated exactly."""
-    return row_major(multiply_reduce(x, axis=axes, dtype=x.dtype, keepdims=keepdims), keepdims)
+    wide = SINGLE if x.dtype == HALF else x.dtype
+    return round_to(row_major(multiply_reduce(x, axis=axes, dtype=wide, keepdims=keepdims), keepdims), x.dtype)
 
 
 def products_of_others(x: Operand, axes: tuple[int, ...]) -> Tensor:
@@ -227,8 +245,9 @@ def argmin(x: Array, *, axis: int, keepdims: bool) -> Operand:
     dx=lambda g, axis: flip(cumsum(flip(g, axes=(axis,)), axis=axis), axes=(axis,)),
 )
 def cumsum(x: Array, *, axis: int) -> Array:
-    """Running sum along `axis`."""
-    return row_major(np.cumsum(x, axis=axis, dtype=x.dtype))
+    """Running sum along `axis`, of floats in a wider type: a sum of few digits would stop to grow."""
+    wide = WIDER.get(x.dtype, x.dtype)
+    return round_to(row_major(np.cumsum(x, axis=axis, dtype=wide)), x.dtype)
 
 
 def sum_to(g: Tensor, shape: Shape) -> Operand:

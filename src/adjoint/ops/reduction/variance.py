@@ -14,6 +14,7 @@ from adjoint.core.typing import Array, Operand, Shape
 from adjoint.ops.elementwise import arithmetic, comparison, select
 from adjoint.ops.movement import movement
 from adjoint.ops.reduction import reduction
+from adjoint.ops.reduction.summation import HALF, SINGLE, add_up
 
 if TYPE_CHECKING:
     from adjoint.core.tensor.tensor import Tensor
@@ -27,8 +28,13 @@ def _center(x: Operand, axes: Axes) -> Tensor:
 
 
 def _variance(x: Tensor, *, axes: Axes, keepdims: bool, freedom: float) -> Tensor:
-    total = reduction.sum(arithmetic.square(_center(x, axes)), axes=axes, keepdims=keepdims)
-    return arithmetic.div(total, freedom)
+    wide = select.cast(x, dtype=SINGLE) if x.array.dtype == HALF else x
+    centred = _center(wide, axes)
+    total = reduction.sum(arithmetic.square(centred), axes=axes, keepdims=keepdims)
+    missed = arithmetic.square(reduction.sum(centred, axes=axes, keepdims=keepdims))  # by what the mean was rounded
+    count = float(prod([x.shape[a] for a in axes]))
+    out = arithmetic.div(arithmetic.sub(total, arithmetic.div(missed, count)), freedom)
+    return out if wide is x else select.cast(out, dtype=HALF)
 
 
 def _keep_axes(x: Operand, shape: Shape, axes: Axes) -> Tensor:
@@ -45,9 +51,12 @@ def variance(x: Array, *, axes: Axes, keepdims: bool, freedom: float) -> Operand
     """Σ(x - mean)² / freedom over `axes`."""
     if not keepdims and (found := try_small_reduction(VARIANCE, VARIANCE_OF_ALL, x, axes, freedom)) is not None:
         return found
-    centred = x - reduction.add_reduce(x, axes, None, None, True) / float(prod([x.shape[a] for a in axes]))
+    count = float(prod([x.shape[a] for a in axes]))
+    centred = x - add_up(x, axes, True) / count
+    missed = np.square(add_up(centred, axes, keepdims)) / count  # by what the mean was rounded
     squares = np.square(centred, out=centred if x.ndim else None)
-    return reduction.row_major(reduction.add_reduce(squares, axes, None, None, keepdims), keepdims) / freedom
+    total = (add_up(squares, axes, keepdims) - missed) / freedom
+    return reduction.round_to(reduction.row_major(total, keepdims), x.dtype)
 
 
 def safe_sqrt(x: Tensor) -> Operand:
