@@ -30,7 +30,9 @@ MEAN, MEAN_OF_ALL = SmallArrayKernel("mean"), SmallArrayKernel("mean_of_all")
 multiply_reduce: Function = np.multiply.reduce
 maximum_reduce: Function = np.maximum.reduce
 minimum_reduce: Function = np.minimum.reduce
-WIDER = {HALF: SINGLE, SINGLE: np.dtype(np.float64), np.dtype(np.complex64): np.dtype(np.complex128)}
+WIDER: dict[NumpyDtype, NumpyDtype] = {
+    HALF: SINGLE, SINGLE: np.dtype(np.float64), np.dtype(np.complex64): np.dtype(np.complex128)
+}  # fmt: skip
 or_reduce: Function = np.logical_or.reduce
 and_reduce: Function = np.logical_and.reduce
 

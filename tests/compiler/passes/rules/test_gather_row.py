@@ -80,3 +80,18 @@ def test_special_values_are_picked_to_the_bit() -> None:
     picked = ad.compile(lambda x, i: x.gather(1, i))(ad.from_numpy(rows), ad.from_numpy(i)).numpy()[:, 0]
     np.testing.assert_array_equal(picked, x)
     np.testing.assert_array_equal(np.signbit(picked[1:]), np.signbit(x[1:]))
+
+
+@pytest.mark.parametrize("dtype", [ad.uint8, ad.int8, ad.int32, ad.int64], ids=str)
+@pytest.mark.parametrize("dim", [0, 1])
+def test_extremes_of_integers_are_not_looked_up(dtype: Any, dim: int) -> None:
+    def extremes(x: Any) -> Any:
+        return x.max(dim).values, x.min(dim).values.sum(), x.argmax(dim)
+
+    x = ad.from_numpy(np.random.default_rng(0).integers(0, 100, (2, 3000))).to(dtype)
+    compiled = ad.compile(extremes)
+    for ours, theirs in zip(compiled(x), extremes(x), strict=True):
+        assert ours.dtype == theirs.dtype
+        assert ours.tolist() == theirs.tolist()
+    assert "= gather(" not in str(compiled.graph)
+    assert str(compiled.graph).count("argmax") == 1

@@ -15,17 +15,25 @@ import numpy as np
 from adjoint.compiler.passes.pattern import rule
 from adjoint.compiler.passes.rules.algebra import dtype_kind
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import Operand
+from adjoint.core.typing import Function, Operand
 from adjoint.ops.creation import iota
 from adjoint.ops.elementwise.arithmetic import add
 from adjoint.ops.elementwise.comparison import eq, logical_and, lt
 from adjoint.ops.elementwise.select import cast, where
 from adjoint.ops.indexing.indexing import gather, scatter_add
 from adjoint.ops.movement.movement import reshape
-from adjoint.ops.reduction.reduction import any, max
+from adjoint.ops.reduction.reduction import any, argmax, argmin, max, min
 
 MAX_STORED_ROW = 64  # elements of a row in memory which are read as quickly as the one among them
 POSITION_DTYPE = np.dtype(np.int32)  # of which a register holds as many as of float32
+
+
+@rule(where_is=[argmax, argmin])
+def integer_at_its_extreme(x: Operand, *, where_is: Function, axis: int) -> Iterator[Operand]:
+    """The extreme of integers needs no place; that of floats does, where zeros of both signs, or NaN, are equal."""
+    yield gather(x, where_is(x, axis=axis, keepdims=True), axis=axis)
+    if dtype_kind(x) in "iu":
+        yield (max if where_is is argmax else min)(x, axes=(axis,), keepdims=True)
 
 
 @rule
