@@ -343,7 +343,7 @@ class StepTrace:
         number = self._reads_of_guards.get(id(guard))
         if number is not None:
             return number < event.mark.reads
-        return any(guard is probe for probe in self.tracer.probe_guards[: event.mark.probes])
+        return not any(guard is probe for probe in self.tracer.probe_guards[event.mark.probes :])
 
 
 def trace_step(

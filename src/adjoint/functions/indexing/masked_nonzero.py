@@ -9,7 +9,7 @@ import numpy as np
 
 from adjoint.core.runtime.mode import call_on_values, mode, nondefault
 from adjoint.core.tensor.tensor import Tensor, wrap
-from adjoint.core.typing import Operand
+from adjoint.core.typing import Array, Operand
 from adjoint.functions.api.out import with_out, write_out
 from adjoint.functions.api.publish import public, rename_node
 from adjoint.functions.indexing.gather import _broadcast_or_raise
@@ -84,20 +84,27 @@ def nonzero(input: Tensor, *, as_tuple: bool = False, out: Tensor | None = None)
         if as_tuple:
             raise RuntimeError("nonzero does not support the out kwarg when as_tuple is True")
         return write_out(out, nonzero, input)
-    find = find_positions if as_tuple else _stack_positions
     values = mode.interpreter.constant_values(input) if nondefault.count and mode.interpreter is not None else None
-    return call_on_values(find, input.detach()) if values is None else find(wrap(values))
+    if values is not None:
+        return tuple(map(wrap, _positions(values))) if as_tuple else wrap(_stack(values))
+    return call_on_values(find_positions if as_tuple else _stack_positions, input.detach())
 
 
 def find_positions(input: Tensor) -> tuple[Tensor, ...]:
     """Return one index vector for each dimension: the positions of the elements that are not zero."""
-    array = input.numpy_view("nonzero()")
-    return tuple(map(wrap, np.nonzero(array) if array.ndim else (np.flatnonzero(array),)))
+    return tuple(map(wrap, _positions(input.numpy_view("nonzero()"))))
 
 
 def _stack_positions(input: Tensor) -> Tensor:
-    array = input.numpy_view("nonzero()")
-    return wrap(np.stack(np.nonzero(array), 1) if array.ndim else np.zeros((int(bool(array)), 0), np.int64))
+    return wrap(_stack(input.numpy_view("nonzero()")))
+
+
+def _positions(array: Array) -> tuple[Array, ...]:
+    return np.nonzero(array) if array.ndim else (np.flatnonzero(array),)
+
+
+def _stack(array: Array) -> Array:
+    return np.stack(np.nonzero(array), 1) if array.ndim else np.zeros((int(bool(array)), 0), np.int64)
 
 
 @public()
