@@ -76,6 +76,7 @@ from adjoint.core.op.matmul_precision import get_float32_matmul_precision as get
 from adjoint.core.op.matmul_precision import set_float32_matmul_precision as set_float32_matmul_precision
 from adjoint.core.runtime.compile_slot import compile_slot as _compile_slot
 from adjoint.core.runtime.gc_pause import gc_paused as _uncollected
+from adjoint.core.runtime.lazy_import import importing as _importing
 from adjoint.core.tensor.memory_format import channels_last as channels_last
 from adjoint.core.tensor.memory_format import channels_last_3d as channels_last_3d
 from adjoint.core.tensor.memory_format import contiguous_format as contiguous_format
@@ -265,7 +266,7 @@ long = int64
 
 def __getattr__(name: str) -> Any:
     home, _, attribute = _LAZY_HOMES.get(name, "").partition(":")
-    with _uncollected():
+    with _importing():
         value: Any = import_module(f"adjoint.{home}") if home else _late.find_lazy_function(name)
         if value is None:
             value = _finder.find_name(name)
@@ -279,7 +280,8 @@ def __getattr__(name: str) -> Any:
 def _import_kernel_maker() -> Function | None:
     """Return the maker of compiled kernels for eager ops; None without llvmlite."""
     try:
-        return import_module("adjoint.compiler.eager.kernels").make_kernel
+        with _importing():
+            return import_module("adjoint.compiler.eager.kernels").make_kernel
     except (ImportError, OSError):
         if _source.strict:
             raise
@@ -290,7 +292,7 @@ def _import_kernel_maker() -> Function | None:
 def _load_small_array_kernel(name: str) -> Any:
     """Return a native function for small arrays; None without llvmlite."""
     try:
-        with _uncollected():
+        with _importing():
             return import_module("adjoint.compiler.kernels.small_arrays.loading").routine(name)
     except (ImportError, OSError, LookupError, ValueError):
         if _source.strict:
@@ -301,7 +303,7 @@ def _load_small_array_kernel(name: str) -> Any:
 @_map_in_front_slot.fill
 def _map_in_front(function: Any, tensors: Any) -> Any:
     """Map `function` over the rows of the tensors by `vmap`, which is loaded when it is needed."""
-    with _uncollected():
+    with _importing():
         from adjoint.transforms.vmap.vmap import vmap_dim0
 
     return vmap_dim0(function, tensors)
@@ -310,7 +312,8 @@ def _map_in_front(function: Any, tensors: Any) -> Any:
 @_answers_slot.fill
 def _answers() -> Any:
     """Return the module that answers other libraries' questions about tensors."""
-    return import_module("adjoint.interop.protocols")
+    with _importing():
+        return import_module("adjoint.interop.protocols")
 
 
 def __dir__() -> list[str]:
@@ -343,7 +346,7 @@ def compile(function: Function | None = None, **options: Any) -> Function:
         >>> step(ad.ones(3)), step(ad.zeros(3)), step.compilations
         (tensor(9.), tensor(3.), 1)
     """
-    with _uncollected():
+    with _importing():
         from adjoint.compiler.compile import compile as implementation
 
     return implementation(function, **options)

@@ -73,6 +73,8 @@ def test_both_runs_learn_and_agree(demo: tuple[str, str]) -> None:
     assert float(difference[1]) <= 1e-4
     assert int(difference[2]) == 4 * 45  # the last batch of an epoch is smaller
     assert "speed ratio" in printed
+    assert "fastest step" in printed
+    assert "s of processor time" in printed
 
 
 def test_one_program_is_made_for_each_batch_size(demo: tuple[str, str]) -> None:

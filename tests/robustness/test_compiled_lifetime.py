@@ -9,11 +9,14 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 pytest.importorskip("llvmlite")
 import adjoint as ad
+from adjoint import nn, optim
 from adjoint.compiler.llvm.jit import engine
 
 NIGHTLY = os.environ.get("ADJOINT_NIGHTLY") == "1"
@@ -110,6 +113,103 @@ print("done", flush=True)
 """
 
 
+class Held:
+    """What a step reads and writes outside of itself."""
+
+    def __init__(self) -> None:
+        self.count, self.word, self.sum, self.log = 0, "a", ad.zeros(5), []
+
+
+def make_forward() -> Callable[[Any], Any]:
+    return ad.compile(lambda x: (x * 2.0).exp() + 1)
+
+
+def make_training() -> Callable[[Any], Any]:
+    model = nn.Sequential(nn.Linear(5, 4), nn.ReLU(), nn.Dropout(), nn.Linear(4, 3))
+    optimizer = optim.Adam(model.parameters(), lr=0.1)
+
+    def step(x: Any) -> Any:
+        optimizer.zero_grad()
+        loss = model(x).square().sum()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return ad.compile(step)
+
+
+def make_backward_outside() -> Callable[[Any], Any]:
+    model = ad.compile(nn.Linear(5, 3))
+
+    def call(x: Any) -> None:
+        y = model(x)
+        y.sum().backward()
+        model(x)  # without backward
+
+    return call
+
+
+def make_several_results() -> Callable[[Any], Any]:
+    w = nn.Parameter(ad.ones(5))
+    step = ad.compile(lambda x: (w * x, (w + x).sum()))
+    return lambda x: step(x)[1].backward()
+
+
+def make_python_state() -> Callable[[Any], Any]:
+    held = Held()
+
+    def step(x: Any) -> Any:
+        held.count += 1
+        held.sum = held.sum + x
+        held.log.append(held.sum)
+        return held.sum * held.count
+
+    return ad.compile(step)
+
+
+def make_recompilations() -> Callable[[Any], Any]:
+    held = Held()
+    step = ad.compile(lambda x: x * len(held.word))
+
+    def call(x: Any) -> None:
+        for i in range(2):
+            held.word = "a" * (i + 1)
+            step(x)
+
+    return call
+
+
+def make_hooks() -> Callable[[Any], Any]:
+    w, scale = nn.Parameter(ad.ones(5)), ad.ones(5)
+    w.register_hook(lambda g: g * scale)
+
+    def step(x: Any) -> Any:
+        w.grad = None
+        y = w * x
+        y.register_hook(lambda g: g * scale)
+        y.sum().backward()
+        return w.grad
+
+    return ad.compile(step)
+
+
+def make_replaced_state() -> Callable[[Any], Any]:
+    held = Held()
+    step = ad.compile(lambda x: (held.sum * x).sum())
+
+    def call(x: Any) -> None:
+        held.sum = ad.ones(5)
+        step(x)
+
+    return call
+
+
+MAKERS = [
+    make_forward, make_training, make_backward_outside, make_several_results, make_python_state, make_recompilations,
+    make_hooks, make_replaced_state,
+]  # fmt: skip
+
+
 def start(program: str, *arguments: object) -> subprocess.Popen[str]:
     variables = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "ADJOINT_NO_CACHE": "1"}
     command = [sys.executable, "-c", program, *map(str, arguments)]
@@ -127,6 +227,29 @@ def test_a_dropped_function_leaves_little_memory() -> None:
     (growth,) = said(start(GROWTH, 200 if NIGHTLY else 10))
     kept = float(growth)
     assert kept < MOST, f"each compiled function that was dropped and collected left {kept:.1f} KB behind"
+
+
+@pytest.mark.parametrize("make", MAKERS, ids=lambda make: make.__name__)
+def test_a_dropped_function_is_gone_at_once(make: Callable[[], Callable[[Any], Any]]) -> None:
+    """Nothing of it is a cycle, which would stay, with its code and arena, until the collector walks over all."""
+    x = ad.ones(5)
+    for _ in range(2):  # what the library keeps of the first is for the next
+        call = make()
+        for _ in range(4):
+            call(x)
+        del call
+    gc.collect()
+    gc.disable()
+    try:
+        before = len(engine._open)
+        call = make()
+        for _ in range(4):
+            call(x)
+        del call
+        assert len(engine._open) == before
+        assert gc.collect() == 0
+    finally:
+        gc.enable()
 
 
 def test_engines_close_with_their_programs() -> None:

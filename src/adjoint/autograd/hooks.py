@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable, Sequence
-from threading import Lock
+from threading import RLock
 from typing import Any
 from weakref import WeakKeyDictionary, ref
 
@@ -15,7 +15,7 @@ from adjoint.core.graph.node import Leaf, OutputSlot, Vertex
 from adjoint.core.runtime.fork_safety import reset_after_fork
 from adjoint.core.tensor.tensor import Tensor, method
 
-_lock = reset_after_fork(Lock())
+_lock = reset_after_fork(RLock())
 _reached: WeakKeyDictionary[GraphTask, set[Vertex]] = WeakKeyDictionary()
 
 

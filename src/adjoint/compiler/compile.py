@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import functools
 import inspect
-import threading
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from adjoint.compiler.ir.graph import OverlapError, TraceError, UnknownInstructionError
+from adjoint.compiler.ir.graph import HandlerError, OverlapError, TraceError, UnknownInstructionError
 from adjoint.compiler.log import LOGGED, log
+from adjoint.compiler.runtime.call_turn import CallTurn, tracing_alone
 from adjoint.compiler.trace.batch_sizes import BatchSizes
 from adjoint.compiler.trace.recompilation import Recompilation, find_changes
 from adjoint.compiler.trace.signature import MAX_BRANCHES, Signature, SignatureKey, VaryingIntegers
+from adjoint.core.graph.source_location import warn_user
 from adjoint.core.runtime import pytree
-from adjoint.core.runtime.fork_safety import CachedProperty, reset_after_fork
-from adjoint.core.runtime.gc_pause import gc_paused
+from adjoint.core.runtime.fork_safety import CachedProperty
+from adjoint.core.runtime.lazy_import import importing
 from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.runtime.package_name import display_name
 from adjoint.core.typing import Function, Operand
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 TORCH_COMPILE_OPTIONS = {"mode", "fullgraph", "dynamic", "backend", "options", "disable"}  # torch.compile's
 MAX_PROGRAMS_PER_SIGNATURE = 8  # kept for one signature, when the Python state that steps rely on keeps changing
 MAX_SIGNATURES = 64  # kept in all
+# Answers of a call in turn: run eagerly; do so, and tell how long it takes; come back when no other call runs.
+NO_PROGRAM, NOT_WORTH_IT, TRACE_NEEDED = object(), object(), object()
 
 
 def compile(function: Function | None = None, *, fallback: bool | None = None, **options: object) -> Function:
@@ -79,8 +82,8 @@ class CompiledFunction:
     """
 
     OWN_ATTRIBUTES = frozenset((
-        "fallback", "function", "name", "recompilations", "_arguments", "_programs", "_sizes", "_latest", "_lock",
-        "_parameters",
+        "fallback", "function", "name", "recompilations", "_arguments", "_programs", "_sizes", "_latest",
+        "_parameters", "_turn",
     ))  # fmt: skip
 
     def __init__(self, function: Function, fallback: bool = False) -> None:
@@ -94,7 +97,7 @@ class CompiledFunction:
         self._arguments = VaryingIntegers()
         self._sizes = BatchSizes()
         self._latest: CompiledEntry | StagedEntry | None = None
-        self._lock = reset_after_fork(threading.RLock())
+        self._turn = CallTurn()
 
     def __call__(self, *args: object, **kwargs: object) -> Any:
         latest = self._latest
@@ -191,30 +194,27 @@ class CompiledFunction:
         since = self._sizes.clock() if self._sizes.can_compare else 0.0
         leaves, structure = pytree.flatten((args, kwargs))
         key, given = self._arguments.make_key(leaves, structure)
-        with self._lock:
-            signature = self._programs.pop(key, None) or Signature()
-            self._programs[key] = signature  # the last to be used is the last to go
-            found, events, is_state_known = self._run_known(signature, given)
-            if type(found) is tuple:
-                if since:
-                    self._sizes.note_compiled_call(key, since)
-                assert self._latest is not None
-                return self._latest.rebuild(found)
-            may_trace = found is None and signature.may_trace(events)
-            if may_trace and self._is_worth_compiling(signature, key, is_state_known and not events):
-                return self._trace_and_run(signature, key, args, kwargs, given, events)
-        since = self._sizes.clock()
-        result = self._run_eagerly(args, kwargs, events)
-        self._sizes.note_eager_call(key, since)
+        events: list[Outcome] = []
+        result = self._run_in_turn(key, given, args, kwargs, events, since, may_trace=False)
+        if result is TRACE_NEEDED:
+            with tracing_alone() as may_trace:
+                result = NO_PROGRAM
+                if may_trace:
+                    result = self._run_in_turn(key, given, args, kwargs, events, since, may_trace=True)
+        if result is NO_PROGRAM:
+            return self._run_eagerly(args, kwargs, events)
+        if result is NOT_WORTH_IT:
+            since = self._sizes.clock()
+            result = self._run_eagerly(args, kwargs, events)
+            self._sizes.note_eager_call(key, since)
         return result
 
-    def _run_known(self, signature: Signature, given: list[Operand]) -> tuple[Any, list[Outcome], bool]:
+    def _run_known(self, signature: Signature, given: list[Operand], log: list[Outcome]) -> tuple[Any, bool]:
         """The leaves that a program gives that fits; None if none does, the error if one failed before it wrote.
 
-        The list says what took place in this call, and is not to take place again. At last: whether some program is for
-        the present state of Python.
+        What takes place in this call, and is not to take place again, is added to `log`. The second result tells
+        whether some program is for the present state of Python.
         """
-        log: list[Outcome] = []
         is_state_known = False
         if not signature.is_asking:
             for entry in signature.entries:
@@ -223,8 +223,8 @@ class CompiledFunction:
                     found = entry.run(*given)
                     if type(found) is tuple:
                         self._latest = entry
-                        return found, log, True
-            return None, log, is_state_known
+                        return found, True
+            return None, is_state_known
         tried: set[int] = set()
         again = True
         while again:
@@ -236,14 +236,14 @@ class CompiledFunction:
                 found = entry.attempt(given, log)
                 if type(found) is tuple:
                     self._latest = entry
-                    return found, log, True
+                    return found, True
                 if found is not None:
-                    log = found.log
+                    log[:] = found.log
                     if found.error is not None:
-                        return found.error, log, True
+                        return found.error, True
                     again = True
                     break
-        return None, log, False
+        return None, False
 
     def _run_eagerly(self, args: tuple[object, ...], kwargs: dict[str, object], events: list[Outcome]) -> Any:
         """The result of the function itself; what took place in this call already does not take place again."""
@@ -252,6 +252,43 @@ class CompiledFunction:
         from adjoint.compiler.cuts.replay import run_with_outcomes
 
         return run_with_outcomes(self.function, args, kwargs, events)
+
+    def _run_in_turn(
+        self,
+        key: SignatureKey,
+        given: list[Operand],
+        args: tuple[object, ...],
+        kwargs: dict[str, object],
+        events: list[Outcome],
+        since: float,
+        may_trace: bool,
+    ) -> object:
+        """The result of a call when it is its turn; NO_PROGRAM or NOT_WORTH_IT where it is to run eagerly."""
+        turn = self._turn
+        with turn.lock:
+            if turn.is_taken():
+                return NO_PROGRAM  # a signal handler has interrupted a call of this thread
+            turn.is_dispatching = True
+            try:
+                signature = self._programs.pop(key, None) or Signature()
+                self._programs[key] = signature  # the last to be used is the last to go
+                found, is_state_known = self._run_known(signature, given, events)
+                if type(found) is tuple:
+                    if since:
+                        self._sizes.note_compiled_call(key, since)
+                    assert self._latest is not None
+                    return self._latest.rebuild(found)
+                if found is not None or signature.eager:
+                    return NO_PROGRAM
+                if not may_trace:
+                    return TRACE_NEEDED
+                if not signature.may_trace(events):
+                    return NOT_WORTH_IT
+                if self._is_worth_compiling(signature, key, is_state_known and not events):
+                    return self._trace_and_run(signature, key, args, kwargs, given, events)
+                return NOT_WORTH_IT
+            finally:
+                turn.is_dispatching = False
 
     def _is_worth_compiling(self, signature: Signature, key: SignatureKey, is_state_known: bool) -> bool:
         """False for one more size, or one more integer where the programs are for others, unless it is paid."""
@@ -279,7 +316,7 @@ class CompiledFunction:
         kwargs: dict[str, object],
         given: list[Operand],
         events: list[Outcome],
-    ) -> Any:
+    ) -> object:
         """The result of the first call of a new program."""
         reason = find_changes(self.recompilations, signature, key, self._parameters, given, events)
         start, is_branch = self._sizes.clock(), bool(events)
@@ -287,16 +324,20 @@ class CompiledFunction:
         try:
             entry, undo = self._trace(signature, key, args, kwargs, events)
         except OverlapError:  # the next call may bring others
-            return self._run_eagerly(args, kwargs, events)
+            return NO_PROGRAM
+        except HandlerError as raised:
+            raise raised.error from None
         except TraceError as error:
             if not (self.fallback or error.is_about_speed or isinstance(error, UnknownInstructionError)):
                 raise
             signature.eager = True
             self._warn(f"runs eagerly: {error}")
-            return self._run_eagerly(args, kwargs, events)
+            return NO_PROGRAM
         except Exception as error:  # noqa: BLE001  whatever the step raises
             return self._raise_as_eager(error, args, kwargs, events)
         entry.direct = entry.direct and direct
+        for program in entry.programs:
+            program.share_turn(self._turn)
         try:
             leaves = entry.attempt(given, events, first_call=True)
         except BaseException:
@@ -304,7 +345,7 @@ class CompiledFunction:
             raise
         if type(leaves) is not tuple:  # an argument shares memory that the step writes, or a program failed
             undo()
-            return self._run_eagerly(args, kwargs, events)
+            return NO_PROGRAM
         self.recompilations.append(Recompilation(self.name, key, reason))
         self._sizes.note_compilation(key, start)
         self._keep(signature, entry, is_branch)
@@ -318,7 +359,7 @@ class CompiledFunction:
 
     def _raise_as_eager(
         self, error: Exception, args: tuple[object, ...], kwargs: dict[str, object], events: list[Outcome]
-    ) -> Any:
+    ) -> object:
         """Run a step eagerly that raised when it was traced, and left no mark: it leaves what it did before."""
         result = self._run_eagerly(args, kwargs, events)
         self._warn(f"could not be compiled and ran eagerly: {type(error).__name__}: {error}")
@@ -331,9 +372,9 @@ class CompiledFunction:
         args: tuple[object, ...],
         kwargs: dict[str, object],
         events: list[Outcome],
-    ) -> Any:
+    ) -> tuple[CompiledEntry | StagedEntry, Callable[[], None]]:
         """A new program, and what takes back the state that its trace made."""
-        with gc_paused():
+        with importing():
             from adjoint.compiler.step_compiler import find_dynamic_sources, trace_step
 
         for entry in signature.entries:
@@ -379,4 +420,4 @@ class CompiledFunction:
             del self._programs[next(iter(self._programs))]
 
     def _warn(self, what: str) -> None:
-        warnings.warn(f"compiled function {self.name!r} {what}", RuntimeWarning, stacklevel=6)
+        warn_user(f"compiled function {self.name!r} {what}", RuntimeWarning)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from adjoint.compiler.build import CompiledEntry, build, finish_trace
-from adjoint.compiler.ir.graph import TraceError
+from adjoint.compiler.build import CompiledEntry, FinishedTrace, build, finish_trace
+from adjoint.compiler.ir.graph import HandlerError, OverlapError, TraceError
 from adjoint.compiler.log import LOGGED, log
 from adjoint.compiler.passes.partition import TracedBackward, trace_backward
 from adjoint.compiler.progress import progress
@@ -39,6 +39,7 @@ from adjoint.compiler.trace.guards import (
 from adjoint.compiler.trace.result_table import ResultTable, collect_effects
 from adjoint.compiler.trace.step_events import Outcome, StepEvent, StepEvents
 from adjoint.compiler.trace.step_outputs import Effect, StepEffects
+from adjoint.compiler.trace.suspension import TraceSuspension, handlers_outside
 from adjoint.compiler.trace.symbolic_number import is_symbolic_number
 from adjoint.compiler.trace.tracer import Location, Tracer
 from adjoint.core.dtype.dtype import default
@@ -80,6 +81,8 @@ class StepTrace:
         self.observer.hosts = HostFunctions(self._call_host)
         self.observer.texts.arithmetic = self.tracer.arithmetic
         self._reads_of_guards: dict[int, int] = {}  # by the identity of a guard: the number of the read it is for
+        self._probe_guards = self.tracer.probe_guards
+        self._substituted: list[tuple[Source, float]] = []  # places of numbers that symbols have taken, for now
         self._sources: dict[int, list[Source]] = {}
         self._indexed = 0  # how many reads these are of
         self._source_by_tensor: dict[int, Source] = {}  # tensors that are found anew in each call: their places
@@ -88,12 +91,33 @@ class StepTrace:
         self, function: Function, args: tuple[object, ...], kwargs: dict[str, object]
     ) -> tuple[CompiledEntry | StagedEntry, Callable[[], None]]:
         """The program of a call of `function`, and what takes back the state that the trace made."""
+        suspension = TraceSuspension(self.tracer, self.observer, self._substituted)
+        take_back, events = self.tracer.take_back, self.events
         with gc_paused(), progress.compilation(self.name):
-            return self._run(function, args, kwargs)
+            try:
+                with handlers_outside(suspension.suspend):
+                    traced = self._trace(function, args, kwargs, suspension)
+            except Exception as error:
+                if any(error is raised for raised in suspension.handler_errors):
+                    raise HandlerError(error) from None
+                raise
+            finally:
+                self.tracer.events = None
+                del self.tracer, self.observer, self.events  # which refer to each other: cycles wait for the collector
+            try:
+                with handlers_outside(suspension.outer_modes):  # passes trace patterns
+                    if not events.events:
+                        return build(traced), take_back
+                    from adjoint.compiler.cuts.stages import AskingTrace, build_staged
 
-    def _run(
-        self, function: Function, args: tuple[object, ...], kwargs: dict[str, object]
-    ) -> tuple[CompiledEntry | StagedEntry, Callable[[], None]]:
+                    return build_staged(AskingTrace(traced, events.events, events.slots, self._is_guard_of)), take_back
+            except BaseException:
+                take_back()
+                raise
+
+    def _trace(
+        self, function: Function, args: tuple[object, ...], kwargs: dict[str, object], suspension: TraceSuspension
+    ) -> FinishedTrace:
         failed = True
         try:
             leaves, structure = pytree.flatten((args, kwargs))
@@ -118,20 +142,13 @@ class StepTrace:
                 graph = f"{len(traced.graph.equations)} equations of {len(traced.graph.inputs)} inputs"
                 writes = f"{len(outcome.writes)} writes, {len(outcome.effects)} effects in Python"
                 log("trace", f"{self.name}: {graph}, {len(outcome.guards)} guards, {writes}")
+            if suspension.was_disturbed:
+                raise OverlapError("a signal handler has changed what the step began with")
             failed = False
+            return traced
         finally:
             self.tracer.restore(failed)
             self.events.values.restore()
-        try:
-            if not self.events.events:
-                return build(traced), self.tracer.take_back
-            from adjoint.compiler.cuts.stages import AskingTrace, build_staged
-
-            asking = AskingTrace(traced, self.events.events, self.events.slots, self._is_guard_of)
-            return build_staged(asking), self.tracer.take_back
-        except BaseException:
-            self.tracer.take_back()
-            raise
 
     def _call_host(self, host: HostFunction, args: Operands, kwargs: dict[str, Operand]) -> Operand:
         """The result of a host function, called for the step that is traced."""
@@ -175,7 +192,7 @@ class StepTrace:
     @contextmanager
     def _substitute_numbers(self) -> Iterator[None]:
         """Put a `Number` where a number has changed from call to call."""
-        kept = []
+        kept = self._substituted
         try:
             for i, place in enumerate(self.dynamic_sources.values()):
                 value = place.read()
@@ -343,7 +360,7 @@ class StepTrace:
         number = self._reads_of_guards.get(id(guard))
         if number is not None:
             return number < event.mark.reads
-        return not any(guard is probe for probe in self.tracer.probe_guards[event.mark.probes :])
+        return not any(guard is probe for probe in self._probe_guards[event.mark.probes :])
 
 
 def trace_step(

@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Iterator
 from contextlib import suppress
 from multiprocessing.connection import Connection, wait
-from threading import Lock, RLock
+from threading import RLock
 from typing import Any, NamedTuple
 
 from adjoint.core.runtime.fork_safety import hold_across_fork, reset_after_fork
@@ -28,7 +28,7 @@ class Worker(NamedTuple):
 
 
 _open_connections: weakref.WeakSet[Connection] = weakref.WeakSet()  # our ends of the pipes of all pools
-_start_lock = reset_after_fork(Lock())
+_start_lock = reset_after_fork(RLock())
 # A worker that is forked as another thread closes one would close it again: by then that number may be of its own pipe.
 _close_lock = hold_across_fork(RLock())  # the collector may close as this thread does
 

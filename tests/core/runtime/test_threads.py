@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import textwrap
 from collections.abc import Iterator
 from typing import Any
 
@@ -31,6 +32,59 @@ def test_what_was_set_is_what_is_told() -> None:
     assert ad.get_num_threads() == 3
     ad.set_num_threads(2**31 - 1)
     assert ad.get_num_threads() == 2**31 - 1
+
+
+BLAS = """
+import ctypes, adjoint as ad
+from numpy._core import _multiarray_umath
+library = ctypes.CDLL(_multiarray_umath.__file__)
+name = next((n for n in ("scipy_openblas_get_num_threads64_", "openblas_get_num_threads64_",
+                         "scipy_openblas_get_num_threads", "openblas_get_num_threads") if hasattr(library, n)), None)
+if name is None:
+    print("no OpenBLAS")
+else:
+    def told(): return library[name]()
+"""
+UNSET = {"OPENBLAS_NUM_THREADS": "", "OMP_NUM_THREADS": "", "MKL_NUM_THREADS": "", "BLIS_NUM_THREADS": ""}
+
+
+def numbers_of_blas(program: str, **variables: str) -> list[int]:
+    """What a process prints of the threads of NumPy's BLAS."""
+    told = output_of(BLAS + textwrap.indent(program, "    "), **{**UNSET, **variables}).split("\n")
+    if told[0] == "no OpenBLAS":
+        pytest.skip("NumPy's BLAS is another one")
+    return [int(word) for word in " ".join(told).split()]
+
+
+def test_the_number_rules_numpys_blas() -> None:
+    program = """
+for n in (1, 2, 1):
+    ad.set_num_threads(n)
+    print(told())
+"""
+    assert numbers_of_blas(program) == [1, 2, 1]
+    assert numbers_of_blas(program, OPENBLAS_NUM_THREADS="3") == [1, 2, 1]
+
+
+SHARED = """
+before = told()
+large = ad.compile(lambda x: x.exp() * x)
+large(ad.ones(4_000_000))
+print(before, told())
+"""
+
+
+def test_blas_has_one_thread_beside_those_of_a_compiled_program() -> None:
+    pytest.importorskip("llvmlite")
+    _, beside = numbers_of_blas(SHARED, ADJOINT_NUM_THREADS="2")
+    assert beside == 1
+
+
+@pytest.mark.parametrize("variables", [{"OPENBLAS_NUM_THREADS": "2"}, {"ADJOINT_NUM_THREADS": "1"}])
+def test_blas_keeps_its_threads_where_the_user_set_them_or_no_others_spin(variables: dict[str, str]) -> None:
+    pytest.importorskip("llvmlite")
+    before, beside = numbers_of_blas(SHARED, **variables)
+    assert beside == before
 
 
 @pytest.mark.parametrize("number", [0, -2, 2**31, 10**30])

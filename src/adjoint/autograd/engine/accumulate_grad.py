@@ -35,7 +35,7 @@ ndarray = np.ndarray
 Key = TypeVar("Key")
 _set_grad: Callable[[Tensor, Tensor], None] = vars(Tensor)["_grad"].__set__
 _set_array: Callable[[Tensor, Operand], None] = vars(Tensor)["array"].__set__
-_store_lock = reset_after_fork(threading.Lock())  # two threads may accumulate in one leaf
+_store_lock = reset_after_fork(threading.RLock())  # two threads may accumulate in one leaf
 
 
 def collect_captures(gradients: GraphTask) -> dict[Vertex, Tensor]:

@@ -63,6 +63,14 @@ class UnknownInstructionError(TraceError):
     """A step has an instruction that the tracer does not know: it runs eagerly, on a newer Python."""
 
 
+class HandlerError(BaseException):
+    """What a signal handler raised while a step was traced: it is none of the step's errors."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(error)
+        self.error = error
+
+
 class ValueOrigin(NamedTuple):
     """The user's line that an equation comes from, the module that ran, and whether it is that line's gradient.
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from adjoint.compiler.ir.graph import Constant, Graph, Value
 from adjoint.core.op.evaluation import evaluate as call
-from adjoint.core.typing import Array, NumpyDtype, Operand
+from adjoint.core.typing import Array, Function, NumpyDtype, Operand
 
 ELEMENTWISE_FAMILIES = ("unary", "binary", "elementwise")
 
@@ -55,3 +55,19 @@ def operand_dtype(value: Value, i: int) -> NumpyDtype:
     if others:
         return others[0].dtype
     return value.dtype
+
+
+def call_with_note(value: Value) -> Function:
+    """Return the NumPy function of an equation; what it raises carries a note of the line that the equation is from."""
+    op, params, dtype, origin = value.op, value.params, value.dtype, value.origin
+
+    def compute(*operands: Operand) -> Operand:
+        try:
+            result = call(op, operands, params)
+        except Exception as error:
+            if origin is not None:
+                error.add_note(f"in the compiled step: {op.name}, from {origin.site}")
+            raise
+        return result if op.family == "check" or result.dtype == dtype else result.astype(dtype)
+
+    return compute

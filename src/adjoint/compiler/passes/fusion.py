@@ -53,6 +53,8 @@ def fuse(graph: Graph, late: Set[Value] = frozenset(), precision: str = "highest
     order = topological_order(grouping.groups)
     _mark_stored(graph, order, values)
     inside, elided = _elide_concats(graph, order, values)
+    for group in order:
+        group.users.clear()  # of use until the order is known; with `needs` a cycle, which waits for the collector
     return Fusion(values.precision, values.views, values.maker, graph, order, inside, elided)
 
 

@@ -18,6 +18,7 @@ from adjoint.core.graph.source_location import user_instruction
 from adjoint.core.op.apply import apply
 from adjoint.core.runtime.fork_safety import reset_after_fork
 from adjoint.core.runtime.mode import ModeScope, mode, nondefault
+from adjoint.core.runtime.signal_handlers import handlers_deferred
 from adjoint.core.tensor.mutation_log import check_version
 from adjoint.core.tensor.tensor import wrap
 from adjoint.core.typing import Array, Function, Operand, Operands
@@ -30,6 +31,8 @@ class Runnable(Protocol):
     """A native program, as the node sees it: something to run."""
 
     run: Function
+
+    def is_running(self) -> bool: ...
 
 
 P = TypeVar("P", bound=Runnable)
@@ -59,7 +62,7 @@ class BackwardProgram(Generic[P]):
         self.step = step
         self.precision = precision
         self.specs = specs  # of the results that have a history, in order
-        self._lock = reset_after_fork(threading.Lock())
+        self._lock = reset_after_fork(threading.RLock())
         self._build = build
         self._program: P | None = None
 
@@ -68,15 +71,18 @@ class BackwardProgram(Generic[P]):
         """The native program, made on first use."""
         with self._lock:
             if self._program is None:
-                self._program = self._build(self.half, self.precision)
+                with handlers_deferred():  # passes trace patterns
+                    self._program = self._build(self.half, self.precision)
             return self._program
 
     def run(self, arrays: Sequence[Array], incoming: Sequence[Tensor]) -> tuple[Tensor, ...]:
         """The gradients, as tensors without history."""
         with ModeScope(recording=False):
             gradients = self.program.run(*map(wrap, arrays[: len(self.half.saved)]), *incoming)
-        assert type(gradients) is tuple, "the backward half of a compiled step was run with other inputs"
-        return gradients
+            if type(gradients) is tuple:
+                return gradients
+            assert self.program.is_running(), "the backward half of a compiled step was run with other inputs"
+            return tuple(self.replay([*map(wrap, arrays)], incoming))  # for a signal handler
 
     def replay(self, tensors: Sequence[Tensor], incoming: Sequence[Tensor]) -> list[Tensor]:
         """The gradients from the saved tensors, op by op, so that what is done is recorded."""
@@ -99,7 +105,7 @@ class CompiledBackward(GraphNode):
 
     op = None
     __slots__ = (
-        "__weakref__", "instruction_offset", "backward", "code", "dtype", "hooks", "output_nodes", "sequence_nr",
+        "__weakref__", "instruction_offset", "backward", "code", "dtype", "hooks", "sequence_nr",
         "outputs", "parents", "saved_values", "shape",
     )  # fmt: skip
     code: CodeType
@@ -117,9 +123,11 @@ class CompiledBackward(GraphNode):
         self.outputs = len(specs)
         self.shape = specs[0].shape
         self.dtype = specs[0].dtype
-        self.output_nodes = (
-            [self] if len(specs) == 1 else [OutputSlot(self, i, s.shape, s.dtype) for i, s in enumerate(specs)]
-        )
+
+    def make_output_nodes(self) -> list[CompiledBackward | OutputSlot]:
+        """Make the nodes of the results. They hold this one; if it held them it would wait for the collector."""
+        specs = self.backward.specs
+        return [self] if len(specs) == 1 else [OutputSlot(self, i, s.shape, s.dtype) for i, s in enumerate(specs)]
 
     def name(self) -> str:
         """`CompiledBackward`."""

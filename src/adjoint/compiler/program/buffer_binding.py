@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -78,8 +79,8 @@ class Binding:
             *graph.inputs_of_kind(Setting),
             *graph.inputs_of_kind(ScalarInput),
         ]  # Python's, put into memory at each call
-        self.settings = (ctypes.c_double * max(1, len(self.numbers)))()
-        self.integers = (ctypes.c_int64 * len(self.settings)).from_buffer(self.settings)  # the same memory
+        self.settings = _array_type(ctypes.c_double, max(1, len(self.numbers)))()
+        self.integers = _array_type(ctypes.c_int64, len(self.settings)).from_buffer(self.settings)  # the same memory
         self._views: dict[str, StridedView] = {}  # operands of calls, by name
         readers = _collect_readers(fusion)
         self._place_inputs()
@@ -91,8 +92,8 @@ class Binding:
         self.threads = max(get_num_threads(), os.cpu_count() or 1)  # for which there is scratch memory
         self._scratch = aligned_bytes(max((k.scratch for k in kernels.values()), default=0) * self.threads)
         rows = {g: k.first + len(k.arguments) + 1 + len(k.numbers) for g, k in kernels.items()}
-        self._tables = {g: (ctypes.c_void_p * count)() for g, count in rows.items()}
-        self._tables.update((g, (ctypes.c_void_p * 1)()) for g in fusion.order if g.call)
+        self._tables = {g: _array_type(ctypes.c_void_p, count)() for g, count in rows.items()}
+        self._tables.update((g, _array_type(ctypes.c_void_p, 1)()) for g in fusion.order if g.call)
         self._fill_tables()
 
     def _place_inputs(self) -> None:
@@ -208,7 +209,7 @@ class Binding:
             if slot.value in made.lent_offsets:
                 at = made.lent_offsets[slot.value]
                 # over no array, so that it is the owner of its memory for whoever asks
-                memory: Any = (ctypes.c_ubyte * slot.value.nbytes).from_buffer(block, at)
+                memory: Any = _array_type(ctypes.c_ubyte, slot.value.nbytes).from_buffer(block, at)
                 slot.replace_gradient(np.ndarray(slot.value.shape, slot.value.dtype, memory))
         for v, at in made.lent.items():
             self.buffers[v] = BoundBuffer(_array_at(block, at, v))
@@ -324,6 +325,12 @@ class Binding:
         self._fill_tables()
         for name, view in self._views.items():
             names[name] = apply_view(view, self.buffers[view.base].array)
+
+
+@lru_cache(256)
+def _array_type(kind: Any, count: int) -> Any:
+    """Return the type of an array in C, found once: types are cycles, which wait for the collector."""
+    return kind * count
 
 
 def _array_at(array: Array, offset: int, v: Value) -> Array:

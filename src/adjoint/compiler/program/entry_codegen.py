@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from adjoint.compiler.ir.graph import Argument, ScalarInput, Setting, Value
-from adjoint.compiler.ir.interpreter import operand_array
+from adjoint.compiler.ir.interpreter import call_with_note, operand_array
 from adjoint.compiler.ir.strided_view import is_expanded_input
 from adjoint.compiler.passes.fusion_group import Group
 from adjoint.compiler.program.buffer_binding import GradientSlot
@@ -17,10 +17,8 @@ from adjoint.compiler.trace.guards import repeated_argument_code
 from adjoint.compiler.trace.step_outputs import Parent
 from adjoint.compiler.trace.symbolic_number import guard_code
 from adjoint.core.graph.node import Leaf as AccumulateGrad
-from adjoint.core.op.evaluation import evaluate
 from adjoint.core.runtime.mode import mode
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import Function, Operand
 
 
 class EntryCodegen(ResultCodegen):
@@ -30,23 +28,28 @@ class EntryCodegen(ResultCodegen):
         """The function as text. `parents`: the tensors whose gradients the backward half gives."""
         taken = "".join(f"x{i}, " for i in range(self.outcome.arguments))
         self._lines.append(f"def run({taken}first_call=False):")
+        self._check_modes()
+        if not self.step.is_one_call:  # a call is alone from the first check to the last effect
+            self._emit_line("with lock:")
+            self._emit_line("if turn.is_running: return GUARD_FAILED", 2)
+            self._emit_line("turn.is_running = True", 2)
+            self._emit_line("try:", 2)
+            self._depth = 2
         self._check()
         self._numbers()
-        if self.step.is_one_call:
-            self._depth = -1  # what would be in the block is not
-        else:
-            self._emit_line("with lock:")
-            self._emit_line("pass", 2)
         self._inputs()
         self._states()
         self._outputs()
         self._steps()
         self._finish()
         self._results(parents)
+        if not self.step.is_one_call:
+            self._depth = 0
+            self._emit_line("finally: turn.is_running = False", 2)
         return "\n".join(self._lines) + "\n"
 
-    def _check(self) -> None:
-        """Compare the call with what was traced: by native code, and where that finds a difference, in full."""
+    def _check_modes(self) -> None:
+        """Compare the modes of this thread with those of the trace."""
         # while no thread has left the default modes, this one records, traces nothing and casts nothing
         default = mode.recording and not mode.inference and mode.autocast is None
         usual, join = ("nondefault.count", "and") if default else ("not nondefault.count", "or")
@@ -54,6 +57,9 @@ class EntryCodegen(ResultCodegen):
         other = " or ".join(f"m[{name!r}] is not {value}" for name, value in modes.items())
         odd = f"(m := mode.__dict__)['is_intercepted'] or {other}"
         self._emit_line(f"if {usual} {join} ({odd}): return GUARD_FAILED")
+
+    def _check(self) -> None:
+        """Compare the call with what was traced: by native code, and where that finds a difference, in full."""
         if same := repeated_argument_code(self.outcome.tensor_arguments()):
             self._emit_line(f"if {same}: return GUARD_FAILED")
         guard_checks = self.step.guard_checks
@@ -64,19 +70,19 @@ class EntryCodegen(ResultCodegen):
         else:
             taken = "".join(f"x{i}, " for i in range(self.outcome.arguments))
             self._emit_line(f"if first_call or not unchanged({taken}):")
-            self._depth = 1
+            self._depth += 1
             self._emit_line("checks = None if first_call else take_checks()")
             self._check_arguments()
             self._check_state([*facts.values(), *tests.values()])
             self._emit_line(f"if checks is not None: install_checks(checks, ({taken}))")
-            self._depth = 0
+            self._depth -= 1
             self._emit_line("else:")
-            self._depth = 1
+            self._depth += 1
             arguments = [v.source.number for v in self.graph.inputs_of_kind(Argument)]
             self._emit_line("; ".join(f"a{i} = x{i}.array" for i in arguments) or "pass")
             unseen = [test for k, test in facts.items() if k not in guard_checks.facts]
             self._check_state(unseen + [test for k, test in tests.items() if k not in guard_checks.state])
-            self._depth = 0
+            self._depth -= 1
         self._check_memory()
 
     def _check_arguments(self) -> None:
@@ -188,12 +194,12 @@ class EntryCodegen(ResultCodegen):
         for i, v in enumerate(self.binding.numbers):
             if isinstance(v.source, Setting):
                 path = "".join(f"[{key!r}]" for key in v.source.path)
-                self._emit_line(f"settings[{i}] = {self.name(v.source.holder, 'holder')}{path}", 2)
+                self._emit_line(f"settings[{i}] = {self.name(v.source.holder, 'holder')}{path}")
             else:
-                self._emit_line(f"{'integers' if v.dtype.kind == 'i' else 'settings'}[{i}] = {v.source.name}", 2)
+                self._emit_line(f"{'integers' if v.dtype.kind == 'i' else 'settings'}[{i}] = {v.source.name}")
         for v in self.binding.copies_in:
             into, place = self.binding.array_of(v, self.names), self.name(v.source.locate, "locate")
-            self._emit_line(f"copyto({into}, {place}().array)", 2)
+            self._emit_line(f"copyto({into}, {place}().array)")
 
     def _outputs(self) -> None:
         """Fresh memory for results; that of gradients is used again unless somebody still holds it."""
@@ -201,18 +207,18 @@ class EntryCodegen(ResultCodegen):
             new = f"({self.name(v.shape, 'shape')}, {self.name(v.dtype, 'dtype')})"
             if v.nbytes >= MIN_REUSED_BYTES:
                 new = f"({self.name(list[object](), 'kept')}, {new[1:]}"
-            self._emit_line(f"{name} = {'take_reusable_result' if v.nbytes >= MIN_REUSED_BYTES else 'empty'}{new}", 2)
+            self._emit_line(f"{name} = {'take_reusable_result' if v.nbytes >= MIN_REUSED_BYTES else 'empty'}{new}")
         if self.binding.gradients:
-            self._emit_line("untouched = gradients_untouched()", 2)
-            self._emit_line("if not untouched:", 2)
+            self._emit_line("untouched = gradients_untouched()")
+            self._emit_line("if not untouched:")
         places = [place for place, v in self.outcome.gradients if v is not None]
         for k, (slot, place) in enumerate(zip(self.binding.gradients, places, strict=True)):
             self.names[f"G{k}"] = slot.tensor
             leaf = f"x{place}" if isinstance(place, int) else self.name(place, "t")
             own = f"{GradientSlot.OWN_REFCOUNT} - ({leaf}._grad is not G{k})"  # that of the leaf may be gone
             test = f"getrefcount(G{k}) > {own} or getrefcount(G{k}.array) > held{k}"
-            self._emit_line(f"if {test}: renew_gradient({k})", 3)
-            self._emit_line(f"G{k}.storage_ = None", 3)  # a new gradient was never written
+            self._emit_line(f"if {test}: renew_gradient({k})", 2)
+            self._emit_line(f"G{k}.storage_ = None", 2)  # a new gradient was never written
 
     def _steps(self) -> None:
         """Runs of kernels and checks as one native call each, NumPy's share between them."""
@@ -235,14 +241,14 @@ class EntryCodegen(ResultCodegen):
         said = f"{self.name(segment.call, 'segment')}({', '.join(arrays)})"
         drawn = {id(k.generator): k.generator for g in groups if (k := self.binding.kernels.get(g)) and k.generator}
         if drawn:  # always in one order, so that no two programs wait for each other
-            self._emit_line(f"with {', '.join(self.name(drawn[i].lock, 'stream') for i in sorted(drawn))}:", 2)
-        self._emit_line(f"failed = {said}" if checks else said, 3 if drawn else 2)
+            self._emit_line(f"with {', '.join(self.name(drawn[i].lock, 'stream') for i in sorted(drawn))}:")
+        self._emit_line(f"failed = {said}" if checks else said, 2 if drawn else 1)
         for i, value in enumerate(checks):
-            self._emit_line(f"if failed == {i}:", 2)
-            self._call(value, 3)
-            self._emit_line("raise AssertionError('a check failed, and its op did not')", 3)
+            self._emit_line(f"if failed == {i}:")
+            self._call(value, 2)
+            self._emit_line("raise AssertionError('a check failed, and its op did not')", 2)
 
-    def _call(self, value: Value, depth: int = 2) -> None:
+    def _call(self, value: Value, depth: int = 1) -> None:
         operands = [
             self.binding.array_of(x, self.names)
             if isinstance(x, Value)
@@ -252,7 +258,7 @@ class EntryCodegen(ResultCodegen):
         if value.op.family == "contraction":
             self._emit_line(f"matmul({', '.join(operands)}, out={self.binding.array_of(value, self.names)})", depth)
             return
-        said = f"{self.name(_call_with_note(value), value.op.name)}({', '.join(operands)})"
+        said = f"{self.name(call_with_note(value), value.op.name)}({', '.join(operands)})"
         if value.op.family != "check" or value in self.graph.outputs:
             said = f"copyto({self.binding.array_of(value, self.names)}, {said})"
         self._emit_line(said, depth)
@@ -263,44 +269,29 @@ class EntryCodegen(ResultCodegen):
         for into, value in self.binding.copies_out:
             source = self.binding.array_of(value, self.names)
             if isinstance(into, GradientSlot):
-                self._emit_line(f"copyto(G{gradients.index(into)}.array, {source})", 2)
+                self._emit_line(f"copyto(G{gradients.index(into)}.array, {source})")
             elif isinstance(into.source, Argument):
-                self._emit_line(f"copyto(a{into.source.number}, {source})", 2)
+                self._emit_line(f"copyto(a{into.source.number}, {source})")
             else:
-                self._emit_line(f"copyto({self.name(into.source.locate, 'locate')}().array, {source})", 2)
+                self._emit_line(f"copyto({self.name(into.source.locate, 'locate')}().array, {source})")
         for symbol, _ in self.outcome.writes:
             if isinstance(symbol.source, Argument):
                 i = symbol.source.number
-                self._emit_line(f"if a{i} is not x{i}.array: copyto(x{i}.array, a{i})", 2)
+                self._emit_line(f"if a{i} is not x{i}.array: copyto(x{i}.array, a{i})")
                 count = self.outcome.write_counts.get(symbol, 1)
-                self._emit_line(f"mark_written(x{i}, PROGRAM_SITE{'' if count == 1 else f', None, {count}'})", 2)
+                self._emit_line(f"mark_written(x{i}, PROGRAM_SITE{'' if count == 1 else f', None, {count}'})")
         self.names["written"], self.names["storages"] = self.step.written
         if self.names["written"]:
-            self._emit_line("order = next_sequence_nr()", 2)
-            self._emit_line("if order > writes.last: writes.last = order", 2)
-            self._emit_line("mark(order)", 2)
+            self._emit_line("order = next_sequence_nr()")
+            self._emit_line("if order > writes.last: writes.last = order")
+            self._emit_line("mark(order)")
         slots = iter(range(len(gradients)))
         if gradients:
-            self._emit_line("if not untouched:", 2)
+            self._emit_line("if not untouched:")
         for place, v in self.outcome.gradients:
             tensor = f"x{place}" if isinstance(place, int) else self.name(place, "t")
-            self._emit_line(f"{tensor}._grad = {'None' if v is None else f'G{next(slots)}'}", 3 if gradients else 2)
+            self._emit_line(f"{tensor}._grad = {'None' if v is None else f'G{next(slots)}'}", 2 if gradients else 1)
             if any(place is x for x in self.outcome.lost):
-                self._emit_line(f"{tensor}._grad.node = lost({tensor}._grad)", 3)
+                self._emit_line(f"{tensor}._grad.node = lost({tensor}._grad)", 2)
         if gradients:
-            self._emit_line("watch_gradients()", 3)
-
-
-def _call_with_note(value: Value) -> Function:
-    op, params, dtype, origin = value.op, value.params, value.dtype, value.origin
-
-    def call(*operands: Operand) -> Operand:
-        try:
-            result = evaluate(op, operands, params)
-        except Exception as error:
-            if origin is not None:
-                error.add_note(f"in the compiled step: {op.name}, from {origin.site}")
-            raise
-        return result if op.family == "check" or result.dtype == dtype else result.astype(dtype)
-
-    return call
+            self._emit_line("watch_gradients()", 2)

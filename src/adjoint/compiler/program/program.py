@@ -6,10 +6,10 @@ segments and the NumPy functions in turn, put new gradients in place, wrap the r
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from sys import getrefcount
 from typing import Any
+from weakref import WeakMethod
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from adjoint.compiler.program.buffer_binding import Binding, GradientSlot
 from adjoint.compiler.program.entry_codegen import EntryCodegen
 from adjoint.compiler.program.result_codegen import BoundStep
 from adjoint.compiler.runtime import cpython_layout
+from adjoint.compiler.runtime.call_turn import CallTurn
 from adjoint.compiler.runtime.guard_checks import GuardChecks, always_stale, checks_of_gradients, install_checks
 from adjoint.compiler.runtime.native_entry import MAX_GIL_HELD_SECONDS
 from adjoint.compiler.runtime.object_checks import PointerCheck, make_checker
@@ -36,7 +37,6 @@ from adjoint.compiler.trace.symbolic_strides import lies_with_strides, strides_u
 from adjoint.core.graph.node import next_sequence_nr
 from adjoint.core.graph.source_location import PACKAGE, Site
 from adjoint.core.runtime import pytree
-from adjoint.core.runtime.fork_safety import reset_after_fork
 from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.mutation_log import Write, mutation_log
 from adjoint.core.tensor.storage import INFERENCE, InferenceStorage, StorageCount, mark_written, storage_of
@@ -78,23 +78,26 @@ class Program:
         self._names: dict[str, Any] = {
             "GUARD_FAILED": GUARD_FAILED, "Tensor": Tensor, "ndarray": np.ndarray, "matmul": np.matmul,
             "copyto": np.copyto, "empty": np.empty, "nondefault": nondefault, "mode": mode, "new": object.__new__,
-            "init_slots": init_slots, "lock": reset_after_fork(threading.Lock()), "lost": lost,
-            "getrefcount": getrefcount, "renew_gradient": self._renew_gradient, "mark_written": mark_written,
-            "PROGRAM_SITE": PROGRAM_SITE, "writes": mutation_log, "next_sequence_nr": next_sequence_nr,
-            "mark": self._count_writes, "gradients_untouched": always_stale, "watch_gradients": self._watch_gradients,
+            "init_slots": init_slots, "lost": lost, "getrefcount": getrefcount, "mark_written": mark_written,
+            "renew_gradient": _hold_weakly(self._renew_gradient), "next_sequence_nr": next_sequence_nr,
+            "PROGRAM_SITE": PROGRAM_SITE, "writes": mutation_log,
+            "mark": _hold_weakly(self._count_writes), "gradients_untouched": always_stale,
+            "watch_gradients": _hold_weakly(self._watch_gradients),
             "settings": self.binding.settings, "integers": self.binding.integers, "LOOKUP_ERRORS": LOOKUP_ERRORS,
             "unflatten": pytree.unflatten, "CompiledBackward": CompiledBackward, "half": backward, "array": np.array,
             "is_memory_shared": is_memory_shared, "mark_inference_results": mark_inference_results,
             "take_reusable_result": take_reusable_result, "unchanged": always_stale,
-            "install_checks": self._install_checks, "autocast": mode.autocast, **GUARD_NAMES,
+            "install_checks": _hold_weakly(self._install_checks), "autocast": mode.autocast, **GUARD_NAMES,
         }  # fmt: skip
+        self.share_turn(CallTurn())
         self._gradient_change_count = 0
         self.guard_checks = GuardChecks(outcome, graph.inputs_of_kind(Argument), {k for k, _ in self.state_locators()})
         self._names["take_checks"] = self.guard_checks.retake
         self._writer = EntryCodegen(self._bound_step(), self._names)
         self.source = self._writer.write(parents or [])
         exec(compile(self.source, f"{PACKAGE}<compiled {graph.name}>", "exec"), self._names)
-        self.run: Function = self._names["run"]
+        self.run: Function = self._names.pop("run")
+        fusion.spaces.clear()
         for k, slot in enumerate(self.binding.gradients):
             self._names[f"held{k}"] = getrefcount(slot.tensor.array)  # all of them the program's own
 
@@ -122,11 +125,21 @@ class Program:
         binding, outcome = self.binding, self.outcome
         if binding.numbers or binding.copies_in or binding.copies_out or self.backward is not None:
             return False
-        if outcome.gradients or outcome.writes or any(group.call for group in self.fusion.order):
+        if outcome.gradients or outcome.writes or outcome.effects or outcome.rebindings:
+            return False
+        if any(group.call for group in self.fusion.order):
             return False
         if any(kernel.generator for kernel in self.kernels.values()) or not cpython_layout.can_read_arrays():
             return False
         return sum(estimate_seconds(group, self.fusion) for group in self.fusion.order) <= MAX_GIL_HELD_SECONDS
+
+    def share_turn(self, turn: CallTurn) -> None:
+        """Run in turn with the other programs of a compiled function."""
+        self._names["turn"], self._names["lock"] = turn, turn.lock
+
+    def is_running(self) -> bool:
+        """Return whether a call is running: to this thread's own calls, one that a signal handler interrupted."""
+        return bool(self._names["turn"].is_running)
 
     def holds(self) -> bool:
         """True while guards and captured tensors are as they were traced; replaced memory is bound anew."""
@@ -146,7 +159,7 @@ class Program:
             for k, guard in enumerate(self.outcome.guards):
                 self._names[f"E{k}"] = guard.expected_value
             self._names["written"], self._names["storages"] = self.write_counters()
-            self._names["unchanged"], self._names["mark"] = always_stale, self._count_writes
+            self._names["unchanged"], self._names["mark"] = always_stale, _hold_weakly(self._count_writes)
             return True
 
     def _has_aliased_state(self) -> bool:
@@ -255,7 +268,8 @@ class Program:
         """Check by these looks from now on: they were taken before the checks that found nothing wrong."""
         self._names["unchanged"] = install_checks(looks, given) or always_stale
         self._names["mark"] = (
-            make_write_marker(self._names["written"], self._names["storages"], PROGRAM_SITE) or self._count_writes
+            make_write_marker(self._names["written"], self._names["storages"], PROGRAM_SITE)
+            or _hold_weakly(self._count_writes)
         )
 
     def _count_writes(self, order: int) -> None:
@@ -291,6 +305,18 @@ class Program:
         for i in self.binding.renew_gradient(k):
             self._names[f"G{i}"] = self.binding.gradients[i].tensor
         self.binding.rebind_storage(self._names)
+
+
+def _hold_weakly(method: Function) -> Function:
+    """Return a bound method for a program's names: a cycle would have a dropped program wait for the collector."""
+    held = WeakMethod(method)
+
+    def call(*arguments: object) -> object:
+        bound = held()
+        assert bound is not None, "a program runs no longer than it is held"
+        return bound(*arguments)
+
+    return call
 
 
 def _describe_strides(strides: tuple[int, ...] | None) -> str:

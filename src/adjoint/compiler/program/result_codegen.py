@@ -57,12 +57,12 @@ class ResultCodegen:
         self._object_names: dict[int, str] = {}  # objects that have a name already
         self._segments: list[Segment] = []  # kept alive: their functions point into them
         self._lines: list[str] = []
-        self._depth = 0  # of what is being said, beyond that of a function's body
+        self._depth = 0  # of what is being said, beyond what its caller tells
         self._state_names: dict[object, str] = {}  # the tensors from before the call: the names of what finds them
         self._late_exprs: list[ScalarExpr] = []  # arithmetic on numbers that are known when the kernels have run
 
     def _emit_line(self, line: str, depth: int = 1) -> None:
-        self._lines.append("    " * max(1, depth + self._depth) + line)
+        self._lines.append("    " * (depth + self._depth) + line)
 
     def name(self, thing: object, stem: str = "o") -> str:
         name = self._object_names.get(id(thing))
@@ -77,18 +77,18 @@ class ResultCodegen:
             facts = self.outcome.result_facts[i]
             if facts.permutation is not None:
                 array += f".transpose({self.name(facts.permutation, 'order')})"
-            self._emit_line(f"r{i} = init_slots(new(Tensor), {array})", 2)
+            self._emit_line(f"r{i} = init_slots(new(Tensor), {array})")
             if facts[:3] != (Tensor, None, 0):
-                self._emit_line(f"{self.name(give_facts)}(r{i}, {self.name(facts, 'facts')})", 2)
+                self._emit_line(f"{self.name(give_facts)}(r{i}, {self.name(facts, 'facts')})")
             if history == "lost":
-                self._emit_line(f"r{i}.node = lost(r{i})", 2)
+                self._emit_line(f"r{i}.node = lost(r{i})")
             elif history == "leaf":
-                self._emit_line(f"r{i}.node = {self.name(AccumulateGrad, 'Leaf')}(r{i})", 2)
+                self._emit_line(f"r{i}.node = {self.name(AccumulateGrad, 'Leaf')}(r{i})")
             elif isinstance(history, RuntimeError):
-                self._emit_line(f"r{i}.node = lost(r{i}, {self.name(history, 'error')})", 2)
+                self._emit_line(f"r{i}.node = lost(r{i}, {self.name(history, 'error')})")
         if mode.inference and not mode.recording:
             made = "".join(f"r{i}, " for i in range(len(self.outcome.history)))
-            self._emit_line(f"mark_inference_results(({made}))", 2)
+            self._emit_line(f"mark_inference_results(({made}))")
         if self.step.half is not None:
             self._history(self.step.half, parents)
         for i, facts in enumerate(self.outcome.result_facts):
@@ -124,17 +124,17 @@ class ResultCodegen:
             f"{next(computed) if v.op is not None or v in written else self._input_array(v)}, " for v in kept
         )
         nodes = "".join(f"{self._parent(p)}.node, " for p in parents)
-        self._emit_line(f"past = CompiledBackward(half, ({sources}), ({nodes}))", 2)
+        self._emit_line(f"nodes = CompiledBackward(half, ({sources}), ({nodes})).make_output_nodes()")
         for i, history in enumerate(self.outcome.history):
             if isinstance(history, int):
-                self._emit_line(f"r{i}.node = past.output_nodes[{history}]", 2)
+                self._emit_line(f"r{i}.node = nodes[{history}]")
 
     def _alias(self, i: int) -> str:
         """The variable of a tensor that shares memory, which is made when it is first spoken of."""
         if i not in self._made_aliases:
             self._made_aliases.add(i)
             alias = self.outcome.aliases[i]
-            self._emit_line(f"v{i} = {self.name(make_alias)}({self._leaf(alias.base)}, {self.name(alias, 'alias')})", 2)
+            self._emit_line(f"v{i} = {self.name(make_alias)}({self._leaf(alias.base)}, {self.name(alias, 'alias')})")
         return f"v{i}"
 
     def _parent(self, parent: Parent) -> str:
@@ -161,7 +161,7 @@ class ResultCodegen:
         for leaf in self.outcome.all_output_refs():
             if leaf.kind == "state" and leaf.of not in self._state_names:
                 self._state_names[leaf.of] = f"s{len(self._state_names)}"
-                self._emit_line(f"{self._state_names[leaf.of]} = {self.name(leaf.of)}()", 2)
+                self._emit_line(f"{self._state_names[leaf.of]} = {self.name(leaf.of)}()")
 
     def _leaf(self, leaf: OutputRef) -> str:
         if leaf.kind == "result":

@@ -19,4 +19,5 @@ Modules, in reading order:
   ends.
 - `new_tensors`: The tensors that a call hands out, made whole: type, history, writes counted, memory shared with
   others.
+- `call_turn`: Turns: a compiled function runs one call at a time, and a step is traced while no other call runs.
 """

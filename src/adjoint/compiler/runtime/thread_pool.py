@@ -16,7 +16,7 @@ from functools import cache
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.jit.target import host
 from adjoint.compiler.llvm.types import I32, I64, NULL, PTR, U8, U64, Reg
-from adjoint.core.runtime.threads import MAX_THREADS, count
+from adjoint.core.runtime.threads import MAX_THREADS, count, limit_blas_beside_pool
 
 LINE_PAIR_BYTES = 128  # bytes that no two threads write at once: a pair of cache lines
 # Offsets into the pool. PHASE is the number of the phase (32 bits), its tiles (24 bits) and its threads (8 bits).
@@ -60,6 +60,7 @@ def pool_address() -> int:
     ctypes.memset(address + SIGNALS, 0xFF, LINE_PAIR_BYTES)
     _reset_pool(address)
     os.register_at_fork(after_in_child=lambda: _reset_pool(address))
+    limit_blas_beside_pool()
     return address
 
 

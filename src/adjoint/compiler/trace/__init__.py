@@ -36,4 +36,6 @@ Modules, in reading order:
 - `number_tensors`: Tensors that a step makes of numbers which each call brings.
 - `constant_values`: Values that are the same in each call while what a step captured is: masks and positions from
   before the step.
+- `suspension`: Signal handlers that interrupt a trace: nothing of them is traced, and they see all as it was before
+  the step.
 """

@@ -96,6 +96,7 @@ class Tracer(StepMemory, CheckpointBlocks, Interpreter):
         self._numbers: dict[str, Value] = {}
         self._locations: dict[int, tuple[Tensor, Location]] = {}
         self._modules: list[str] = []
+        self._changed_outside: dict[tuple[int, str], tuple[Tensor, str, object]] = {}
         self._sequence_nrs: list[int] = []
         self._origins: list[ValueOrigin] = []
         self._backward_origin: ValueOrigin | None = None
@@ -448,8 +449,26 @@ class Tracer(StepMemory, CheckpointBlocks, Interpreter):
         for tensor, before, _ in self.gradients.values():
             tensor._grad = before
         self.restore_versions()
+        for tensor, slot, value in self._changed_outside.values():
+            setattr(tensor, slot, value)
         if failed:
             self.take_back()
+
+    def outside_slots(self) -> list[tuple[Tensor, str, object]]:
+        """The slots of tensors that hold something else while the step is traced, and what they have outside."""
+        found: dict[tuple[int, str], tuple[Tensor, str, object]] = {}
+        for slot, held in (
+            ("array", self.adopted_arrays.values()),
+            ("storage_", self._memories),
+            ("node", self.outside.values()),
+            ("_grad", self.gradients.values()),
+        ):
+            found.update({(id(tensor), slot): (tensor, slot, value) for tensor, value, *_ in held})
+        return [*{**found, **self._changed_outside}.values()]
+
+    def change_outside(self, tensor: Tensor, slot: str, value: object) -> None:
+        """Leave a tensor with another value in a slot when the trace ends."""
+        self._changed_outside[id(tensor), slot] = tensor, slot, value
 
     def take_back(self) -> None:
         """Undo what the trace made besides symbols, such as the state of an optimizer."""

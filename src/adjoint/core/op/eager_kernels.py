@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from adjoint.core.op.signature import with_parameters_of
+from adjoint.core.runtime.signal_handlers import handlers_deferred
 from adjoint.core.runtime.slot import Slot
 from adjoint.core.tensor.memory_format import call_row_major
 from adjoint.core.typing import Array, Function, NumpyDtype, Operand, Operands, Params
@@ -135,7 +136,8 @@ class KernelFunction:
             and kernel_provider.import_provider is not None
             and len(self.kernels) < MAX_SHAPES_PER_OP
         ):
-            self.kernels[exact] = kernel_provider.import_provider(self, key, params)
+            with handlers_deferred():  # a handler's ops are none of the kernel's, whose function is traced
+                self.kernels[exact] = kernel_provider.import_provider(self, key, params)
 
     def __repr__(self) -> str:
         return f"<{self.name}: {sum(k is not None for k in self.kernels.values())} kernels>"

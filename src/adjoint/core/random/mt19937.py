@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 BLOCK = 624
+STATE_WORDS: Any = ctypes.c_uint32 * (BLOCK + 1)  # the state in memory: the block and the position
 CHUNK = 512  # uniforms that are made at once where it is not known how many it takes
 
 
@@ -100,8 +101,7 @@ class MersenneTwister:
         Native code that draws reads it and writes it. It stays there, and lives as long as the array.
         """
         engine = self._seed_engine()
-        kind: Any = ctypes.c_uint32 * (BLOCK + 1)
-        words = kind.from_address(engine.ctypes.state_address)
+        words = STATE_WORDS.from_address(engine.ctypes.state_address)
         words.owner = engine
         memory = np.ctypeslib.as_array(words)
         block, position = _state_of(engine)

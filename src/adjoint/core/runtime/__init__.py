@@ -16,7 +16,9 @@ Modules, in reading order:
   memory.
 - `lazy_import`: Lazy names of a package (PEP 562): a module is imported when one of its names is first read.
 - `mode`: The calling thread's modes: whether ops are recorded, and which interpreter receives them.
-- `threads`: The number of threads that a compiled program may use.
+- `threads`: The number of threads that a compiled program may use, and NumPy's BLAS.
 - `compile_slot`: `adjoint.compile` for those below it: a module compiles its own calls.
 - `interpreter`: The interpreter of a thread: it receives op calls in place of NumPy.
+- `signal_handlers`: Signal handlers that interrupt the library: they wait where it is half-way, or run in another
+  way.
 """

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from importlib import import_module
 from types import ModuleType
 from typing import Any
 
 from adjoint.core.runtime.gc_pause import gc_paused
+from adjoint.core.runtime.signal_handlers import handlers_deferred
 from adjoint.core.runtime.slot import Slot
 
 _MODULE_DICT = vars(ModuleType)["__dict__"]
@@ -26,6 +28,13 @@ class LazyModule(ModuleType):
         for name in names["__dir__"]():
             getattr(self, name)
         return names
+
+
+@contextmanager
+def importing() -> Iterator[None]:
+    """A block that imports modules when they are needed: without collections, and no handler finds half a module."""
+    with handlers_deferred(), gc_paused():
+        yield
 
 
 def names_of(module: ModuleType) -> dict[str, Any]:
@@ -50,7 +59,7 @@ def attach_lazy_names(
     def find(name: str) -> Any:
         if name not in sources and name not in modules:
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
-        with gc_paused():
+        with importing():
             found = import_module(sources.get(name) or f"{home}.{name}")
         own[name] = found = getattr(found, name) if name in sources else found
         return found

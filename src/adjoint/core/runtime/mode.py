@@ -94,7 +94,7 @@ class _NonDefault:
         self.count = 0
         self.meta_tensors = 0  # how many tensors have no values: see meta.py; each is counted above, too
         self.inference_used = False  # some thread has been in inference mode: its tensors may be about
-        self.lock = reset_after_fork(threading.Lock())
+        self.lock = reset_after_fork(threading.RLock())
 
 
 INTERCEPTING_MODES = frozenset({"interpreter", "forward_levels", "saved_tensor_hooks", "anomaly_detector"})

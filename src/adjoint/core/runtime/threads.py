@@ -1,15 +1,25 @@
-"""The number of threads that a compiled program may use."""
+"""The number of threads that a compiled program may use, and NumPy's BLAS."""
 
 from __future__ import annotations
 
 import os
 import sys
 from array import array
+from collections.abc import Callable
 from contextlib import suppress
+from functools import cache
+from importlib import import_module
 
 from adjoint.core.runtime.mode import guard_on, refuse_while_tracing
 
 MAX_THREADS = 255  # more are not used
+
+# What limits the threads of OpenBLAS (in NumPy's wheels, for long integers, and as systems have it), MKL, BLIS.
+BLAS_LIMITS = (
+    "scipy_openblas_set_num_threads64_", "scipy_openblas_set_num_threads", "openblas_set_num_threads64_",
+    "openblas_set_num_threads", "MKL_Set_Num_Threads", "bli_thread_set_num_threads",
+)  # fmt: skip
+BLAS_VARIABLES = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS")  # for the user
 
 count = array("q", [0])  # compiled code reads it where it lies; 0 until somebody asks
 
@@ -25,7 +35,7 @@ def get_num_threads() -> int:
 
 
 def set_num_threads(n: int) -> None:
-    """Have compiled programs use at most `n` threads at once; their results do not depend on it.
+    """Have compiled programs use at most `n` threads at once, and NumPy's BLAS; results do not depend on the former.
 
     Raises TypeError if `n` is not an int, RuntimeError if it is not positive or takes more than 32 bits.
     """
@@ -35,6 +45,34 @@ def set_num_threads(n: int) -> None:
         raise RuntimeError("set_num_threads expects a positive integer")
     refuse_while_tracing("set_num_threads()")
     count[0] = n
+    if (limit := _find_blas_limit()) is not None:
+        limit(min(n, MAX_THREADS))
+
+
+def limit_blas_beside_pool() -> None:
+    """Leave NumPy's BLAS one thread, now that a compiled program has threads of its own, unless the user set a number.
+
+    Either's threads spin while they wait for work, and on a machine without a processor for each they take the time of
+    those that have some.
+    """
+    told = any(os.environ.get(name) for name in BLAS_VARIABLES)
+    if get_num_threads() > 1 and not told and (limit := _find_blas_limit()) is not None:
+        limit(1)
+
+
+@cache
+def _find_blas_limit() -> Callable[[int], object] | None:
+    """Find the function of NumPy's BLAS that limits its threads; None if it has none that is known."""
+    import ctypes  # few programs need it
+
+    with suppress(OSError, ImportError):  # a search in NumPy's module is one in the libraries that it was linked to
+        library = ctypes.CDLL(str(import_module("numpy._core._multiarray_umath").__file__))
+        for name in BLAS_LIMITS:
+            if hasattr(library, name):
+                limit = library[name]
+                limit.argtypes, limit.restype = [ctypes.c_int], None
+                return limit
+    return None
 
 
 def _read_count(held: array[int]) -> int:

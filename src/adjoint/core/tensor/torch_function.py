@@ -347,7 +347,7 @@ def pop_mode() -> None:
             _original_methods.clear()
 
 
-_methods_lock = reset_after_fork(threading.Lock())
+_methods_lock = reset_after_fork(threading.RLock())
 _pushed_modes: list[Any] = []
 _original_methods: list[tuple[type, str, object]] = []
 

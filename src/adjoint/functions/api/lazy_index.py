@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
+from adjoint.core.runtime.lazy_import import importing
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Function, Operand
 from adjoint.functions.api.lazy_table import FUNCTIONS, METHODS
@@ -26,11 +27,13 @@ class LazyMethod:
         self.source = source
 
     def __get__(self, tensor: Tensor | None, kind: type[Tensor]) -> Function:
-        import_module(self.source)
+        with importing():
+            import_module(self.source)
         return getattr(kind if tensor is None else tensor, self.name)
 
     def __set__(self, tensor: Tensor, value: Operand) -> None:
-        import_module(self.source)
+        with importing():
+            import_module(self.source)
         setattr(tensor, self.name, value)
 
 
@@ -40,7 +43,8 @@ def find_lazy_function(name: str) -> Any:
         return getattr(Tensor, name)
     if name not in MODULE_BY_NAME:
         return None
-    module = import_module(MODULE_BY_NAME[name])
+    with importing():
+        module = import_module(MODULE_BY_NAME[name])
     return getattr(module, name) if name in module.__all__ else None
 
 

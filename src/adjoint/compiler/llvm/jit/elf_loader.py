@@ -144,9 +144,7 @@ def _place_and_relocate(objects: list[ObjectFile]) -> Image:
                 functions.setdefault(symbol.name, start + place[symbol.section] + symbol.value)
     for each, place in zip(objects, places, strict=True):
         _relocate(each, place, memory, start, functions)
-    protect = ctypes.CDLL(None).mprotect
-    protect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
-    if protect(start, len(memory), mmap.PROT_READ | mmap.PROT_EXEC):
+    if _protect()(start, len(memory), mmap.PROT_READ | mmap.PROT_EXEC):
         raise OSError("no memory may be executed")
     unwinder = _unwinder() if frames else None
     if unwinder:
@@ -196,6 +194,14 @@ def _address(name: str) -> int:
         except (OSError, AttributeError):
             pass
     raise UnsupportedObject(f"the function {name}")
+
+
+@cache
+def _protect() -> Any:
+    """Return the function that says what may be done with memory."""
+    protect = ctypes.CDLL(None).mprotect
+    protect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+    return protect
 
 
 @cache

@@ -17,7 +17,7 @@ from adjoint.compiler.cache.disk_cache import default_disk_cache
 from adjoint.compiler.cache.hashing import digest
 from adjoint.compiler.llvm.types import Type
 from adjoint.core.runtime.fork_safety import CachedProperty, hold_across_fork
-from adjoint.core.runtime.gc_pause import gc_paused
+from adjoint.core.runtime.lazy_import import importing
 
 if TYPE_CHECKING:
     import llvmlite.binding as llvm
@@ -108,7 +108,7 @@ class Target:
 @cache
 def binding() -> Any:
     """LLVM, ready to compile for this machine."""
-    with gc_paused():
+    with importing():
         import llvmlite.binding as llvm
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()

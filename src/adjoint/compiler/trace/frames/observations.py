@@ -185,6 +185,11 @@ class Observations:
             if not any(is_same_constant(key, other) for other in keys):
                 keys.append(key)
 
+    def change_before(self, place: Source, before: object) -> None:
+        """Take it that a place that the step wrote had another value before."""
+        if place in self._writes:
+            self._writes[place] = self._writes[place]._replace(before=before)
+
     def refuse(self, what: str, frame: FrameType) -> None:
         """Refuse the step, for good."""
         try:
