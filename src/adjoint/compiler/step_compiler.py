@@ -82,7 +82,7 @@ class StepTrace:
         self.observer.texts.arithmetic = self.tracer.arithmetic
         self._reads_of_guards: dict[int, int] = {}  # by the identity of a guard: the number of the read it is for
         self._probe_guards = self.tracer.probe_guards
-        self._substituted: list[tuple[Source, float]] = []  # places of numbers that symbols have taken, for now
+        self._substituted: list[tuple[Source, object]] = []  # places of numbers that symbols have taken, for now
         self._sources: dict[int, list[Source]] = {}
         self._indexed = 0  # how many reads these are of
         self._source_by_tensor: dict[int, Source] = {}  # tensors that are found anew in each call: their places

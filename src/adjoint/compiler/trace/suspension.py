@@ -31,7 +31,7 @@ class TraceSuspension:
     `was_disturbed`: what the trace began with was changed meanwhile.
     """
 
-    def __init__(self, tracer: Tracer, observer: FrameObserver, numbers: list[tuple[Source, float]]) -> None:
+    def __init__(self, tracer: Tracer, observer: FrameObserver, numbers: list[tuple[Source, object]]) -> None:
         self.tracer, self.observer, self.numbers = tracer, observer, numbers
         self.modes = {name: mode.__dict__[name] for name in INHERITED_BY_THREADS}  # as they are outside
         self.was_disturbed = False
