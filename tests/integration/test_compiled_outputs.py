@@ -157,7 +157,9 @@ def test_state_that_the_first_step_makes_for_a_tensor(kind: str) -> None:
 
 
 @pytest.mark.parametrize("inside", [False, True])
-@pytest.mark.parametrize("pack", [lambda t: t * 2, lambda t: t.half(), lambda t: (t.shape, t.reshape(-1))], ids=str)
+@pytest.mark.parametrize(
+    "pack", [lambda t: t * 2, lambda t: t.half(), lambda t: (t.shape, t.reshape(-1))], ids=["double", "half", "flat"]
+)
 def test_hooks_on_saved_tensors(pack: Callable[[Any], Any], inside: bool) -> None:
     """They are called, as often as eagerly, and what they make of a value is what backward sees."""
 

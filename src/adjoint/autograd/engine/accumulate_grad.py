@@ -161,7 +161,8 @@ def _make_store(tensor: Tensor, holder: dict[Key, Operand], key: Key, gradients:
             return partial(_set_grad, tensor, g)
         interpreter = mode.interpreter
         if interpreter is not None and interpreter.writes_symbols and have.node is None and not gradients.create_graph:
-            return partial(_accumulate_symbol, have, g)
+            # when it is stored: two leaves may have one gradient
+            return lambda: interpreter.write_symbol(have, add(have, g), "accumulation", None)
         total = add(have, g)
         if dual:
             return partial(write_in_place, have, total, "accumulation")
@@ -174,12 +175,6 @@ def _make_store(tensor: Tensor, holder: dict[Key, Operand], key: Key, gradients:
         return partial(_set_grad, tensor, wrap(np.asarray(have.array + g)))
     mutation_log.record(have.array, None)
     return partial(np.add, have.array, g, have.array)
-
-
-def _accumulate_symbol(have: Tensor, g: Tensor) -> None:
-    """Add `g` to a gradient of a traced step as it is by then: two leaves may have one."""
-    assert mode.interpreter is not None
-    mode.interpreter.write_symbol(have, add(have, g), "accumulation", None)
 
 
 def _own_symbol(gradients: GraphTask, g: Tensor, tensor: Tensor | None = None, key: object = None) -> Tensor:

@@ -49,13 +49,16 @@ class CheckpointBlocks:
         finally:
             self._replayed = before
 
-    def note_draw(self, value: Value) -> None:
-        """Take note of a random draw in the blocks that are being traced."""
+    def note_draw(self, value: Value) -> Value:
+        """Take note of a value, if it is a random draw, in the blocks that are being traced; return it."""
         if self._draws and value.op.effect and value.op.family != "check":
             for draws in self._draws:
                 draws.append(value)
+        return value
 
     def replay_draw(self, op: Op) -> Value | None:
         """Return the value that the block drew the first time; None for any other call."""
-        value = None if self._replayed is None or op.family == "check" else next(self._replayed, None)
+        if self._replayed is None or not op.effect or op.family == "check":
+            return None
+        value = next(self._replayed, None)
         return value if value is not None and value.op is op else None

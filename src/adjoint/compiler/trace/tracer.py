@@ -143,11 +143,8 @@ class Tracer(StepMemory, CheckpointBlocks, Interpreter):
             raise user_error(op, tuple(map(stand_in_operand, operands)), error) from error
         if not len(self.graph.equations) % EQUATIONS_BETWEEN_NOTES:
             progress.note(f"{len(self.graph.equations):,} equations traced")
-        again = self.replay_draw(op) if op.effect else None
-        if again is None:
-            again = self.graph.add(op, operands, params, spec, self.origin())
-            self.note_draw(again)
-        return again
+        again = self.replay_draw(op)
+        return self.note_draw(self.graph.add(op, operands, params, spec, self.origin())) if again is None else again
 
     def _operand(self, op: Op, x: object) -> Operand:
         if isinstance(x, Tensor):
