@@ -23,7 +23,7 @@ from adjoint.compiler.passes import fusion_rules, gated_matmul
 from adjoint.compiler.passes.partition import TracedBackward
 from adjoint.compiler.pipeline import PIPELINE, Pass, StepFacts, run_pipeline
 from adjoint.compiler.report.loop_text import format_loops
-from adjoint.compiler.trace.step_outputs import collect_effects
+from adjoint.compiler.trace.result_table import collect_effects
 from adjoint.compiler.trace.tracer import Tracer
 
 pytest.importorskip("llvmlite")
