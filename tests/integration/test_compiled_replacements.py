@@ -171,3 +171,46 @@ def test_modes_within_modes() -> None:
     for around in (ad.enable_grad, ad.no_grad, ad.inference_mode, ad.enable_grad, ad.inference_mode, ad.no_grad):
         with around():
             assert step(ad.ones(1)).requires_grad == step.function(ad.ones(1)).requires_grad
+
+
+@pytest.mark.parametrize("warm", [False, True])
+@pytest.mark.parametrize("cache", [
+    functools.cache, functools.lru_cache(4), functools.lru_cache(None, typed=True), functools.lru_cache(4, typed=True),
+], ids=["cache", "lru_cache", "typed", "typed lru_cache"])  # fmt: skip
+@pytest.mark.parametrize("call", [
+    lambda f: f(3), lambda f: f("a"), lambda f: f(n=3), lambda f: f(3, m=2.0), lambda f: f((1, 2)),
+    lambda f: f(None, 1), lambda f: f([3][0]), lambda f: f(*[3]),
+], ids=["int", "text", "keyword", "both", "tuple", "two", "unknown", "starred"])  # fmt: skip
+def test_a_cleared_cache_is_filled_anew(call: Callable[[Any], Any], cache: Any, warm: bool) -> None:
+    def outcome(wrap: Callable[[Any], Any]) -> list[Any]:
+        rate = 2.0
+
+        @cache
+        def kept(n: Any = 0, m: float = 1.0) -> Any:
+            return rate * m
+
+        run = wrap(lambda x: x * call(kept))
+        if warm:
+            call(kept)
+        seen = []
+        for k in range(6):
+            if k == 2:
+                rate = 5.0
+            if k in (3, 5):
+                kept.cache_clear()
+                rate = float(k)
+            seen.append(run(ad.ones(1)).item())
+        return seen
+
+    assert outcome(ad.compile) == outcome(lambda step: step)
+
+
+def test_a_tensor_in_a_cache_has_values() -> None:
+    @functools.cache
+    def positions(n: int) -> Any:
+        return ad.arange(n) * 1.0
+
+    step = ad.compile(lambda x: x * positions(3).sum())
+    assert [step(ad.ones(1)).item() for _ in range(3)] == [3.0, 3.0, 3.0]
+    assert positions(3).tolist() == [0.0, 1.0, 2.0]
+    assert step.compilations == 1

@@ -56,7 +56,7 @@ class TraceError(RuntimeError):
 
 
 class OverlapError(TraceError):
-    """A step writes memory that tensors of this call share, or that repeats elements or is read-only."""
+    """This call is for Python: it writes memory that its tensors share or that is read-only, or fills a cache."""
 
 
 class UnknownInstructionError(TraceError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from adjoint.compiler.ir.graph import Constant, StateInput, Value
@@ -46,9 +47,14 @@ def find_constant_values(tracer: Tracer, tensor: Tensor) -> Array | None:
             pending.pop()
     for value in used:
         held, array = captured[value]
-        tracer.fix_location(held)
+        value.source = StateInput(partial(_itself, held), value.source.name, None)  # not what is then in its place
+        tracer.on_location_fixed(held)
         tracer.view_guards.append(ValuesGuard(held, array.tobytes(), user_site()))
     return known[root]
+
+
+def _itself(tensor: Tensor) -> Tensor:
+    return tensor
 
 
 def _values_of(value: Value, captured: dict[Value, tuple[Tensor, Array]], known: dict[Value, Array]) -> Array | None:

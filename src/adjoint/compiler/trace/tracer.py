@@ -233,11 +233,6 @@ class Tracer(StepMemory, CheckpointBlocks, Interpreter):
     def constant_values(self, tensor: Tensor) -> Array | None:
         return find_constant_values(self, tensor)
 
-    def fix_location(self, tensor: Tensor) -> None:
-        """Find this very tensor in each call, not what is then in its place."""
-        self._fix_location(tensor)
-        self.on_location_fixed(tensor)
-
     def guard_on_metadata(self, tensor: Tensor) -> None:
         """Make a tensor that the step read, perhaps only its shape or flags, part of what each call compares."""
         if type(tensor.array) is ndarray:

@@ -26,6 +26,8 @@ Modules, in reading order:
 - `host_functions`: Host functions: those that act outside of a step, such as `print`.
 - `late_texts`: Texts of numbers that each call computes: the instructions that make them, and what may be done with
   them.
+- `cached_calls`: Calls of functions under `functools.lru_cache`: what C code keeps of earlier calls is read, and
+  never filled.
 """
 
 from adjoint.compiler.trace.frames.attribute_sources import AttributeSource, DefinitionSource

@@ -225,8 +225,10 @@ def call_function_ex(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> 
     callee, *rest = values or [UNKNOWN]
     for value in rest:
         a.observer.use(value, frame)
-    args = rest[0] if rest and isinstance(rest[0], tuple) else tuple(rest)
+    args = tuple(rest[0]) if rest and isinstance(rest[0], tuple | list) else tuple(map(one_of, [rest[:1]]))
     keywords = rest[1] if len(rest) > 1 and type(rest[1]) is dict else {}
+    if len(rest) > 1 and not keywords and rest[1] != {}:
+        args = (*args, one_of(rest[1:]))
     _record_call(a, frame, callee, args, keywords)
 
 

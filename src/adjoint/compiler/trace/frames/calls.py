@@ -32,6 +32,7 @@ from adjoint.compiler.trace.frames.attributes_items import (
     set_attribute,
     set_item,
 )
+from adjoint.compiler.trace.frames.cached_calls import CachedFunction, record_cached_call
 from adjoint.compiler.trace.frames.constants import is_plain
 from adjoint.compiler.trace.frames.container_snapshot import CONTAINERS, MUTABLE
 from adjoint.compiler.trace.frames.host_functions import HostFunction
@@ -90,6 +91,8 @@ def record_call(a: ShadowFrame, frame: FrameType, callee: Any, args: tuple[Any, 
         return UNKNOWN
     if isinstance(callee, EnumMeta) and len(args) == 1 and not keywords and is_plain(args[0]):
         return note_member(a, callee, vars(callee)["_value2member_map_"].get(args[0], UNKNOWN))
+    if isinstance(callee, CachedFunction):
+        record_cached_call(a, frame, callee, args, keywords)
     if isinstance(callee, FunctionType) and callee in SELF_REPORTING_FUNCTIONS:
         return UNKNOWN
     values = (*args, *keywords.values())

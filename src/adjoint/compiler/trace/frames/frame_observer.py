@@ -6,8 +6,8 @@ stack, so that each read, write and call is seen with the objects themselves. A 
 before the step: it is a global, a closure variable of a function from before, or held by an object that was reached
 through such a place.
 
-Not seen are: what C code reads or writes by itself (a ufunc of objects, `pickle`, a `weakref` that dies, a result in
-`functools.lru_cache`, a `contextvars.ContextVar`); objects that C code hands on, if they have no name and are no
+Not seen are: what C code reads or writes by itself (a ufunc of objects, `pickle`, a `weakref` that dies, a
+`contextvars.ContextVar`); objects that C code hands on, if they have no name and are no
 elements of what it was given; what modules of Python, NumPy and this library keep to themselves; other threads.
 """
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from types import BuiltinFunctionType, FrameType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from adjoint.compiler.ir.graph import UnknownInstructionError
+from adjoint.compiler.ir.graph import OverlapError, UnknownInstructionError
 from adjoint.compiler.trace.frames.attribute_sources import AttributeSource
 from adjoint.compiler.trace.frames.constants import ATOMS, is_plain, is_same_constant
 from adjoint.compiler.trace.frames.container_snapshot import (
@@ -197,6 +197,11 @@ class Observations:
         except BaseException as error:
             self._refusal = self._refusal or error
             raise
+
+    def postpone(self, what: str, frame: FrameType) -> None:
+        """Leave this call of the step to Python; the next can be traced."""
+        self._refusal = OverlapError(f"the step {what} at {site_in(frame)}")
+        raise self._refusal
 
     def refuse_instruction(self, name: str, frame: FrameType) -> None:
         """Refuse the step, which Python runs by an instruction that nobody knows here."""
