@@ -33,6 +33,11 @@ def cache_of(function: CachedFunction[Any]) -> dict[Any, object]:
     return next(held for held in gc.get_referents(function) if type(held) is dict and held is not own)
 
 
+def has_own_identity(thing: object) -> bool:
+    """True for an object that is equal to itself alone."""
+    return getattr(type(thing), "__hash__", None) is object.__hash__
+
+
 def record_cached_call(
     a: ShadowFrame, frame: FrameType, function: CachedFunction[Any], args: tuple[Any, ...], keywords: dict[str, Any]
 ) -> None:
@@ -42,7 +47,7 @@ def record_cached_call(
         a.observer.preexisting.add(cache_of(function))
         a.observer.use(cache_of(function), frame)
         return
-    if any(isinstance(x, Tensor) or not (is_plain(x) or type(x).__hash__ is object.__hash__) for x in values):
+    if any(isinstance(x, Tensor) or not (is_plain(x) or has_own_identity(x)) for x in values):
         return  # a tensor of the step's own, say: nothing is kept for it
     key: Any = args
     if keywords:
