@@ -78,7 +78,7 @@ class StepTrace:
         self.events = self.tracer.events = StepEvents(self.tracer, log)
         self.events.observed = lambda: len(self.observer.reads)
         self.events.has_changed = lambda thing: any(write.place.holder is thing for write in self.observer.writes)
-        self.observer.hosts = HostFunctions(self._call_host)
+        self.observer.hosts = HostFunctions(self.call_host)
         self.observer.texts.arithmetic = self.tracer.arithmetic
         self._reads_of_guards: dict[int, int] = {}  # by the identity of a guard: the number of the read it is for
         self._probe_guards = self.tracer.probe_guards
@@ -150,7 +150,7 @@ class StepTrace:
             self.tracer.restore(failed)
             self.events.values.restore()
 
-    def _call_host(self, host: HostFunction, args: Operands, kwargs: dict[str, Operand]) -> Operand:
+    def call_host(self, host: HostFunction, args: Operands, kwargs: dict[str, Operand]) -> Operand:
         """The result of a host function, called for the step that is traced."""
         return call_for_step(self.events, host, args, kwargs)
 

@@ -107,7 +107,9 @@ class StagedEntry:
                 return [GuardFailure(f"the answer to {event.what}", then, now, event.site)]
         known = [*given, *[None] * (self.slots - len(given))]
         found = [program.changes(known) for program in self.programs[: self.commit + 1]]
-        results = {source.what for source in self.program.outcome.arithmetic.sources if _is_result(source.name, given)}
+        results = {
+            source.what for source in self.program.outcome.arithmetic.sources if is_host_result(source.name, given)
+        }
         told = [[failure for failure in failures if failure.what not in results] for failures in found]
         return max(told, key=len, default=[])
 
@@ -171,7 +173,7 @@ class StagedEntry:
         return True
 
 
-def _is_result(name: str, given: list[Operand]) -> bool:
+def is_host_result(name: str, given: list[Operand]) -> bool:
     """True for the number that a host call gave: a guard on it tells nothing before the call."""
     return name[0] == "x" and int(name[1:]) >= len(given)
 

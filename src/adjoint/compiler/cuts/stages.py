@@ -283,7 +283,7 @@ class StageBuilder:
         part.lines = [line for line in part.lines if line.name]  # what they rely on was checked before
         part.pending, part.late_names = {}, set()
         part.sources = part.sources + [
-            NumberSource(name, _kind_of(self.arithmetic.pending[name].array), _item_code(slot), "item()")
+            NumberSource(name, kind_of_number(self.arithmetic.pending[name].array), item_code(slot), "item()")
             for name, slot in pending.items()
         ]
         return part
@@ -294,11 +294,13 @@ def build_staged(asking: AskingTrace) -> StagedEntry:
     return StageBuilder(asking).build()
 
 
-def _kind_of(value: Value) -> type:
+def kind_of_number(value: Value) -> type:
+    """The type of the number in a value."""
     return {"b": bool, "f": float, "V": float}.get(value.dtype.kind, int)
 
 
-def _item_code(slot: int) -> Callable[[Callable[[object], str]], str]:
+def item_code(slot: int) -> Callable[[Callable[[object], str]], str]:
+    """The code that reads the number in an argument."""
     return lambda name: f"x{slot}.item()"
 
 

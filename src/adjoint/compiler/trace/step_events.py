@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from adjoint.compiler.ir.graph import Argument, TraceError
+from adjoint.compiler.trace.frames.constants import is_same_constant
 from adjoint.compiler.trace.guards import describe_object
 from adjoint.compiler.trace.step_outputs import OutputRef
 from adjoint.compiler.trace.symbolic_number import SymbolicNumber, is_late_text, is_symbolic_number
@@ -184,7 +185,7 @@ class StepEvents:
         event.is_trusted, event.is_ordered, event.is_replayed = is_trusted, is_ordered, is_replayed
 
         def compute() -> Outcome:
-            known = [self._leaf_value(leaf) for leaf in leaves]
+            known = [self.leaf_value(leaf) for leaf in leaves]
             shown, named = pytree.unflatten(structure, iter(known))
             return call_host(function, shown, named, is_replayed)
 
@@ -235,7 +236,7 @@ class StepEvents:
         leaves: list[OutputRef] = []
 
         def walk(value: Operand, depth: int) -> pytree.Structure:
-            if depth < 2 or _holds_symbols(value):
+            if depth < 2 or holds_symbols(value):
                 held, structure = pytree.flatten(value)
                 if structure.kind is not None:
                     parts = value.values() if isinstance(value, dict) else value
@@ -262,7 +263,8 @@ class StepEvents:
             )
         return OutputRef("object", x)
 
-    def _leaf_value(self, leaf: OutputRef) -> Operand:
+    def leaf_value(self, leaf: OutputRef) -> Operand:
+        """The value of a leaf in the call that is traced."""
         if leaf.kind == "number":
             return self.tracer.arithmetic.evaluate(leaf.of, (leaf.of,))
         return wrap(self.values.array(leaf.of).copy()) if leaf.kind == "value" else leaf.of
@@ -278,7 +280,7 @@ class StepEvents:
         for x in event.result_leaves:
             name = f"x{self.slots}"
             if type(x) in (bool, int, float) or (type(x) is str and event.is_trusted):
-                number = arithmetic.add_source(name, x, partial(_own_name, name), f"a result of {event.what}()", True)
+                number = arithmetic.add_source(name, x, partial(return_name, name), f"a result of {event.what}()", True)
                 shown.append(number if type(x) is not str else arithmetic.show_text(name, (name,)))
             elif isinstance(x, Tensor) and x.node is None:
                 symbol = self.tracer.graph.input(Spec(x.array.shape, x.array.dtype), Argument(self.slots, name))
@@ -315,29 +317,26 @@ def fits_result(event: StepEvent, result: Operand) -> list[Operand] | None:
     if structure != event.result_structure:
         return None
     for now, then, slot in zip(leaves, event.result_leaves, event.slots, strict=True):
-        if slot is None and now is not then and not _is_plain_equal(now, then):
+        if slot is None and now is not then and not is_same_constant(now, then):
             return None
         if slot is not None and type(now) is not type(then):
             return None
-        if slot is not None and isinstance(then, Tensor) and not _is_alike(now, then):
+        if slot is not None and isinstance(then, Tensor) and not has_same_shape(now, then):
             return None
     return leaves
 
 
-def _is_alike(now: Tensor, then: Tensor) -> bool:
+def has_same_shape(now: Tensor, then: Tensor) -> bool:
+    """True for tensors of one shape and type."""
     return bool(now.array.shape == then.array.shape and now.array.dtype == then.array.dtype)
 
 
-def _is_plain_equal(now: Operand, then: Operand) -> bool:
-    from adjoint.compiler.trace.frames.constants import is_same_constant
-
-    return is_same_constant(now, then)
-
-
-def _own_name(name: str, _: Callable[[object], str]) -> str:
+def return_name(name: str, _: Callable[[object], str]) -> str:
+    """Return the expression for a number that a call has under its name."""
     return name
 
 
-def _holds_symbols(value: Operand) -> bool:
+def holds_symbols(value: Operand) -> bool:
+    """True if something in a tree has no value while a step is traced."""
     leaves: Iterable[Operand] = pytree.flatten(value)[0]
     return any(isinstance(x, (Tensor, SymbolicNumber)) or is_symbolic_number(x) or is_late_text(x) for x in leaves)

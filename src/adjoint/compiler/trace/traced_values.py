@@ -68,10 +68,11 @@ class TracedValues:
                 stack.extend(v.operands)
         for v in equations:
             if v in wanted:
-                self._save_place(v.params.get("generator"))
+                self.save_place(v.params.get("generator"))
                 known[v] = evaluate_equation(v, known)
 
-    def _save_place(self, generator: Operand) -> None:
+    def save_place(self, generator: Operand) -> None:
+        """Remember where a generator is."""
         if generator is not None and all(generator is not held for held, _ in self._places):
             self._places.append((generator, generator.place()))
 

@@ -167,8 +167,7 @@ class Tracer(StepMemory, CheckpointBlocks, Interpreter):
 
     def number(self, number: SymbolicNumber) -> Value:
         """The input that brings a number which is computed anew in each call, float64 or int64."""
-        pending = self.arithmetic.pending.get(number.name)
-        if pending is not None:
+        if (pending := self.arithmetic.pending.get(number.name)) is not None:
             return self.adopt(pending)
         if number.name in self.arithmetic.late_names:
             number = number.specialize() if self.events is None else self.events.call(return_number, (number,))

@@ -86,7 +86,7 @@ class IndexPlan:
             )
         array = mask.array  # literal masks are known while tracing, tensors are not
         if type(array) is not np.ndarray and self.is_read:
-            for places, n in zip(call_on_values(_find_truths, mask.detach()), shape or (1,), strict=True):
+            for places, n in zip(call_on_values(find_truths, mask.detach()), shape or (1,), strict=True):
                 self._add_array(places, n) if shape else self._add_new(places)
         elif type(array) is not np.ndarray:
             self._add_traced_mask(mask)
@@ -206,7 +206,7 @@ def _to_slice_bound(value: Operand) -> int:
         raise TypeError("slice indices must be integers or None or have an __index__ method") from None
 
 
-def _find_truths(mask: Tensor) -> tuple[Tensor, ...]:
+def find_truths(mask: Tensor) -> tuple[Tensor, ...]:
     """Return the places of a mask's truths; of a lone one zeros."""
     array = mask.numpy_view("indexing with a mask")
     return tuple(map(wrap, np.nonzero(array))) if array.ndim else (wrap(np.zeros(int(array), np.int64)),)

@@ -287,7 +287,7 @@ def _parse_quantiles(q: Tensor | float, name: str) -> tuple[list[float], bool]:
     return [movement.select(wide, axis=0, at=i) for i in range(q.numel())], not q.ndim
 
 
-def _find_distinct(x: Tensor, axis: int, consecutive: bool) -> tuple[Tensor, ...]:
+def find_distinct(x: Tensor, axis: int, consecutive: bool) -> tuple[Tensor, ...]:
     """Return positions of the distinct slices along `axis`, which of them each slice is, and their counts."""
     found = _find_distinct_rows(np.moveaxis(x.numpy_view("unique()"), axis, 0), consecutive)
     return tuple([wrap(array.astype(np.int64)) for array in found])
@@ -314,7 +314,7 @@ def _unique(
     check_ordered("unique", input)
     x = ravel(input) if dim is None else input
     axis = 0 if dim is None else one_dim(dim, x.ndim)
-    first, inverse, counts = call_on_values(lambda x: _find_distinct(x, axis, consecutive), x.detach())
+    first, inverse, counts = call_on_values(lambda x: find_distinct(x, axis, consecutive), x.detach())
     values = rename_node(indexing.index(x, first, pattern=(None,) * axis + (0,)), "UniqueBackward0")
     if dim is None:
         inverse = movement.reshape(inverse, shape=input.array.shape)

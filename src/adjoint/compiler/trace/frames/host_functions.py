@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable
-from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from types import BuiltinFunctionType, FunctionType, MethodType
 
 from adjoint.compiler.trace.frames.impure_calls import (
     ASKS,
@@ -22,7 +22,6 @@ from adjoint.compiler.trace.frames.impure_calls import (
     WARNS,
     find_effect,
 )
-from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Function, Operand, Operands
 
 COMPUTES = "computes"  # on Python numbers, as C code does
@@ -71,13 +70,13 @@ class HostFunctions:
         self._call = call
         self._replaced: list[tuple[dict[str, Operand], str, Operand]] = []
 
-    def lead_away(self, holder: object, name: str, value: object, is_called: bool) -> object:
+    def lead_away(self, holder: object, name: str, value: Operand, is_called: bool) -> Operand:
         """Put a stand-in where `value` is about to be loaded from, if it is a host function; what will be loaded."""
         effect = _find_host_effect(value, is_called)
         names = holder if type(holder) is dict else getattr(holder, "__dict__", None)
         if effect is None or type(names) is not dict or isinstance(holder, type):
             return value
-        host = HostFunction(value, effect, self._call)  # type: ignore[arg-type]
+        host = HostFunction(value, effect, self._call)
         self._replaced.append((names, name, names.get(name, self)))
         names[name] = host
         return host
@@ -106,11 +105,3 @@ def _find_host_effect(value: object, is_called: bool) -> str | None:
         return effect if effect in CALLED_EFFECTS and name not in STATE_METHODS else None
     package = (getattr(value, "__module__", None) or "").partition(".")[0]
     return SHOWS if package in SHOWING_PACKAGES else None
-
-
-def holds_tensors(args: Operands, kwargs: dict[str, Operand]) -> bool:
-    """True if there is a tensor among the arguments."""
-    return any(isinstance(x, Tensor) for x in (*args, *kwargs.values()))
-
-
-__all__ = ["COMPUTES", "HostFunction", "HostFunctions", "ModuleType"]

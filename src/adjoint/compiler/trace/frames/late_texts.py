@@ -63,7 +63,8 @@ class LateTexts:
         return MadeText(min(before))
 
 
-def _is_made(value: object) -> bool:
+def is_made_text(value: object) -> bool:
+    """True for a text on the shadow stack."""
     return type(value) is MadeText
 
 
@@ -74,7 +75,7 @@ def format_value(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None
     value = a.pop()
     if has_spec:
         a.observer.use(spec, frame)
-    if has_spec or not (_is_made(value) or type(value) is str):
+    if has_spec or not (is_made_text(value) or type(value) is str):
         a.observer.use(value, frame)
     made = a.observer.texts.combine([value])
     a.observer.texts.show()
