@@ -360,6 +360,20 @@ def test_what_cannot_go_on_runs_eagerly_without_a_second_call() -> None:
     assert text.getvalue().split("\n") == ["once 0.0", "once 2.0", "once 4.0", ""]
 
 
+def test_a_refusal_that_the_step_catches_is_a_refusal() -> None:
+    def step(x: Any) -> Any:
+        try:
+            return x * float(x.numpy().max())
+        except RuntimeError:
+            return x - 1
+
+    with pytest.raises(RuntimeError, match=r"numpy\(\) reads the value"):
+        ad.compile(step)(ad.ones(2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert ad.compile(step, fallback=True)(ad.full((2,), 3.0)).tolist() == [9.0, 9.0]
+
+
 def test_a_logger_that_warns_once() -> None:
     @lru_cache(None)
     def warning_once(self: logging.Logger, message: str) -> None:

@@ -127,6 +127,8 @@ class StepTrace:
             with self._substitute_numbers(), self.observer.observe(function):
                 try:
                     result = self.tracer.trace(function, args, kwargs)
+                    if self.events.refusal is not None:
+                        raise self.events.refusal
                     outcome, results = collect_effects(self.tracer, result, given, self._kept_values())
                     self._refuse_symbols(outcome)
                     self._collect_effects(outcome, results)

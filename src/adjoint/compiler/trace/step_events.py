@@ -19,6 +19,7 @@ import numpy as np
 from adjoint.compiler.ir.graph import Argument, TraceError
 from adjoint.compiler.trace.frames.constants import is_same_constant
 from adjoint.compiler.trace.guards import describe_object
+from adjoint.compiler.trace.host_calls import can_decide
 from adjoint.compiler.trace.step_outputs import OutputRef
 from adjoint.compiler.trace.symbolic_number import SymbolicNumber, is_late_text, is_symbolic_number
 from adjoint.compiler.trace.traced_values import TracedValues
@@ -136,6 +137,7 @@ class StepEvents:
     def __init__(self, tracer: Tracer, log: list[Outcome]) -> None:
         self.tracer, self.log = tracer, log
         self.values = TracedValues(tracer)
+        self.refusal: TraceError | None = None  # which ends the trace, even if the step has caught it
         self.events: list[StepEvent] = []
         self.first_slot = self.slots = 0  # arguments of the step; and with them results of host calls
         self.observed: Callable[[], int] = lambda: 0  # how many reads the observer has seen
@@ -160,6 +162,8 @@ class StepEvents:
     def decide_values(self, tensor: Tensor, reader: str) -> Array:
         """Answer which values a small tensor has in this call; what follows holds for these."""
         value = self.tracer.adopt(tensor)
+        if not can_decide(value):
+            self._refuse(partial(value.refuse, reader))
         mark = self._mark()
         answer = self._take("decision", lambda: Outcome("decision", self.values.array(value).copy())).value
         event = StepEvent("decision", [OutputRef("value", value)], pytree.LEAF, mark)
@@ -198,11 +202,17 @@ class StepEvents:
         event.keeps_result = keeps_result
         return self._stand_in(event, outcome.value) if keeps_result else None
 
+    def _refuse(self, refuse: Callable[[], None]) -> None:
+        """Raise a TraceError, for good."""
+        try:
+            refuse()
+        except TraceError as error:
+            self.refusal = self.refusal or error
+            raise
+
     def _append(self, event: StepEvent) -> None:
         if len(self.events) == MAX_EVENTS:
-            raise ManyEventsError(
-                f"asks for values, or calls what is no part of it, more than {MAX_EVENTS} times in a call"
-            )
+            self._refuse(_refuse_many)
         event.lines = event.lines or len(self.tracer.arithmetic.lines)
         self.events.append(event)
 
@@ -324,6 +334,10 @@ def fits_result(event: StepEvent, result: Operand) -> list[Operand] | None:
         if slot is not None and isinstance(then, Tensor) and not has_same_shape(now, then):
             return None
     return leaves
+
+
+def _refuse_many() -> None:
+    raise ManyEventsError(f"asks for values, or calls what is no part of it, more than {MAX_EVENTS} times in a call")
 
 
 def has_same_shape(now: Tensor, then: Tensor) -> bool:

@@ -29,7 +29,7 @@ from adjoint.compiler.progress import progress
 from adjoint.compiler.trace.checkpoint_blocks import CheckpointBlocks
 from adjoint.compiler.trace.constant_values import find_constant_values
 from adjoint.compiler.trace.guards import ProbeGuard, ViewGuard
-from adjoint.compiler.trace.host_calls import HostCalls, can_decide, return_number
+from adjoint.compiler.trace.host_calls import HostCalls, return_number
 from adjoint.compiler.trace.number_tensors import stack_numbers
 from adjoint.compiler.trace.step_memory import StepMemory
 from adjoint.compiler.trace.symbolic_mutation import check_captured_memory, own_gradient, write_symbol
@@ -193,8 +193,7 @@ class Tracer(StepMemory, CheckpointBlocks, Interpreter):
 
     def read_values(self, tensor: Tensor, reader: str) -> Array:
         """The values of a small tensor of integers or truths, for which what follows holds."""
-        can_answer = self.events is not None and can_decide(self.adopt(tensor))
-        return self.events.decide_values(tensor, reader) if can_answer else self.adopt(tensor).refuse(reader)
+        return self.adopt(tensor).refuse(reader) if self.events is None else self.events.decide_values(tensor, reader)
 
     stack_numbers = stack_numbers
 
