@@ -210,7 +210,7 @@ class CompiledFunction:
         return result
 
     def _run_known(self, signature: Signature, given: list[Operand], log: list[Outcome]) -> tuple[Any, bool]:
-        """The leaves that a program gives that fits; None if none does, the error if one failed before it wrote.
+        """The leaves that a program gives that fits; None if none does; else why the call is to run eagerly.
 
         What takes place in this call, and is not to take place again, is added to `log`. The second result tells
         whether some program is for the present state of Python.
@@ -225,6 +225,8 @@ class CompiledFunction:
                         self._latest = entry
                         return found, True
             return None, is_state_known
+        if not log and signature.rests():
+            return signature, True
         tried: set[int] = set()
         again = True
         while again:
@@ -274,6 +276,7 @@ class CompiledFunction:
                 self._programs[key] = signature  # the last to be used is the last to go
                 found, is_state_known = self._run_known(signature, given, events)
                 if type(found) is tuple:
+                    signature.misses = 0
                     if since:
                         self._sizes.note_compiled_call(key, since)
                     assert self._latest is not None

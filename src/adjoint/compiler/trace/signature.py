@@ -24,21 +24,29 @@ SignatureKey: TypeAlias = tuple["Structure", tuple[Any, ...], tuple[int, ...], b
 
 BRANCHES_COMPILED_AT_ONCE = 8  # ways through the decisions of a step; any other when it comes for the second time
 MAX_BRANCHES = 32  # that are compiled at all
+MISSES_BEFORE_REST, CALLS_BETWEEN_TRIALS = 16, 8  # calls whose way has no program, one after another
 MAX_COUNTED_PATHS = 1_000  # ways without a program that are remembered
 
 
 class Signature:
     """The programs for one signature of arguments, newest last, and how often it was traced."""
 
-    __slots__ = ("eager", "entries", "dynamic_sources", "is_asking", "paths", "traces")
+    __slots__ = ("eager", "entries", "dynamic_sources", "is_asking", "misses", "paths", "traces")
 
     def __init__(self) -> None:
         self.entries: list[CompiledEntry | StagedEntry] = []
         self.is_asking = False  # some entry is one path among the decisions of the step
-        self.traces = 0
+        self.traces = self.misses = 0
         self.paths: dict[object, int] = {}  # how often ways came for which there is no program
         self.eager = False  # it could not be compiled, or was traced too often: from now on it runs as it is
         self.dynamic_sources: dict[object, Source] = {}  # places of numbers that changed, and became inputs
+
+    def rests(self) -> bool:
+        """True for most calls of a step that went ways without a program, one call after another: to try costs time."""
+        if self.misses < MISSES_BEFORE_REST:
+            return False
+        self.misses += 1
+        return bool(self.misses % CALLS_BETWEEN_TRIALS)
 
     def may_trace(self, log: list[Outcome]) -> bool:
         """False where the step runs eagerly unless a program fits: a way that comes once may never come again."""
@@ -46,6 +54,7 @@ class Signature:
             return not self.eager
         if len(self.entries) < BRANCHES_COMPILED_AT_ONCE:
             return True
+        self.misses += 1
         from adjoint.compiler.trace.step_events import describe_path
 
         path = describe_path(log)
