@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from adjoint.compiler.report.explain import Explanation
     from adjoint.compiler.report.memory_report import ProgramMemory
     from adjoint.compiler.trace.batch_sizes import Size
-    from adjoint.compiler.trace.step_events import Outcome
+    from adjoint.compiler.trace.events.step_events import Outcome
 
 TORCH_COMPILE_OPTIONS = {"mode", "fullgraph", "dynamic", "backend", "options", "disable"}  # torch.compile's
 MAX_PROGRAMS_PER_SIGNATURE = 8  # kept for one signature, when the Python state that steps rely on keeps changing
@@ -337,7 +337,9 @@ class CompiledFunction:
             self._warn(f"runs eagerly: {error}")
             return NO_PROGRAM
         except Exception as error:  # noqa: BLE001  whatever the step raises
-            return self._raise_as_eager(error, args, kwargs, events)
+            result = self._run_eagerly(args, kwargs, events)  # leaves what it does before it raises
+            self._warn(f"could not be compiled and ran eagerly: {type(error).__name__}: {error}")
+            return result
         entry.direct = entry.direct and direct
         for program in entry.programs:
             program.share_turn(self._turn)
@@ -359,14 +361,6 @@ class CompiledFunction:
             seconds = self._sizes.clock() - start
             log("compile", f"{self.name}: {counts} in {seconds:.3f} s, with the first call; {self.recompilations[-1]}")
         return entry.rebuild(leaves)
-
-    def _raise_as_eager(
-        self, error: Exception, args: tuple[object, ...], kwargs: dict[str, object], events: list[Outcome]
-    ) -> object:
-        """Run a step eagerly that raised when it was traced, and left no mark: it leaves what it did before."""
-        result = self._run_eagerly(args, kwargs, events)
-        self._warn(f"could not be compiled and ran eagerly: {type(error).__name__}: {error}")
-        return result
 
     def _trace(
         self,

@@ -15,7 +15,8 @@ from adjoint.compiler.ir.graph import HandlerError, OverlapError, TraceError
 from adjoint.compiler.log import LOGGED, log
 from adjoint.compiler.passes.partition import TracedBackward, trace_backward
 from adjoint.compiler.progress import progress
-from adjoint.compiler.trace.called_functions import call_for_step
+from adjoint.compiler.trace.events.host_calls import call_for_step
+from adjoint.compiler.trace.events.step_events import Outcome, StepEvent, StepEvents
 from adjoint.compiler.trace.frames import (
     MISSING,
     AttributeSource,
@@ -26,7 +27,7 @@ from adjoint.compiler.trace.frames import (
     Source,
 )
 from adjoint.compiler.trace.frames.constants import is_plain
-from adjoint.compiler.trace.frames.container_snapshot import snapshot
+from adjoint.compiler.trace.frames.container_snapshot import find_replay, snapshot
 from adjoint.compiler.trace.frames.host_functions import HostFunction, HostFunctions
 from adjoint.compiler.trace.frames.sources import tensors_in
 from adjoint.compiler.trace.guards import (
@@ -37,7 +38,6 @@ from adjoint.compiler.trace.guards import (
     SourceGuard,
 )
 from adjoint.compiler.trace.result_table import ResultTable, collect_effects
-from adjoint.compiler.trace.step_events import Outcome, StepEvent, StepEvents
 from adjoint.compiler.trace.step_outputs import Effect, StepEffects
 from adjoint.compiler.trace.suspension import TraceSuspension, handlers_outside
 from adjoint.compiler.trace.symbolic_number import is_symbolic_number
@@ -286,7 +286,7 @@ class StepTrace:
                 "another: return what is to be changed, or change a copy"
             )
         if isinstance(place, ContentsSource):
-            how, value, whole = _replay_update(place, before, write.keys)
+            how, value, whole = find_replay(place.holder, place.write, before, write.keys)
             self._ignore_own_writes(place.holder)
             if whole:
                 outcome.guards.append(SourceGuard(place, snapshot(before), write.site))
@@ -405,34 +405,6 @@ def find_dynamic_sources(changes: Sequence[Guard]) -> dict[object, Source]:
             if type(now) in (int, float) and type(guard.expected_value) is type(now):
                 found[guard.place.key] = guard.place
     return found
-
-
-def _replay_update(
-    place: ContentsSource, before: Any, keys: list[Any]
-) -> tuple[Callable[[Any], object] | None, object, bool]:
-    """Return how to repeat a container's change: a function, its argument, and whether it needs the old contents."""
-    holder = place.holder
-    if isinstance(holder, list):
-        n = len(before)
-        changed = {i: v for i, (a, v) in enumerate(zip(before, holder, strict=False)) if a is not v or i in keys}
-        if len(holder) >= n and not changed:
-            return (holder.extend, holder[n:], False) if len(holder) > n else (None, None, False)
-        if len(holder) == n and all(i in keys for i in changed):
-            return partial(_set_items, holder), changed, False
-        return place.write, list(holder), True
-    if isinstance(holder, dict):
-        changed = {k: v for k, v in holder.items() if k not in before or before[k] is not v or k in keys}
-        if all(k in holder for k in before):
-            return (partial(_set_items, holder), changed, False) if changed else (None, None, False)
-        return place.write, dict(holder), True
-    if isinstance(holder, set) and holder >= before:
-        return (holder.update, tuple(holder - before), False) if len(holder) > len(before) else (None, None, False)
-    return place.write, holder.copy() if isinstance(holder, np.ndarray) else list(holder), True
-
-
-def _set_items(holder: list[object] | dict[object, object], items: dict[Any, object]) -> None:
-    for key, value in items.items():
-        holder[key] = value
 
 
 def _symbolic_attribute(value: object) -> str | None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from adjoint.compiler.trace.events.step_events import Outcome
 from adjoint.compiler.trace.frames import FrameObserver
 from adjoint.compiler.trace.frames.host_functions import HostFunction, HostFunctions
-from adjoint.compiler.trace.step_events import Outcome
 from adjoint.core.graph.source_location import Site
 from adjoint.core.typing import Function, Operand, Operands
 

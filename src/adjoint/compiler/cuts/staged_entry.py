@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from adjoint.compiler.program.program import Program
+from adjoint.compiler.trace.events.step_events import Outcome, StepEvent, fits_result, is_same_answer
 from adjoint.compiler.trace.guards import GuardFailure, describe_object
-from adjoint.compiler.trace.step_events import Outcome, StepEvent, fits_result, is_same_answer
 from adjoint.core.runtime import pytree
 from adjoint.core.typing import Array, Operand, Operands
 

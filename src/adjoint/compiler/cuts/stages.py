@@ -14,7 +14,7 @@ from adjoint.compiler.build import FinishedTrace, build
 from adjoint.compiler.cuts.staged_entry import PathStage, StagedEntry, WriteFlag
 from adjoint.compiler.ir.graph import Argument, Graph, ScalarInput, Value
 from adjoint.compiler.passes.materialize import may_raise
-from adjoint.compiler.trace.step_events import StepEvent
+from adjoint.compiler.trace.events.step_events import StepEvent
 from adjoint.compiler.trace.step_outputs import Effect, OutputRef, ResultFacts, StepEffects
 from adjoint.compiler.trace.symbolic_number import NumberArithmetic, NumberSource
 from adjoint.core.op.spec import Spec

@@ -42,8 +42,10 @@ def simplify_inputs(value: Value) -> Operands:
         return value.inputs
     inputs, changed = list(value.inputs), False
     for i, x in enumerate(inputs):
-        if not isinstance(x, Value) or not _may_repeat(x):
+        if not isinstance(x, Value):
             continue
+        if not (x.source is not None if x.op is None else x.op.name in SPLAT_PRESERVING_OPS or x.op.family == "full"):
+            continue  # neither a number that repeats nor expanded, as most values are
         number = _find_literal(value, i, inputs) if value.op.name in OPS_WITH_LITERALS else None
         narrow = number if number is not None else x.inputs[0] if x.op is not None and x.op.name == "expand" else x
         shapes = (y.shape for y in [*inputs[:i], narrow, *inputs[i + 1 :]] if isinstance(y, Value))
@@ -51,11 +53,6 @@ def simplify_inputs(value: Value) -> Operands:
             inputs[i] = narrow
             changed = True
     return tuple(inputs) if changed else value.inputs
-
-
-def _may_repeat(x: Value) -> bool:
-    """False for what is neither a number that repeats nor expanded, as most values are."""
-    return x.source is not None if x.op is None else x.op.name in SPLAT_PRESERVING_OPS or x.op.family == "full"
 
 
 def _find_literal(value: Value, i: int, inputs: list[Operand]) -> float | None:

@@ -366,17 +366,15 @@ def _is_usable(v: Value, array: Array) -> bool:
     return bool(flags.aligned and (is_expanded_input(v) or (flags.c_contiguous and flags.writeable)))
 
 
-def _span_of(array: Array) -> Array:
-    """The memory from the first element of a strided array to its last one."""
-    span = memory_span(array.shape, element_strides(array), 0)
-    return as_strided(array, (span,), (array.itemsize,), writeable=False)
-
-
 def apply_view(view: StridedView, array: Array) -> Array:
     """The elements of `array`, the memory of the view's base, that the view describes, where they lie."""
     if view == StridedView.in_memory(view.base):
         return array
-    flat = array.reshape(-1) if array.flags.c_contiguous else _span_of(array)
+    if array.flags.c_contiguous:
+        flat = array.reshape(-1)
+    else:  # the memory from the first element to the last one
+        span = memory_span(array.shape, element_strides(array), 0)
+        flat = as_strided(array, (span,), (array.itemsize,), writeable=False)
     if 0 in view.shape:
         return flat[:0].reshape(view.shape)
     return as_strided(flat[view.offset :], view.shape, tuple(s * array.itemsize for s in view.strides))

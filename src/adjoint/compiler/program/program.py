@@ -267,10 +267,9 @@ class Program:
     def _install_checks(self, looks: list[PointerCheck], given: tuple[Operand, ...]) -> None:
         """Check by these looks from now on: they were taken before the checks that found nothing wrong."""
         self._names["unchanged"] = install_checks(looks, given) or always_stale
-        self._names["mark"] = (
-            make_write_marker(self._names["written"], self._names["storages"], PROGRAM_SITE)
-            or _hold_weakly(self._count_writes)
-        )
+        self._names["mark"] = make_write_marker(
+            self._names["written"], self._names["storages"], PROGRAM_SITE
+        ) or _hold_weakly(self._count_writes)
 
     def _count_writes(self, order: int) -> None:
         """Count the writes into captured memory, at their place in the order of the nodes."""

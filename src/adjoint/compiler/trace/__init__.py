@@ -26,16 +26,12 @@ Modules, in reading order:
   finds.
 - `checkpoint_blocks`: Checkpoints in a traced step: which equations backward computes again, and a second call of the
   function.
-- `step_events`: What a step asks of each call, in the order of the program: decisions by a value, and calls outside
-  of the graph.
-- `traced_values`: The values that symbols have in the call that is traced: computed by NumPy where the step's Python
-  asks for one.
-- `host_calls`: Calls outside of a step's graph, as the tracer and the frame observer ask for them.
-- `called_functions`: Calls of host functions in a traced step: what becomes arithmetic of the program, and what each
-  call makes anew.
 - `number_tensors`: Tensors that a step makes of numbers which each call brings.
 - `constant_values`: Values that are the same in each call while what a step captured is: masks and positions from
   before the step.
 - `suspension`: Signal handlers that interrupt a trace: nothing of them is traced, and they see all as it was before
   the step.
+- `equation_origins`: Where equations of a traced step come from: the user's line, the module that runs, the op whose
+  gradient it is.
+- `events`: What a traced step asks of its call, and what it has others do: questions, host calls, and their outcomes.
 """

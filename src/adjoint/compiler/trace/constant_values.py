@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import Protocol
 
 from adjoint.compiler.ir.graph import Constant, StateInput, Value
 from adjoint.compiler.ir.interpreter import evaluate_equation
-from adjoint.compiler.trace.guards import ValuesGuard
+from adjoint.compiler.trace.guards import ValuesGuard, ViewGuard
 from adjoint.core.graph.source_location import user_site
+from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Array
-
-if TYPE_CHECKING:
-    from adjoint.compiler.trace.tracer import Tracer
-    from adjoint.core.tensor.tensor import Tensor
 
 CONSTANT_KINDS = "biu"  # truths and integers: floats change from call to call
 MAX_CONSTANT_BYTES = 1 << 24  # of each tensor: every call compares them
 MAX_EQUATIONS = 100
 
 
-def find_constant_values(tracer: Tracer, tensor: Tensor) -> Array | None:
+class CapturedState(Protocol):
+    """The part of a tracer that holds what a step captured, and the guards on it."""
+
+    state: list[tuple[Tensor, Array, Value]]
+    view_guards: list[ViewGuard | ValuesGuard]
+    on_location_fixed: Callable[[Tensor], None]
+
+    def adopt(self, tensor: Tensor) -> Value: ...
+
+
+def find_constant_values(tracer: CapturedState, tensor: Tensor) -> Array | None:
     """The values of a tensor that follow from captured truths and integers alone, which each call compares; else None.
 
     So a mask from before the step chooses as many elements in each call, until it is written.
@@ -47,14 +54,14 @@ def find_constant_values(tracer: Tracer, tensor: Tensor) -> Array | None:
             pending.pop()
     for value in used:
         held, array = captured[value]
-        value.source = StateInput(partial(_itself, held), value.source.name, None)  # not what is then in its place
+
+        def locate(held: Tensor = held) -> Tensor:
+            return held  # not what is then in its place
+
+        value.source = StateInput(locate, value.source.name, None)
         tracer.on_location_fixed(held)
         tracer.view_guards.append(ValuesGuard(held, array.tobytes(), user_site()))
     return known[root]
-
-
-def _itself(tensor: Tensor) -> Tensor:
-    return tensor
 
 
 def _values_of(value: Value, captured: dict[Value, tuple[Tensor, Array]], known: dict[Value, Array]) -> Array | None:

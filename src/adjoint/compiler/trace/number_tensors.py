@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 
-from adjoint.compiler.trace.symbolic_number import is_symbolic_number
+from adjoint.compiler.ir.graph import Value
+from adjoint.compiler.trace.symbolic_number import SymbolicNumber, is_symbolic_number
 from adjoint.core.dtype.dtype import default, promote
 from adjoint.core.tensor.tensor import Tensor, wrap
 from adjoint.core.typing import Array, NumpyDtype, Operand
 from adjoint.ops.elementwise import select
 from adjoint.ops.movement import movement
 
-if TYPE_CHECKING:
-    from adjoint.compiler.trace.tracer import Tracer
+
+class NumberReader(Protocol):
+    """Makes values of a graph: of a number that each call brings, and of constants."""
+
+    def number(self, x: SymbolicNumber) -> Value:
+        """Make the input that brings a number."""
+
+    def constant(self, array: Array) -> Value:
+        """Make a constant."""
 
 
-def stack_numbers(tracer: Tracer, data: Operand, kind: NumpyDtype | None) -> Tensor | None:
+def stack_numbers(tracer: NumberReader, data: Operand, kind: NumpyDtype | None) -> Tensor | None:
     """The tensor of a number, or of nested lists; None unless some number is of each call alone."""
     leaves: list[Operand] = []
     shown = np.asarray(_collect_leaves(data, leaves))
@@ -37,7 +45,7 @@ def _collect_leaves(data: Operand, leaves: list[Operand]) -> Operand:
     return 0
 
 
-def _as_tensor(tracer: Tracer, x: Operand, kind: NumpyDtype) -> Tensor:
+def _as_tensor(tracer: NumberReader, x: Operand, kind: NumpyDtype) -> Tensor:
     if is_symbolic_number(x):
         symbol = tracer.number(x)
         return wrap(symbol) if symbol.dtype == kind else select.cast(wrap(symbol), dtype=kind)

@@ -9,8 +9,8 @@ from adjoint.core.runtime import pytree
 from adjoint.core.typing import Operand
 
 if TYPE_CHECKING:
+    from adjoint.compiler.trace.events.step_events import Outcome
     from adjoint.compiler.trace.signature import Signature, SignatureKey
-    from adjoint.compiler.trace.step_events import Outcome
 
 
 class Recompilation(NamedTuple):

@@ -87,7 +87,7 @@ class ResultTable:
         seeing = [*self._aliases_of(replaced.former), *self._aliases_of(value)]
         return not any(t is not tensor and self._is_visible(t) for t in seeing)
 
-    def _leaf(self, x: Any) -> OutputRef:
+    def _leaf(self, x: Operand) -> OutputRef:
         if is_symbolic_number(x):
             self._note_pending(x.name)
             return OutputRef("number", x.name)

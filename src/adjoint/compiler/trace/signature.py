@@ -13,8 +13,8 @@ from adjoint.core.tensor.tensor import Tensor
 if TYPE_CHECKING:
     from adjoint.compiler.build import CompiledEntry
     from adjoint.compiler.cuts.staged_entry import StagedEntry
+    from adjoint.compiler.trace.events.step_events import Outcome
     from adjoint.compiler.trace.frames.sources import Source
-    from adjoint.compiler.trace.step_events import Outcome
     from adjoint.core.runtime.pytree import Structure
 
 
@@ -55,7 +55,7 @@ class Signature:
         if len(self.entries) < BRANCHES_COMPILED_AT_ONCE:
             return True
         self.misses += 1
-        from adjoint.compiler.trace.step_events import describe_path
+        from adjoint.compiler.trace.events.step_events import describe_path
 
         path = describe_path(log)
         self.paths[path] = self.paths.get(path, 0) + 1

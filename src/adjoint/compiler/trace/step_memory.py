@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from adjoint.compiler.ir.graph import Value
+from adjoint.compiler.ir.graph import TraceError, Value
 from adjoint.compiler.trace.guards import ValuesGuard, ViewGuard
 from adjoint.compiler.trace.symbolic_strides import SymbolicStrides
 from adjoint.core.graph.node import Leaf
+from adjoint.core.graph.source_location import user_site
 from adjoint.core.graph.tensor_like import TensorLike
 from adjoint.core.tensor.storage import InferenceStorage, StorageCount, ViewStep, storage_of
 from adjoint.core.tensor.tensor import Tensor, shallow_copy
@@ -95,3 +96,17 @@ class StepMemory:
                 storage.forget_symbols()
                 if not isinstance(storage, InferenceStorage):
                     storage.version = self._versions.get(id(storage), (storage, 0))[1]
+
+    def refuse_write(self, called: str) -> None:
+        """Raise TraceError: an in-place op reached memory that other, differently shaped tensors see."""
+        raise TraceError(
+            f"{called} writes to memory that a view shares, at {user_site()}; a compiled step cannot do that yet: "
+            "clone() the tensor first"
+        )
+
+    def refuse_form(self, called: str) -> None:
+        """Raise TraceError: what was there before the step keeps its shape and strides from call to call."""
+        raise TraceError(
+            f"{called}() changes the shape of a tensor from before the step, at {user_site()}; a compiled step cannot "
+            f"do that yet: use {called[:-1]}(), whose result is another tensor, or call it outside"
+        )

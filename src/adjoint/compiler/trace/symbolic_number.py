@@ -53,11 +53,11 @@ class NumberArithmetic:
         self.pending: dict[str, Tensor] = {}  # numbers read from tensors of the step: known when the program has run
         self.late_names: set[str] = set()  # these, and what follows from them
         self.host_names: set[str] = set()  # numbers that calls outside of the program gave, and what follows from them
-        self.ask: Callable[[str, tuple[str, ...]], Any] | None = None
-        self.read_number: Callable[[Tensor], Any] | None = None
+        self.ask: Callable[[str, tuple[str, ...]], Operand] | None = None
+        self.read_number: Callable[[Tensor], Operand] | None = None
         self.shows_text = False  # the instruction that runs makes a text, which nobody looks into
         self.texts = 0  # texts of numbers made so far
-        self._known: dict[str, Any] = {}  # numbers, by their names, in the call that is traced
+        self._known: dict[str, Operand] = {}  # numbers, by their names, in the call that is traced
         self._specialized_codes: set[str] = set()
 
     def add_source(
@@ -98,14 +98,14 @@ class NumberArithmetic:
         """True where a number with these needs is known only in the course of a call."""
         return not (self.late_names.isdisjoint(needs) and self.host_names.isdisjoint(needs))
 
-    def evaluate(self, code: str, needs: Iterable[str]) -> Any:
+    def evaluate(self, code: str, needs: Iterable[str]) -> Operand:
         """The value of an expression in the call that is traced."""
         for line in self.required_lines(needs):
             if line.name and line.name not in self._known:
                 self._known[line.name] = self._evaluate_line(line.code, line.needs)
         return self._evaluate_line(code, needs)
 
-    def _evaluate_line(self, code: str, needs: Iterable[str]) -> Any:
+    def _evaluate_line(self, code: str, needs: Iterable[str]) -> Operand:
         for name in needs:
             if name not in self._known and name in self.pending and self.read_number is not None:
                 self._known[name] = self.read_number(self.pending[name])
@@ -129,7 +129,7 @@ class NumberArithmetic:
         part.pending, part.late_names = self.pending, self.late_names
         return part
 
-    def specialize(self, code: str, needs: Iterable[str], value: Any) -> Any:
+    def specialize(self, code: str, needs: Iterable[str], value: Operand) -> Operand:
         """Rely on an expression having this value; where only the running program knows it, on the answer of a call."""
         needs = tuple(needs)
         if self.is_asked(needs):

@@ -6,7 +6,6 @@ tensors are put back as they were, whether or not the trace succeeded.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Callable
 from typing import Any
 
@@ -22,14 +21,14 @@ from adjoint.compiler.ir.graph import (
     StateInput,
     TraceError,
     Value,
-    ValueOrigin,
     op_of,
 )
 from adjoint.compiler.progress import progress
 from adjoint.compiler.trace.checkpoint_blocks import CheckpointBlocks
 from adjoint.compiler.trace.constant_values import find_constant_values
+from adjoint.compiler.trace.equation_origins import EquationOrigins
+from adjoint.compiler.trace.events.host_calls import HostCalls, return_number
 from adjoint.compiler.trace.guards import ProbeGuard, ViewGuard
-from adjoint.compiler.trace.host_calls import HostCalls, return_number
 from adjoint.compiler.trace.number_tensors import stack_numbers
 from adjoint.compiler.trace.step_memory import StepMemory
 from adjoint.compiler.trace.symbolic_mutation import check_captured_memory, own_gradient, write_symbol
@@ -37,7 +36,7 @@ from adjoint.compiler.trace.symbolic_number import NumberArithmetic, SymbolicNum
 from adjoint.compiler.trace.symbolic_strides import stand_in_operand, strides_unless_contiguous
 from adjoint.compiler.trace.untraced import without_frame_tracing
 from adjoint.core.graph.hooks import guard_on_hooks
-from adjoint.core.graph.node import Leaf, next_sequence_nr
+from adjoint.core.graph.node import Leaf
 from adjoint.core.graph.source_location import Site, user_site
 from adjoint.core.op.evaluation import target_dtype
 from adjoint.core.op.op import Op
@@ -59,7 +58,7 @@ EQUATIONS_BETWEEN_NOTES = 256
 FAMILIES_WITH_LITERALS = ("unary", "binary", "elementwise")  # whose equations may have numbers among their inputs
 
 
-class Tracer(StepMemory, CheckpointBlocks, Interpreter):
+class Tracer(StepMemory, CheckpointBlocks, EquationOrigins, Interpreter):
     """Takes the place of NumPy for one thread while a step is traced.
 
     `locate(tensor)` tells how to find a captured tensor in the next call, if another may lie there then;
@@ -76,6 +75,7 @@ class Tracer(StepMemory, CheckpointBlocks, Interpreter):
     ) -> None:
         StepMemory.__init__(self)
         CheckpointBlocks.__init__(self)
+        EquationOrigins.__init__(self)
         self.graph = Graph(name)
         self.arithmetic = NumberArithmetic()
         self.probe_guards: list[ProbeGuard] = []
@@ -95,11 +95,7 @@ class Tracer(StepMemory, CheckpointBlocks, Interpreter):
         self._settings: dict[tuple[int, tuple[object, ...]], Tensor] = {}
         self._numbers: dict[str, Value] = {}
         self._locations: dict[int, tuple[Tensor, Location]] = {}
-        self._modules: list[str] = []
         self._changed_outside: dict[tuple[int, str], tuple[Tensor, str, object]] = {}
-        self._sequence_nrs: list[int] = []
-        self._origins: list[ValueOrigin] = []
-        self._backward_origin: ValueOrigin | None = None
 
     def trace(self, function: Function, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
         """Call the step with this tracer in charge of the thread; its result, in symbols."""
@@ -373,20 +369,6 @@ class Tracer(StepMemory, CheckpointBlocks, Interpreter):
         if kind == "read" and before is not None and type(before.array) is ndarray:
             self._locations[id(before)] = (before, (lambda: tensor._grad, lambda name: f"{name(tensor)}._grad"))
 
-    def refuse_write(self, called: str) -> None:
-        """Raise TraceError: an in-place op reached memory that other, differently shaped tensors see."""
-        raise TraceError(
-            f"{called} writes to memory that a view shares, at {user_site()}; a compiled step cannot do that yet: "
-            "clone() the tensor first"
-        )
-
-    def refuse_form(self, called: str) -> None:
-        """Raise TraceError: what was there before the step keeps its shape and strides from call to call."""
-        raise TraceError(
-            f"{called}() changes the shape of a tensor from before the step, at {user_site()}; a compiled step cannot "
-            f"do that yet: use {called[:-1]}(), whose result is another tensor, or call it outside"
-        )
-
     def refuse_call(self, called: str) -> None:
         """Raise TraceError: what changes Python or a generator would do so in the first call only."""
         raise TraceError(
@@ -403,31 +385,6 @@ class Tracer(StepMemory, CheckpointBlocks, Interpreter):
 
     def note_container_write(self, container: object) -> None:
         self.on_container_write(container)
-
-    def enter_module(self, name: str) -> None:
-        self._modules.append(name)
-
-    def leave_module(self) -> None:
-        self._modules.pop()
-
-    @without_frame_tracing
-    def follow(self, node: Any) -> None:
-        """Equations belong to the gradient of this node until told otherwise; None ends it."""
-        if node is None or not self._sequence_nrs:
-            self._backward_origin = None
-            return
-        at = bisect_left(self._sequence_nrs, getattr(node, "sequence_nr", 0)) - 1
-        forward = self._origins[max(at, 0)]
-        self._backward_origin = forward._replace(backward=True, of=node.op.name if node.op is not None else "")
-
-    def origin(self) -> ValueOrigin:
-        """Return the origin of the next equation."""
-        if self._backward_origin is not None:
-            return self._backward_origin
-        origin = ValueOrigin(user_site(), ".".join(self._modules), False, checkpoint=self.checkpoint)
-        self._sequence_nrs.append(next_sequence_nr())
-        self._origins.append(origin)
-        return origin
 
     def restore(self, failed: bool = False) -> None:
         """Give every tensor its own array, node and gradient back; after a failure, take back what else was made."""

@@ -92,9 +92,9 @@ def _apply_slow(op: Op, inputs: Operands, params: Params) -> Tensor:
             return _apply_composite(op, inputs, params, interpreter)
         arrays = interpreter.symbols(inputs)
     else:
-        arrays = tuple([
-            x.array if isinstance(x, Tensor) else np.asarray(x) if isinstance(x, generic) else x for x in inputs
-        ])  # fmt: skip
+        arrays = tuple(
+            [x.array if isinstance(x, Tensor) else np.asarray(x) if isinstance(x, generic) else x for x in inputs]
+        )
         operands = arrays if op.promotion is None else _promote_operands(op, arrays)
         data = evaluate(op, operands, params) if op.native is None else compute(op, operands, params)
     out = wrap(data)

@@ -16,9 +16,13 @@ MAX_THREADS = 255  # more are not used
 
 # What limits the threads of OpenBLAS (in NumPy's wheels, for long integers, and as systems have it), MKL, BLIS.
 BLAS_LIMITS = (
-    "scipy_openblas_set_num_threads64_", "scipy_openblas_set_num_threads", "openblas_set_num_threads64_",
-    "openblas_set_num_threads", "MKL_Set_Num_Threads", "bli_thread_set_num_threads",
-)  # fmt: skip
+    "scipy_openblas_set_num_threads64_",
+    "scipy_openblas_set_num_threads",
+    "openblas_set_num_threads64_",
+    "openblas_set_num_threads",
+    "MKL_Set_Num_Threads",
+    "bli_thread_set_num_threads",
+)
 BLAS_VARIABLES = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS")  # for the user
 
 count = array("q", [0])  # compiled code reads it where it lies; 0 until somebody asks

@@ -38,8 +38,18 @@ class IndexPlan:
     """
 
     __slots__ = (
-        "arrays", "basic", "bounds", "integers", "is_read", "mask", "mask_at", "new", "pattern", "shape", "sliced",
-    )  # fmt: skip
+        "arrays",
+        "basic",
+        "bounds",
+        "integers",
+        "is_read",
+        "mask",
+        "mask_at",
+        "new",
+        "pattern",
+        "shape",
+        "sliced",
+    )
 
     def __init__(self, shape: Shape, key: Any, is_read: bool = False) -> None:
         self.is_read = is_read  # so that the number of truths in a mask is the size of the result

@@ -87,16 +87,14 @@ def nonzero(input: Tensor, *, as_tuple: bool = False, out: Tensor | None = None)
     values = mode.interpreter.constant_values(input) if nondefault.count and mode.interpreter is not None else None
     if values is not None:
         return tuple(map(wrap, _positions(values))) if as_tuple else wrap(_stack(values))
-    return call_on_values(find_positions if as_tuple else _stack_positions, input.detach())
+    if as_tuple:
+        return call_on_values(find_positions, input.detach())
+    return call_on_values(lambda x: wrap(_stack(x.numpy_view("nonzero()"))), input.detach())
 
 
 def find_positions(input: Tensor) -> tuple[Tensor, ...]:
     """Return one index vector for each dimension: the positions of the elements that are not zero."""
     return tuple(map(wrap, _positions(input.numpy_view("nonzero()"))))
-
-
-def _stack_positions(input: Tensor) -> Tensor:
-    return wrap(_stack(input.numpy_view("nonzero()")))
 
 
 def _positions(array: Array) -> tuple[Array, ...]:

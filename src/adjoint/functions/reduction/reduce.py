@@ -16,7 +16,7 @@ from adjoint.core.op.op_errors import refuse_numbers
 from adjoint.core.op.spec import describe
 from adjoint.core.runtime.mode import nondefault
 from adjoint.core.tensor.tensor import Tensor, constant, wrap
-from adjoint.core.typing import Array, DtypeLike, Function, NumpyDtype, Operand
+from adjoint.core.typing import DtypeLike, Function, NumpyDtype, Operand
 from adjoint.functions.api import return_types
 from adjoint.functions.api.compute_dtype import autocast_float32, in_float32
 from adjoint.functions.api.dim_args import Dims, all_dims, one_dim
@@ -63,10 +63,6 @@ def _fold_as(fold: Function, input: Tensor, dtype: NumpyDtype, axes: tuple[int, 
         return None
     out = reduction.row_major(fold(x, axes, keepdim, dtype), keepdim)
     return wrap(np.asarray(reduction.round_to(out, dtype)))
-
-
-def _multiply_all(x: Array, axes: tuple[int, ...], keepdim: bool, dtype: NumpyDtype) -> Array:
-    return reduction.multiply_reduce(x, axes, SINGLE if dtype == HALF else dtype, None, keepdim)
 
 
 @public()
@@ -155,7 +151,15 @@ def prod(input: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype:
     """Return Π over `dim`, or over all dimensions."""
     axes, target = all_dims(dim, input.ndim), _sum_dtype(input, dtype)
     if target != input.array.dtype:
-        found = _fold_as(_multiply_all, input, target, axes, keepdim)
+        found = _fold_as(
+            lambda x, axes, keepdim, dtype: reduction.multiply_reduce(
+                x, axes, SINGLE if dtype == HALF else dtype, None, keepdim
+            ),
+            input,
+            target,
+            axes,
+            keepdim,
+        )
         if found is not None:
             return found
         input = select.cast(input, dtype=target)

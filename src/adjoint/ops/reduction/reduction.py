@@ -31,8 +31,10 @@ multiply_reduce: Function = np.multiply.reduce
 maximum_reduce: Function = np.maximum.reduce
 minimum_reduce: Function = np.minimum.reduce
 WIDER: dict[NumpyDtype, NumpyDtype] = {
-    HALF: SINGLE, SINGLE: np.dtype(np.float64), np.dtype(np.complex64): np.dtype(np.complex128)
-}  # fmt: skip
+    HALF: SINGLE,
+    SINGLE: np.dtype(np.float64),
+    np.dtype(np.complex64): np.dtype(np.complex128),
+}
 or_reduce: Function = np.logical_or.reduce
 and_reduce: Function = np.logical_and.reduce
 

@@ -179,18 +179,17 @@ def shift_dims(op: Op, operands: BatchOperands, params: Params, size: int) -> Te
         return op.public(*arrays, **shifted)
     # A source without dimensions is for all positions; an example without dimensions has one position along its axis.
     rank = max(len(a.shape) for a in arrays if hasattr(a, "shape"))
-    arrays = [_insert_dims(a, max(rank, 2)) for a in arrays]
+    whole = max(rank, 2)
+    arrays = [
+        reshape(a, shape=(a.shape[0], *(1,) * (whole - len(a.shape)), *a.shape[1:]))
+        if hasattr(a, "shape") and len(a.shape) < whole
+        else a
+        for a in arrays
+    ]
     if rank == 1 and "shape" in params:
         shifted["shape"] = (size, 1)
     out: Tensor = op.public(*arrays, **shifted)
     return reshape(out, shape=(size,)) if rank == 1 and len(out.shape) == 2 else out
-
-
-def _insert_dims(x: Operand, rank: int) -> Operand:
-    """Return the batch with examples of so many dimensions less one, the first ones of size 1. Numbers stay."""
-    if not hasattr(x, "shape") or len(x.shape) >= rank:
-        return x
-    return reshape(x, shape=(x.shape[0], *(1,) * (rank - len(x.shape)), *x.shape[1:]))
 
 
 def _mm_rule(op: Op, operands: BatchOperands, params: Params, size: int) -> Tensor:

@@ -33,12 +33,6 @@ def _elementwise(function: Callable[..., Reg], arrays: int) -> Writer:
     return write
 
 
-def _clamp(b: Builder, x: Reg, low: Reg, high: Reg) -> Reg:
-    """x within the bounds; what equals a bound stays, so that a zero keeps its sign."""
-    out = b.select(b.lt(x, low), low, x)
-    return b.select(b.gt(out, high), high, out)
-
-
 def _normal_cdf(b: Builder, x: Reg) -> Reg:
     """Φ(x), the normal distribution function."""
     return b.mul(b.add(b.erf(b.mul(x, math.sqrt(0.5))), 1.0), 0.5)
@@ -95,7 +89,12 @@ ROUTINES = {
     "silu": SmallArrayEntry("x", _elementwise(lambda b, x: b.silu(x), 1)),
     "gelu": SmallArrayEntry("x", _elementwise(lambda b, x: b.mul(x, _normal_cdf(b, x)), 1)),
     "gelu_dx": SmallArrayEntry("xx", _elementwise(_gelu_dx, 2)),
-    "clamp": SmallArrayEntry("xff", _elementwise(_clamp, 1)),
+    "clamp": SmallArrayEntry(
+        "xff",
+        _elementwise(  # what equals a bound stays, so that a zero keeps its sign
+            lambda b, x, low, high: b.select(b.gt(y := b.select(b.lt(x, low), low, x), high), high, y), 1
+        ),
+    ),
     "where": SmallArrayEntry("bxx", _where, like=1),
     "masked_fill": SmallArrayEntry("xbf", partial(_fill_where, keeps=False)),
     "masked_keep": SmallArrayEntry("xbf", partial(_fill_where, keeps=True)),

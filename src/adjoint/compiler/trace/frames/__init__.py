@@ -24,8 +24,7 @@ Modules, in reading order:
 - `frame_observer`: The witness of a trace: what the user's Python read from outside of the step, and what it wrote
   there.
 - `host_functions`: Host functions: those that act outside of a step, such as `print`.
-- `late_texts`: Texts of numbers that each call computes: the instructions that make them, and what may be done with
-  them.
+- `late_texts`: Texts of numbers that each call computes, and what may be done with them.
 - `cached_calls`: Calls of functions under `functools.lru_cache`: what C code keeps of earlier calls is read, and
   never filled.
 """

@@ -7,7 +7,7 @@ import opcode
 from types import CodeType, FrameType
 from typing import Any
 
-from adjoint.compiler.trace.frames import calls, late_texts
+from adjoint.compiler.trace.frames import calls
 from adjoint.compiler.trace.frames.shadow_frame import Handler, Handlers, ShadowFrame
 from adjoint.compiler.trace.frames.static_getattr import UNKNOWN, OneOf, one_of
 
@@ -79,8 +79,6 @@ handles("PUSH_EXC_INFO LOAD_CLOSURE LOAD_BUILD_CLASS LOAD_ASSERTION_ERROR LOAD_L
     change_stack(0, UNKNOWN)
 )
 handles("YIELD_VALUE")(change_stack(1, UNKNOWN))  # the value that the yield receives
-handles("FORMAT_VALUE", "FORMAT_SIMPLE", "FORMAT_WITH_SPEC", "CONVERT_VALUE")(late_texts.format_value)
-handles("BUILD_STRING")(late_texts.build_string)
 handles("IS_OP")(change_stack(2, UNKNOWN))
 
 

@@ -6,6 +6,7 @@ import gc
 from array import array
 from collections import ChainMap, OrderedDict, UserDict, UserList, deque
 from collections.abc import Callable, Iterator
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -13,6 +14,7 @@ import numpy as np
 
 from adjoint.compiler.trace.frames.constants import ATOMS, SetMember, is_interchangeable
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand
 
 CONTAINERS = (list, dict, tuple, set, frozenset, deque, bytearray, np.ndarray, array)
 MUTABLE = (list, dict, set, deque, bytearray, np.ndarray, array)
@@ -160,3 +162,33 @@ def _collect_elements(
             return
         unplaced = isinstance(shown, set | frozenset) and isinstance(element, Tensor)
         _collect_elements(SetMember(element) if unplaced else element, found, seen, before)
+
+
+def find_replay(
+    holder: Operand, assign: Callable[[Operand], object], before: Operand, keys: list[object]
+) -> tuple[Callable[[Operand], object] | None, object, bool]:
+    """Return how to repeat a container's change: a function, its argument, and whether it needs the old contents.
+
+    `assign` gives the container other contents.
+    """
+    if isinstance(holder, list):
+        n = len(before)
+        changed = {i: v for i, (a, v) in enumerate(zip(before, holder, strict=False)) if a is not v or i in keys}
+        if len(holder) >= n and not changed:
+            return (holder.extend, holder[n:], False) if len(holder) > n else (None, None, False)
+        if len(holder) == n and all(i in keys for i in changed):
+            return partial(_set_items, holder), changed, False
+        return assign, list(holder), True
+    if isinstance(holder, dict):
+        changed = {k: v for k, v in holder.items() if k not in before or before[k] is not v or k in keys}
+        if all(k in holder for k in before):
+            return (partial(_set_items, holder), changed, False) if changed else (None, None, False)
+        return assign, dict(holder), True
+    if isinstance(holder, set) and holder >= before:
+        return (holder.update, tuple(holder - before), False) if len(holder) > len(before) else (None, None, False)
+    return assign, holder.copy() if isinstance(holder, np.ndarray) else list(holder), True
+
+
+def _set_items(holder: list[object] | dict[object, object], items: dict[Operand, object]) -> None:
+    for key, value in items.items():
+        holder[key] = value

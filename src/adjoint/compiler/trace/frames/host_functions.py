@@ -29,13 +29,33 @@ SHOWS = "shows"  # in a progress bar, a table of experiments, a log of others
 CALLED_EFFECTS = frozenset((ASKS, CLOCK, DRAWS, FILES, LOGS, PRINTS, WAITS, WARNS))
 TRUSTED_EFFECTS = frozenset((CLOCK, DRAWS, LOGS, PRINTS, SHOWS, WAITS))  # which raise nothing
 ORDERED_EFFECTS = frozenset((CLOCK, WAITS))  # that take place when all before them was computed
-SHOWING_PACKAGES = frozenset((
-    "alive_progress", "comet_ml", "loguru", "mlflow", "neptune", "progressbar", "rich", "tensorboard", "tensorboardX",
-    "tqdm", "wandb",
-))  # fmt: skip
-STATE_METHODS = frozenset((
-    "seed", "setstate", "getstate", "shuffle", "set_state", "get_state", "default_rng", "readinto",
-))  # fmt: skip
+SHOWING_PACKAGES = frozenset(
+    (
+        "alive_progress",
+        "comet_ml",
+        "loguru",
+        "mlflow",
+        "neptune",
+        "progressbar",
+        "rich",
+        "tensorboard",
+        "tensorboardX",
+        "tqdm",
+        "wandb",
+    )
+)
+STATE_METHODS = frozenset(
+    (
+        "seed",
+        "setstate",
+        "getstate",
+        "shuffle",
+        "set_state",
+        "get_state",
+        "default_rng",
+        "readinto",
+    )
+)
 CONVERSIONS: tuple[Function, ...] = (float, int)
 MATH_FUNCTIONS = frozenset(f for f in vars(math).values() if isinstance(f, BuiltinFunctionType))
 

@@ -1,4 +1,4 @@
-"""Texts of numbers that each call computes: the instructions that make them, and what may be done with them.
+"""Texts of numbers that each call computes, and what may be done with them.
 
 A formatted number is a stand-in in the trace. It may be joined to other texts, kept, returned, and handed to a call
 outside of the step; who looks into it would see the stand-in, and is refused.
@@ -6,15 +6,10 @@ outside of the step; who looks into it would see the stand-in, and is refused.
 
 from __future__ import annotations
 
-import dis
-from types import BuiltinFunctionType, FrameType, FunctionType
-from typing import TYPE_CHECKING
+from types import BuiltinFunctionType, FunctionType
 
 from adjoint.compiler.trace.frames.constants import ATOMS
 from adjoint.compiler.trace.symbolic_number import NumberArithmetic, is_late_text
-
-if TYPE_CHECKING:
-    from adjoint.compiler.trace.frames.shadow_frame import ShadowFrame
 
 
 class MadeText:
@@ -66,34 +61,6 @@ class LateTexts:
 def is_made_text(value: object) -> bool:
     """True for a text on the shadow stack."""
     return type(value) is MadeText
-
-
-def format_value(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None:
-    """`{x:spec}` in an f-string, and `x!r`."""
-    has_spec = ins.opname == "FORMAT_WITH_SPEC" or (ins.opname == "FORMAT_VALUE" and bool((ins.arg or 0) & 4))
-    spec = a.pop() if has_spec else None
-    value = a.pop()
-    if has_spec:
-        a.observer.use(spec, frame)
-    if has_spec or not (is_made_text(value) or type(value) is str):
-        a.observer.use(value, frame)
-    made = a.observer.texts.combine([value])
-    a.observer.texts.show()
-    a.push(made)
-
-
-def build_string(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None:
-    """The pieces of an f-string, in one."""
-    a.push(a.observer.texts.combine(a.pop_operands(ins.arg or 0)))
-
-
-def add_texts(a: ShadowFrame, left: object, right: object) -> bool:
-    """Push the sum of two texts; False if these are none."""
-    texts = a.observer.texts
-    if not (texts.is_late(left) or texts.is_late(right)):
-        return False
-    a.push(texts.combine([left, right]))
-    return True
 
 
 def makes_text(callee: object) -> bool:

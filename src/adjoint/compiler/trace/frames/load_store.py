@@ -9,9 +9,10 @@ from collections import deque
 from contextlib import suppress
 from types import FrameType
 
-from adjoint.compiler.trace.frames import attributes_items, calls, late_texts
+from adjoint.compiler.trace.frames import attributes_items, calls
 from adjoint.compiler.trace.frames.bytecode import NULL, NewContainer
 from adjoint.compiler.trace.frames.container_snapshot import MUTABLE
+from adjoint.compiler.trace.frames.late_texts import is_made_text
 from adjoint.compiler.trace.frames.shadow_frame import Handlers, ShadowFrame
 from adjoint.compiler.trace.frames.sources import MISSING, BuiltinSource, CellSource, GlobalSource, ItemSource
 from adjoint.compiler.trace.frames.static_getattr import UNKNOWN, one_of
@@ -145,7 +146,7 @@ def binary_operation(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> 
         load_item(a, frame, ins)
         return
     left, right = a.pop_operands(2)
-    if ins.argrepr in ("+", "+=") and late_texts.add_texts(a, left, right):
+    if ins.argrepr in ("+", "+=") and _add_texts(a, left, right):
         return
     a.push(UNKNOWN)
     a.observer.use(right, frame)
@@ -230,3 +231,33 @@ def match_class(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None:
             attributes_items.get_attribute(a, frame, subject, name)
     a.await_result(None)
     a.push(UNKNOWN)
+
+
+@handles("FORMAT_VALUE", "FORMAT_SIMPLE", "FORMAT_WITH_SPEC", "CONVERT_VALUE")
+def format_value(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None:
+    """`{x:spec}` in an f-string, and `x!r`."""
+    has_spec = ins.opname == "FORMAT_WITH_SPEC" or (ins.opname == "FORMAT_VALUE" and bool((ins.arg or 0) & 4))
+    spec = a.pop() if has_spec else None
+    value = a.pop()
+    if has_spec:
+        a.observer.use(spec, frame)
+    if has_spec or not (is_made_text(value) or type(value) is str):
+        a.observer.use(value, frame)
+    made = a.observer.texts.combine([value])
+    a.observer.texts.show()
+    a.push(made)
+
+
+@handles("BUILD_STRING")
+def build_string(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None:
+    """The pieces of an f-string, in one."""
+    a.push(a.observer.texts.combine(a.pop_operands(ins.arg or 0)))
+
+
+def _add_texts(a: ShadowFrame, left: object, right: object) -> bool:
+    """Push the sum of two texts; False if these are none."""
+    texts = a.observer.texts
+    if not (texts.is_late(left) or texts.is_late(right)):
+        return False
+    a.push(texts.combine([left, right]))
+    return True

@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from adjoint.compiler.ir.graph import Argument, TraceError
+from adjoint.compiler.trace.events.host_calls import can_decide
+from adjoint.compiler.trace.events.traced_values import TracedValues
 from adjoint.compiler.trace.frames.constants import is_same_constant
 from adjoint.compiler.trace.guards import describe_object
-from adjoint.compiler.trace.host_calls import can_decide
 from adjoint.compiler.trace.step_outputs import OutputRef
-from adjoint.compiler.trace.symbolic_number import SymbolicNumber, is_late_text, is_symbolic_number
-from adjoint.compiler.trace.traced_values import TracedValues
+from adjoint.compiler.trace.symbolic_number import NumberArithmetic, SymbolicNumber, is_late_text, is_symbolic_number
 from adjoint.core.graph.source_location import Site, user_site
 from adjoint.core.op.spec import Spec
 from adjoint.core.runtime import pytree
@@ -145,6 +145,11 @@ class StepEvents:
         tracer.arithmetic.ask = self.decide
         tracer.arithmetic.read_number = self._read_number
 
+    @property
+    def arithmetic(self) -> NumberArithmetic:
+        """The step's arithmetic on Python numbers."""
+        return self.tracer.arithmetic
+
     def start(self, arguments: int) -> None:
         """Number the results of host calls after so many arguments."""
         self.first_slot = self.slots = arguments
@@ -203,7 +208,7 @@ class StepEvents:
         return self._stand_in(event, outcome.value) if keeps_result else None
 
     def _refuse(self, refuse: Callable[[], None]) -> None:
-        """Raise a TraceError, for good."""
+        """Let `refuse` raise a TraceError, for good."""
         try:
             refuse()
         except TraceError as error:
@@ -212,7 +217,10 @@ class StepEvents:
 
     def _append(self, event: StepEvent) -> None:
         if len(self.events) == MAX_EVENTS:
-            self._refuse(_refuse_many)
+            self.refusal = self.refusal or ManyEventsError(
+                f"asks for values, or calls what is no part of it, more than {MAX_EVENTS} times in a call"
+            )
+            raise self.refusal
         event.lines = event.lines or len(self.tracer.arithmetic.lines)
         self.events.append(event)
 
@@ -334,10 +342,6 @@ def fits_result(event: StepEvent, result: Operand) -> list[Operand] | None:
         if slot is not None and isinstance(then, Tensor) and not has_same_shape(now, then):
             return None
     return leaves
-
-
-def _refuse_many() -> None:
-    raise ManyEventsError(f"asks for values, or calls what is no part of it, more than {MAX_EVENTS} times in a call")
 
 
 def has_same_shape(now: Tensor, then: Tensor) -> bool:

@@ -1,0 +1,11 @@
+"""What a traced step asks of its call, and what it has others do: questions, host calls, and their outcomes.
+
+Modules, in reading order:
+
+- `host_calls`: Calls outside of a step's graph: what becomes arithmetic of the program, and what each call makes
+  anew.
+- `step_events`: What a step asks of each call, in the order of the program: decisions by a value, and calls outside
+  of the graph.
+- `traced_values`: The values that symbols have in the call that is traced: computed by NumPy where the step's Python
+  asks for one.
+"""
