@@ -288,8 +288,8 @@ class StepTrace:
         if isinstance(place, ContentsSource):
             how, value, whole = find_replay(place.holder, place.write, before, write.keys)
             self._ignore_own_writes(place.holder)
-            if whole:
-                outcome.guards.append(SourceGuard(place, snapshot(before), write.site))
+            if whole:  # what it held before and holds still is put there again
+                self.observer.read_before(write, snapshot(before))
         else:
             how, value = place.write, place.read()
             located = self._source_by_tensor.get(id(value), place)

@@ -49,12 +49,12 @@ from adjoint.core.typing import Function
 if TYPE_CHECKING:
     from adjoint.compiler.trace.frames.static_getattr import Unresolvable
 
-ADDING_METHODS = frozenset(("append", "appendleft", "extend", "extendleft", "__iadd__", "frombytes", "fromlist"))
+ADDING_METHODS = frozenset(("append", "extend", "__iadd__", "frombytes", "fromlist"))
 CHANGING_METHODS = frozenset((  # methods of built-in containers that change them so that it depends on what they hold
     "update", "clear", "__setitem__", "fill", "put", "setfield", "insert", "resize", "pop", "popleft", "popitem",
     "remove", "sort", "reverse", "rotate", "setdefault", "discard", "add", "subtract", "difference_update",
     "intersection_update", "symmetric_difference_update", "move_to_end", "__delitem__", "partition", "byteswap",
-    "__ior__", "__iand__", "__isub__", "__ixor__", "__imul__",
+    "__ior__", "__iand__", "__isub__", "__ixor__", "__imul__", "appendleft", "extendleft",
 ))  # fmt: skip
 KEY_METHODS = frozenset(("__getitem__", "get", "__contains__", "setdefault"))  # methods of a dict about one item
 # These do not look into their arguments.

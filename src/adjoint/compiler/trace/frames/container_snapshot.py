@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import gc
+import sys
 from array import array
 from collections import ChainMap, OrderedDict, UserDict, UserList, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from types import MappingProxyType
 from typing import Any
@@ -174,6 +175,8 @@ def find_replay(
     if isinstance(holder, list):
         n = len(before)
         changed = {i: v for i, (a, v) in enumerate(zip(before, holder, strict=False)) if a is not v or i in keys}
+        if any(isinstance(key, int) and key >= n for key in keys):  # an item of this call's own: where depends on n
+            return assign, list(holder), True
         if len(holder) >= n and not changed:
             return (holder.extend, holder[n:], False) if len(holder) > n else (None, None, False)
         if len(holder) == n and all(i in keys for i in changed):
@@ -184,9 +187,22 @@ def find_replay(
         if all(k in holder for k in before):
             return (partial(_set_items, holder), changed, False) if changed else (None, None, False)
         return assign, dict(holder), True
+    if isinstance(holder, deque) and not keys and (new := _find_appended(before, holder)) is not None:
+        return (holder.extend, new, False) if new else (None, None, False)
     if isinstance(holder, set) and holder >= before:
         return (holder.update, tuple(holder - before), False) if len(holder) > len(before) else (None, None, False)
     return assign, holder.copy() if isinstance(holder, np.ndarray) else list(holder), True
+
+
+def _find_appended(before: Sequence[object], now: deque[object]) -> list[object] | None:
+    """Return what was appended to a deque, which drops its first elements when it is full; None if more was done."""
+    for dropped in range(len(before) + 1):
+        kept = len(before) - dropped
+        new = [*now][kept:]
+        fits = dropped == max(0, len(before) + len(new) - (now.maxlen or sys.maxsize))
+        if fits and kept <= len(now) and all(a is b for a, b in zip([*before][dropped:], now, strict=False)):
+            return new
+    return None
 
 
 def _set_items(holder: list[object] | dict[object, object], items: dict[Operand, object]) -> None:

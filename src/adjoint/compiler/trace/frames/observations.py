@@ -108,6 +108,10 @@ class Observations:
         self._reads[place] = ObservedRead(place, value, site_in(frame))
         self.preexisting.add(value)
 
+    def read_before(self, write: ObservedWrite, value: object) -> None:
+        """Take it that the step read what a place held before it wrote there."""
+        self._reads.setdefault(write.place, ObservedRead(write.place, value, write.site))
+
     def read_found(self, found: FoundAttribute, frame: FrameType) -> None:
         """Record the read of an attribute that was looked up, if the holder is from before."""
         if found.place is None:
