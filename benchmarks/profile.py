@@ -192,7 +192,7 @@ def _loop() -> Engine:
 
 def _call(program: Any, group: Any, batch: tuple[Any, ...]) -> Callable[[int], None]:
     """The line that the program has for a call of NumPy, with memory of its own for results."""
-    names, binding = dict(program._names), program.binding
+    names, binding = dict(program.names), program.binding
     writer = EntryCodegen(program, names)
     writer._call(group.equations[0])
     local = {f"a{i}": x.array for i, x in enumerate(batch)}

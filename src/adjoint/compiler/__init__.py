@@ -27,6 +27,7 @@ Modules, in reading order:
 - `progress`: The progress of a compilation that takes more than a second, on standard error: where the time goes.
 - `cuts`: Steps whose Python asks for values: a path through the answers is a chain of programs, with the questions
   between.
+- `known_entries`: The programs of a signature, tried in turn until one fits a call.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from operator import itemgetter
 from typing import Any, NamedTuple
+from weakref import ref
 
 from adjoint.compiler.cache.plan_cache import load_or_make_plan
 from adjoint.compiler.ir.graph import Graph, IncomingGrad, Value
@@ -15,6 +16,7 @@ from adjoint.compiler.passes.partition import BackwardGraph, JointGradient, Trac
 from adjoint.compiler.program.backward_node import BackwardProgram, ConsumedHistory
 from adjoint.compiler.program.program import Program
 from adjoint.compiler.progress import progress
+from adjoint.compiler.report.advice import CallCosts, ObservedRun
 from adjoint.compiler.trace.guards import GuardFailure, ProbeGuard
 from adjoint.compiler.trace.result_table import ResultTable
 from adjoint.compiler.trace.step_outputs import MadeLeaf, OutputRef, Parent, ResultFacts, StepEffects, complete_effects
@@ -22,7 +24,7 @@ from adjoint.compiler.trace.tracer import Tracer
 from adjoint.core.op.matmul_precision import PRECISION_FACT, current_precision, setting
 from adjoint.core.runtime import pytree
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import Operand
+from adjoint.core.typing import Function, Operand
 
 
 class FinishedTrace(NamedTuple):
@@ -165,16 +167,21 @@ class CompiledEntry:
     """A program, and how a call's return value is put together from its leaves.
 
     `direct`: the arguments are distinct tensors or numbers by position, so that `run` takes them as they come.
+    `follower`: the program that ran after this one when that was last another, if it is direct too. It is held weakly:
+    programs that take turns would be a cycle, which waits for the collector.
     """
 
-    __slots__ = ("count", "direct", "program", "rebuild", "run")
+    __slots__ = ("__weakref__", "count", "direct", "follower", "observed", "program", "rebuild", "run", "turns")
     is_asking = False
 
     def __init__(self, program: Program, outcome: StepEffects, direct: bool = True) -> None:
         self.program = program
-        self.run = program.run
+        self.run: Function = program.run
         self.count = outcome.arguments
         self.direct = direct
+        self.follower: ref[CompiledEntry] | None = None
+        self.observed: ObservedRun | None = None
+        self.turns = 0  # calls for which it was looked for
         structure = outcome.structure
         self.rebuild: Callable[[tuple[object, ...]], Any] = (
             itemgetter(0) if structure.kind is None else lambda leaves: pytree.unflatten(structure, iter(leaves))
@@ -198,7 +205,18 @@ class CompiledEntry:
 
     def attempt(self, given: list[Operand], log: Sequence[object] = (), first_call: bool = False) -> Operand:
         """The leaves that the program gives for these arguments; None where it was made for another call."""
-        if first_call or self.program.holds():
+        if first_call or self.renew():
             leaves = self.run(*given, first_call=first_call)
             return leaves if type(leaves) is tuple else None
         return None
+
+    def renew(self) -> bool:
+        """Look again at what has changed, and settle on what means the same; False if the program does not fit."""
+        fits = self.program.holds()
+        self.run = self.observed or self.program.run
+        return fits
+
+    def observe(self, costs: CallCosts, key: object) -> None:
+        """Observe what the first calls cost, of a program that leaves something to Python or NumPy."""
+        if ObservedRun.is_wanted(self.program):
+            self.run = self.observed = ObservedRun(self, costs, key)

@@ -6,10 +6,13 @@ import functools
 import inspect
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
+from weakref import ref
 
 from adjoint.compiler.ir.graph import HandlerError, OverlapError, TraceError, UnknownInstructionError
+from adjoint.compiler.known_entries import run_direct, run_path
 from adjoint.compiler.log import LOGGED, log
+from adjoint.compiler.report.advice import TRACED, CallCosts
 from adjoint.compiler.runtime.call_turn import CallTurn, tracing_alone
 from adjoint.compiler.trace.batch_sizes import BatchSizes
 from adjoint.compiler.trace.recompilation import Recompilation, find_changes
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
     from adjoint.compiler.build import CompiledEntry
     from adjoint.compiler.cuts.staged_entry import StagedEntry
     from adjoint.compiler.program.program import Program
+    from adjoint.compiler.report.advice import StepAdvice
     from adjoint.compiler.report.explain import Explanation
     from adjoint.compiler.report.memory_report import ProgramMemory
     from adjoint.compiler.trace.batch_sizes import Size
@@ -33,6 +37,7 @@ if TYPE_CHECKING:
 
 TORCH_COMPILE_OPTIONS = {"mode", "fullgraph", "dynamic", "backend", "options", "disable"}  # torch.compile's
 MAX_PROGRAMS_PER_SIGNATURE = 8  # kept for one signature, when the Python state that steps rely on keeps changing
+BOOKED_TURNS = 64  # of a program, for which it is booked what they saved
 MAX_SIGNATURES = 64  # kept in all
 # Answers of a call in turn: run eagerly; do so, and tell how long it takes; come back when no other call runs.
 NO_PROGRAM, NOT_WORTH_IT, TRACE_NEEDED = object(), object(), object()
@@ -82,7 +87,7 @@ class CompiledFunction:
     """
 
     OWN_ATTRIBUTES = frozenset((
-        "fallback", "function", "name", "recompilations", "_arguments", "_programs", "_sizes", "_latest",
+        "fallback", "function", "name", "recompilations", "_arguments", "_costs", "_programs", "_sizes", "_latest",
         "_parameters", "_turn",
     ))  # fmt: skip
 
@@ -96,6 +101,7 @@ class CompiledFunction:
         self._programs: dict[object, Signature] = {}
         self._arguments = VaryingIntegers()
         self._sizes = BatchSizes()
+        self._costs = CallCosts(self.name)
         self._latest: CompiledEntry | StagedEntry | None = None
         self._turn = CallTurn()
 
@@ -170,6 +176,10 @@ class CompiledFunction:
 
         return report_memory(self._program())
 
+    def advice(self) -> StepAdvice:
+        """Return what calls spent time on besides kernels, as far as they were observed, and what to write instead."""
+        return self._costs.advice()
+
     def source(self) -> str:
         """The generated LLVM of all kernels, and the Python function that calls them."""
         from adjoint.compiler.report.source_listing import format_listing
@@ -191,6 +201,13 @@ class CompiledFunction:
         """Find or make the program for these arguments."""
         if nondefault.count and mode.is_intercepted:
             return self.function(*args, **kwargs)  # a part of another compiled step, of vmap, of forward mode
+        held = None if self._latest is None else self._latest.follower
+        follower = None if held is None else held()
+        if follower is not None and not kwargs and len(args) == follower.count:  # turns are often taken in one order
+            found = follower.run(*args)
+            if type(found) is tuple:
+                self._latest = follower
+                return follower.rebuild(found)
         since = self._sizes.clock() if self._sizes.can_compare else 0.0
         leaves, structure = pytree.flatten((args, kwargs))
         key, given = self._arguments.make_key(leaves, structure)
@@ -202,50 +219,37 @@ class CompiledFunction:
                 if may_trace:
                     result = self._run_in_turn(key, given, args, kwargs, events, since, may_trace=True)
         if result is NO_PROGRAM:
-            return self._run_eagerly(args, kwargs, events)
+            signature = self._programs.get(key)
+            if events or signature is None or not signature.eager:
+                return self._run_eagerly(args, kwargs, events)
+            return self._costs.run_eagerly(key, lambda: self.function(*args, **kwargs), sized=False)
         if result is NOT_WORTH_IT:
             since = self._sizes.clock()
-            result = self._run_eagerly(args, kwargs, events)
+            if events:
+                result = self._run_eagerly(args, kwargs, events)
+            else:
+                result = self._costs.run_eagerly(key, lambda: self.function(*args, **kwargs), sized=True)
             self._sizes.note_eager_call(key, since)
         return result
 
-    def _run_known(self, signature: Signature, given: list[Operand], log: list[Outcome]) -> tuple[Any, bool]:
+    def _run_known(
+        self, signature: Signature, key: SignatureKey, given: list[Operand], log: list[Outcome]
+    ) -> tuple[Operand, bool]:
         """The leaves that a program gives that fits; None if none does; else why the call is to run eagerly.
 
         What takes place in this call, and is not to take place again, is added to `log`. The second result tells
         whether some program is for the present state of Python.
         """
-        is_state_known = False
-        if not signature.is_asking:
-            for entry in signature.entries:
-                if entry.program.holds():
-                    is_state_known = True
-                    found = entry.run(*given)
-                    if type(found) is tuple:
-                        self._latest = entry
-                        return found, True
-            return None, is_state_known
-        if not log and signature.rests():
-            return signature, True
-        tried: set[int] = set()
-        again = True
-        while again:
-            again = False
-            for entry in sorted(signature.entries, key=lambda e: e is not self._latest):
-                if id(entry) in tried or not entry.fits(log):
-                    continue
-                tried.add(id(entry))
-                found = entry.attempt(given, log)
-                if type(found) is tuple:
-                    self._latest = entry
-                    return found, True
-                if found is not None:
-                    log[:] = found.log
-                    if found.error is not None:
-                        return found.error, True
-                    again = True
-                    break
-        return None, False
+        if signature.is_asking:
+            if not log and signature.rests():
+                return signature, True
+            path, found = run_path(signature, self._latest, given, log)
+            self._latest = path or self._latest
+            return found, found is not None
+        entry, found, is_state_known = run_direct(signature, key, given, self._costs)
+        if entry is not None:
+            self._note_turn(signature, entry)
+        return found, is_state_known
 
     def _run_eagerly(self, args: tuple[object, ...], kwargs: dict[str, object], events: list[Outcome]) -> Any:
         """The result of the function itself; what took place in this call already does not take place again."""
@@ -274,7 +278,7 @@ class CompiledFunction:
             try:
                 signature = self._programs.pop(key, None) or Signature()
                 self._programs[key] = signature  # the last to be used is the last to go
-                found, is_state_known = self._run_known(signature, given, events)
+                found, is_state_known = self._run_known(signature, key, given, events)
                 if type(found) is tuple:
                     signature.misses = 0
                     if since:
@@ -292,6 +296,17 @@ class CompiledFunction:
                 return NOT_WORTH_IT
             finally:
                 turn.is_dispatching = False
+
+    def _note_turn(self, signature: Signature, entry: CompiledEntry) -> None:
+        """Note that this program has run after the latest one, and is the last of its signature to go."""
+        entry.turns += 1
+        if self._latest is not None and entry is not self._latest:
+            booked = self._sizes.can_compare and entry.turns < BOOKED_TURNS
+            self._latest.follower = ref(entry) if entry.direct and not booked else None
+        if signature.entries[-1] is not entry:
+            signature.entries.remove(entry)
+            signature.entries.append(entry)
+        self._latest = entry
 
     def _is_worth_compiling(self, signature: Signature, key: SignatureKey, is_state_known: bool) -> bool:
         """False for one more size, or one more integer where the programs are for others, unless it is paid."""
@@ -354,11 +369,17 @@ class CompiledFunction:
         self.recompilations.append(Recompilation(self.name, key, reason))
         self._sizes.note_compilation(key, start)
         self._keep(signature, entry, is_branch)
-        self._latest = entry
+        seconds = self._sizes.clock() - start
+        if signature.is_asking:
+            self._latest = entry
+        else:
+            self._note_turn(signature, cast("CompiledEntry", entry))
+            cast("CompiledEntry", entry).observe(self._costs, key)
+        if len(signature.entries) > 1 and not is_branch:
+            self._costs.add_change("tracing again", reason, TRACED, seconds)
         if "compile" in LOGGED:
             calls = len(entry.program.fusion.order) - len(entry.program.kernels)
             counts = f"{len(entry.program.kernels)} kernels and {calls} calls"
-            seconds = self._sizes.clock() - start
             log("compile", f"{self.name}: {counts} in {seconds:.3f} s, with the first call; {self.recompilations[-1]}")
         return entry.rebuild(leaves)
 

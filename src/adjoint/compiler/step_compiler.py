@@ -29,6 +29,7 @@ from adjoint.compiler.trace.frames import (
 from adjoint.compiler.trace.frames.constants import is_plain
 from adjoint.compiler.trace.frames.container_snapshot import find_replay, snapshot
 from adjoint.compiler.trace.frames.host_functions import HostFunction, HostFunctions
+from adjoint.compiler.trace.frames.replaced_container import PartsSource, ReplacedContainers, parts_of, read_tensor
 from adjoint.compiler.trace.frames.sources import tensors_in
 from adjoint.compiler.trace.guards import (
     ArgumentAttributeGuard,
@@ -85,6 +86,7 @@ class StepTrace:
         self._substituted: list[tuple[Source, object]] = []  # places of numbers that symbols have taken, for now
         self._sources: dict[int, list[Source]] = {}
         self._indexed = 0  # how many reads these are of
+        self._replaced = ReplacedContainers()  # known when the step has run
         self._source_by_tensor: dict[int, Source] = {}  # tensors that are found anew in each call: their places
 
     def run(
@@ -129,6 +131,7 @@ class StepTrace:
                     result = self.tracer.trace(function, args, kwargs)
                     if self.events.refusal is not None:
                         raise self.events.refusal
+                    self._relocate_parts()
                     outcome, results = collect_effects(self.tracer, result, given, self._kept_values())
                     self._refuse_symbols(outcome)
                     self._collect_effects(outcome, results)
@@ -214,14 +217,18 @@ class StepTrace:
         places = self._index_sources().get(id(tensor), [])
         if len(places) != 1:
             return None
-        (place,) = places
+        place = self._replaced.find(places[0])
         self._source_by_tensor[id(tensor)] = place
+        return partial(read_tensor, place), place.expression
 
-        def locate() -> Operand:
-            found = place.read()
-            return found if type(found) is Tensor else None
-
-        return locate, place.expression
+    def _relocate_parts(self) -> None:
+        """Look for the parts of lists and dicts that the step replaced in those that are there in each call."""
+        self._replaced = ReplacedContainers(self.observer.reads, self.observer.writes)
+        for tensor, _, symbol in self.tracer.state:
+            place = self._source_by_tensor.get(id(tensor))
+            if place is not None and place != (moved := self._replaced.find(place)):
+                self._source_by_tensor[id(tensor)] = moved
+                symbol.source = symbol.source._replace(locate=partial(read_tensor, moved), expression=moved.expression)
 
     def forget_location(self, tensor: Tensor) -> None:
         """Look for this very tensor in each call, not for what is then in its place."""
@@ -337,12 +344,16 @@ class StepTrace:
                 continue
             before = len(outcome.guards)
             whole = isinstance(read.value, Tensor)
+            replaced = self._replaced
             if id(read.place.holder) in of_argument and isinstance(read.place, AttributeSource | ItemSource):
                 argument = of_argument[id(read.place.holder)]
                 outcome.guards.append(ArgumentAttributeGuard(read.place.name, read.value, argument, read.site))
-            elif not whole:
+            elif replaced.has(read.value):
+                outcome.guards.append(SourceGuard(PartsSource(read.place), parts_of(read.value), read.site))
+            elif not whole and not replaced.is_within(read.place):
                 outcome.guards.append(SourceGuard(read.place, read.value, read.site))
-            for place, tensor in tensors_in(read.place, read.value, self.observer.as_before):
+            for known, tensor in tensors_in(read.place, read.value, self.observer.as_before):
+                place = replaced.find(known)
                 bound = self._source_by_tensor.get(id(tensor))
                 if id(tensor) in numbers:
                     outcome.guards.append(ArgumentGuard(place, numbers[id(tensor)], read.site))

@@ -22,7 +22,6 @@ from adjoint.compiler.runtime.object_checks import (
     check_key_absent,
     check_method,
     check_nonzero,
-    check_refcount,
     check_slot,
     make_checker,
 )
@@ -235,17 +234,6 @@ def test_an_argument_of_its_own_and_one_with_hooks() -> None:
     assert holds(leaf, given=(x,))
     x.register_hook(lambda g: g)
     assert not holds(leaf, given=(x,))
-
-
-def test_few_references() -> None:
-    owner = object()
-    references = sys.getrefcount(owner) - 1
-    look = make_checker([check_refcount(owner, references)])
-    assert look()
-    other = owner
-    assert not look()
-    del other
-    assert look()
 
 
 def test_looks_leak_no_reference() -> None:

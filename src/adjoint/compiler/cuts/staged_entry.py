@@ -9,7 +9,7 @@ from adjoint.compiler.program.program import Program
 from adjoint.compiler.trace.events.step_events import Outcome, StepEvent, fits_result, is_same_answer
 from adjoint.compiler.trace.guards import GuardFailure, describe_object
 from adjoint.core.runtime import pytree
-from adjoint.core.typing import Array, Operand, Operands
+from adjoint.core.typing import Array, Function, Operand, Operands
 
 
 class PathStage(NamedTuple):
@@ -60,6 +60,7 @@ class StagedEntry:
         self.generators = generators  # from which programs draw before it is known that the call goes this way
         self.program = stages[commit].program
         self.count = -1
+        self.follower: Function | None = None
         self.taken = 0  # how often the call went this way
         self.rebuild: Callable[[Operands], Operand] = (
             (lambda leaves: leaves[0])

@@ -8,4 +8,8 @@ Modules, in reading order:
 - `entry_codegen`: The function that each call of a program runs: flat Python, written for it.
 - `program`: A compiled step, bound to memory: what to check, what to run, where the results go.
 - `result_codegen`: The end of the function that each call of a program runs: the tensors that it hands out.
+- `check_codegen`: The first part of a program's entry function: the comparison of a call with what was traced.
+- `effect_codegen`: Python source of what a step did to Python objects: assignments, where the place is one, else
+  calls.
+- `placed_gradients`: The gradients that a program places into `.grad`, and new memory for those that somebody keeps.
 """

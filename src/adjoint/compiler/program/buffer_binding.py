@@ -20,45 +20,17 @@ from adjoint.compiler.passes.cost_model import estimate_seconds
 from adjoint.compiler.passes.fusion import Fusion
 from adjoint.compiler.passes.fusion_group import Group
 from adjoint.compiler.passes.memory_plan import MemoryPlan, Span, aligned_array, aligned_bytes, plan_memory
+from adjoint.compiler.program.placed_gradients import BoundBuffer, GradientSlot
 from adjoint.compiler.progress import progress
 from adjoint.compiler.runtime.native_entry import Check, KernelCall, Segment
 from adjoint.compiler.trace.step_outputs import StepEffects
 from adjoint.core.runtime.threads import get_num_threads
 from adjoint.core.tensor.as_strided import element_strides, memory_span
-from adjoint.core.tensor.tensor import Tensor, wrap
 from adjoint.core.typing import Array
 
 FAMILIES_THAT_NEVER_RAISE = ("contraction", "convolution", "random", "cat", "movement")  # once their shapes agree
 
 ReadersByValue = dict[Value, list[tuple[Group, StridedView]]]
-
-
-class BoundBuffer:
-    """Memory that stays where it is from call to call, until it is replaced: values that share it share this object."""
-
-    __slots__ = ("array",)
-
-    def __init__(self, array: Array) -> None:
-        self.array = array
-
-
-class GradientSlot:
-    """A gradient's tensor, used again from call to call as long as nobody else holds it."""
-
-    __slots__ = ("buffer", "tensor", "value")
-
-    # references to `tensor`: this slot, the program's name for it, the leaf's .grad, getrefcount's argument
-    OWN_REFCOUNT = 4
-
-    def __init__(self, value: Value) -> None:
-        self.value = value
-        self.tensor: Tensor = wrap(aligned_array(value))
-        self.buffer = BoundBuffer(self.tensor.array)
-
-    def replace_gradient(self, array: Array | None = None) -> None:
-        """New memory: the old belongs to the user now."""
-        self.tensor = wrap(aligned_array(self.value) if array is None else array)
-        self.buffer.array = self.tensor.array
 
 
 class Binding:
@@ -91,10 +63,7 @@ class Binding:
         self._engine = load(_compile_kernels(kernels.values()))
         self.threads = max(get_num_threads(), os.cpu_count() or 1)  # for which there is scratch memory
         self._scratch = aligned_bytes(max((k.scratch for k in kernels.values()), default=0) * self.threads)
-        rows = {g: k.first + len(k.arguments) + 1 + len(k.numbers) for g, k in kernels.items()}
-        self._tables = {g: _array_type(ctypes.c_void_p, count)() for g, count in rows.items()}
-        self._tables.update((g, _array_type(ctypes.c_void_p, 1)()) for g in fusion.order if g.call)
-        self._fill_tables()
+        self._make_tables()
 
     def _place_inputs(self) -> None:
         for i, v in enumerate(self.numbers):
@@ -215,23 +184,38 @@ class Binding:
             self.buffers[v] = BoundBuffer(_array_at(block, at, v))
         self.lends_gradient_memory = bool(made.lent)
 
-    def renew_gradient(self, k: int) -> list[int]:
-        """New memory for a gradient that somebody keeps; which gradients have new memory.
+    def renew_gradient(self, k: int) -> None:
+        """New memory for a gradient that somebody keeps.
 
         A block of gradients ends then: each has memory of its own from now on, and so has what lay there before them.
         """
         late = self.plan.lent_offsets if self.lends_gradient_memory else {}
         if self.gradients[k].value not in late:
             self.gradients[k].replace_gradient()
-            return [k]
-        renewed = [i for i, slot in enumerate(self.gradients) if slot.value in late]
-        for i in renewed:
-            self.gradients[i].replace_gradient()
+            return
+        for slot in self.gradients:
+            if slot.value in late:
+                slot.replace_gradient()
         own = aligned_bytes(max(at + v.nbytes for v, at in self.plan.lent.items()))
         for v, at in self.plan.lent.items():
             self.buffers[v].array = _array_at(own, at, v)
         self.lends_gradient_memory = False
-        return renewed
+
+    def bind_at_each_call(self, numbers: dict[Value, str]) -> None:
+        """Let each call bring the memory of these states, under the names given, in tables of its own from now on."""
+        for symbol, name in numbers.items():
+            moved = self.buffers[symbol]
+            for v in [v for v, buffer in self.buffers.items() if buffer is moved]:  # and what is written over it
+                del self.buffers[v]
+                self.local_names[v] = name
+        self._views.clear()
+        self._make_tables()
+
+    def _make_tables(self) -> None:
+        rows = {g: k.first + len(k.arguments) + 1 + len(k.numbers) for g, k in self.kernels.items()}
+        self._tables = {g: _array_type(ctypes.c_void_p, count)() for g, count in rows.items()}
+        self._tables.update((g, _array_type(ctypes.c_void_p, 1)()) for g in self.fusion.order if g.call)
+        self._fill_tables()
 
     def _fill_tables(self) -> None:
         addresses = {v: buffer.array.ctypes.data for v, buffer in self.buffers.items()}
@@ -290,7 +274,7 @@ class Binding:
             time = times[kernel.name]
             whole += time
             divided += time if kernel.tiles > 1 else 0.0
-        return Segment(bindings, steps, self, whole, divided, self.threads), arrays
+        return Segment(bindings, steps, (self, self._tables), whole, divided, self.threads), arrays
 
     def array_of(self, v: Value, names: dict[str, object]) -> str:
         """An expression for the array of a call's operand or target, in `names`; `refresh` keeps it up to date."""
@@ -309,6 +293,7 @@ class Binding:
 
     def refresh(self, names: dict[str, object]) -> bool:
         """Bind the memory that captured tensors have now; False if it no longer fits what was traced."""
+        moved = False
         for _, _, symbol in self.outcome.state:
             if isinstance(symbol.source, StateInput) and symbol not in self.copies_in:
                 tensor = symbol.source.locate()
@@ -316,8 +301,11 @@ class Binding:
                     return False
                 if tensor.array.shape != symbol.shape or tensor.array.dtype != symbol.dtype:
                     return False
-                self.buffers[symbol].array = tensor.array
-        self.rebind_storage(names)
+                buffer = self.buffers.get(symbol)
+                if buffer is not None and buffer.array is not tensor.array:
+                    buffer.array, moved = tensor.array, True
+        if moved:
+            self.rebind_storage(names)
         return True
 
     def rebind_storage(self, names: dict[str, object]) -> None:
@@ -362,8 +350,12 @@ def _collect_readers(fusion: Fusion) -> ReadersByValue:
 
 def _is_usable(v: Value, array: Array) -> bool:
     """True if kernels can read the state `v`, and write it unless it is expanded, where this array lies."""
-    flags = array.flags
-    return bool(flags.aligned and (is_expanded_input(v) or (flags.c_contiguous and flags.writeable)))
+    return bool(array.flags.aligned) if is_expanded_input(v) else is_usable(array)
+
+
+def is_usable(array: Array) -> bool:
+    """True if kernels can read and write the array where it lies."""
+    return bool(array.flags.c_contiguous and array.flags.aligned and array.flags.writeable)
 
 
 def apply_view(view: StridedView, array: Array) -> Array:

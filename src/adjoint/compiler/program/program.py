@@ -6,27 +6,30 @@ segments and the NumPy functions in turn, put new gradients in place, wrap the r
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
-from sys import getrefcount
+from types import SimpleNamespace
 from typing import Any
 from weakref import WeakMethod
 
 import numpy as np
 
 from adjoint.compiler.ir.graph import Argument, Graph, Value
+from adjoint.compiler.ir.strided_view import is_expanded_input
 from adjoint.compiler.kernels.kernel import Kernel
 from adjoint.compiler.passes.cost_model import estimate_seconds
 from adjoint.compiler.passes.fusion import Fusion
 from adjoint.compiler.passes.fusion_group import Group
 from adjoint.compiler.program.backward_node import BackwardProgram, CompiledBackward, ConsumedHistory
-from adjoint.compiler.program.buffer_binding import Binding, GradientSlot
+from adjoint.compiler.program.buffer_binding import Binding
+from adjoint.compiler.program.check_codegen import BoundStep
 from adjoint.compiler.program.entry_codegen import EntryCodegen
-from adjoint.compiler.program.result_codegen import BoundStep
+from adjoint.compiler.program.placed_gradients import PlacedGradients
 from adjoint.compiler.runtime import cpython_layout
 from adjoint.compiler.runtime.call_turn import CallTurn
-from adjoint.compiler.runtime.guard_checks import GuardChecks, always_stale, checks_of_gradients, install_checks
+from adjoint.compiler.runtime.guard_checks import GuardChecks, always_stale, install_checks
 from adjoint.compiler.runtime.native_entry import MAX_GIL_HELD_SECONDS
-from adjoint.compiler.runtime.object_checks import PointerCheck, make_checker
+from adjoint.compiler.runtime.object_checks import PointerCheck
 from adjoint.compiler.runtime.result_buffers import take_reusable_result
 from adjoint.compiler.runtime.write_marks import make_write_marker
 from adjoint.compiler.trace.frames.constants import is_same_constant
@@ -36,7 +39,6 @@ from adjoint.compiler.trace.symbolic_number import GUARD_NAMES
 from adjoint.compiler.trace.symbolic_strides import lies_with_strides, strides_unless_contiguous
 from adjoint.core.graph.node import next_sequence_nr
 from adjoint.core.graph.source_location import PACKAGE, Site
-from adjoint.core.runtime import pytree
 from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.mutation_log import Write, mutation_log
 from adjoint.core.tensor.storage import INFERENCE, InferenceStorage, StorageCount, mark_written, storage_of
@@ -45,6 +47,8 @@ from adjoint.core.typing import Function, Operand, Operands
 
 PROGRAM_SITE = Site("a compiled step", 0, "run")
 GUARD_FAILED: Any = type("Miss", (), {"__repr__": lambda self: "<made for another call>"})()
+NO_TURN = SimpleNamespace(is_running=True)  # of a function that another has replaced
+MAX_RELOCATIONS = 2  # of a state to other memory, for each of which it is bound anew; from then on each call finds it
 LOOKUP_ERRORS = (
     LookupError,
     AttributeError,
@@ -73,33 +77,42 @@ class Program:
         parents: list[Parent] | None = None,
     ) -> None:
         self.graph, self.fusion, self.kernels, self.outcome = graph, fusion, kernels, outcome
-        self.backward = backward
+        self.backward, self._lost, self._parents = backward, lost, parents or []
         self.binding = Binding(graph, fusion, kernels, outcome)
-        self._names: dict[str, Any] = {
+        self.gradients = PlacedGradients(self.binding, outcome.gradients)
+        self.relocated: dict[int, str] = {}  # states, by number, that each call finds anew: the names of their memory
+        self._relocations: Counter[int] = Counter()  # how often a state had other memory
+        self._unsteady: set[int] = set()  # guards, by number, that only Python can tell to hold
+        self._turn = CallTurn()
+        self._write_entry()
+
+    def _write_entry(self) -> None:
+        """Write the function that each call runs."""
+        self.names: dict[str, Any] = {
             "GUARD_FAILED": GUARD_FAILED, "Tensor": Tensor, "ndarray": np.ndarray, "matmul": np.matmul,
             "copyto": np.copyto, "empty": np.empty, "nondefault": nondefault, "mode": mode, "new": object.__new__,
-            "init_slots": init_slots, "lost": lost, "getrefcount": getrefcount, "mark_written": mark_written,
-            "renew_gradient": _hold_weakly(self._renew_gradient), "next_sequence_nr": next_sequence_nr,
-            "PROGRAM_SITE": PROGRAM_SITE, "writes": mutation_log,
-            "mark": _hold_weakly(self._count_writes), "gradients_untouched": always_stale,
-            "watch_gradients": _hold_weakly(self._watch_gradients),
+            "init_slots": init_slots, "lock": self._turn.lock, "turn": self._turn, "lost": self._lost,
+            "mark_written": mark_written, "gradients": self.gradients,
+            "PROGRAM_SITE": PROGRAM_SITE, "writes": mutation_log, "next_sequence_nr": next_sequence_nr,
+            "mark": _hold_weakly(self._count_writes),
             "settings": self.binding.settings, "integers": self.binding.integers, "LOOKUP_ERRORS": LOOKUP_ERRORS,
-            "unflatten": pytree.unflatten, "CompiledBackward": CompiledBackward, "half": backward, "array": np.array,
-            "is_memory_shared": is_memory_shared, "mark_inference_results": mark_inference_results,
-            "take_reusable_result": take_reusable_result, "unchanged": always_stale,
+            "CompiledBackward": CompiledBackward, "half": self.backward,
+            "array": np.array, "is_memory_shared": is_memory_shared, "mark_inference_results": mark_inference_results,
+            "take_reusable_result": take_reusable_result, "unchanged": always_stale, "always_stale": always_stale,
+            "is_state_shared": _hold_weakly(self._is_state_shared),
             "install_checks": _hold_weakly(self._install_checks), "autocast": mode.autocast, **GUARD_NAMES,
         }  # fmt: skip
-        self.share_turn(CallTurn())
-        self._gradient_change_count = 0
-        self.guard_checks = GuardChecks(outcome, graph.inputs_of_kind(Argument), {k for k, _ in self.state_locators()})
-        self._names["take_checks"] = self.guard_checks.retake
-        self._writer = EntryCodegen(self._bound_step(), self._names)
-        self.source = self._writer.write(parents or [])
-        exec(compile(self.source, f"{PACKAGE}<compiled {graph.name}>", "exec"), self._names)
-        self.run: Function = self._names.pop("run")
-        fusion.spaces.clear()
-        for k, slot in enumerate(self.binding.gradients):
-            self._names[f"held{k}"] = getrefcount(slot.tensor.array)  # all of them the program's own
+        located = {k for k, _ in self.state_locators()}
+        arguments = self.graph.inputs_of_kind(Argument)
+        self.guard_checks = GuardChecks(self.outcome, arguments, located, [*self.relocated], self._unsteady)
+        self.names["take_checks"] = self.guard_checks.retake
+        self._writer = EntryCodegen(self._bound_step(), self.names)
+        self.source = self._writer.write(self._parents)
+        exec(compile(self.source, f"{PACKAGE}<compiled {self.graph.name}>", "exec"), self.names)
+        self.run: Function = self.names.pop("run")
+        self.fusion.spaces.clear()
+        self.numpy_calls = self._writer.numpy_calls
+        self.gradients.watch()
 
     def _bound_step(self) -> BoundStep:
         """Return the facts that the entry function is written from."""
@@ -115,6 +128,7 @@ class Program:
             self.is_one_call(),
             states,
             counters,
+            self.relocated,
         )
 
     def is_one_call(self) -> bool:
@@ -135,11 +149,12 @@ class Program:
 
     def share_turn(self, turn: CallTurn) -> None:
         """Run in turn with the other programs of a compiled function."""
-        self._names["turn"], self._names["lock"] = turn, turn.lock
+        self._turn = self.names["turn"] = turn
+        self.names["lock"] = turn.lock
 
     def is_running(self) -> bool:
         """Return whether a call is running: to this thread's own calls, one that a signal handler interrupted."""
-        return bool(self._names["turn"].is_running)
+        return self._turn.is_running
 
     def holds(self) -> bool:
         """True while guards and captured tensors are as they were traced; replaced memory is bound anew."""
@@ -151,16 +166,52 @@ class Program:
                 return False
             if now.array.shape != symbol.shape or now.array.dtype != symbol.dtype:
                 return False
-        with self._names["lock"]:  # another thread may be running the kernels
-            if not self.binding.refresh(self._names) or self._has_aliased_state():
+        with self._turn.lock:  # another thread may be running the kernels
+            if not self.binding.refresh(self.names) or self._has_aliased_state():
                 return False
+            self._adapt_entry()
             for k, place in self.state_locators():
-                self._names[f"A{k}"] = place().array
+                self.names[f"A{k}"] = place().array
             for k, guard in enumerate(self.outcome.guards):
-                self._names[f"E{k}"] = guard.expected_value
-            self._names["written"], self._names["storages"] = self.write_counters()
-            self._names["unchanged"], self._names["mark"] = always_stale, _hold_weakly(self._count_writes)
+                self.names[f"E{k}"] = guard.expected_value
+            self.names["written"], self.names["storages"] = self.write_counters()
+            self.names["unchanged"], self.names["mark"] = always_stale, _hold_weakly(self._count_writes)
             return True
+
+    def _adapt_entry(self) -> None:
+        """Let each call find the states that had other memory more than once, instead of binding it anew.
+
+        And let Python test the guards whose objects keep changing, so that they fail no check of the others.
+        """
+        found = {}
+        met = Counter(id(symbol) for _, _, symbol in self.outcome.state)
+        for k, place in self.state_locators():
+            _, node, symbol = self.outcome.state[k]
+            self._relocations[k] += place().array is not self.names[f"A{k}"]
+            alone = met[id(symbol)] == 1 and symbol in self.binding.buffers
+            without_history = (node is None or symbol.source.expression is None) and not is_expanded_input(symbol)
+            if self._relocations[k] >= MAX_RELOCATIONS and alone and without_history:
+                found[k] = f"b{k}"
+        unsteady = self.guard_checks.find_unsteady()
+        if not found and not unsteady:
+            return
+        self.names["turn"] = NO_TURN  # a thread that waits in the former function, or a signal handler, gives it up
+        self.gradients.renew_all()  # the former function knows those that there were until now
+        self.binding.bind_at_each_call({self.outcome.state[k][2]: name for k, name in found.items()})
+        self.relocated.update(found)
+        self._unsteady |= unsteady
+        self._write_entry()
+
+    def _is_state_shared(self, k: int, tensor: Tensor, arguments: Operands) -> bool:
+        """True if the memory of a relocated state is also that of another state or argument, and either is written."""
+        _, _, symbol = self.outcome.state[k]
+        into = self.outcome.written_inputs()
+        others = [
+            arguments[s.source.number] if isinstance(s.source, Argument) else s.source.locate()
+            for _, _, s in self.outcome.state
+            if s is not symbol and (s in into or symbol in into)
+        ]
+        return any(np.may_share_memory(tensor.array, x.array) for x in others if x is not None)
 
     def _has_aliased_state(self) -> bool:
         """Return whether the step would write memory that it also reads through another tensor."""
@@ -192,11 +243,11 @@ class Program:
 
     def _number_changes(self, given: list[Operand]) -> list[GuardFailure]:
         """The first decision on Python numbers that this call takes otherwise."""
-        names = {**self._names, **{f"x{i}": x for i, x in enumerate(given)}}
+        names = {**self.names, **{f"x{i}": x for i, x in enumerate(given)}}
         arithmetic = self.outcome.arithmetic
         try:
             for source in arithmetic.sources:
-                names[source.name] = eval(source.code(self._writer.name), {**self._names, **names})
+                names[source.name] = eval(source.code(self._writer.name), {**self.names, **names})
                 if type(names[source.name]) is not source.kind:
                     return [GuardFailure(source.what, source.kind.__name__, describe_object(names[source.name]), None)]
             for line in arithmetic.required_lines(()):
@@ -249,9 +300,21 @@ class Program:
         """The tensor that is now where `tensor` was when the step was traced."""
         return symbol.source.locate() if symbol.source.expression is not None else tensor
 
+    def moved_objects(self) -> list[GuardFailure]:
+        """Return the state that has other memory than the last call saw, and the guards that hold by other objects."""
+        found = []
+        for k, place in self.state_locators():
+            tensor = place()
+            if tensor is not None and tensor.array is not self.names[f"A{k}"]:
+                name = self.outcome.state[k][2].source.name or "a captured tensor"
+                found.append(GuardFailure(f"the memory of {name}", "", "", None))
+        guards = self.outcome.guards
+        return found + [GuardFailure(guards[k].what, "", "", guards[k].site) for k in self.guard_checks.moved_guards()]
+
     def write_counters(self) -> tuple[list[Write], list[StorageCount]]:
         """Return the counters of writes into captured memory, with how many a call makes into each storage."""
-        found = [(s.source.locate(), s) for s, _ in self.outcome.writes if not isinstance(s.source, Argument)]
+        own = self.binding.buffers.keys() - set(self.binding.copies_in)  # the others may be elsewhere in each call
+        found = [(s.source.locate(), s) for s, _ in self.outcome.writes if s in own]
         counts = {id(storage_of(t)): (storage_of(t), self.outcome.write_counts.get(s, 1)) for t, s in found}
         counted = [(storage, count) for storage, count in counts.values() if not isinstance(storage, InferenceStorage)]
         return [mutation_log.of(t.array) for t, _ in found], counted
@@ -262,48 +325,21 @@ class Program:
             (k, symbol.source.locate)
             for k, (_, _, symbol) in enumerate(self.outcome.state)
             if not isinstance(symbol.source, Argument) and symbol not in self.binding.copies_in
+            if k not in self.relocated
         ]
 
     def _install_checks(self, looks: list[PointerCheck], given: tuple[Operand, ...]) -> None:
         """Check by these looks from now on: they were taken before the checks that found nothing wrong."""
-        self._names["unchanged"] = install_checks(looks, given) or always_stale
-        self._names["mark"] = make_write_marker(
-            self._names["written"], self._names["storages"], PROGRAM_SITE
+        self.names["unchanged"] = install_checks(looks, given) or always_stale
+        self.names["mark"] = make_write_marker(
+            self.names["written"], self.names["storages"], PROGRAM_SITE
         ) or _hold_weakly(self._count_writes)
 
     def _count_writes(self, order: int) -> None:
         """Count the writes into captured memory, at their place in the order of the nodes."""
-        mutation_log.stamp(self._names["written"], PROGRAM_SITE, order)
-        for storage, count in self._names["storages"]:
+        mutation_log.stamp(self.names["written"], PROGRAM_SITE, order)
+        for storage, count in self.names["storages"]:
             storage.version += count
-
-    def _watch_gradients(self) -> None:
-        """After gradients have been put in place: look from now on whether they are there still, and nobody else's.
-
-        Not after the first call, which may be the only one.
-        """
-        self._gradient_change_count += 1
-        if (
-            cpython_layout.find_slot_offsets() is None
-            or self._gradient_change_count == 1
-            or self._gradient_change_count & (self._gradient_change_count - 1)
-        ):
-            return
-        slots = iter(self.binding.gradients)
-        every = [(place, None if v is None else next(slots).tensor) for place, v in self.outcome.gradients]
-        placed = [(place, gradient) for place, gradient in every if not isinstance(place, int)]
-        if len(placed) == len(every):
-            held = [self._names[f"held{k}"] for k in range(len(self.binding.gradients))]
-            arrays = [slot.buffer.array for slot in self.binding.gradients]
-            self._names["gradients_untouched"] = make_checker(
-                checks_of_gradients(placed, arrays, GradientSlot.OWN_REFCOUNT, held)
-            )
-
-    def _renew_gradient(self, k: int) -> None:
-        self._names["gradients_untouched"] = always_stale
-        for i in self.binding.renew_gradient(k):
-            self._names[f"G{i}"] = self.binding.gradients[i].tensor
-        self.binding.rebind_storage(self._names)
 
 
 def _hold_weakly(method: Function) -> Function:
@@ -322,11 +358,14 @@ def _describe_strides(strides: tuple[int, ...] | None) -> str:
     return "contiguous" if strides is None else f"of strides {strides}"
 
 
-def is_memory_shared(i: int, x: Tensor, arguments: Operands, written: list[tuple[Value, Value]]) -> bool:
+def is_memory_shared(
+    i: int, x: Tensor, arguments: Operands, written: list[tuple[Value, Value]], captured: list[Value]
+) -> bool:
     """True if the memory of argument `i` is also that of another one or of a state, and either is written."""
     into = {s.source.number for s, _ in written if isinstance(s.source, Argument)}
     others = [y for j, y in arguments if j != i and (i in into or j in into)]
-    others += [s.source.locate() for s, _ in written if not isinstance(s.source, Argument)]
+    states = captured if i in into else [s for s, _ in written if not isinstance(s.source, Argument)]
+    others += [s.source.locate() for s in states]
     return any(np.may_share_memory(x.array, other.array) for other in others if other is not None)
 
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
+from itertools import chain
 
-from adjoint.compiler.ir.graph import Argument, Constant, Graph, ScalarInput, Setting, Value
-from adjoint.compiler.passes.fusion import Fusion
+from adjoint.compiler.ir.graph import Argument, Constant, ScalarInput, Setting, Value
 from adjoint.compiler.passes.partition import BackwardGraph
-from adjoint.compiler.program.buffer_binding import Binding
-from adjoint.compiler.runtime.guard_checks import GuardChecks
+from adjoint.compiler.program.check_codegen import BoundStep, CheckCodegen
+from adjoint.compiler.program.effect_codegen import effect_code
 from adjoint.compiler.runtime.native_entry import Segment
 from adjoint.compiler.runtime.new_tensors import (
     copy_hooks,
@@ -17,59 +15,23 @@ from adjoint.compiler.runtime.new_tensors import (
     make_alias,
     rebind_memory,
 )
-from adjoint.compiler.trace.step_outputs import MadeLeaf, OutputRef, Parent, StepEffects
+from adjoint.compiler.trace.step_outputs import MadeLeaf, OutputRef, Parent
 from adjoint.compiler.trace.symbolic_number import ScalarExpr
 from adjoint.core.graph.node import Leaf as AccumulateGrad
-from adjoint.core.runtime import pytree
 from adjoint.core.runtime.mode import mode
-from adjoint.core.tensor.mutation_log import Write
-from adjoint.core.tensor.storage import StorageCount
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import Operand
 
 
-class BoundStep(NamedTuple):
-    """A step tied to memory. `half`: what runs when `backward()` is called outside.
-
-    `located`: how to find the states whose memory is bound where it lies, by their numbers. `written`: what counts the
-    writes into captured memory, and the storages of that.
-    """
-
-    graph: Graph
-    fusion: Fusion
-    binding: Binding
-    outcome: StepEffects
-    guard_checks: GuardChecks
-    half: BackwardGraph | None
-    is_one_call: bool
-    located: dict[int, Callable[[], Operand]]
-    written: tuple[list[Write], list[StorageCount]]
-
-
-class ResultCodegen:
+class ResultCodegen(CheckCodegen):
     """Writes what a call hands out: its results, their history, what shares memory, and what Python objects get."""
 
     def __init__(self, step: BoundStep, names: dict[str, object]) -> None:
-        self.step, self.names = step, names
-        self.graph, self.fusion, self.binding = step.graph, step.fusion, step.binding
-        self.outcome = step.outcome
+        super().__init__(step, names)
+        self.fusion, self.binding = step.fusion, step.binding
         self._made_aliases: set[int] = set()  # those whose variables are set
-        self._object_names: dict[int, str] = {}  # objects that have a name already
         self._segments: list[Segment] = []  # kept alive: their functions point into them
-        self._lines: list[str] = []
-        self._depth = 0  # of what is being said, beyond what its caller tells
         self._state_names: dict[object, str] = {}  # the tensors from before the call: the names of what finds them
         self._late_exprs: list[ScalarExpr] = []  # arithmetic on numbers that are known when the kernels have run
-
-    def _emit_line(self, line: str, depth: int = 1) -> None:
-        self._lines.append("    " * (depth + self._depth) + line)
-
-    def name(self, thing: object, stem: str = "o") -> str:
-        name = self._object_names.get(id(thing))
-        if name is None:
-            name = self._object_names[id(thing)] = f"{stem}_{len(self.names)}"
-            self.names[name] = thing
-        return name
 
     def _results(self, parents: list[Parent]) -> None:
         for i, history in enumerate(self.outcome.history):
@@ -106,10 +68,9 @@ class ResultCodegen:
             self._emit_line(f"{line.name} = {line.code}")
         # all values first: an effect may change what another looks at
         self._emit_line(f"leaves = ({''.join(f'{self._leaf(leaf)}, ' for leaf in self.outcome.leaves)})")
-        for i, effect in enumerate(self.outcome.effects):
-            self._emit_line(f"e{i} = {self._tree(effect.structure, effect.leaves)}")
-        for i, effect in enumerate(self.outcome.effects):
-            self._emit_line(f"{self.name(effect.write)}(e{i})")
+        codes = [effect_code(x, f"e{i}", self._leaf, self.name) for i, x in enumerate(self.outcome.effects)]
+        for code in [*chain(*(values for values, _ in codes)), *chain(*(writes for _, writes in codes))]:
+            self._emit_line(code)
         for place, value in self.outcome.rebindings:
             tensor = f"x{place}" if isinstance(place, int) else self.name(place, "t")
             self._emit_line(f"{self.name(rebind_memory)}({tensor}, {self._leaf(value)})")
@@ -149,15 +110,14 @@ class ResultCodegen:
         if isinstance(v.source, (Setting, ScalarInput)):
             return f"array({self.binding.array_of(v, self.names)}, {self.name(v.dtype)})"
         assert not isinstance(v.source, Constant)
+        if v in self.binding.local_names:
+            return self.binding.local_names[v]
         return f"{self.name(v.source.locate, 'locate')}().array"
-
-    def _tree(self, structure: pytree.Structure, leaves: list[OutputRef]) -> str:
-        if structure.kind is None:
-            return self._leaf(leaves[0])
-        return f"unflatten({self.name(structure)}, iter(({''.join(f'{self._leaf(leaf)}, ' for leaf in leaves)})))"
 
     def _states(self) -> None:
         """The tensors from before the call that it returns or keeps, found before it puts others in their places."""
+        for k in self.step.relocated:
+            self._state_names[self.outcome.state[k][2].source.locate] = f"h{k}"
         for leaf in self.outcome.all_output_refs():
             if leaf.kind == "state" and leaf.of not in self._state_names:
                 self._state_names[leaf.of] = f"s{len(self._state_names)}"

@@ -12,4 +12,5 @@ Modules, in reading order:
 - `html_page`: A program on one HTML page which opens offline: kernels, memory, source lines, equations, generated
   code.
 - `loop_text`: The loops of a kernel as text: what is computed where, without the registers and tiles of its code.
+- `advice`: Advice on a compiled step: what its calls spend time on besides kernels, where, and what to write instead.
 """

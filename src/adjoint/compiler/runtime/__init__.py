@@ -20,4 +20,6 @@ Modules, in reading order:
 - `new_tensors`: The tensors that a call hands out, made whole: type, history, writes counted, memory shared with
   others.
 - `call_turn`: Turns: a compiled function runs one call at a time, and a step is traced while no other call runs.
+- `gradient_slots`: The gradients that a program puts into `.grad`: its own tensors, used again from call to call
+  while nobody keeps one.
 """

@@ -26,7 +26,7 @@ DATA, RANK, SIZES, STRIDES, DTYPE, FLAGS = (HEAD + at for at in (0, 8, 16, 24, 4
 CELL = HEAD  # what a cell holds
 LIST = HEAD + 8  # the address of a list's items
 FUNCTION = HEAD  # of a bound method
-CONTIGUOUS = 1  # the bit of an ndarray's flags
+CONTIGUOUS, ALIGNED, WRITEABLE = 0x1, 0x100, 0x400  # bits of an ndarray's flags
 
 
 class SlotOffsets(NamedTuple):
@@ -163,11 +163,15 @@ def _containers_agree() -> bool:
 def _arrays_agree() -> bool:
     probe = np.zeros((3, 5), np.float32)
     seen = probe[:, ::2]
+    fixed = np.broadcast_to(probe, probe.shape)  # may not be written
+    askew = np.zeros(9, np.uint8)[1:].view(np.float64).reshape(1, 1)
     return all(
         read_word(id(x) + RANK) & 0xFFFF_FFFF == 2
         and [read_word(read_word(id(x) + SIZES) + 8 * i) for i in range(2)] == [*x.shape]
         and [read_word(read_word(id(x) + STRIDES) + 8 * i) for i in range(2)] == [*x.strides]
         and read_word(id(x) + DTYPE) == id(x.dtype)
         and bool(read_word(id(x) + FLAGS) & CONTIGUOUS) is x.flags.c_contiguous
-        for x in (probe, seen)
+        and bool(read_word(id(x) + FLAGS) & ALIGNED) is x.flags.aligned
+        and bool(read_word(id(x) + FLAGS) & WRITEABLE) is x.flags.writeable
+        for x in (probe, seen, fixed, askew)
     )

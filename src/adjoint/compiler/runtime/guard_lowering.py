@@ -25,6 +25,7 @@ from adjoint.compiler.runtime.object_checks import (
     check_method,
     check_nonzero,
     check_slot,
+    check_version,
 )
 from adjoint.compiler.trace.frames.attribute_sources import AttributeSource, DefinitionSource, SuperSource
 from adjoint.compiler.trace.frames.container_snapshot import flat_elements
@@ -46,6 +47,7 @@ from adjoint.compiler.trace.guards import Guard, ProbeGuard, SourceGuard, ViewGu
 from adjoint.core.runtime.lazy_import import names_of
 from adjoint.core.tensor.storage import view_of
 
+Contents = Sequence[tuple[Mapping[str, object], frozenset[str]]]  # dicts, and the keys in each that do not count
 PLAIN_MAPPINGS = (dict, defaultdict, OrderedDict)  # whose items are what a check finds
 
 
@@ -147,21 +149,29 @@ def _checks_of_probe(guard: ProbeGuard) -> list[PointerCheck] | None:
     """Return checks of what the probe's answer depends on, as declared; a probe of a dict is watched as it reads it."""
     dependencies = getattr(guard.probe, "depends_on", None)
     if dependencies is not None:
-        return checks_of_facts(dependencies(guard.subject))
+        contents = getattr(guard.contents, "depends_on", None)
+        parts = None if contents is None else contents(guard.subject, guard.ignored)
+        return checks_of_facts(dependencies(guard.subject), parts)
     return _checks_of_items(guard.subject, guard.probe) if type(guard.subject) in PLAIN_MAPPINGS else None
 
 
-def checks_of_facts(facts: Iterable[object]) -> list[PointerCheck] | None:
+def checks_of_facts(facts: Iterable[object], contents: Contents | None = None) -> list[PointerCheck] | None:
     """Of (dict, key) the item; of (dict, key, None) the item, or that there is none; of a list or dict all it holds.
+
+    With `contents` an item is a version, which stands for these dicts; the keys that go with each do not count.
 
     Of (object, name) its slot of that name; of (class, name) the attribute of the class or one above it.
     """
     found: list[PointerCheck | None] = []
+    skipped = {id(part): keys for part, keys in contents or ()}
     for fact in facts:
         if not isinstance(fact, tuple):
-            found.append(check_entries(fact))
+            found.append(check_entries(fact, skipped.get(id(fact), frozenset())))
             continue
         holder, key = fact[:2]
+        if contents is not None and type(holder) in PLAIN_MAPPINGS and len(fact) == 2:
+            found.append(check_version(holder, key, contents))
+            continue
         if isinstance(find_class_entry(type(holder), key), MemberDescriptorType) and len(fact) == 2:
             found.append(check_slot(holder, slot_offset(type(holder), key), getattr(holder, key)))
             continue

@@ -29,8 +29,8 @@ from adjoint.compiler.runtime.object_checks_ir import (
     KNOWN_OBJECTS,
     LIST_IS,
     METHOD_IS,
-    REFCOUNT_AT_MOST,
     SLOT_IS,
+    VERSION_IS,
     text,
 )
 from adjoint.core.tensor.tensor import Tensor
@@ -44,7 +44,7 @@ class PointerCheck(NamedTuple):
     a: int
     b: int
     c: int
-    held: object
+    held: tuple[object, ...]
 
 
 def check_slot(owner: object, offset: int, value: object) -> PointerCheck:
@@ -67,12 +67,33 @@ def check_nonzero(holder: Mapping[Any, object], key: str) -> PointerCheck:
     return PointerCheck(ITEM_NONZERO, id(holder), id(key), id(float), (holder, key))
 
 
-def check_entries(holder: Any) -> PointerCheck | None:
-    """A list or dict holds what it holds now, in this order; None where no check can tell that."""
+def check_entries(holder: Any, skipped: frozenset[str] = frozenset()) -> PointerCheck | None:
+    """A list or dict holds what it holds now, in this order; None where no check can tell that.
+
+    `skipped`: the keys of a dict whose values do not count.
+    """
     if type(holder) is list:
         return _snapshot(LIST_IS, holder, [*holder])
-    ordered = type(holder) in (dict, defaultdict) or (isinstance(holder, dict) and not holder)
-    return _snapshot(DICT_IS, holder, [x for pair in holder.items() for x in pair]) if ordered else None
+    return _snapshot(DICT_IS, holder, _entries(holder, skipped)) if _is_ordered(holder) else None
+
+
+def check_version(
+    holder: Mapping[str, object], key: str, parts: Sequence[tuple[Mapping[str, object], frozenset[str]]]
+) -> PointerCheck | None:
+    """`holder[key]` is the number that it is now, or else the dicts in `parts` hold what they hold now.
+
+    In each of these the keys that go with it do not count. None where no check can tell that.
+    """
+    version = holder[key]
+    if type(version) is not int or not all(_is_ordered(part) for part, _ in parts):
+        return None
+    words, held = [version, len(parts)], []
+    for part, skipped in parts:
+        entries = _entries(part, skipped)
+        words += (id(part), len(part), *[id(x) if x is not _SKIPPED else 0 for x in entries])
+        held.append((part, entries))
+    want = np.array(words, np.int64)
+    return PointerCheck(VERSION_IS, id(holder), id(key), want.ctypes.data, (holder, key, held, want))
 
 
 def check_attribute(holder: object, name: str, value: object) -> PointerCheck:
@@ -91,7 +112,7 @@ def check_class_version(kind: type) -> PointerCheck | None:
     getattr(kind, "any", None)  # which numbers it anew, if that was forgotten
     if at is None or not cpython_layout.read_word(id(kind) + at):
         return None
-    return PointerCheck(SLOT_IS, id(kind) + at, cpython_layout.read_word(id(kind) + at), 0, kind)
+    return PointerCheck(SLOT_IS, id(kind) + at, cpython_layout.read_word(id(kind) + at), 0, (kind,))
 
 
 def check_argument(
@@ -101,12 +122,12 @@ def check_argument(
     dtype: NumpyDtype,
     shape: tuple[int, ...],
     strides: tuple[int, ...] | None,
-    ordered: bool,
+    flags: int,
 ) -> PointerCheck:
     """An argument is a `Tensor`, or the very one `given`, of a dtype, shape and, unless None, strides (in bytes).
 
     `leaf`: with a node that is a leaf without hooks, one that is no leaf or anything (None), or none (False).
-    `ordered`: it is C contiguous.
+    `flags`: bits of its array's flags that are set.
     """
     words = [
         id(Tensor if given is None else given),
@@ -115,14 +136,9 @@ def check_argument(
         id(dtype),
         len(shape),
     ]
-    words += [ordered, 0 if strides is None else len(shape), *shape, *(() if strides is None else strides)]
+    words += [flags, 0 if strides is None else len(shape), *shape, *(() if strides is None else strides)]
     want = np.array(words, np.int64)
     return PointerCheck(ARGUMENT_MATCHES, number, want.ctypes.data, 0, (want, dtype, given))
-
-
-def check_refcount(owner: object, most: int) -> PointerCheck:
-    """At most so many references lead to `owner`, which others keep alive."""
-    return PointerCheck(REFCOUNT_AT_MOST, id(owner), most, 0, None)
 
 
 def make_checker(checks: Sequence[PointerCheck]) -> Callable[..., bool]:
@@ -139,9 +155,18 @@ def make_checker(checks: Sequence[PointerCheck]) -> Callable[..., bool]:
 
 
 def _snapshot(kind: int, holder: object, held: list[object]) -> PointerCheck:
-    want = np.array([id(x) for x in held], np.int64)
+    want = np.array([id(x) if x is not _SKIPPED else 0 for x in held], np.int64)
     count = len(held) if kind == LIST_IS else len(held) // 2
     return PointerCheck(kind, id(holder), want.ctypes.data, count, (holder, held, want))
+
+
+def _is_ordered(holder: object) -> bool:
+    return type(holder) in (dict, defaultdict) or (isinstance(holder, dict) and not holder)
+
+
+def _entries(holder: Mapping[str, object], skipped: frozenset[str]) -> list[object]:
+    """Return the keys and values, in turn, with `_SKIPPED` for those that do not count."""
+    return [x for key, value in holder.items() for x in (key, _SKIPPED if key in skipped else value)]
 
 
 @cache
@@ -149,4 +174,5 @@ def _check_address(kind: int) -> int:
     return _module.engine.address(f"adjoint_checks{kind}")
 
 
+_SKIPPED = object()
 _module = NativeModule("object checks", text)

@@ -15,6 +15,7 @@ from adjoint.compiler.runtime.cpython_layout import CONTENTS, HEAD, ITEMS, LENGT
 from adjoint.core.graph.node import Leaf
 
 (
+    ARGUMENT_MATCHES,  # first: another size of the arguments is the most frequent of all differences
     SLOT_IS,
     ITEM_IS,
     KEY_ABSENT,
@@ -23,15 +24,22 @@ from adjoint.core.graph.node import Leaf
     DICT_IS,
     ATTRIBUTE_IS,
     METHOD_IS,
-    ARGUMENT_MATCHES,
-    REFCOUNT_AT_MOST,
+    VERSION_IS,
 ) = CHECK_KINDS = tuple(range(1, 11))
-API_FUNCTIONS = ("Py_IncRef", "PyDict_GetItemWithError", "PyDict_Next", "PyObject_GetAttr", "Py_DecRef", "PyErr_Clear")
-KNOWN_OBJECTS = (True, False, None, np.ndarray, Leaf, MethodType)
+API_FUNCTIONS = (
+    "Py_IncRef",
+    "PyDict_GetItemWithError",
+    "PyDict_Next",
+    "PyObject_GetAttr",
+    "Py_DecRef",
+    "PyErr_Clear",
+    "PyLong_AsLongLong",
+)
+KNOWN_OBJECTS = (True, False, None, np.ndarray, Leaf, MethodType, int)
 # The plan is an array of words: the addresses of these objects and functions; then the number of runs, each of checks
 # of one kind: (function, number of checks), and that many (a, b, c).
-TRUE, FALSE, NONE, ARRAY_TYPE, LEAF_TYPE, METHOD_TYPE = range(6)
-INCREF, GET_ITEM, NEXT_ITEM, GET_ATTRIBUTE, DECREF, CLEAR_ERROR, HEAD_WORDS = range(6, 13)
+TRUE, FALSE, NONE, ARRAY_TYPE, LEAF_TYPE, METHOD_TYPE, INT_TYPE = range(7)
+INCREF, GET_ITEM, NEXT_ITEM, GET_ATTRIBUTE, DECREF, CLEAR_ERROR, AS_NUMBER, HEAD_WORDS = range(7, 15)
 
 
 class Operands(NamedTuple):
@@ -52,6 +60,7 @@ def text() -> str:
         with b.loop(0, count) as loop:
             _fail_if(b, b.ne(b.number(have, loop.index), b.number(want, loop.index)))
         b.returns(b.constant(True, BOOL))
+    _write_has_entries(b)
     for kind, write in zip(CHECK_KINDS, CHECK_WRITERS, strict=True):
         _write_checks(b, f"adjoint_checks{kind}", write)
     with b.function("all_hold", [PTR, PTR], BOOL, unwinds=True) as (plan, args):
@@ -126,16 +135,38 @@ def _list_is(b: Builder, x: Operands) -> Reg:
     return b.call("equal", [b.field(x.a, cpython_layout.LIST, PTR), x.b, count], BOOL)
 
 
-def _dict_is(b: Builder, x: Operands) -> Reg:
-    position, pair = x.room, b.gep(x.room, 1, I64)
-    count, next_item = _as_count(b, x.c), b.argument(x.plan, NEXT_ITEM)
-    _fail_unless(b, b.eq(b.field(x.a, LENGTH, I64), count))
-    b.store(b.constant(0, I64), position)
-    with b.loop(0, count, carried=[x.b]) as loop:
-        found = b.call(next_item, [x.a, position, pair, b.gep(pair, 1, PTR)], I32)
-        _fail_if(b, b.eq(found, 0))
-        _fail_unless(b, b.call("equal", [pair, loop.carried[0], b.constant(2, I64)], BOOL))
-        loop.yields(b.gep(loop.carried[0], 2, PTR))
+def _write_has_entries(b: Builder) -> None:
+    """`has_entries(plan, room, dict, want, count)`: the dict has these keys and values; any value where 0 is wanted."""
+    with b.function("has_entries", [PTR, PTR, PTR, PTR, I64], BOOL, unwinds=True) as (plan, room, holder, want, count):
+        position, pair = room, b.gep(room, 1, I64)
+        next_item = b.argument(plan, NEXT_ITEM)
+        _fail_unless(b, b.eq(b.field(holder, LENGTH, I64), count))
+        b.store(b.constant(0, I64), position)
+        with b.loop(0, count, carried=[want]) as loop:
+            (entry,) = loop.carried
+            found = b.call(next_item, [holder, position, pair, b.gep(pair, 1, PTR)], I32)
+            _fail_if(b, b.eq(found, 0))
+            _fail_unless(b, b.eq(b.number(pair, 0), b.number(entry, 0)))
+            value = b.number(entry, 1)
+            _fail_unless(b, b.logical_or(b.eq(value, 0), b.eq(b.number(pair, 1), value)))
+            loop.yields(b.gep(entry, 2, PTR))
+        b.returns(b.constant(True, BOOL))
+
+
+def _version_is(b: Builder, x: Operands) -> Reg:
+    # The words of `want`: the version, then the number of dicts that it stands for, and of each the dict, the number of
+    # its entries, and these. Where all of them are as they were, a version that moved is the one to expect.
+    item = b.call(b.argument(x.plan, GET_ITEM), [x.a, x.b], PTR)
+    _fail_calmly_unless_found(b, x, item)
+    _fail_unless(b, b.eq(b.field(item, TYPE, PTR), b.argument(x.plan, INT_TYPE)))
+    version = b.call(b.argument(x.plan, AS_NUMBER), [item], I64)
+    with b.when(b.ne(version, b.number(x.c, 0))):
+        with b.loop(0, b.number(x.c, 1), carried=[b.gep(x.c, 2, PTR)]) as dicts:
+            (part,) = dicts.carried
+            holder, count, want = b.argument(part, 0), b.number(part, 1), b.gep(part, 2, PTR)
+            _fail_unless(b, b.call("has_entries", [x.plan, x.room, holder, want, count], BOOL))
+            dicts.yields(b.gep(want, b.mul(count, 2), PTR))
+        b.store(version, x.c)
     return b.constant(True, BOOL)
 
 
@@ -157,7 +188,7 @@ def _method_is(b: Builder, x: Operands) -> Reg:
 
 
 def _argument_matches(b: Builder, x: Operands) -> Reg:
-    # The words of `want`: type or object, which of them, kind of node, dtype, rank, order, rank if strides are told.
+    # The words of `want`: type or object, which of them, kind of node, dtype, rank, flags, rank if strides are told.
     slots = cpython_layout.find_slot_offsets()
     assert slots is not None
     want, tensor = x.b, b.argument(x.args, _as_count(b, x.a))
@@ -185,14 +216,14 @@ def _argument_matches(b: Builder, x: Operands) -> Reg:
 
 
 CHECK_WRITERS: tuple[Callable[[Builder, Operands], Reg], ...] = (
+    _argument_matches,
     lambda b, x: b.eq(b.load(x.a, PTR), x.b),  # SLOT_IS
     _item_is,
     _key_absent,
     _item_nonzero,
     _list_is,
-    _dict_is,
+    lambda b, x: b.call("has_entries", [x.plan, x.room, x.a, x.b, _as_count(b, x.c)], BOOL),  # DICT_IS
     _attribute_is,
     _method_is,
-    _argument_matches,
-    lambda b, x: b.le(b.load(x.a, I32), b.cast(_as_count(b, x.b), I32)),  # REFCOUNT_AT_MOST
+    _version_is,
 )  # in the order of the kinds

@@ -228,9 +228,14 @@ def _has_gradient(tensor: Tensor) -> bool:
 
 def _collect_writes(tracer: Tracer, outcome: StepEffects) -> None:
     written: dict[Value, Value] = {}
+    seen: dict[Value, Value] = {}
     for tensor, _, symbol in tracer.state:
         replaced = tracer.replaced.get(id(tensor))
         now = tensor.array if replaced is None or replaced.former is None else replaced.former.array
+        if seen.setdefault(symbol, now) is not now:
+            raise OverlapError(
+                f"the step {tracer.graph.name!r} writes to memory of an argument that is also that of a captured tensor"
+            )
         if now is not symbol:
             written[symbol] = now
             outcome.write_counts[symbol] = tracer.count_writes(tensor)

@@ -192,11 +192,12 @@ def runtime_input(holder: Any, key: tuple[int | str, ...] | str) -> Operand:
     return holder[key]
 
 
-def depends_on(dependencies: Callable[[Any], Iterable[object]]) -> Callable[[Probe], Probe]:
+def depends_on(dependencies: Callable[..., Iterable[object]]) -> Callable[[Probe], Probe]:
     """Declare the objects on which the answer of a probe depends, so that a compiled step need not call the probe.
 
     `dependencies(subject)` yields (dict, key) for an item, (dict, key, None) for one that may be missing, and a list or
-    dict for all that it holds.
+    dict for all that it holds. Those of a version's `contents(subject, ignored)` yield dicts, each with the keys that
+    do not count.
     """
 
     def declare(probe: Probe) -> Probe:

@@ -53,13 +53,27 @@ def forward_of(module: object) -> object:
     return getattr(type(module), "forward", None)
 
 
+def _contents_dependencies(holder: object, ignored: frozenset[str]) -> list[tuple[dict[str, object], frozenset[str]]]:
+    """Return the dicts of which the contents are made, and the keys in each that do not count."""
+    held = vars(holder)
+    parts = [(held, ignored.union(UNCOUNTED_ATTRIBUTES))]
+    for key, value in held.items():
+        if isinstance(value, dict) and key not in parts[0][1]:
+            parts.append((value, ignored if key in REGISTRIES else frozenset()))
+    return parts
+
+
+@depends_on(_contents_dependencies)
 def module_contents(holder: Any, ignored: frozenset[str] = frozenset()) -> list[object]:
     """Yield every attribute of a module and the items of its registries, except those ignored."""
     found: list[object] = []
     for key, value in vars(holder).items():
         if key not in UNCOUNTED_ATTRIBUTES and key not in ignored and (key not in HOOK_ATTRIBUTE_NAMES or value):
             found.append(key)
-            found.extend((*value, *value.values()) if isinstance(value, dict) else (value,))
+            skipped = ignored if key in REGISTRIES else ()
+            pairs = value.items() if isinstance(value, dict) else ()
+            found.extend(x for name, part in pairs if name not in skipped for x in (name, part))
+            found.extend(() if isinstance(value, dict) else (value,))
     return found
 
 

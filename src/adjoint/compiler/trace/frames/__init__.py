@@ -27,6 +27,8 @@ Modules, in reading order:
 - `late_texts`: Texts of numbers that each call computes, and what may be done with them.
 - `cached_calls`: Calls of functions under `functools.lru_cache`: what C code keeps of earlier calls is read, and
   never filled.
+- `replaced_container`: Lists and dicts that a step replaces by new ones: each call finds their parts by the place,
+  whatever is there.
 """
 
 from adjoint.compiler.trace.frames.attribute_sources import AttributeSource, DefinitionSource

@@ -180,12 +180,12 @@ def find_replay(
         if len(holder) >= n and not changed:
             return (holder.extend, holder[n:], False) if len(holder) > n else (None, None, False)
         if len(holder) == n and all(i in keys for i in changed):
-            return partial(_set_items, holder), changed, False
+            return partial(set_items, holder), changed, False
         return assign, list(holder), True
     if isinstance(holder, dict):
         changed = {k: v for k, v in holder.items() if k not in before or before[k] is not v or k in keys}
         if all(k in holder for k in before):
-            return (partial(_set_items, holder), changed, False) if changed else (None, None, False)
+            return (partial(set_items, holder), changed, False) if changed else (None, None, False)
         return assign, dict(holder), True
     if isinstance(holder, deque) and not keys and (new := _find_appended(before, holder)) is not None:
         return (holder.extend, new, False) if new else (None, None, False)
@@ -205,6 +205,7 @@ def _find_appended(before: Sequence[object], now: deque[object]) -> list[object]
     return None
 
 
-def _set_items(holder: list[object] | dict[object, object], items: dict[Operand, object]) -> None:
+def set_items(holder: list[object] | dict[object, object], items: dict[Operand, object]) -> None:
+    """Put the values of `items` under their keys."""
     for key, value in items.items():
         holder[key] = value

@@ -116,6 +116,10 @@ class Source:
         if value is MISSING:
             return f"{name(self)}.read() is {name(MISSING)}"
         source, expected = self.expression(name), name(value)
+        if type(value) is tuple and all(type(x) is not Tensor or x.node is None for x in value):
+            parts = [_part_code(i, x, name) for i, x in enumerate(value)]
+            tests = " and ".join((f"type(parts) is tuple and len(parts) == {len(value)}", *parts))
+            return f"((parts := {source}) is {expected} or {tests})"
         compared = is_interchangeable if isinstance(value, tuple) else is_same_constant
         return f"({source} is {expected} or {name(compared)}({source}, {expected}))"
 
@@ -125,6 +129,13 @@ class Source:
 
     def _set(self, value: object) -> None:
         self.holder[self.name] = value
+
+
+def _part_code(i: int, value: object, name: NameOf) -> str:
+    """Return the source of a test that part `i` of a tuple may stand for `value`."""
+    if type(value) is Tensor:
+        return f"type(parts[{i}]) is {name(Tensor)} and parts[{i}].node is None"
+    return f"(parts[{i}] is {name(value)} or {name(is_interchangeable)}(parts[{i}], {name(value)}))"
 
 
 class GlobalSource(Source):

@@ -1,0 +1,75 @@
+"""The programs of a signature, tried in turn until one fits a call."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, cast
+
+from adjoint.compiler.report.advice import RENEWED
+
+if TYPE_CHECKING:
+    from adjoint.compiler.build import CompiledEntry
+    from adjoint.compiler.cuts.staged_entry import StagedEntry
+    from adjoint.compiler.report.advice import CallCosts
+    from adjoint.compiler.trace.events.step_events import Outcome
+    from adjoint.compiler.trace.signature import Signature, SignatureKey
+    from adjoint.core.typing import Operand
+
+
+def run_direct(
+    signature: Signature, key: SignatureKey, given: list[Operand], costs: CallCosts
+) -> tuple[CompiledEntry | None, Operand, bool]:
+    """Return the program that fits and its leaves, of a step that asks for no values.
+
+    The third result tells whether some program is for the present state of Python.
+    """
+    is_state_known = False
+    entries = cast("list[CompiledEntry]", signature.entries)
+    for renewed in False, True:  # most often one fits as it is: what fails is looked at again, and settled
+        for entry in reversed(entries):
+            if renewed and not renew(entry, costs):
+                continue
+            is_state_known |= renewed
+            start = time.perf_counter()
+            found = entry.run(*given)
+            if type(found) is tuple:
+                if entry.observed is None:
+                    costs.finish_call(time.perf_counter() - start, key)
+                return entry, found, True
+    return None, None, is_state_known
+
+
+def renew(entry: CompiledEntry, costs: CallCosts) -> bool:
+    """Let a program settle on objects that mean the same; False if it does not fit."""
+    moved = entry.program.moved_objects()
+    start = time.perf_counter()
+    fits = entry.renew()
+    costs.add_change("comparing all guards", moved, RENEWED, time.perf_counter() - start)
+    return fits
+
+
+def run_path(
+    signature: Signature, latest: CompiledEntry | StagedEntry | None, given: list[Operand], log: list[Outcome]
+) -> tuple[CompiledEntry | StagedEntry | None, Operand]:
+    """Return the entry that a call goes along and its leaves, of a step that asks for values.
+
+    What takes place is added to `log`. Where that raised, there is no entry, and the error.
+    """
+    tried: set[int] = set()
+    again = True
+    while again:
+        again = False
+        for entry in sorted(signature.entries, key=lambda e: e is not latest):
+            if id(entry) in tried or not entry.fits(log):
+                continue
+            tried.add(id(entry))
+            found = entry.attempt(given, log)
+            if type(found) is tuple:
+                return entry, found
+            if found is not None:
+                log[:] = found.log
+                if found.error is not None:
+                    return None, found.error
+                again = True
+                break
+    return None, None
