@@ -179,6 +179,6 @@ class EntryCodegen(ResultCodegen):
             if isinstance(place, int):
                 self._emit_line(f"x{place}._grad = {gradient}")
             if any(place is x for x in self.outcome.lost):
-                lost.append(gradient)
-        for gradient in lost:
-            self._emit_line(f"if placed is not None: {gradient}.node = lost({gradient})")
+                lost.append((gradient, isinstance(place, int)))
+        for gradient, is_of_argument in lost:  # `placed` tells nothing of arguments
+            self._emit_line(f"{'' if is_of_argument else 'if placed is not None: '}{gradient}.node = lost({gradient})")
