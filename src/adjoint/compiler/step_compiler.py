@@ -104,6 +104,7 @@ class StepTrace:
                     raise HandlerError(error) from None
                 raise
             finally:
+                self.observer.preexisting.forget()
                 self.tracer.events = self.tracer.arithmetic.ask = self.tracer.arithmetic.read_number = None
                 del self.tracer, self.observer, self.events  # which refer to each other: cycles wait for the collector
             try:

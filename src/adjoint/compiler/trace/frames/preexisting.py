@@ -29,6 +29,11 @@ class Preexisting:
             self.expand(next(reversed(self._unexpanded.values())))
         return id(thing) in self._known_objects
 
+    def forget(self) -> None:
+        """Let go of all things: frames and functions of the trace are among them."""
+        for things in (self.cells, self.functions, self._known_objects, self._unexpanded, self._new_objects):
+            things.clear()
+
     def add(self, thing: object) -> None:
         """Take it that `thing` existed before the step."""
         if type(thing) in ATOMS or id(thing) in self._known_objects or id(thing) in self._new_objects:
