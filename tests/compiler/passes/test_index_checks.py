@@ -71,11 +71,11 @@ def test_a_range_is_checked_again_where_it_is_narrower() -> None:
 def test_what_is_out_of_range_raises(function: Any) -> None:
     made = graph(function, X, GOOD)
     assert not {"index", "put_index"} & set(names(made)[: names(made).index("require")])
-    raises(IndexError, r"index -8 is out of bounds for axis \d with size 7", lambda: values(made, X, BAD))
+    raises(IndexError, r"index -8 is out of bounds for dimension \d with size 7", lambda: values(made, X, BAD))
     check = made.equations[names(made).index("require")]
     assert check.origin is not None
 
 
 def test_constants_out_of_range_raise_when_the_program_runs() -> None:
     made = graph(lambda x: x[[9]], X)
-    raises(IndexError, "index 9 is out of bounds for axis 0 with size 7", lambda: values(made, X))
+    raises(IndexError, "index 9 is out of bounds for dimension 0 with size 7", lambda: values(made, X))

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from adjoint.compiler.ir.graph import Constant, Graph, Value, op_of
-from adjoint.core.op.spec import Spec
+from adjoint.core.op.spec import Spec, describe
 from adjoint.ops.elementwise.comparison import ge, logical_and, lt
 from adjoint.ops.indexing.indexing import require
 from adjoint.ops.reduction.reduction import all
@@ -90,6 +90,7 @@ def _add_check(out: Graph, v: Value, indices: Value, axis: int, size: int) -> No
     holds = out.add(LOGICAL_AND, (above, below), {}, spec, v.origin)
     every = {"axes": tuple(range(len(indices.shape))), "keepdims": False}
     holds = out.add(ALL, (holds,), every, Spec((), BOOL_DTYPE), v.origin)
-    complaint = f"index {{}} is out of bounds for axis {axis} with size {size}"
+    given = ", ".join(describe(x) if isinstance(x, Value) else repr(x) for x in v.inputs)
+    complaint = f"{v.op.name}({given}): index {{}} is out of bounds for dimension {axis} with size {size}"
     params = {"low": -size, "size": size, "complaint": complaint, "error": IndexError}
     out.add(REQUIRE_OP, (holds, indices), params, Spec((), BOOL_DTYPE), v.origin)
