@@ -1,8 +1,9 @@
 """The habits of which random training loops are made: a few lines of Python each, and where in the loop they stand.
 
 A line is `phase: code`, and lines that begin with blanks go on with the code before them. The phases are those of
-`Phases`; `{i}` is the fragment's own number, `{c}` a small number, `{m}` a call, `{p}` and `{q}` are parameters,
+`PHASES`; `{i}` is the fragment's own number, `{c}` a small number, `{m}` a call, `{p}` and `{q}` are parameters,
 `{o}` names an optimizer. `k` is the number of the call, `box` an object that holds state, `log` a list.
+No op fails by its values: a compiled step finds that before it writes anything.
 """
 
 from __future__ import annotations
@@ -476,9 +477,6 @@ forward: try:
     finally:
         box.ends{i} = getattr(box, "ends{i}", 0) + 1
 watch: box.ends{i}
----
-between: box.index{i} = 9 if k == {m} else 1
-loss: loss = loss + out[:, ad.tensor([box.index{i}])].mean() if box.index{i} < 3 else loss + out[:, box.index{i}].mean()
 """
 
 GENERATORS = """
