@@ -138,7 +138,7 @@ def _native_code(allowed: bool) -> Iterator[None]:
             for module in (materialize, fusion):
                 stack.enter_context(patch.object(module, "is_kernel_op", _copies_what_is_made))
             stack.enter_context(patch.object(fusion, "kernel_kind_of", lambda *_: None))
-            stack.enter_context(patch.object(run_text, "_call_with_note", _evaluated))
+            stack.enter_context(patch.object(run_text, "call_with_note", _evaluated))
         yield
 
 
