@@ -108,7 +108,7 @@ class StageBuilder:
         return found
 
     def _find_commit(self) -> int:
-        """How many events come before the writes."""
+        """Return the number of events before the writes."""
         read = {v.source.number for v in self.graph.inputs_of_kind(Argument)}
         numbers = [v.source.name for v in self.graph.inputs_of_kind(ScalarInput)]
         needs = {*numbers, *(need for line in self.arithmetic.required_lines(numbers) for need in line.needs)}

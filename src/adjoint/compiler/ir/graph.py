@@ -64,7 +64,7 @@ class UnknownInstructionError(TraceError):
 
 
 class HandlerError(BaseException):
-    """What a signal handler raised while a step was traced: it is none of the step's errors."""
+    """An error that a signal handler raised while a step was traced: it is none of the step's."""
 
     def __init__(self, error: BaseException) -> None:
         super().__init__(error)

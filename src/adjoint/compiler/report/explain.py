@@ -171,7 +171,7 @@ def explain(program: Program, paths: Sequence[StagedEntry] = ()) -> Explanation:
 
 
 def _describe_ways(paths: Sequence[StagedEntry], depth: int) -> Iterator[str]:
-    """What a step asks and calls, each answer with what follows it, and how often that was."""
+    """The questions and calls of a step, each answer with what follows it, and how often that was."""
     indent = "  " * depth
     for path in paths:
         if len(path.events) == depth:

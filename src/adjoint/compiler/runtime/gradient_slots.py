@@ -30,7 +30,7 @@ PLACE_WORDS = 2
 
 
 class OwnedGradient(Protocol):
-    """What holds the only lasting reference to a gradient's tensor."""
+    """The holder of the only lasting reference to a gradient's tensor."""
 
     tensor: Tensor
 

@@ -31,7 +31,7 @@ Modules, in reading order:
   before the step.
 - `suspension`: Signal handlers that interrupt a trace: nothing of them is traced, and they see all as it was before
   the step.
-- `equation_origins`: Where equations of a traced step come from: the user's line, the module that runs, the op whose
+- `equation_origins`: Origins of the equations of a traced step: the user's line, the module that runs, the op whose
   gradient it is.
 - `events`: What a traced step asks of its call, and what it has others do: questions, host calls, and their outcomes.
 """

@@ -1,4 +1,4 @@
-"""Where equations of a traced step come from: the user's line, the module that runs, the op whose gradient it is."""
+"""Origins of the equations of a traced step: the user's line, the module that runs, the op whose gradient it is."""
 
 from __future__ import annotations
 

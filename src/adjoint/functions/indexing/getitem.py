@@ -249,7 +249,7 @@ def getitem(x: Tensor, key: Any) -> Tensor:
 
 
 def _literal_mask(item: Operand) -> Operand:
-    """What a mask from before a traced step holds: until it is written it selects as many in each call."""
+    """Return the values of a mask from before a traced step: until it is written it selects as many in each call."""
     if not isinstance(item, Tensor) or item.array.dtype.kind != "b" or mode.interpreter is None:
         return item
     values = mode.interpreter.constant_values(item)

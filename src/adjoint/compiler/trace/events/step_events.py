@@ -44,7 +44,7 @@ class ManyEventsError(TraceError):
 
 
 class Outcome(NamedTuple):
-    """What an event brought in a call: the answer to a decision, or what a host call returned or raised.
+    """The outcome of an event in a call: the answer to a decision, or what a host call returned or raised.
 
     `is_replayed`: an eager run of the step would make the call, and takes this instead.
     """
@@ -61,7 +61,7 @@ class Outcome(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """How far a trace had come: equations, reads of Python objects, probes, and lines of arithmetic."""
+    """The progress of a trace: equations, reads of Python objects, probes, and lines of arithmetic."""
 
     equations: int
     reads: int
@@ -112,7 +112,7 @@ class StepEvent:
 
 
 def call_host(function: Function, args: Operands, kwargs: dict[str, Operand], is_replayed: bool) -> Outcome:
-    """What a call outside of the step brings."""
+    """The result of a call outside of the step."""
     watching = sys.gettrace()
     sys.settrace(None)
     try:
@@ -291,7 +291,7 @@ class StepEvents:
         return self.values.array(tensor.array).item()
 
     def _stand_in(self, event: StepEvent, result: Operand) -> Operand:
-        """What the trace has for a result: numbers, texts and tensors are of each call, the rest is compared."""
+        """Return the trace's form of a result: numbers, texts and tensors are of each call, the rest is compared."""
         event.result_leaves, event.result_structure = pytree.flatten(result)
         shown: list[Operand] = []
         arithmetic = self.tracer.arithmetic
@@ -314,7 +314,7 @@ class StepEvents:
 
 
 def describe_path(log: Iterable[Outcome]) -> Operands:
-    """What decides the way of a call, to be counted: answers, and the sizes and types of results."""
+    """Describe the way of a call, to be counted: answers, and the sizes and types of results."""
     found: list[Operand] = []
     for outcome in log:
         for x in pytree.flatten(outcome.value)[0] if outcome.kind != "decision" else (outcome.value,):

@@ -197,7 +197,7 @@ class FrameObserver(Observations):
         return [f for f in self.preexisting.functions.get(id(code), ()) if _matches_closure(f, variables)]
 
     def _read_definition(self, function: FunctionType, frame: FrameType) -> None:
-        """What a function is: its code and its defaults, which may be replaced."""
+        """Record the definition of a function: its code and its defaults, which may be replaced."""
         if not self.is_preexisting(function):
             return
         self.read(AttributeSource(function, "__code__"), function.__code__, frame)
