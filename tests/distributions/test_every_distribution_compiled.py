@@ -31,7 +31,8 @@ def test_log_prob(case: Case) -> None:
             np.testing.assert_allclose(ours.detach().numpy(), eager.detach().numpy(), rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.parameters and name != "VonMises"])
+# VonMises rejects proposals, so its values decide how many rounds there are: no two calls need make one program.
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.parameters])
 def test_samples(name: str) -> None:
     case = CASES[name]
     leaves = [ad.tensor(v) for v in case.parameters.values()]
@@ -47,9 +48,6 @@ def test_samples(name: str) -> None:
         np.testing.assert_allclose(compiled, eager, rtol=2e-4, atol=1e-5)
 
 
-def test_rejection_is_refused_with_its_line() -> None:
-    with pytest.raises(Exception, match="not known while the step is being compiled"):
-        ad.compile(lambda k: d.VonMises(0.0, k).sample())(ad.tensor(1.0))
 
 
 @pytest.mark.parametrize("make", [

@@ -167,9 +167,41 @@ done:
 }
 """
 
+# y 2^k by two factors, because 2^k alone may be no number. A larger |k| than LIMIT changes no result.
+SCALED = """
+define internal <LANES x FLOAT> @emulated.avx512.mask.scalef.KIND.512(
+    <LANES x FLOAT> %y, <LANES x FLOAT> %k, <LANES x FLOAT> %others, iLANES %all, i32 %rounding) {
+  %low = call <LANES x FLOAT> @llvm.maxnum.vLANESfBITS(<LANES x FLOAT> %k, <LANES x FLOAT> splat (FLOAT -LIMIT))
+  %inside = call <LANES x FLOAT> @llvm.minnum.vLANESfBITS(<LANES x FLOAT> %low, <LANES x FLOAT> splat (FLOAT LIMIT))
+  %whole = fptosi <LANES x FLOAT> %inside to <LANES x iBITS>
+  %half = ashr <LANES x iBITS> %whole, splat (iBITS 1)
+  %rest = sub <LANES x iBITS> %whole, %half
+  %biased1 = add <LANES x iBITS> %half, splat (iBITS BIAS)
+  %biased2 = add <LANES x iBITS> %rest, splat (iBITS BIAS)
+  %bits1 = shl <LANES x iBITS> %biased1, splat (iBITS PLACE)
+  %bits2 = shl <LANES x iBITS> %biased2, splat (iBITS PLACE)
+  %power1 = bitcast <LANES x iBITS> %bits1 to <LANES x FLOAT>
+  %power2 = bitcast <LANES x iBITS> %bits2 to <LANES x FLOAT>
+  %once = fmul <LANES x FLOAT> %y, %power1
+  %result = fmul <LANES x FLOAT> %once, %power2
+  ret <LANES x FLOAT> %result
+}
+declare <LANES x FLOAT> @llvm.maxnum.vLANESfBITS(<LANES x FLOAT>, <LANES x FLOAT>)
+declare <LANES x FLOAT> @llvm.minnum.vLANESfBITS(<LANES x FLOAT>, <LANES x FLOAT>)
+"""
+
+
+def scaled(**parts: str) -> str:
+    """The instruction of one type."""
+    return re.sub("[A-Z]{4,}", lambda found: parts[found[0]], SCALED)
+
+
+SCALED_SINGLE = scaled(KIND="ps", LANES="16", FLOAT="float", BITS="32", LIMIT="2.5e2", BIAS="127", PLACE="23")
+SCALED_DOUBLE = scaled(KIND="pd", LANES="8", FLOAT="double", BITS="64", LIMIT="2.04e3", BIAS="1023", PLACE="52")
+
 WORDS = (
     "ldtilecfg", "tilerelease", "tilezero", "tileloadd64", "tilestored64", "tdpbf16ps",
-    "avx512bf16.cvtne2ps2bf16.512",
+    "avx512bf16.cvtne2ps2bf16.512", "avx512.mask.scalef.ps.512", "avx512.mask.scalef.pd.512",
 )  # fmt: skip
 
 
@@ -198,7 +230,7 @@ def emulated(text: str) -> str:
     for word in WORDS:
         text = re.sub(rf"^declare .*@llvm\.x86\.{re.escape(word)}\(.*\n", "", text, flags=re.MULTILINE)
         text = text.replace(f"@llvm.x86.{word}(", f"@emulated.{word}(")
-    defined = FLUSHED + ROUNDED + TILES + LOAD + STORE + PRODUCT
+    defined = FLUSHED + ROUNDED + TILES + LOAD + STORE + PRODUCT + SCALED_SINGLE + SCALED_DOUBLE
     for line in re.findall(r"^declare .*\n", defined, flags=re.MULTILINE):
         if line in text:
             defined = defined.replace(line, "")

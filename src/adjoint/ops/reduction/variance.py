@@ -33,7 +33,8 @@ def _variance(x: Tensor, *, axes: Axes, keepdims: bool, freedom: float) -> Tenso
     total = reduction.sum(arithmetic.square(centred), axes=axes, keepdims=keepdims)
     missed = arithmetic.square(reduction.sum(centred, axes=axes, keepdims=keepdims))  # by what the mean was rounded
     count = float(prod([x.shape[a] for a in axes]))
-    out = arithmetic.div(arithmetic.sub(total, arithmetic.div(missed, count)), freedom)
+    missed = select.where(comparison.eq(missed, np.inf), 0.0, arithmetic.div(missed, count))  # inf - inf is no number
+    out = arithmetic.div(arithmetic.sub(total, missed), freedom)
     return out if wide is x else select.cast(out, dtype=HALF)
 
 
@@ -54,6 +55,7 @@ def variance(x: Array, *, axes: Axes, keepdims: bool, freedom: float) -> Operand
     count = float(prod([x.shape[a] for a in axes]))
     centred = x - add_up(x, axes, True) / count
     missed = np.square(add_up(centred, axes, keepdims)) / count  # by what the mean was rounded
+    missed = np.where(np.isinf(missed), 0, missed)  # inf - inf is no number
     squares = np.square(centred, out=centred if x.ndim else None)
     total = (add_up(squares, axes, keepdims) - missed) / freedom
     return reduction.round_to(reduction.row_major(total, keepdims), x.dtype)
