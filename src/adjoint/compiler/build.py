@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from operator import itemgetter
 from typing import Any, NamedTuple
 from weakref import ref
@@ -13,7 +12,7 @@ from adjoint.compiler.ir.graph import Graph, IncomingGrad, Value
 from adjoint.compiler.kernels.plan import CachedPlan
 from adjoint.compiler.log import LOGGED, log
 from adjoint.compiler.passes.partition import BackwardGraph, JointGradient, TracedBackward, partition
-from adjoint.compiler.program.backward_node import BackwardProgram, ConsumedHistory
+from adjoint.compiler.program.backward_node import BackwardProgram
 from adjoint.compiler.program.program import Program
 from adjoint.compiler.progress import progress
 from adjoint.compiler.report.advice import CallCosts, ObservedRun
@@ -64,7 +63,6 @@ def build(traced: FinishedTrace) -> CompiledEntry:
     graph, outcome, past = traced.graph, traced.outcome, traced.joint_gradient
     if "graph" in LOGGED:
         log("graph", f"{graph.name}: as traced", str(graph))
-    lost = partial(ConsumedHistory, graph.name)
     if past is None:
         plan, keep = load_or_make_plan(
             graph, [symbol for symbol, _ in outcome.writes], current_precision(setting), _run_pipeline
@@ -73,7 +71,7 @@ def build(traced: FinishedTrace) -> CompiledEntry:
         if plan.rounds:
             outcome.guards.append(ProbeGuard(setting, current_precision, PRECISION_FACT))
         _log_plan(plan)
-        program = Program(plan.graph, plan.fusion, plan.kernels, outcome, lost)
+        program = Program(plan.graph, plan.fusion, plan.kernels, outcome)
         keep()
         return CompiledEntry(program, outcome)
     from adjoint.compiler.pipeline import has_float32_matmuls, simplify
@@ -94,7 +92,7 @@ def build(traced: FinishedTrace) -> CompiledEntry:
     made_leaves = any(isinstance(p, MadeLeaf) for p in traced.parents)
     backward = BackwardProgram(half, leaves, graph.name, traced.specs, precision, build_backward, made_leaves)
     return CompiledEntry(
-        assemble(_forward_graph(graph, outcome), outcome, lost, precision, backward, traced.parents), outcome
+        assemble(_forward_graph(graph, outcome), outcome, precision, backward, traced.parents), outcome
     )
 
 
@@ -112,13 +110,12 @@ def build_backward(half: BackwardGraph, precision: str) -> Program:
     outcome.history = [None] * len(outcome.results)
     outcome.result_facts = [ResultFacts(Tensor, None, 0, False, None)] * len(outcome.results)
     outcome.leaves = [OutputRef("result", i) for i in range(len(outcome.results))]
-    return assemble(half.graph, outcome, partial(ConsumedHistory, half.graph.name), precision)
+    return assemble(half.graph, outcome, precision)
 
 
 def assemble(
     graph: Graph,
     outcome: StepEffects,
-    lost: Callable[[Tensor], ConsumedHistory],
     precision: str,
     backward: BackwardProgram[Program] | None = None,
     parents: list[Parent] | None = None,
@@ -129,7 +126,7 @@ def assemble(
     plan = schedule(graph, [symbol for symbol, _ in outcome.writes], precision)
     _log_plan(plan)
     outcome.follow(plan.graph.outputs)
-    return Program(plan.graph, plan.fusion, plan.kernels, outcome, lost, backward, parents)
+    return Program(plan.graph, plan.fusion, plan.kernels, outcome, backward, parents)
 
 
 def _log_plan(plan: CachedPlan) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from types import CodeType
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, NoReturn, Protocol, TypeVar
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from adjoint.core.runtime.mode import ModeScope, mode, nondefault
 from adjoint.core.runtime.signal_handlers import handlers_deferred
 from adjoint.core.tensor.mutation_log import check_version
 from adjoint.core.tensor.tensor import wrap
-from adjoint.core.typing import Array, Function, Operand, Operands
+from adjoint.core.typing import Array, Function, NumpyDtype, Operand, Operands, Shape
 
 if TYPE_CHECKING:
     from adjoint.core.tensor.tensor import Tensor
@@ -175,18 +175,38 @@ class CompiledBackward(GraphNode):
         return tensors
 
 
+class HistoryFacts(NamedTuple):
+    """What the nodes of one result have in common from call to call. `why`: the error of its backward."""
+
+    step: str
+    shape: Shape
+    dtype: NumpyDtype
+    why: Exception | None = None
+
+
 class ConsumedHistory:
-    """The node of a result whose history was used up inside a compiled step; or `why` else it has no gradient."""
+    """The node of a result whose history was used up inside a compiled step, or that has no gradient.
 
-    __slots__ = ("__weakref__", "dtype", "hooks", "sequence_nr", "parents", "saved_values", "shape", "step", "why")
-    next_functions = ()
-    op = None
-    parents: tuple[Any, ...]
+    Each call makes one for each such result, so it holds only what differs.
+    """
 
-    def __init__(self, step: str, tensor: Operand, why: RuntimeError | None = None) -> None:
-        self.why = why
-        self.step, self.shape, self.dtype = step, tensor.array.shape, tensor.array.dtype
-        self.parents, self.hooks, self.saved_values, self.sequence_nr = (), None, None, next_sequence_nr()
+    __slots__ = ("__weakref__", "facts", "hooks", "sequence_nr")
+    next_functions: tuple[Any, ...] = ()
+    parents: tuple[Any, ...] = ()
+    op = saved_values = None
+
+    def __init__(self, facts: HistoryFacts) -> None:
+        self.facts, self.hooks, self.sequence_nr = facts, None, next_sequence_nr()
+
+    @property
+    def shape(self) -> Shape:
+        """The shape of the result, and of its gradient."""
+        return self.facts.shape
+
+    @property
+    def dtype(self) -> NumpyDtype:
+        """The dtype of the result, and of its gradient."""
+        return self.facts.dtype
 
     def name(self) -> str:
         """`CompiledBackward`."""
@@ -194,12 +214,13 @@ class ConsumedHistory:
 
     def pull(self, g: Sequence[Tensor]) -> NoReturn:
         """Raise RuntimeError: the way back was gone already, or there is none."""
-        if self.why is not None:
-            raise type(self.why)(*self.why.args)
+        step, _, _, why = self.facts
+        if why is not None:
+            raise type(why)(*why.args)
         raise RuntimeError(
             "Trying to backward through the graph a second time: the history of this tensor was used up by backward() "
-            f"inside the compiled step {self.step!r}. Specify retain_graph=True there if you need it again."
+            f"inside the compiled step {step!r}. Specify retain_graph=True there if you need it again."
         )
 
     def __repr__(self) -> str:
-        return f"<CompiledBackward object of {self.step}>"
+        return f"<CompiledBackward object of {self.facts.step}>"

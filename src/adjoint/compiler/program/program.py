@@ -42,7 +42,7 @@ from adjoint.core.graph.source_location import PACKAGE, Site
 from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.mutation_log import Write, mutation_log
 from adjoint.core.tensor.storage import INFERENCE, InferenceStorage, StorageCount, mark_written, storage_of
-from adjoint.core.tensor.tensor import Tensor, init_slots
+from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Function, Operand, Operands
 
 PROGRAM_SITE = Site("a compiled step", 0, "run")
@@ -63,7 +63,7 @@ class Program:
 
     `run(*arguments)` gives a tuple of leaves, or GUARD_FAILED if it was made for others. `run(…, first_call=True)`,
     right after the trace, takes the Python state as it was when the trace began. `backward` is the half that runs when
-    `backward()` is called outside; `lost(tensor)` gives the node of a result whose history was used up inside.
+    `backward()` is called outside.
     """
 
     def __init__(
@@ -72,12 +72,11 @@ class Program:
         fusion: Fusion,
         kernels: dict[Group, Kernel],
         outcome: StepEffects,
-        lost: Callable[[Tensor], ConsumedHistory],
         backward: BackwardProgram[Program] | None = None,
         parents: list[Parent] | None = None,
     ) -> None:
         self.graph, self.fusion, self.kernels, self.outcome = graph, fusion, kernels, outcome
-        self.backward, self._lost, self._parents = backward, lost, parents or []
+        self.backward, self._parents = backward, parents or []
         self.binding = Binding(graph, fusion, kernels, outcome)
         self.gradients = PlacedGradients(self.binding, outcome.gradients)
         self.relocated: dict[int, str] = {}  # states, by number, that each call finds anew: the names of their memory
@@ -91,12 +90,12 @@ class Program:
         self.names: dict[str, Any] = {
             "GUARD_FAILED": GUARD_FAILED, "Tensor": Tensor, "ndarray": np.ndarray, "matmul": np.matmul,
             "copyto": np.copyto, "empty": np.empty, "nondefault": nondefault, "mode": mode, "new": object.__new__,
-            "init_slots": init_slots, "lock": self._turn.lock, "turn": self._turn, "lost": self._lost,
+            **self._turn_names(),
             "mark_written": mark_written, "gradients": self.gradients,
             "PROGRAM_SITE": PROGRAM_SITE, "writes": mutation_log, "next_sequence_nr": next_sequence_nr,
             "mark": _hold_weakly(self._count_writes),
             "settings": self.binding.settings, "integers": self.binding.integers, "LOOKUP_ERRORS": LOOKUP_ERRORS,
-            "CompiledBackward": CompiledBackward, "half": self.backward,
+            "CompiledBackward": CompiledBackward, "ConsumedHistory": ConsumedHistory, "half": self.backward,
             "array": np.array, "is_memory_shared": is_memory_shared, "mark_inference_results": mark_inference_results,
             "take_reusable_result": take_reusable_result, "unchanged": always_stale, "always_stale": always_stale,
             "is_state_shared": _hold_weakly(self._is_state_shared),
@@ -149,8 +148,13 @@ class Program:
 
     def share_turn(self, turn: CallTurn) -> None:
         """Run in turn with the other programs of a compiled function."""
-        self._turn = self.names["turn"] = turn
-        self.names["lock"] = turn.lock
+        self._turn = turn
+        self.names.update(self._turn_names())
+
+    def _turn_names(self) -> dict[str, object]:
+        turn = self._turn
+        methods = (turn.lock.acquire, turn.lock.release, turn.complete_acquire)
+        return {"turn": turn, **{method.__name__: method for method in methods}}
 
     def is_running(self) -> bool:
         """Return whether a call is running: to this thread's own calls, one that a signal handler interrupted."""

@@ -6,6 +6,7 @@ from itertools import chain
 
 from adjoint.compiler.ir.graph import Argument, Constant, ScalarInput, Setting, Value
 from adjoint.compiler.passes.partition import BackwardGraph
+from adjoint.compiler.program.backward_node import HistoryFacts
 from adjoint.compiler.program.check_codegen import BoundStep, CheckCodegen
 from adjoint.compiler.program.effect_codegen import effect_code
 from adjoint.compiler.runtime.native_entry import Segment
@@ -20,6 +21,7 @@ from adjoint.compiler.trace.symbolic_number import ScalarExpr
 from adjoint.core.graph.node import Leaf as AccumulateGrad
 from adjoint.core.runtime.mode import mode
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Shape
 
 
 class ResultCodegen(CheckCodegen):
@@ -39,15 +41,15 @@ class ResultCodegen(CheckCodegen):
             facts = self.outcome.result_facts[i]
             if facts.permutation is not None:
                 array += f".transpose({self.name(facts.permutation, 'order')})"
-            self._emit_line(f"r{i} = init_slots(new(Tensor), {array})")
+            self._emit_line(f"r{i} = new(Tensor); r{i}.array = {array}; r{i}.node = r{i}._grad = r{i}.storage_ = None")
             if facts[:3] != (Tensor, None, 0):
                 self._emit_line(f"{self.name(give_facts)}(r{i}, {self.name(facts, 'facts')})")
             if history == "lost":
-                self._emit_line(f"r{i}.node = lost(r{i})")
+                self._consume_history(f"r{i}", self.outcome.results[i], facts.permutation)
             elif history == "leaf":
                 self._emit_line(f"r{i}.node = {self.name(AccumulateGrad, 'Leaf')}(r{i})")
             elif isinstance(history, RuntimeError):
-                self._emit_line(f"r{i}.node = lost(r{i}, {self.name(history, 'error')})")
+                self._consume_history(f"r{i}", self.outcome.results[i], facts.permutation, history)
         if mode.inference and not mode.recording:
             made = "".join(f"r{i}, " for i in range(len(self.outcome.history)))
             self._emit_line(f"mark_inference_results(({made}))")
@@ -75,6 +77,14 @@ class ResultCodegen(CheckCodegen):
             tensor = f"x{place}" if isinstance(place, int) else self.name(place, "t")
             self._emit_line(f"{self.name(rebind_memory)}({tensor}, {self._leaf(value)})")
         self._emit_line("return leaves")
+
+    def _consume_history(
+        self, tensor: str, value: Value, order: Shape | None = None, why: Exception | None = None
+    ) -> None:
+        """Give a tensor the node of a history that is used up. `order`: that of the value's axes in the tensor."""
+        shape = value.shape if order is None else tuple(value.shape[i] for i in order)
+        facts = HistoryFacts(self.graph.name, shape, value.dtype, why)
+        self._emit_line(f"{tensor}.node = ConsumedHistory({self.name(facts, 'history')})")
 
     def _history(self, half: BackwardGraph, parents: list[Parent]) -> None:
         """The node of the results, with what its backward half needs of this call."""

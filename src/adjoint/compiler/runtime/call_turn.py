@@ -45,6 +45,11 @@ class CallTurn:
         """Return whether this thread, which has the lock, was interrupted in a call."""
         return self.is_running or self.is_dispatching
 
+    def complete_acquire(self) -> None:
+        """Acquire the lock if an exception kept this thread from it: in a `try` whose `finally` releases it."""
+        if not self.lock._is_owned():
+            self.lock.acquire()
+
     def _at_fork_reinit(self) -> None:
         if not self.lock._is_owned():  # a thread that the new process lacks may have it
             self.lock._at_fork_reinit()

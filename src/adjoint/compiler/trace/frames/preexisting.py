@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import functools
+import gc
 from collections.abc import Iterator
-from types import BuiltinFunctionType, CellType, FunctionType, MethodType, MethodWrapperType, ModuleType
+from types import BuiltinFunctionType, CellType, FrameType, FunctionType, MethodType, MethodWrapperType, ModuleType
 from typing import Any
 
 from adjoint.compiler.trace.frames.constants import ATOMS
 from adjoint.compiler.trace.frames.container_snapshot import CONTAINERS, container_of_view, elements
-from adjoint.compiler.trace.frames.sources import find_class_entry
+from adjoint.compiler.trace.frames.sources import MissingItem, find_class_entry
+from adjoint.compiler.trace.frames.static_getattr import Unresolvable
 from adjoint.core.tensor.tensor import Tensor
+
+IDENTITY_FREE = ATOMS | {Unresolvable, MissingItem}
+MAX_DISTANCE = 16  # steps from an object to one that it holds: what is farther is looked at last
+MIN_SEARCHED_OBJECTS = 2_000  # objects: as many are looked at before the collector is asked
+SEARCHES_PER_YOUNG_OBJECT = 0.01  # the time to look at one object is that to list a hundred
+MAX_YOUNG_OBJECTS = 100_000  # at the start, where the collector has collected none for long
 
 
 class Preexisting:
@@ -20,18 +28,43 @@ class Preexisting:
         self.cells: dict[int, CellType] = {}
         self.functions: dict[int, list[FunctionType]] = {}  # by the identity of their code
         self._known_objects: dict[int, object] = {}
-        self._unexpanded: dict[int, object] = {}  # of these, what may hold more that was not looked at
+        # Of these, what may hold more that was not looked at, by how far it is from a place that was read.
+        self._unexpanded: list[dict[int, object]] = [{} for _ in range(MAX_DISTANCE + 1)]
+        self._distance = 0  # of what is being added
         self._new_objects: dict[int, object] = {}  # by the step, and put where it can be found
+        young = gc.get_objects(generation=0)
+        self._young_before = {id(x) for x in young} if len(young) <= MAX_YOUNG_OBJECTS else None
+        self._young_count = 0
 
     def contains(self, thing: object) -> bool:
         """True if `thing` existed before the step: it was reached through a place, or is held by what was."""
-        while id(thing) not in self._known_objects and self._unexpanded:
-            self.expand(next(reversed(self._unexpanded.values())))
+        if type(thing) in IDENTITY_FREE:
+            return False
+        searched = 0
+        while id(thing) not in self._known_objects and (nearest := next(filter(None, self._unexpanded), None)):
+            # What a program holds may be large, and a thing made just now is nowhere in it.
+            patience = MIN_SEARCHED_OBJECTS + int(self._young_count * SEARCHES_PER_YOUNG_OBJECT)
+            if searched == patience and self._was_made_since(thing):
+                return False
+            searched += 1
+            self.expand(next(reversed(nearest.values())))
         return id(thing) in self._known_objects
+
+    def _was_made_since(self, thing: object) -> bool:
+        """True for what the collector counts as youngest, and did not at the start: none is collected in a trace.
+
+        A dict comes to be counted only when it holds more than numbers and texts, so it may be older: it is new if
+        only such things, and frames, hold it.
+        """
+        if self._young_before is None:
+            return False
+        young = {id(x) for x in gc.get_objects(generation=0)}
+        self._young_count = len(young)
+        return _is_held_by_new(thing, young - self._young_before, set())
 
     def forget(self) -> None:
         """Let go of all things: frames and functions of the trace are among them."""
-        for things in (self.cells, self.functions, self._known_objects, self._unexpanded, self._new_objects):
+        for things in (self.cells, self.functions, self._known_objects, *self._unexpanded, self._new_objects):
             things.clear()
 
     def add(self, thing: object) -> None:
@@ -39,7 +72,7 @@ class Preexisting:
         if type(thing) in ATOMS or id(thing) in self._known_objects or id(thing) in self._new_objects:
             return
         self._known_objects[id(thing)] = thing
-        self._unexpanded[id(thing)] = thing
+        self._unexpanded[self._distance][id(thing)] = thing
         if isinstance(thing, FunctionType):
             self.note_function(thing)
             for cell in thing.__closure__ or ():
@@ -60,12 +93,26 @@ class Preexisting:
 
     def expand(self, thing: object) -> None:
         """Meet what is held by a thing from before."""
-        if self._unexpanded.pop(id(thing), None) is None:
+        found = (i for i, things in enumerate(self._unexpanded) if things.pop(id(thing), None) is not None)
+        distance = next(found, None)
+        if distance is None:
             return
         for held in visible_referents(thing):
+            self._distance = min(distance + 1, MAX_DISTANCE)
             self.add(held)
             if type(held) is dict and not isinstance(thing, CONTAINERS):
                 self.expand(held)  # the attributes of an object
+        self._distance = 0
+
+
+def _is_held_by_new(thing: object, young: set[int], met: set[int]) -> bool:
+    """True for a thing among the young, and for a dict that only they and frames hold, or other such dicts."""
+    if type(thing) is not dict:
+        return id(thing) in young or isinstance(thing, FrameType)
+    met.add(id(thing))
+    holders = gc.get_referrers(thing)
+    met.add(id(holders))  # which holds the next
+    return all(id(x) in met or _is_held_by_new(x, young, met) for x in holders)
 
 
 def visible_referents(thing: object) -> Iterator[Any]:
