@@ -46,7 +46,7 @@ def tile_registers() -> Target:
 
 WAYS = [
     pytest.param(Way(False, "medium"), marks=rounds, id="host"),
-    pytest.param(Way(True, "medium"), id="tiles"),
+    pytest.param(Way(True, "medium"), id="tiles", marks=pytest.mark.nightly),  # slow, and two parts do it too
     pytest.param(Way(True, "high"), id="tiles, two parts"),
 ]
 every = pytest.mark.parametrize("way", WAYS)
