@@ -9,4 +9,5 @@ Modules, in reading order:
   another would make.
 - `object_cache`: Object code kept between compilations, in memory and on disk.
 - `plan_cache`: The cache of plans on disk: a trace that another process has compiled is bound at once.
+- `plan_codec`: Plans as bytes: rows of numbers for equations, views, groups and kernels.
 """

@@ -27,7 +27,7 @@ class Group:
         "concatenations", "reduced_values", "ids", "needs", "prologue", "reason", "reductions", "root", "shape",
         "stored", "gate_width", "users",
     )  # fmt: skip
-    TRANSIENT_SLOTS = ("needs", "users")  # of what only the making of the groups asks
+    TRANSIENT_SLOTS = ("needs", "users", "ids", "ancestors")  # told by the others
 
     def __init__(
         self, shape: Shape | None, first: int, reason: str, root: Value | None = None, closed: bool = False
