@@ -13,9 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.kernels.single import Guarded, Native, equation, same_bits, write_storing
 
+import adjoint as ad
 from adjoint.compiler.ir.graph import Value
 from adjoint.compiler.ir.strided_view import StridedView
-from adjoint.compiler.kernels.gather_scatter.gather import GatherPlan, plan_gather
+from adjoint.compiler.kernels.gather_scatter.gather import GatherPlan, find_runs, plan_gather
 from adjoint.compiler.kernels.gather_scatter.scatter import ScatterPlan, plan_scatter, write_scatter
 from adjoint.compiler.llvm.jit.target import Target, host
 from adjoint.core.op.spec import Spec
@@ -113,8 +114,12 @@ def test_rows_are_added_in_the_order_of_the_source(rows: int, size: int, count: 
 @pytest.mark.parametrize(
     ("shape", "at", "pattern"),
     [
-        ((65, 128), (40, 64), (0,)), ((300, 700), (900,), (None, 0)), ((7, 100_003), (3,), (0,)),
-        ((1_000_003,), (500_001,), (0,)), ((64, 50, 70), (31,), (None, 0, None)), ((2, 50, 90_000), (3,), (None, 0)),
+        ((65, 128), (40, 64), (0,)),
+        ((300, 700), (900,), (None, 0)),
+        ((7, 100_003), (3,), (0,)),
+        ((1_000_003,), (500_001,), (0,)),
+        ((64, 50, 70), (31,), (None, 0, None)),
+        ((2, 50, 90_000), (3,), (None, 0)),
     ],
 )
 def test_large_ones_in_tiles(shape: Any, at: Any, pattern: Any, target: Target) -> None:
@@ -173,21 +178,63 @@ def test_special_values_come_through() -> None:
 @pytest.mark.parametrize(
     ("shapes", "axis"),
     [
-        ([(3,), (5,), (40,)], 0), ([(3, 4), (3, 1), (3, 130)], 1), ([(3, 4), (0, 4), (1, 4)], 0),
-        ([(3, 4, 5), (3, 2, 5)], 1), ([(2, 3), (2, 0)], 1), ([(600, 300), (600, 301), (600, 1)], 1),
+        ([(3,), (5,), (40,)], 0),
+        ([(3, 4), (3, 1), (3, 130)], 1),
+        ([(3, 4), (0, 4), (1, 4)], 0),
+        ([(3, 4, 5), (3, 2, 5)], 1),
+        ([(2, 3), (2, 0)], 1),
+        ([(600, 300), (600, 301), (600, 1)], 1),
         ([(600, 300), (1, 300)], 0),
+        ([(5,)] * 30, 0),
+        ([(3, 4)] * 12, 1),
+        ([(9, 2, 4)] * 9, 1),
+        ([(6000, 30)] * 10, 1),
+        ([(2, 3)] * 10 + [(2, 5), (2, 0)] + [(2, 3)] * 11 + [(2, 1)], 1),
+        ([(600, 30)] * 10, 0),
+        ([(0, 3)] * 12, 0),
     ],
 )
 def test_cat_joins(shapes: Any, axis: int, dtype: Any) -> None:
     check(cat, *(numbers(s, dtype, i) for i, s in enumerate(shapes)), axis=axis)
 
 
+def test_many_equal_parts_are_joined_by_a_loop() -> None:
+    def text_of(count: int, *shapes: tuple[int, ...]) -> str:
+        parts = [numbers(s, np.float32, i) for i, s in enumerate([(8, 1, 4)] * count + [*shapes])]
+        plan = check(cat, *parts, axis=1)
+        assert isinstance(plan, GatherPlan)
+        assert [len(run) for run in find_runs(plan)] == [count, *[1] * len(shapes)]
+        return write_storing(plan, host()).replace("load ptr", "")
+
+    few, many = text_of(20), text_of(90)
+    assert many.count("store") == few.count("store")
+    assert text_of(20, (8, 2, 4), (8, 1, 4)).count("store") > few.count("store")
+
+
+def test_parts_of_one_array_and_an_array_given_twice_are_in_no_run() -> None:
+    xs = [ad.randn(4, 3) for _ in range(24)]
+    joined = {
+        "twice": lambda *xs: ad.stack([*xs[:10], *xs[:10]], 1) * 1.0,
+        "rows": lambda x, *xs: ad.cat(x.split(1)[::-1] * 5),
+        "between": lambda *xs: ad.stack([*xs[:11], xs[0], *xs[11:]], 1).sum(0),
+        "turned": lambda *xs: ad.cat([x.t() for x in xs]),
+        "with what follows": lambda *xs: ad.cat(xs, 1).neg() + xs[3].tile(24),
+    }
+    for name, function in joined.items():
+        compiled = ad.compile(function)
+        for _ in range(2):
+            np.testing.assert_array_equal(compiled(*xs).numpy(), function(*xs).numpy(), err_msg=name)
+
+
 @pytest.mark.parametrize("dtype", SOME)
 @pytest.mark.parametrize(
     ("shape", "bounds"),
     [
-        ((9,), ((2, 7, 1),)), ((9, 40), ((1, 9, 3), (0, 40, 1))), ((9, 40), ((0, 9, 1), (1, 39, 2))),
-        ((9, 40), ((4, 4, 1), (0, 40, 1))), ((700, 600), ((0, 700, 1), (7, 600, 1))),
+        ((9,), ((2, 7, 1),)),
+        ((9, 40), ((1, 9, 3), (0, 40, 1))),
+        ((9, 40), ((0, 9, 1), (1, 39, 2))),
+        ((9, 40), ((4, 4, 1), (0, 40, 1))),
+        ((700, 600), ((0, 700, 1), (7, 600, 1))),
         ((3, 4, 5), ((0, 3, 2), (1, 2, 1), (4, 5, 1))),
     ],
 )

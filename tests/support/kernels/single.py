@@ -98,5 +98,5 @@ def write_storing(plan: GatherPlan, target: Target) -> str:
     with b.kernel(NAME_PLACEHOLDER) as (args, tile, _):
         pointers = {base: b.argument(args, i) for i, base in enumerate(plan.arguments)}
         out = b.argument(args, len(plan.arguments))
-        write_gather(plan, b, pointers, tile, storing(b, out, plan.shape, plan.kind), target)
+        write_gather(plan, b, args, pointers, tile, storing(b, out, plan.shape, plan.kind), target)
     return b.text()

@@ -57,19 +57,18 @@ class StridedView(NamedTuple):
     @classmethod
     def in_memory(cls, base: Value) -> StridedView:
         """The array itself, with the strides that it has in memory."""
-        strides = base.source.strides if is_expanded_input(base) else row_major(base.shape)
-        return cls(base, base.shape, strides, 0)
+        expanded = base.op is None and is_expanded_input(base)
+        return cls(base, base.shape, base.source.strides if expanded else row_major(base.shape), 0)
 
     @property
     def is_linear(self) -> bool:
         """True if the elements are those of the base, all of them and in its order."""
-        if self.offset or any(n == 0 for n in self.shape):
-            return not self.offset
-        expected = row_major(self.shape)
-        same = self.strides == expected or all(
-            n == 1 or s == e for n, s, e in zip(self.shape, self.strides, expected, strict=True)
-        )
-        return same and prod(self.shape) == self.base.size
+        base, shape, strides, offset = self
+        if offset or 0 in shape:
+            return not offset
+        expected = row_major(shape)
+        same = strides == expected or all(n == 1 or s == e for n, s, e in zip(shape, strides, expected, strict=True))
+        return same and (shape == base.shape or prod(shape) == base.size)
 
     def permute(self, axes: Shape) -> StridedView:
         """Dimension i is the former dimension `axes[i]`."""

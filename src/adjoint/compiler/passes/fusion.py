@@ -50,7 +50,7 @@ def fuse(graph: Graph, late: Set[Value] = frozenset(), precision: str = "highest
     """
     grouping = _Grouping(graph, late, precision)
     values = grouping.values
-    order = topological_order(grouping.groups)
+    order = topological_order([*grouping.groups])
     _mark_stored(graph, order, values)
     inside, elided = _elide_concats(graph, order, values)
     for group in order:
@@ -65,8 +65,8 @@ class _Grouping:
         self.inlined = late
         self.values = GroupMap(precision, {v: StridedView.in_memory(v) for v in graph.inputs}, {})
         self.views, self.maker = self.values.views, self.values.maker
-        self.groups: list[Group] = []
-        self.kernels_by_shape: dict[Shape, list[Group]] = {}
+        self.groups: dict[Group, None] = {}  # in order, and quick to take one out
+        self.kernels_by_shape: dict[Shape, dict[Group, None]] = {}
         self.last_draw: Group | None = None
         self.position = {value: i for i, value in enumerate(graph.equations)}
         for position, value in enumerate(graph.equations):
@@ -76,7 +76,8 @@ class _Grouping:
 
     def _assign_group(self, position: int, value: Value) -> None:
         bases = self.values.bases_of(value)
-        group = self._group_for(position, value, bases)
+        makers = {self.maker[b] for b in bases if b in self.maker}
+        group = self._group_for(position, value, bases, makers)
         if group.shape is not None and value is not group.root:
             if value.op.combine:
                 group.axes = value.params["axes"]
@@ -87,9 +88,9 @@ class _Grouping:
         again, backward = pass_flags(value)
         group.rematerialized |= again
         group.backward &= backward
-        makers = {self.maker[b] for b in bases if b in self.maker}
         makers.discard(group)
-        group.require(makers)
+        if makers:
+            group.require(makers)
         if value.op.effect and value.op.family != "check":
             # draws come from one stream: none may overtake another
             if self.last_draw is not None:
@@ -97,9 +98,9 @@ class _Grouping:
             self.last_draw = group
         self.maker[value] = group
         for other in sorted(makers, key=attrgetter("first")) if len(makers) > 1 else makers:
-            if value in self.inlined and not self.inlined >= set(other.equations):
+            if value in self.inlined and not self.inlined.issuperset(other.equations):
                 continue  # not to where its operands are made
-            if self._can_be_prologue(group, other):
+            if group.root is value and self._can_be_prologue(group, other):
                 reason = group.reason
                 self._merge(group, other)
                 group.prologue += other.equations
@@ -111,7 +112,7 @@ class _Grouping:
                 self._merge(other, group)
                 group = other
 
-    def _group_for(self, position: int, value: Value, bases: list[Value]) -> Group:
+    def _group_for(self, position: int, value: Value, bases: list[Value], makers: Set[Group]) -> Group:
         """The group that an equation joins, or a new one."""
         shape, reason = None, f"{value.op.name} is computed by NumPy"
         if value.op.family == "check":
@@ -127,7 +128,7 @@ class _Grouping:
             shape, reason = value.shape, f"{value.op.name} takes less time where it is read than to store"
         elif is_kernel_op(value):
             shape = value.operands[0].shape if value.op.combine else value.shape
-            joined, reason = self._best_group(value, shape, bases)
+            joined, reason = self._best_group(value, shape, bases, makers)
             if joined is not None:
                 return joined
         group = Group(
@@ -137,9 +138,9 @@ class _Grouping:
             None if kind is None else value,
             kind is not None and not kind.fuses_epilogue(value),
         )
-        self.groups.append(group)
+        self.groups[group] = None
         if shape is not None:
-            self.kernels_by_shape.setdefault(shape, []).append(group)
+            self.kernels_by_shape.setdefault(shape, {})[group] = None
         return group
 
     def _producer_of_all(self, value: Value) -> Group | None:
@@ -158,7 +159,7 @@ class _Grouping:
     def _can_be_prologue(self, group: Group, other: Group) -> bool:
         """True if a product just begun can compute an operand as it packs it: all that another group makes."""
         root = group.root
-        if root is None or group.equations[-1] is not root or other.call or not self.inlined >= set(other.equations):
+        if root is None or other.call or not self.inlined.issuperset(other.equations):
             return False
         sides = [i for i, o in enumerate(root.operands) if self.maker.get(self.views[o].base) is other]
         alone = len(sides) == 1 and other.equations[-1] is self.views[root.operands[sides[0]]].base
@@ -180,22 +181,23 @@ class _Grouping:
         group.rematerialized |= other.rematerialized
         group.backward &= other.backward
         group.absorb(other)
-        self.groups.remove(other)
-        self.kernels_by_shape[other.shape or ()].remove(other)
+        del self.groups[other], self.kernels_by_shape[other.shape or ()][other]
 
-    def _best_group(self, value: Value, shape: Shape, bases: list[Value]) -> tuple[Group | None, str]:
+    def _best_group(
+        self, value: Value, shape: Shape, bases: list[Value], makers: Set[Group]
+    ) -> tuple[Group | None, str]:
         """The kernel to join, or why there is none."""
-        makers = [self.maker[b] for b in bases if b in self.maker]
         reason = "it reads only inputs" if not makers else ""
-        for group in sorted({g for g in makers if not g.call}, key=lambda g: -g.first):
+        for group in sorted([g for g in makers if not g.call], key=attrgetter("first"), reverse=True):
             refusal = self.values.why_not_fused(group, value, shape)
             if refusal is None:
                 return group, ""
             reason = reason or refusal
         if not reason:
-            reason = f"its operand is made by a call ({makers[0].equations[0].op.name})"
+            call = next(self.maker[b] for b in bases if b in self.maker)
+            reason = f"its operand is made by a call ({call.equations[0].op.name})"
         if prod(shape) <= MAX_ELEMENTS_TO_JOIN_UNRELATED:
-            for group in reversed(self.kernels_by_shape.get(shape, [])):
+            for group in reversed(self.kernels_by_shape.get(shape, {})):
                 if (
                     group.root is None
                     and len(group.equations) < MAX_KERNEL_EQUATIONS
@@ -209,9 +211,10 @@ def _mark_stored(graph: Graph, order: list[Group], values: GroupMap) -> None:
     """Note with each group which of its values other groups and the caller read."""
     outputs = set(graph.outputs)
     read_elsewhere: set[Value] = set()
+    maker = values.maker
     for group in order:
         for value in group.equations:
-            read_elsewhere |= {b for b in values.bases_of(value) if values.maker.get(b) not in (None, group)}
+            read_elsewhere.update([b for b in values.bases_of(value) if b in maker and maker[b] is not group])
     for group in order:
         stores_all = group.call or group.rejects_epilogue
         group.stored.extend(v for v in group.equations if v in outputs or v in read_elsewhere or stores_all)

@@ -36,7 +36,8 @@ class GroupMap:
 
     def bases_of(self, value: Value) -> list[Value]:
         """Return the values in memory that an equation reads, through views."""
-        return [self.views[o].base if o in self.views else o for o in value.operands]
+        views = self.views
+        return [views[o][0] if o in views else o for o in value.operands]
 
     def precision_of(self, root: Value) -> str:
         """Return the precision of a product: rounding operands that were bfloat16 takes nothing from them."""

@@ -18,7 +18,8 @@ GENERATED_FAMILIES = ("full", "iota")  # values which a kernel makes from the in
 
 def is_view_or_generated(value: Value) -> bool:
     """True if the value needs no memory of its own: a view, a constant fill, a range."""
-    return value.op is not None and (value.op.index is not None or is_generated(value))
+    op = value.op
+    return op is not None and (op.index is not None or (op.family in GENERATED_FAMILIES and is_generated(value)))
 
 
 def is_generated(value: Value) -> bool:
@@ -42,7 +43,7 @@ def materialize_views(graph: Graph) -> Graph:
         return copies[value]
 
     for v in graph.equations:
-        inputs = tuple(renamed[i] if isinstance(i, Value) else i for i in v.inputs)
+        inputs = tuple([renamed[i] if isinstance(i, Value) else i for i in v.inputs])
         if v.op.index is not None:
             made = Value(v.op, inputs, v.params, Spec(v.shape, v.dtype), v.origin)
             if strided_view_of(made, views) is None:
@@ -80,7 +81,7 @@ def _can_read_in_place(v: Value, operand: Value, views: dict[Value, StridedView]
 def is_kernel_op(value: Value) -> bool:
     """True if native code computes this equation; False if NumPy is called."""
     op = value.op
-    if op.effect or not (op.scalar is not None or op.combine is not None) or may_raise(value):
+    if op.effect or (op.scalar is None and op.combine is None) or (op.raises and may_raise(value)):
         return False
     return _are_kernel_types(op.name in BFLOAT16_OPS, value.dtype, *[v.dtype for v in value.operands])
 

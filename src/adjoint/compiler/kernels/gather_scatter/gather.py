@@ -5,7 +5,7 @@ Where the last dimension is kept whole, rows are copied in vectors; else each la
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from adjoint.compiler.ir.graph import Value
@@ -21,7 +21,7 @@ from adjoint.compiler.kernels.gather_scatter.index_space import (
     load_strided,
     tile_range,
 )
-from adjoint.compiler.kernels.index_arithmetic import Index, add_strided, as_index
+from adjoint.compiler.kernels.index_arithmetic import Index, add_index, add_strided
 from adjoint.compiler.kernels.kernel import Finish, ResultRegister
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.jit.target import Target
@@ -29,6 +29,7 @@ from adjoint.compiler.llvm.types import I32, Reg, Type, from_dtype
 
 REGISTERS_PER_FINISH = 4  # registers handed over at once
 MAX_SCALAR_LOADS = 16  # lanes of a register whose elements are loaded one by one
+MIN_PIECES_IN_LOOP = 9  # pieces that differ in their array alone, from which on one loop goes through all of them
 
 ViewOf = Callable[[Value], StridedView]
 
@@ -109,13 +110,52 @@ def _atleast_1d(places: IndexMap) -> IndexMap:
     return places._replace(shape=(1,), strides=(0,), lookups=tuple(lookups), along=(None,))
 
 
-def write_gather(
-    plan: GatherPlan, b: Builder, pointers: dict[Value, Reg], tile: Reg, finish: Finish, target: Target
-) -> None:
-    """The body of the kernel: every element of the tile's part of the result, handed to `finish`."""
+def find_runs(plan: GatherPlan) -> list[list[GatherPiece]]:
+    """Pieces that one loop can go through, since they differ in their array and place alone; others are by themselves.
+
+    Their arrays follow one another in the table, and their places lie evenly apart.
+    """
+    rows = {base: i for i, base in enumerate(plan.arguments)}
+    runs: list[list[GatherPiece]] = []
     for piece in plan.pieces:
-        if all(piece.places.shape):
+        run = runs[-1] if runs else []
+        if run and _can_follow(run, piece) and rows[piece.base] == rows[run[0].base] + len(run):
+            run.append(piece)
+        else:
+            runs.append([piece])
+    return [part for run in runs for part in ([run] if len(run) >= MIN_PIECES_IN_LOOP else [[piece] for piece in run])]
+
+
+def _can_follow(run: list[GatherPiece], piece: GatherPiece) -> bool:
+    """True if a piece is like those of a run, and as far from the last as they are from one another."""
+    first, last = run[0], run[-1]
+    steady = len(run) == 1 or _step_between(last, piece) == _step_between(first, run[1])
+    return steady and piece.places == first.places and piece.tiled == first.tiled
+
+
+def _step_between(piece: GatherPiece, other: GatherPiece) -> Shape:
+    return tuple(y - x for x, y in zip(piece.shift, other.shift, strict=True))
+
+
+def write_gather(
+    plan: GatherPlan, b: Builder, args: Reg, pointers: dict[Value, Reg], tile: Reg, finish: Finish, target: Target
+) -> None:
+    """The body of the kernel: every element of the tile's part of the result, handed to `finish`.
+
+    `pointers`: of the arrays of pieces outside of long runs; those of a run are read from `args` one after another.
+    """
+    for run in find_runs(plan):
+        piece = run[0]
+        if not all(piece.places.shape):
+            continue
+        if len(run) == 1:
             _GatherWriter(plan, piece, b, pointers, target, finish).write(tile)
+            continue
+        with b.loop(0, len(run)) as turn:
+            array = b.argument(args, b.add(turn.index, plan.arguments.index(piece.base)))
+            step = _step_between(*run[:2])
+            shift = [add_strided(b, at, turn.index, by) if by else at for at, by in zip(piece.shift, step, strict=True)]
+            _GatherWriter(plan, piece, b, {**pointers, piece.base: array}, target, finish, shift).write(tile)
 
 
 class _GatherWriter:
@@ -127,10 +167,11 @@ class _GatherWriter:
         pointers: dict[Value, Reg],
         target: Target,
         finish: Finish,
+        shift: Sequence[Index] = (),
     ) -> None:
         self.plan, self.piece, self.b, self.finish = plan, piece, b, finish
         self.pointer = pointers[piece.base]
-        self.places = piece.places
+        self.places, self.shift = piece.places, shift or piece.shift
         self.sweep = GridSweep(b, self.places, pointers)
         self.size = self.places.shape[-1]
         self.lanes = min(target.lanes(plan.kind), 1 << (self.size - 1).bit_length())
@@ -169,8 +210,8 @@ class _GatherWriter:
             mask = count - k if count - k < self.lanes else None
             value = self._load(at, _offset_index(self.b, column, k), mask)
             parts.append(ResultRegister((*(0,) * (rank - 1), k)[:rank], value, mask))
-        origin = [_offset_index(self.b, i, s) for i, s in zip((*at.indices, column), self.piece.shift, strict=False)]
-        self.finish([as_index(self.b, i) for i in origin], parts)
+        origin = [add_index(self.b, i, s) for i, s in zip((*at.indices, column), self.shift, strict=False)]
+        self.finish(origin, parts)
 
     def _load(self, at: GridPoint, column: Index, mask: int | None) -> Reg:
         """The register of elements from `column` on."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from adjoint.compiler.ir.graph import Value
 from adjoint.compiler.kernels.epilogue import Epilogue
-from adjoint.compiler.kernels.gather_scatter.gather import GatherPlan, plan_gather, write_gather
+from adjoint.compiler.kernels.gather_scatter.gather import GatherPlan, find_runs, plan_gather, write_gather
 from adjoint.compiler.kernels.gather_scatter.scatter import plan_scatter, write_scatter
 from adjoint.compiler.kernels.kernel import Kernel
 from adjoint.compiler.kernels.kernel_text import NAME_PLACEHOLDER, KernelMemo, make_kernel_text
@@ -49,9 +49,12 @@ def lower_scatter(group: Group, fusion: Fusion, target: Target, known: KernelMem
 def _write(plan: GatherPlan, epilogue: Epilogue, bases: list[Value], target: Target) -> str:
     b = Builder()
     with b.kernel(NAME_PLACEHOLDER) as (args, tile, _):
-        pointers = {base: b.argument(args, i) for i, base in enumerate(bases)}
+        runs = find_runs(plan)
+        in_runs = {piece.base for run in runs if len(run) > 1 for piece in run}
+        in_runs -= {*epilogue.accesses.bases, *(run[0].base for run in runs if len(run) == 1)}
+        pointers = {base: b.argument(args, i) for i, base in enumerate(bases) if base not in in_runs}
         numbers = [b.number(args, len(bases) + i) for i in range(len(epilogue.accesses.numbers))]
-        write_gather(plan, b, pointers, tile, epilogue.finish(b, pointers, numbers), target)
+        write_gather(plan, b, args, pointers, tile, epilogue.finish(b, pointers, numbers), target)
     return b.text()
 
 
