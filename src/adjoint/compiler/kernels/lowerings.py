@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from importlib import import_module
+from typing import NamedTuple
 
 from adjoint.compiler.ir.graph import Value
 from adjoint.compiler.ir.strided_view import StridedView
 from adjoint.compiler.kernels import kernel_kinds
+from adjoint.compiler.kernels.elementwise import fingerprint
 from adjoint.compiler.kernels.kernel import Kernel
 from adjoint.compiler.kernels.kernel_kinds import KERNEL_KINDS
 from adjoint.compiler.kernels.kernel_text import NAME_PLACEHOLDER, KernelMemo, name_by_digest
@@ -15,6 +18,7 @@ from adjoint.compiler.kernels.loop_nest.iteration_space import space_of
 from adjoint.compiler.llvm.jit.target import Target
 from adjoint.compiler.passes.fusion import Fusion
 from adjoint.compiler.passes.fusion_group import Group
+from adjoint.compiler.passes.materialize import is_generated
 
 EMPTY_KERNEL = f"define void @{NAME_PLACEHOLDER}(ptr %args, i64 %tile, i64 %thread) {{\n  ret void\n}}\n"
 
@@ -22,7 +26,64 @@ EMPTY_KERNEL = f"define void @{NAME_PLACEHOLDER}(ptr %args, i64 %tile, i64 %thre
 def lower_all(fusion: Fusion, target: Target) -> dict[Group, Kernel]:
     """The kernels of all groups that are no calls."""
     known: KernelMemo = {}
-    return {group: _lower(group, fusion, target, known) for group in fusion.order if not group.call}
+    lowered: dict[Hashable, _LoweredGroup] = {}
+    return {group: _lower_once(group, fusion, target, known, lowered) for group in fusion.order if not group.call}
+
+
+class _LoweredGroup(NamedTuple):
+    """The kernel of a group, which others like it share: their arguments and numbers by the places these have."""
+
+    kernel: Kernel
+    arguments: list[int]
+    numbers: list[int]
+
+
+def _lower_once(
+    group: Group, fusion: Fusion, target: Target, known: KernelMemo, lowered: dict[Hashable, _LoweredGroup]
+) -> Kernel:
+    """The kernel of a group; that of a group like it, as an unrolled loop has many, with this one's arguments."""
+    if group in fusion.elided_concats or not _is_told_by_structure(group, fusion):
+        return _lower(group, fusion, target, known)
+    structure, values, offsets = _structure_of(group, fusion)
+    found = lowered.get(structure)
+    if found is not None:
+        kernel, arguments, numbers = found
+        return Kernel(
+            kernel.name, kernel.code, [values[i] for i in arguments], group, kernel.tiles, kernel.scratch, None,
+            [offsets[i] for i in numbers],
+        )  # fmt: skip
+    kernel = _lower(group, fusion, target, known)
+    places = {v: i for i, v in enumerate(values)}
+    arguments = [places[v] for v in kernel.arguments]
+    lowered[structure] = _LoweredGroup(kernel, arguments, [offsets.index(number) for number in kernel.numbers])
+    return kernel
+
+
+def _is_told_by_structure(group: Group, fusion: Fusion) -> bool:
+    """True for loop nests and products whose kernels depend on nothing but `_structure_of`."""
+    kind = None if group.root is None else KERNEL_KINDS[group.root.op.name]
+    plain = not (group.gate_width or group.concatenations or group.prologue)
+    return plain and (kind is None or (kind is kernel_kinds.PRODUCT and fusion.precision == "highest"))
+
+
+def _structure_of(group: Group, fusion: Fusion) -> tuple[Hashable, list[Value], list[int]]:
+    """What decides a group's kernel, with numbers for values and offsets, and these in the order of their numbers."""
+    views, values, offsets = fusion.views, dict[Value, int](), {0: 0}
+    facts: list[Hashable] = [group.shape, group.axes]
+    for v in group.equations:
+        facts += v.op, v.shape, v.dtype, v in group.reduced_values
+        for x in v.inputs:
+            if isinstance(x, Value):
+                base, shape, strides, offset = views[x]
+                place = values.setdefault(base, len(values))
+                facts += place, shape, strides, offsets.setdefault(offset, len(offsets))
+            else:
+                facts.append(fingerprint(x))
+        facts.append(values.setdefault(v, len(values)))
+    for base in values:
+        facts += base.shape, base.dtype, fingerprint(base) if is_generated(base) else None
+    facts += None if group.root is None else values[group.root], *[values[v] for v in group.stored]
+    return tuple(facts), [*values], [*offsets]
 
 
 def _lower(group: Group, fusion: Fusion, target: Target, known: KernelMemo) -> Kernel:

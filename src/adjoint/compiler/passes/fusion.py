@@ -62,7 +62,7 @@ class _Grouping:
     """The groups of the equations seen so far."""
 
     def __init__(self, graph: Graph, late: Set[Value], precision: str) -> None:
-        self.inlined = late
+        self.inlined = frozenset(late)
         self.values = GroupMap(precision, {v: StridedView.in_memory(v) for v in graph.inputs}, {})
         self.views, self.maker = self.values.views, self.values.maker
         self.groups: dict[Group, None] = {}  # in order, and quick to take one out
