@@ -114,8 +114,9 @@ def test_a_loop_has_kernels_for_its_first_turns_alone() -> None:
     calls = []
     lower = lowerings._lower
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("adjoint.compiler.cache.plan_cache.default_disk_cache", lambda: None)  # which may have the plan
         patch.setattr(lowerings, "_lower", lambda group, *given: calls.append(group) or lower(group, *given))
         compiled, _ = compile_with_gradients(take_steps)
         compiled(X)
     assert len(compiled._program().kernels) > 3 * STEPS
-    assert len(calls) < STEPS
+    assert len([group for group in calls if group.equations[0].op.name == "mm"]) < STEPS // 2

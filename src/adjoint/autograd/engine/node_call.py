@@ -11,10 +11,11 @@ from adjoint.autograd.engine.saved_values import rule_arguments, saved_arrays, s
 from adjoint.autograd.engine.where_masks import ELEMENTWISE_FAMILIES, apply_where_mask
 from adjoint.core.graph.grad_dtype import ANY_DTYPE
 from adjoint.core.graph.hooks import NodeHooks
-from adjoint.core.graph.node import GraphNode, Node, OutputSlot, Vertex
+from adjoint.core.graph.node import GraphNode, Node, OutputSlot, SavedValues, Vertex
 from adjoint.core.graph.not_implemented import refuse_gradient
 from adjoint.core.op.op import Op, Rule
-from adjoint.core.runtime.mode import set_backward_origin
+from adjoint.core.runtime.interpreter import EAGER
+from adjoint.core.runtime.mode import mode, set_backward_origin
 from adjoint.core.tensor.tensor import Tensor, wrap
 from adjoint.core.typing import Function, NumpyDtype, Operand
 from adjoint.ops.elementwise.complex import conj
@@ -53,7 +54,10 @@ def call_node(
 def apply_rules(gradients: GraphTask, node: GraphNode, g: Operand, mask: Operand) -> Sequence[Operand]:
     """Return what `call_node` does, without the hooks on the node."""
     if isinstance(node, Node):
-        return _apply_op_rules(gradients, node, g, mask)
+        if gradients.on_arrays or node.op.runs_user_code or type(node.saved_values) is SavedValues:
+            return _apply_op_rules(gradients, node, g, mask)
+        interpreter = mode.interpreter or EAGER
+        return interpreter.run_library_code(_apply_op_rules, gradients, node, g, mask)
     given = [gradients.wrap_gradient(one) for one in g] if type(g) is OutputGrads else [gradients.wrap_gradient(g)]
     pulled = node.pull(given)
     return [

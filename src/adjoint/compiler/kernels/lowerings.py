@@ -41,29 +41,26 @@ class _LoweredGroup(NamedTuple):
 def _lower_once(
     group: Group, fusion: Fusion, target: Target, known: KernelMemo, lowered: dict[Hashable, _LoweredGroup]
 ) -> Kernel:
-    """The kernel of a group; that of a group like it, as an unrolled loop has many, with this one's arguments."""
-    if group in fusion.elided_concats or not _is_told_by_structure(group, fusion):
+    """The kernel of a group; that of a group like it, as an unrolled loop has many, with this one's arguments.
+
+    It is so for loop nests and plain products, whose kernels depend on nothing but `_structure_of`.
+    """
+    kind = None if group.root is None else KERNEL_KINDS[group.root.op.name]
+    plain = kind is None or (kind is kernel_kinds.PRODUCT and fusion.precision == "highest")
+    if group in fusion.elided_concats or group.gate_width or group.concatenations or group.prologue or not plain:
         return _lower(group, fusion, target, known)
     structure, values, offsets = _structure_of(group, fusion)
     found = lowered.get(structure)
     if found is not None:
-        kernel, arguments, numbers = found
-        return Kernel(
-            kernel.name, kernel.code, [values[i] for i in arguments], group, kernel.tiles, kernel.scratch, None,
-            [offsets[i] for i in numbers],
-        )  # fmt: skip
+        kernel = found.kernel
+        arguments, numbers = [values[i] for i in found.arguments], [offsets[i] for i in found.numbers]
+        return Kernel(kernel.name, kernel.code, arguments, group, kernel.tiles, kernel.scratch, None, numbers)
     kernel = _lower(group, fusion, target, known)
     places = {v: i for i, v in enumerate(values)}
-    arguments = [places[v] for v in kernel.arguments]
-    lowered[structure] = _LoweredGroup(kernel, arguments, [offsets.index(number) for number in kernel.numbers])
+    lowered[structure] = _LoweredGroup(
+        kernel, [places[v] for v in kernel.arguments], [offsets.index(number) for number in kernel.numbers]
+    )
     return kernel
-
-
-def _is_told_by_structure(group: Group, fusion: Fusion) -> bool:
-    """True for loop nests and products whose kernels depend on nothing but `_structure_of`."""
-    kind = None if group.root is None else KERNEL_KINDS[group.root.op.name]
-    plain = not (group.gate_width or group.concatenations or group.prologue)
-    return plain and (kind is None or (kind is kernel_kinds.PRODUCT and fusion.precision == "highest"))
 
 
 def _structure_of(group: Group, fusion: Fusion) -> tuple[Hashable, list[Value], list[int]]:

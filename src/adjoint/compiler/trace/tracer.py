@@ -6,7 +6,7 @@ tensors are put back as they were, whether or not the trace succeeded.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ from adjoint.compiler.ir.graph import (
     op_of,
 )
 from adjoint.compiler.progress import progress
+from adjoint.compiler.trace.call_specs import call_signature, promise_spec
 from adjoint.compiler.trace.checkpoint_blocks import CheckpointBlocks
 from adjoint.compiler.trace.constant_values import find_constant_values
 from adjoint.compiler.trace.equation_origins import EquationOrigins
@@ -33,14 +34,13 @@ from adjoint.compiler.trace.number_tensors import stack_numbers
 from adjoint.compiler.trace.step_memory import StepMemory
 from adjoint.compiler.trace.symbolic_mutation import check_captured_memory, own_gradient, write_symbol
 from adjoint.compiler.trace.symbolic_number import NumberArithmetic, SymbolicNumber, specialize_numbers
-from adjoint.compiler.trace.symbolic_strides import stand_in_operand, strides_unless_contiguous
+from adjoint.compiler.trace.symbolic_strides import strides_unless_contiguous
 from adjoint.compiler.trace.untraced import without_frame_tracing
 from adjoint.core.graph.hooks import guard_on_hooks
 from adjoint.core.graph.node import Leaf
 from adjoint.core.graph.source_location import Site, user_site
 from adjoint.core.op.evaluation import target_dtype
 from adjoint.core.op.op import Op
-from adjoint.core.op.op_errors import user_error
 from adjoint.core.op.spec import Spec
 from adjoint.core.runtime.interpreter import Interpreter
 from adjoint.core.runtime.mode import ModeScope, recorded_by_caller
@@ -94,6 +94,7 @@ class Tracer(StepMemory, CheckpointBlocks, EquationOrigins, Interpreter):
         self._symbols: dict[int, tuple[Array, Value, Tensor]] = {}  # by the array's identity; the array is kept alive
         self._settings: dict[tuple[int, tuple[object, ...]], Tensor] = {}
         self._numbers: dict[str, Value] = {}
+        self._signatures: dict[Hashable, tuple[NumpyDtype | None, Spec]] = {}  # of calls: operands' type, result's spec
         self._locations: dict[int, tuple[Tensor, Location]] = {}
         self._changed_outside: dict[tuple[int, str], tuple[Tensor, str, object]] = {}
 
@@ -117,28 +118,31 @@ class Tracer(StepMemory, CheckpointBlocks, EquationOrigins, Interpreter):
                     share_storage(known[2], tensor)
 
     @without_frame_tracing
+    def run_library_code(self, function: Function, *args: Operand) -> Any:
+        return function(*args)
+
+    @without_frame_tracing
     def emit(self, op: Op, inputs: Operands, params: Params) -> Value:
         """An op call as an equation; operands are brought to the op's common type by equations of their own."""
         operands = tuple([self._operand(op, x) for x in inputs])
+        params = {key: specialize_numbers(value) for key, value in params.items()} if params else params
+        key: Hashable = None
         if SymbolicNumber in map(type, operands):
             target = target_dtype(op, tuple([x.value if type(x) is SymbolicNumber else x for x in operands]))
-            operands = self._lift_numbers(op, operands, target)
+            operands, known = self._lift_numbers(op, operands, target), None
         else:
-            target = target_dtype(op, operands)
+            key = call_signature(op, operands, inputs, params)
+            known = self._signatures.get(key)
+            target = target_dtype(op, operands) if known is None else known[0]
         if target is not None:
             operands = tuple([self._convert_dtype(x, target) for x in operands])
-        specs = [
-            x if isinstance(x, Value) else Spec((), target or getattr(given, "dtype", None) or np.dtype(type(x)))
-            for x, given in zip(operands, inputs, strict=True)
-            if x is not None
-        ]
-        params = {key: specialize_numbers(value) for key, value in params.items()}
-        try:
-            spec = op.spec(*specs, **params)
-        except (ValueError, TypeError, IndexError) as error:
-            raise user_error(op, tuple(map(stand_in_operand, operands)), error) from error
+        spec = promise_spec(op, operands, inputs, params, target) if known is None else known[1]
+        if key is not None:
+            self._signatures[key] = target, spec
         if not len(self.graph.equations) % EQUATIONS_BETWEEN_NOTES:
             progress.note(f"{len(self.graph.equations):,} equations traced")
+        if not op.effect:
+            return self.graph.add(op, operands, params, spec, self.origin())
         again = self.replay_draw(op)
         return self.note_draw(self.graph.add(op, operands, params, spec, self.origin())) if again is None else again
 

@@ -80,30 +80,41 @@ def _apply_slow(op: Op, inputs: Operands, params: Params) -> Tensor:
     if interpreter is None and nondefault.meta_tensors and any_meta(inputs):
         return call_on_meta(_apply_slow, op, inputs, params)
     if interpreter is not None:
-        if op.composite is None:
-            data = interpreter.emit(op, inputs, params)
-            if data is None:  # it leaves to NumPy what it need not see
-                with ModeScope(interpreter=None, recording=False):
-                    data = apply(op, inputs, params).array
-        elif (op.family == "fused" or op is op.float32_variant) and mode.recording:
-            with recorded_by_caller():
-                data = _apply_composite(op, inputs, params, interpreter).array
-        else:
-            return _apply_composite(op, inputs, params, interpreter)
-        arrays = interpreter.symbols(inputs)
-    else:
-        arrays = tuple(
-            [x.array if isinstance(x, Tensor) else np.asarray(x) if isinstance(x, generic) else x for x in inputs]
-        )
-        operands = arrays if op.promotion is None else _promote_operands(op, arrays)
-        data = evaluate(op, operands, params) if op.native is None else compute(op, operands, params)
-    out = wrap(data)
-    if modes is not None and interpreter is None and modes["detach_record"] is not None:
+        if op.runs_user_code or mode.saved_tensor_hooks or any(map(callable, params.values())):
+            return _apply_intercepted(interpreter, op, inputs, params)
+        return interpreter.run_library_code(_apply_intercepted, interpreter, op, inputs, params)
+    arrays = tuple(
+        [x.array if isinstance(x, Tensor) else np.asarray(x) if isinstance(x, generic) else x for x in inputs]
+    )
+    operands = arrays if op.promotion is None else _promote_operands(op, arrays)
+    out = wrap(evaluate(op, operands, params) if op.native is None else compute(op, operands, params))
+    if modes is not None and modes["detach_record"] is not None:
         out._detach_record = modes["detach_record"]
         out.storage_ = modes["detach_record"].memory
     if modes is None or modes["recording"]:
         _record(op, inputs, arrays, params, out)
     if special and mode.anomaly_detector is not None:
+        mode.anomaly_detector.observe_op(op, inputs, out)
+    return out
+
+
+def _apply_intercepted(interpreter: Interpreter, op: Op, inputs: Operands, params: Params) -> Tensor:
+    """Call an op that an interpreter receives in place of NumPy."""
+    if op.composite is None:
+        data = interpreter.emit(op, inputs, params)
+        if data is None:  # it leaves to NumPy what it need not see
+            with ModeScope(interpreter=None, recording=False):
+                data = apply(op, inputs, params).array
+    elif (op.family == "fused" or op is op.float32_variant) and mode.recording:
+        with recorded_by_caller():
+            data = _apply_composite(op, inputs, params, interpreter).array
+    else:
+        return _apply_composite(op, inputs, params, interpreter)
+    arrays = interpreter.symbols(inputs)
+    out = wrap(data)
+    if mode.recording:
+        _record(op, inputs, arrays, params, out)
+    if mode.anomaly_detector is not None:
         mode.anomaly_detector.observe_op(op, inputs, out)
     return out
 

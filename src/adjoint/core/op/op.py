@@ -31,7 +31,7 @@ class Op:
         "holomorphic", "identity", "index", "inputs", "preserves_strides", "saves_shapes", "batch_leading", "linear",
         "name", "native", "needs", "node_name", "params", "grad_slice", "fast_backward", "saved_slots", "promotion",
         "public", "raises", "rules", "saves", "scalar", "spec", "inputs_without_rule", "values", "variadic",
-        "float32_variant",
+        "float32_variant", "runs_user_code",
     )  # fmt: skip
 
     def __init__(
@@ -61,6 +61,7 @@ class Op:
     ) -> None:
         parameters = parameters_of(evaluate)
         self.name = evaluate.__name__.strip("_")
+        self.runs_user_code = not evaluate.__module__.startswith("adjoint.")
         self.evaluate = evaluate
         self.family = family
         self.inputs, self.params, self.variadic = parameters

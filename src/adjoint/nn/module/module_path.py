@@ -114,7 +114,8 @@ def guard_contents(container: AnyModule) -> None:
 
 
 def _guard_module(module: AnyModule, what: str) -> None:
-    guard_on(module, module_version, what, at_end=True, contents=module_contents)
+    if (interpreter := mode.interpreter) is not None:  # as `guard_on`, which also asks for the version
+        interpreter.watch(module, module_version, what, True, module_contents)
     _guard_hooks(module, what)
     trace_stack.guarded_ids.add(id(module))
     if id(type(module)) not in trace_stack.guarded_ids:

@@ -23,8 +23,12 @@ def rewritten(function: Any, *arrays: Any) -> set[str]:
 @pytest.mark.parametrize(
     ("rows", "computed", "at", "left"),
     [
-        ((4, 64), False, (4, 1), set()), ((4, 65), False, (4, 1), {"gather"}), ((4, 65), True, (4, 1), set()),
-        ((4, 5000), True, (4, 1), set()), ((4, 5), True, (4, 2), {"gather"}), ((4, 5), True, (3, 1), {"gather"}),
+        ((4, 64), False, (4, 1), set()),
+        ((4, 65), False, (4, 1), {"gather"}),
+        ((4, 65), True, (4, 1), set()),
+        ((4, 5000), True, (4, 1), set()),
+        ((4, 5), True, (4, 2), {"gather"}),
+        ((4, 5), True, (3, 1), {"gather"}),
         ((4, 5, 1), True, (4, 5, 1), set()),
     ],
 )

@@ -118,19 +118,14 @@ def find_runs(plan: GatherPlan) -> list[list[GatherPiece]]:
     rows = {base: i for i, base in enumerate(plan.arguments)}
     runs: list[list[GatherPiece]] = []
     for piece in plan.pieces:
-        run = runs[-1] if runs else []
-        if run and _can_follow(run, piece) and rows[piece.base] == rows[run[0].base] + len(run):
+        run = runs[-1] if runs else [piece]
+        first, last, follows = run[0], run[-1], rows[piece.base] - rows[run[0].base] == len(run)
+        steady = len(run) == 1 or _step_between(last, piece) == _step_between(first, run[1])
+        if follows and steady and piece.places == first.places and piece.tiled == first.tiled:
             run.append(piece)
         else:
             runs.append([piece])
     return [part for run in runs for part in ([run] if len(run) >= MIN_PIECES_IN_LOOP else [[piece] for piece in run])]
-
-
-def _can_follow(run: list[GatherPiece], piece: GatherPiece) -> bool:
-    """True if a piece is like those of a run, and as far from the last as they are from one another."""
-    first, last = run[0], run[-1]
-    steady = len(run) == 1 or _step_between(last, piece) == _step_between(first, run[1])
-    return steady and piece.places == first.places and piece.tiled == first.tiled
 
 
 def _step_between(piece: GatherPiece, other: GatherPiece) -> Shape:
@@ -208,7 +203,8 @@ class _GatherWriter:
         rank, parts = len(self.plan.shape), []
         for k in range(0, count, self.lanes):
             mask = count - k if count - k < self.lanes else None
-            value = self._load(at, _offset_index(self.b, column, k), mask)
+            by = column + k if isinstance(column, int) else self.b.add(column, k) if k else column
+            value = self._load(at, by, mask)
             parts.append(ResultRegister((*(0,) * (rank - 1), k)[:rank], value, mask))
         origin = [add_index(self.b, i, s) for i, s in zip((*at.indices, column), self.shift, strict=False)]
         self.finish(origin, parts)
@@ -230,10 +226,3 @@ class _GatherWriter:
         if self.piece.base.size < 2**31 and lanes > 1:
             offsets = b.cast(offsets, I32)  # as many lanes as float32 has
         return b.gather(pointer, offsets, kind, mask)
-
-
-def _offset_index(b: Builder, index: Index, by: int) -> Index:
-    """index + by."""
-    if not by:
-        return index
-    return b.add(index, by) if isinstance(index, Reg) else index + by
