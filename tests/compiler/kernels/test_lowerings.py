@@ -68,6 +68,26 @@ def add_what_is_made(x: Any, xs: Any, w: Any, b: Any) -> Any:
     return x
 
 
+def write_each_turn(x: Any, xs: Any, w: Any, b: Any) -> Any:
+    out = ad.zeros(8, STEPS, 4) * w[0]
+    for t in range(STEPS):
+        x = x + 0.1 * (x @ w)
+        out[:, t] = x
+        out[2:5, t, 1:3] += xs[2:5, (t * 7) % STEPS, :2]
+    return out
+
+
+def write_at_positions(x: Any, xs: Any, w: Any, b: Any) -> Any:
+    rows, total = ad.tensor([3, 1, 3]), x * b
+    for t in range(STEPS):
+        total = total.index_add(0, rows, xs[rows, t]) + F.pad(xs[1:, t, 1:3], (t % 3, 2 - t % 3, 1, 0))
+    return total
+
+
+def join_what_is_cut(x: Any, xs: Any, w: Any, b: Any) -> Any:
+    return ad.cat([ad.cat([xs[:, t], xs[:, t // 2], xs[:, -1 - t]], 1) @ w.tile(3, 1) for t in range(STEPS)], 1)
+
+
 def run_in_other_types(x: Any, xs: Any, w: Any, b: Any) -> Any:
     total = x.double()
     for t in range(STEPS):
@@ -77,7 +97,7 @@ def run_in_other_types(x: Any, xs: Any, w: Any, b: Any) -> Any:
 
 PROGRAMS: list[Callable[..., Any]] = [
     take_steps, differ_in_a_constant, differ_in_a_shape, read_two_times, read_what_is_turned, differ_in_what_is_kept,
-    normalize_rows, add_what_is_made, run_in_other_types,
+    normalize_rows, add_what_is_made, run_in_other_types, write_each_turn, write_at_positions, join_what_is_cut,
 ]  # fmt: skip
 
 
@@ -108,6 +128,18 @@ def test_kernels_of_groups_that_are_alike_are_those_of_each_alone(function: Call
             assert getattr(kernel, name) == getattr(alone, name)
         assert kernel.arguments == alone.arguments
         assert [*kernel.numbers] == [*alone.numbers]
+
+
+@pytest.mark.parametrize("function", [take_steps, write_each_turn, write_at_positions, join_what_is_cut])
+def test_turns_that_differ_in_a_place_alone_share_their_code(function: Callable[..., Any]) -> None:
+    def count_codes(steps: int) -> int:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setitem(globals(), "STEPS", steps)
+            compiled, _ = compile_with_gradients(function)
+            compiled(X)
+        return len({kernel.name for kernel in compiled._program().kernels.values()})
+
+    assert count_codes(23) <= count_codes(17) + 2
 
 
 def test_a_loop_has_kernels_for_its_first_turns_alone() -> None:

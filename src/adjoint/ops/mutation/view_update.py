@@ -73,7 +73,11 @@ def replay_view(x: Operand, steps: Steps) -> Operand:
 @primitive(
     spec=_same_spec,
     node="CopySlices",
-    dx=lambda g, steps: put_view(g, 0.0, steps=steps),
+    dx=lambda g, steps: (
+        put_view(g, 0.0, steps=steps)
+        if (bounds := _bounds(g.shape, steps)) is None
+        else put_slice(g, 0.0, bounds=bounds)
+    ),
     dvalue=lambda g, steps: replay_view(g, steps),
 )
 def put_view(x: Array, value: Operand, *, steps: Steps) -> Array:

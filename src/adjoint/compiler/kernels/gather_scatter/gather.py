@@ -5,12 +5,13 @@ Where the last dimension is kept whole, rows are copied in vectors; else each la
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from adjoint.compiler.ir.graph import Value
 from adjoint.compiler.ir.strided_view import StridedView
 from adjoint.compiler.kernels.gather_scatter.index_space import (
+    NO_OFFSETS,
     GridPoint,
     GridSweep,
     IndexMap,
@@ -133,24 +134,32 @@ def _step_between(piece: GatherPiece, other: GatherPiece) -> Shape:
 
 
 def write_gather(
-    plan: GatherPlan, b: Builder, args: Reg, pointers: dict[Value, Reg], tile: Reg, finish: Finish, target: Target
+    plan: GatherPlan,
+    b: Builder,
+    args: Reg,
+    pointers: dict[Value, Reg],
+    tile: Reg,
+    finish: Finish,
+    target: Target,
+    offsets: Mapping[int, Reg] = NO_OFFSETS,
 ) -> None:
     """The body of the kernel: every element of the tile's part of the result, handed to `finish`.
 
     `pointers`: of the arrays of pieces outside of long runs; those of a run are read from `args` one after another.
+    `offsets`: the registers of those that each call brings.
     """
     for run in find_runs(plan):
         piece = run[0]
         if not all(piece.places.shape):
             continue
         if len(run) == 1:
-            _GatherWriter(plan, piece, b, pointers, target, finish).write(tile)
+            _GatherWriter(plan, piece, b, pointers, target, finish, offsets).write(tile)
             continue
         with b.loop(0, len(run)) as turn:
             array = b.argument(args, b.add(turn.index, plan.arguments.index(piece.base)))
             step = _step_between(*run[:2])
             shift = [add_strided(b, at, turn.index, by) if by else at for at, by in zip(piece.shift, step, strict=True)]
-            _GatherWriter(plan, piece, b, {**pointers, piece.base: array}, target, finish, shift).write(tile)
+            _GatherWriter(plan, piece, b, {**pointers, piece.base: array}, target, finish, offsets, shift).write(tile)
 
 
 class _GatherWriter:
@@ -162,12 +171,13 @@ class _GatherWriter:
         pointers: dict[Value, Reg],
         target: Target,
         finish: Finish,
+        offsets: Mapping[int, Reg],
         shift: Sequence[Index] = (),
     ) -> None:
         self.plan, self.piece, self.b, self.finish = plan, piece, b, finish
         self.pointer = pointers[piece.base]
         self.places, self.shift = piece.places, shift or piece.shift
-        self.sweep = GridSweep(b, self.places, pointers)
+        self.sweep = GridSweep(b, self.places, pointers, (), offsets)
         self.size = self.places.shape[-1]
         self.lanes = min(target.lanes(plan.kind), 1 << (self.size - 1).bit_length())
         looked_up = any(lookup.indices.strides[-1] for lookup in self.places.lookups)

@@ -5,9 +5,9 @@ Reading, the grid is the result and the array is what is read; writing, the grid
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from adjoint.compiler.ir.graph import Value
 from adjoint.compiler.ir.strided_view import StridedView
@@ -89,6 +89,25 @@ def slice_positions(array: StridedView, bounds: Sequence[tuple[int, int, int]]) 
     return IndexMap(part.shape, part.offset, part.strides, (), along)
 
 
+NO_OFFSETS: Mapping[int, Reg] = {}
+
+
+def number_offsets(plan: Any, numbers: dict[int, int]) -> Any:
+    """Return a plan with numbers in place of the offsets in it; `numbers` gets those it has not, and 0 stays 0.
+
+    Plans that are equal then have one text, which reads the offsets from the kernel's table.
+    """
+    if isinstance(plan, IndexMap):
+        lookups = tuple(number_offsets(lookup, numbers) for lookup in plan.lookups)
+        return plan._replace(start=numbers.setdefault(plan.start, len(numbers)), lookups=lookups)
+    if isinstance(plan, StridedView):
+        return plan._replace(offset=numbers.setdefault(plan.offset, len(numbers)))
+    if isinstance(plan, tuple | list):
+        parts = [number_offsets(part, numbers) for part in plan]
+        return tuple(parts)
+    return plan
+
+
 class GridPoint(NamedTuple):
     """The point of the grid for which code is written: its first indices, their element, and the other offsets.
 
@@ -109,10 +128,16 @@ class GridSweep:
     """Loops over a grid in row-major order, all but its last dimension, which the body runs along itself."""
 
     def __init__(
-        self, b: Builder, places: IndexMap, pointers: dict[Value, Reg], others: Sequence[tuple[int, Shape]] = ()
+        self,
+        b: Builder,
+        places: IndexMap,
+        pointers: dict[Value, Reg],
+        others: Sequence[tuple[int, Shape]] = (),
+        offsets: Mapping[int, Reg] = NO_OFFSETS,
     ) -> None:
         self.b, self.places, self.pointers = b, places, pointers
         self.others = others  # (start, strides) of each
+        self.offsets = offsets  # the registers of those that each call brings
 
     def run(self, bounds: Bounds, body: Body) -> None:
         """Write the loops; `bounds`: those of dimensions that are not run through from end to end."""
@@ -146,10 +171,12 @@ class GridSweep:
         return position if lookup.step == 1 else b.mul(position, lookup.step)
 
     def _start_point(self) -> GridPoint:
-        b = self.b
-        waiting = tuple((lookup, b.constant(lookup.indices.offset, I64)) for lookup in self.places.lookups)
-        others = tuple(b.constant(start, I64) for start, _ in self.others)
-        return GridPoint((), b.constant(self.places.start, I64), others, waiting)
+        waiting = tuple((lookup, self._offset(lookup.indices.offset)) for lookup in self.places.lookups)
+        others = tuple(self._offset(start) for start, _ in self.others)
+        return GridPoint((), self._offset(self.places.start), others, waiting)
+
+    def _offset(self, offset: int) -> Reg:
+        return self.offsets.get(offset) or self.b.constant(offset, I64)
 
     def _enter(self, at: GridPoint, bounds: Bounds, body: Body) -> None:
         d = len(at.indices)

@@ -7,6 +7,7 @@ result in which writing stays where it is, and goes through all the indices.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -168,19 +169,28 @@ def _choose_tiling(places: IndexMap, shape: Shape, itemsize: int, passes: int) -
     return (best, tiles) if tiles > 1 else (None, 1)
 
 
-def write_scatter(plan: ScatterPlan, target: Target) -> str:
-    """The module of the kernel, called NAME: its table is `arguments`, then the result."""
+def write_scatter(plan: ScatterPlan, target: Target, offsets: Sequence[int] = ()) -> str:
+    """The module of the kernel, called NAME: its table is `arguments`, then the result, then those `offsets`."""
     b = Builder()
     with b.kernel(NAME_PLACEHOLDER) as (args, tile, _):
         pointers = {base: b.argument(args, i) for i, base in enumerate(plan.arguments)}
         out = b.argument(args, len(plan.arguments))
-        _ScatterWriter(plan, b, pointers, out, target).write(tile)
+        numbers = {offset: b.number(args, i) for i, offset in enumerate(offsets, len(plan.arguments) + 1)}
+        _ScatterWriter(plan, b, pointers, out, target, numbers).write(tile)
     return b.text()
 
 
 class _ScatterWriter:
-    def __init__(self, plan: ScatterPlan, b: Builder, pointers: dict[Value, Reg], out: Reg, target: Target) -> None:
-        self.plan, self.b, self.pointers, self.out = plan, b, pointers, out
+    def __init__(
+        self,
+        plan: ScatterPlan,
+        b: Builder,
+        pointers: dict[Value, Reg],
+        out: Reg,
+        target: Target,
+        offsets: dict[int, Reg],
+    ) -> None:
+        self.plan, self.b, self.pointers, self.out, self.offsets = plan, b, pointers, out, offsets
         self.most = target.lanes(plan.kind)
 
     def write(self, tile: Reg) -> None:
@@ -228,7 +238,7 @@ class _ScatterWriter:
     def _sweep(self, places: IndexMap, each: ScatterPass, bounds: Bounds) -> None:
         source = each.source
         others = [(source.offset, source.strides)] if isinstance(source, StridedView) else []
-        sweep = GridSweep(self.b, places, self.pointers, others)
+        sweep = GridSweep(self.b, places, self.pointers, others, self.offsets)
         last = len(places.shape) - 1
         low, high = bounds.get(last, (0, places.shape[last]))
         sweep.run(bounds, lambda at: self._row(sweep, at, each, low, high))
