@@ -11,7 +11,7 @@ import sys
 from contextlib import suppress
 from functools import cache, partial
 from importlib import import_module
-from typing import IO, Any
+from typing import IO
 
 import numpy as np
 
@@ -186,7 +186,7 @@ class _Unpickler(pickle.Unpickler):
         super().__init__(file)
         self.values, self.groups = values, groups
 
-    def persistent_load(self, place: Any) -> object:
+    def persistent_load(self, place: Operand) -> object:
         kind, name, *more = place
         if kind == "value":
             return self.values[name]

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from adjoint.compiler.ir.graph import Value
 from adjoint.compiler.ir.strided_view import StridedView
 from adjoint.compiler.kernels.index_arithmetic import Index, add_index, add_strided
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.types import I64, Reg, Type, from_dtype
+from adjoint.core.typing import Operand
 
 Shape = tuple[int, ...]
 Offsets = tuple[Reg, ...]
@@ -92,7 +93,7 @@ def slice_positions(array: StridedView, bounds: Sequence[tuple[int, int, int]]) 
 NO_OFFSETS: Mapping[int, Reg] = {}
 
 
-def number_offsets(plan: Any, numbers: dict[int, int]) -> Any:
+def number_offsets(plan: Operand, numbers: dict[int, int]) -> Operand:
     """Return a plan with numbers in place of the offsets in it; `numbers` gets those it has not, and 0 stays 0.
 
     Plans that are equal then have one text, which reads the offsets from the kernel's table.
@@ -141,7 +142,10 @@ class GridSweep:
 
     def run(self, bounds: Bounds, body: Body) -> None:
         """Write the loops; `bounds`: those of dimensions that are not run through from end to end."""
-        self._enter(self._resolve_lookups(self._start_point(), 0), bounds, body)
+        waiting = tuple((lookup, self._offset(lookup.indices.offset)) for lookup in self.places.lookups)
+        others = tuple(self._offset(start) for start, _ in self.others)
+        start = GridPoint((), self._offset(self.places.start), others, waiting)
+        self._enter(self._resolve_lookups(start, 0), bounds, body)
 
     def step_into(self, at: GridPoint, index: Index) -> GridPoint:
         """The point one dimension further in."""
@@ -169,11 +173,6 @@ class GridSweep:
         unsigned = b.minimum(Reg(found.name, Type("u", 64, lanes)), lookup.size - 1)
         position = Reg(unsigned.name, I64.of(lanes))
         return position if lookup.step == 1 else b.mul(position, lookup.step)
-
-    def _start_point(self) -> GridPoint:
-        waiting = tuple((lookup, self._offset(lookup.indices.offset)) for lookup in self.places.lookups)
-        others = tuple(self._offset(start) for start, _ in self.others)
-        return GridPoint((), self._offset(self.places.start), others, waiting)
 
     def _offset(self, offset: int) -> Reg:
         return self.offsets.get(offset) or self.b.constant(offset, I64)
