@@ -64,9 +64,7 @@ def build(traced: FinishedTrace) -> CompiledEntry:
     if "graph" in LOGGED:
         log("graph", f"{graph.name}: as traced", str(graph))
     if past is None:
-        plan, keep = load_or_make_plan(
-            graph, [symbol for symbol, _ in outcome.writes], current_precision(setting), _run_pipeline
-        )
+        plan, keep = load_or_make_plan(graph, outcome.changed_inputs(), current_precision(setting), _run_pipeline)
         outcome.follow(plan.graph.outputs)
         if plan.rounds:
             outcome.guards.append(ProbeGuard(setting, current_precision, PRECISION_FACT))
@@ -84,7 +82,7 @@ def build(traced: FinishedTrace) -> CompiledEntry:
     if has_float32_matmuls(graph):
         precision = current_precision(setting)
         outcome.guards.append(ProbeGuard(setting, current_precision, PRECISION_FACT))
-    written = outcome.written_inputs()
+    written = set(outcome.changed_inputs())
     half = partition(graph, past.incoming, graph.outputs[count:], written)
     kept = (*half.saved, *half.further)
     outcome.saved = [v for v in kept if v.op is not None or v in written]
@@ -123,7 +121,7 @@ def assemble(
     """The program of a graph whose outputs are the outcome's."""
     from adjoint.compiler.pipeline import schedule
 
-    plan = schedule(graph, [symbol for symbol, _ in outcome.writes], precision)
+    plan = schedule(graph, outcome.changed_inputs(), precision)
     _log_plan(plan)
     outcome.follow(plan.graph.outputs)
     return Program(plan.graph, plan.fusion, plan.kernels, outcome, backward, parents)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 from weakref import ref
 
-from adjoint.compiler.ir.graph import HandlerError, OverlapError, TraceError, UnknownInstructionError
+from adjoint.compiler.ir.graph import HandlerError, OverlapError, TraceError
 from adjoint.compiler.known_entries import run_direct, run_path
 from adjoint.compiler.log import LOGGED, log
 from adjoint.compiler.report.advice import TRACED, CallCosts
@@ -346,7 +346,7 @@ class CompiledFunction:
         except HandlerError as raised:
             raise raised.error from None
         except TraceError as error:
-            if not (self.fallback or error.is_about_speed or isinstance(error, UnknownInstructionError)):
+            if not (self.fallback or error.runs_eagerly):
                 raise
             signature.eager = True
             self._warn(f"runs eagerly: {error}")

@@ -135,6 +135,7 @@ class StageBuilder:
         kept = self._choose_kept(inside, i)
         graph, local = self._cut(inside)
         outcome = StepEffects(0)
+        outcome.memory = self.outcome.memory
         outcome.arithmetic = self.arithmetic.until(event.mark.sources, event.lines)
         results = list(dict.fromkeys([*kept, *asked]))
         outcome.results = [local(v) for v in results]

@@ -52,15 +52,23 @@ UNPRINTED_PARAMS = {"called", *PARAM_DEFAULTS}
 class TraceError(RuntimeError):
     """A step did something, while it was being compiled, that only values could decide."""
 
-    is_about_speed = False  # the step could be compiled, but would gain nothing
+    runs_eagerly = False  # the step runs eagerly, whether or not `fallback` was asked for
 
 
 class OverlapError(TraceError):
     """This call is for Python: it writes memory that its tensors share or that is read-only, or fills a cache."""
 
 
+class EntangledMemoryError(TraceError):
+    """A step writes memory that it reads in another form through another tensor: it runs eagerly."""
+
+    runs_eagerly = True
+
+
 class UnknownInstructionError(TraceError):
     """A step has an instruction that the tracer does not know: it runs eagerly, on a newer Python."""
+
+    runs_eagerly = True
 
 
 class HandlerError(BaseException):

@@ -107,8 +107,13 @@ class Binding:
     def _place_writes(self, readers: ReadersByValue) -> None:
         """A new value is written straight over the old one if nobody needs the old one by then."""
         safe = self._last_step_that_may_raise()
+        shared = {x for relation in self.outcome.memory.relations for x in relation[:2]}
         for symbol, v in self.outcome.writes:
-            if self._is_placed(v) or not self._may_overwrite(symbol, v, readers.get(symbol, []), safe):
+            if (
+                self._is_placed(v)
+                or symbol in shared
+                or not self._may_overwrite(symbol, v, readers.get(symbol, []), safe)
+            ):
                 self.copies_out.append((symbol, v))
             elif symbol in self.buffers:
                 self.buffers[v] = self.buffers[symbol]

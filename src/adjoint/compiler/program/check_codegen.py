@@ -13,6 +13,7 @@ from adjoint.compiler.program.buffer_binding import Binding, is_usable
 from adjoint.compiler.runtime.guard_checks import GuardChecks
 from adjoint.compiler.runtime.new_tensors import owns_memory, take_own_memory
 from adjoint.compiler.trace.guards import repeated_argument_code
+from adjoint.compiler.trace.shared_memory import have_overlaps
 from adjoint.compiler.trace.step_outputs import StepEffects
 from adjoint.core.graph.node import Leaf as AccumulateGrad
 from adjoint.core.runtime.mode import mode
@@ -174,22 +175,26 @@ class CheckCodegen:
 
     def _check_memory(self) -> None:
         self._check_relocated_memory()
-        arguments = self.graph.inputs_of_kind(Argument)
-        if self.outcome.writes:
-            every = "".join(f"({v.source.number}, x{v.source.number}), " for v in arguments)
-            written = self.name(self.outcome.writes)
-            captured = [s for _, _, s in self.outcome.state if not isinstance(s.source, Argument)]
-            into = self.outcome.written_inputs()
-            for v in arguments:  # memory of its own needs no further look
-                i = v.source.number
-                if v in into:
-                    self._emit_line(f"if not x{i}.array.flags.writeable: return GUARD_FAILED")
-                self._emit_line(
-                    f"if x{i}.storage_ is not None and is_memory_shared({i}, x{i}, ({every}), {written}, "
-                    f"{self.name(captured)}): "
-                    "return GUARD_FAILED"
-                )
-
+        memory = self.outcome.memory
+        for v in memory.inputs if memory.written else ():  # memory of its own needs no further look
+            if not isinstance(v.source, Argument):
+                continue
+            i = v.source.number
+            if any(symbol is v for symbol, _ in self.outcome.writes):
+                self._emit_line(f"if not x{i}.array.flags.writeable: return GUARD_FAILED")
+            partners = memory.partners(v)
+            others = "".join(f"x{p.source.number}, " for p in partners if isinstance(p.source, Argument))
+            captured = self.name([p for p in partners if not isinstance(p.source, Argument)])
+            if partners:
+                shared = f"x{i}.storage_ is not None and is_memory_shared(x{i}, ({others}), {captured})"
+                self._emit_line(f"if {shared}: return GUARD_FAILED")
+        located = {self.outcome.state[k][2] for k in self.step.located}  # whose memory is compared by itself
+        relations = tuple(r for r in memory.relations if not (r.first in located and r.second in located))
+        if relations:
+            every = "".join(f"x{i}, " for i in range(self.outcome.arguments))
+            self._emit_line(
+                f"if not {self.name(have_overlaps)}({self.name(relations)}, ({every})): return GUARD_FAILED"
+            )
         for tensor in self.outcome.renewed:
             t = self.name(tensor, "t")
             self._emit_line(
@@ -198,10 +203,8 @@ class CheckCodegen:
 
     def _check_relocated_memory(self) -> None:
         """Compare shared memory of states that move with that of others, where either is written."""
-        into = self.outcome.written_inputs()
         for k in self.step.relocated:
-            others = into - {symbol := self.outcome.state[k][2]}
-            if others or (symbol in into and len(self.outcome.state) > 1):
+            if self.outcome.memory.partners(self.outcome.state[k][2]):
                 shared = f"h{k}.storage_ is not None and is_state_shared({k}, h{k}, ({self._arguments()}))"
                 self._emit_line(f"if {shared}: return GUARD_FAILED")
 

@@ -34,6 +34,7 @@ from adjoint.compiler.runtime.result_buffers import take_reusable_result
 from adjoint.compiler.runtime.write_marks import make_write_marker
 from adjoint.compiler.trace.frames.constants import is_same_constant
 from adjoint.compiler.trace.guards import GuardFailure, describe_object
+from adjoint.compiler.trace.shared_memory import have_overlaps
 from adjoint.compiler.trace.step_outputs import Parent, StepEffects, overlapping_inputs
 from adjoint.compiler.trace.symbolic_number import GUARD_NAMES
 from adjoint.compiler.trace.symbolic_strides import lies_with_strides, strides_unless_contiguous
@@ -189,10 +190,11 @@ class Program:
         """
         found = {}
         met = Counter(id(symbol) for _, _, symbol in self.outcome.state)
+        related = {v for relation in self.outcome.memory.relations for v in relation[:2]}
         for k, place in self.state_locators():
             _, node, symbol = self.outcome.state[k]
             self._relocations[k] += place().array is not self.names[f"A{k}"]
-            alone = met[id(symbol)] == 1 and symbol in self.binding.buffers
+            alone = met[id(symbol)] == 1 and symbol in self.binding.buffers and symbol not in related
             without_history = (node is None or symbol.source.expression is None) and not is_expanded_input(symbol)
             if self._relocations[k] >= MAX_RELOCATIONS and alone and without_history:
                 found[k] = f"b{k}"
@@ -208,24 +210,24 @@ class Program:
 
     def _is_state_shared(self, k: int, tensor: Tensor, arguments: Operands) -> bool:
         """True if the memory of a relocated state is also that of another state or argument, and either is written."""
-        _, _, symbol = self.outcome.state[k]
-        into = self.outcome.written_inputs()
         others = [
-            arguments[s.source.number] if isinstance(s.source, Argument) else s.source.locate()
-            for _, _, s in self.outcome.state
-            if s is not symbol and (s in into or symbol in into)
+            arguments[v.source.number] if isinstance(v.source, Argument) else v.source.locate()
+            for v in self.outcome.memory.partners(self.outcome.state[k][2])
         ]
         return any(np.may_share_memory(tensor.array, x.array) for x in others if x is not None)
 
     def _has_aliased_state(self) -> bool:
-        """Return whether the step would write memory that it also reads through another tensor."""
-        written = self.outcome.written_inputs()
-        if not written:
+        """Return whether captured tensors share memory that the step writes, otherwise than when it was traced."""
+        memory = self.outcome.memory
+        if not memory.written:
             return False
-        read = ((t, s) for t, _, s in self._captured_state() if s not in self.outcome.unread)
-        tensors = ((s, self._current_tensor(t, s)) for t, s in read)
-        memories = ((s, tensor.array) for s, tensor in tensors if tensor is not None)
-        return any(a in written or b in written for a, b in overlapping_inputs(memories))
+        states = {s: self._current_tensor(t, s) for t, _, s in self._captured_state() if s in memory.inputs}
+        related = {frozenset(relation[:2]) for relation in memory.relations}
+        for a, b in overlapping_inputs((s, tensor.array) for s, tensor in states.items() if tensor is not None):
+            if (a in memory.written or b in memory.written) and frozenset((a, b)) not in related:
+                return True
+        known = tuple(r for r in memory.relations if r.first in states and r.second in states)
+        return not have_overlaps(known, ())
 
     def changes(self, given: list[Operand]) -> list[GuardFailure]:
         """The guards that fail for a call with these tensors and numbers."""
@@ -319,9 +321,13 @@ class Program:
         """Return the counters of writes into captured memory, with how many a call makes into each storage."""
         own = self.binding.buffers.keys() - set(self.binding.copies_in)  # the others may be elsewhere in each call
         found = [(s.source.locate(), s) for s, _ in self.outcome.writes if s in own]
-        counts = {id(storage_of(t)): (storage_of(t), self.outcome.write_counts.get(s, 1)) for t, s in found}
-        counted = [(storage, count) for storage, count in counts.values() if not isinstance(storage, InferenceStorage)]
-        return [mutation_log.of(t.array) for t, _ in found], counted
+        counts: dict[int, StorageCount] = {}
+        for tensor, s in found:
+            storage = storage_of(tensor)
+            if not isinstance(storage, InferenceStorage):
+                _, count = counts.get(id(storage), (storage, 0))
+                counts[id(storage)] = storage, count + self.outcome.write_counts.get(s, 1)
+        return [mutation_log.of(t.array) for t, _ in found], [*counts.values()]
 
     def state_locators(self) -> list[tuple[int, Callable[[], Operand]]]:
         """The states whose memory is bound where it lies: their numbers, and how to find them."""
@@ -362,15 +368,10 @@ def _describe_strides(strides: tuple[int, ...] | None) -> str:
     return "contiguous" if strides is None else f"of strides {strides}"
 
 
-def is_memory_shared(
-    i: int, x: Tensor, arguments: Operands, written: list[tuple[Value, Value]], captured: list[Value]
-) -> bool:
-    """True if the memory of argument `i` is also that of another one or of a state, and either is written."""
-    into = {s.source.number for s, _ in written if isinstance(s.source, Argument)}
-    others = [y for j, y in arguments if j != i and (i in into or j in into)]
-    states = captured if i in into else [s for s, _ in written if not isinstance(s.source, Argument)]
-    others += [s.source.locate() for s in states]
-    return any(np.may_share_memory(x.array, other.array) for other in others if other is not None)
+def is_memory_shared(x: Tensor, others: tuple[Tensor, ...], captured: list[Value]) -> bool:
+    """True if the memory of an argument is also that of another one, or of a state."""
+    tensors = [*others, *(v.source.locate() for v in captured)]
+    return any(np.may_share_memory(x.array, other.array) for other in tensors if other is not None)
 
 
 def mark_inference_results(results: tuple[Tensor, ...]) -> None:

@@ -90,7 +90,7 @@ class ResultCodegen(CheckCodegen):
         """The node of the results, with what its backward half needs of this call."""
         computed = iter(self.binding.saved_names)
         kept = (*half.saved, *half.further)
-        written = self.outcome.written_inputs()
+        written = self.outcome.changed_inputs()
         sources = "".join(
             f"{next(computed) if v.op is not None or v in written else self._input_array(v)}, " for v in kept
         )

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from adjoint.compiler.ir.graph import TraceError, Value
+from adjoint.compiler.ir.graph import EntangledMemoryError, TraceError, Value
 from adjoint.compiler.trace.guards import ValuesGuard, ViewGuard
+from adjoint.compiler.trace.shared_memory import CapturedRegion, MemoryBlocks
 from adjoint.compiler.trace.symbolic_strides import SymbolicStrides
 from adjoint.core.graph.node import Leaf
 from adjoint.core.graph.source_location import user_site
 from adjoint.core.graph.tensor_like import TensorLike
-from adjoint.core.tensor.storage import InferenceStorage, StorageCount, ViewStep, storage_of
+from adjoint.core.tensor.storage import InferenceStorage, Memory, StorageCount, View, ViewStep, storage_of
 from adjoint.core.tensor.tensor import Tensor, shallow_copy
 from adjoint.core.typing import Array
 
@@ -47,7 +48,9 @@ class StepMemory:
         # what was written into a part of another value
         self.partial_writes: dict[Value, tuple[Value, tuple[ViewStep, ...]]] = {}
         self.strides = SymbolicStrides()
+        self.blocks = MemoryBlocks()
         self.view_guards: list[ViewGuard | ValuesGuard] = []
+        self.argument_storages: list[tuple[Tensor, Memory]] = []  # each with its own before the step
         self._versions: dict[int, StorageCount] = {}  # by id: storages, and their versions before the step
 
     def is_made_here(self, tensor: TensorLike) -> bool:
@@ -57,6 +60,16 @@ class StepMemory:
     def captured_tensors(self) -> list[Tensor]:
         """The tensors from before the step that it used."""
         return [tensor for tensor, _ in self.adopted_arrays.values()]
+
+    def current_tensor(self, region: CapturedRegion) -> Tensor:
+        """Return the tensor that holds what a region of memory from before the step has now."""
+        replaced = self.replaced.get(id(region.tensor))
+        return region.tensor if replaced is None or replaced.former is None else replaced.former
+
+    def storage_before(self, tensor: Tensor) -> Memory:
+        """Return the storage that a tensor had before the step."""
+        held = next((storage for argument, storage in self.argument_storages if argument is tensor), tensor.storage_)
+        return held.storage if isinstance(held, View) else held
 
     def note_replacement(self, tensor: Tensor, value: Tensor) -> None:
         """Take note that `tensor`, which holds a symbol, gets the memory of `value`."""
@@ -72,14 +85,14 @@ class StepMemory:
             storage = storage_of(tensor)
             self._versions.setdefault(id(storage), (storage, storage.version))
 
-    def count_writes(self, tensor: Tensor) -> int:
-        """Return how often the step has written the memory that a tensor had before."""
+    def count_writes(self, tensor: Tensor) -> tuple[int, int]:
+        """Return the identity of the storage that a tensor had before, and how often the step has written it."""
         replaced = self.replaced.get(id(tensor))
         held = tensor if replaced is None or replaced.former is None else replaced.former
         if held.storage_ is None or isinstance(held.storage_, InferenceStorage):
-            return 0
+            return id(held), 0
         storage = storage_of(held)
-        return storage.version - self._versions.get(id(storage), (storage, 0))[1]
+        return id(storage), storage.version - self._versions.get(id(storage), (storage, 0))[1]
 
     def restore_arrays(self) -> None:
         """Give each tensor its own array, and the storage that the step replaced."""
@@ -98,10 +111,10 @@ class StepMemory:
                     storage.version = self._versions.get(id(storage), (storage, 0))[1]
 
     def refuse_write(self, called: str) -> None:
-        """Raise TraceError: an in-place op reached memory that other, differently shaped tensors see."""
-        raise TraceError(
-            f"{called} writes to memory that a view shares, at {user_site()}; a compiled step cannot do that yet: "
-            "clone() the tensor first"
+        """Raise EntangledMemoryError: an in-place op reached memory that other tensors see in another form."""
+        raise EntangledMemoryError(
+            f"{called} writes to memory that another tensor sees in another form (of another type, or as a view that "
+            f"cannot be told from its base), at {user_site()}: clone() one of them"
         )
 
     def refuse_form(self, called: str) -> None:

@@ -11,6 +11,7 @@ from numpy.lib.array_utils import byte_bounds
 from adjoint.compiler.ir.graph import Argument, OverlapError, StateInput, TraceError, Value
 from adjoint.compiler.ir.strided_view import repeats_elements
 from adjoint.compiler.trace.guards import Guard, ProbeGuard
+from adjoint.compiler.trace.shared_memory import MemoryFacts, MemoryRelation, describe_overlap
 from adjoint.compiler.trace.symbolic_number import NumberArithmetic
 from adjoint.compiler.trace.symbolic_strides import Sizes, strides_unless_contiguous
 from adjoint.compiler.trace.tracer import Tracer
@@ -102,8 +103,8 @@ class StepEffects:
 
     __slots__ = (
         "aliases", "arguments", "arithmetic", "effects", "gradients", "guards", "history", "leaf_hooks", "leaves",
-        "lost", "pending", "rebindings", "renewed", "result_facts", "result_gradients", "results", "saved", "state",
-        "structure", "unread", "write_counts", "writes",
+        "lost", "memory", "pending", "rebindings", "renewed", "result_facts", "result_gradients", "results", "saved",
+        "state", "structure", "unread", "write_counts", "writes",
     )  # fmt: skip
 
     def __init__(self, arguments: int) -> None:
@@ -126,6 +127,7 @@ class StepEffects:
         self.gradients: list[tuple[Tensor | int, Value | None]] = []  # a tensor or argument number, its new .grad
         self.lost: list[Tensor | int] = []  # those whose new .grad had a history, of which the step leaves none
         self.state: list[tuple[Tensor, Any, Value]] = []  # every tensor met, its node, its symbol
+        self.memory = MemoryFacts()
         self.guards: list[Guard] = []
         self.effects: list[Effect] = []
         self.pending: dict[str, int] = {}  # numbers that are read from results: of which
@@ -141,6 +143,11 @@ class StepEffects:
     def written_inputs(self) -> set[Value]:
         """Return the states and arguments whose memory the step writes."""
         return {symbol for symbol, _ in self.writes}
+
+    def changed_inputs(self) -> list[Value]:
+        """Return the states and arguments whose memory the step writes, be it through others."""
+        related = [v for relation in self.memory.relations for v in relation[:2]] if self.writes else []
+        return list(dict.fromkeys([*(symbol for symbol, _ in self.writes), *related]))
 
     def tensor_arguments(self) -> list[int]:
         """Return the numbers of the arguments that are tensors."""
@@ -229,6 +236,7 @@ def _has_gradient(tensor: Tensor) -> bool:
 def _collect_writes(tracer: Tracer, outcome: StepEffects) -> None:
     written: dict[Value, Value] = {}
     seen: dict[Value, Value] = {}
+    counted: set[int] = set()
     for tensor, _, symbol in tracer.state:
         replaced = tracer.replaced.get(id(tensor))
         now = tensor.array if replaced is None or replaced.former is None else replaced.former.array
@@ -236,20 +244,23 @@ def _collect_writes(tracer: Tracer, outcome: StepEffects) -> None:
             raise OverlapError(
                 f"the step {tracer.graph.name!r} writes to memory of an argument that is also that of a captured tensor"
             )
-        if now is not symbol:
+        if now is not symbol and tracer.blocks.is_written(symbol):
+            if symbol not in written:  # of several in one storage the first counts for all
+                storage, count = tracer.count_writes(tensor)
+                outcome.write_counts[symbol] = 0 if storage in counted else count
+                counted.add(storage)
             written[symbol] = now
-            outcome.write_counts[symbol] = tracer.count_writes(tensor)
         _, node = tracer.outside.get(id(tensor), (tensor, tensor.node))
         outcome.state.append((tensor, node, symbol))
     used = {x for v in tracer.graph.equations for x in v.operands}.union(outcome.outputs(), written, written.values())
     outcome.unread = {symbol for _, _, symbol in tracer.state}.difference(used)
-    for a, b in overlapping_inputs((symbol, array) for _, array, symbol in tracer.state if symbol in used):
-        if a in written or b in written:
-            kind = OverlapError if isinstance(a.source, Argument) or isinstance(b.source, Argument) else TraceError
-            raise kind(
-                f"the step {tracer.graph.name!r} writes in place to memory that it also reads through another tensor "
-                "(one that NumPy made of it, before the step); a compiled step cannot do that yet: clone() one of them"
-            )
+    arrays = {symbol: array for _, array, symbol in tracer.state if symbol in used or symbol in tracer.blocks.carried}
+    relations = [
+        MemoryRelation(a, b, describe_overlap(arrays[a], arrays[b]))
+        for a, b in overlapping_inputs(arrays.items())
+        if a in written or b in written
+    ]
+    outcome.memory = MemoryFacts(frozenset(written), tuple(arrays), tuple(relations))
     outcome.writes = list(written.items())
 
 

@@ -7,14 +7,17 @@ from sys import getrefcount
 from typing import Protocol
 
 from adjoint.compiler.ir.graph import Graph, OverlapError, Value, ValueOrigin, op_of
+from adjoint.compiler.trace.shared_memory import CapturedRegion, MemoryBlocks, carry_values
 from adjoint.compiler.trace.symbolic_strides import SymbolicStrides, is_view
 from adjoint.core.graph.source_location import user_instruction
+from adjoint.core.op.op import Op
 from adjoint.core.op.spec import Spec
 from adjoint.core.runtime.mode import recorded_by_caller
+from adjoint.core.tensor.external_aliases import is_externally_aliased
 from adjoint.core.tensor.mutation_log import mutation_log
 from adjoint.core.tensor.storage import ViewStep, storage_of, view_of
 from adjoint.core.tensor.tensor import Tensor, shallow_copy, wrap
-from adjoint.core.typing import Array
+from adjoint.core.typing import Array, Operands, Params
 from adjoint.ops.elementwise.select import copy
 from adjoint.ops.mutation.inplace import check_separate
 from adjoint.ops.mutation.view_update import put_steps, replay_view
@@ -29,8 +32,18 @@ class SymbolicMemory(Protocol):
     graph: Graph
     strides: SymbolicStrides
     partial_writes: dict[Value, tuple[Value, Steps]]  # what was written into a part of another value
+    blocks: MemoryBlocks
+    adopted_arrays: dict[int, tuple[Tensor, Array]]  # by id: tensors from before the step, their arrays
 
     def adopt(self, tensor: Tensor) -> Value: ...
+
+    def emit(self, op: Op, inputs: Operands, params: Params) -> Value: ...
+
+    def current_tensor(self, region: CapturedRegion) -> Tensor: ...
+
+    def storage_before(self, tensor: Tensor) -> object: ...
+
+    def fix_location(self, tensor: Tensor) -> None: ...
 
     def origin(self) -> ValueOrigin: ...
 
@@ -46,7 +59,7 @@ def write_symbol(memory: SymbolicMemory, x: Tensor, out: Tensor, called: str, si
     base = x if view is None else view.base
     for tensor in (x, out, base):
         memory.adopt(tensor)
-    mutation_log.record(x.array, user_instruction(), since)
+    _record_write(memory, x.array, base, since)
     # one that the step has not met will stand for its part of the base when it does
     seeing = [t for t in storage_of(x).alive_aliases() if type(t.array) is Value and storage_of(t) is storage_of(x)]
     with recorded_by_caller():
@@ -58,12 +71,101 @@ def write_symbol(memory: SymbolicMemory, x: Tensor, out: Tensor, called: str, si
             whole = wrap(_fit_to_memory_of(memory, put_steps(wrap(root.array), new, steps), root))
             memory.partial_writes[new.array] = whole.array, steps
         parts = {root.array: whole, x.array: new}
-        for t in seeing:
+        apart = [t for t in seeing if not _replay_alias(memory, t, parts)]
+        _replay_alias(memory, base, parts)
+        if memory.blocks.shared:
+            seeing += _carry_write(memory, parts, called, since, out.node is not None or x.node is not None)
+        for t in apart:
             if not _replay_alias(memory, t, parts):
                 memory.refuse_write(called)
-        _replay_alias(memory, base, parts)
     for t, part in [(t, parts[t.array]) for t in (*seeing, x, base, root)]:
         t.array = part.array
+
+
+def _record_write(memory: SymbolicMemory, value: Value, base: Tensor, since: int | None) -> None:
+    """Note a write into the memory of `base`; not where eager code saves copies, since NumPy has that memory, too."""
+    _, array = memory.adopted_arrays.get(id(base), (base, None))
+    if array is None or not is_externally_aliased(array):
+        mutation_log.record(value, user_instruction(1), since)
+
+
+def _carry_write(
+    memory: SymbolicMemory, parts: dict[Value, Tensor], called: str, since: int | None, is_recorded: bool
+) -> list[Tensor]:
+    """Add to `parts` what the regions have that overlap those with new values; the tensors that see it."""
+    seeing: list[Tensor] = []
+    for block in memory.blocks.shared.values():
+        changed = [(region, v) for region in block if (v := _value_of(memory, region)) in parts]
+        if not changed:
+            continue
+        for region in block:
+            memory.fix_location(region.tensor)
+        for region in block:
+            before = _value_of(memory, region)
+            if before in parts:
+                continue
+            storage = memory.storage_before(region.tensor)
+            known = [memory.storage_before(source.tensor) for source, _ in changed]
+            if is_recorded and storage is not None and any(storage is other for other in known):
+                raise OverlapError(f"{called} records a write into memory of arguments that are views of one another")
+            value = before
+            for source, former in changed:
+                value = _carry_into(memory, source, parts[former].array, region, value, called)
+            if value is not before:
+                _record_write(memory, before, region.tensor, since)
+                memory.blocks.note_carried(region, before is not region.symbol)
+                seeing += _add_parts(memory, region, before, value, parts)
+        for region, _ in changed:
+            if region.symbol in memory.blocks.carried:
+                memory.blocks.written.add(region.symbol)
+    return seeing
+
+
+def carry_earlier_writes(memory: SymbolicMemory, region: CapturedRegion, others: list[CapturedRegion]) -> None:
+    """Let a region that the step meets now see what was written through others."""
+    for source in others:
+        value = _value_of(memory, source)
+        before = _value_of(memory, region)
+        if value is not source.symbol:
+            for known in (region, *others):
+                memory.fix_location(known.tensor)
+            with recorded_by_caller():
+                seen = _carry_into(memory, source, value, region, before, "an in-place op")
+                if seen is not before:
+                    memory.blocks.note_carried(region, before is not region.symbol)
+                    parts: dict[Value, Tensor] = {}
+                    for t in _add_parts(memory, region, before, seen, parts):
+                        t.array = parts[t.array].array
+
+
+def _carry_into(
+    memory: SymbolicMemory, source: CapturedRegion, value: Value, region: CapturedRegion, before: Value, called: str
+) -> Value:
+    """What a region has when a part of its memory has the value of another region; `before` if it has no part."""
+    try:
+        seen = carry_values(memory, value, source.array, before, region.array)
+    except ValueError:
+        memory.refuse_write(called)
+        raise
+    if seen is before:
+        return before
+    return _place_with_strides(memory, seen, memory.strides.of(before), True, always_copy=True)
+
+
+def _add_parts(
+    memory: SymbolicMemory, region: CapturedRegion, before: Value, value: Value, parts: dict[Value, Tensor]
+) -> list[Tensor]:
+    """Add the new value of a region to `parts`, and those of its views; the tensors that have them."""
+    tensor = memory.current_tensor(region)
+    parts[before] = wrap(value)
+    held = storage_of(tensor)
+    seeing = [t for t in held.alive_aliases() if type(t.array) is Value and storage_of(t) is held and t is not tensor]
+    return [tensor, *(t for t in seeing if _replay_alias(memory, t, parts))]
+
+
+def _value_of(memory: SymbolicMemory, region: CapturedRegion) -> Value:
+    value: Value = memory.current_tensor(region).array
+    return value
 
 
 def check_captured_memory(adopted: Mapping[int, tuple[Tensor, Array]], x: Tensor, called: str) -> None:
@@ -124,7 +226,7 @@ def _replay_alias(memory: SymbolicMemory, t: Tensor, parts: dict[Value, Tensor])
     if t.array in parts:
         return True
     view = view_of(t)
-    if view is not None and _replay_alias(memory, view.base, parts):
+    if view is not None and type(view.base.array) is Value and _replay_alias(memory, view.base, parts):
         parts[t.array] = replay_view(parts[view.base.array], view.steps)
         return True
     source, path = trace_views_to(memory, t.array, parts)

@@ -31,8 +31,14 @@ from adjoint.compiler.trace.equation_origins import EquationOrigins
 from adjoint.compiler.trace.events.host_calls import HostCalls, return_number
 from adjoint.compiler.trace.guards import ProbeGuard, ViewGuard
 from adjoint.compiler.trace.number_tensors import stack_numbers
+from adjoint.compiler.trace.shared_memory import CapturedRegion
 from adjoint.compiler.trace.step_memory import StepMemory
-from adjoint.compiler.trace.symbolic_mutation import check_captured_memory, own_gradient, write_symbol
+from adjoint.compiler.trace.symbolic_mutation import (
+    carry_earlier_writes,
+    check_captured_memory,
+    own_gradient,
+    write_symbol,
+)
 from adjoint.compiler.trace.symbolic_number import NumberArithmetic, SymbolicNumber, specialize_numbers
 from adjoint.compiler.trace.symbolic_strides import strides_unless_contiguous
 from adjoint.compiler.trace.untraced import without_frame_tracing
@@ -45,7 +51,7 @@ from adjoint.core.op.spec import Spec
 from adjoint.core.runtime.interpreter import Interpreter
 from adjoint.core.runtime.mode import ModeScope, recorded_by_caller
 from adjoint.core.tensor.as_strided import try_view
-from adjoint.core.tensor.storage import InferenceStorage, Storage, View, share_storage, storage_of, view_of
+from adjoint.core.tensor.storage import InferenceStorage, share_storage, storage_of, view_of
 from adjoint.core.tensor.tensor import Tensor, wrap
 from adjoint.core.typing import Array, Function, NumpyDtype, Operand, Operands, Params
 from adjoint.ops.elementwise.select import cast
@@ -90,7 +96,6 @@ class Tracer(StepMemory, CheckpointBlocks, EquationOrigins, Interpreter):
         self.events: HostCalls | None = None
         self.locate = locate
         self._is_set = is_set
-        self._memories: list[tuple[Tensor, Storage[Any] | View[Any] | None]] = []
         self._symbols: dict[int, tuple[Array, Value, Tensor]] = {}  # by the array's identity; the array is kept alive
         self._settings: dict[tuple[int, tuple[object, ...]], Tensor] = {}
         self._numbers: dict[str, Value] = {}
@@ -112,7 +117,7 @@ class Tracer(StepMemory, CheckpointBlocks, EquationOrigins, Interpreter):
             known = self._symbols.get(id(tensor.array))
             self._capture_array(tensor, Argument(index, name))
             if not isinstance(tensor.storage_, InferenceStorage):
-                self._memories.append((tensor, tensor.storage_))
+                self.argument_storages.append((tensor, tensor.storage_))
                 tensor.storage_ = None
                 if known is not None:
                     share_storage(known[2], tensor)
@@ -218,7 +223,7 @@ class Tracer(StepMemory, CheckpointBlocks, EquationOrigins, Interpreter):
                 self.adopted_arrays[id(tensor)] = tensor, tensor.array
                 with recorded_by_caller():
                     seen = replay_view(wrap(self.adopt(view.base)), view.steps).array
-                self._fix_location(view.base)
+                self.fix_location(view.base)
                 tensor.array = seen
             else:
                 _, location = self._locations.get(id(tensor), (tensor, None))
@@ -255,22 +260,26 @@ class Tracer(StepMemory, CheckpointBlocks, EquationOrigins, Interpreter):
     def _capture_array(self, tensor: Tensor, source: Source) -> None:
         array = tensor.array
         known = self._symbols.get(id(array))
-        if known is None:
+        others: list[CapturedRegion] = []
+        if known is not None and (isinstance(source, Argument) or storage_of(known[2]) is storage_of(tensor)):
+            _, symbol, owner = known
+            self.fix_location(owner)
+            self.on_location_fixed(tensor)
+            current = owner.array
+        else:
             symbol = current = self.graph.input(array, source)
             self.strides.note(symbol, strides_unless_contiguous(array))
-            self._symbols[id(array)] = (array, symbol, tensor)
-        else:
-            _, symbol, owner = known
-            self._fix_location(owner)
-            self.on_location_fixed(tensor)
-            current = owner.array if storage_of(owner) is storage_of(tensor) else symbol
+            self._symbols.setdefault(id(array), (array, symbol, tensor))
+            others = self.blocks.add(CapturedRegion(tensor, array, symbol))
         self._cut_history_off(tensor)
         self.state.append((tensor, array, symbol))
         self.note_version(tensor)
         self.adopted_arrays[id(tensor)] = tensor, array
         tensor.array = current
+        if others:
+            carry_earlier_writes(self, CapturedRegion(tensor, array, symbol), others)
 
-    def _fix_location(self, tensor: Tensor) -> None:
+    def fix_location(self, tensor: Tensor) -> None:
         """Look for no other tensor in the place of this one: another from before the step shares its memory."""
         for held, _, symbol in self.state:
             if held is tensor and isinstance(symbol.source, StateInput) and symbol.source.expression is not None:
@@ -308,7 +317,7 @@ class Tracer(StepMemory, CheckpointBlocks, EquationOrigins, Interpreter):
         self.adopt(value)
         self.adopt(tensor)
         storage_of(value)
-        self._fix_location(tensor)
+        self.fix_location(tensor)
         self.note_replacement(tensor, value)
 
     def mark_row_major(self, out: Tensor) -> None:
@@ -393,7 +402,7 @@ class Tracer(StepMemory, CheckpointBlocks, EquationOrigins, Interpreter):
     def restore(self, failed: bool = False) -> None:
         """Give every tensor its own array, node and gradient back; after a failure, take back what else was made."""
         self.restore_arrays()
-        for tensor, memory in self._memories:
+        for tensor, memory in self.argument_storages:
             tensor.storage_ = memory
         for tensor, node in self.outside.values():
             tensor.node = node
@@ -410,7 +419,7 @@ class Tracer(StepMemory, CheckpointBlocks, EquationOrigins, Interpreter):
         found: dict[tuple[int, str], tuple[Tensor, str, object]] = {}
         for slot, held in (
             ("array", self.adopted_arrays.values()),
-            ("storage_", self._memories),
+            ("storage_", self.argument_storages),
             ("node", self.outside.values()),
             ("_grad", self.gradients.values()),
         ):

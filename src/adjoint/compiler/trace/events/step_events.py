@@ -40,7 +40,7 @@ MAX_EVENTS = 64  # of one call: each is a program of its own
 class ManyEventsError(TraceError):
     """A step asks so often that programs between its questions would gain nothing."""
 
-    is_about_speed = True
+    runs_eagerly = True
 
 
 class Outcome(NamedTuple):

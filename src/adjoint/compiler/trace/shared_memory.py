@@ -1,0 +1,170 @@
+"""Memory that a step reads by several symbols: a write through one tensor is seen by all that lie there.
+
+Tensors that NumPy made of one array, detached pieces of one memory, arguments that are views of one another: each has a
+symbol of its own. A write into one gives the others the values that they have then; only the one is written by a call.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.lib.array_utils import byte_bounds
+
+from adjoint.compiler.ir.graph import Graph, StateInput, Value, op_of
+from adjoint.core.op.op import Op
+from adjoint.core.tensor.as_strided import address
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Array, Function, Operands, Params
+from adjoint.ops.indexing.indexing import gather
+from adjoint.ops.movement.movement import cat, reshape, slice
+
+RESHAPE, SLICE, CAT, GATHER = map(op_of, (reshape, slice, cat, gather))
+MAX_CONTIGUOUS_PARTS = 8  # of which the new values are joined; of more they are gathered one by one
+
+
+class CapturedRegion(NamedTuple):
+    """The memory of an argument or a captured tensor: the tensor, its array before the step, its symbol."""
+
+    tensor: Tensor
+    array: Array
+    symbol: Value
+
+
+class MemoryRelation(NamedTuple):
+    """Two inputs whose memory overlaps, and how it did when the step was traced."""
+
+    first: Value
+    second: Value
+    layout: object
+
+
+class MemoryFacts(NamedTuple):
+    """The inputs that a step writes, all that it has, and the overlaps that it was traced for: no others may be."""
+
+    written: frozenset[Value] = frozenset()
+    inputs: tuple[Value, ...] = ()
+    relations: tuple[MemoryRelation, ...] = ()
+
+    def partners(self, v: Value) -> list[Value]:
+        """Return the inputs whose memory must be apart from that of `v`."""
+        related = {frozenset(relation[:2]) for relation in self.relations}
+        others = self.inputs if v in self.written else self.written
+        return [x for x in self.inputs if x in others and x is not v and frozenset((v, x)) not in related]
+
+
+class GraphWriter(Protocol):
+    """Adds equations to the graph of a step."""
+
+    graph: Graph
+
+    def emit(self, op: Op, inputs: Operands, params: Params) -> Value: ...
+
+
+class MemoryBlocks:
+    """The regions of memory that a step has met, parted into blocks that do not overlap."""
+
+    def __init__(self) -> None:
+        self._lows: list[int] = []
+        self._highs: list[int] = []
+        self._regions: list[list[CapturedRegion]] = []
+        self.carried: set[Value] = set()  # symbols that saw writes through others
+        self.written: set[Value] = set()  # those of them that were written themselves, too
+        self.shared: dict[int, list[CapturedRegion]] = {}  # the blocks of more than one region, by their beginnings
+
+    def add(self, region: CapturedRegion) -> list[CapturedRegion]:
+        """Return the regions of the block that the new one is in now, without itself."""
+        if not region.array.size:
+            return []
+        low, high = byte_bounds(region.array)
+        begin = bisect_right(self._lows, low)
+        begin -= begin > 0 and self._highs[begin - 1] > low
+        end = bisect_left(self._lows, high, begin)
+        others = [other for block in self._regions[begin:end] for other in block]
+        for i in range(begin, end):
+            self.shared.pop(self._lows[i], None)
+            low, high = min(low, self._lows[i]), max(high, self._highs[i])
+        self._lows[begin:end], self._highs[begin:end] = [low], [high]
+        self._regions[begin:end] = [[*others, region]]
+        if others:
+            self.shared[low] = self._regions[begin]
+        return others
+
+    def note_carried(self, region: CapturedRegion, is_written: bool) -> None:
+        """Take note that a region saw a write through another; `is_written`: it was written itself before."""
+        if is_written and region.symbol not in self.carried:
+            self.written.add(region.symbol)
+        self.carried.add(region.symbol)
+
+    def is_written(self, symbol: Value) -> bool:
+        """True for a symbol with a new value unless it only saw writes through others."""
+        return symbol not in self.carried or symbol in self.written
+
+
+def carry_values(writer: GraphWriter, source: Value, source_array: Array, target: Value, target_array: Array) -> Value:
+    """The value `target` with the elements of `source` where both lie in one place; `target` itself if nowhere.
+
+    Raises ValueError where an element of one lies across elements of the other.
+    """
+    if describe_overlap(source_array, source_array) == describe_overlap(source_array, target_array):
+        return source
+    places = find_common_elements(source_array, target_array)
+    if places is None:
+        return target
+    places = np.where(places < 0, np.arange(target.size), target.size + places)
+    flat = [writer.emit(RESHAPE, (v,), {"shape": (v.size,)}) for v in (target, source)]
+    cuts = np.flatnonzero((np.diff(places) != 1) | (places[1:] == target.size)) + 1
+    if len(cuts) < MAX_CONTIGUOUS_PARTS:
+        parts = []
+        for run in np.split(places, cuts):
+            is_new = bool(run[0] >= target.size)
+            first = int(run[0]) - is_new * target.size
+            parts.append(writer.emit(SLICE, (flat[is_new],), {"bounds": ((first, first + len(run), 1),)}))
+        made = writer.emit(CAT, tuple(parts), {"axis": 0}) if len(parts) > 1 else parts[0]
+    else:
+        whole = writer.emit(CAT, tuple(flat), {"axis": 0})
+        made = writer.emit(GATHER, (whole, writer.graph.constant(places)), {"axis": 0})
+    return writer.emit(RESHAPE, (made,), {"shape": target.shape})
+
+
+def find_common_elements(source: Array, target: Array) -> Array | None:
+    """For each element of `target` the number of that of `source` in its place, or -1; None where all are apart."""
+    if source.dtype != target.dtype or (address(source) - address(target)) % source.itemsize:
+        may_share: Function = np.may_share_memory  # as far as it can tell by some work
+        if not may_share(source, target, max_work=1000):
+            return None
+        raise ValueError("elements that overlap in part")
+    at, wanted = _element_addresses(source), _element_addresses(target)
+    order = np.argsort(at, kind="stable")
+    near = np.minimum(np.searchsorted(at[order], wanted), len(at) - 1)
+    found = np.where(at[order][near] == wanted, order[near], -1)
+    return None if (found < 0).all() else found
+
+
+def _element_addresses(array: Array) -> Array:
+    """The address of each element, in row-major order."""
+    places = np.asarray(address(array))
+    for n, stride in zip(array.shape, array.strides, strict=True):
+        places = np.add.outer(places, np.arange(n) * stride)
+    return places.reshape(-1)
+
+
+def describe_overlap(first: Array, second: Array) -> object:
+    """How two arrays lie in memory, by what the overlap of others can be compared with theirs."""
+    layouts = [(array.shape, array.strides, array.dtype) for array in (first, second)]
+    return address(second) - address(first), *layouts
+
+
+def have_overlaps(relations: tuple[MemoryRelation, ...], arguments: Operands) -> bool:
+    """True if the inputs lie in memory as they did when the step was traced; `arguments`: of this call."""
+    return all(
+        describe_overlap(_array_of(first, arguments), _array_of(second, arguments)) == layout
+        for first, second, layout in relations
+    )
+
+
+def _array_of(v: Value, arguments: Operands) -> Array:
+    tensor = v.source.locate() if isinstance(v.source, StateInput) else arguments[v.source.number]
+    array: Array = tensor.array
+    return array
