@@ -50,14 +50,14 @@ TENSOR_FORMS: dict[str, Callable[[Any], tuple[Any, ...]]] = {
 READS = [
     "out.append({p} * 2)", "out.append({p}.sum() + k)", "total = total + {p}.sum()", "out.append({p}.clone())",
     "out.append(({p}.reshape(-1)[:1] * w).sum())", "out.append({p})", "out.append({p}.detach())", "box.kept = {p} * 1",
-    "loss = ({p}.reshape(-1)[:1] * w).exp().sum()",
+    "loss = ({p}.reshape(-1)[:1].clone() * w).exp().sum()",
 ]  # fmt: skip
 WRITES = [
     "{p}.add_(1)", "{p}.mul_(0.5)", "{p}.fill_(k)", "{p}.zero_()", "{p}.copy_({p} * 0.5 + 1)", "{p} += total * 0.125",
     "{p}.reshape(-1)[:2].add_(2)", "{p}.view(-1)[1:3] = 7", "{p}.data.sub_(1)", "{p}.lerp_({p} + 2, 0.25)",
     "{p}.copy_({q}.reshape(-1)[:1])", "{p}.clamp_(-4, 4)", "ad.add({p}, 1, out={p})", "{p}.detach().neg_()",
 ]  # fmt: skip
-DECISIONS = ["if {p}.sum() > 6: {q}.sub_(3)", "log.append({p}.sum().item())", "log.append(f'{{{p}.sum().item():.2f}}')"]
+DECISIONS = ["if {p}.sum() > 6: {q}.sub_(3)", "log.append({p}.sum().item())", "log.append(f'{{{p}.sum().item():.6f}}')"]
 LATE = ["loss.backward(); w.grad = None", "out.append(w.grad)"]
 PLACES = ["{n}", "box.{n}", 'held["{n}"]', "line[{i}]", "module.{n}", "leaf{i}.grad"]
 
@@ -141,6 +141,8 @@ def differences(compiled: Any, eager: Any, where: str = "") -> str | None:
             ),
             None,
         )
+    if isinstance(eager, str) and eager[-1:].isdigit():
+        compiled, eager = float(compiled), float(eager)
     if isinstance(eager, float) and type(compiled) is float:
         return differences(np.asarray(compiled), np.asarray(eager), where)
     return None if compiled == eager else f"{where}: {compiled!r}, eager {eager!r}"

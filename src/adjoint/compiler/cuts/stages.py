@@ -57,8 +57,9 @@ class StageBuilder:
         self.outputs = [*self.graph.outputs, *(past.gradients if past is not None else ())]
         self.keeps_all = past is None  # else values are made again, so that gradients of gradients see where they begin
         self.wanted = [list(self._values_of(event)) for event in self.events]
-        always = [v for v in self.graph.equations if v.op.effect or may_raise(v)]
-        self.live = self._closure([*self.outputs, *always, *(v for values in self.wanted for v in values)])
+        self.always = [v for v in self.graph.equations if v.op.effect or may_raise(v)]
+        self.computed: set[Value] = set()  # in earlier programs
+        self.live = self._closure_from(0)
         self.first_late = self._find_commit()
 
     def build(self) -> StagedEntry:
@@ -107,6 +108,11 @@ class StageBuilder:
                 stack.extend(v.operands)
         return found
 
+    def _closure_from(self, i: int) -> set[Value]:
+        """The equations that lead to what events from the i-th on take, and to all that the step leaves."""
+        always = (v for v in self.always if v not in self.computed)
+        return self._closure([*self.outputs, *always, *(v for values in self.wanted[i:] for v in values)])
+
     def _find_commit(self) -> int:
         """Return the number of events before the writes."""
         read = {v.source.number for v in self.graph.inputs_of_kind(Argument)}
@@ -128,7 +134,7 @@ class StageBuilder:
         asked = self.wanted[i]
         inside = self._closure(asked)
         if event.is_ordered:
-            inside |= self._closure(v for v in self.live if self.position[v] < event.mark.equations)
+            inside |= self._closure(v for v in self._closure_from(i) if self.position[v] < event.mark.equations)
         drawn = [self.position[v] for v in inside if v.op.effect]
         if drawn:  # draws come in their order
             inside |= self._closure(v for v in self.graph.equations[: max(drawn)] if v.op.effect)
@@ -146,13 +152,14 @@ class StageBuilder:
         used = {x for v in graph.equations for x in v.operands} | set(outcome.results)
         graph.inputs = [v for v in graph.inputs if v in used]
         graph.outputs = outcome.outputs()
-        read = set(graph.inputs)
+        read = {*graph.inputs, *(self.outcome.memory.inputs if self.outcome.memory.written else ())}
         outcome.state = [entry for entry in self.outcome.state if entry[2] in read]
         outcome.guards = [g for g in self.outcome.guards if id(g) not in self.checked and self.is_guard_of(g, event)]
         self.checked.update(map(id, outcome.guards))  # which hold until the call ends
         slots = tuple(range(self.slots, self.slots + len(kept)))
         self.slot_of.update(zip(kept, slots, strict=True))
         self.drawn.update(v for v in inside if v.op.effect)
+        self.computed |= inside
         self.slots += len(kept)
         return FinishedTrace(graph, outcome, None, [], [], []), slots, event
 
@@ -195,7 +202,7 @@ class StageBuilder:
     def _draft_rest(self) -> list[tuple[FinishedTrace, tuple[int, ...], StepEvent | None]]:
         """The program that computes all else and writes, and those after it."""
         traced, late = self.traced, self.events[self.first_late :]
-        inside = self._closure(self.live)
+        inside = self._closure_from(self.first_late)
         graph, local = self._cut(inside)
         outcome = self._copy_outcome(local)
         past = traced.joint_gradient

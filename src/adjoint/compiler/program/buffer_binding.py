@@ -24,6 +24,7 @@ from adjoint.compiler.program.placed_gradients import BoundBuffer, GradientSlot
 from adjoint.compiler.progress import progress
 from adjoint.compiler.runtime.native_entry import Check, KernelCall, Segment
 from adjoint.compiler.trace.step_outputs import StepEffects
+from adjoint.compiler.trace.symbolic_strides import lies_with_strides
 from adjoint.core.runtime.threads import get_num_threads
 from adjoint.core.tensor.as_strided import element_strides, memory_span
 from adjoint.core.typing import Array
@@ -356,6 +357,11 @@ def _collect_readers(fusion: Fusion) -> ReadersByValue:
 def _is_usable(v: Value, array: Array) -> bool:
     """True if kernels can read the state `v`, and write it unless it is expanded, where this array lies."""
     return bool(array.flags.aligned) if is_expanded_input(v) else is_usable(array)
+
+
+def has_layout_of(v: Value, array: Array) -> bool:
+    """True if an array may be copied into the state `v`: of its shape and type, in the order of the trace."""
+    return array.shape == v.shape and array.dtype == v.dtype and lies_with_strides(array, v.source.strides)
 
 
 def is_usable(array: Array) -> bool:

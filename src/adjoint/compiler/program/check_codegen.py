@@ -9,11 +9,11 @@ from adjoint.compiler.ir.graph import Argument, Graph
 from adjoint.compiler.ir.strided_view import is_expanded_input
 from adjoint.compiler.passes.fusion import Fusion
 from adjoint.compiler.passes.partition import BackwardGraph
-from adjoint.compiler.program.buffer_binding import Binding, is_usable
+from adjoint.compiler.program.buffer_binding import Binding, has_layout_of, is_usable
 from adjoint.compiler.runtime.guard_checks import GuardChecks
 from adjoint.compiler.runtime.new_tensors import owns_memory, take_own_memory
 from adjoint.compiler.trace.guards import repeated_argument_code
-from adjoint.compiler.trace.shared_memory import have_overlaps
+from adjoint.compiler.trace.shared_memory import are_exported, have_overlaps
 from adjoint.compiler.trace.step_outputs import StepEffects
 from adjoint.core.graph.node import Leaf as AccumulateGrad
 from adjoint.core.runtime.mode import mode
@@ -190,11 +190,10 @@ class CheckCodegen:
                 self._emit_line(f"if {shared}: return GUARD_FAILED")
         located = {self.outcome.state[k][2] for k in self.step.located}  # whose memory is compared by itself
         relations = tuple(r for r in memory.relations if not (r.first in located and r.second in located))
-        if relations:
-            every = "".join(f"x{i}, " for i in range(self.outcome.arguments))
-            self._emit_line(
-                f"if not {self.name(have_overlaps)}({self.name(relations)}, ({every})): return GUARD_FAILED"
-            )
+        every = "".join(f"x{i}, " for i in range(self.outcome.arguments))
+        for holds, inputs in ((have_overlaps, relations), (are_exported, memory.exported)):
+            if inputs:
+                self._emit_line(f"if not {self.name(holds)}({self.name(inputs)}, ({every})): return GUARD_FAILED")
         for tensor in self.outcome.renewed:
             t = self.name(tensor, "t")
             self._emit_line(
@@ -231,6 +230,8 @@ class CheckCodegen:
             if k in located:
                 self.names[f"A{k}"] = located[k]().array
                 test = f"({test} and {place}.array is A{k})"
+            elif symbol in self.step.binding.copies_in:
+                test = f"({test} and {self.name(has_layout_of)}({self.name(symbol)}, {place}.array))"
             tests[k] = test
         return facts, tests
 

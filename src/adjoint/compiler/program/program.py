@@ -221,7 +221,7 @@ class Program:
         memory = self.outcome.memory
         if not memory.written:
             return False
-        states = {s: self._current_tensor(t, s) for t, _, s in self._captured_state() if s in memory.inputs}
+        states = {v: v.source.locate() for v in memory.inputs if not isinstance(v.source, Argument)}
         related = {frozenset(relation[:2]) for relation in memory.relations}
         for a, b in overlapping_inputs((s, tensor.array) for s, tensor in states.items() if tensor is not None):
             if (a in memory.written or b in memory.written) and frozenset((a, b)) not in related:

@@ -136,7 +136,7 @@ class GuardChecks:
         found.append(check_slot(tensor, slots.node, node))
         if type(node) is Leaf and node.hooks is None:
             found.append(check_slot(node, slots.hooks, None))
-        if k in self.located:
+        if k in self.located or k not in self.relocated:  # of one that each call copies it tells the shape
             found.append(check_slot(tensor, slots.array, tensor.array))
         return found
 

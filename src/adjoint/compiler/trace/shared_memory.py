@@ -15,6 +15,7 @@ from numpy.lib.array_utils import byte_bounds
 from adjoint.compiler.ir.graph import Graph, StateInput, Value, op_of
 from adjoint.core.op.op import Op
 from adjoint.core.tensor.as_strided import address
+from adjoint.core.tensor.external_aliases import is_externally_aliased
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Array, Function, Operands, Params
 from adjoint.ops.indexing.indexing import gather
@@ -41,11 +42,15 @@ class MemoryRelation(NamedTuple):
 
 
 class MemoryFacts(NamedTuple):
-    """The inputs that a step writes, all that it has, and the overlaps that it was traced for: no others may be."""
+    """The inputs that a step writes, all that it has, and the overlaps that it was traced for: no others may be.
+
+    `exported` are those of which backward sees the values from before a write, since NumPy has their memory, too.
+    """
 
     written: frozenset[Value] = frozenset()
     inputs: tuple[Value, ...] = ()
     relations: tuple[MemoryRelation, ...] = ()
+    exported: tuple[Value, ...] = ()
 
     def partners(self, v: Value) -> list[Value]:
         """Return the inputs whose memory must be apart from that of `v`."""
@@ -71,6 +76,7 @@ class MemoryBlocks:
         self._regions: list[list[CapturedRegion]] = []
         self.carried: set[Value] = set()  # symbols that saw writes through others
         self.written: set[Value] = set()  # those of them that were written themselves, too
+        self.exported: dict[int, None] = {}  # ids of tensors whose values backward keeps as copies, as NumPy has them
         self.shared: dict[int, list[CapturedRegion]] = {}  # the blocks of more than one region, by their beginnings
 
     def add(self, region: CapturedRegion) -> list[CapturedRegion]:
@@ -162,6 +168,11 @@ def have_overlaps(relations: tuple[MemoryRelation, ...], arguments: Operands) ->
         describe_overlap(_array_of(first, arguments), _array_of(second, arguments)) == layout
         for first, second, layout in relations
     )
+
+
+def are_exported(inputs: tuple[Value, ...], arguments: Operands) -> bool:
+    """True if NumPy has the memory of these inputs."""
+    return all(is_externally_aliased(_array_of(v, arguments)) for v in inputs)
 
 
 def _array_of(v: Value, arguments: Operands) -> Array:

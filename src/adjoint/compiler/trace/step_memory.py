@@ -113,7 +113,7 @@ class StepMemory:
     def refuse_write(self, called: str) -> None:
         """Raise EntangledMemoryError: an in-place op reached memory that other tensors see in another form."""
         raise EntangledMemoryError(
-            f"{called} writes to memory that another tensor sees in another form (of another type, or as a view that "
+            f"{called} reaches memory that another tensor sees in another form (of another type, or as a view that "
             f"cannot be told from its base), at {user_site()}: clone() one of them"
         )
 
@@ -122,4 +122,11 @@ class StepMemory:
         raise TraceError(
             f"{called}() changes the shape of a tensor from before the step, at {user_site()}; a compiled step cannot "
             f"do that yet: use {called[:-1]}(), whose result is another tensor, or call it outside"
+        )
+
+    def refuse_call(self, called: str) -> None:
+        """Raise TraceError: what changes Python or a generator would do so in the first call only."""
+        raise TraceError(
+            f"{called} inside a compiled step would run only while the step is traced: call it outside (at "
+            f"{user_site()})"
         )

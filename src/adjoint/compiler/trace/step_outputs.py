@@ -260,7 +260,11 @@ def _collect_writes(tracer: Tracer, outcome: StepEffects) -> None:
         for a, b in overlapping_inputs(arrays.items())
         if a in written or b in written
     ]
-    outcome.memory = MemoryFacts(frozenset(written), tuple(arrays), tuple(relations))
+    exported = {symbol: None for tensor, _, symbol in tracer.state if id(tensor) in tracer.blocks.exported}
+    records = any(node is not None for _, node, _ in outcome.state)  # else backward sees nothing
+    outcome.memory = MemoryFacts(
+        frozenset(written), tuple(arrays), tuple(relations), tuple(exported) if records else ()
+    )
     outcome.writes = list(written.items())
 
 

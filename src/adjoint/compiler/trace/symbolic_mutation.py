@@ -15,7 +15,7 @@ from adjoint.core.op.spec import Spec
 from adjoint.core.runtime.mode import recorded_by_caller
 from adjoint.core.tensor.external_aliases import is_externally_aliased
 from adjoint.core.tensor.mutation_log import mutation_log
-from adjoint.core.tensor.storage import ViewStep, storage_of, view_of
+from adjoint.core.tensor.storage import ViewStep, share_storage, storage_of, view_of
 from adjoint.core.tensor.tensor import Tensor, shallow_copy, wrap
 from adjoint.core.typing import Array, Operands, Params
 from adjoint.ops.elementwise.select import copy
@@ -85,7 +85,9 @@ def write_symbol(memory: SymbolicMemory, x: Tensor, out: Tensor, called: str, si
 def _record_write(memory: SymbolicMemory, value: Value, base: Tensor, since: int | None) -> None:
     """Note a write into the memory of `base`; not where eager code saves copies, since NumPy has that memory, too."""
     _, array = memory.adopted_arrays.get(id(base), (base, None))
-    if array is None or not is_externally_aliased(array):
+    if array is not None and is_externally_aliased(array):
+        memory.blocks.exported[id(base)] = None
+    else:
         mutation_log.record(value, user_instruction(1), since)
 
 
@@ -184,6 +186,26 @@ def check_captured_memory(adopted: Mapping[int, tuple[Tensor, Array]], x: Tensor
                 raise OverlapError(*error.args) from None
 
 
+def copy_memory(memory: SymbolicMemory, tensor: Tensor, twin: Tensor, memo: dict[object, Tensor]) -> None:
+    """Give `twin` a copy of the memory of `tensor`; views of one memory share the copy, which `memo` keeps."""
+    root = memory.adopt(tensor)
+    steps: Steps = ()
+    while root in memory.partial_writes or is_view(root):
+        value, path = _step_towards_base(memory, root)
+        root, steps = value, (*path, *steps)
+    copied = memo.get(root)
+    with recorded_by_caller():
+        if copied is None:
+            strides = memory.strides.dense_strides_of(root)
+            for block in memory.blocks.shared.values():
+                values = {_value_of(memory, region) for region in block}
+                if root in values and not values.isdisjoint(memo):
+                    memory.refuse_write("deepcopy()")
+            copied = memo[root] = wrap(_place_with_strides(memory, root, strides, True, always_copy=True))
+        twin.array = replay_view(wrap(copied.array), steps).array
+    share_storage(copied, twin)
+
+
 def own_gradient(memory: SymbolicMemory, g: Tensor, leaf: Tensor | None) -> Tensor:
     """A gradient in memory of its own: in the order of `leaf`, or, if it is a view, in row-major order."""
     shared = _is_shared(memory, g)
@@ -250,14 +272,17 @@ def _find_root(memory: SymbolicMemory, base: Tensor, seeing: list[Tensor]) -> tu
 def trace_views_to(memory: SymbolicMemory, value: Value, known: Container[Value]) -> tuple[Value | None, Steps]:
     """The first of the `known` values of which `value` was made by views alone, and these."""
     steps: Steps = ()
-    while True:
-        if value in memory.partial_writes:
-            value, path = memory.partial_writes[value]
-        elif is_view(value):
-            source: Value = value.inputs[0]
-            value, path = source, (ViewStep(value.op, value.params, source.shape, value.shape),)
-        else:
-            return None, ()
+    while value in memory.partial_writes or is_view(value):
+        value, path = _step_towards_base(memory, value)
         steps = (*path, *steps)
         if value in known:
             return value, steps
+    return None, ()
+
+
+def _step_towards_base(memory: SymbolicMemory, value: Value) -> tuple[Value, Steps]:
+    """The value of which another is a view, or into which it was written, and the steps from there."""
+    if value in memory.partial_writes:
+        return memory.partial_writes[value]
+    source: Value = value.inputs[0]
+    return source, (ViewStep(value.op, value.params, source.shape, value.shape),)

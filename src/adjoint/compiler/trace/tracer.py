@@ -36,6 +36,7 @@ from adjoint.compiler.trace.step_memory import StepMemory
 from adjoint.compiler.trace.symbolic_mutation import (
     carry_earlier_writes,
     check_captured_memory,
+    copy_memory,
     own_gradient,
     write_symbol,
 )
@@ -244,7 +245,7 @@ class Tracer(StepMemory, CheckpointBlocks, EquationOrigins, Interpreter):
                 self.view_guards.append(ViewGuard(tensor, view, None))
                 self.guard_on_metadata(view.base)
             else:
-                self._capture_array(tensor, StateInput(lambda: tensor, "", None))
+                self._capture_array(tensor, StateInput(lambda: tensor, "", None), is_read=False)
 
     def is_leaf(self, tensor: Tensor) -> bool:
         return id(tensor) not in self.outside
@@ -257,7 +258,7 @@ class Tracer(StepMemory, CheckpointBlocks, EquationOrigins, Interpreter):
             return True
         return not any(isinstance(s.source, Argument) for t, _, s in self.state if t is base or s is symbol)
 
-    def _capture_array(self, tensor: Tensor, source: Source) -> None:
+    def _capture_array(self, tensor: Tensor, source: Source, is_read: bool = True) -> None:
         array = tensor.array
         known = self._symbols.get(id(array))
         others: list[CapturedRegion] = []
@@ -270,7 +271,7 @@ class Tracer(StepMemory, CheckpointBlocks, EquationOrigins, Interpreter):
             symbol = current = self.graph.input(array, source)
             self.strides.note(symbol, strides_unless_contiguous(array))
             self._symbols.setdefault(id(array), (array, symbol, tensor))
-            others = self.blocks.add(CapturedRegion(tensor, array, symbol))
+            others = self.blocks.add(CapturedRegion(tensor, array, symbol)) if is_read else []
         self._cut_history_off(tensor)
         self.state.append((tensor, array, symbol))
         self.note_version(tensor)
@@ -337,6 +338,11 @@ class Tracer(StepMemory, CheckpointBlocks, EquationOrigins, Interpreter):
         """A gradient in memory of its own: in the order of `leaf`, or, if it is a view, in row-major order."""
         return own_gradient(self, g, leaf)
 
+    @without_frame_tracing
+    def deepcopy_memory(self, tensor: Tensor, twin: Tensor, memo: dict[object, Tensor]) -> None:
+        """Give `twin` a copy of the memory of `tensor`, which its other views share in one deep copy."""
+        copy_memory(self, tensor, twin, memo)
+
     def read_setting(self, holder: object, key: object) -> Any:
         """A Python number of `holder` as a 0-d float64 input of the step."""
         path = key if isinstance(key, tuple) else (key,)
@@ -381,13 +387,6 @@ class Tracer(StepMemory, CheckpointBlocks, EquationOrigins, Interpreter):
         self.gradients[id(tensor)] = (tensor, before, kind)
         if kind == "read" and before is not None and type(before.array) is ndarray:
             self._locations[id(before)] = (before, (lambda: tensor._grad, lambda name: f"{name(tensor)}._grad"))
-
-    def refuse_call(self, called: str) -> None:
-        """Raise TraceError: what changes Python or a generator would do so in the first call only."""
-        raise TraceError(
-            f"{called} inside a compiled step would run only while the step is traced: call it outside (at "
-            f"{user_site()})"
-        )
 
     def defer(self, function: Function, argument: object) -> bool:
         self.deferred.append((function, argument, user_site()))

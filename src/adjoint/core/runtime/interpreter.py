@@ -79,6 +79,9 @@ class Interpreter:
         """Return a gradient in memory of its own."""
         return g
 
+    def deepcopy_memory(self, tensor: Operand, twin: Operand, memo: Operand) -> None:
+        """Give `twin` a copy of the memory of `tensor`. Only called if `traces_steps`."""
+
     def refuse_write(self, called: str) -> None:
         """Raise an error: `called` would write to memory that tensors without a common base share."""
 

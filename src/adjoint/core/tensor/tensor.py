@@ -240,15 +240,30 @@ class Tensor(AutogradMeta):
         twin = new(type(self))
         memo[id(self)] = twin
         array = self.array
-        init_slots(
-            twin, array if type(array) is MetaArray else copy_keeping_strides(self.numpy_view("deepcopy()"), memo)
-        )
-        if self._grad is not None:
-            twin._grad = copy.deepcopy(self._grad, memo)
+        if type(array) is MetaArray:
+            init_slots(twin, array)
+        elif nondefault.count and mode.interpreter is not None and mode.interpreter.traces_steps:
+            mode.interpreter.deepcopy_memory(self, init_slots(twin, array), memo)
+        else:
+            init_slots(twin, copy_keeping_strides(self.numpy_view("deepcopy()"), memo))
+        grad = self.grad
+        if grad is not None:
+            twin._grad = copy.deepcopy(grad, memo)
         if self.node is not None:
             twin.node = Leaf(twin)
         twin.__dict__.update(copy.deepcopy(self.__dict__, memo))
         return twin
+
+    def __copy__(self) -> Self:
+        if nondefault.count and mode.interpreter is not None and mode.interpreter.traces_steps:
+            twin = init_slots(new(type(self)), mode.interpreter.adopt(self))
+            share_storage(self, twin)
+            if self.node is not None:
+                twin.node = Leaf(twin)
+            twin.__dict__.update(self.__dict__)
+            return twin
+        function, parts = self.__reduce_ex__(4)
+        return function(*parts)
 
     def __reduce_ex__(self, protocol: object) -> tuple[object, ...]:
         return rebuild, (type(self), self.numpy_view("pickle"), self.requires_grad, self.__dict__ or None)
