@@ -90,7 +90,7 @@ def test_shapes_that_do_not_fit_raise_as_they_do_eagerly() -> None:
         assert messages[0] == messages[1]
 
 
-def test_a_target_out_of_range_raises_before_anything_is_written() -> None:
+def test_a_target_out_of_range_raises_before_the_parameters_are_written() -> None:
     model = mlp()
     compiled = ad.compile(training(model, optim.SGD(model.parameters(), lr=0.1)))
     x, y = batches(1, 8, 12)[0]
@@ -179,20 +179,32 @@ def test_without_llvmlite_the_step_runs_eagerly_and_says_so() -> None:
     _ = nn
 
 
-def test_an_index_out_of_range_raises_before_state_is_written() -> None:
-    state = ad.zeros(3)
+@pytest.mark.parametrize("decides", [False, True])
+def test_an_index_out_of_range_leaves_what_stands_before_it(decides: bool) -> None:
+    def seen(wrap: Any) -> list[Any]:
+        ad.manual_seed(0)
+        state, log = ad.zeros(3), []
 
-    @ad.compile
-    def count(x: Any, i: Any) -> Any:
-        state.add_(1.0)
-        return ad.index_select(x, 0, i) * 2
+        def count(x: Any, i: Any) -> Any:
+            state.add_(1.0)
+            log.append(len(log))
+            if decides and x.sum() > 100:
+                return x
+            drawn = ad.rand(2)
+            chosen = ad.index_select(x, 0, i) * 2
+            state.mul_(2.0)
+            return chosen, drawn
 
-    x = ad.ones(3)
-    count(x, ad.tensor([0, 2]))
-    raises(IndexError, None, lambda: count(x, ad.tensor([0, 7])))
-    assert state.tolist() == [1.0, 1.0, 1.0]
-    count(x, ad.tensor([1, 1]))
-    assert state.tolist() == [2.0, 2.0, 2.0]
+        run, found = wrap(count), []
+        for i in ([0, 2], [0, 7], [1, 1], [9, 0], [2, 2], [0, 7]):
+            try:
+                found.append([t.tolist() for t in run(ad.ones(3), ad.tensor(i))])
+            except IndexError as error:
+                found.append([str(error)])
+            found.append([state.tolist(), state._version, list(log)])
+        return [*found, ad.rand(1).item()]
+
+    assert seen(ad.compile) == seen(lambda step: step)
 
 
 @pytest.mark.parametrize(

@@ -58,8 +58,9 @@ def finish_trace(
     return FinishedTrace(tracer.graph, outcome, past, specs, parents, [symbols.get(id(t)) for t in tensors])
 
 
-def build(traced: FinishedTrace) -> CompiledEntry:
-    """The program of a finished trace."""
+def build(traced: FinishedTrace, reruns_eagerly: bool = False) -> CompiledEntry:
+    """The program of a finished trace; `reruns_eagerly`: where it fails, the call runs eagerly."""
+    traced.outcome.reruns_eagerly = reruns_eagerly
     graph, outcome, past = traced.graph, traced.outcome, traced.joint_gradient
     if "graph" in LOGGED:
         log("graph", f"{graph.name}: as traced", str(graph))

@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING, cast
 
 from adjoint.compiler.report.advice import RENEWED
+from adjoint.compiler.runtime.call_turn import COMPUTATION_FAILED
 
 if TYPE_CHECKING:
     from adjoint.compiler.build import CompiledEntry
@@ -36,6 +37,8 @@ def run_direct(
                 if entry.observed is None:
                     costs.finish_call(time.perf_counter() - start, key)
                 return entry, found, True
+            if found is COMPUTATION_FAILED:  # for eager code, which raises as it stands
+                return None, found, True
     return None, None, is_state_known
 
 

@@ -110,7 +110,7 @@ class StepTrace:
             try:
                 with handlers_outside(suspension.outer_modes):  # passes trace patterns
                     if not events.events:
-                        return build(traced), take_back
+                        return build(traced, reruns_eagerly=True), take_back
                     from adjoint.compiler.cuts.stages import AskingTrace, build_staged
 
                     return build_staged(AskingTrace(traced, events.events, events.slots, self._is_guard_of)), take_back

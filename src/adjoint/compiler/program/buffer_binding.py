@@ -107,7 +107,7 @@ class Binding:
 
     def _place_writes(self, readers: ReadersByValue) -> None:
         """A new value is written straight over the old one if nobody needs the old one by then."""
-        safe = self._last_step_that_may_raise()
+        safe = self.last_step_that_may_raise()
         shared = {x for relation in self.outcome.memory.relations for x in relation[:2]}
         for symbol, v in self.outcome.writes:
             if (
@@ -135,7 +135,7 @@ class Binding:
             answers[v, symbol] = can_overwrite(group, self.fusion, v, symbol)
         return bool(answers[v, symbol])
 
-    def _last_step_that_may_raise(self) -> int:
+    def last_step_that_may_raise(self) -> int:
         """The last step that values can make fail: a check, or a call of NumPy with positions among its operands."""
         calls = ((group, group.equations[0].op) for group in self.fusion.order if group.call)
         return max(
@@ -159,7 +159,7 @@ class Binding:
             for v in group.stored
             if not self._is_placed(v) and v.op.family != "check" and v not in inside
         ]
-        since = self._last_step_that_may_raise()  # until there, .grad stays as it was
+        since = self.last_step_that_may_raise()  # until there, .grad stays as it was
         made = plan_memory(spans, [Span(v, first[v], len(self.fusion.order)) for v in self._late_gradients()], since)
         for v, (whole, begins) in inside.items():
             places = made.offsets if whole in made.offsets else made.lent

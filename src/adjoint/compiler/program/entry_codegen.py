@@ -11,6 +11,7 @@ from adjoint.compiler.program.result_codegen import ResultCodegen
 from adjoint.compiler.runtime.result_buffers import MIN_REUSED_BYTES
 from adjoint.compiler.trace.step_outputs import Parent
 from adjoint.compiler.trace.symbolic_number import guard_code
+from adjoint.core.random.generator_state import put_back, take_places
 
 
 class EntryCodegen(ResultCodegen):
@@ -37,7 +38,7 @@ class EntryCodegen(ResultCodegen):
         self._inputs()
         self._states()
         self._outputs()
-        self._steps()
+        self._guarded_steps()
         self._finish()
         self._results(parents)
         if not self.step.is_one_call:
@@ -93,6 +94,27 @@ class EntryCodegen(ResultCodegen):
             self._emit_line(f"if placed is False: gradients.renew(({self._arguments()}), globals())")
         for k, slot in enumerate(self.binding.gradients):
             self.names[f"g{k}"] = slot
+
+    def _guarded_steps(self) -> None:
+        """The steps; where one fails, which is before anything is written, the call is to run eagerly.
+
+        So it leaves what eager code leaves that raises. What generators gave until then they give again.
+        """
+        if not self.outcome.reruns_eagerly or self.binding.last_step_that_may_raise() < 0:
+            self._steps()
+            return
+        drawn = {id(g): g for v in self.graph.equations if (g := v.params.get("generator")) is not None}
+        if drawn:
+            self._emit_line(f"places = {self.name(take_places)}({self.name([*drawn.values()])})")
+        self._emit_line("try:")
+        self._depth += 1
+        self._emit_line("pass")
+        self._steps()
+        self._depth -= 1
+        self._emit_line("except Exception:")
+        if drawn:
+            self._emit_line(f"{self.name(put_back)}(places)", 2)
+        self._emit_line("return COMPUTATION_FAILED", 2)
 
     def _steps(self) -> None:
         """Runs of kernels and checks as one native call each, NumPy's share between them."""

@@ -26,7 +26,7 @@ from adjoint.compiler.program.check_codegen import BoundStep
 from adjoint.compiler.program.entry_codegen import EntryCodegen
 from adjoint.compiler.program.placed_gradients import PlacedGradients
 from adjoint.compiler.runtime import cpython_layout
-from adjoint.compiler.runtime.call_turn import CallTurn
+from adjoint.compiler.runtime.call_turn import COMPUTATION_FAILED, CallTurn
 from adjoint.compiler.runtime.guard_checks import GuardChecks, always_stale, install_checks
 from adjoint.compiler.runtime.native_entry import MAX_GIL_HELD_SECONDS
 from adjoint.compiler.runtime.object_checks import PointerCheck
@@ -89,7 +89,8 @@ class Program:
     def _write_entry(self) -> None:
         """Write the function that each call runs."""
         self.names: dict[str, Any] = {
-            "GUARD_FAILED": GUARD_FAILED, "Tensor": Tensor, "ndarray": np.ndarray, "matmul": np.matmul,
+            "GUARD_FAILED": GUARD_FAILED, "COMPUTATION_FAILED": COMPUTATION_FAILED,
+            "Tensor": Tensor, "ndarray": np.ndarray, "matmul": np.matmul,
             "copyto": np.copyto, "empty": np.empty, "nondefault": nondefault, "mode": mode, "new": object.__new__,
             **self._turn_names(),
             "mark_written": mark_written, "gradients": self.gradients,

@@ -19,6 +19,9 @@ from weakref import WeakValueDictionary
 
 from adjoint.core.runtime.fork_safety import reset_after_fork
 
+# What a program gives in place of results when an op of it fails, before it writes.
+COMPUTATION_FAILED: object = type("Failure", (), {"__repr__": lambda self: "<an op failed>"})()
+
 
 class OwnedLock(Protocol):
     """A lock that knows its owner, who may acquire it again: `threading.RLock`."""

@@ -103,8 +103,8 @@ class StepEffects:
 
     __slots__ = (
         "aliases", "arguments", "arithmetic", "effects", "gradients", "guards", "history", "leaf_hooks", "leaves",
-        "lost", "memory", "pending", "rebindings", "renewed", "result_facts", "result_gradients", "results", "saved",
-        "state", "structure", "unread", "write_counts", "writes",
+        "lost", "memory", "pending", "rebindings", "renewed", "reruns_eagerly", "result_facts", "result_gradients",
+        "results", "saved", "state", "structure", "unread", "write_counts", "writes",
     )  # fmt: skip
 
     def __init__(self, arguments: int) -> None:
@@ -128,6 +128,7 @@ class StepEffects:
         self.lost: list[Tensor | int] = []  # those whose new .grad had a history, of which the step leaves none
         self.state: list[tuple[Tensor, Any, Value]] = []  # every tensor met, its node, its symbol
         self.memory = MemoryFacts()
+        self.reruns_eagerly = False  # where the program fails, before it writes, the call runs eagerly
         self.guards: list[Guard] = []
         self.effects: list[Effect] = []
         self.pending: dict[str, int] = {}  # numbers that are read from results: of which

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Self
 
@@ -229,3 +229,14 @@ class RandomStream:
 def entropy_seed() -> int:
     """A seed that nobody can foresee."""
     return int.from_bytes(os.urandom(8))
+
+
+def take_places(streams: Iterable[RandomStream]) -> list[tuple[RandomStream, Array]]:
+    """The places of streams, to which `put_back` puts them back."""
+    return [(stream, stream.place()) for stream in streams]
+
+
+def put_back(places: Iterable[tuple[RandomStream, Array]]) -> None:
+    """Put streams back to places where they were."""
+    for stream, place in places:
+        stream.load_state_array(place)

@@ -3,7 +3,6 @@
 A line is `phase: code`, and lines that begin with blanks go on with the code before them. The phases are those of
 `PHASES`; `{i}` is the fragment's own number, `{c}` a small number, `{m}` a call, `{p}` and `{q}` are parameters,
 `{o}` names an optimizer. `k` is the number of the call, `box` an object that holds state, `log` a list.
-No op fails by its values: a compiled step finds that before it writes anything.
 """
 
 from __future__ import annotations
@@ -161,6 +160,17 @@ setup: array{i} = np.zeros(4, np.float32)
 forward: h = h + right{i}
 end: left{i}.add_(1)
 watch: left{i}, right{i}
+---
+setup: array{i} = np.zeros(6, np.float32)
+    left{i}, right{i} = ad.from_numpy(array{i}[:4]), ad.from_numpy(array{i}[2:])
+forward: left{i}.mul_(0.5).add_(x.mean(0))
+    h = h + right{i}
+between: if k == {m}: right{i} = left{i} if k % 2 else ad.from_numpy(array{i}[1:5])
+watch: left{i}, right{i}, array{i}.tolist()
+---
+setup: kept{i} = {"state": None}
+end: kept{i}["state"] = copy.deepcopy(model.state_dict())
+watch: [v for v in kept{i}["state"].values()]
 ---
 setup: kept{i} = []
 end: kept{i}.append(out.detach()[0])
@@ -477,6 +487,13 @@ forward: try:
     finally:
         box.ends{i} = getattr(box, "ends{i}", 0) + 1
 watch: box.ends{i}
+---
+setup: table{i} = nn.Embedding(3, 4)
+between: box.index{i} = ad.tensor([0, 9 if k == {m} else 1])
+forward: box.tries{i} = getattr(box, "tries{i}", 0) + 1
+    h = h + table{i}(box.index{i}).sum(0) * 0.1
+    box.looked{i} = box.tries{i}
+watch: table{i}.weight.grad, box.tries{i}, box.looked{i}
 """
 
 GENERATORS = """
