@@ -167,7 +167,9 @@ class CompiledEntry:
     programs that take turns would be a cycle, which waits for the collector.
     """
 
-    __slots__ = ("__weakref__", "count", "direct", "follower", "observed", "program", "rebuild", "run", "turns")
+    __slots__ = (
+        "__weakref__", "count", "direct", "follower", "handovers", "observed", "program", "rebuild", "run", "turns",
+    )  # fmt: skip
     is_asking = False
 
     def __init__(self, program: Program, outcome: StepEffects, direct: bool = True) -> None:
@@ -178,6 +180,7 @@ class CompiledEntry:
         self.follower: ref[CompiledEntry] | None = None
         self.observed: ObservedRun | None = None
         self.turns = 0  # calls for which it was looked for
+        self.handovers = 0  # calls for which the follower was tried, and fitted
         structure = outcome.structure
         self.rebuild: Callable[[tuple[object, ...]], Any] = (
             itemgetter(0) if structure.kind is None else lambda leaves: pytree.unflatten(structure, iter(leaves))

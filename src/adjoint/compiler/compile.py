@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from weakref import ref
 
 from adjoint.compiler.ir.graph import HandlerError, OverlapError, TraceError
-from adjoint.compiler.known_entries import run_direct, run_path
+from adjoint.compiler.known_entries import Alternation, hand_over, run_direct, run_path
 from adjoint.compiler.log import LOGGED, log
 from adjoint.compiler.report.advice import TRACED, CallCosts
 from adjoint.compiler.runtime.call_turn import CallTurn, tracing_alone
@@ -102,7 +102,7 @@ class CompiledFunction:
         self._arguments = VaryingIntegers()
         self._sizes = BatchSizes()
         self._costs = CallCosts(self.name)
-        self._latest: CompiledEntry | StagedEntry | None = None
+        self._latest: CompiledEntry | StagedEntry | Alternation | None = None
         self._turn = CallTurn()
 
     def __call__(self, *args: object, **kwargs: object) -> Any:
@@ -166,7 +166,7 @@ class CompiledFunction:
         from adjoint.compiler.report.explain import explain
 
         program = self._program()
-        latest = self._latest
+        latest = self._latest_entry()
         found = (s.entries for s in self._programs.values() if any(entry is latest for entry in s.entries))
         return explain(program, [path for entries in found for entry in entries if (path := entry.as_path())])
 
@@ -193,20 +193,30 @@ class CompiledFunction:
         return page(self._program())
 
     def _program(self) -> Program:
-        if self._latest is None:
+        latest = self._latest_entry()
+        if latest is None:
             raise RuntimeError(f"compiled function {self.name!r} was not called yet: there is no program to show")
-        return self._latest.program
+        return latest.program
+
+    def _latest_entry(self) -> CompiledEntry | StagedEntry | None:
+        latest = self._latest
+        return latest.last if isinstance(latest, Alternation) else latest
 
     def _dispatch(self, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
         """Find or make the program for these arguments."""
         if nondefault.count and mode.is_intercepted:
             return self.function(*args, **kwargs)  # a part of another compiled step, of vmap, of forward mode
-        held = None if self._latest is None else self._latest.follower
-        follower = None if held is None else held()
+        latest = self._latest
+        follower: CompiledEntry | None = None
+        if isinstance(latest, Alternation):
+            self._latest = follower = latest.last
+        elif latest is not None and latest.follower is not None:
+            follower = latest.follower()
         if follower is not None and not kwargs and len(args) == follower.count:  # turns are often taken in one order
             found = follower.run(*args)
             if type(found) is tuple:
-                self._latest = follower
+                if not isinstance(latest, Alternation):
+                    self._latest = hand_over(cast("CompiledEntry", latest), follower)
                 return follower.rebuild(found)
         since = self._sizes.clock() if self._sizes.can_compare else 0.0
         leaves, structure = pytree.flatten((args, kwargs))
@@ -243,7 +253,7 @@ class CompiledFunction:
         if signature.is_asking:
             if not log and signature.rests():
                 return signature, True
-            path, found = run_path(signature, self._latest, given, log)
+            path, found = run_path(signature, self._latest_entry(), given, log)
             self._latest = path or self._latest
             return found, found is not None
         entry, found, is_state_known = run_direct(signature, key, given, self._costs)
@@ -300,9 +310,10 @@ class CompiledFunction:
     def _note_turn(self, signature: Signature, entry: CompiledEntry) -> None:
         """Note that this program has run after the latest one, and is the last of its signature to go."""
         entry.turns += 1
-        if self._latest is not None and entry is not self._latest:
+        latest = self._latest_entry()
+        if latest is not None and entry is not latest:
             booked = self._sizes.can_compare and entry.turns < BOOKED_TURNS
-            self._latest.follower = ref(entry) if entry.direct and not booked else None
+            latest.follower = ref(entry) if entry.direct and not booked else None
         if signature.entries[-1] is not entry:
             signature.entries.remove(entry)
             signature.entries.append(entry)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from operator import itemgetter
 from typing import TYPE_CHECKING, cast
 
 from adjoint.compiler.report.advice import RENEWED
@@ -15,6 +16,39 @@ if TYPE_CHECKING:
     from adjoint.compiler.trace.events.step_events import Outcome
     from adjoint.compiler.trace.signature import Signature, SignatureKey
     from adjoint.core.typing import Operand
+
+MIN_HANDOVERS = 3  # from one program to another and back, before the next call is taken to go on so
+HANDOVERS_BETWEEN_TRIALS = 30  # where it then did not
+
+
+class Alternation:
+    """Two direct programs that run in strict turn: the next is called at once, and the last where it does not fit."""
+
+    __slots__ = ("count", "last", "next")
+    direct = True
+    rebuild = itemgetter(0)  # of what `run` gives: a tuple of the call's result
+
+    def __init__(self, last: CompiledEntry, next: CompiledEntry) -> None:
+        self.last, self.next, self.count = last, next, next.count
+
+    def run(self, *given: Operand) -> Operand:
+        """Return what the next program gives, and change places; what is no tuple if it does not fit."""
+        entry = self.next
+        leaves = entry.run(*given)
+        if type(leaves) is not tuple:
+            return leaves
+        self.last, self.next = entry, self.last
+        return (entry.rebuild(leaves),)
+
+
+def hand_over(latest: CompiledEntry, follower: CompiledEntry) -> CompiledEntry | Alternation:
+    """Return what the next call is to try, when the follower of the latest program has run."""
+    latest.handovers += 1
+    back = follower.follower
+    if latest.handovers < MIN_HANDOVERS or back is None or back() is not latest or latest.count != follower.count:
+        return follower
+    latest.handovers = follower.handovers = -HANDOVERS_BETWEEN_TRIALS
+    return Alternation(follower, latest)
 
 
 def run_direct(
