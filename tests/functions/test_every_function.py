@@ -33,7 +33,6 @@ MISSING: dict[str, str] = {
 }
 # what is compared of these, and why not more; `name type` is of one element type alone
 DIFFERENT: dict[str, str] = {
-    "__rpow__ int64": "a 0-d exponent is taken for a number, and negative numbers are refused as PyTorch does",
     "histc bfloat16": "PyTorch finds the bins in bfloat16, so that numbers near an edge fall beside it",
     "matrix_exp bfloat16": "PyTorch multiplies in bfloat16, as we do in float32, and overflows",
     "nn.functional.rms_norm complex128": "not there for complex numbers",

@@ -517,8 +517,11 @@ def _factorisations() -> list[Sample]:
         *(
             _sample(f, x)
             for f in (
-                inverse_det_solve.inv, inverse_det_solve.cofactors, inverse_det_solve.det,
-                inverse_det_solve.logabsdet, inverse_det_solve.sign_of_det,
+                inverse_det_solve.inv,
+                inverse_det_solve.cofactors,
+                inverse_det_solve.det,
+                inverse_det_solve.logabsdet,
+                inverse_det_solve.sign_of_det,
             )
         ),
         _sample(inverse_det_solve.singular_at, np.stack([np.eye(3), np.ones((3, 3)), np.zeros((3, 3))])),
@@ -573,6 +576,11 @@ def _made() -> list[Sample]:
         _sample(creation.full, label="int", shape=(), value=3, dtype=np.dtype(np.int64)),
         _sample(creation.iota, count=5, start=2, step=3, dtype=np.dtype(np.int64)),
         _sample(creation.iota, label="float", count=4, start=0.5, step=-0.25, dtype=np.dtype(np.float32)),
+        *(
+            _sample(function, np.array(-1.0), np.array(2.5), label=kind, steps=5, dtype=np.dtype(kind), **params)
+            for function, params in ((creation.even_steps, {}), (creation.even_ratios, {"base": 2.0}))
+            for kind in ("float32", "int64")
+        ),
         _sample(draws.uniform, low=-1.0, high=2.0, **drawn),
         _sample(draws.uniform, label="double", low=-1.0, high=2.0, **wide),
         _sample(draws.normal, mean=1.0, std=2.0, **drawn),

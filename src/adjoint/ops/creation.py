@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from adjoint.core.op.families import primitive
@@ -20,3 +22,55 @@ def iota(*, count: int, start: float, step: float, dtype: NumpyDtype) -> Array:
     """start, start + step, …: `count` numbers."""
     numbers = np.arange(count)
     return (numbers if start == 0 and step == 1 else start + numbers * step).astype(dtype, copy=False)
+
+
+# these hold a product of two exactly
+WIDER_DTYPE: dict[NumpyDtype, type[np.floating[Any]]] = {
+    np.dtype(np.float32): np.float64,
+    np.dtype(np.float64): np.longdouble,
+}
+
+
+def even_steps_array(start: Operand, end: Operand, steps: int, kind: NumpyDtype) -> Array:
+    """Return `steps` elements of the dtype `kind` from `start` to `end`, both included."""
+    wider = WIDER_DTYPE.get(kind)
+    if wider is None or steps < 2:
+        return np.linspace(start, end, steps).astype(kind)
+    with np.errstate(over="ignore", invalid="ignore"):
+        first, last = kind.type(start), kind.type(end)
+        step, half = (last - first) / kind.type(steps - 1), steps // 2
+        below = wider(first) + wider(step) * np.arange(half)
+        above = wider(last) - wider(step) * np.arange(steps - 1 - half, -1, -1)
+        return np.concatenate([below, above]).astype(kind)
+
+
+def _whole_number(x: Operand) -> int:
+    """Return a number without its fraction; NaN is some integer."""
+    return int(x) if isinstance(x, int) else int(np.asarray(x).astype(np.int64))
+
+
+def _range_spec(start: Operand, end: Operand, *, steps: int, dtype: NumpyDtype, **_: object) -> Spec:
+    return Spec((steps,), dtype)
+
+
+@primitive(spec=_range_spec)
+def even_steps(start: Operand, end: Operand, *, steps: int, dtype: NumpyDtype) -> Array:
+    """`steps` numbers from `start` to `end`; between integers without their fractions."""
+    if dtype.kind not in "iu":
+        return even_steps_array(np.asarray(start).item(), np.asarray(end).item(), steps, dtype)
+    start, end, at = _whole_number(start), _whole_number(end), np.arange(steps)
+    gap = (end - start) / max(steps - 1, 1)
+    # counted from both ends to the middle
+    counted = np.where(at < steps // 2, start + gap * at, end - gap * (steps - 1 - at) if steps > 1 else start)
+    return np.trunc(counted).astype(dtype)
+
+
+@primitive(spec=_range_spec)
+def even_ratios(start: Operand, end: Operand, *, steps: int, base: float, dtype: NumpyDtype) -> Array:
+    """`steps` powers of `base`, from `start` to `end`; integers are powers between whole numbers."""
+    if dtype.kind in "iu":
+        start, end = _whole_number(start), _whole_number(end)
+    with np.errstate(invalid="ignore"):
+        exponents = np.linspace(np.asarray(start).item(), np.asarray(end).item(), steps)
+        powers = np.power(base + 0j if dtype.kind == "c" else float(base), exponents)
+        return powers.astype(dtype)

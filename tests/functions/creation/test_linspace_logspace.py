@@ -1,5 +1,7 @@
 """`linspace`, `logspace` and `range` against PyTorch, and the grids made of `linspace`: PyTorch's bits."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from tests.support.oracle import same, same_error, torch
@@ -66,3 +68,29 @@ def test_errors(expression: str, head: str) -> None:
 def test_range_is_deprecated() -> None:
     with pytest.warns(UserWarning, match=r"torch\.range is deprecated"):
         ad.range(0, 1)
+
+
+@pytest.mark.parametrize(("start", "end", "expected"), [(0, 1.2, [1, 2, 4, 10]), (4.3, 1.2, [10_000, 1_000, 100, 10])])
+def test_ratios_of_integers_lie_between_whole_powers(start: float, end: float, expected: list[int]) -> None:
+    for kind in (ad.uint8, ad.int16, ad.int32, ad.int64):
+        if max(expected) <= ad.iinfo(kind).max:
+            assert ad.logspace(start, end, 4, dtype=kind).tolist() == expected
+
+
+@pytest.mark.parametrize("kind", [ad.float32, ad.float64, ad.int64])
+@pytest.mark.parametrize("function", [ad.linspace, ad.logspace])
+def test_each_example_of_a_batch_has_ends_of_its_own(function: Callable[..., ad.Tensor], kind: ad.dtype) -> None:
+    first, last = ad.tensor([0.0, 1.5]), ad.tensor([2.0, 4.0])
+    ends = ad.tensor(3.0)
+    for given in ((first, last), (first, 3.0), (1, last), (first, ends), (ends, last)):
+        dims = tuple(0 if isinstance(x, ad.Tensor) and x.ndim else None for x in given)
+        mapped = ad.vmap(lambda a, b: function(a, b, 5, dtype=kind), in_dims=dims)(*given)
+        for i in range(2):
+            alone = [x[i] if d == 0 else x for x, d in zip(given, dims, strict=True)]
+            assert mapped[i].tolist() == function(*alone, 5, dtype=kind).tolist()
+
+
+def test_ends_of_batches_within_batches() -> None:
+    first, last = ad.tensor([0.0, 1.0]), ad.tensor([2.0, 4.0, 6.0])
+    found = ad.vmap(lambda a: ad.vmap(lambda b: ad.linspace(a, b, 3))(last))(first)
+    assert found.tolist() == [[[a, (a + b) / 2, b] for b in last.tolist()] for a in first.tolist()]

@@ -171,3 +171,20 @@ def test_removed_functions_raise(name: str) -> None:
         with pytest.raises(RuntimeError, match="now removed"):
             getattr(library, name)(x, x) if name in ("lstsq", "solve") else getattr(library, name)(x)
         assert hasattr(library.Tensor, name) == (name != "matrix_rank")
+
+
+@pytest.mark.parametrize("driver", ["gels", "gelsy", "gelsd", "gelss"])
+def test_least_squares_of_a_batch_have_residuals_if_all_examples_have_full_rank(driver: str) -> None:
+    full = ad.tensor([[[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]], [[2.0, 1.0], [0.0, 1.0], [1.0, 3.0]]], dtype=ad.float64)
+    b = ad.tensor([[1.0], [2.0], [4.0]], dtype=ad.float64)
+    one_singular = full.clone()
+    one_singular[1, :, 1] = 0.0
+    for a in (full, one_singular):
+        if driver == "gels" and a is one_singular:
+            continue  # which PyTorch leaves undefined
+        whole = ad.linalg.lstsq(a, b.expand(2, 3, 1), driver=driver)
+        mapped = ad.vmap(lambda x: tuple(ad.linalg.lstsq(x, b, driver=driver)))(a)
+        np.testing.assert_allclose(mapped[0].numpy(), whole.solution.numpy(), atol=1e-13)
+        assert (mapped[1].numel() > 0) is (a is full and driver != "gelsy")
+        if mapped[1].numel():
+            np.testing.assert_allclose(mapped[1].numpy(), whole.residuals.numpy(), atol=1e-13)

@@ -56,5 +56,5 @@ def _promote_operands(op: Op, arrays: Operands) -> Operands:
         if hasattr(x, "dtype"):
             operands.append(x if x.dtype == target else x.astype(target))
         else:  # a Python number: NumPy would refuse some as integers, or widen the result
-            operands.append(np.asarray(x).astype(target) if target.kind in "iub" else x)
+            operands.append(np.asarray(x).astype(target)[()] if target.kind in "iub" else x)
     return tuple(operands)

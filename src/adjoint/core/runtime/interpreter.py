@@ -97,6 +97,14 @@ class Interpreter:
         """Return the number that a program reads from a tensor of one element; None if it is read from memory."""
         return None
 
+    def is_batched(self, x: Operand) -> bool:
+        """Return whether a tensor has another value for each example of a batch."""
+        return False
+
+    def holds_for_all(self, truth: Operand) -> bool:
+        """Return the truth of one element: of a batch, whether all examples have it."""
+        return bool(truth)
+
     def read_values(self, tensor: Operand, reader: str) -> Operand:
         """Return the values of a tensor that has none here, or raise an error that names `reader`."""
         return tensor.array.refuse(reader)

@@ -249,6 +249,18 @@ def call_on_values(function: Callable[..., Fact], *tensors: Operand) -> Fact:
     return found
 
 
+def is_batched(x: Operand) -> bool:
+    """Return whether `vmap` has another value of `x` for each example."""
+    return bool(nondefault.count) and mode.interpreter is not None and mode.interpreter.is_batched(x)
+
+
+def holds_for_all(truth: Operand) -> bool:
+    """Return the truth that a tensor of one element holds: under `vmap`, whether it does so for all examples."""
+    if nondefault.count and mode.interpreter is not None:
+        return mode.interpreter.holds_for_all(truth)
+    return bool(truth)
+
+
 def undo_on_failure(prepare: Callable[[Subject], Callable[[], None]], subject: Subject) -> None:
     """Call what `prepare(subject)` returns if the step that is being traced fails."""
     if nondefault.count and mode.interpreter is not None:

@@ -16,4 +16,6 @@ Modules, in reading order:
 - `channels_last`: Functions of images whose channels come last in memory: results and gradients do so too.
 - `lazy_table`: Names of adjoint.functions that load their modules on demand: made by tools/lazy_names.py, not to be
   edited.
+- `out_dtype`: Dtypes of `out=`: most functions ask for exactly the dtype of their result, others for one that can
+  hold it.
 """

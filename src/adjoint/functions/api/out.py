@@ -8,41 +8,19 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from adjoint.core.dtype.dtype import DTYPES, as_dtype, dtype
-from adjoint.core.dtype.dtype_info import scalar_type
+from adjoint.core.dtype.dtype import DTYPES, as_dtype
 from adjoint.core.graph.source_location import warn_user
 from adjoint.core.op.families import out_slot
 from adjoint.core.runtime.mode import ModeScope, mode, nondefault
 from adjoint.core.tensor.tensor import Tensor, strided_stand_in, tangents_of
 from adjoint.core.typing import Array, Operand, Operands
+from adjoint.functions.api.out_dtype import COPIED_RESULTS, OTHER_AT_TOP_LEVEL, check_out_dtype, exact_dtype_error
+from adjoint.ops.elementwise.select import cast
 from adjoint.ops.movement import movement
 from adjoint.ops.mutation.inplace import write_in_place
 
 # computed in the type of `out`
 ACCUMULATE_IN_OUT_DTYPE = frozenset({"cumprod", "cumsum", "mean", "nanmean", "nansum", "prod", "sum"})
-# `out` has the type of the result
-_REQUIRE_RESULT_DTYPE = """
-    aminmax ceil fix floor frac gather kthvalue masked_select median nanmedian neg negative round sgn sign sort take
-    topk trunc
-"""
-REQUIRE_RESULT_DTYPE = frozenset(_REQUIRE_RESULT_DTYPE.split())
-PAIRS_REQUIRING_RESULT_DTYPE = frozenset({"max", "min"})  # that too, of their pairs
-# of linear algebra: those that say so of their results, and those that say so of `out`
-_UNNAMED_RESULTS = "cholesky_inverse cholesky_solve cond householder_product matrix_power matrix_rank pinv tensorinv"
-SAFE_CAST_RESULTS: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(_UNNAMED_RESULTS.split(), ()),
-    "tensorsolve": (),
-    "eig": ("eigenvalues", "eigenvectors"),
-    "eigvals": ("eigenvalues",),
-    "geqrf": ("a", "tau"),
-}
-_LINALG_EXPECTED_OUT = """
-    cholesky cholesky_ex det eigh eigvalsh inv inv_ex ldl_factor ldl_factor_ex ldl_solve lu lu_factor lu_factor_ex
-    lu_solve qr slogdet solve solve_ex svd svdvals triangular_solve
-"""
-LINALG_EXPECTED_OUT = frozenset(_LINALG_EXPECTED_OUT.split())
-CPP_TYPE_NAMES = {"float32": "float", "float64": "double", "int64": "long int", "int32": "int", "int16": "short int"}
-BOOL_RESULT_ONLY = frozenset({"isneginf", "isposinf", "signbit"})
 
 
 def add_out_dtype(out: Operand, name: str, given: Operands, named: dict[str, Any]) -> dict[str, Any]:
@@ -53,69 +31,12 @@ def add_out_dtype(out: Operand, name: str, given: Operands, named: dict[str, Any
     if name not in ACCUMULATE_IN_OUT_DTYPE:
         return named
     asked, have = named.get("dtype"), out.dtype
+    if name in ("cumprod", "cumsum") and have.name == "bool":
+        raise RuntimeError(f"{name}: not implemented for an `out` of bool")
     if asked is not None and as_dtype(asked) is not have:
-        wanted, found = _cpp_type_name(as_dtype(asked)), _cpp_type_name(have)
-        raise RuntimeError(f"Expected out tensor to have dtype {wanted}, but got {found} instead")
+        raise RuntimeError(exact_dtype_error(as_dtype(asked), have))
     x: Operand = named.get("input", given[0] if given else out)
     return named if x.dtype.rank > have.rank and x.dtype.is_complex else {**named, "dtype": have}
-
-
-def _cpp_type_name(kind: dtype) -> str:
-    """Return the name of the type in C++, if it differs."""
-    return CPP_TYPE_NAMES.get(kind.name, kind.name)
-
-
-def check_out_dtype(name: str, at: int, several: bool, got: dtype, have: dtype) -> None:
-    """Raise RuntimeError if result number `at`, of type `got`, cannot be written into `out`, of type `have`."""
-    complaint = _out_dtype_error(name, at, several, got, have)
-    if complaint is not None:
-        raise RuntimeError(complaint)
-
-
-def _out_dtype_error(name: str, at: int, several: bool, got: dtype, have: dtype) -> str | None:
-    theirs, ours = scalar_type(got), scalar_type(have)
-    if name in ("all", "any"):
-        wrong = have.name not in ("bool", "uint8")
-        return f"{name} only supports bool tensor for result, got: {ours}" if wrong else None
-    if got is not have:
-        if name in BOOL_RESULT_ONLY:
-            return f"{name} does not support non-boolean outputs."
-        if name in REQUIRE_RESULT_DTYPE or (several and name in PAIRS_REQUIRING_RESULT_DTYPE):
-            return f"Expected out tensor to have dtype {_cpp_type_name(got)}, but got {_cpp_type_name(have)} instead"
-        if name in ("amax", "amin"):
-            return (
-                f"Expected the dtype for input and out to match, but got {theirs} for input's dtype and {ours} for "
-                "out's dtype."
-            )
-        if name in ("cummax", "cummin", "logcumsumexp"):
-            return f"expected scalar_type {theirs} but found {ours}"
-        if name in ("nonzero", "nonzero_static"):
-            return f"{name}: Expected out tensor to have scalar type {theirs} but got scalar type {ours}"
-        if name == "mode":
-            part = ("values", "indices")[at]
-            return f"expected scalar type '{theirs}' but got '{ours}' for {part} output"
-        if name == "frexp":
-            part = ("mantissa to have dtype", "exponent to have int dtype")[at]
-            return f"torch.frexp() expects {part} {got.name if at == 0 else ''} but got {have.name}".replace("  ", " ")
-        if name in ("complex", "polar"):
-            return f"Expected object of scalar type {theirs} but got scalar type {ours} for argument 'out'"
-        if name == "multi_dot":
-            return (
-                f"multi_dot(): expected out tensor to have dtype {_cpp_type_name(got)} but got {_cpp_type_name(have)}"
-            )
-        if name == "float_power":
-            return (
-                f"the output given to float_power has dtype {ours} but the operation's result requires dtype {theirs}"
-            )
-    if got.rank <= have.rank:
-        return None
-    if name in SAFE_CAST_RESULTS:
-        parts = SAFE_CAST_RESULTS[name]
-        part = parts[at] if parts else "result"
-        return f"{name}: Expected {part} to be safely castable from {theirs} dtype, but got {part} with dtype {ours}"
-    if name in LINALG_EXPECTED_OUT:
-        return f"Expected out tensor to have dtype {_cpp_type_name(got)}, but got {_cpp_type_name(have)} instead"
-    return f"result type {theirs} can't be cast to the desired output type {ours}"
 
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -152,11 +73,15 @@ def write_out(out: Operand, function: Callable[..., Any], *args: Any, **kwargs: 
     with ModeScope(recording=False):
         found = function(*args, **kwargs)
         results = list(found) if isinstance(found, (tuple, list)) else [found]
+        is_other = name in OTHER_AT_TOP_LEVEL and function.__module__.endswith("top_level_names")
+        rule = f"torch.{name}" if is_other else name
         for at, (target, result) in enumerate(zip(targets, results, strict=True)):
             if name in RANGE_FUNCTIONS and target.array.size == result.array.size:
                 result = movement.reshape_unshared(result, target.array.shape)
+            if rule in COPIED_RESULTS:
+                result = cast(result, dtype=target.array.dtype)
             types = DTYPES[result.array.dtype], DTYPES[target.array.dtype]
-            check_out_dtype(name, at, len(targets) > 1, *types)
+            check_out_dtype(rule, at, len(targets) > 1, *types)
             _write_result(target, result, name)
     return out if len(targets) == 1 and out is targets[0] else type(found)(*out) if hasattr(found, "_fields") else out
 

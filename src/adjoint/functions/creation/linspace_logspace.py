@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from adjoint.core.dtype.dtype import as_dtype, default, numpy_dtype, promote
 from adjoint.core.dtype.dtype_info import scalar_type
 from adjoint.core.graph.source_location import warn_user
+from adjoint.core.op.op import op_of
+from adjoint.core.runtime.mode import is_batched
 from adjoint.core.tensor.tensor import Tensor, constant
-from adjoint.core.typing import Array, DeviceLike, DtypeLike, NumpyDtype, Operand
+from adjoint.core.typing import DeviceLike, DtypeLike, Function, NumpyDtype, Operand
 from adjoint.functions.api.out import write_out
 from adjoint.functions.creation.creation import dtype_for_out, finish_factory, to_number
+from adjoint.ops import creation as creation_ops
 
 __all__ = ["linspace", "logspace", "range"]
 
@@ -55,30 +57,31 @@ def linspace(
     kind = infer_range_dtype("linspace", start, end, dtype)
     if kind.kind == "b":
         raise NotImplementedError("linspace: not implemented for adjoint.bool")
-    if kind.kind not in "iu":
-        return finish_factory(constant(linspace_values(start, end, steps, kind)), requires_grad, device)
-    start, end, at = int(start), int(end), np.arange(steps)
-    gap = (end - start) / max(steps - 1, 1)
-    # counted from both ends to the middle, each number without its fraction
-    counted = np.where(at < steps // 2, start + gap * at, end - gap * (steps - 1 - at) if steps > 1 else start)
-    return finish_factory(constant(np.trunc(counted).astype(kind)), requires_grad, device)
+    made = _fill_range(creation_ops.even_steps, start, end, steps=steps, dtype=kind)
+    return finish_factory(made, requires_grad, device)
 
 
 def check_range_ends(name: str, start: Tensor | float, end: Tensor | complex) -> tuple[Operand, Operand]:
-    """Return the two ends as numbers. Raises RuntimeError for tensors with dimensions."""
+    """Return the two ends as numbers; those that `vmap` has for each example stay tensors.
+
+    Raises RuntimeError for tensors with dimensions.
+    """
     if any(isinstance(v, Tensor) and v.ndim for v in (start, end)):
         ranks = [v.ndim if isinstance(v, Tensor) else 0 for v in (start, end)]
         raise RuntimeError(
             f"{name} only supports 0-dimensional start and end tensors, but got start with {ranks[0]} dimension(s) and "
             f"end with {ranks[1]} dimension(s)."
         )
+    if is_batched(start) or is_batched(end):
+        return tuple(v.detach() if isinstance(v, Tensor) else v for v in (start, end))
     first, last = (v.item() if isinstance(v, (Tensor, np.generic)) else v for v in (start, end))
     return first, last
 
 
 def infer_range_dtype(name: str, start: Operand, end: Operand, dtype: DtypeLike) -> NumpyDtype:
     """Return the type of numbers between two. Raises RuntimeError for complex ones that `dtype` cannot hold."""
-    found = promote((0.0, start, end))
+    tensors_as_numbers = (v.array.dtype.type(0).item() if isinstance(v, Tensor) else v for v in (start, end))
+    found = promote((0.0, *tensors_as_numbers))
     if dtype is None:
         return found
     if found.kind == "c" and numpy_dtype(dtype).kind != "c":
@@ -88,6 +91,13 @@ def infer_range_dtype(name: str, start: Operand, end: Operand, dtype: DtypeLike)
             f"{scalar_type(as_dtype(dtype))}"
         )
     return numpy_dtype(dtype)
+
+
+def _fill_range(fill: Function, start: Operand, end: Operand, **params: Operand) -> Tensor:
+    """Return the numbers between two ends: of each example of a batch, if `vmap` has several."""
+    if isinstance(start, Tensor) or isinstance(end, Tensor):
+        return fill(start, end, **params)
+    return constant(op_of(fill).evaluate(start, end, **params))
 
 
 def logspace(
@@ -113,9 +123,8 @@ def logspace(
         raise RuntimeError("number of steps must be non-negative")
     start, end = check_range_ends("logspace", start, end)
     kind = infer_range_dtype("logspace", start, end, dtype)
-    with np.errstate(invalid="ignore"):
-        powers = np.power(base + 0j if kind.kind == "c" else float(base), np.linspace(start, end, steps))
-    return finish_factory(constant(powers.astype(kind)), requires_grad, device)
+    made = _fill_range(creation_ops.even_ratios, start, end, steps=steps, base=base, dtype=kind)
+    return finish_factory(made, requires_grad, device)
 
 
 def range(
@@ -157,23 +166,3 @@ def range(
 
     return_made.__name__ = "range"
     return write_out(out, return_made)
-
-
-# these hold a product of two exactly
-WIDER_DTYPE: dict[NumpyDtype, type[np.floating[Any]]] = {
-    np.dtype(np.float32): np.float64,
-    np.dtype(np.float64): np.longdouble,
-}
-
-
-def linspace_values(start: Operand, end: Operand, steps: int, kind: NumpyDtype) -> Array:
-    """Return `steps` elements of the dtype `kind` from `start` to `end`, both included."""
-    wider = WIDER_DTYPE.get(kind)
-    if wider is None or steps < 2:
-        return np.linspace(start, end, steps).astype(kind)
-    with np.errstate(over="ignore", invalid="ignore"):
-        first, last = kind.type(start), kind.type(end)
-        step, half = (last - first) / kind.type(steps - 1), steps // 2
-        below = wider(first) + wider(step) * np.arange(half)
-        above = wider(last) - wider(step) * np.arange(steps - 1 - half, -1, -1)
-        return np.concatenate([below, above]).astype(kind)

@@ -18,7 +18,7 @@ from adjoint.functions.api.dim_args import parse_named_size, parse_shape
 from adjoint.functions.api.memory_format import draw_in_memory_order, memory_order
 from adjoint.functions.api.out import write_out
 from adjoint.functions.api.publish import rename_node
-from adjoint.functions.creation.creation import finish_factory
+from adjoint.functions.creation.creation import dtype_for_out, finish_factory
 from adjoint.functions.indexing.gather import _broadcast_or_raise
 from adjoint.ops.elementwise import arithmetic, select
 from adjoint.ops.elementwise.complex import view_as_complex_unshared
@@ -96,7 +96,7 @@ def rand(
     """
     shape = parse_named_size(size, named) if named else parse_shape(size)
     if out is not None:
-        return _fill_out(out, shape, rand, lambda x: uniform_(x, generator=generator))
+        return _fill_out(out, shape, rand, lambda x: uniform_(x, generator=generator), dtype)
     return _draw_factory(rand, _draw_uniform, shape, dtype, generator, device, requires_grad)
 
 
@@ -128,7 +128,7 @@ def randn(
     """
     shape = parse_named_size(size, named) if named else parse_shape(size)
     if out is not None:
-        return _fill_out(out, shape, randn, lambda x: normal_(x, generator=generator))
+        return _fill_out(out, shape, randn, lambda x: normal_(x, generator=generator), dtype)
     return _draw_factory(randn, _draw_normal, shape, dtype, generator, device, requires_grad)
 
 
@@ -230,7 +230,9 @@ def normal(
     source = generator or default_generator
     if size is not None:
         if out is not None:
-            return _fill_out(out, parse_shape((size,)), normal, lambda x: normal_(x, mean, std, generator=source))
+            return _fill_out(
+                out, parse_shape((size,)), normal, lambda x: normal_(x, mean, std, generator=source), dtype
+            )
         kind = default.floating.numpy if dtype is None else numpy_dtype(dtype)
         return finish_factory(_draw_normal(parse_shape((size,)), kind, mean, std, source), requires_grad, device)
     if out is not None:
@@ -281,7 +283,9 @@ def randint(
     elif high is None:
         low, high = 0, low
     if out is not None:
-        return _fill_out(out, parse_shape((size,)), randint, lambda x: random_(x, low, high, generator=generator))
+        return _fill_out(
+            out, parse_shape((size,)), randint, lambda x: random_(x, low, high, generator=generator), dtype
+        )
     kind = INT64 if dtype is None else numpy_dtype(dtype)
     made = ops.randint(
         shape=parse_shape((size,)), dtype=kind, low=low, high=high, generator=generator or default_generator
@@ -447,8 +451,9 @@ def _attach_zero_gradient(drawn: Tensor, sources: list[Tensor], kind: str) -> Te
     return drawn
 
 
-def _fill_out(out: Tensor, shape: Shape, function: Function, fill: Function) -> Tensor:
-    """Return `out` with the shape, filled in place."""
+def _fill_out(out: Tensor, shape: Shape, function: Function, fill: Function, dtype: DtypeLike = None) -> Tensor:
+    """Return `out` with the shape, filled in place. Raises RuntimeError for a `dtype` that is not its own."""
+    dtype_for_out(out, dtype)
 
     def make_zeros() -> Tensor:
         return wrap(np.zeros(tuple(shape), out.array.dtype))

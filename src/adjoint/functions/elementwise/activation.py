@@ -13,7 +13,7 @@ from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Array, DtypeLike, Operand
 from adjoint.functions.api.compute_dtype import in_float32
 from adjoint.functions.api.dim_args import one_dim
-from adjoint.functions.api.out import with_out
+from adjoint.functions.api.out import with_out, write_out
 from adjoint.functions.api.publish import in_place, public, rename_node
 from adjoint.ops.elementwise import arithmetic, comparison, select, transcendental
 from adjoint.ops.reduction import reduction
@@ -148,12 +148,13 @@ def _gelu_tanh(x: Array) -> Array:
     return np.multiply(x, (bent + 1.0) * 0.5)
 
 
-def gelu(input: Tensor, approximate: str = "none") -> Tensor:
+def gelu(input: Tensor, approximate: str = "none", *, out: Tensor | None = None) -> Tensor:
     """Return x Φ(x), with the normal distribution function Φ.
 
     Args:
         input: tensor of real numbers.
         approximate: "tanh" for an approximation by tanh. Default: "none".
+        out: tensor that takes the result. Default: None.
 
     Shapes:
         input of any shape -> the same shape
@@ -166,6 +167,8 @@ def gelu(input: Tensor, approximate: str = "none") -> Tensor:
         >>> F.gelu(ad.tensor([-1.0, 2.0]))
         tensor([-0.1587,  1.9545])
     """
+    if out is not None:
+        return write_out(out, gelu, input, approximate)
     if approximate not in ("none", "tanh"):
         raise RuntimeError("approximate argument must be either none or tanh.")
     if input.array.dtype.kind not in "fV":

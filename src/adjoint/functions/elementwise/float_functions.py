@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from adjoint.core.dtype.dtype import is_bfloat16, promote
+from adjoint.core.dtype.dtype_info import scalar_type
 from adjoint.core.op.families import restrict_scalars
 from adjoint.core.op.op_errors import refuse_numbers
 from adjoint.core.tensor.tensor import Tensor, constant
@@ -85,6 +86,7 @@ def frexp(input: Tensor) -> FrexpResult:
 
 
 @public(inplace=True)
+@with_out
 def clamp_min(input: Tensor, min: Tensor | float) -> Tensor:
     """Return `input`, but nowhere below `min`."""
     refuse_numbers("clamp_min", ("input", "min"), "y", input, min)
@@ -92,6 +94,7 @@ def clamp_min(input: Tensor, min: Tensor | float) -> Tensor:
 
 
 @public(inplace=True)
+@with_out
 def clamp_max(input: Tensor, max: Tensor | float) -> Tensor:
     """Return `input`, but nowhere above `max`."""
     refuse_numbers("clamp_max", ("input", "max"), "y", input, max)
@@ -112,7 +115,7 @@ def rad2deg(input: Tensor) -> Tensor:
     return arithmetic.mul(input, 180.0 / math.pi)
 
 
-@public(inplace=True)
+@public()
 @with_out
 def float_power(input: Tensor | float, exponent: Tensor | float) -> Tensor:
     """Return input to the power `exponent`, in float64, or in complex128 where one of them is complex."""
@@ -123,6 +126,20 @@ def float_power(input: Tensor | float, exponent: Tensor | float) -> Tensor:
         select.cast(v, dtype=double) if isinstance(v, Tensor) else double.type(v).item() for v in (input, exponent)
     )
     return arithmetic.pow(*operands)
+
+
+def _power_in_own_dtype(input: Tensor, exponent: Tensor | float) -> Tensor:
+    """Return `float_power`. Raises RuntimeError where that has another dtype than `input`, which is to take it."""
+    out = float_power(input, exponent)
+    if out.array.dtype != input.array.dtype:
+        raise RuntimeError(
+            f"the base given to float_power_ has dtype {scalar_type(input.dtype)} but the operation's result requires "
+            f"dtype {scalar_type(out.dtype)}"
+        )
+    return out
+
+
+setattr(Tensor, "float_power_", in_place(_power_in_own_dtype, "float_power_"))  # noqa: B010  as mypy wants it
 
 
 @public(inplace=True)

@@ -54,6 +54,7 @@ def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     return _write_if_inplace(input, out, inplace, "celu_")
 
 
+@with_out
 def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """Return x where |x| > lambd, else 0.
 

@@ -51,10 +51,7 @@ def einsum(equation: Tensor | str, *operands: Any) -> Tensor:
     for i in range(1, len(tensors)):
         right, term = _diagonal(tensors[i], terms[i])
         acc, letters = _contract_pair(acc, letters, right, term, "".join(terms[i + 1 :]) + result)
-    gone = tuple(i for i, letter in enumerate(letters) if letter not in result)
-    if gone:
-        acc = reduction.sum(acc, axes=gone, keepdims=False)
-        letters = "".join(letter for letter in letters if letter in result)
+    acc, letters = _sum_out(acc, letters, result)
     return movement.permute(acc, axes=tuple(letters.index(letter) for letter in result))
 
 
@@ -147,8 +144,21 @@ def _diagonal(x: Tensor, letters: str) -> tuple[Tensor, str]:
     return x, letters
 
 
+def _sum_out(x: Tensor, letters: str, needed: str) -> tuple[Tensor, str]:
+    """Sum over the letters that nobody needs; integers as int64."""
+    gone = tuple(i for i, letter in enumerate(letters) if letter not in needed)
+    if not gone:
+        return x, letters
+    total = reduction.sum(reduction.widen_integers(x), axes=gone, keepdims=False)
+    return total, "".join(letter for letter in letters if letter in needed)
+
+
 def _contract_pair(x: Tensor, a: str, y: Tensor, b: str, later: str) -> tuple[Tensor, str]:
     """Contract two operands to one batched matrix product over the letters that nobody needs later."""
+    x, a = _sum_out(x, a, b + later)
+    y, b = _sum_out(y, b, a + later)
+    if x.array.dtype != y.array.dtype and {x.array.dtype.kind, y.array.dtype.kind} <= set("iub"):
+        x, y = reduction.widen_integers(x), reduction.widen_integers(y)
     if nondefault.count and mode.autocast is not None:
         x, y = autocast_down(x), autocast_down(y)
     batch = [c for c in a if c in b and c in later]

@@ -263,11 +263,16 @@ def _linear(x: Array, weight: Array, bias: Array | None = None) -> Array:
     return out if flat else out.reshape(*x.shape[:-1], out.shape[-1])
 
 
-def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """Return x Wᵀ + b: (…, in) with W (out, in) and b (out,) gives (…, out).
+def linear(
+    input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Tensor | None = None
+) -> Tensor:
+    """Return x Wᵀ + b: (…, in) with W (out, in) and b (out,) gives (…, out). `out`: tensor that takes the result.
 
     Raises RuntimeError naming the shapes if the last size of the input is not that of the weight.
     """
+    if out is not None:
+        written: Tensor = write_out(out, linear, input, weight, bias)
+        return written
     if nondefault.count and mode.autocast is not None:
         input, weight, bias = autocast_down(input), autocast_down(weight), autocast_down(bias)
     if not input.ndim or not weight.ndim:

@@ -8,7 +8,8 @@ from functools import reduce
 import numpy as np
 
 from adjoint.core.dtype.dtype import promote
-from adjoint.core.tensor.tensor import Tensor, constant
+from adjoint.core.graph.node import next_sequence_nr
+from adjoint.core.tensor.tensor import Tensor, constant, method
 from adjoint.core.typing import Operand
 from adjoint.functions.api.compute_dtype import autocast_lower, in_float32
 from adjoint.functions.api.dim_args import one_dim
@@ -16,10 +17,11 @@ from adjoint.functions.api.legacy_overloads import with_leading_factors
 from adjoint.functions.api.out import with_out, write_out
 from adjoint.functions.api.publish import in_place, public, rename_node
 from adjoint.functions.linalg import matmul
-from adjoint.functions.shape import shape
+from adjoint.functions.shape import as_strided, shape
 from adjoint.ops.elementwise import arithmetic, select
 from adjoint.ops.elementwise.complex import conj, is_complex
 from adjoint.ops.indexing import indexing
+from adjoint.ops.mutation.inplace import write_in_place
 from adjoint.ops.reduction import reduction
 
 __all__ = [
@@ -30,7 +32,7 @@ __all__ = [
 setattr(Tensor, "addmm_", in_place(matmul.addmm, "addmm_"))  # noqa: B010  mypy would take an assignment for a mistake
 
 
-@public(inplace=True)
+@public()
 @with_leading_factors
 @autocast_lower
 @in_float32
@@ -42,6 +44,16 @@ def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, al
     (b, n, _), m = batch1.array.shape, batch2.array.shape[2]
     sizes = {"batch1_sym_argsize_0": b, "batch1_sym_argsize_1": n, "batch2_sym_argsize_2": m}
     return rename_node(out, "AddbmmBackward0", **sizes, beta=beta, alpha=alpha)
+
+
+@method
+def addbmm_(self: Tensor, *args: Operand, **kwargs: Operand) -> Tensor:
+    """In-place `addbmm`: write the result into this tensor, which takes its shape, and return it."""
+    start = next_sequence_nr()
+    out = addbmm(self, *args, **kwargs)
+    if out.array.shape != self.array.shape:
+        as_strided.resize_(self, out.array.shape)
+    return write_in_place(self, out, "addbmm_", start)
 
 
 @public(inplace=True)
@@ -97,17 +109,16 @@ def ger(input: Tensor, vec2: Tensor) -> Tensor:
 
 
 @public()
-@with_out
-def inner(input: Tensor, other: Tensor) -> Tensor:
+def inner(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return Σ over the last dimension of both, every slice with every slice; with a number, the product."""
     if not (input.ndim and other.ndim):
-        return arithmetic.mul(input, other)
+        return arithmetic.mul(input, other) if out is None else write_out(out, arithmetic.mul, input, other)
     if input.array.shape[-1] != other.array.shape[-1]:
         raise RuntimeError(
             "inner() the last dimension must match on both input tensors but got shapes "
             f"{list(input.array.shape)} and {list(other.array.shape)}"
         )
-    return tensordot(input, other, ([-1], [-1]))
+    return tensordot(input, other, ([-1], [-1]), out)
 
 
 @public()
@@ -234,5 +245,7 @@ def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
     n = x.numel() if N is None else N
     if n < 0:
         raise RuntimeError("N must be non-negative.")
+    kind = x.array.dtype if x.array.dtype.kind in "fcV" else np.dtype(np.int64)
     powers = np.arange(n) if increasing else np.arange(n)[::-1].copy()
-    return arithmetic.pow(shape.unsqueeze(x, 1), constant(powers.astype(x.array.dtype)))
+    base = x if x.array.dtype == kind else select.cast(x, dtype=kind)
+    return arithmetic.pow(shape.unsqueeze(base, 1), constant(powers.astype(kind)))

@@ -10,6 +10,7 @@ import numpy as np
 
 from adjoint.core.dtype.dtype import real_type
 from adjoint.core.op.spec import broadcast_shapes
+from adjoint.core.runtime.mode import holds_for_all
 from adjoint.core.tensor.tensor import Tensor, constant
 from adjoint.core.typing import Operand
 from adjoint.functions.api.dim_args import one_dim
@@ -200,6 +201,7 @@ def resolve_tolerances(A: Tensor, atol: Operand, rtol: Operand) -> tuple[Tensor,
 DRIVERS = ("gels", "gelsy", "gelsd", "gelss")
 
 
+@with_out
 def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | None = None) -> LstsqResult:
     """Return the shortest X with the smallest |A X - B|, for each column; B is a matrix, or a vector for each matrix.
 
@@ -233,7 +235,7 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
     rank = least_squares.rank(A.detach(), 0.0, rcond)
     residuals = shape.narrow(real(shape.reshape(x, (x.numel(),))), 0, 0, 0)  # empty, with the history of x
     empty = constant(np.zeros(0, real_type(A.array.dtype)))
-    if driver != "gelsy" and m > n and bool((rank == n).all()):
+    if driver != "gelsy" and m > n and holds_for_all((rank == n).all()):
         missed = squared_size(arithmetic.sub(matmul.matmul(A, x), b))
         residuals = reduction.sum(missed, axes=(x.ndim - 2,), keepdims=False)
     return LstsqResult(

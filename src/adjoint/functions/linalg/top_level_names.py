@@ -148,6 +148,7 @@ def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
 
 
 @public()
+@with_out
 def lu(A: Tensor, pivot: bool = True, get_infos: bool = False) -> tuple[Tensor, Tensor] | LuFactorExResult:
     """Return `linalg.lu_factor` without an error for a zero on the diagonal of U; with its place if `get_infos`."""
     found = lu_ldl.lu_factor_ex(A, pivot=pivot)

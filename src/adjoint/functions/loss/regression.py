@@ -15,6 +15,7 @@ from adjoint.core.typing import Array, Operand
 from adjoint.functions.api.compute_dtype import autocast_float32
 from adjoint.functions.api.publish import rename_node
 from adjoint.functions.elementwise.activation import logsigmoid
+from adjoint.functions.reduction.reduce import check_mean_dtype
 from adjoint.ops.elementwise import arithmetic, comparison, select, transcendental
 from adjoint.ops.indexing import indexing
 from adjoint.ops.reduction import reduction
@@ -33,9 +34,10 @@ def apply_loss_reduction(loss: Operand, reduction_name: str, weight: Operand = N
     if reduction_name == "none":
         return loss
     if reduction_name == "sum":
-        return reduction.sum(loss, axes=axes, keepdims=False)
+        return reduction.sum(reduction.widen_integers(loss), axes=axes, keepdims=False)
     if reduction_name == "mean":
         if weight is None:
+            check_mean_dtype(loss)
             return reduction.mean(loss, axes=axes, keepdims=False)
         return reduction.sum(loss, axes=axes, keepdims=False) / reduction.sum(weight, axes=axes, keepdims=False)
     raise ValueError(f"{reduction_name} is not a valid value for reduction")
@@ -56,6 +58,12 @@ def _check_sizes(name: str, input: Tensor, target: Tensor) -> None:
             f"{name}: Using a target size ({target.shape}) that is different to the input size ({input.shape}) is "
             "deprecated. Please ensure they have the same size."
         )
+
+
+def _refuse_integers(name: str, input: Tensor, target: Tensor) -> None:
+    """Raise NotImplementedError for integers and truths alone: their squares would wrap."""
+    if input.array.dtype.kind in "iub" and target.array.dtype.kind in "iub":
+        raise NotImplementedError(f'"{name}" not implemented for {input.dtype}')
 
 
 def _difference(name: str, input: Tensor, target: Tensor) -> Tensor:
@@ -101,6 +109,7 @@ def mse_loss(
     fusible = x.dtype == y.dtype and x.shape == y.shape and is_floating(x) and x.dtype.kind != "c"
     if weight is None and reduction in ("mean", "sum") and fusible:
         return squared_error(input, target, reduction=reduction)
+    _refuse_integers("mse_loss", input, target)
     loss = arithmetic.square(_difference("mse_loss", input, target))
     out = _weight_and_reduce(loss, input, weight, reduction, weight)
     return rename_node(out, MSE_NODE) if weight is None else out
@@ -199,6 +208,7 @@ def smooth_l1_loss(
         raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
     if beta == 0:
         return l1_loss(input, target, size_average, reduce, reduction)
+    _refuse_integers("smooth_l1_loss", input, target)
     size = arithmetic.abs(_difference("smooth_l1_loss", input, target))
     loss = select.where(comparison.lt(size, beta), arithmetic.square(size) * (0.5 / beta), size - 0.5 * beta)
     return rename_node(
@@ -216,6 +226,7 @@ def huber_loss(
     """
     if delta <= 0:
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
+    _refuse_integers("huber_loss", input, target)
     size = arithmetic.abs(_difference("huber_loss", input, target))
     loss = select.where(comparison.lt(size, delta), arithmetic.square(size) * 0.5, (size - 0.5 * delta) * delta)
     out = _weight_and_reduce(loss, input, weight, reduction, None)

@@ -17,6 +17,7 @@ from adjoint.functions.nn.normalization import normalize
 from adjoint.ops.elementwise import arithmetic, comparison, float_functions, select, transcendental
 from adjoint.ops.movement import movement
 from adjoint.ops.reduction import reduction
+from adjoint.ops.reduction.reduction import widen_integers
 
 __all__ = ["cosine_embedding_loss", "cosine_similarity", "hinge_embedding_loss", "kl_div", "margin_ranking_loss"]
 __all__ += ["pairwise_distance", "soft_margin_loss", "triplet_margin_loss"]
@@ -55,6 +56,8 @@ def kl_div(
             "reduction: 'mean' divides the total loss by both the batch size and the support size.'batchmean' divides "
             "only by the batch size, and aligns with the KL div math definition."
         )
+    if input.array.dtype.kind in "iub" and target.array.dtype.kind in "iub":
+        raise RuntimeError("kl_div: Integral inputs not supported.")
     if log_target:
         loss: Operand = arithmetic.mul(transcendental.exp(target), arithmetic.sub(target, input))
     else:
@@ -187,7 +190,7 @@ def cosine_embedding_loss(
         )
     tiny, axes = 1e-12, (input1.ndim - 1,)
     first, second, both = (
-        _sum(arithmetic.mul(x, y), axes=axes, keepdims=False)
+        _sum(widen_integers(arithmetic.mul(x, y)), axes=axes, keepdims=False)
         for x, y in ((input1, input1), (input2, input2), (input1, input2))
     )
     sizes = arithmetic.mul(arithmetic.add(first, tiny), arithmetic.add(second, tiny))

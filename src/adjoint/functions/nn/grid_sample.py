@@ -13,7 +13,7 @@ from adjoint.core.tensor.tensor import Tensor, constant
 from adjoint.core.typing import Array, NumpyDtype, Operand
 from adjoint.functions.api.compute_dtype import autocast_float32
 from adjoint.functions.api.publish import rename_node
-from adjoint.functions.creation.linspace_logspace import linspace_values
+from adjoint.ops.creation import even_steps_array
 from adjoint.ops.elementwise import arithmetic, comparison, select
 from adjoint.ops.indexing import indexing
 from adjoint.ops.movement import movement
@@ -227,5 +227,5 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
 def _pixel_centers(n: int, aligned: bool, kind: NumpyDtype) -> Array:
     if n <= 1:
         return np.zeros(n, kind)
-    at = linspace_values(-1, 1, n, kind)
+    at = even_steps_array(-1, 1, n, kind)
     return at if aligned else at * kind.type(n - 1) / kind.type(n)

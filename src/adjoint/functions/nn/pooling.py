@@ -13,6 +13,7 @@ from adjoint.core.typing import Operand
 from adjoint.functions.api.channels_last import preserve_channels_last
 from adjoint.functions.api.compute_dtype import float16_in_float32
 from adjoint.functions.api.dim_args import per_dimension
+from adjoint.functions.api.out import with_out
 from adjoint.functions.api.publish import rename_node
 from adjoint.functions.nn.per_rank import per_rank, with_indices
 from adjoint.ops.elementwise import arithmetic
@@ -230,4 +231,4 @@ def avg_pool1d(
     return _avg_pool(1, input, kernel_size, stride, padding, ceil_mode, count_include_pad)
 
 
-avg_pool2d, avg_pool3d = map(float16_in_float32, per_rank(_avg_pool, "avg_pool{rank}d")[1:])
+avg_pool2d, avg_pool3d = (with_out(float16_in_float32(f)) for f in per_rank(_avg_pool, "avg_pool{rank}d")[1:])

@@ -153,12 +153,12 @@ def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float | None = None, di
     """
     axis = _check_trapezoid_args("trapezoid", y, x, dx, dim)
     if x is None:
-        whole = reduction.sum(y, axes=(axis,), keepdims=False)
+        whole = reduction.sum(reduction.widen_integers(y), axes=(axis,), keepdims=False)
         if not y.array.shape[axis]:
             return creation.zeros(whole.array.shape, dtype=(whole * 1.0).dtype)
         ends = shape.select(y, axis, 0) + shape.select(y, axis, -1)
         return (whole - ends * 0.5) * (1.0 if dx is None else dx)
-    areas = _twice_trapezoid_areas(y, x, axis)
+    areas = reduction.widen_integers(_twice_trapezoid_areas(y, x, axis))
     return reduction.sum(areas, axes=(areas.ndim - y.ndim + axis,), keepdims=False) / 2.0
 
 
@@ -171,9 +171,9 @@ def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float | None
     """Return the area under y along `dim` from the first sample to each of the others; the arguments of `trapezoid`."""
     axis = _check_trapezoid_args("cumulative_trapezoid", y, x, dx, dim)
     if x is not None:
-        areas = _twice_trapezoid_areas(y, x, axis)
+        areas = reduction.widen_integers(_twice_trapezoid_areas(y, x, axis))
         return reduction.cumsum(areas, axis=areas.ndim - y.ndim + axis) / 2.0
-    pairs = _slice_along(y, axis, 1) + _slice_along(y, axis, 0, -1)
+    pairs = reduction.widen_integers(_slice_along(y, axis, 1) + _slice_along(y, axis, 0, -1))
     return reduction.cumsum(pairs, axis=axis) * ((1.0 if dx is None else dx) / 2.0)
 
 

@@ -122,12 +122,17 @@ def mean(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Dtype
         if total is not None and target.kind == "f":
             return arithmetic.div(total, float(math.prod([input.shape[d] for d in axes])))
         x = select.cast(input, dtype=target)
+    check_mean_dtype(x)
+    return reduction.mean(x, axes=axes, keepdims=keepdim)
+
+
+def check_mean_dtype(x: Tensor) -> None:
+    """Raise RuntimeError for integers and truths, whose mean has no dtype of its own."""
     if x.array.dtype.kind not in "fcV":
         raise RuntimeError(
             "mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. "
             f"Got: {x.dtype}"
         )
-    return reduction.mean(x, axes=axes, keepdims=keepdim)
 
 
 @public()

@@ -398,6 +398,7 @@ def bucketize(input: Tensor, boundaries: Tensor, *, out_int32: bool = False, rig
     return searchsorted(boundaries, input, out_int32=out_int32, right=right)
 
 
+@with_out
 def isin(
     elements: Tensor, test_elements: Tensor | float, *, assume_unique: bool = False, invert: bool = False
 ) -> Tensor:

@@ -147,7 +147,8 @@ def cov(
     total = count if weights is None else weights.sum()
     if _try_read_number(total) == 0 and weights is not None:
         raise RuntimeError("cov(): weights sum to zero, can't be normalized")
-    mean = reduction.sum(x if weights is None else x * weights, axes=(1,), keepdims=True) / total
+    weighed = reduction.widen_integers(x if weights is None else x * weights)
+    mean = reduction.sum(weighed, axes=(1,), keepdims=True) / total
     freedom = total - correction
     if aweights is not None and correction:
         freedom = total - (weights * aweights).sum() * correction / total

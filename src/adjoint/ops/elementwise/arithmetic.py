@@ -203,7 +203,7 @@ def pow(x: Operand, y: Operand) -> Operand:
     if getattr(y, "dtype", BOOL).kind in "iu" or type(y) is int:
         whole = type(x) is int or getattr(x, "dtype", BOOL).kind in "iu"
         if whole and np.any(np.less(y, 0)):
-            if not np.ndim(y):  # a number, as far as can be seen here
+            if not isinstance(y, np.ndarray):  # a number
                 raise RuntimeError("Integers to negative integer powers are not allowed.")
             return _integer_power(x, y)
     return np.power(x, y)

@@ -128,6 +128,12 @@ def sum(x: Operand, *, axes: tuple[int, ...], keepdims: bool) -> Array:
     return round_to(row_major(add_up(x, axes, keepdims), keepdims), dtype)
 
 
+def widen_integers(x: Operand) -> Operand:
+    """Return integers and truths as int64, in which sums of them are added; all else as it is."""
+    dtype = x.dtype if isinstance(x, np.ndarray) else x.array.dtype
+    return cast(x, dtype=np.dtype(np.int64)) if dtype.kind in "iub" and dtype != np.int64 else x
+
+
 def round_to(out: Operand, dtype: NumpyDtype) -> Operand:
     """Return a result that was computed in a wider type in its own."""
     return out if out.dtype == dtype else out.astype(dtype)

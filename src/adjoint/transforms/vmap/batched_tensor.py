@@ -23,6 +23,7 @@ from adjoint.core.typing import Array, Function, NumpyDtype, Operand, Operands, 
 from adjoint.ops.elementwise.select import cast
 from adjoint.ops.movement.movement import expand, reshape
 from adjoint.ops.mutation.inplace import write_in_place
+from adjoint.ops.reduction.reduction import all as all_of
 from adjoint.transforms.vmap.batching_rules import BatchOperand, apply_batching_rule
 
 if TYPE_CHECKING:
@@ -190,6 +191,19 @@ class VmapLevel(Interpreter):
         """Return an array made from Python data: the same for all examples."""
         with self.outside():
             return BatchedArray(constant(array), False, self)
+
+    def is_batched(self, x: Operand) -> bool:
+        """Return whether a tensor has another value for each example, here or at a level around."""
+        value, several = self.physical(x)
+        return several or self._outer.is_batched(value)
+
+    def holds_for_all(self, truth: Operand) -> bool:
+        """Return whether the truth of one element holds for all examples, of the levels around too."""
+        value, several = self.physical(truth)
+        with self.outside():
+            if several:
+                value = all_of(value, axes=(0,), keepdims=False)
+            return self._outer.holds_for_all(value)
 
     def adopt(self, tensor: Tensor) -> Operand:
         """Return the tensor's array; the level around may take it as part of its state."""
