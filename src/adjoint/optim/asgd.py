@@ -55,11 +55,12 @@ class ASGD(Optimizer):
     def update(self, group: Group) -> None:
         options = OptionReader(group)
         maximize, (weight_decay, decays) = options.flag("maximize"), options.optional("weight_decay")
-        lr, lambd, alpha, t0 = (options.number(name) for name in ("lr", "lambd", "alpha", "t0"))
-        for p in params_with_grad(group):
+        for p in params_with_grad(group):  # before a traced step takes the number for an input
             if "eta" not in self.state[p]:
                 with tracing_paused():
                     self.state[p]["eta"] = make_scalar_state(float(group["lr"]))
+        lr, lambd, alpha, t0 = (options.number(name) for name in ("lr", "lambd", "alpha", "t0"))
+        for p in params_with_grad(group):
             state = init_param_state(self.state[p], p, self.like_parameter, group, ones=("mu",))
             t = increment_step_tensor(state)
             eta, mu = (state[name].to(float64, copy=True) for name in ("eta", "mu"))  # both are written below

@@ -106,3 +106,29 @@ def test_fused_equals_composite(op: Any, axis: int) -> None:
 def test_second_derivatives() -> None:
     for name in ("softmax", "log_softmax"):
         same_second_gradients(f"t.nn.functional.{name}(x, 1)", x=X)
+
+
+# x: x / (1 + e⁻²ᵘ) with u = √(2/π) (x + 0.044715 x³), of the float32 x, by mpmath
+TANH_GELU = {
+    -8.0: -3.1077829375011112e-21, -5.381052: -1.489878000345798e-08, -3.0: -0.003637392081773019,
+    -1.0: -0.1588080093917233, 0.5: 0.34571400982514394, 3.0: 2.996362607918227,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("x", TANH_GELU)
+def test_tanh_gelu_keeps_its_digits_below_zero(x: float) -> None:
+    given = ad.tensor([x] * 3)
+    for function in (lambda v: F.gelu(v, approximate="tanh"), ad.compile(lambda v: F.gelu(v, approximate="tanh"))):
+        np.testing.assert_allclose(function(given).numpy(), TANH_GELU[x], rtol=1e-5)
+
+
+def test_silu_of_complex_numbers_is_holomorphic() -> None:
+    x = ad.tensor([1 + 2j], dtype=ad.complex128, requires_grad=True)
+    for function in (F.silu, ad.compile(F.silu)):
+        out = function(x)
+        np.testing.assert_allclose(out.detach().numpy(), [0.2145379520090956 + 2.4462694344259036j], rtol=1e-14)
+        (slope,) = ad.autograd.grad(out, x, ad.ones(1, dtype=ad.complex128))
+        # the gradient is the conjugate of the derivative 2.003740731152765 + 0.264498041516104i, by mpmath
+        np.testing.assert_allclose(slope.numpy(), [2.003740731152765 - 0.2644980415161041j], rtol=1e-14)
+    inplace = ad.tensor([1 + 2j])
+    assert F.silu(inplace, inplace=True) is inplace

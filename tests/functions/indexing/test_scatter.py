@@ -7,6 +7,7 @@ import pytest
 from tests.support.oracle import same, same_error, same_node
 
 import adjoint as ad
+import adjoint.nn.functional as F
 
 torch = pytest.importorskip("torch")
 
@@ -80,12 +81,53 @@ def test_scatter_reduce_of_integers(reduce: str) -> None:
     same(f"i.scatter_reduce(0, t.tensor([[1, 1, 1, 0]]), j, '{reduce}', include_self=False)", **GIVEN)
 
 
-def test_the_second_derivative_of_a_product_of_zeros_is_refused() -> None:
-    x = ad.ones(1, dtype=ad.float64, requires_grad=True)
-    zeros = ad.zeros(2, dtype=ad.float64, requires_grad=True)
-    out = x.scatter_reduce(0, ad.tensor([0, 0]), zeros, "prod")
-    with pytest.raises(RuntimeError, match="Double backward is unsupported for"):
-        ad.autograd.grad(out.sum(), zeros, create_graph=True)
+@pytest.mark.parametrize("include_self", [True, False])
+@pytest.mark.parametrize(("zeros", "own"), [(0, 0.0), (1, 0.0), (1, 2.0), (2, 2.0), (2, 0.0), (3, 3.0)])
+@pytest.mark.parametrize("shape", [(4,), (4, 2), (2, 4, 3)])
+def test_products_are_differentiated_where_several_zeros_meet(
+    shape: tuple[int, ...], zeros: int, own: float, include_self: bool
+) -> None:
+    axis = shape.index(4)
+    numbers = np.random.default_rng(0).uniform(0.5, 2.0, shape)
+    x, source = (ad.tensor(v, requires_grad=True) for v in (numbers, numbers[::-1].copy()))
+    with ad.no_grad():
+        x.select(axis, 1).fill_(own)
+        source.narrow(axis, 0, zeros).zero_()
+    places = ad.tensor([1, 1, 1, 3]).reshape([4 if d == axis else 1 for d in range(len(shape))]).expand(*shape)
+
+    def product(x: ad.Tensor, source: ad.Tensor) -> ad.Tensor:
+        return x.scatter_reduce(axis, places, source, "prod", include_self=include_self)
+
+    assert ad.autograd.gradcheck(product, (x, source), check_forward_ad=True)
+    assert ad.autograd.gradgradcheck(product, (x, source))
+
+
+def test_slopes_of_a_product_of_two_zeros() -> None:
+    x, source = ad.tensor([0.0, 13.0, 5.0]), ad.tensor([0.0, 2.0, 3.0])
+    places = ad.tensor([0, 0, 1])
+    ones = ad.ones(3)
+    tangent = ad.func.jvp(lambda a, b: a.scatter_reduce(0, places, b, "prod"), (x, source), (ones, ones))[1]
+    assert tangent.tolist() == [0.0, 16.0, 1.0]  # 0 · 0 · 2, 13 · 3 and 5: each factor in turn replaced by 1, added
+    out = x.requires_grad_().scatter_reduce(0, places, source.requires_grad_(), "prod")
+    first = ad.autograd.grad(out.sum(), (x, source), create_graph=True)
+    assert [g.tolist() for g in first] == [[0.0, 3.0, 1.0], [0.0, 0.0, 13.0]]
+    second = ad.autograd.grad(sum(g.sum() for g in first), (x, source))
+    assert [g.tolist() for g in second] == [[2.0, 1.0, 0.0], [2.0, 0.0, 1.0]]
+
+
+def test_the_tangent_of_a_repeated_position_is_that_of_its_last_source() -> None:
+    """As the value is, and as `index_put` and `index_copy` have it; PyTorch's agree, and so do central differences."""
+    x, t = ad.tensor([5.0, 6.0, 7.0]), ad.tensor([1.0, 10.0, 100.0])
+    places, zeros = ad.tensor([0, 1, 1]), ad.zeros(4)
+    writes: list[Any] = [
+        lambda s: zeros.scatter(0, places, s),
+        lambda s: zeros.index_copy(0, places, s),
+        lambda s: zeros.index_put((places,), s),
+        lambda s: F.max_unpool1d(s[None, None], places[None, None], 2)[0, 0, :4],
+    ]
+    for write in writes:
+        value, tangent = ad.func.jvp(write, (x,), (t,))
+        assert (value.tolist(), tangent.tolist()) == ([5.0, 7.0, 0.0, 0.0], [1.0, 100.0, 0.0, 0.0])
 
 
 @pytest.mark.parametrize("shape", [(4, 4), (5, 2), (7, 2), (2, 5), (3, 3, 3)])

@@ -1,4 +1,4 @@
-"""`polygamma` left of zero, against the reflection formula in many digits, and at its poles."""
+"""`polygamma` and `lgamma` against many digits: left of zero by the reflection formula, at poles, near zeros."""
 
 from typing import Any
 
@@ -37,3 +37,32 @@ def test_gradient_far_to_the_left() -> None:
     x = ad.tensor([-1e7 - 0.3], dtype=ad.float64, requires_grad=True)
     ad.polygamma(1, x).backward()
     assert x.grad.item() == ad.polygamma(2, x).item()
+
+
+# by mpmath with 40 digits
+LOGARITHMS = {
+    0.6: 0.39823385806923495, 0.9999999999999989: 6.408381213480016e-16, 1.0000000000001: -5.767543092131184e-14,
+    1.25: -0.09827183642181316, 1.49: -0.12110025854219772, 1.9999999999998: -8.45831595705306e-14,
+    2.0000000000002: 8.448928258990094e-14, 2.45: 0.25014296569217626, 2.75: 0.47521466691493713,
+    3.25: 0.9358019311087253,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("x", LOGARITHMS)
+def test_logarithms_keep_their_digits_near_one_and_two(x: float) -> None:
+    given = ad.tensor([x] * 3, dtype=ad.float64)
+    for found in (ad.lgamma(given), ad.compile(ad.lgamma)(given)):
+        np.testing.assert_allclose(found.numpy(), LOGARITHMS[x], rtol=2e-15)
+
+
+# by mpmath with 40 digits
+DERIVATIVES = {
+    3: 0.0019900862371443544, 8: -4.8934615584055216e-05, 12: -3.7470635416758475e-05, 20: -0.0010307637762451416,
+    30: -6.2224465669723275,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("n", DERIVATIVES)
+def test_high_derivatives_of_digamma_keep_their_digits(n: int) -> None:
+    found = ad.special.polygamma(n, ad.tensor(10.5, dtype=ad.float64)).item()
+    np.testing.assert_allclose(found, DERIVATIVES[n], rtol=5e-15)

@@ -125,27 +125,28 @@ def _gelu(x: Array) -> Array:
 GELU_CUBIC_COEFFICIENT = 0.044715
 
 
-def _gelu_tanh_term(x: Operand) -> Tensor:
-    return transcendental.tanh((x + x * x * x * GELU_CUBIC_COEFFICIENT) * math.sqrt(2 / math.pi))
+def _gelu_tanh_share(x: Operand) -> Tensor:
+    """Return (1 + tanh u) / 2 as 1 / (1 + e⁻²ᵘ), which keeps its digits where tanh is nearly -1."""
+    return transcendental.sigmoid((x + x * x * x * GELU_CUBIC_COEFFICIENT) * (2 * math.sqrt(2 / math.pi)))
 
 
 @with_eager_kernel(1.5e-8)
 def _gelu_tanh_dx(g: Operand, x: Operand) -> Tensor:
-    bent = _gelu_tanh_term(x)
-    steepness = (x * x * (3 * GELU_CUBIC_COEFFICIENT) + 1.0) * (0.5 * math.sqrt(2 / math.pi))
-    return g * ((bent + 1.0) * 0.5 + x * ((1.0 - bent * bent) * steepness))
+    share = _gelu_tanh_share(x)
+    steepness = (x * x * (3 * GELU_CUBIC_COEFFICIENT) + 1.0) * (2 * math.sqrt(2 / math.pi))
+    return g * (share * (x * ((1.0 - share) * steepness) + 1.0))
 
 
 @with_eager_fast_path(
-    composite=lambda x: x * ((_gelu_tanh_term(x) + 1.0) * 0.5),
+    composite=lambda x: x * _gelu_tanh_share(x),
     native=1.5e-8,
     node="GeluBackward0",
     preserves_strides=True,
     dx=_gelu_tanh_dx,
 )
 def _gelu_tanh(x: Array) -> Array:
-    bent = np.tanh((x + x * x * x * GELU_CUBIC_COEFFICIENT) * math.sqrt(2 / math.pi))
-    return np.multiply(x, (bent + 1.0) * 0.5)
+    doubled = (x + x * x * x * GELU_CUBIC_COEFFICIENT) * (-2 * math.sqrt(2 / math.pi))
+    return np.divide(x, np.exp(doubled) + 1.0)
 
 
 def gelu(input: Tensor, approximate: str = "none", *, out: Tensor | None = None) -> Tensor:
@@ -199,22 +200,26 @@ def silu(input: Tensor, inplace: bool = False) -> Tensor:
     """Return x / (1 + e⁻ˣ).
 
     Args:
-        input: tensor of real numbers.
+        input: floating or complex tensor.
         inplace: True to write the result into the input. Default: False.
 
     Shapes:
         input of any shape -> the same shape
 
-    Raises: RuntimeError for tensors that are not floating.
+    Raises: RuntimeError for integers.
 
     Example:
         >>> F.silu(ad.tensor([-1.0, 2.0]))
         tensor([-0.2689,  1.7616])
     """
-    if input.array.dtype.kind not in "fV":
+    if input.array.dtype.kind not in "fVc":
         raise RuntimeError(f"silu: not implemented for {input.dtype}")
     x = select.copy(input) if inplace else input  # the gradient needs the values that are overwritten
-    return _write_if_inplace(input, _silu(x), inplace, "silu_")
+    if input.array.dtype.kind == "c":
+        out = rename_node(arithmetic.mul(x, transcendental.sigmoid(x)), "SiluBackward0")
+    else:
+        out = _silu(x)
+    return _write_if_inplace(input, out, inplace, "silu_")
 
 
 @with_out
@@ -322,6 +327,8 @@ def tanhshrink(input: Tensor) -> Tensor:
 
 def _subtract_max(x: Tensor, axis: int) -> Tensor:
     """Return x less its largest element along `axis`, which carries no gradient; rows of -inf become NaN."""
+    if 0 in x.array.shape:  # of nothing there is no largest
+        return x
     return arithmetic.sub(x, reduction.max(x.detach(), axes=(axis,), keepdims=True))
 
 

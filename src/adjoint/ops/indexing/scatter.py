@@ -8,12 +8,14 @@ import numpy as np
 
 from adjoint.core.op.families import primitive
 from adjoint.core.op.spec import Spec
-from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.tensor.tensor import Tensor, constant
 from adjoint.core.typing import Array, Function, Operand
 from adjoint.ops.elementwise.arithmetic import maximum
 from adjoint.ops.elementwise.comparison import eq, logical_and, logical_or, ne
 from adjoint.ops.elementwise.select import cast, where
 from adjoint.ops.indexing.indexing import gather, index_grid, scatter_add
+from adjoint.ops.movement.movement import pad, reshape, select
+from adjoint.ops.reduction.reduction import products_of_others
 
 
 def _same(x: Operand, *_: object, **__: object) -> Spec:
@@ -79,9 +81,10 @@ def _product_gradients(
     zeros_before = cast(eq(start, 0), dtype=kind)
     count = zeros_before + scatter_add(zeros, indices, shape=shape, axis=axis)
     if isinstance(g, Tensor) and type(_array(count)) is np.ndarray and (_array(count) > 1).any():
-        raise RuntimeError(
-            "Double backward is unsupported for scatter_reduce(reduce='prod') where several zeros meet at a position"
-        )
+        without_x, rest = _products_of_other_factors(start, source, indices, axis)
+        if not include_self:
+            without_x = without_x * _unwritten_mask(x, indices, axis)
+        return g * without_x, gather(g, indices, axis=axis) * rest
     start_or_one = where(eq(start, 0), 1.0, start)
     product = scatter_reduce(start_or_one, factors, indices, axis=axis, reduce="prod", include_self=True)
     lone = where(eq(count, 1), product, 0.0)
@@ -90,6 +93,37 @@ def _product_gradients(
         without_x = without_x * _unwritten_mask(x, indices, axis)
     rest = where(eq(source, 0), gather(lone, indices, axis=axis), gather(out, indices, axis=axis) / factors)
     return g * without_x, gather(g, indices, axis=axis) * rest
+
+
+def _products_of_other_factors(x: Operand, source: Operand, indices: Operand, axis: int) -> tuple[Tensor, Tensor]:
+    """For each element of x, and of `source`, the product of all others at its position, differentiable at zeros too.
+
+    The factors of a position stand side by side along a dimension after `axis`: that of x, then those of `source`.
+    """
+    ranks = _count_earlier(_array(indices), axis)
+    slots = 2 + int(ranks.max(initial=-1))
+    shape = tuple(x.shape)
+    lead, rest = shape[: axis + 1], shape[axis + 1 :]
+    aside = tuple((0, slots - 1) if d == axis + 1 else (0, 0) for d in range(len(shape) + 1))
+    flat = (*shape[:axis], shape[axis] * slots, *rest)
+    factors = reshape(pad(reshape(x, shape=(*lead, 1, *rest)), widths=aside, value=1.0), shape=flat)
+    places = constant(_array(indices) * slots + ranks + 1)
+    factors = reshape(scatter(factors, source, places, axis=axis), shape=(*lead, slots, *rest))
+    others = products_of_others(factors, (axis + 1,))
+    return select(others, axis=axis + 1, at=0), gather(reshape(others, shape=flat), places, axis=axis)
+
+
+def _count_earlier(indices: Array, axis: int) -> Array:
+    """Return how many earlier elements along `axis` are equal, for each element."""
+    order = indices.argsort(axis, kind="stable")
+    ordered = np.moveaxis(np.take_along_axis(indices, order, axis), axis, -1)
+    at = np.broadcast_to(np.arange(ordered.shape[-1]), ordered.shape)
+    is_first = np.ones(ordered.shape, np.bool_)
+    is_first[..., 1:] = ordered[..., 1:] != ordered[..., :-1]
+    since = at - np.maximum.accumulate(np.where(is_first, at, 0), axis=-1)
+    ranks = np.empty_like(indices)
+    np.put_along_axis(ranks, order, np.moveaxis(since, -1, axis), axis)
+    return ranks
 
 
 def _rule(which: int) -> Function:

@@ -14,6 +14,7 @@ from adjoint.core.op.families import primitive, unary
 from adjoint.core.op.spec import Spec
 from adjoint.core.typing import Array, Operand
 from adjoint.ops.special.chebyshev import in_double, in_wide_lanes
+from adjoint.ops.special.zeta import sum_hurwitz_series
 
 # B₂, B₄, …
 BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6)
@@ -22,10 +23,35 @@ ASYMPTOTIC_FROM = 10.0  # from here on the series have converged
 
 @in_double
 def lgamma_array(x: Array) -> Array:
-    """ln |Γ(x)| of an array."""
+    """ln |Γ(x)| of an array; by a Taylor series near 1 and 2, where CPython's `lgamma` cancels."""
     poles = (x <= 0) & (x == np.floor(x)) | np.isinf(x)
-    safe = np.where(poles, 1.0, x)
-    return np.where(poles, np.inf, np.fromiter(map(math.lgamma, safe.tolist()), np.float64, safe.size))
+    near = (x > 0.5) & (x < 3.5)
+    safe = np.where(poles | near, 1.0, x)
+    out = np.where(poles, np.inf, np.fromiter(map(math.lgamma, safe.tolist()), np.float64, safe.size))
+    out[near] = _expand_near_two(x[near])
+    return out
+
+
+# (-1)ᵏ (ζ(k) - 1) / k for k ≥ 2: ln Γ(2 + t) is their series, and (1 - γ) t. Source: Abramowitz & Stegun 6.1.33
+TAYLOR_AT_TWO = """
+    0.3224670334241132 -0.0673523010531981 0.020580808427784546 -0.007385551028673986 0.0028905103307415234
+    -0.001192753911703261 0.0005096695247430425 -0.00022315475845357939 9.945751278180853e-05
+    -4.492623673813314e-05 2.050721277567069e-05 -9.439488275268397e-06 4.374866789907488e-06
+    -2.039215753801366e-06 9.55141213040742e-07 -4.492469198764566e-07 2.1207184805554665e-07
+    -1.0043224823968099e-07 4.7698101693639804e-08 -2.2711094608943164e-08 1.0838659214896955e-08
+    -5.183475041970047e-09 2.4836745438024785e-09 -1.1921401405860912e-09 5.731367241678862e-10
+    -2.7595228851242334e-10 1.330476437424449e-10 -6.4229645638381e-11
+"""
+TAYLOR_COEFFICIENTS = tuple(map(float, TAYLOR_AT_TWO.split()))
+EULER_GAMMA = 0.5772156649015329
+
+
+def _expand_near_two(x: Array) -> Array:
+    """Return ln Γ(x) for ½ < x < 3½: the series at 2, less ln(1 + t) = ln Γ(2 + t) - ln Γ(1 + t) one further down."""
+    at_one, at_three = x < 1.5, x > 2.5
+    t = np.where(at_one, x - 1.0, np.where(at_three, x - 3.0, x - 2.0))
+    out = t * (1.0 - EULER_GAMMA + t * np.polynomial.polynomial.polyval(t, TAYLOR_COEFFICIENTS))
+    return np.where(at_one, out - np.log1p(t), np.where(at_three, out + np.log(x - 1.0), out))
 
 
 SINE = tuple((-1) ** k * math.pi ** (2 * k + 1) / math.factorial(2 * k + 1) for k in range(12))  # sin(πr) / r, in r²
@@ -126,7 +152,7 @@ def digamma(x: Operand) -> Operand:
 def _polygamma_array(x: Array, *, n: int) -> Array:
     """±n! ζ(n + 1, x), and by reflection at ½ where x < 0: (-1)ⁿ ψ(1 - x) less the n-th derivative of π cot πx."""
     left = x < 0
-    out = (-1.0) ** (n + 1) * math.factorial(n) * _hurwitz(np.where(left, 1.0 - x, x), n + 1.0)
+    out = (-1.0) ** (n + 1) * math.factorial(n) * sum_hurwitz_series(np.float64(n + 1), np.where(left, 1.0 - x, x))
     nearest = np.round(x)
     slope = np.poly1d([1.0, 0.0])  # of the cotangent c, whose derivative is -1 - c²
     for _ in range(n):
@@ -135,21 +161,6 @@ def _polygamma_array(x: Array, *, n: int) -> Array:
     out = np.where(left, (-1.0) ** n * out - np.pi ** (n + 1) * slope(cot), out)
     pole = (x <= 0) & (x == nearest) & np.isfinite(x)
     return np.where(pole, np.copysign(np.inf, (-1.0) ** (n + 1)), np.where(x == -np.inf, np.nan, out))
-
-
-def _hurwitz(x: Array, s: float) -> Array:
-    """ζ(s, x) = Σ (x + k)⁻ˢ for x ≥ 0: terms up to ASYMPTOTIC_FROM, then the integral and its corrections."""
-    total, y = np.zeros_like(x), x.copy()
-    for _ in range(int(ASYMPTOTIC_FROM)):
-        near = y < ASYMPTOTIC_FROM
-        total += np.where(near, np.where(near, y, 1.0) ** -s, 0.0)
-        y = y + near
-    total += y ** (1.0 - s) / (s - 1.0) + 0.5 * y**-s
-    term = s * y ** (-s - 1.0)
-    for k, b in enumerate(BERNOULLI, 1):
-        total += b / math.factorial(2 * k) * term
-        term = term * (s + 2 * k - 1) * (s + 2 * k) / (y * y)
-    return total
 
 
 @primitive(

@@ -39,17 +39,17 @@ def _hurwitz_sum(s: Array, q: Array) -> Array:
     """Σ (q + k)⁻ˢ. For q < 0 the n + 1 terms below 0 are those of the sum from -q - n, with the sign (-1)ˢ."""
     below = q < 0
     count = np.where(below, np.ceil(-q), 0.0)
-    total = _hurwitz_sum_positive(s, q + count)
+    total = sum_hurwitz_series(s, q + count)
     if not below.any():
         return total
     first = np.where(below, -q - (count - 1.0), 1.0)
     sign = np.where(s % 2 == 0, 1.0, -1.0)
     # the first two may cancel, to the last bit where q is half an integer
-    both = total + sign * _hurwitz_sum_positive(s, first) - sign * _hurwitz_sum_positive(s, first + count)
+    both = total + sign * sum_hurwitz_series(s, first) - sign * sum_hurwitz_series(s, first + count)
     return np.where(below, both, total)
 
 
-def _hurwitz_sum_positive(s: Array, q: Array) -> Array:
+def sum_hurwitz_series(s: Array, q: Array) -> Array:
     """Σ (q + k)⁻ˢ for q > 0: terms until the series of the rest converges, or no further term counts."""
     total, y = q**-s, q + 1.0
     small = np.zeros(q.shape, bool)

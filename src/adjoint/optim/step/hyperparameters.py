@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from adjoint.core.dtype.dtype import float64
 from adjoint.core.runtime.mode import guard_on, runtime_input
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.optim.step.param_groups import Group
@@ -87,6 +88,11 @@ def as_scalar(number: Number) -> Number:
     return number.reshape(()) if isinstance(number, Tensor) and number.ndim else number
 
 
+def _in_double(number: Number) -> Number:
+    """Return a tensor as float64, as a Python number is: what is made of it (1 - lr weight_decay) is rounded once."""
+    return number.to(float64) if isinstance(number, Tensor) else number
+
+
 class OptionReader:
     """Reader of a parameter group's options in a step.
 
@@ -105,12 +111,12 @@ class OptionReader:
 
     def number(self, key: str | tuple[str, int]) -> Number:
         """Return a number, or a tensor without dimensions; `key` is a name, or a tuple of a name and an index."""
-        return as_scalar(runtime_input(self.group, key))
+        return _in_double(as_scalar(runtime_input(self.group, key)))
 
     def optional(self, name: str) -> tuple[Number, bool]:
         """Return a number, and whether it is not 0. A 0 is no input of a compiled step."""
         is_set = self.flag(name)
-        return (runtime_input(self.group, name) if is_set else 0), is_set
+        return (_in_double(runtime_input(self.group, name)) if is_set else 0), is_set
 
     def betas(self) -> tuple[Number, Number]:
         """Return the decay rates of the moving averages of a gradient and of its square."""

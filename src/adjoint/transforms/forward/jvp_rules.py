@@ -24,6 +24,7 @@ from adjoint.core.tensor.tensor import Tensor, constant
 from adjoint.core.typing import Operand, Operands, Params
 from adjoint.ops.elementwise.arithmetic import add, mul
 from adjoint.ops.elementwise.select import cast, copy
+from adjoint.ops.indexing.scatter import scatter
 from adjoint.ops.movement.movement import expand
 from adjoint.ops.mutation.view_update import put_index, put_slice, put_view, replace_content
 from adjoint.ops.reduction.reduction import sum, sum_to
@@ -31,7 +32,7 @@ from adjoint.ops.reduction.reduction import sum, sum_to
 ndarray = np.ndarray
 Tangents = Sequence[Tensor | None]
 DIAGONAL_FAMILIES = frozenset({"unary", "binary", "elementwise"})
-JOINTLY_LINEAR_OPS = frozenset(op_of(f) for f in (put_index, put_slice, put_view, replace_content))
+JOINTLY_LINEAR_OPS = frozenset(op_of(f) for f in (put_index, put_slice, put_view, replace_content, scatter))
 
 
 class RuleContext(NamedTuple):
