@@ -29,6 +29,7 @@ LAYERS: dict[str, set[str]] = {  # each with the layers that it may import, besi
     "testing": EAGER,
     "utils": EAGER | {"data", "nn"},
     "linalg": EAGER,
+    "masked": EAGER,
     "fft": EAGER,
     "func": EAGER,
     "signal": EAGER,

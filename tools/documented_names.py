@@ -23,10 +23,10 @@ NAMES: dict[str, str] = {
         from_file from_numpy frombuffer full full_like gather gcd ge geqrf ger get_default_device
         get_default_dtype get_deterministic_debug_mode get_device_module get_float32_matmul_precision
         get_num_interop_threads get_num_threads get_rng_state gradient greater greater_equal gt half
-        hamming_window hann_window hardshrink heaviside histc histogram histogramdd hsplit hspmm hstack hypot i0
-        igamma igammac imag index_add index_copy index_reduce index_select inference_mode initial_seed inner int
-        int1 int16 int2 int3 int32 int4 int5 int6 int64 int7 int8 inverse is_complex is_conj
-        is_deterministic_algorithms_warn_only_enabled is_floating_point is_grad_enabled is_inference
+        hamming_window hann_window hardshrink hash_tensor heaviside histc histogram histogramdd hsplit hspmm
+        hstack hypot i0 igamma igammac imag index_add index_copy index_reduce index_select inference_mode
+        initial_seed inner int int1 int16 int2 int3 int32 int4 int5 int6 int64 int7 int8 inverse is_complex
+        is_conj is_deterministic_algorithms_warn_only_enabled is_floating_point is_grad_enabled is_inference
         is_inference_mode_enabled is_nonzero is_storage is_tensor is_warn_always_enabled isclose isfinite isin
         isinf isnan isneginf isposinf isreal istft kaiser_window kron kthvalue lcm ldexp le lerp less less_equal
         lgamma linspace load lobpcg log log10 log1p log2 logaddexp logaddexp2 logcumsumexp logdet logical_and
@@ -71,9 +71,9 @@ NAMES: dict[str, str] = {
         exp2 exp2_ exp_ expand expand_as expm1 expm1_ exponential_ fill_ fill_diagonal_ fix fix_ flatten flip
         fliplr flipud float float_power float_power_ floor floor_ floor_divide floor_divide_ fmax fmin fmod
         fmod_ frac frac_ frexp gather gcd gcd_ ge ge_ geometric_ geqrf ger get_device grad grad_dtype grad_fn
-        greater greater_ greater_equal greater_equal_ gt gt_ half hardshrink heaviside heaviside_ histc
-        histogram hsplit hypot hypot_ i0 i0_ igamma igamma_ igammac igammac_ imag index index_add index_add_
-        index_copy index_copy_ index_fill index_fill_ index_put index_put_ index_reduce index_reduce_
+        greater greater_ greater_equal greater_equal_ gt gt_ half hardshrink hash_tensor heaviside heaviside_
+        histc histogram hsplit hypot hypot_ i0 i0_ igamma igamma_ igammac igammac_ imag index index_add
+        index_add_ index_copy index_copy_ index_fill index_fill_ index_put index_put_ index_reduce index_reduce_
         index_select indices inner int inverse ipu is_coalesced is_complex is_conj is_contiguous is_cpu is_cuda
         is_distributed is_floating_point is_inference is_ipu is_leaf is_maia is_meta is_mkldnn is_mps is_mtia
         is_neg is_nested is_nonzero is_pinned is_quantized is_same_size is_set_to is_shared is_signed is_sparse
@@ -270,6 +270,10 @@ NAMES: dict[str, str] = {
         RandomSampler Sampler SequentialSampler StackDataset Subset SubsetRandomSampler TensorDataset
         WeightedRandomSampler _utils.collate.collate default_collate default_convert
         distributed.DistributedSampler get_worker_info random_split
+    """,
+    "masked": """
+        amax amin argmax argmin cumprod cumsum log_softmax logaddexp logsumexp mean median norm normalize prod
+        softmax softmin std sum var
     """,
     "signal.windows": """
         bartlett blackman cosine exponential gaussian general_cosine general_hamming hamming hann kaiser nuttall

@@ -244,6 +244,7 @@ def _reductions() -> list[Sample]:
         _sample(reduction.sum, _ints("sum", (3, 4), -9, 9), label="int", axes=(1,), keepdims=False),
         _sample(reduction.prod, _ints("prod", (3, 4), -9, 9), label="int", axes=(1,), keepdims=True),
         _sample(reduction.max, _ints("max", (3, 4), -9, 9), label="int", axes=(0,), keepdims=False),
+        _sample(reduction.xor, _ints("xor", (3, 4), -9, 9), label="int", axes=(0,), keepdims=False),
         _sample(reduction.any, np.array([[True, False], [False, False]]), label="bool", axes=(1,), keepdims=False),
         _sample(reduction.cumsum, x, axis=1),
         _sample(reduction.cumsum, _ints("cumsum", (4,), -9, 9), label="int", axis=0),

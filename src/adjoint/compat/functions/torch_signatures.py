@@ -8,9 +8,10 @@ from typing import Any
 from adjoint.core.tensor import tensor as tensors
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.functions.nn import embedding as tables
+from adjoint.functions.nn import grid_sample as grids
 from adjoint.functions.nn import group_norm as normalizations
 
-__all__ = ["detach", "embedding", "group_norm", "rms_norm"]
+__all__ = ["detach", "embedding", "grid_sampler", "grid_sampler_2d", "grid_sampler_3d", "group_norm", "rms_norm"]
 
 
 def detach(input: Tensor) -> Tensor:
@@ -24,6 +25,55 @@ def embedding(
     """Call `nn.functional.embedding`, with the weight (V, D) first; a negative `padding_idx` means none."""
     padding: Any = padding_idx if padding_idx >= 0 else None
     return tables.embedding(indices, weight, padding, scale_grad_by_freq=scale_grad_by_freq, sparse=sparse)
+
+
+def grid_sampler(
+    input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
+) -> Tensor:
+    """Call `nn.functional.grid_sample` with the places of its modes in their lists.
+
+    Args:
+        input: images (N, C, H, W) or volumes (N, C, D, H, W).
+        grid: places (N, H', W', 2) or (N, D', H', W', 3), from -1 to 1.
+        interpolation_mode: 0 for "bilinear", 1 for "nearest", 2 for "bicubic".
+        padding_mode: 0 for "zeros", 1 for "border", 2 for "reflection".
+        align_corners: True if -1 and 1 are the centres of the outermost elements.
+
+    Raises: ValueError for other modes, RuntimeError for shapes that do not fit.
+    """
+    for name, mode, modes in (
+        ("interpolation_mode", interpolation_mode, grids.MODES),
+        ("padding_mode", padding_mode, grids.PADDINGS),
+    ):
+        if mode not in range(len(modes)):
+            raise ValueError(f"grid_sampler(): expected {name} 0, 1 or 2, for {', '.join(modes)}, but got {mode!r}")
+    return grids.grid_sample(
+        input, grid, grids.MODES[interpolation_mode], grids.PADDINGS[padding_mode], bool(align_corners)
+    )
+
+
+def grid_sampler_2d(
+    input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
+) -> Tensor:
+    """Call `grid_sampler` for images. Raises RuntimeError for anything but four dimensions."""
+    _check_grid_rank(input, grid, 4)
+    return grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners)
+
+
+def grid_sampler_3d(
+    input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
+) -> Tensor:
+    """Call `grid_sampler` for volumes. Raises RuntimeError for anything but five dimensions."""
+    _check_grid_rank(input, grid, 5)
+    return grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners)
+
+
+def _check_grid_rank(input: Tensor, grid: Tensor, rank: int) -> None:
+    if input.ndim != rank or grid.ndim != rank:
+        raise RuntimeError(
+            f"grid_sampler(): expected {rank}D input and grid with same number of dimensions, but got input with sizes "
+            f"{list(input.shape)} and grid with sizes {list(grid.shape)}"
+        )
 
 
 def group_norm(

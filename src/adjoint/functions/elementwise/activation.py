@@ -381,11 +381,10 @@ def _log_softmax(x: Array, *, axis: int) -> Array:
 
 
 def _cast_or_check_floating(input: Tensor, dtype: DtypeLike, name: str) -> Tensor:
-    if dtype is not None:
-        return input.to(dtype)
-    if input.array.dtype.kind not in "fV":
-        raise RuntimeError(f'"{name}" not implemented for {input.dtype}')
-    return input
+    x = input if dtype is None else input.to(dtype)
+    if x.array.dtype.kind not in "fV":
+        raise NotImplementedError(f'"{name}" not implemented for {x.dtype}')
+    return x
 
 
 @public()

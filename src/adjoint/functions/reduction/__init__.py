@@ -10,4 +10,6 @@ Modules, in reading order:
 - `numerical_calculus`: Differences, gradients and integrals of sampled functions.
 - `segment_reduce`: Reductions over segments: stretches of one dimension, of lengths of their own.
 - `histogram`: Counts of elements: of integers, and in bins of one dimension or several.
+- `masked`: Reductions and normalizations of the elements that a mask admits: `adjoint.masked`, as `torch.masked` has
+  them.
 """

@@ -26,14 +26,14 @@ from adjoint.functions.api.return_types import Extreme
 from adjoint.ops.elementwise import arithmetic, comparison, select, transcendental
 from adjoint.ops.elementwise.complex import imag, is_complex, real
 from adjoint.ops.indexing import indexing
-from adjoint.ops.movement import movement
+from adjoint.ops.movement import memory_format, movement
 from adjoint.ops.reduction import reduction
 from adjoint.ops.reduction import variance as deviation
 from adjoint.ops.reduction.summation import HALF, SINGLE, add_up
 
 __all__ = [
-    "all", "amax", "amin", "aminmax", "any", "argmax", "argmin", "count_nonzero", "logsumexp", "max", "mean", "min",
-    "nanmean", "nansum", "prod", "sum",
+    "all", "amax", "amin", "aminmax", "any", "argmax", "argmin", "count_nonzero", "hash_tensor", "logsumexp", "max",
+    "mean", "min", "nanmean", "nansum", "prod", "sum",
 ]  # fmt: skip
 
 WIDENED_KINDS = {"bi", "bu", "bf", "ui", "uu", "uf", "ii", "iu", "if", "ff"}  # kinds of elements and of their sum
@@ -422,6 +422,31 @@ def _reduce_truth(over: Function, input: Tensor, dim: Dims, keepdim: bool) -> Te
 def count_nonzero(input: Tensor, dim: Dims = None) -> Tensor:
     """Count the elements over `dim` that are not zero."""
     return sum(comparison.ne(input.detach(), 0), dim)
+
+
+@public()
+def hash_tensor(input: Tensor, dim: Dims = None, *, keepdim: bool = False, mode: int = 0) -> Tensor:
+    """Return a checksum over `dim`, in uint64: the exclusive or of the bits of all elements.
+
+    Floating numbers count as float64, integers and truths as int64.
+
+    Args:
+        input: tensor of real numbers.
+        dim: dimension or tuple of dimensions. Default: None, all of them.
+        keepdim: True to keep the reduced dimensions with size 1. Default: False.
+        mode: 0, for this checksum, is the only one. Default: 0.
+
+    Raises: RuntimeError for another `mode`, and if there are no elements and no `dim`; IndexError if `dim` has size 0.
+    """
+    if mode != 0:
+        raise RuntimeError(f"Unknown hash_tensor mode: {mode}")
+    check_ordered("hash_tensor", input)
+    _check_not_empty("hash_tensor", input, dim, RuntimeError)
+    kind = input.array.dtype
+    wide = np.dtype(np.float64) if kind.kind in "fV" else kind if kind == np.uint64 else np.dtype(np.int64)
+    x = _detach_or_rewrap(input)
+    bits = memory_format.reinterpret(x if kind == wide else select.cast(x, dtype=wide), dtype=np.dtype(np.uint64))
+    return reduction.xor(bits, axes=all_dims(dim, input.ndim), keepdims=keepdim)
 
 
 def squared_size(x: Tensor) -> Tensor:

@@ -37,6 +37,7 @@ WIDER: dict[NumpyDtype, NumpyDtype] = {
 }
 or_reduce: Function = np.logical_or.reduce
 and_reduce: Function = np.logical_and.reduce
+xor_reduce: Function = np.bitwise_xor.reduce
 
 
 def reduction_op(
@@ -231,6 +232,12 @@ def any(x: Array, *, axes: tuple[int, ...], keepdims: bool) -> Array:
 def all(x: Array, *, axes: tuple[int, ...], keepdims: bool) -> Operand:
     """True if no element along `axes` is zero."""
     return row_major(and_reduce(x, axis=axes, keepdims=keepdims), keepdims)
+
+
+@reduction_op()
+def xor(x: Array, *, axes: tuple[int, ...], keepdims: bool) -> Operand:
+    """The bits that an odd number of the elements along `axes` have."""
+    return row_major(xor_reduce(x, axis=axes, keepdims=keepdims), keepdims)
 
 
 def _index_spec(x: Operand, *, axis: int, keepdims: bool) -> Spec:
