@@ -25,9 +25,6 @@ MISSING: dict[str, str] = {
     "chalf": "NumPy has no complex numbers of 16-bit floats",
     "to_sparse": "there are no sparse tensors",
     **dict.fromkeys(("max_pool2d_with_indices_backward", "native_dropout_backward", "slice"), INTERNAL),
-    **dict.fromkeys(
-        ("native_batch_norm", "native_group_norm", "native_layer_norm"), "internal form of a normalization"
-    ),
 }
 # what is compared of these, and why not more; `name type` is of one element type alone
 DIFFERENT: dict[str, str] = {

@@ -79,15 +79,16 @@ def counterpart(op: Any) -> Callable[..., Any] | None:
     return looked_up(op.name)
 
 
-def samples(op: Any, kind: str, count: int) -> Iterator[Sample]:
-    """The first `count` inputs of one element type, as PyTorch's tensors."""
+def samples(op: Any, kind: str, count: int | None, noncontiguous: bool = False) -> Iterator[Sample]:
+    """The first `count` inputs of one element type, as PyTorch's tensors; None for all."""
     dtype = getattr(torch, kind)
     if dtype not in op.dtypes:
         return
     torch.default_generator.manual_seed(SEED)  # torch.manual_seed notes a traceback each time
     random.seed(SEED)
     graded = kind in ("float64", "complex128") and op.supports_autograd and dtype in op.backward_dtypes
-    for sample in islice(op.sample_inputs_func(op, "cpu", dtype, graded), count):
+    for given in islice(op.sample_inputs_func(op, "cpu", dtype, graded), count):
+        sample = given.noncontiguous() if noncontiguous else given
         yield Sample(sample.input, tuple(sample.args), dict(sample.kwargs), sample.output_process_fn_grad)
 
 
@@ -95,15 +96,17 @@ def both(op: Any, sample: Sample) -> tuple[Sample, Callable[..., Any], Callable[
     """The sample in our tensors, our function and PyTorch's; both given what the function is defined for."""
     function = counterpart(op)
     assert function is not None
-    calls = []
-    for plain in (function, op.op):
-        wrapped = partial(op.gradcheck_wrapper, plain) if "hermitian" in _name(op.gradcheck_wrapper) else plain
-        if op.name == "cholesky_inverse":
-            wrapped = partial(_of_triangle, plain)
-        elif "cholesky_" in op.name or "triangular_" in op.name:
-            wrapped = partial(op.gradcheck_wrapper, plain)
-        calls.append(partial(_processed, wrapped, op, sample.process))
+    calls = [partial(processed, wrapped(op, plain), op, sample.process) for plain in (function, op.op)]
     return ours(sample), calls[0], calls[1]
+
+
+def wrapped(op: Any, function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function`, given what it is defined for: Hermitian matrices, triangles."""
+    if op.name == "cholesky_inverse":
+        return partial(_of_triangle, function)
+    if "cholesky_" in op.name or "triangular_" in op.name or "hermitian" in _name(op.gradcheck_wrapper):
+        return partial(op.gradcheck_wrapper, function)
+    return function
 
 
 def compare(op: Any, sample: Sample, times: int = 2, factor: float = 1.0) -> None:
@@ -112,9 +115,9 @@ def compare(op: Any, sample: Sample, times: int = 2, factor: float = 1.0) -> Non
     `factor` widens the tolerance.
     """
     given, function, reference = both(op, sample)
-    theirs, leaves = _called(reference, sample), _leaves(sample)
+    theirs, leaves = called(reference, sample), leaves_of(sample)
     if isinstance(theirs, Exception):
-        assert isinstance(_called(function, given), Exception), f"PyTorch raises {theirs!r}"
+        assert isinstance(called(function, given), Exception), f"PyTorch raises {theirs!r}"
         return
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -127,16 +130,16 @@ def compare(op: Any, sample: Sample, times: int = 2, factor: float = 1.0) -> Non
                 same(a, b, factor)
         times = min(times, 2 if op.supports_gradgrad else 1)
         if times:
-            _compare_gradients(results, _leaves(given), expected, leaves, times, factor)
+            _compare_gradients(results, leaves_of(given), expected, leaves, times, factor)
 
 
 def compare_error(op: Any, sample: Any) -> None:
     """Assert that ours refuses what PyTorch refuses, with an error of that class."""
     given = Sample(sample.input, tuple(sample.args), dict(sample.kwargs), lambda x: x)
-    expected = _called(op.op, given)
+    expected = called(op.op, given)
     if not isinstance(expected, Exception):  # it is so on another device only
         raise Other
-    error = _called(counterpart(op), ours(given))
+    error = called(counterpart(op), ours(given))
     kinds = NAMESAKES.get(type(expected), type(expected))
     assert isinstance(error, kinds), f"PyTorch raises {expected!r}; ours: {error!r}"
 
@@ -144,7 +147,7 @@ def compare_error(op: Any, sample: Any) -> None:
 def compare_forward(op: Any, sample: Sample) -> None:
     """Assert that forward mode agrees with the gradient: the slope of a number along v is its gradient times v."""
     given, function, _ = both(op, sample)
-    leaves, directions = _leaves(given), {}
+    leaves, directions = leaves_of(given), {}
     with warnings.catch_warnings(), forward_ad.dual_level():
         warnings.simplefilter("ignore")
         for leaf in leaves:
@@ -152,7 +155,7 @@ def compare_forward(op: Any, sample: Sample) -> None:
         duals = each(given, lambda x: forward_ad.make_dual(x, directions[id(x)]) if id(x) in directions else x)
         ad.manual_seed(SEED)
         results = tensors(function(duals.input, *duals.args, **duals.named))
-        total = _weighed(results, ad)
+        total = weighed(results, ad)
         if total is None or not np.isfinite(elements(total)):  # where a mask leaves out all, the value is NaN or -inf
             raise Other
         slope = forward_ad.unpack_dual(total).tangent
@@ -166,7 +169,7 @@ def compare_forward(op: Any, sample: Sample) -> None:
 
 
 def compare_compiled(op: Any, sample: Sample) -> None:
-    """Assert that a compiled call gives what an eager one does."""
+    """Assert that a compiled call gives what an eager one does, with its gradients where the sample asks for some."""
     given, function = ours(sample), counterpart(op)
     assert function is not None
     operands = [x for x in tensors([given.input, given.args, given.named]) if isinstance(x, ad.Tensor)]
@@ -174,12 +177,16 @@ def compare_compiled(op: Any, sample: Sample) -> None:
 
     def call(*inputs: Any) -> Any:
         mine = each(given, lambda x: inputs[places[id(x)]] if id(x) in places else x)
-        return tensors(sample.process(function(mine.input, *mine.args, **mine.named)))
+        results = tensors(sample.process(function(mine.input, *mine.args, **mine.named)))
+        total, leaves = weighed(results, ad), [x for x in inputs if x.requires_grad]
+        if total is None or not leaves:
+            return results
+        return [*results, *[g for g in ad.autograd.grad(total, leaves, allow_unused=True) if g is not None]]
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         ad.manual_seed(SEED)
-        expected = _called(call, Sample(operands[0], tuple(operands[1:]), {}, _same)) if operands else None
+        expected = called(call, Sample(operands[0], tuple(operands[1:]), {}, _same)) if operands else None
         if expected is None or isinstance(expected, Exception):
             raise Other
         ad.manual_seed(SEED)
@@ -213,11 +220,11 @@ def same(a: Any, b: Any, factor: float = 1.0) -> None:
 
 
 def _compare_gradients(results: Any, leaves: Any, expected: Any, their_leaves: Any, times: int, factor: float) -> None:
-    total, their_total = _weighed(results, ad), _weighed(expected, torch)
+    total, their_total = weighed(results, ad), weighed(expected, torch)
     if their_total is None or not their_leaves:
         return
     gradient = partial(torch.autograd.grad, their_total, their_leaves, allow_unused=True, create_graph=times > 1)
-    theirs = _called(gradient, None, alone=True)
+    theirs = called(gradient, None, alone=True)
     if isinstance(theirs, Exception):
         return
     if total is None:  # ours is known not to depend on them
@@ -235,7 +242,7 @@ def _compare_gradients(results: Any, leaves: Any, expected: Any, their_leaves: A
         _compare_gradients(kept[0], leaves, kept[1], their_leaves, 1, factor)
 
 
-def _weighed(results: Any, library: Any) -> Any:
+def weighed(results: Any, library: Any) -> Any:
     """A real number that every element of the results has its own share in; None if no result has a history."""
     total = None
     for x in results:
@@ -248,7 +255,7 @@ def _weighed(results: Any, library: Any) -> Any:
     return total
 
 
-def _processed(function: Any, op: Any, process: Any, *args: Any, **named: Any) -> Any:
+def processed(function: Any, op: Any, process: Any, *args: Any, **named: Any) -> Any:
     """What is determined of a result: where any of equal elements may be chosen, the elements at the indices."""
     found = function(*args, **named)
     if found is NotImplemented:
@@ -285,7 +292,7 @@ def _of_triangle(function: Any, x: Any, upper: bool = False) -> Any:
     return function(x.triu() if upper else x.tril(), upper)
 
 
-def _called(function: Any, given: Any, alone: bool = False) -> Any:
+def called(function: Any, given: Any, alone: bool = False) -> Any:
     """What a call returns, or the exception that it raises."""
     torch.default_generator.manual_seed(SEED)  # torch.manual_seed notes a traceback each time
     ad.manual_seed(SEED)
@@ -299,7 +306,7 @@ def _called(function: Any, given: Any, alone: bool = False) -> Any:
             return error
 
 
-def _leaves(sample: Any) -> list[Any]:
+def leaves_of(sample: Any) -> list[Any]:
     given = tensors([sample.input, sample.args, sample.named])
     return [x for x in given if isinstance(x, torch.Tensor | ad.Tensor) and x.requires_grad]
 

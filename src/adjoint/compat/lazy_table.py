@@ -55,7 +55,10 @@ FUNCTIONS: dict[str, str] = {
     """,
     "functions.sym_int": "SymBool SymFloat SymInt sym_float sym_int sym_ite sym_max sym_min sym_not sym_sqrt sym_sum",
     "functions.tensor_queries": "is_floating_point is_storage is_tensor numel typename",
-    "functions.torch_signatures": "detach embedding grid_sampler grid_sampler_2d grid_sampler_3d group_norm rms_norm",
+    "functions.torch_signatures": """
+        detach embedding grid_sampler grid_sampler_2d grid_sampler_3d group_norm native_batch_norm
+        native_group_norm native_layer_norm rms_norm
+    """,
     "unsupported_dtypes": """
         chalf complex32 float4_e2m1fn_x2 float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz
         float8_e8m0fnu int1 int2 int3 int4 int5 int6 int7 qint32 qint8 quint2x4 quint4x2 quint8 uint1 uint2

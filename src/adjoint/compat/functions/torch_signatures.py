@@ -10,8 +10,21 @@ from adjoint.core.tensor.tensor import Tensor
 from adjoint.functions.nn import embedding as tables
 from adjoint.functions.nn import grid_sample as grids
 from adjoint.functions.nn import group_norm as normalizations
+from adjoint.functions.nn import normalization
+from adjoint.functions.reduction import statistics
 
-__all__ = ["detach", "embedding", "grid_sampler", "grid_sampler_2d", "grid_sampler_3d", "group_norm", "rms_norm"]
+__all__ = [
+    "detach",
+    "embedding",
+    "grid_sampler",
+    "grid_sampler_2d",
+    "grid_sampler_3d",
+    "group_norm",
+    "native_batch_norm",
+    "native_group_norm",
+    "native_layer_norm",
+    "rms_norm",
+]
 
 
 def detach(input: Tensor) -> Tensor:
@@ -86,6 +99,58 @@ def group_norm(
 ) -> Tensor:
     """Call `nn.functional.group_norm`."""
     return normalizations.group_norm(input, num_groups, weight, bias, eps)
+
+
+def native_layer_norm(
+    input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None, bias: Tensor | None, eps: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return `nn.functional.layer_norm`, and of each row the mean and 1/√(variance + eps), without history."""
+    out = normalization.layer_norm(input, normalized_shape, weight, bias, eps)
+    axes = normalization.normalized_axes(input, normalized_shape)
+    return (out, *_mean_and_scale(input.detach(), axes, True, eps))
+
+
+def native_group_norm(
+    input: Tensor, weight: Tensor | None, bias: Tensor | None, N: int, C: int, HxW: int, group: int, eps: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return `nn.functional.group_norm`, and of each group the mean and 1/√(variance + eps).
+
+    Args:
+        input: tensor (N, C, ...) of N · C · HxW elements.
+        weight, bias: tensors (C,), or None.
+        N, C, HxW: examples, channels, and elements of a channel.
+        group: number of groups.
+        eps: small number that is added to the variances.
+    """
+    out = normalizations.group_norm(input, group, weight, bias, eps)
+    mean, scale = _mean_and_scale(input.reshape(N, group, C // group * HxW), (2,), False, eps)
+    return out, mean, scale
+
+
+def native_batch_norm(
+    input: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    training: bool,
+    momentum: float,
+    eps: float,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return `nn.functional.batch_norm`, and of each channel the mean and 1/√(variance + eps), without history.
+
+    The last two have no elements where the running statistics are used. See `nn.functional.batch_norm`.
+    """
+    out = normalization.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
+    if not training:
+        return out, input.detach().new_empty(0), input.detach().new_empty(0)
+    axes = tuple(axis for axis in range(input.ndim) if axis != 1)
+    return (out, *_mean_and_scale(input.detach(), axes, False, eps))
+
+
+def _mean_and_scale(x: Tensor, axes: tuple[int, ...], keepdim: bool, eps: float) -> tuple[Tensor, Tensor]:
+    var, mean = statistics.var_mean(x, axes, correction=0, keepdim=keepdim)
+    return mean, (var + eps).rsqrt()
 
 
 def rms_norm(

@@ -7,6 +7,7 @@ import math
 from adjoint.core.graph.source_location import warn_user
 from adjoint.core.random.generator import default_generator
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand
 from adjoint.functions.api.memory_format import draw_in_memory_order
 from adjoint.functions.api.publish import in_place
 from adjoint.ops.elementwise import arithmetic
@@ -61,9 +62,8 @@ def _dropout_channels(name: str, input: Tensor, p: float, training: bool, inplac
     shape = input.array.shape
     if len(shape) < kept:
         raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")
-    factor = draws.dropout_factor(
-        shape=(*shape[:kept], *(1 for _ in shape[kept:])), dtype=input.array.dtype, p=p, generator=default_generator
-    )
+    sizes, kind = (*shape[:kept], *(1 for _ in shape[kept:])), input.array.dtype
+    factor = draws.dropout_factor(shape=sizes, dtype=kind, p=p, generator=default_generator) if p < 1 else 0.0
     out = arithmetic.mul(input, factor)
     return in_place(lambda _: out, f"{name}_")(input) if inplace else out
 
@@ -87,9 +87,11 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
     if not training or p == 0:
         return input
     kind, source = input.array.dtype, default_generator
-    factor = draw_in_memory_order(
-        input, lambda shape: draws.dropout_factor(shape=shape, dtype=kind, p=p, generator=source)
-    )
+    factor: Operand = 0.0  # of p = 1, for which nothing is drawn
+    if p < 1:
+        factor = draw_in_memory_order(
+            input, lambda shape: draws.dropout_factor(shape=shape, dtype=kind, p=p, generator=source)
+        )
     out = arithmetic.mul(input, factor)
     return in_place(lambda _: out, "dropout_")(input) if inplace else out
 
