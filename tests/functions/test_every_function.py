@@ -53,11 +53,9 @@ FACTORS: dict[str, tuple[float, str]] = {
 }
 # PyTorch's, too, is no transpose of the gradient, which a repeated index gives to each of its sources
 LAST_SOURCE_ONLY = ("nn.functional.max_unpool1d", "nn.functional.max_unpool2d", "nn.functional.max_unpool3d")
-UNBOUND = "PyTorch's takes no number for the tensor whose method it is"
 SAME_WORDS: dict[str, str] = {
-    **dict.fromkeys(("__radd__", "__rand__", "__rdiv__", "__rmul__", "__ror__", "__rxor__"), UNBOUND),
-    "cat": "memory made by NumPy may be replaced where PyTorch's refuses to be resized",
-    "narrow_copy": "the class of `narrow`: IndexError, where PyTorch fails an internal check",
+    "__rdiv__": "TypeError as of the other operators, where PyTorch looks for `reciprocal` of a number",
+    "gather": "an `out` that must grow is given other memory, which no longer overlaps the input",
 }
 # shapes that depend on values, or values that Python sees
 UNTRACED = re.compile(

@@ -29,11 +29,13 @@ class Other(Exception):
 def ours(x: Any, memories: dict[int, Any] | None = None) -> Any:
     """The same arguments with our tensors, types and generators. Raises `Other` where there is nothing like them.
 
-    Tensors that share memory do so here, in `memories`.
+    Tensors that share memory do so here, in `memories`, and one tensor stays one.
     """
     memories = {} if memories is None else memories
     if isinstance(x, torch.Tensor):
-        return _tensor(x, memories)
+        if ~id(x) not in memories:  # addresses are not negative
+            memories[~id(x)] = (_tensor(x, memories), x)
+        return memories[~id(x)][0]
     if isinstance(x, torch.dtype):
         return looked_up(str(x).removeprefix("torch.")) or _raise()
     if isinstance(x, torch.device):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import warnings
 from collections.abc import Callable, Iterator
+from copy import deepcopy
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -135,11 +136,13 @@ def compare(op: Any, sample: Sample, times: int = 2, factor: float = 1.0) -> Non
 
 def compare_error(op: Any, sample: Any) -> None:
     """Assert that ours refuses what PyTorch refuses, with an error of that class."""
-    given = Sample(sample.input, tuple(sample.args), dict(sample.kwargs), lambda x: x)
+    memo: dict[int, Any] = {}  # PyTorch may leave `out` half resized, and other samples share memory with it
+    parts = [deepcopy(part, memo) for part in (sample.input, tuple(sample.args), dict(sample.kwargs))]
+    given = Sample(*parts, lambda x: x)
+    error = called(counterpart(op), ours(given))
     expected = called(op.op, given)
     if not isinstance(expected, Exception):  # it is so on another device only
         raise Other
-    error = called(counterpart(op), ours(given))
     kinds = NAMESAKES.get(type(expected), type(expected))
     assert isinstance(error, kinds), f"PyTorch raises {expected!r}; ours: {error!r}"
 

@@ -40,7 +40,15 @@ def as_operator(f: Function) -> Callable[[Operand, Operand], Operand]:
 
 def as_reflected_operator(f: Function) -> Callable[[Operand, Operand], Operand]:
     """Return `f` as an operator whose operands are exchanged."""
-    return lambda x, y: f(y, x) if isinstance(y, OPERANDS) else NotImplemented
+
+    def call(x: Operand, y: Operand) -> Operand:
+        if type(y) is float or isinstance(y, OPERANDS):  # the first question, which most calls answer, is the cheaper
+            if isinstance(x, Tensor):
+                return f(y, x)
+            raise TypeError(f"the operator of tensors doesn't apply to a {type(x).__name__!r} object")
+        return NotImplemented
+
+    return call
 
 
 def _invert(x: Tensor) -> Tensor:

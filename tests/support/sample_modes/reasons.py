@@ -55,12 +55,13 @@ REASONS: list[Reason] = [
     ),
     Reason(
         "errors",
-        "__r(add|and|div|mul|or|xor)__",
+        "__rdiv__",
         ANY,
-        "PyTorch's method takes no number for the tensor whose method it is",
+        "TypeError as of the other operators, where PyTorch looks for `reciprocal` of a number",
     ),
-    Reason("errors", "cat", ANY, "memory made by NumPy may be replaced where PyTorch's refuses to be resized"),
-    Reason("errors", "narrow_copy", ANY, "the class of `narrow`: IndexError, where PyTorch fails an internal check"),
+    Reason(
+        "errors", "gather", ANY, "an `out` that must grow is given other memory, which no longer overlaps the input"
+    ),
     Reason(
         "out", "narrow_copy", ANY, "PyTorch writes the elements of a strided out one after another, past its strides"
     ),

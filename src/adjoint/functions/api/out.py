@@ -100,14 +100,15 @@ def _check_memory(name: str, targets: list[Tensor], given: list[Tensor]) -> None
                 f"unsupported operation: more than one element of the written-to tensor refers {alone} {advice}"
             )
         for x in given:
-            if type(x.array) is not np.ndarray or not np.may_share_memory(x.array, target.array):
+            itself = x is target and name in OUT_MUST_NOT_ALIAS  # also without elements
+            if not itself and (type(x.array) is not np.ndarray or not np.may_share_memory(x.array, target.array)):
                 continue
             read = strided_stand_in(x)
             same = read.__array_interface__["data"] == written.__array_interface__["data"]
             same = same and (read.strides, read.shape) == (written.strides, written.shape)
             if same and name not in OUT_MUST_NOT_ALIAS:
                 continue
-            if _may_overlap(read, written):
+            if itself or _may_overlap(read, written):
                 raise RuntimeError(
                     "unsupported operation: some elements of the input tensor and the written-to tensor refer "
                     f"{alone} {advice}"

@@ -88,6 +88,8 @@ def unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
 @public()
 def narrow_copy(input: Tensor, dim: int, start: int, length: int) -> Tensor:
     """Return `narrow` in memory of its own."""
+    if dim >= max(input.ndim, 1):
+        raise RuntimeError(f"narrow_copy(): expected a dim below {input.ndim}, but got {dim}")
     return rename_node(select.copy(shapes.narrow(input, dim, start, length)), "NarrowCopyBackward0")
 
 
