@@ -50,7 +50,7 @@ def _graph_pass(run: Callable[[Graph], Graph]) -> Pass:
 
 def _fuse(inlined: InlinedGraph, facts: StepFacts) -> Fusion:
     inlined.graph.verify()
-    return fuse(inlined.graph, inlined.inlined, facts.precision)
+    return inlined.fusion or fuse(inlined.graph, inlined.inlined, facts.precision)
 
 
 def _lower(fusion: Fusion, facts: StepFacts) -> CachedPlan:

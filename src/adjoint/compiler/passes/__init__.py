@@ -31,4 +31,5 @@ Modules, in reading order:
 - `simplify`: Simplification: rules applied, constants folded, equal equations shared, dead ones removed.
 - `fusion_rules`: Fusion's rules: when an equation can join a group, when two groups can be one kernel, and the reason
   if not.
+- `regrouping`: The groups of a long program after inlining: each takes in the copies that it reads.
 """

@@ -49,8 +49,12 @@ def fuse(graph: Graph, late: Set[Value] = frozenset(), precision: str = "highest
     `late`: equations to compute where their result is read. `precision`: of its products of float32 matrices.
     """
     grouping = _Grouping(graph, late, precision)
-    values = grouping.values
-    order = topological_order([*grouping.groups])
+    return order_groups(graph, [*grouping.groups], grouping.values)
+
+
+def order_groups(graph: Graph, groups: list[Group], values: GroupMap) -> Fusion:
+    """The plan of a graph whose equations are in `groups`: their order, and what they store."""
+    order = topological_order(groups)
     _mark_stored(graph, order, values)
     inside, elided = _elide_concats(graph, order, values)
     for group in order:

@@ -107,8 +107,10 @@ def _find_slice_widths(graph: Graph, shapes: set[tuple[int, ...]]) -> dict[Value
 
     Users come first, so that each equation is looked at once however long the chains are.
     """
+    widths = {v: v.shape[1] for v in graph.equations if v.shape in shapes}
+    if not any(v.op.name == "slice" and v.operands[0] in widths for v in graph.equations):
+        return widths
     users = graph.users()
-    widths: dict[Value, int] = {}
     for value in reversed(graph.equations):
         if value.shape not in shapes:
             continue

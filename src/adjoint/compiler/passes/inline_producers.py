@@ -18,23 +18,26 @@ from adjoint.compiler.passes.fusion import Fusion, fuse
 from adjoint.compiler.passes.fusion_group import Group
 from adjoint.compiler.passes.fusion_rules import MAX_KERNEL_EQUATIONS
 from adjoint.compiler.passes.materialize import is_generated, is_view_or_generated
+from adjoint.compiler.passes.regrouping import regroup
 from adjoint.compiler.passes.simplify import eliminate_dead_code
 
+MIN_EQUATIONS_TO_REGROUP = 2048  # from which on groups take in what they read, and are not sought again
 ReadsByGroup = dict[Value, dict[Group, list[StridedView]]]
 
 
 class InlinedGraph(NamedTuple):
-    """A graph with copies of equations for their readers, and which these are."""
+    """A graph with copies of equations for their readers, and which these are; its groups, where they are known."""
 
     graph: Graph
     inlined: set[Value]
+    fusion: Fusion | None = None
 
 
 def inline_producers(graph: Graph, written: Iterable[Value], precision: str = "highest") -> InlinedGraph:
     """The graph in which cheap values are computed where they are read. `written`: inputs that the step overwrites."""
     fusion = fuse(graph, precision=precision)
     chosen = plan_inlining(fusion, written)
-    return _copy_for_readers(fusion, chosen) if chosen else InlinedGraph(graph, set())
+    return _copy_for_readers(fusion, chosen) if chosen else InlinedGraph(graph, set(), fusion)
 
 
 def plan_inlining(fusion: Fusion, written: Iterable[Value]) -> dict[Value, list[Value]]:
@@ -184,4 +187,9 @@ def _copy_for_readers(fusion: Fusion, chosen: dict[Value, list[Value]]) -> Inlin
         renamed[v] = out.add_like(v, partial(resolve_operand, group=fusion.maker.get(v)))
     out.outputs = [renamed[v] for v in graph.outputs]
     out = eliminate_dead_code(out)
-    return InlinedGraph(out, late & set(out.equations))
+    regrouped = None
+    if len(graph.equations) >= MIN_EQUATIONS_TO_REGROUP:
+        owners = {renamed[v]: group for v, group in fusion.maker.items()}
+        owners.update({copy: group for (group, _), copy in copies.items()})
+        regrouped = regroup(fusion, out, owners, renamed)
+    return InlinedGraph(out, late & set(out.equations), regrouped)

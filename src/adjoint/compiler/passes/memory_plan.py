@@ -72,11 +72,14 @@ class _Arena:
         """Put a span at the lowest place with room for it, and tell that; −1 if it would pass the limit."""
         n, needed = self._count, _aligned_size(span)
         starts, ends, firsts, lasts = self._placed[:, :n]
-        rivals = (firsts <= span.last) & (span.first <= lasts)
-        # The first gap below a rival with enough room, else the place above all of them.
-        below = np.maximum.accumulate(np.concatenate(([0], ends[rivals])))  # where what comes before each rival ends
-        room = np.flatnonzero(starts[rivals] - below[:-1] >= needed)
-        at = int(below[room[0] if len(room) else -1])
+        rivals = np.flatnonzero((firsts <= span.last) & (span.first <= lasts))
+        at = 0
+        if len(rivals) and (begins := starts[rivals])[0] < needed:
+            # The first gap below a rival with enough room, else the place above all of them.
+            below = np.maximum.accumulate(ends[rivals])  # where each rival and what comes before it end
+            room = begins[1:] - below[:-1] >= needed
+            first = room.argmax() if len(room) else 0
+            at = int(below[first if len(room) and room[first] else -1])
         if limit is not None and at + needed > limit:
             return -1
         i = np.searchsorted(starts, at)

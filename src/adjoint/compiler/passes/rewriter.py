@@ -11,7 +11,7 @@ import numpy as np
 from adjoint.compiler.ir.graph import Constant, Graph, Value, ValueOrigin
 from adjoint.compiler.log import RULE_HITS
 from adjoint.compiler.passes.constant_folding import fold_constant, simplify_inputs
-from adjoint.compiler.passes.pattern import RULES, Rule, apply_rule
+from adjoint.compiler.passes.pattern import LITERAL_NUMBER, RULES, Rule, apply_rule
 from adjoint.core.op.spec import Spec
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ class Rewriter:
         self.out = Graph(graph.name)
         self.new_values: set[Value] = set()
         self.value_table: dict[Hashable, Value] = {}
+        self.rules_by_ops: dict[Hashable, list[Rule]] = {}
 
     def input(self, value: Value) -> Value:
         """The input, or an equal constant that the graph has already."""
@@ -60,8 +61,8 @@ class Rewriter:
         inputs = simplify_inputs(value)
         if inputs is not value.inputs:
             value = Value(value.op, inputs, value.params, Spec(value.shape, value.dtype), value.origin)
-        for rule in _rules_by_op().get(value.op, ()):
-            simpler = apply_rule(rule, value) if rule.may_apply(value) else None
+        for rule in self._find_rules(value):
+            simpler = apply_rule(rule, value)
             if simpler is not None:
                 if RULE_HITS is not None:
                     RULE_HITS[rule.name] += 1
@@ -70,6 +71,15 @@ class Rewriter:
         if array is not None:
             return self.input(Value(None, (), {}, Spec(array.shape, array.dtype), value.origin, Constant(array)))
         return self.intern(value)
+
+    def _find_rules(self, value: Value) -> list[Rule]:
+        """The rules that an equation's op, and those of its inputs, do not rule out."""
+        key = value.op, *[x.op if isinstance(x, Value) else LITERAL_NUMBER for x in value.inputs]
+        found = self.rules_by_ops.get(key)
+        if found is None:
+            found = [rule for rule in _rules_by_op().get(value.op, ()) if rule.may_apply(value)]
+            self.rules_by_ops[key] = found
+        return found
 
     def intern(self, value: Value) -> Value:
         """The equation itself, or an equal one that the graph has already."""
@@ -87,7 +97,7 @@ class Rewriter:
         """An equation of another graph, of what has become of its operands."""
         if all([renamed[i] is i for i in v.operands]):  # noqa: C419  half the time of a generator
             return self.make(v)
-        inputs = tuple(renamed[i] if isinstance(i, Value) else i for i in v.inputs)
+        inputs = tuple([renamed[i] if isinstance(i, Value) else i for i in v.inputs])
         return self.make(Value(v.op, inputs, v.params, Spec(v.shape, v.dtype), v.origin))
 
     def rebuild_if_changed(self, v: Value, renamed: dict[Value, Value]) -> Value:
@@ -128,6 +138,8 @@ def _equation_key(value: Value) -> Hashable:
     """Return a key that equal equations share."""
     keys = [x if isinstance(x, Value) else (type(x), repr(x)) for x in value.inputs]
     inputs: Hashable = frozenset(keys) if value.op.name in COMMUTATIVE_OPS else tuple(keys)
+    if not value.params:
+        return value.op, inputs, value.dtype, value.shape
     params = [(k, _freeze_param(v)) for k, v in sorted(value.params.items()) if k not in COSMETIC_PARAMS]
     return value.op, inputs, tuple(params), value.dtype, value.shape
 

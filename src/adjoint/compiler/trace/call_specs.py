@@ -28,7 +28,7 @@ def call_signature(op: Op, operands: Operands, inputs: Operands, params: Params)
     """
     if op.runs_user_code:
         return None
-    facts: list[object] = [op, default.floating]
+    facts: list[object] = [op, default.floating.name]
     for x, given in zip(operands, inputs, strict=True):
         if isinstance(x, Value):
             facts += x.shape, x.dtype
