@@ -168,8 +168,9 @@ class CompiledEntry:
     """
 
     __slots__ = (
-        "__weakref__", "count", "direct", "follower", "handovers", "observed", "program", "rebuild", "run", "turns",
-    )  # fmt: skip
+        *("__weakref__", "count", "direct", "program", "rebuild", "run"),
+        *("follower", "handovers", "observed", "turns"),  # what is known of its calls
+    )
     is_asking = False
 
     def __init__(self, program: Program, outcome: StepEffects, direct: bool = True) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 from weakref import ref
 
@@ -13,6 +13,7 @@ from adjoint.compiler.ir.graph import HandlerError, OverlapError, TraceError
 from adjoint.compiler.known_entries import Alternation, hand_over, run_direct, run_path
 from adjoint.compiler.log import LOGGED, log
 from adjoint.compiler.report.advice import TRACED, CallCosts
+from adjoint.compiler.report.step_reports import StepReports
 from adjoint.compiler.runtime.call_turn import CallTurn, tracing_alone
 from adjoint.compiler.trace.batch_sizes import BatchSizes
 from adjoint.compiler.trace.recompilation import Recompilation, find_changes
@@ -28,10 +29,6 @@ from adjoint.core.typing import Function, Operand
 if TYPE_CHECKING:
     from adjoint.compiler.build import CompiledEntry
     from adjoint.compiler.cuts.staged_entry import StagedEntry
-    from adjoint.compiler.program.program import Program
-    from adjoint.compiler.report.advice import StepAdvice
-    from adjoint.compiler.report.explain import Explanation
-    from adjoint.compiler.report.memory_report import ProgramMemory
     from adjoint.compiler.trace.batch_sizes import Size
     from adjoint.compiler.trace.events.step_events import Outcome
 
@@ -78,7 +75,7 @@ def _has_llvmlite() -> bool:
     return True
 
 
-class CompiledFunction:
+class CompiledFunction(StepReports):
     """A step with a program for each signature it was called with.
 
     `graph`, `kernels`, `explain()`, `memory()`, `source()` and `page()` show the program that ran last; `compilations`
@@ -146,59 +143,8 @@ class CompiledFunction:
         """The number of times that the function was traced."""
         return len(self.recompilations)
 
-    @property
-    def graph(self) -> Any:
-        """The graph of the program that ran last, after rewriting."""
-        return self._program().graph
-
-    @property
-    def kernels(self) -> Sequence[dict[str, Any]]:
-        """A dictionary for each step of the program: its kind, ops, source lines. It prints as loops."""
-        from adjoint.compiler.report.explain import entries_as_dicts
-
-        return entries_as_dicts(self._program())
-
-    def explain(self) -> Explanation:
-        """Explain which equations became which kernel, from which lines, and why each kernel begins where it does.
-
-        Of a step that asks for values the program that writes is shown, then the tree of its decisions and calls.
-        """
-        from adjoint.compiler.report.explain import explain
-
-        program = self._program()
-        latest = self._latest_entry()
-        found = (s.entries for s in self._programs.values() if any(entry is latest for entry in s.entries))
-        return explain(program, [path for entries in found for entry in entries if (path := entry.as_path())])
-
-    def memory(self) -> ProgramMemory:
-        """Report the values in the arena, with place and time, and those saved for backward, by line; in bytes."""
-        from adjoint.compiler.report.memory_report import report_memory
-
-        return report_memory(self._program())
-
-    def advice(self) -> StepAdvice:
-        """Return what calls spent time on besides kernels, as far as they were observed, and what to write instead."""
-        return self._costs.advice()
-
-    def source(self) -> str:
-        """The generated LLVM of all kernels, and the Python function that calls them."""
-        from adjoint.compiler.report.source_listing import format_listing
-
-        return format_listing(self._program())
-
-    def page(self) -> str:
-        """All of this as one HTML page that needs nothing else."""
-        from adjoint.compiler.report.html_page import page
-
-        return page(self._program())
-
-    def _program(self) -> Program:
-        latest = self._latest_entry()
-        if latest is None:
-            raise RuntimeError(f"compiled function {self.name!r} was not called yet: there is no program to show")
-        return latest.program
-
     def _latest_entry(self) -> CompiledEntry | StagedEntry | None:
+        """The entry that ran last."""
         latest = self._latest
         return latest.last if isinstance(latest, Alternation) else latest
 

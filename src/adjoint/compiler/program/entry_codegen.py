@@ -203,7 +203,7 @@ class EntryCodegen(ResultCodegen):
             gradient = "None" if v is None else f"g{next(slots)}.tensor"
             if isinstance(place, int):
                 self._emit_line(f"x{place}._grad = {gradient}")
-            if any(place is x for x in self.outcome.lost):
+            if v is not None and any(place is x for x in self.outcome.lost):
                 lost.append((gradient, v, isinstance(place, int)))
         for gradient, v, is_of_argument in lost:
             test = "" if is_of_argument else "if placed is not None: "  # `placed` tells nothing of arguments

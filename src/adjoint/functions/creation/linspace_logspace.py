@@ -73,7 +73,8 @@ def check_range_ends(name: str, start: Tensor | float, end: Tensor | complex) ->
             f"end with {ranks[1]} dimension(s)."
         )
     if is_batched(start) or is_batched(end):
-        return tuple(v.detach() if isinstance(v, Tensor) else v for v in (start, end))
+        first, last = (v.detach() if isinstance(v, Tensor) else v for v in (start, end))
+        return first, last
     first, last = (v.item() if isinstance(v, (Tensor, np.generic)) else v for v in (start, end))
     return first, last
 

@@ -152,7 +152,7 @@ def digamma(x: Operand) -> Operand:
 def _polygamma_array(x: Array, *, n: int) -> Array:
     """±n! ζ(n + 1, x), and by reflection at ½ where x < 0: (-1)ⁿ ψ(1 - x) less the n-th derivative of π cot πx."""
     left = x < 0
-    out = (-1.0) ** (n + 1) * math.factorial(n) * sum_hurwitz_series(np.float64(n + 1), np.where(left, 1.0 - x, x))
+    out = (-1.0) ** (n + 1) * math.factorial(n) * sum_hurwitz_series(np.array(n + 1.0), np.where(left, 1.0 - x, x))
     nearest = np.round(x)
     slope = np.poly1d([1.0, 0.0])  # of the cotangent c, whose derivative is -1 - c²
     for _ in range(n):

@@ -64,7 +64,9 @@ class Preexisting:
 
     def forget(self) -> None:
         """Let go of all things: frames and functions of the trace are among them."""
-        for things in (self.cells, self.functions, self._known_objects, *self._unexpanded, self._new_objects):
+        for known in (self.cells, self.functions):
+            known.clear()
+        for things in (self._known_objects, *self._unexpanded, self._new_objects):
             things.clear()
 
     def add(self, thing: object) -> None:
