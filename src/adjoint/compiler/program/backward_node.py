@@ -176,7 +176,7 @@ class CompiledBackward(GraphNode):
 
 
 class HistoryFacts(NamedTuple):
-    """What the nodes of one result have in common from call to call. `why`: the error of its backward."""
+    """The facts that the nodes of one result share from call to call. `why`: the error of its backward."""
 
     step: str
     shape: Shape

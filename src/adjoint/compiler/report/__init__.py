@@ -13,5 +13,5 @@ Modules, in reading order:
   code.
 - `loop_text`: The loops of a kernel as text: what is computed where, without the registers and tiles of its code.
 - `advice`: Advice on a compiled step: what its calls spend time on besides kernels, where, and what to write instead.
-- `step_reports`: What a compiled step tells of the program that ran last: its graph, kernels, memory, code, costs.
+- `step_reports`: Reports of a compiled step on the program that ran last: its graph, kernels, memory, code, costs.
 """

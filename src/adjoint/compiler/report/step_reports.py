@@ -1,4 +1,4 @@
-"""What a compiled step tells of the program that ran last: its graph, kernels, memory, code, costs."""
+"""Reports of a compiled step on the program that ran last: its graph, kernels, memory, code, costs."""
 
 from __future__ import annotations
 

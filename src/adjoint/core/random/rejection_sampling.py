@@ -123,7 +123,7 @@ THIRD, SQUEEZE = float(np.float32(1 / 3)), float(np.float32(0.0331))  # PyTorch'
 
 
 def poisson(rate: float, uniform: Draw) -> float:
-    """How many events of a Poisson process happen. Source: Knuth below a rate of 10, PTRS of Hörmann (1993) above."""
+    """Draw the number of events of a Poisson process. Source: Knuth below a rate of 10, else PTRS of Hörmann (1993)."""
     if rate == 0:
         return 0
     if rate >= 10:
@@ -154,7 +154,7 @@ def _poisson_by_transformed_rejection(rate: float, uniform: Draw) -> float:
 
 
 def binomial(count: np.floating[Any], chance: np.floating[Any], uniform: Draw) -> float:
-    """How many of `count` trials succeed with this chance, both float32 or float64, which what follows is rounded to.
+    """Draw the number of successes in `count` trials of this chance, both float32 or float64, as all that follows.
 
     Source: geometric waiting times where few are expected, else BTRS of Hörmann (1993).
     """

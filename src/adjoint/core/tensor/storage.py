@@ -55,7 +55,7 @@ class Storage(Generic[Seen]):
 
 
 class CreationMeta(Enum):
-    """How a view was made, which may forbid in-place writes in recording mode: PyTorch's CreationMeta."""
+    """The way in which a view was made, which may forbid in-place writes in recording mode: PyTorch's CreationMeta."""
 
     NORMALLY = 0
     NO_GRAD_MODE = 1
