@@ -57,8 +57,9 @@ class StridedView(NamedTuple):
     @classmethod
     def in_memory(cls, base: Value) -> StridedView:
         """The array itself, with the strides that it has in memory."""
+        shape = base.shape
         expanded = base.op is None and is_expanded_input(base)
-        return cls(base, base.shape, base.source.strides if expanded else row_major(base.shape), 0)
+        return cls(base, shape, base.source.strides if expanded else row_major(shape), 0)
 
     @property
     def is_linear(self) -> bool:

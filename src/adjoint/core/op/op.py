@@ -22,6 +22,7 @@ class Op:
     `native`: compiled kernels may take the place of `evaluate` for large operands; how long that would take.
     `raises`: values alone, not shapes, can make `evaluate` raise; or a function of the operands and parameters that
     tells. A compiled step computes it even where nobody reads the result, as eager code does.
+    `runs_user_code`: a function above is not the library's.
     `holomorphic`: a rule says f'(x) g, of which the walk makes conj(f'(x)) g where numbers are complex; False for an op
     of complex numbers whose rules are their gradients as they stand.
     """
@@ -61,7 +62,8 @@ class Op:
     ) -> None:
         parameters = parameters_of(evaluate)
         self.name = evaluate.__name__.strip("_")
-        self.runs_user_code = not evaluate.__module__.startswith("adjoint.")
+        functions = [evaluate, spec, composite, *rules.values()]
+        self.runs_user_code = not all(f is None or f.__module__.startswith("adjoint.") for f in functions)
         self.evaluate = evaluate
         self.family = family
         self.inputs, self.params, self.variadic = parameters
