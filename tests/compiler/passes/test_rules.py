@@ -14,6 +14,7 @@ import adjoint as ad
 import adjoint.nn.functional as F
 from adjoint.compiler.ir.graph import Graph, Value
 from adjoint.compiler.ir.interpreter import evaluate
+from adjoint.compiler.passes import pattern
 from adjoint.compiler.passes.pattern import RULES, Rule, _make_rule, apply_rule
 from adjoint.compiler.passes.rewriter import _rules_by_op
 from adjoint.compiler.passes.simplify import eliminate_dead_code, rewrite
@@ -322,6 +323,30 @@ def test_a_refusal_counts_again_only_for_what_the_rule_looked_at() -> None:
     assert not applies(lambda x: x.exp().reshape(6))  # the shape alone decides, and is known
     assert len(asked) == before
     assert not applies(lambda x: x.sin().reshape(3, 2))
+
+
+def test_matches_that_are_alike_are_replaced_as_each_would_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    def step(x: Any, y: Any, w: Any) -> Any:
+        found = []
+        for t in range(3):
+            for number in (0.0, -0.0, 1.0, 1, True, 2.0, float(t)):
+                found += [x * number + y, (x + number) * 2.0 * number, x**number if number else x - number]
+            found += [x - x, x - y, x * x, (x @ w).t() @ (y @ w), x.sum(1).sum(0), x.reshape(6).reshape(3, 2).t()]
+            found += [
+                ad.where(x > y, x, y),
+                ad.where(x > x, x, x),
+                x.neg().neg(),
+                (x.double() + 1).float(),
+                x.t().t().exp().log(),
+            ]
+            x, y = y, x * 0.5
+        return found
+
+    given = [np.ones(shape, np.float32) for shape in ((2, 3), (2, 3), (3, 3))]
+    once = str(rewrite(graph_of(step, *given)))
+    assert once == str(rewrite(graph_of(step, *given)))
+    monkeypatch.setattr(pattern, "_find_template", lambda *given: None)
+    assert once == str(rewrite(graph_of(step, *given)))
 
 
 def test_a_hole_is_one_thing_wherever_it_stands() -> None:

@@ -97,7 +97,7 @@ class Expressions(Graph):
         self.inputs.append(value)
         return value
 
-    def add(self, op: Op, inputs: Operands, params: Params, spec: Spec, origin: ValueOrigin | None) -> Value:
+    def add(self, op: Op, inputs: Operands, params: Params, spec: Spec | Value, origin: ValueOrigin | None) -> Value:
         """Append an equation."""
         value = Expression(self, op, inputs, params, spec, origin)
         self.equations.append(value)

@@ -42,7 +42,7 @@ from adjoint.core.graph.source_location import Site
 from adjoint.core.op.op import Op
 from adjoint.core.op.spec import Spec, describe
 from adjoint.core.random.generator import default_generator
-from adjoint.core.typing import Array, Operand, Operands, Params
+from adjoint.core.typing import Array, NumpyDtype, Operand, Operands, Params
 
 # Parameters that a graph's text leaves out; those with a default here have it when the text is read.
 PARAM_DEFAULTS = {"generator": default_generator, "complaint": "index {} is out of range", "error": IndexError}
@@ -104,7 +104,7 @@ class ValueOrigin(NamedTuple):
 class Value:
     """The result of an equation, or, with `op` None, an input of the graph, told apart by `source`.
 
-    `operands` are the inputs that are values (the others are numbers or None).
+    It has the shape and type of `spec`. `operands` are the inputs that are values (the others are numbers or None).
     """
 
     __slots__ = ("__weakref__", "dtype", "inputs", "op", "operands", "origin", "params", "shape", "source")
@@ -114,7 +114,7 @@ class Value:
         op: Any,
         inputs: Operands,
         params: Params,
-        spec: Spec,
+        spec: Spec | Value,
         origin: ValueOrigin | None = None,
         source: Operand = None,
     ) -> None:
@@ -122,8 +122,8 @@ class Value:
         self.inputs = inputs
         self.operands: tuple[Value, ...] = tuple([i for i in inputs if isinstance(i, Value)])
         self.params = params
-        self.shape = spec.shape
-        self.dtype = spec.dtype
+        self.shape: tuple[int, ...] = spec.shape
+        self.dtype: NumpyDtype = spec.dtype
         self.origin = origin
         self.source = source
 
@@ -276,7 +276,7 @@ class Graph:
         copy = np.array(array)
         return self.input(copy, Constant(copy))
 
-    def add(self, op: Any, inputs: Operands, params: Params, spec: Spec, origin: ValueOrigin | None) -> Value:
+    def add(self, op: Any, inputs: Operands, params: Params, spec: Spec | Value, origin: ValueOrigin | None) -> Value:
         """Append an equation."""
         value = Value(op, inputs, params, spec, origin)
         self.equations.append(value)
@@ -285,7 +285,7 @@ class Graph:
     def add_like(self, like: Value, rename: Callable[[Value], Value], origin: ValueOrigin | None = None) -> Value:
         """Append the equation `like`, of what `rename` makes of its operands; `origin`: if not its own."""
         inputs = tuple([rename(i) if isinstance(i, Value) else i for i in like.inputs])
-        return self.add(like.op, inputs, like.params, Spec(like.shape, like.dtype), origin or like.origin)
+        return self.add(like.op, inputs, like.params, like, origin or like.origin)
 
     def inputs_of_kind(self, kind: type) -> list[Value]:
         """The inputs with this kind of source."""

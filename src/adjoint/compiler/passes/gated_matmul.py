@@ -69,13 +69,17 @@ def interleave_gates(graph: Graph) -> Graph:
         return graph
     rewriter = Rewriter(graph)
     renamed: dict[Value, Value] = {v: rewriter.input(v) for v in graph.inputs}
+    copies: dict[tuple[Value, int, ValueOrigin | None], Value] = {}
     for v in graph.equations:
         if v not in units:
             renamed[v] = rewriter.carry(v, renamed)
             continue
         x, weight = (renamed[o] for o in v.operands)
         unit, lanes = units[v], _lane_count(v)
-        weight = _copy_interleaved(weight, unit, lanes, v.origin, rewriter)
+        copied = weight, unit, v.origin
+        if copied not in copies:
+            copies[copied] = _copy_interleaved(weight, unit, lanes, v.origin, rewriter)
+        weight = copies[copied]
         op, params = (v.op, v.params) if unit == v.shape[1] else (GATED_MM, {"unit": unit, "lanes": lanes})
         renamed[v] = rewriter.add(Value(op, (x, weight), params, Spec(v.shape, v.dtype), v.origin))
     rewriter.out.outputs = [renamed[v] for v in graph.outputs]

@@ -6,7 +6,6 @@ from functools import cache
 
 from adjoint.compiler.ir.graph import Graph, Value, op_of
 from adjoint.compiler.ir.strided_view import StridedView, strided_view_of
-from adjoint.core.op.spec import Spec
 from adjoint.core.typing import NumpyDtype
 from adjoint.ops.elementwise.select import copy
 
@@ -39,15 +38,15 @@ def materialize_views(graph: Graph) -> Graph:
 
     def in_memory(value: Value) -> Value:
         if value not in copies:
-            copies[value] = out.add(COPY_OP, (value,), {}, Spec(value.shape, value.dtype), value.origin)
+            copies[value] = out.add(COPY_OP, (value,), {}, value, value.origin)
         return copies[value]
 
     for v in graph.equations:
         inputs = tuple([renamed[i] if isinstance(i, Value) else i for i in v.inputs])
         if v.op.index is not None:
-            made = Value(v.op, inputs, v.params, Spec(v.shape, v.dtype), v.origin)
+            made = Value(v.op, inputs, v.params, v, v.origin)
             if strided_view_of(made, views) is None:
-                made = Value(v.op, (in_memory(inputs[0]),), v.params, Spec(v.shape, v.dtype), v.origin)
+                made = Value(v.op, (in_memory(inputs[0]),), v.params, v, v.origin)
                 assert strided_view_of(made, views) is not None, f"{v.op.name} of a contiguous array is no view"
             out.equations.append(made)
         else:
@@ -55,7 +54,7 @@ def materialize_views(graph: Graph) -> Graph:
                 inputs = tuple(
                     in_memory(i) if isinstance(i, Value) and not _can_read_in_place(v, i, views) else i for i in inputs
                 )
-            made = out.add(v.op, inputs, v.params, Spec(v.shape, v.dtype), v.origin)
+            made = out.add(v.op, inputs, v.params, v, v.origin)
         renamed[v] = made
     given: set[Value] = set()
     for v in graph.outputs:

@@ -7,11 +7,12 @@ import itertools
 import math
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple, NoReturn, overload
+from typing import TYPE_CHECKING, Literal, NamedTuple, NoReturn, overload
 
 import numpy as np
 
 from adjoint.compiler.ir.graph import Value, spec_of
+from adjoint.core.dtype.dtype import default
 from adjoint.core.op.signature import parameters_of
 from adjoint.core.op.spec import Spec
 from adjoint.core.runtime.interpreter import Interpreter
@@ -140,8 +141,15 @@ class _LooksDeeperError(Exception):
     """A rule asks more of a value than its shape and type."""
 
 
-_REFUSED_SPECS: dict[Hashable, bool] = {}  # whether a rule refuses all values of these shapes and types
-MAX_REMEMBERED_REFUSALS = 4096
+class _Template(NamedTuple):
+    """What a rule yields for all values of some shapes and types: an expression of `holes`; None if it refuses them."""
+
+    after: Value | None
+    holes: list[Operand]
+
+
+_TEMPLATES: dict[Hashable, _Template | Literal["deeper"]] = {}  # "deeper": shapes and types do not decide it
+MAX_REMEMBERED_TEMPLATES = 4096
 
 
 def apply_rule(rule: Rule, value: Value) -> Operand:
@@ -154,7 +162,13 @@ def apply_rule(rule: Rule, value: Value) -> Operand:
         return None
     params = {key.name: x for key, x in bound.items() if type(key) is Hole}
     spec = Spec(value.shape, value.dtype)
-    return None if _refuses_specs(rule, found, params, spec) else _replace(rule, found, params, spec)
+    template = _find_template(rule, found, params, spec)
+    if template is None:
+        return _replace(rule, found, params, spec)
+    if template.after is None:
+        return None
+    filled = {id(hole): x for hole, x in zip(template.holes, found, strict=True) if isinstance(hole, Value)}
+    return _fill_in(template.after, filled)
 
 
 def _replace(rule: Rule, found: list[Operand], params: Params, spec: Spec) -> Value | None:
@@ -171,29 +185,40 @@ def _replace(rule: Rule, found: list[Operand], params: Params, spec: Spec) -> Va
     return after if isinstance(after, Value) and Spec(after.shape, after.dtype) == spec else None
 
 
-def _refuses_specs(rule: Rule, found: list[Operand], params: Params, spec: Spec) -> bool:
-    """True if the shapes and types of the values in the holes, and the parameters, are enough for a rule not to apply.
+def _find_template(rule: Rule, found: list[Operand], params: Params, spec: Spec) -> _Template | None:
+    """What a rule yields by the shapes and types of the values in its holes, and by its parameters; None if it looks
+    at more of them.
 
-    Most matches are of this kind, and a long program has the same ones again and again.
+    A long program has the same matches again and again, most of which are refused.
     """
     ids = [id(x) for x in found]
     holes = [(x.shape, x.dtype) if isinstance(x, Value) else (type(x), repr(x)) for x in found]
     given = (*params.values(), repr(params)) if params else ()  # 0.0 equals -0.0, and True 1
-    key = rule.before, *map(ids.index, ids), *holes, *given, spec.shape, spec.dtype
+    key = rule.before, default.floating.name, *map(ids.index, ids), *holes, *given, spec.shape, spec.dtype
     try:
-        known = _REFUSED_SPECS.get(key)
+        known = _TEMPLATES.get(key)
     except TypeError:  # a parameter without a hash
-        return False
+        return None
     if known is None:
         shown = {id(x): _SpecOnly(x) if isinstance(x, Value) else x for x in found}
+        given_holes = [shown[i] for i in ids]
         try:
-            known = _replace(rule, [shown[i] for i in ids], params, spec) is None
+            known = _Template(_replace(rule, given_holes, params, spec), given_holes)
         except _LooksDeeperError:
-            known = False
-        if len(_REFUSED_SPECS) == MAX_REMEMBERED_REFUSALS:
-            _REFUSED_SPECS.clear()
-        _REFUSED_SPECS[key] = known
-    return known
+            known = "deeper"
+        if len(_TEMPLATES) == MAX_REMEMBERED_TEMPLATES:
+            _TEMPLATES.clear()
+        _TEMPLATES[key] = known
+    return None if known == "deeper" else known
+
+
+def _fill_in(value: Value, filled: dict[int, Value]) -> Value:
+    """The expression of a template, with values in its holes; `filled`: what stands for its parts, by identity."""
+    made = filled.get(id(value))
+    if made is None:
+        inputs = tuple([_fill_in(x, filled) if isinstance(x, Value) else x for x in value.inputs])
+        made = filled[id(value)] = Value(value.op, inputs, value.params, Spec(value.shape, value.dtype))
+    return made
 
 
 def match(pattern: Operand, value: Operand, bound: Bindings) -> bool:

@@ -60,7 +60,7 @@ class Rewriter:
         """Return the value that the graph has in place of this equation: if need be, the equation itself."""
         inputs = simplify_inputs(value)
         if inputs is not value.inputs:
-            value = Value(value.op, inputs, value.params, Spec(value.shape, value.dtype), value.origin)
+            value = Value(value.op, inputs, value.params, value, value.origin)
         for rule in self._find_rules(value):
             simpler = apply_rule(rule, value)
             if simpler is not None:
@@ -95,10 +95,8 @@ class Rewriter:
 
     def rebuild(self, v: Value, renamed: dict[Value, Value]) -> Value:
         """An equation of another graph, of what has become of its operands."""
-        if all([renamed[i] is i for i in v.operands]):  # noqa: C419  half the time of a generator
-            return self.make(v)
         inputs = tuple([renamed[i] if isinstance(i, Value) else i for i in v.inputs])
-        return self.make(Value(v.op, inputs, v.params, Spec(v.shape, v.dtype), v.origin))
+        return self.make(v if inputs == v.inputs else Value(v.op, inputs, v.params, v, v.origin))
 
     def rebuild_if_changed(self, v: Value, renamed: dict[Value, Value]) -> Value:
         """An equation of a graph that the rules have seen, of what has become of its operands."""
@@ -106,17 +104,15 @@ class Rewriter:
 
     def carry(self, v: Value, renamed: dict[Value, Value]) -> Value:
         """An equation that no rule would change now either, of what has become of its operands."""
-        if all([renamed[i] is i for i in v.operands]):  # noqa: C419
-            return self.add(v)
         inputs = tuple([renamed[i] if isinstance(i, Value) else i for i in v.inputs])
-        return self.add(Value(v.op, inputs, v.params, Spec(v.shape, v.dtype), v.origin))
+        return self.add(v if inputs == v.inputs else Value(v.op, inputs, v.params, v, v.origin))
 
     def _adopt_replacement(self, value: Value, like: Value) -> Value:
         """Add a rule's replacement to the graph, with the origin of the replaced equation."""
         if value in self.new_values:
             return value
         inputs = tuple(self._adopt_replacement(i, like) if isinstance(i, Value) else i for i in value.inputs)
-        return self.make(Value(value.op, inputs, value.params, Spec(value.shape, value.dtype), like.origin))
+        return self.make(Value(value.op, inputs, value.params, value, like.origin))
 
     def add(self, value: Value) -> Value:
         """Append an equation of which there is no equal one."""
