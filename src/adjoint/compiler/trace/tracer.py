@@ -147,9 +147,7 @@ class Tracer(StepMemory, CheckpointBlocks, EquationOrigins, Interpreter):
             self._signatures[key] = target, spec
         if not len(self.graph.equations) % EQUATIONS_BETWEEN_NOTES:
             progress.note(f"{len(self.graph.equations):,} equations traced")
-        if not op.effect:
-            return self.graph.add(op, operands, params, spec, self.origin())
-        again = self.replay_draw(op)
+        again = self.replay_draw(op) if op.effect else None
         return self.note_draw(self.graph.add(op, operands, params, spec, self.origin())) if again is None else again
 
     def _operand(self, op: Op, x: object) -> Operand:
