@@ -70,7 +70,7 @@ class _Grouping:
         self.values = GroupMap(precision, {v: StridedView.in_memory(v) for v in graph.inputs}, {})
         self.views, self.maker = self.values.views, self.values.maker
         self.groups: dict[Group, None] = {}  # in order, and quick to take one out
-        self.kernels_by_shape: dict[Shape, dict[Group, None]] = {}
+        self.loops_by_shape: dict[Shape, dict[Group, None]] = {}  # the kernels without a root
         self.last_draw: Group | None = None
         self.position = {value: i for i, value in enumerate(graph.equations)}
         for position, value in enumerate(graph.equations):
@@ -93,7 +93,7 @@ class _Grouping:
         group.rematerialized |= again
         group.backward &= backward
         makers.discard(group)
-        if makers:
+        if not makers <= group.needs:
             group.require(makers)
         if value.op.effect and value.op.family != "check":
             # draws come from one stream: none may overtake another
@@ -143,8 +143,8 @@ class _Grouping:
             kind is not None and not kind.fuses_epilogue(value),
         )
         self.groups[group] = None
-        if shape is not None:
-            self.kernels_by_shape.setdefault(shape, {})[group] = None
+        if shape is not None and kind is None:
+            self.loops_by_shape.setdefault(shape, {})[group] = None
         return group
 
     def _producer_of_all(self, value: Value) -> Group | None:
@@ -178,14 +178,16 @@ class _Grouping:
             set(other.equations) if is_reduced_shape(group, other.shape or ()) else other.reduced_values
         )
         group.equations = sorted([*group.equations, *other.equations], key=self.position.__getitem__)
-        group.reductions = [v for v in group.equations if v.op.combine]
+        if other.reductions:
+            group.reductions = [v for v in group.equations if v.op.combine]
         group.axes = other.axes if group.axes is None else group.axes
         if other.first < group.first:
             group.first, group.reason = other.first, other.reason
         group.rematerialized |= other.rematerialized
         group.backward &= other.backward
         group.absorb(other)
-        del self.groups[other], self.kernels_by_shape[other.shape or ()][other]
+        del self.groups[other]
+        self.loops_by_shape.get(other.shape or (), {}).pop(other, None)
 
     def _best_group(
         self, value: Value, shape: Shape, bases: list[Value], makers: Set[Group]
@@ -201,12 +203,9 @@ class _Grouping:
             call = next(self.maker[b] for b in bases if b in self.maker)
             reason = f"its operand is made by a call ({call.equations[0].op.name})"
         if prod(shape) <= MAX_ELEMENTS_TO_JOIN_UNRELATED:
-            for group in reversed(self.kernels_by_shape.get(shape, {})):
-                if (
-                    group.root is None
-                    and len(group.equations) < MAX_KERNEL_EQUATIONS
-                    and self.values.why_not_fused(group, value, shape) is None
-                ):
+            for group in reversed(self.loops_by_shape.get(shape, {})):
+                full = len(group.equations) >= MAX_KERNEL_EQUATIONS
+                if not full and self.values.why_not_fused(group, value, shape) is None:
                     return group, ""
         return None, reason
 

@@ -80,10 +80,12 @@ class Group:
 
     def require(self, others: Iterable[Group]) -> None:
         """Need these groups too."""
+        marks = 0
         for other in others:
             self.needs.add(other)
             other.users.add(self)
-            self._add_ancestors(other.ids | other.ancestors)
+            marks |= other.ids | other.ancestors
+        self._add_ancestors(marks)
 
     def absorb(self, other: Group) -> None:
         """Stand for `other` too, in what it needs and where it is needed."""

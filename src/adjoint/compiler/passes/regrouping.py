@@ -52,7 +52,7 @@ def regroup(
         again, backward = pass_flags(value)
         group.rematerialized |= again
         group.backward &= backward
-        group.require({values.maker[b] for b in bases} - {group})
+        group.require({values.maker[b] for b in bases if values.maker[b] is not group} - group.needs)
         if value.op.effect and value.op.family != "check":
             if last_draw is not None and last_draw is not group:
                 group.require([last_draw])
