@@ -59,6 +59,20 @@ class Loops(nn.Module):
             found.append(h)
         return ad.stack(found).square().mean()
 
+    def stacked_steps(self, x: Any, xs: Any) -> Any:
+        rows, found = xs.transpose(0, 1).contiguous(), []
+        for t in range(self.count):
+            x = x + 0.1 * (x @ self.weight + rows[:, t]).tanh()
+            found.append(x)
+        return (ad.stack(found, 1) - rows).square().mean()
+
+    def written_states(self, x: Any, xs: Any) -> Any:
+        out = ad.zeros(8, self.count, 4)
+        for t in range(self.count):
+            x = x + 0.1 * (x @ self.weight).tanh()
+            out[:, t] = x
+        return (out - xs.transpose(0, 1)).square().mean()
+
     def newton(self, x: Any, xs: Any) -> Any:
         target = self.weight.exp()[0]
         for _ in range(self.count):
