@@ -22,12 +22,14 @@ pytest.importorskip("llvmlite")
 @pytest.mark.parametrize(
     "read",
     [
-        lambda x: x.numpy(),
-        lambda x: x.tolist(),
+        lambda x: np.array(x.numpy()),
+        lambda x: x.numpy().fill(0.0),
         lambda x: np.asarray(x),
-        lambda x: (x > 0).expand(40, 3).numpy(),
+        lambda x: str(x),
+        lambda x: x.numpy().sort(),
+        lambda x: np.add(x.numpy(), 1, out=x.numpy()),
     ],
-    ids=["numpy", "tolist", "asarray", "many truths"],
+    ids=["array", "fill", "asarray", "str", "sort", "out"],
 )
 def test_reading_a_value_names_the_line(read: Any) -> None:
     x = ad.ones(3)

@@ -48,8 +48,6 @@ def test_samples(name: str) -> None:
         np.testing.assert_allclose(compiled, eager, rtol=2e-4, atol=1e-5)
 
 
-
-
 @pytest.mark.parametrize("make", [
     "d.Normal(a, b)", "d.Laplace(a, b)", "d.Gamma(b, b)", "d.Beta(b, b)", "d.Gumbel(a, b)", "d.StudentT(b, a)",
     "d.Dirichlet(b)", "d.Exponential(b)", "d.Uniform(a, a + b)", "d.Cauchy(a, b)", "d.LogNormal(a, b)",

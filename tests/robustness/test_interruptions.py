@@ -332,8 +332,18 @@ print("usable")
 @pytest.mark.parametrize(
     "what",
     [
-        "made", "filled", "random", "range", "broadcast", "product", "copied", "repeated", "exponential", "backward",
-        "layer", "written",
+        "made",
+        "filled",
+        "random",
+        "range",
+        "broadcast",
+        "product",
+        "copied",
+        "repeated",
+        "exponential",
+        "backward",
+        "layer",
+        "written",
     ],
 )
 def test_an_impossible_allocation(what: str) -> None:

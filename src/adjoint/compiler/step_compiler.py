@@ -133,7 +133,7 @@ class StepTrace:
                     if self.events.refusal is not None:
                         raise self.events.refusal
                     self._relocate_parts()
-                    outcome, results = collect_effects(self.tracer, result, given, self._kept_values())
+                    outcome, results = collect_effects(self.tracer, result, given, self.kept_values())
                     self._refuse_symbols(outcome)
                     self._collect_effects(outcome, results)
                     derived = self._trace_backward(results)
@@ -176,6 +176,7 @@ class StepTrace:
     def _bind_arguments(self, leaves: list[Any]) -> tuple[list[object], list[Any]]:
         """Arguments with symbols in them: the leaves, and those of them that each call brings anew."""
         given: list[Operand] = []
+        leaves = [self.observer.stand_in(x) for x in leaves]
         for i, x in enumerate(leaves):
             if isinstance(x, Tensor):
                 self.tracer.bind_argument(x, len(given), f"{len(given)}")
@@ -279,12 +280,11 @@ class StepTrace:
             outcome.effects.append(Effect(function, structure, leaves, "a call at the end"))
         results.collect_rebindings()
 
-    def _kept_values(self) -> Iterator[object]:
+    def kept_values(self) -> Iterator[object]:
         """Yield what the step put into Python objects, and what calls at its end take."""
         for write in self.observer.writes:
             yield write.place.holder if isinstance(write.place, ContentsSource) else write.place.read()
-        for _, argument, _ in self.tracer.deferred:
-            yield argument
+        yield from (argument for _, argument, _ in self.tracer.deferred)
 
     def _make_effect(self, write: ObservedWrite, results: ResultTable, outcome: StepEffects) -> Effect | None:
         place, before = write.place, write.before

@@ -353,9 +353,9 @@ def test_a_failed_trace_takes_its_writes_back() -> None:
         held["n"] += 1
         held["log"].append(x)
         held["new"] = x * 2
-        return x.sum().tolist()
+        return str(x)
 
-    raises(RuntimeError, "tolist", lambda: ad.compile(f)(ad.ones(2)))
+    raises(RuntimeError, r"str\(\)", lambda: ad.compile(f)(ad.ones(2)))
     assert held == {"n": 1, "log": [1]}
 
 

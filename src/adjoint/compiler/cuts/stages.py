@@ -208,7 +208,8 @@ class StageBuilder:
         past = traced.joint_gradient
         if past is not None:
             past = past._replace(gradients=[local(v) for v in past.gradients])
-        used = {x for v in graph.equations for x in v.operands} | set(outcome.outputs())
+        extra = list(dict.fromkeys(v for values in self.wanted[self.first_late :] for v in values))
+        used = {x for v in graph.equations for x in v.operands} | set(outcome.outputs()) | set(map(local, extra))
         called = {slot for event in self.events for slot in event.slots if slot is not None}
         graph.inputs = [
             v for v in graph.inputs if v in used or not isinstance(v.source, Argument) or v.source.number not in called
@@ -218,7 +219,6 @@ class StageBuilder:
             outcome.effects.insert(0, Effect(self.written.set, pytree.LEAF, [OutputRef("object", None)], "a mark"))
             graph.outputs = outcome.outputs()
             return [(FinishedTrace(graph, outcome, past, specs, traced.parents, traced.symbols), (), None)]
-        extra = list(dict.fromkeys(v for values in self.wanted[self.first_late :] for v in values))
         results = len(outcome.results)
         outcome.results += [local(v) for v in extra]
         outcome.history += [None] * len(extra)

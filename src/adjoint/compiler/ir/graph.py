@@ -65,6 +65,12 @@ class EntangledMemoryError(TraceError):
     runs_eagerly = True
 
 
+class DeferredChangeError(TraceError):
+    """A step asks what a call changes that its program makes at the end: it runs eagerly."""
+
+    runs_eagerly = True
+
+
 class UnknownInstructionError(TraceError):
     """A step has an instruction that the tracer does not know: it runs eagerly, on a newer Python."""
 

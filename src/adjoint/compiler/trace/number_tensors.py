@@ -27,6 +27,9 @@ class NumberReader(Protocol):
 
 def stack_numbers(tracer: NumberReader, data: Operand, kind: NumpyDtype | None) -> Tensor | None:
     """The tensor of a number, or of nested lists; None unless some number is of each call alone."""
+    if isinstance(made := getattr(data, "traced_tensor", None), Tensor):  # of an array that NumPy computes in each call
+        made = select.copy(made.detach())
+        return made if kind is None or kind == made.array.dtype else select.cast(made, dtype=kind)
     leaves: list[Operand] = []
     shown = np.asarray(_collect_leaves(data, leaves))
     if not any(map(is_symbolic_number, leaves)) or shown.size != len(leaves):

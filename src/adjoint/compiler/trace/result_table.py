@@ -9,6 +9,7 @@ import numpy as np
 
 from adjoint.compiler.ir.graph import StateInput, TraceError, Value, op_of
 from adjoint.compiler.trace.frames.constants import is_plain
+from adjoint.compiler.trace.frames.host_functions import HostGenerator
 from adjoint.compiler.trace.step_memory import MemoryReplacement
 from adjoint.compiler.trace.step_outputs import (
     AliasRef,
@@ -96,7 +97,7 @@ class ResultTable:
             self._note_pending(name)
             return OutputRef("number", name)
         if not isinstance(x, Tensor):
-            return OutputRef("object", x)
+            return OutputRef("object", x.generator if type(x) is HostGenerator else x)
         x = self._former.get(id(x), x)
         if id(x) in self._arguments:
             return OutputRef("argument", self._arguments[id(x)])

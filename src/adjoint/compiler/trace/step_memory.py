@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from adjoint.compiler.ir.graph import EntangledMemoryError, TraceError, Value
@@ -51,6 +53,7 @@ class StepMemory:
         self.blocks = MemoryBlocks()
         self.view_guards: list[ViewGuard | ValuesGuard] = []
         self.argument_storages: list[tuple[Tensor, Memory]] = []  # each with its own before the step
+        self.undo: list[Callable[[], None]] = []  # what a failed trace takes back
         self._versions: dict[int, StorageCount] = {}  # by id: storages, and their versions before the step
 
     def is_made_here(self, tensor: TensorLike) -> bool:
@@ -109,6 +112,15 @@ class StepMemory:
                 storage.forget_symbols()
                 if not isinstance(storage, InferenceStorage):
                     storage.version = self._versions.get(id(storage), (storage, 0))[1]
+
+    def undo_on_failure(self, prepare: Callable[[object], Callable[[], None]], subject: object) -> None:
+        """Let a failed trace take back what is about to happen to `subject`."""
+        self.undo.append(prepare(subject))
+
+    def take_back(self) -> None:
+        """Undo what the trace made besides symbols, such as the state of an optimizer."""
+        for undo in reversed(self.undo):
+            undo()
 
     def refuse_write(self, called: str) -> None:
         """Raise EntangledMemoryError: an in-place op reached memory that other tensors see in another form."""

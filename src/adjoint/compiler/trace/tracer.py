@@ -14,6 +14,7 @@ import numpy as np
 from adjoint.compiler.ir.graph import (
     Argument,
     Constant,
+    DeferredChangeError,
     Graph,
     ScalarInput,
     Setting,
@@ -90,7 +91,6 @@ class Tracer(StepMemory, CheckpointBlocks, EquationOrigins, Interpreter):
         self.state: list[tuple[Tensor, Array, Value]] = []  # tensor, its array before, its symbol
         self.gradients: dict[int, tuple[Tensor, Tensor | None, str]] = {}  # first access: tensor, .grad before, kind
         self.outside: dict[int, tuple[Tensor, Any]] = {}  # tensors with a history from before the step: their nodes
-        self.undo: list[Callable[[], None]] = []  # what a failed trace takes back
         self.on_location_fixed: Callable[[Tensor], None] = lambda tensor: None
         self.on_container_write: Callable[[object], None] = lambda container: None
         self.deferred: list[tuple[Function, object, Site]] = []  # calls for the end of each call
@@ -203,6 +203,11 @@ class Tracer(StepMemory, CheckpointBlocks, EquationOrigins, Interpreter):
 
     def call_on_values(self, function: Function, tensors: Operands) -> Operand:
         """The result of a function that looks at values, called by each call."""
+        if self.deferred and not all(isinstance(x, Tensor) for x in tensors):
+            raise DeferredChangeError(
+                f"it asks at {user_site()} what a call changes that takes place at its end, at {self.deferred[0][2]}: "
+                "ask before that call, or outside"
+            )
         return function(*tensors) if self.events is None else self.events.call(function, tensors)
 
     def constant(self, array: object) -> Value:
@@ -390,9 +395,6 @@ class Tracer(StepMemory, CheckpointBlocks, EquationOrigins, Interpreter):
         self.deferred.append((function, argument, user_site()))
         return True
 
-    def undo_on_failure(self, prepare: Callable[[Any], Callable[[], None]], subject: object) -> None:
-        self.undo.append(prepare(subject))
-
     def note_container_write(self, container: object) -> None:
         self.on_container_write(container)
 
@@ -426,11 +428,6 @@ class Tracer(StepMemory, CheckpointBlocks, EquationOrigins, Interpreter):
     def change_outside(self, tensor: Tensor, slot: str, value: object) -> None:
         """Leave a tensor with another value in a slot when the trace ends."""
         self._changed_outside[id(tensor), slot] = tensor, slot, value
-
-    def take_back(self) -> None:
-        """Undo what the trace made besides symbols, such as the state of an optimizer."""
-        for undo in reversed(self.undo):
-            undo()
 
 
 __all__ = ["Constant", "TraceError", "Tracer"]

@@ -48,6 +48,8 @@ def _walk(value: Any, leaves: list[object]) -> Structure:
 
         names = tuple(each.name for each in fields(value))
         return Structure(kind, names, tuple(_walk(getattr(value, n), leaves) for n in names))
+    if hasattr(kind, "rebuild_tree") and hasattr(kind, "tree_part"):
+        return Structure(kind, (), (_walk(value.tree_part(), leaves),))
     leaves.append(value)
     return LEAF
 
@@ -64,6 +66,8 @@ def unflatten(structure: Structure, leaves: Iterator[object]) -> Any:
         return kind(parts)
     if hasattr(kind, "_fields"):
         return kind(*parts)
+    if hasattr(kind, "rebuild_tree"):
+        return kind.rebuild_tree(*parts)
     made = object.__new__(kind)  # not as its `__init__` would: some fields may not be arguments, or may be made there
     for name, part in zip(structure.keys, parts, strict=True):
         object.__setattr__(made, name, part)

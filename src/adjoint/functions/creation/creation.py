@@ -190,7 +190,7 @@ def from_numpy(ndarray: object, /) -> Tensor:
         >>> x.dtype, x
         (adjoint.int64, tensor([0, 1, 2]))
     """
-    if isinstance(ndarray, Tensor):
+    if isinstance(ndarray := getattr(ndarray, "traced_tensor", ndarray), Tensor):
         return ndarray.detach()
     if not isinstance(ndarray, np.ndarray):
         raise TypeError(f"expected np.ndarray (got {type(ndarray).__name__})")

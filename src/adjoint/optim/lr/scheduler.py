@@ -5,9 +5,10 @@ from __future__ import annotations
 import types
 import warnings
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import Any
 
-from adjoint.core.runtime.mode import defer_to_step_end, refuse_while_tracing
+from adjoint.core.runtime.mode import call_on_values, defer_to_step_end
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Function, StateDict
 from adjoint.optim.step.hyperparameters import Number
@@ -87,8 +88,7 @@ class LRScheduler:
             >>> optim.lr_scheduler.StepLR(optimizer, step_size=2).get_last_lr()
             [0.5]
         """
-        refuse_while_tracing("get_last_lr()")
-        return self._last_lr
+        return call_on_values(attrgetter("_last_lr"), self)
 
     def step(self, epoch: int | None = None) -> None:
         """Advance to the next epoch and set its rates, after the optimizer's own step.

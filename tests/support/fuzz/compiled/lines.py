@@ -199,7 +199,10 @@ def _write(a: Any, x: str, v: Any) -> str:
         return str(
             a.one_of(
                 [
-                    f"{x}.add_(1)", f"{x}.mul_(0)", f"{x}.fill_(2)", f"{x}.clamp_(0, 2)",
+                    f"{x}.add_(1)",
+                    f"{x}.mul_(0)",
+                    f"{x}.fill_(2)",
+                    f"{x}.clamp_(0, 2)",
                     f"{x}.masked_fill_({condition(a, v)}, 1)",
                 ]
             )

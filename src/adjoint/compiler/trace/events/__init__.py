@@ -8,4 +8,6 @@ Modules, in reading order:
   of the graph.
 - `traced_values`: The values that symbols have in the call that is traced: computed by NumPy where the step's Python
   asks for one.
+- `host_arrays`: Arrays of NumPy's that a traced step computes on: each call of the step makes NumPy's calls with its
+  own values.
 """

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from adjoint.compiler.ir.graph import Argument, TraceError
+from adjoint.compiler.trace.events.host_arrays import HostArray, as_argument, is_array_result
 from adjoint.compiler.trace.events.host_calls import can_decide
 from adjoint.compiler.trace.events.traced_values import TracedValues
 from adjoint.compiler.trace.frames.constants import is_same_constant
@@ -28,7 +29,7 @@ from adjoint.core.op.spec import Spec
 from adjoint.core.runtime import pytree
 from adjoint.core.runtime.mode import tracing_paused
 from adjoint.core.tensor.tensor import Tensor, wrap
-from adjoint.core.typing import Array, Function, Operand, Operands
+from adjoint.core.typing import Function, Operand, Operands
 
 if TYPE_CHECKING:
     from adjoint.compiler.trace.tracer import Tracer
@@ -164,11 +165,13 @@ class StepEvents:
         self._append(event)
         return answer
 
-    def decide_values(self, tensor: Tensor, reader: str) -> Array:
-        """Answer which values a small tensor has in this call; what follows holds for these."""
+    def decide_values(self, tensor: Tensor, reader: str) -> Operand:
+        """Answer which values a small tensor has in this call, for which what follows holds; else a stand-in."""
         value = self.tracer.adopt(tensor)
         if not can_decide(value):
-            self._refuse(partial(value.refuse, reader))
+            if reader in ("numpy()", "tolist()") and value.dtype.kind != "V":
+                return HostArray(tensor, self)
+            self.refuse(partial(value.refuse, reader))
         mark = self._mark()
         answer = self._take("decision", lambda: Outcome("decision", self.values.array(value).copy())).value
         event = StepEvent("decision", [OutputRef("value", value)], pytree.LEAF, mark)
@@ -207,7 +210,7 @@ class StepEvents:
         event.keeps_result = keeps_result
         return self._stand_in(event, outcome.value) if keeps_result else None
 
-    def _refuse(self, refuse: Callable[[], None]) -> None:
+    def refuse(self, refuse: Callable[[], None]) -> None:
         """Let `refuse` raise a TraceError, for good."""
         try:
             refuse()
@@ -297,13 +300,16 @@ class StepEvents:
         arithmetic = self.tracer.arithmetic
         for x in event.result_leaves:
             name = f"x{self.slots}"
-            if type(x) in (bool, int, float) or (type(x) is str and event.is_trusted):
-                number = arithmetic.add_source(name, x, partial(return_name, name), f"a result of {event.what}()", True)
+            given = as_argument(x) if is_array_result(x) else x
+            if type(given) in (bool, int, float) or (type(x) is str and event.is_trusted):
+                number = arithmetic.add_source(
+                    name, given, partial(return_name, name), f"a result of {event.what}()", True
+                )
                 shown.append(number if type(x) is not str else arithmetic.show_text(name, (name,)))
-            elif isinstance(x, Tensor) and x.node is None:
-                symbol = self.tracer.graph.input(Spec(x.array.shape, x.array.dtype), Argument(self.slots, name))
-                self.values.set_array(symbol, x.array)
-                shown.append(wrap(symbol))
+            elif isinstance(given, Tensor) and given.node is None:
+                symbol = self.tracer.graph.input(Spec(given.array.shape, given.array.dtype), Argument(self.slots, name))
+                self.values.set_array(symbol, given.array)
+                shown.append(wrap(symbol) if given is x else HostArray(wrap(symbol), self))
             else:
                 shown.append(x)
                 event.slots.append(None)
@@ -318,9 +324,9 @@ def describe_path(log: Iterable[Outcome]) -> Operands:
     found: list[Operand] = []
     for outcome in log:
         for x in pytree.flatten(outcome.value)[0] if outcome.kind != "decision" else (outcome.value,):
-            if isinstance(x, np.ndarray):
+            if isinstance(x, np.ndarray) and outcome.kind == "decision":
                 found.append(x.tobytes())
-            elif isinstance(x, Tensor):
+            elif isinstance(x, Tensor | np.ndarray):
                 found.append(tuple(x.shape))
             else:
                 found.append(repr(x) if outcome.kind == "decision" else type(x))
@@ -339,14 +345,14 @@ def fits_result(event: StepEvent, result: Operand) -> list[Operand] | None:
             return None
         if slot is not None and type(now) is not type(then):
             return None
-        if slot is not None and isinstance(then, Tensor) and not has_same_shape(now, then):
+        if slot is not None and isinstance(then, Tensor | np.ndarray) and not has_same_shape(now, then):
             return None
-    return leaves
+    return [x if slot is None else as_argument(x) for x, slot in zip(leaves, event.slots, strict=True)]
 
 
-def has_same_shape(now: Tensor, then: Tensor) -> bool:
-    """True for tensors of one shape and type."""
-    return bool(now.array.shape == then.array.shape and now.array.dtype == then.array.dtype)
+def has_same_shape(now: Operand, then: Operand) -> bool:
+    """True for tensors or arrays of one shape and type."""
+    return bool(now.shape == then.shape and now.dtype == then.dtype)
 
 
 def return_name(name: str, _: Callable[[object], str]) -> str:

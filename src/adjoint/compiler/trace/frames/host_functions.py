@@ -7,9 +7,10 @@ one instruction. It is called in its place, with all that the step computes stil
 from __future__ import annotations
 
 import math
+import sys
 import threading
 from collections.abc import Callable
-from types import BuiltinFunctionType, FunctionType, MethodType
+from types import BuiltinFunctionType, CellType, FrameType, FunctionType, MethodType
 
 from adjoint.compiler.trace.frames.impure_calls import (
     ASKS,
@@ -83,26 +84,76 @@ class HostFunction:
 HostCall = Callable[[HostFunction, Operands, dict[str, Operand]], Operand]
 
 
+class HostGenerator:
+    """Stands for a generator of NumPy's while a step is traced: each call of the step draws from that."""
+
+    __slots__ = ("call", "generator")
+
+    def __init__(self, generator: Operand, call: HostCall) -> None:
+        self.generator, self.call = generator, call
+
+    def __getattribute__(self, name: str) -> Operand:
+        return type(self.generator) if name == "__class__" else object.__getattribute__(self, name)
+
+    def __getattr__(self, name: str) -> Operand:
+        found = getattr(self.generator, name)
+        if not callable(found) or name[0] == "_" or name in STATE_METHODS:
+            return found
+        return HostFunction(found, DRAWS, self.call)
+
+
+def _set_cell(cell: CellType, frame: FrameType, value: Operand) -> None:
+    """Set a cell to a value in the midst of a trace function, after which Python sets it to what `f_locals` has."""
+    cell.cell_contents = value
+    assert frame.f_locals is not None  # which has it now
+
+
+def is_numpy_generator(value: object) -> bool:
+    """True for a generator of NumPy's, whose module nobody has imported otherwise."""
+    random = sys.modules.get("numpy.random")
+    return random is not None and isinstance(value, (random.Generator, random.RandomState))
+
+
 class HostFunctions:
     """Puts host functions aside for one instruction. `call(host, args, kwargs)` is what is called instead."""
 
     def __init__(self, call: HostCall) -> None:
         self._call = call
         self._replaced: list[tuple[dict[str, Operand], str, Operand]] = []
+        self._cells: list[tuple[CellType, FrameType, Operand]] = []
+        self._generators: dict[int, HostGenerator] = {}
 
     def lead_away(self, holder: object, name: str, value: Operand, is_called: bool) -> Operand:
         """Put a stand-in where `value` is about to be loaded from, if it is a host function; what will be loaded."""
-        effect = _find_host_effect(value, is_called)
+        host: HostFunction | HostGenerator | None = self.stand_in(value)
+        effect = _find_host_effect(value, is_called) if host is None else DRAWS
         names = holder if type(holder) is dict else getattr(holder, "__dict__", None)
         if effect is None or type(names) is not dict or isinstance(holder, type):
             return value
-        host = HostFunction(value, effect, self._call)
+        host = host or HostFunction(value, effect, self._call)
         self._replaced.append((names, name, names.get(name, self)))
         names[name] = host
         return host
 
+    def stand_in(self, value: object) -> HostGenerator | None:
+        """The stand-in of a generator of NumPy's; None for anything else."""
+        if not is_numpy_generator(value):
+            return None
+        return self._generators.setdefault(id(value), HostGenerator(value, self._call))
+
+    def lead_cell_away(self, cell: CellType, frame: FrameType, value: Operand) -> Operand:
+        """Put the stand-in of a generator where it is about to be loaded from; what will be loaded."""
+        host = self.stand_in(value)
+        if host is None:
+            return value
+        self._cells.append((cell, frame, value))
+        _set_cell(cell, frame, host)
+        return host
+
     def restore(self) -> None:
         """Put everything back."""
+        while self._cells:
+            _set_cell(*self._cells.pop())
         while self._replaced:
             names, name, value = self._replaced.pop()
             if value is self:

@@ -83,6 +83,8 @@ def load_cell(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None:
         if held is not MISSING:
             a.observer.read(CellSource(cell, ins.argval), held, frame)
             value = held if value is UNKNOWN else value
+            if held is value:
+                value = a.observer.lead_cell_away(cell, frame, value)
     a.push(value)
 
 
@@ -136,7 +138,8 @@ def load_item(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None:
     """`x[key]`."""
     container, key = a.pop_operands(2)
     a.push(UNKNOWN)
-    a.stack[-1] = attributes_items.get_item(a, frame, container, key)
+    value = attributes_items.get_item(a, frame, container, key)
+    a.stack[-1] = a.observer.lead_away(container, key, value) if type(container) is dict else value
 
 
 @handles("BINARY_OP")

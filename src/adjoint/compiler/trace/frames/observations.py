@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from types import BuiltinFunctionType, FrameType, FunctionType, MethodType, ModuleType
+from types import BuiltinFunctionType, CellType, FrameType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from adjoint.compiler.ir.graph import OverlapError, UnknownInstructionError
@@ -89,6 +89,14 @@ class Observations:
     def lead_away(self, holder: object, name: str, value: object, is_called: bool = False) -> object:
         """Return what will be loaded in place of `value`: another callable, if it acts outside of the step."""
         return value if self.hosts is None else self.hosts.lead_away(holder, name, value, is_called)
+
+    def stand_in(self, value: object) -> object:
+        """Return what stands for a generator of NumPy's in the step; anything else itself."""
+        return value if self.hosts is None else self.hosts.stand_in(value) or value
+
+    def lead_cell_away(self, cell: CellType, frame: FrameType, value: object) -> object:
+        """Return what will be loaded from a cell in place of `value`."""
+        return value if self.hosts is None else self.hosts.lead_cell_away(cell, frame, value)
 
     def has_read(self, place: Source) -> bool:
         """Return whether the step read the place before it changed it."""
