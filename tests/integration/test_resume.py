@@ -89,8 +89,10 @@ ENVIRONMENT = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.p
 @pytest.mark.parametrize(
     ("way", "workers", "schedule"),
     [
-        pytest.param("eager", 0, "cycle", marks=pytest.mark.nightly), ("eager", 2, "cycle"),
-        pytest.param("compiled", 0, "cycle", marks=pytest.mark.nightly), ("compiled", 2, "plateau"),
+        pytest.param("eager", 0, "cycle", marks=pytest.mark.nightly),
+        ("eager", 2, "cycle"),
+        pytest.param("compiled", 0, "cycle", marks=pytest.mark.nightly),
+        ("compiled", 2, "plateau"),
     ],
 )
 def test_resumed_in_a_new_process(way: str, workers: int, schedule: str, tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from operator import itemgetter
 from typing import Any, NamedTuple
 from weakref import ref
@@ -11,7 +11,13 @@ from adjoint.compiler.cache.plan_cache import load_or_make_plan
 from adjoint.compiler.ir.graph import Graph, IncomingGrad, Value
 from adjoint.compiler.kernels.plan import CachedPlan
 from adjoint.compiler.log import LOGGED, log
-from adjoint.compiler.passes.partition import BackwardGraph, JointGradient, TracedBackward, partition
+from adjoint.compiler.passes.partition import (
+    BackwardGraph,
+    JointGradient,
+    TracedBackward,
+    graph_from_leaves,
+    partition,
+)
 from adjoint.compiler.program.backward_node import BackwardProgram
 from adjoint.compiler.program.program import Program
 from adjoint.compiler.progress import progress
@@ -35,6 +41,8 @@ class FinishedTrace(NamedTuple):
     specs: list[Value]
     parents: list[Parent]  # tensors whose gradients the backward half gives
     symbols: list[Value | None]  # of those from before the step
+    leaf_values: list[Value | None]  # of the leaves that the step makes, while they have what they began with
+    without_history: Set[Value] = frozenset()  # what was detached, or computed of a history without recording
 
 
 def finish_trace(
@@ -49,13 +57,16 @@ def finish_trace(
         outcome.history[i] = error
     specs = [results.tensors[i].array for i in wanted]
     if past is None:
-        return FinishedTrace(tracer.graph, outcome, None, specs, [], [])
+        return FinishedTrace(tracer.graph, outcome, None, specs, [], [], [])
     numbers = {id(x): i for i, x in enumerate(given)}
     symbols = {id(tensor): symbol for tensor, _, symbol in tracer.state}
     tensors = [tensor for leaf in past.leaves if (tensor := leaf.reference()) is not None]
     places: dict[int, Any] = {**numbers, **results.made_leaves}
     parents = [places.get(id(t), t) for t in tensors]
-    return FinishedTrace(tracer.graph, outcome, past, specs, parents, [symbols.get(id(t)) for t in tensors])
+    made = [tracer.leaf_values.get(id(t), (t, None))[1] for t in tensors]
+    leaf_values = [v if v is t.array else None for v, t in zip(made, tensors, strict=True)]
+    found = [symbols.get(id(t)) for t in tensors]
+    return FinishedTrace(tracer.graph, outcome, past, specs, parents, found, leaf_values, tracer.without_history)
 
 
 def build(traced: FinishedTrace, reruns_eagerly: bool = False) -> CompiledEntry:
@@ -76,6 +87,10 @@ def build(traced: FinishedTrace, reruns_eagerly: bool = False) -> CompiledEntry:
     from adjoint.compiler.pipeline import has_float32_matmuls, simplify
 
     count = len(graph.outputs)
+    made = {
+        i: v for i, (p, v) in enumerate(zip(traced.parents, traced.leaf_values, strict=True)) if isinstance(p, MadeLeaf)
+    }
+    from_leaves = graph_from_leaves(graph, past.gradients, made, traced.without_history)
     graph.outputs = [*graph.outputs, *past.gradients]
     graph = simplify(graph)
     outcome.follow(graph.outputs[:count])
@@ -88,8 +103,7 @@ def build(traced: FinishedTrace, reruns_eagerly: bool = False) -> CompiledEntry:
     kept = (*half.saved, *half.further)
     outcome.saved = [v for v in kept if v.op is not None or v in written]
     leaves = {i: traced.symbols.index(v) for i, v in enumerate(kept) if v in traced.symbols}
-    made_leaves = any(isinstance(p, MadeLeaf) for p in traced.parents)
-    backward = BackwardProgram(half, leaves, graph.name, traced.specs, precision, build_backward, made_leaves)
+    backward = BackwardProgram(half, leaves, graph.name, traced.specs, precision, build_backward, made, from_leaves)
     return CompiledEntry(
         assemble(_forward_graph(graph, outcome), outcome, precision, backward, traced.parents), outcome
     )

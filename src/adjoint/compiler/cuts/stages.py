@@ -161,7 +161,7 @@ class StageBuilder:
         self.drawn.update(v for v in inside if v.op.effect)
         self.computed |= inside
         self.slots += len(kept)
-        return FinishedTrace(graph, outcome, None, [], [], []), slots, event
+        return FinishedTrace(graph, outcome, None, [], [], [], []), slots, event
 
     def _add_event_leaves(self, outcome: StepEffects, event: StepEvent, results: list[Value]) -> None:
         for leaf in event.leaves:
@@ -215,10 +215,11 @@ class StageBuilder:
             v for v in graph.inputs if v in used or not isinstance(v.source, Argument) or v.source.number not in called
         ]
         specs = [local(v) for v in traced.specs]
+        leaf_values: list[Value | None] = [None] * len(traced.leaf_values)  # of another graph
         if not late:
             outcome.effects.insert(0, Effect(self.written.set, pytree.LEAF, [OutputRef("object", None)], "a mark"))
             graph.outputs = outcome.outputs()
-            return [(FinishedTrace(graph, outcome, past, specs, traced.parents, traced.symbols), (), None)]
+            return [(FinishedTrace(graph, outcome, past, specs, traced.parents, traced.symbols, leaf_values), (), None)]
         results = len(outcome.results)
         outcome.results += [local(v) for v in extra]
         outcome.history += [None] * len(extra)
@@ -242,7 +243,7 @@ class StageBuilder:
         part.lines = kept
         graph.outputs = outcome.outputs()
         return [
-            (FinishedTrace(graph, outcome, past, specs, traced.parents, traced.symbols), slots, None),
+            (FinishedTrace(graph, outcome, past, specs, traced.parents, traced.symbols, leaf_values), slots, None),
             *events,
             (end, (), None),
         ]
@@ -270,7 +271,7 @@ class StageBuilder:
         outcome.leaves = [
             OutputRef("argument", places[leaf.of]) if leaf.kind == "value" else leaf for leaf in event.leaves
         ]
-        return FinishedTrace(Graph(self.graph.name), outcome, None, [], [], [])
+        return FinishedTrace(Graph(self.graph.name), outcome, None, [], [], [], [])
 
     def _draft_end(self, whole: StepEffects, slots: tuple[int, ...]) -> FinishedTrace:
         """The program of what the step returns, and does to Python objects."""
@@ -283,7 +284,7 @@ class StageBuilder:
             Effect(write, structure, [_place_leaf(leaf, slots) for leaf in leaves], what)
             for write, structure, leaves, what in whole.effects
         ]
-        return FinishedTrace(Graph(self.graph.name), outcome, None, [], [], [])
+        return FinishedTrace(Graph(self.graph.name), outcome, None, [], [], [], [])
 
     def _late_arithmetic(self, sources: int, lines: int, pending: dict[str, int]) -> NumberArithmetic:
         """Arithmetic on numbers that are all there when it begins: those of `pending` in arguments."""

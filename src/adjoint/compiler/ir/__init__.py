@@ -6,4 +6,6 @@ Modules, in reading order:
 - `interpreter`: The reference executor: a graph, equation by equation, on NumPy.
 - `strided_view`: Strided views: the places of a moved value's elements in the memory of the value it was moved from.
 - `graph_text`: The words of a graph's text: literals, types, origins and lines, written and read back.
+- `shared_memory`: Memory that a step reads by several symbols: a write through one tensor is seen by all that lie
+  there.
 """

@@ -7,7 +7,7 @@ or is impossible.
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Mapping, Set
 from typing import Any, NamedTuple
 
 from adjoint.autograd.engine import engine
@@ -185,6 +185,31 @@ def _graph_from_inputs(graph: Graph, gradients: list[Value]) -> tuple[Graph, lis
     whole.inputs = [v for v in graph.inputs if v in wanted]
     whole.outputs = gradients
     return whole, list(drawn)
+
+
+def graph_from_leaves(
+    graph: Graph, gradients: list[Value], made: Mapping[int, Value | None], without_history: Set[Value]
+) -> Graph | None:
+    """The graph of the gradients from inputs and from leaves that the step made, as it was traced.
+
+    There each leaf has a value of its own. None where it has not, and where random draws have a part, or values
+    `without_history`, which nothing tells from those with one.
+    """
+    leaves = set(made.values())
+    if not leaves or None in leaves:
+        return None
+    whole = Graph(graph.name)
+    wanted = set(gradients)
+    for v in reversed(graph.equations):
+        if v in wanted and v not in leaves:
+            if v.op.effect and v.op.family != "check":
+                return None
+            whole.equations.append(v)
+            wanted.update(v.operands)
+    whole.equations.reverse()
+    whole.inputs = [v for v in graph.inputs if v in wanted]
+    whole.outputs = list(gradients)
+    return whole if wanted.isdisjoint(without_history) else None
 
 
 def _choose_saved(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, NoReturn, Protocol, 
 
 import numpy as np
 
-from adjoint.compiler.ir.graph import Constant, Value
+from adjoint.compiler.ir.graph import Constant, Graph, Value
 from adjoint.compiler.passes.partition import BackwardGraph
 from adjoint.core.graph.hooks import NodeHooks
 from adjoint.core.graph.iterative_dealloc import with_iterative_dealloc
@@ -42,8 +42,8 @@ class BackwardProgram(Generic[P]):
     """The backward half of one program. `leaves`: for each saved value that is a leaf of the step, its number there.
 
     `precision`: of products of float32 matrices, as in the step itself. `build` makes the half's native program.
-    `made_leaves`: whether it gives gradients of leaves that the step made, whose values its graph does not tell from
-    what they were made of, so that it cannot be differentiated again.
+    `made`: of the leaves that the step made, by their numbers, what stands for them in the graph `from_leaves`, which
+    is what is differentiated again then; None where that cannot be.
     """
 
     def __init__(
@@ -54,9 +54,11 @@ class BackwardProgram(Generic[P]):
         specs: list[Value],
         precision: str,
         build: Callable[[BackwardGraph, str], P],
-        made_leaves: bool = False,
+        made: dict[int, Value | None] | None = None,
+        from_leaves: Graph | None = None,
     ) -> None:
-        self.made_leaves = made_leaves
+        self.made = made or {}
+        self.from_leaves = from_leaves
         self.half = half
         self.leaves = leaves
         self.step = step
@@ -82,21 +84,36 @@ class BackwardProgram(Generic[P]):
             if type(gradients) is tuple:
                 return gradients
             assert self.program.is_running(), "the backward half of a compiled step was run with other inputs"
-            return tuple(self.replay([*map(wrap, arrays)], incoming))  # for a signal handler
+            return tuple(self.replay([*map(wrap, arrays)], incoming, {}))  # for a signal handler
 
-    def replay(self, tensors: Sequence[Tensor], incoming: Sequence[Tensor]) -> list[Tensor]:
-        """The gradients from the saved tensors, op by op, so that what is done is recorded."""
+    def replay(
+        self, tensors: Sequence[Tensor], incoming: Sequence[Tensor], leaves: dict[Value, Tensor]
+    ) -> list[Tensor]:
+        """The gradients from the saved tensors, op by op, so that what is done is recorded; `leaves`: made ones."""
         half = self.half
+        whole = self.from_leaves if leaves and self.from_leaves is not None else half.whole
         known: dict[Value, Tensor] = dict(zip((*half.saved, *half.further), tensors, strict=True))
-        made = set(half.whole.equations)
-        known = {v: x for v, x in known.items() if v not in made}
-        for v in half.whole.inputs:
+        made = set(whole.equations)
+        known = {v: x for v, x in known.items() if v not in made} | leaves
+        for v in whole.inputs:
             if isinstance(v.source, Constant):
                 known[v] = wrap(v.source.array)
         known.update(zip(half.incoming, incoming, strict=True))
-        for v in half.whole.equations:
+        for v in whole.equations:
             known[v] = apply(v.op, tuple(known[x] if isinstance(x, Value) else x for x in v.inputs), v.params)
-        return [known[v] for v in half.whole.outputs]
+        return [known[v] for v in whole.outputs]
+
+    def can_replay(self, leaves: dict[Value, Tensor]) -> bool:
+        """True if the gradients can be differentiated by these of the leaves that the step made, and all others."""
+        if not self.made:
+            return True
+        half = self.half
+        known = {*half.saved, *half.further, *half.incoming}
+        return (
+            self.from_leaves is not None
+            and len(leaves) == len(self.made)
+            and all(v in known or isinstance(v.source, Constant) for v in self.from_leaves.inputs)
+        )
 
 
 @with_iterative_dealloc
@@ -145,11 +162,15 @@ class CompiledBackward(GraphNode):
                 f"{self.name()}, called at {self.site}.)"
             )
         again = mode.recording or (nondefault.count and mode.is_intercepted)
-        if again and self.backward.made_leaves:
+        leaves = self._made_leaves() if again else {}
+        if again and not self.backward.can_replay(leaves):
             raise RuntimeError(
-                f"the compiled step {self.backward.step!r} returned a leaf that it made: its gradient cannot be "
-                "differentiated again outside; take both derivatives inside of the step, or make the leaf outside"
+                f"the compiled step {self.backward.step!r} made a leaf, and uses detached tensors or draws, or that "
+                "was written or is gone: the gradient cannot be differentiated again outside; take both derivatives "
+                "inside of the step, or make the leaf outside"
             )
+        for leaf in leaves.values():
+            check_version(leaf.array, self)
         for array in self.saved_values if again else self.saved_values[: len(self.backward.half.saved)]:
             check_version(array, self)
         incoming = [
@@ -157,8 +178,18 @@ class CompiledBackward(GraphNode):
             for g, spec in zip(given, self.backward.specs, strict=True)
         ]
         if again:
-            return self.backward.replay(self._saved_tensors(), incoming)
+            return self.backward.replay(self._saved_tensors(), incoming, leaves)
         return list(self.backward.run(self.saved_values, [wrap(g.array) for g in incoming]))
+
+    def _made_leaves(self) -> dict[Value, Tensor]:
+        """Return the leaves that the step made and somebody holds, by what stands for them in its graph."""
+        found: dict[Value, Any] = {}
+        for number, v in self.backward.made.items():
+            parent = self.parents[number]
+            leaf = parent.reference() if type(parent) is Leaf else None
+            if leaf is not None and v is not None:
+                found[v] = leaf
+        return found
 
     def _saved_tensors(self) -> list[Tensor]:
         """Return the saved tensors, with their history."""

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from adjoint.compiler.ir.graph import Argument, Graph
+from adjoint.compiler.ir.shared_memory import are_exported, have_overlaps
 from adjoint.compiler.ir.strided_view import is_expanded_input
 from adjoint.compiler.passes.fusion import Fusion
 from adjoint.compiler.passes.partition import BackwardGraph
@@ -13,7 +14,6 @@ from adjoint.compiler.program.buffer_binding import Binding, has_layout_of, is_u
 from adjoint.compiler.runtime.guard_checks import GuardChecks
 from adjoint.compiler.runtime.new_tensors import owns_memory, take_own_memory
 from adjoint.compiler.trace.guards import repeated_argument_code
-from adjoint.compiler.trace.shared_memory import are_exported, have_overlaps
 from adjoint.compiler.trace.step_outputs import StepEffects
 from adjoint.core.graph.node import Leaf as AccumulateGrad
 from adjoint.core.runtime.mode import mode

@@ -15,6 +15,7 @@ from weakref import WeakMethod
 import numpy as np
 
 from adjoint.compiler.ir.graph import Argument, Graph, Value
+from adjoint.compiler.ir.shared_memory import have_overlaps
 from adjoint.compiler.ir.strided_view import is_expanded_input
 from adjoint.compiler.kernels.kernel import Kernel
 from adjoint.compiler.passes.cost_model import estimate_seconds
@@ -34,7 +35,6 @@ from adjoint.compiler.runtime.result_buffers import take_reusable_result
 from adjoint.compiler.runtime.write_marks import make_write_marker
 from adjoint.compiler.trace.frames.constants import is_same_constant
 from adjoint.compiler.trace.guards import GuardFailure, describe_object
-from adjoint.compiler.trace.shared_memory import have_overlaps
 from adjoint.compiler.trace.step_outputs import Parent, StepEffects, overlapping_inputs
 from adjoint.compiler.trace.symbolic_number import GUARD_NAMES
 from adjoint.compiler.trace.symbolic_strides import lies_with_strides, strides_unless_contiguous

@@ -35,6 +35,4 @@ Modules, in reading order:
   gradient it is.
 - `events`: What a traced step asks of its call, and what it has others do: questions, host calls, and their outcomes.
 - `call_specs`: The shape and type of what an op call gives, told from its operands: once for calls that are alike.
-- `shared_memory`: Memory that a step reads by several symbols: a write through one tensor is seen by all that lie
-  there.
 """

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from adjoint.compiler.ir.graph import EntangledMemoryError, TraceError, Value
+from adjoint.compiler.ir.shared_memory import CapturedRegion, MemoryBlocks
 from adjoint.compiler.trace.guards import ValuesGuard, ViewGuard
-from adjoint.compiler.trace.shared_memory import CapturedRegion, MemoryBlocks
 from adjoint.compiler.trace.symbolic_strides import SymbolicStrides
 from adjoint.core.graph.node import Leaf
 from adjoint.core.graph.source_location import user_site
@@ -53,6 +54,11 @@ class StepMemory:
         self.blocks = MemoryBlocks()
         self.view_guards: list[ViewGuard | ValuesGuard] = []
         self.argument_storages: list[tuple[Tensor, Memory]] = []  # each with its own before the step
+        self.leaf_values: dict[int, tuple[Tensor, Value]] = {}  # by id: leaves that the step made, what stands for them
+        self.without_history: set[Value] = set()  # what was detached, or computed of a history without recording
+        self.gradients: dict[int, tuple[Tensor, Tensor | None, str]] = {}  # first access: tensor, .grad before, kind
+        self.outside: dict[int, tuple[Tensor, Any]] = {}  # tensors with a history from before the step: their nodes
+        self._changed_outside: dict[tuple[int, str], tuple[Tensor, str, object]] = {}
         self.undo: list[Callable[[], None]] = []  # what a failed trace takes back
         self._versions: dict[int, StorageCount] = {}  # by id: storages, and their versions before the step
 
@@ -112,6 +118,22 @@ class StepMemory:
                 storage.forget_symbols()
                 if not isinstance(storage, InferenceStorage):
                     storage.version = self._versions.get(id(storage), (storage, 0))[1]
+
+    def outside_slots(self) -> list[tuple[Tensor, str, object]]:
+        """The slots of tensors that hold something else while the step is traced, and what they have outside."""
+        found: dict[tuple[int, str], tuple[Tensor, str, object]] = {}
+        for slot, held in (
+            ("array", self.adopted_arrays.values()),
+            ("storage_", self.argument_storages),
+            ("node", self.outside.values()),
+            ("_grad", self.gradients.values()),
+        ):
+            found.update({(id(tensor), slot): (tensor, slot, value) for tensor, value, *_ in held})
+        return [*{**found, **self._changed_outside}.values()]
+
+    def change_outside(self, tensor: Tensor, slot: str, value: object) -> None:
+        """Leave a tensor with another value in a slot when the trace ends."""
+        self._changed_outside[id(tensor), slot] = tensor, slot, value
 
     def undo_on_failure(self, prepare: Callable[[object], Callable[[], None]], subject: object) -> None:
         """Let a failed trace take back what is about to happen to `subject`."""

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.lib.array_utils import byte_bounds
 
 from adjoint.compiler.ir.graph import Argument, OverlapError, StateInput, TraceError, Value
+from adjoint.compiler.ir.shared_memory import MemoryFacts, MemoryRelation, describe_overlap
 from adjoint.compiler.ir.strided_view import repeats_elements
 from adjoint.compiler.trace.guards import Guard, ProbeGuard
-from adjoint.compiler.trace.shared_memory import MemoryFacts, MemoryRelation, describe_overlap
 from adjoint.compiler.trace.symbolic_number import NumberArithmetic
 from adjoint.compiler.trace.symbolic_strides import Sizes, strides_unless_contiguous
 from adjoint.compiler.trace.tracer import Tracer

@@ -7,7 +7,7 @@ from sys import getrefcount
 from typing import Protocol
 
 from adjoint.compiler.ir.graph import Graph, OverlapError, Value, ValueOrigin, op_of
-from adjoint.compiler.trace.shared_memory import CapturedRegion, MemoryBlocks, carry_values
+from adjoint.compiler.ir.shared_memory import CapturedRegion, MemoryBlocks, carry_values
 from adjoint.compiler.trace.symbolic_strides import SymbolicStrides, is_view
 from adjoint.core.graph.source_location import user_instruction
 from adjoint.core.op.op import Op

@@ -24,6 +24,7 @@ from adjoint.compiler.ir.graph import (
     Value,
     op_of,
 )
+from adjoint.compiler.ir.shared_memory import CapturedRegion
 from adjoint.compiler.progress import progress
 from adjoint.compiler.trace.call_specs import call_signature, promise_spec
 from adjoint.compiler.trace.checkpoint_blocks import CheckpointBlocks
@@ -32,7 +33,6 @@ from adjoint.compiler.trace.equation_origins import EquationOrigins
 from adjoint.compiler.trace.events.host_calls import HostCalls, return_number
 from adjoint.compiler.trace.guards import ProbeGuard, ViewGuard
 from adjoint.compiler.trace.number_tensors import stack_numbers
-from adjoint.compiler.trace.shared_memory import CapturedRegion
 from adjoint.compiler.trace.step_memory import StepMemory
 from adjoint.compiler.trace.symbolic_mutation import (
     carry_earlier_writes,
@@ -51,17 +51,18 @@ from adjoint.core.op.evaluation import target_dtype
 from adjoint.core.op.op import Op
 from adjoint.core.op.spec import Spec
 from adjoint.core.runtime.interpreter import Interpreter
-from adjoint.core.runtime.mode import ModeScope, recorded_by_caller
+from adjoint.core.runtime.mode import ModeScope, mode, recorded_by_caller
 from adjoint.core.tensor.as_strided import try_view
 from adjoint.core.tensor.storage import InferenceStorage, share_storage, storage_of, view_of
 from adjoint.core.tensor.tensor import Tensor, wrap
 from adjoint.core.typing import Array, Function, NumpyDtype, Operand, Operands, Params
 from adjoint.ops.elementwise.select import cast
+from adjoint.ops.movement.movement import slice
 from adjoint.ops.mutation.view_update import replay_view
 
 Location = tuple[Callable[[], Any], Callable[[Callable[[Any], str]], str] | None]
 ndarray = np.ndarray
-CAST_OP = op_of(cast)
+CAST_OP, SLICE_OP = op_of(cast), op_of(slice)
 EQUATIONS_BETWEEN_NOTES = 256
 FAMILIES_WITH_LITERALS = ("unary", "binary", "elementwise")  # whose equations may have numbers among their inputs
 
@@ -89,8 +90,6 @@ class Tracer(StepMemory, CheckpointBlocks, EquationOrigins, Interpreter):
         self.probe_guards: list[ProbeGuard] = []
         self._looks: set[tuple[int, Function | str]] = set()  # at what these are
         self.state: list[tuple[Tensor, Array, Value]] = []  # tensor, its array before, its symbol
-        self.gradients: dict[int, tuple[Tensor, Tensor | None, str]] = {}  # first access: tensor, .grad before, kind
-        self.outside: dict[int, tuple[Tensor, Any]] = {}  # tensors with a history from before the step: their nodes
         self.on_location_fixed: Callable[[Tensor], None] = lambda tensor: None
         self.on_container_write: Callable[[object], None] = lambda container: None
         self.deferred: list[tuple[Function, object, Site]] = []  # calls for the end of each call
@@ -102,7 +101,6 @@ class Tracer(StepMemory, CheckpointBlocks, EquationOrigins, Interpreter):
         self._numbers: dict[str, Value] = {}
         self._signatures: dict[Hashable, tuple[NumpyDtype | None, Spec]] = {}  # of calls: operands' type, result's spec
         self._locations: dict[int, tuple[Tensor, Location]] = {}
-        self._changed_outside: dict[tuple[int, str], tuple[Tensor, str, object]] = {}
 
     def trace(self, function: Function, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
         """Call the step with this tracer in charge of the thread; its result, in symbols."""
@@ -148,7 +146,10 @@ class Tracer(StepMemory, CheckpointBlocks, EquationOrigins, Interpreter):
         if not len(self.graph.equations) % EQUATIONS_BETWEEN_NOTES:
             progress.note(f"{len(self.graph.equations):,} equations traced")
         again = self.replay_draw(op) if op.effect else None
-        return self.note_draw(self.graph.add(op, operands, params, spec, self.origin())) if again is None else again
+        made = self.note_draw(self.graph.add(op, operands, params, spec, self.origin())) if again is None else again
+        if not mode.recording and any(getattr(x, "node", None) is not None for x in inputs):
+            self.without_history.add(made)
+        return made
 
     def _operand(self, op: Op, x: object) -> Operand:
         if isinstance(x, Tensor):
@@ -304,6 +305,8 @@ class Tracer(StepMemory, CheckpointBlocks, EquationOrigins, Interpreter):
         return tuple([self.adopt(x) if isinstance(x, Tensor) else x for x in inputs])
 
     def detach_array(self, tensor: Tensor) -> Value:
+        if tensor.node is not None:
+            self.without_history.add(self.adopt(tensor))
         return self.adopt(tensor)
 
     def replacement(self, x: Tensor, out: Tensor, called: str, since: int | None) -> Tensor:
@@ -345,6 +348,12 @@ class Tracer(StepMemory, CheckpointBlocks, EquationOrigins, Interpreter):
     def deepcopy_memory(self, tensor: Tensor, twin: Tensor, memo: dict[object, Tensor]) -> None:
         """Give `twin` a copy of the memory of `tensor`, which its other views share in one deep copy."""
         copy_memory(self, tensor, twin, memo)
+
+    def mark_leaf(self, tensor: Tensor) -> None:
+        """Let a leaf that the step makes stand for itself, and not for what it was made of."""
+        if type(tensor.array) is Value and self.is_made_here(tensor):
+            tensor.array = self.emit(SLICE_OP, (tensor.array,), {"bounds": tuple((0, n, 1) for n in tensor.shape)})
+            self.leaf_values[id(tensor)] = tensor, tensor.array
 
     def read_setting(self, holder: object, key: object) -> Any:
         """A Python number of `holder` as a 0-d float64 input of the step."""
@@ -412,22 +421,6 @@ class Tracer(StepMemory, CheckpointBlocks, EquationOrigins, Interpreter):
             setattr(tensor, slot, value)
         if failed:
             self.take_back()
-
-    def outside_slots(self) -> list[tuple[Tensor, str, object]]:
-        """The slots of tensors that hold something else while the step is traced, and what they have outside."""
-        found: dict[tuple[int, str], tuple[Tensor, str, object]] = {}
-        for slot, held in (
-            ("array", self.adopted_arrays.values()),
-            ("storage_", self.argument_storages),
-            ("node", self.outside.values()),
-            ("_grad", self.gradients.values()),
-        ):
-            found.update({(id(tensor), slot): (tensor, slot, value) for tensor, value, *_ in held})
-        return [*{**found, **self._changed_outside}.values()]
-
-    def change_outside(self, tensor: Tensor, slot: str, value: object) -> None:
-        """Leave a tensor with another value in a slot when the trace ends."""
-        self._changed_outside[id(tensor), slot] = tensor, slot, value
 
 
 __all__ = ["Constant", "TraceError", "Tracer"]

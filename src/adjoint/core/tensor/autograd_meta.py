@@ -76,6 +76,8 @@ class AutogradMeta(DataAccess):
                 )
             if not isinstance(self.storage_, InferenceStorage):
                 own.node = self._restore_leaf()
+                if nondefault.count and mode.interpreter is not None:
+                    mode.interpreter.mark_leaf(self)
             elif mode.inference:
                 own.storage_ = InferenceLeaf(Leaf(self))
             else:

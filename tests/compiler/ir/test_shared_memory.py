@@ -11,7 +11,7 @@ import pytest
 import adjoint as ad
 from adjoint.compiler.ir.graph import Argument, Graph
 from adjoint.compiler.ir.interpreter import evaluate_equation
-from adjoint.compiler.trace.shared_memory import CapturedRegion, MemoryBlocks, carry_values, find_common_elements
+from adjoint.compiler.ir.shared_memory import CapturedRegion, MemoryBlocks, carry_values, find_common_elements
 from adjoint.compiler.trace.tracer import Tracer
 
 
