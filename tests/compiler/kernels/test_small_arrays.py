@@ -71,7 +71,8 @@ CALLS: dict[str, Call] = {
     "softmax": lambda x, y: F.softmax(x, -1), "softmax_dx": _gradient(lambda x, y: F.softmax(x, -1)),
     "log_softmax": lambda x, y: F.log_softmax(x, -1), "log_softmax_dx": _gradient(lambda x, y: F.log_softmax(x, -1)),
     "layer_norm": _norm, "layer_norm_dx": _gradient(_norm), "layer_norm_dweight": _norm_dweight,
-    "variance": lambda x, y: x.var(-1), "variance_of_all": lambda x, y: x.var(), "sum": lambda x, y: x.sum(-1),
+    "variance": lambda x, y: x.var(-1), "variance_of_all": lambda x, y: x.var(),
+    "deviation": lambda x, y: x.std(-1), "deviation_of_all": lambda x, y: x.std(), "sum": lambda x, y: x.sum(-1),
     "sum_of_all": lambda x, y: x.sum(), "mean": lambda x, y: x.mean(-1), "mean_of_all": lambda x, y: x.mean(),
     "max": lambda x, y: x.max(-1), "min": lambda x, y: x.min(-1),
     "gather": lambda x, y: x.gather(-1, (y.abs() * 100).long() % x.shape[-1]),
@@ -79,7 +80,7 @@ CALLS: dict[str, Call] = {
     "mean_nll_dx": lambda x, y: ad.autograd.grad(F.nll_loss(x.requires_grad_(), _labels(x)), x)[0],
 }  # fmt: skip
 # elsewhere they are errors and warnings
-ROWS_NEEDED = {"max", "min", "gather", "variance", "variance_of_all", "mean_nll", "mean_nll_dx"}
+ROWS_NEEDED = {"max", "min", "gather", "variance", "variance_of_all", "deviation", "deviation_of_all", "mean_nll", "mean_nll_dx"}
 
 
 def _routines() -> dict[str, SmallArrayKernel]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from adjoint.core.op.eager_kernels import SmallArrayKernel, try_small_reduction
 from adjoint.core.op.families import with_eager_fast_path
-from adjoint.core.op.op import op_of
+from adjoint.core.runtime.mode import mode
 from adjoint.core.typing import Array, Operand, Shape
 from adjoint.ops.elementwise import arithmetic, comparison, select
 from adjoint.ops.movement import movement
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from adjoint.core.tensor.tensor import Tensor
 
 Axes = tuple[int, ...]
+SMALLEST_SURE, LARGEST_SURE = 1e-24, 1e38  # variances between which no square of float32 left its range
+MAX_COMPILED_IN_DOUBLE = 128  # elements
+WIDER = {HALF: SINGLE, SINGLE: np.dtype(np.float64)}
+DEVIATION, DEVIATION_OF_ALL = SmallArrayKernel("deviation"), SmallArrayKernel("deviation_of_all")
 VARIANCE, VARIANCE_OF_ALL = SmallArrayKernel("variance"), SmallArrayKernel("variance_of_all")
 
 
@@ -27,15 +31,24 @@ def _center(x: Operand, axes: Axes) -> Tensor:
     return arithmetic.sub(x, reduction.mean(x, axes=axes, keepdims=True))
 
 
-def _variance(x: Tensor, *, axes: Axes, keepdims: bool, freedom: float) -> Tensor:
-    wide = select.cast(x, dtype=SINGLE) if x.array.dtype == HALF else x
-    centred = _center(wide, axes)
+def _wide_variance(x: Tensor, axes: Axes, keepdims: bool, freedom: float) -> Tensor:
+    """Return the variance of halves in float32, that of float32 in float64, where its squares have room.
+
+    A compiled step takes the time for that only where there are few elements.
+    """
+    kind = WIDER.get(x.array.dtype)
+    if kind != SINGLE and x.array.size > MAX_COMPILED_IN_DOUBLE and mode.interpreter is not None:
+        kind = None if mode.interpreter.traces_steps else kind
+    centred = _center(x if kind is None else select.cast(x, dtype=kind), axes)
     total = reduction.sum(arithmetic.square(centred), axes=axes, keepdims=keepdims)
     missed = arithmetic.square(reduction.sum(centred, axes=axes, keepdims=keepdims))  # by what the mean was rounded
     count = float(prod([x.shape[a] for a in axes]))
     missed = select.where(comparison.eq(missed, np.inf), 0.0, arithmetic.div(missed, count))  # inf - inf is no number
-    out = arithmetic.div(arithmetic.sub(total, missed), freedom)
-    return out if wide is x else select.cast(out, dtype=HALF)
+    return arithmetic.div(arithmetic.sub(total, missed), freedom)
+
+
+def _round_to_dtype_of(x: Tensor, out: Tensor) -> Tensor:
+    return out if out.array.dtype == x.array.dtype else select.cast(out, dtype=x.array.dtype)
 
 
 def _keep_axes(x: Operand, shape: Shape, axes: Axes) -> Tensor:
@@ -44,7 +57,7 @@ def _keep_axes(x: Operand, shape: Shape, axes: Axes) -> Tensor:
 
 
 @with_eager_fast_path(
-    composite=_variance,
+    composite=lambda x, **params: _round_to_dtype_of(x, _wide_variance(x, **params)),
     node="VarBackward0",
     dx=lambda g, x, axes, freedom: _keep_axes(g, x.shape, axes) * _center(x, axes) * (2.0 / freedom),
 )
@@ -52,13 +65,19 @@ def variance(x: Array, *, axes: Axes, keepdims: bool, freedom: float) -> Operand
     """Σ(x - mean)² / freedom over `axes`."""
     if not keepdims and (found := try_small_reduction(VARIANCE, VARIANCE_OF_ALL, x, axes, freedom)) is not None:
         return found
+    return reduction.round_to(reduction.row_major(_variance_array(x, axes, keepdims, freedom), keepdims), x.dtype)
+
+
+def _variance_array(x: Array, axes: Axes, keepdims: bool, freedom: float) -> Array:
+    """Return the variance in the type of x, or a wider one: float64 where squares of float32 overflow or vanish."""
     count = float(prod([x.shape[a] for a in axes]))
     centred = x - add_up(x, axes, True) / count
     missed = np.square(add_up(centred, axes, keepdims)) / count  # by what the mean was rounded
     missed = np.where(np.isinf(missed), 0, missed)  # inf - inf is no number
     squares = np.square(centred, out=centred if x.ndim else None)
-    total = (add_up(squares, axes, keepdims) - missed) / freedom
-    return reduction.round_to(reduction.row_major(total, keepdims), x.dtype)
+    out: Array = (add_up(squares, axes, keepdims) - missed) / freedom
+    in_range = x.dtype != SINGLE or not out.size or (out.min() > SMALLEST_SURE and out.max() < LARGEST_SURE)
+    return out if in_range else _variance_array(x.astype(np.float64), axes, keepdims, freedom)
 
 
 def safe_sqrt(x: Tensor) -> Operand:
@@ -74,8 +93,13 @@ def _deviation_dx(g: Array, x: Array, out: Array, axes: Axes, freedom: float) ->
 
 
 @with_eager_fast_path(
-    composite=lambda x, **params: safe_sqrt(_variance(x, **params)), node="StdBackward0", dx=_deviation_dx
+    composite=lambda x, **params: _round_to_dtype_of(x, safe_sqrt(_wide_variance(x, **params))),
+    node="StdBackward0",
+    dx=_deviation_dx,
 )
 def deviation(x: Array, *, axes: Axes, keepdims: bool, freedom: float) -> Operand:
     """√ of `variance`; at 0 its gradient is taken as 0."""
-    return np.sqrt(op_of(variance).evaluate(x, axes=axes, keepdims=keepdims, freedom=freedom))
+    if not keepdims and (found := try_small_reduction(DEVIATION, DEVIATION_OF_ALL, x, axes, freedom)) is not None:
+        return found
+    out = np.sqrt(_variance_array(x, axes, keepdims, freedom))
+    return reduction.round_to(reduction.row_major(out, keepdims), x.dtype)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from adjoint.compiler.kernels.small_arrays.entry import ALL_BUT_LAST_DIM, ALL_DIMS, ArrayOperand, SmallArrayEntry
 from adjoint.compiler.kernels.small_arrays.row_loop import Rows, over_all
-from adjoint.compiler.llvm.types import Reg, Type
+from adjoint.compiler.llvm.types import F64, Reg, Type
 
 if TYPE_CHECKING:
     from adjoint.compiler.llvm.builder import Builder
@@ -103,17 +104,39 @@ def _layer_norm_dweight(
 
 def _variance(b: Builder, kind: Type, lanes: int, x: ArrayOperand, freedom: Reg, out: ArrayOperand) -> None:
     """Σ(x - mean)² / freedom of each row."""
+    _spread(b, kind, lanes, x, freedom, out, lambda variance: variance)
+
+
+def _deviation(b: Builder, kind: Type, lanes: int, x: ArrayOperand, freedom: Reg, out: ArrayOperand) -> None:
+    """√ of the variance of each row."""
+    _spread(b, kind, lanes, x, freedom, out, b.sqrt)
+
+
+def _spread(
+    b: Builder, kind: Type, lanes: int, x: ArrayOperand, freedom: Reg, out: ArrayOperand, finish: Callable[[Reg], Reg]
+) -> None:
+    """Variances in float64, then finished: squares of float32 neither overflow nor vanish."""
     rows = Rows(b, kind, lanes, x, count=out.size)
+
+    def add_terms(term: Callable[[Reg], Reg]) -> Reg:
+        def body(index: Reg, mask: Reg | None, total: Reg) -> list[Reg]:
+            value = term(b.cast(rows.load(0, index, mask), F64))
+            return [b.add(total, value if mask is None else b.select(mask, value, 0.0))]
+
+        return b.hsum(rows.sweep([b.constant(0.0, F64.of(lanes))], body)[0])
+
     with rows.each() as row:
-        mean = rows.mean(lambda index, mask: rows.load(0, index, mask))
-        total = rows.sum(lambda index, mask: b.square(b.sub(rows.load(0, index, mask), mean)))
-        b.store(b.div(total, freedom), b.gep(out.data, row, kind))
+        mean = b.div(add_terms(lambda value: value), b.cast(rows.length, F64))
+        variance = b.div(add_terms(lambda value: b.square(b.sub(value, mean))), b.cast(freedom, F64))
+        b.store(b.cast(finish(variance), kind), b.gep(out.data, row, kind))
 
 
 ROUTINES = {
     "layer_norm": SmallArrayEntry("xxxf", _layer_norm),
     "layer_norm_dx": SmallArrayEntry("xxxf", _layer_norm_dx, like=1),
     "layer_norm_dweight": SmallArrayEntry("xxf", _layer_norm_dweight, less=ALL_BUT_LAST_DIM),
+    "deviation": SmallArrayEntry("xf", _deviation, less=1),
+    "deviation_of_all": SmallArrayEntry("xf", over_all(_deviation), less=ALL_DIMS),
     "variance": SmallArrayEntry("xf", _variance, less=1),
     "variance_of_all": SmallArrayEntry("xf", over_all(_variance), less=ALL_DIMS),
 }
