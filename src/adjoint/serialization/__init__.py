@@ -23,6 +23,8 @@ Modules, in reading order:
 - `pickle_globals`: Names in a file that `load` would refuse, read without making any object.
 - `load_options`: Process-wide defaults of `load`: the byte order of files that do not say theirs, and how files are
   mapped.
+- `dict_keys`: Keys of dicts and sets in files: types whose hash is quick and runs no code, and few that have the
+  same.
 """
 
 from __future__ import annotations

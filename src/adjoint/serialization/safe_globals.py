@@ -17,7 +17,7 @@ from adjoint.core.tensor.memory_format import strided
 from adjoint.core.tensor.size import Size
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Function
-from adjoint.serialization.unpickler import check_key
+from adjoint.serialization.dict_keys import KeyHashes
 from adjoint.serialization.zip_archive import FileError
 
 SafeGlobal = Any  # a class or function, or a pair of one and the name under which files have it
@@ -179,10 +179,11 @@ def full_name(module: str, name: str) -> str:
 
 def _make_ordered_dict(items: Any = ()) -> OrderedDict[Any, Any]:
     items_by_key: OrderedDict[Any, Any] = OrderedDict()
+    hashes = KeyHashes()
     for pair in _check_sequence(items):
         if not isinstance(pair, (list, tuple)) or len(pair) != 2:
             raise FileError("an OrderedDict is made of something else than pairs")
-        check_key(pair[0])
+        hashes.check_key(pair[0])
         items_by_key[pair[0]] = pair[1]
     return items_by_key
 
@@ -197,8 +198,9 @@ def _make_counter(items: Any = ()) -> Counter[Any]:
 
 
 def _make_set(items: Any = ()) -> set[Any]:
+    hashes = KeyHashes()
     for item in _check_sequence(items):
-        check_key(item)
+        hashes.check_key(item)
     return set(items)
 
 

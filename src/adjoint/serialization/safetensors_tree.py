@@ -26,6 +26,7 @@ from adjoint.core.tensor.tensor import Tensor, wrap
 from adjoint.core.typing import Array
 from adjoint.serialization import safetensors
 from adjoint.serialization.atomic import Chunk, replace_file, write_all
+from adjoint.serialization.dict_keys import KeyHashes
 from adjoint.serialization.safetensors import Path, SafetensorsError
 
 STRUCTURE_KEY = "adjoint.structure"
@@ -196,13 +197,14 @@ def _decode_structure(node: Any, tensors: dict[str, Tensor], depth: int) -> Any:
 
 
 def _decode_dict(kind: type[dict[Any, Any]], pairs: list[Any], tensors: dict[str, Tensor], depth: int) -> Any:
-    values = kind()
+    values, hashes = kind(), KeyHashes()
     for pair in pairs:
         if not isinstance(pair, list) or len(pair) != 2:
             raise ValueError(f"a {kind.__name__} is a list of pairs")
         key = _decode_structure(pair[0], {}, 0)
         if isinstance(key, (list, tuple, dict)):
             raise ValueError(f"a {kind.__name__} has a key that is neither string nor number")
+        hashes.check_key(key)
         if key in values:
             raise ValueError(f"a {kind.__name__} has the key {str(key)[:100]!r} twice")
         values[key] = _decode_structure(pair[1], tensors, depth - 1)

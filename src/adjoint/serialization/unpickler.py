@@ -11,11 +11,8 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from adjoint.core.dtype.device import device
-from adjoint.core.dtype.dtype import dtype
-from adjoint.core.tensor.size import Size
-from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Function
+from adjoint.serialization.dict_keys import KeyHashes
 from adjoint.serialization.zip_archive import FileError
 
 MARK = object()
@@ -34,8 +31,6 @@ TEXT_TYPES = (str, bytes, bytearray)
 SIZED_TYPES = (list, tuple, dict, set, frozenset, *TEXT_TYPES)
 MEMO_PUT_FORMATS = {"q": "<B", "r": "<I"}
 MEMO_GET_FORMATS = {"h": "<B", "j": "<I"}
-MAX_KEY_PARTS = 200  # of tuples within tuples
-KEY_TYPES = {type(None), bool, int, float, complex, str, bytes, device, Size}
 
 
 class Rules(NamedTuple):
@@ -75,6 +70,7 @@ class _PickleMachine:
         self.stack: list[Any] = []
         self.memo: dict[int, Any] = {}
         self.copy_charge = 0
+        self.hashes = KeyHashes()
 
     def run(self) -> Any:
         while True:
@@ -163,7 +159,7 @@ class _PickleMachine:
     def set_items(self, items: list[Any]) -> None:
         target = self.top(dict, OrderedDict, Counter)
         for key, value in zip(items[::2], items[1::2], strict=True):
-            self.charge(check_key(key))
+            self.charge(self.hashes.check_key(key))
             target[key] = value
 
     def extend(self, items: list[Any]) -> None:
@@ -172,7 +168,7 @@ class _PickleMachine:
     def add(self, items: list[Any]) -> None:
         target = self.top(set)
         for item in items:
-            self.charge(check_key(item))
+            self.charge(self.hashes.check_key(item))
             target.add(item)
 
     def make_tuple(self, count: int) -> None:
@@ -246,7 +242,7 @@ class _PickleMachine:
     def make_frozenset(self) -> None:
         items = self.pop_mark()
         for item in items:
-            self.charge(check_key(item))
+            self.charge(self.hashes.check_key(item))
         self.stack.append(frozenset(items))
 
     def drop(self) -> None:
@@ -282,24 +278,3 @@ OPCODE_HANDLERS: dict[str, Callable[[_PickleMachine], Any]] = {
     "\x91": _PickleMachine.make_frozenset,
     "\x94": _PickleMachine.memoize,
 }
-
-
-def check_key(value: Any) -> int:
-    """Count the parts beyond one of a dict's key: its hash must be quick, and run no code. FileError for others."""
-    if type(value) is str:
-        return 0
-    if type(value) is int:
-        return value.bit_length() // 512
-    rest, seen = [(value, 0)], 0
-    while rest:
-        part, depth = rest.pop()
-        seen += 1
-        if isinstance(part, (tuple, frozenset)) and depth < 8 and len(part) + seen + len(rest) < MAX_KEY_PARTS:
-            rest.extend((item, depth + 1) for item in part)
-        elif (
-            type(part) not in KEY_TYPES
-            and not isinstance(part, (dtype, type))
-            and not (isinstance(part, Tensor) and type(part).__hash__ is Tensor.__hash__)  # of an optimizer's state
-        ):
-            raise FileError(f"a {type(part).__name__} is a key of a dict or in a set, which is not allowed")
-    return seen - 1
