@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from adjoint.core.dtype.device import device
 from adjoint.core.dtype.dtype import dtype
 from adjoint.core.tensor.size import Size
@@ -25,9 +23,9 @@ class KeyHashes:
     __slots__ = ("_keys",)
 
     def __init__(self) -> None:
-        self._keys: dict[int, list[Any]] = {}
+        self._keys: dict[int, list[object]] = {}
 
-    def check_key(self, value: Any) -> int:
+    def check_key(self, value: object) -> int:
         """Do as `check_key`, and raise FileError for a key whose hash too many others have."""
         parts = check_key(value)
         if type(value) is not str:
@@ -39,13 +37,14 @@ class KeyHashes:
         return parts
 
 
-def check_key(value: Any) -> int:
+def check_key(value: object) -> int:
     """Count the parts beyond one of a dict's key: its hash must be quick, and run no code. FileError for others."""
     if type(value) is str:
         return 0
     if type(value) is int:
         return value.bit_length() // 512
-    rest, seen = [(value, 0)], 0
+    rest: list[tuple[object, int]] = [(value, 0)]
+    seen = 0
     while rest:
         part, depth = rest.pop()
         seen += 1
