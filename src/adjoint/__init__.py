@@ -95,7 +95,6 @@ from adjoint.core.typing import Function
 
 _finder.install_namespace()
 with _uncollected():  # the collector would take a sixth of the time
-    import adjoint.ops.operators
     from adjoint import autograd as autograd
     from adjoint.autograd.backward import map_in_front_slot as _map_in_front_slot
     from adjoint.autograd.grad_mode import enable_grad as enable_grad
@@ -120,6 +119,7 @@ with _uncollected():  # the collector would take a sixth of the time
     from adjoint.functions.shape.repeat import *
     from adjoint.functions.shape.shape import *
     from adjoint.interop.einops import watch_import as _watch_import_of_einops
+    from adjoint.ops import operators as _operators  # `import adjoint.…` would hide the function `adjoint`
 
     _watch_import_of_einops()
     _late.add_lazy_names(_compat_table.METHODS, _compat_table.FUNCTIONS, "adjoint.compat")

@@ -46,6 +46,43 @@ REASONS: list[Reason] = [
         ANY,
         "PyTorch's own is wrong by up to 2e-5; the tests of special functions have the true values",
     ),
+    Reason(
+        "second",
+        "linalg.norm/subgradients_at_zero",
+        ANY,
+        "at 0 the second derivative is that of the chosen slope, 0; PyTorch's is NaN",
+    ),
+    Reason(
+        "variants", "addbmm", ANY, "PyTorch's addbmm_ resizes its tensor, by accident: addmm_ and baddbmm_ refuse it"
+    ),
+    Reason("variants", "round", "int64", "special.round takes integers, as round does; PyTorch's does not"),
+    Reason("out", "linalg.svd", ANY, "singular vectors are determined up to a sign"),
+    Reason(
+        "0-d|empty",
+        "masked.(var|std|prod)|nanmean",
+        ANY,
+        "the gradient of what is left out is 0, where PyTorch's is NaN; a dimension that is named twice is refused",
+    ),
+    Reason(
+        "0-d",
+        "nn.functional.cosine_similarity",
+        ANY,
+        "where a vector is shorter than eps, PyTorch's gradient is not that of its value",
+    ),
+    Reason("0-d|empty", "resize_", ANY, "new elements hold anything, and memory that NumPy sees is not resized"),
+    Reason("empty", "(nan)?median", "int64", "nothing has no median among integers; PyTorch's is the least integer"),
+    Reason(
+        "empty",
+        "(nan)?quantile|trapz|trapezoid",
+        ANY,
+        "of nothing there is nothing to differentiate: whether a result asks for gradients is all that differs",
+    ),
+    Reason(
+        "empty",
+        "native_batch_norm|nn.functional.(multi_margin_loss|multilabel_margin_loss|nll_loss|scaled_dot_product_attention)",
+        ANY,
+        "arguments that do not fit together any more, without elements, are refused; PyTorch does not look at them",
+    ),
     Reason("vmap", "cov", "float64", "weights of float32 are rounded otherwise in each library"),
     Reason(
         "narrow",

@@ -18,8 +18,8 @@ from adjoint.ops.elementwise.transcendental import cos, sin
 from adjoint.ops.movement import movement
 
 __all__ = [
-    "angle", "complex", "conj", "conj_physical", "imag", "is_complex", "polar", "real", "resolve_conj", "resolve_neg",
-    "sgn", "view_as_complex", "view_as_real",
+    "adjoint", "angle", "complex", "conj", "conj_physical", "imag", "is_complex", "polar", "real", "resolve_conj",
+    "resolve_neg", "sgn", "view_as_complex", "view_as_real",
 ]  # fmt: skip
 
 angle = ops.angle
@@ -92,9 +92,9 @@ def view_as_complex(input: Tensor) -> Tensor:
     if input.array.shape[-1] != 2:
         raise RuntimeError("Tensor must have a last dimension of size 2")
     steps = [step // kind.itemsize for step in strided_stand_in(input).strides]
-    if steps[-1] != 1:
+    if steps[-1] != 1 and input.numel():
         raise RuntimeError("Tensor must have a last dimension with stride 1")
-    if any(step % 2 for step in steps[:-1]):
+    if any(step % 2 for step in steps[:-1]) and input.numel():
         raise RuntimeError("Tensor must have a stride divisible by 2 for all but last dimension")
     return ops.view_as_complex(input)
 
@@ -147,11 +147,11 @@ add_cast_method("cfloat", complex64)
 add_cast_method("cdouble", complex128)
 
 
-def _adjoint(self: Tensor) -> Tensor:
-    """Return the last two dimensions exchanged, and conjugated. Raises RuntimeError for a vector."""
+def adjoint(self: Tensor) -> Tensor:
+    """Return the last two dimensions exchanged, and conjugated; a number itself. Raises RuntimeError for a vector."""
     if self.ndim == 1:
         raise RuntimeError("tensor.mH is only supported on matrices or batches of matrices. Got 1-D tensor.")
-    return conj(shape.transpose(self, -2, -1))
+    return conj(shape.transpose(self, -2, -1)) if self.ndim else self
 
 
 def _conjugate_transpose(self: Tensor) -> Tensor:
@@ -171,6 +171,6 @@ def _make_part_setter(part: Function) -> Function:
 
 setattr(Tensor, "real", property(real, _make_part_setter(real)))  # noqa: B010  mypy would take a plain assignment for a mistake
 setattr(Tensor, "imag", property(imag, _make_part_setter(imag)))  # noqa: B010
-setattr(Tensor, "mH", property(_adjoint))  # noqa: B010
+setattr(Tensor, "mH", property(adjoint))  # noqa: B010
 setattr(Tensor, "H", property(_conjugate_transpose))  # noqa: B010
-setattr(Tensor, "adjoint", _adjoint)  # noqa: B010
+setattr(Tensor, "adjoint", adjoint)  # noqa: B010

@@ -65,7 +65,8 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
         )
     conjugated: Tensor = conj(x) if is_complex(x) else x
     product = arithmetic.mul(conjugated, y)
-    return reduction.sum(product, axes=(one_dim(dim, product.ndim),), keepdims=False)
+    axis = one_dim(dim, product.ndim)
+    return reduction.sum(product, axes=(axis,) if product.ndim else (), keepdims=False)
 
 
 @public(method=False)

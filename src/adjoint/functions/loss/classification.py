@@ -97,9 +97,8 @@ def _soft_cross_entropy(
         terms = terms * movement.reshape(weight, shape=tuple(classes if d == axis else 1 for d in range(logs.ndim)))
     loss = -reduction.sum(terms, axes=(axis,), keepdims=False)
     if reduction_name == "mean":
-        return reduction.sum(loss, axes=tuple(range(loss.ndim)), keepdims=False) / max(
-            movement.numel(loss.array.shape), 1
-        )
+        total = reduction.sum(loss, axes=tuple(range(loss.ndim)), keepdims=False)
+        return arithmetic.div(total, float(movement.numel(loss.array.shape)))
     return apply_loss_reduction(loss, reduction_name)
 
 

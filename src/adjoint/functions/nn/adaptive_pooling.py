@@ -57,7 +57,7 @@ def _adaptive_max_pool(
     """
     name, shape, lead = f"adaptive_max_pool{rank}d", input.array.shape, input.ndim - rank
     sizes = adaptive_sizes(name, rank, input, output_size)
-    if not all(sizes):
+    if not all(sizes) or not input.numel():
         empty = make_empty_pool(name, input, sizes)
         return (empty, select.cast(empty.detach(), dtype=np.dtype(np.int64))) if return_indices else empty
     parts = [_part_positions(n, s) for n, s in zip(shape[lead:], sizes, strict=True)]
@@ -145,7 +145,7 @@ def adaptive_sizes(name: str, rank: int, input: Tensor, output_size: int | Seque
 
 
 def make_empty_pool(name: str, input: Tensor, sizes: list[int]) -> Tensor:
-    """Return the empty result of pooling to no parts. Raises RuntimeError in a backward pass, as PyTorch does."""
+    """Return the empty result of pooling. Of no parts, a backward pass raises RuntimeError, as PyTorch does."""
     lead = input.array.shape[: input.ndim - len(sizes)]
     kept = [min(n, s) for n, s in zip(input.array.shape[len(lead) :], sizes, strict=True)]
     out: Operand = movement.slice(input, bounds=tuple((0, n, 1) for n in (*lead, *kept)))
@@ -158,7 +158,7 @@ def make_empty_pool(name: str, input: Tensor, sizes: list[int]) -> Tensor:
             f"has sizes {list(g.array.shape)}"
         )
 
-    if out.requires_grad:
+    if out.requires_grad and not all(sizes):
         out.register_hook(refuse)
     return out
 

@@ -60,7 +60,7 @@ def _dropout_channels(name: str, input: Tensor, p: float, training: bool, inplac
     if not training or p == 0:
         return input
     shape = input.array.shape
-    if len(shape) < kept:
+    if len(shape) < kept and p < 1:
         raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")
     sizes, kind = (*shape[:kept], *(1 for _ in shape[kept:])), input.array.dtype
     factor = draws.dropout_factor(shape=sizes, dtype=kind, p=p, generator=default_generator) if p < 1 else 0.0

@@ -45,7 +45,7 @@ def _count(minlength: int, input: Tensor, weights: Tensor | None = None) -> Tens
     array = input.numpy_view("bincount()")
     if array.size and array.min() < 0:
         raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
-    if weights is None:
+    if weights is None or not array.size:
         return wrap(np.bincount(array, minlength=minlength).astype(np.int64))
     counted = np.bincount(array, weights.numpy_view("bincount()"), minlength)
     return wrap(counted.astype(np.float32 if weights.array.dtype == np.float32 else np.float64))

@@ -79,13 +79,16 @@ def _var_or_std(of: Function, x: Tensor, dim: Dims, unbiased: bool, keepdim: boo
     if isinstance(dim, bool):  # var(input, unbiased)
         unbiased, dim = dim, None
     axes, shape = all_dims(dim, x.ndim), x.array.shape
-    freedom = movement.numel(tuple([shape[a] for a in axes])) - (unbiased if correction is None else correction)
+    count = movement.numel(tuple([shape[a] for a in axes]))
+    freedom = count - (unbiased if correction is None else correction)
     if freedom <= 0:
         warn_user(
             f"{'var' if of is deviation.variance else 'std'}(): degrees of freedom is <= 0. Correction should be "
             "strictly less than the reduction factor (input numel divided by output numel).",
             UserWarning,
         )
+    if not count:
+        freedom = 0  # nothing has no variance, whatever is added to its count
     if freedom > 0 and x.array.dtype.kind == "f":
         return of(x, axes=axes, keepdims=keepdim, freedom=float(freedom))
     centred = arithmetic.sub(x, reduction.mean(x, axes=axes, keepdims=True))

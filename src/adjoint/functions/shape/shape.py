@@ -283,10 +283,10 @@ def _reverse_dims(self: Tensor) -> Tensor:
 
 
 def _transpose_last_two(self: Tensor) -> Tensor:
-    """Return the last two dimensions exchanged. Raises RuntimeError below two dimensions."""
-    if self.ndim < 2:
-        raise RuntimeError(f"tensor.mT is only supported on matrices or batches of matrices. Got {self.ndim}-D tensor.")
-    return movement.swap(self, -2, -1)
+    """Return the last two dimensions exchanged; a number itself. Raises RuntimeError for a vector."""
+    if self.ndim == 1:
+        raise RuntimeError("tensor.mT is only supported on matrices or batches of matrices. Got 1-D tensor.")
+    return movement.swap(self, -2, -1) if self.ndim else self
 
 
 for _name, _of in {"T": _reverse_dims, "mT": _transpose_last_two}.items():
