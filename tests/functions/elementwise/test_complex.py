@@ -258,3 +258,14 @@ def test_prints_as_torch_does(shape: tuple[int, ...], scale: float) -> None:
     assert str(ad.tensor(z.astype(np.complex128))).replace("adjoint", "torch") == str(
         torch.tensor(z.astype(np.complex128))
     )
+
+
+def test_a_number_is_its_own_transpose() -> None:
+    x = ad.tensor(1 + 2j)
+    assert x.mT.item() == x.mH.item() == ad.adjoint(x).item() == 1 + 2j
+    assert ad.linalg.vecdot(x, x).item() == 5
+
+
+def test_the_package_has_the_function_of_its_name() -> None:
+    assert ad.adjoint(ad.tensor([[1j, 2.0]])).tolist() == [[-1j], [2.0]]
+    assert ad.view_as_complex(ad.zeros(0, 2)).shape == (0,)

@@ -5,7 +5,7 @@ import pytest
 from tests.support.oracle import same, same_error
 
 import adjoint.nn.functional as F
-from adjoint import ones
+from adjoint import float64, ones, tensor, zeros
 
 RNG = np.random.default_rng(3)
 A, B, C = RNG.normal(size=(3, 5, 4))
@@ -38,3 +38,14 @@ def test_errors_and_warnings() -> None:
     same_error("t.nn.functional.triplet_margin_loss(a, a, a, 0.0)", "margin must be greater than 0, got 0.0", a=A)
     with pytest.warns(UserWarning, match="'batchmean' divides only by the batch size"):
         F.kl_div(ones(2), ones(2))
+
+
+def test_the_gradient_of_a_vector_shorter_than_eps_is_that_of_the_value() -> None:
+    x, y = tensor(-8.0, dtype=float64, requires_grad=True), tensor(-0.4, dtype=float64, requires_grad=True)
+    F.cosine_similarity(x, y, dim=0, eps=0.5).backward()  # x y / (8 · 0.5), where PyTorch has -0.3 for y
+    assert y.grad.item() == -2.0
+    assert x.grad.item() == 0.0
+
+
+def test_the_mean_over_no_examples_is_nan_also_of_probabilities() -> None:
+    assert F.cross_entropy(zeros(0, 3), zeros(0, 3)).isnan().item()

@@ -103,3 +103,14 @@ def test_volumes_without_a_batch_keep_their_channels_last() -> None:
         out, places = library.nn.functional.max_pool3d(x, 2, return_indices=True)
         found.append([x.stride(), out.stride(), places.stride(), library.nn.functional.max_pool3d(x, 2).stride()])
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3])
+@pytest.mark.parametrize("lead", [(0,), (0, 2)])
+def test_no_channels_or_no_examples_have_as_many_maxima(rank: int, lead: tuple[int, ...]) -> None:
+    x = ad.zeros(*lead, *(4,) * rank, requires_grad=True)
+    out, indices = getattr(F, f"adaptive_max_pool{rank}d")(x, 2, return_indices=True)
+    assert out.shape == indices.shape == (*lead, *(2,) * rank)
+    assert indices.dtype is ad.int64
+    out.sum().backward()
+    assert x.grad.shape == x.shape

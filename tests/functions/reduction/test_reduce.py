@@ -1,10 +1,13 @@
 """Reductions against PyTorch: every form of `dim`, both keyword names, integers, truths, empties, ties, NaN."""
 
+import warnings
 from typing import Any
 
 import numpy as np
 import pytest
 from tests.support.oracle import same, same_error
+
+import adjoint as ad
 
 X = np.array([[[0.5, -1.25, 2.0, 1.0], [1.5, 0.25, -0.75, 3.0]], [[2.5, 0.125, 1.75, -3.0], [0.75, -0.25, 4.0, 5.0]]])
 F = X.astype(np.float32)
@@ -142,3 +145,41 @@ def test_forms(expression: str) -> None:
 )
 def test_errors(expression: str, head: str) -> None:
     same_error(expression, head, x=X, i=WHOLE, b=B, e=np.zeros((2, 0)))
+
+
+@pytest.mark.parametrize("array", [X, X > 0, (X * 8).astype(np.int8), X.astype(np.float16), np.array(2.5)])
+def test_hash_tensor_is_the_exclusive_or_of_all_bits(array: np.ndarray) -> None:
+    bits = array.astype(np.float64 if array.dtype.kind == "f" else np.int64).view(np.uint64)
+    x = ad.tensor(array)
+    assert x.hash_tensor().item() == int(np.bitwise_xor.reduce(bits, axis=None))
+    assert ad.hash_tensor(x).dtype is ad.uint64
+    if array.ndim:
+        for dim in (1, -1, (0, 2)):
+            out = ad.hash_tensor(x, dim, keepdim=True)
+            np.testing.assert_array_equal(out.numpy(), np.bitwise_xor.reduce(bits, axis=dim, keepdims=True))
+            np.testing.assert_array_equal(
+                ad.compile(lambda x, d=dim: x.hash_tensor(d))(x).numpy(), out.squeeze().numpy()
+            )
+        np.testing.assert_array_equal(ad.vmap(ad.hash_tensor)(x).numpy(), np.bitwise_xor.reduce(bits, axis=(1, 2)))
+
+
+@pytest.mark.parametrize(
+    ("call", "error"),
+    [
+        (lambda: ad.hash_tensor(ad.ones(2), mode=1), RuntimeError),
+        (lambda: ad.hash_tensor(ad.zeros(0)), RuntimeError),
+        (lambda: ad.hash_tensor(ad.zeros(0, 3), 0), IndexError),
+        (lambda: ad.hash_tensor(ad.tensor(1j)), NotImplementedError),
+    ],
+)
+def test_hash_tensor_refuses(call: Any, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        call()
+
+
+@pytest.mark.parametrize("correction", [0, 1, -1, -5])
+def test_nothing_has_no_variance(correction: int) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        assert ad.isnan(ad.var(ad.zeros(0, 3), 0, correction=correction)).all()
+        assert ad.isnan(ad.std(ad.zeros(0), correction=correction)).item()

@@ -183,7 +183,7 @@ def compare_out(op: Any, sample: Sample) -> None:
     """Assert that `out=` of every kind takes what PyTorch's takes, and is refused where PyTorch refuses it."""
     sample = without_gradients(sample)
     plain = called(op.op, sample)
-    if isinstance(plain, Exception):
+    if isinstance(plain, Exception) or "empty" in op.name:
         raise Other
     results = [plain] if isinstance(plain, torch.Tensor) else list(plain) if isinstance(plain, tuple) else []
     if not results or not all(isinstance(x, torch.Tensor) for x in results):

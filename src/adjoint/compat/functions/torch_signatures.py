@@ -7,6 +7,7 @@ from typing import Any
 
 from adjoint.core.tensor import tensor as tensors
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.functions.api.out import with_out
 from adjoint.functions.nn import embedding as tables
 from adjoint.functions.nn import grid_sample as grids
 from adjoint.functions.nn import group_norm as normalizations
@@ -127,6 +128,7 @@ def native_group_norm(
     return out, mean, scale
 
 
+@with_out
 def native_batch_norm(
     input: Tensor,
     weight: Tensor | None,
