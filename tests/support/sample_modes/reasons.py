@@ -56,7 +56,12 @@ REASONS: list[Reason] = [
         "variants", "addbmm", ANY, "PyTorch's addbmm_ resizes its tensor, by accident: addmm_ and baddbmm_ refuse it"
     ),
     Reason("variants", "round", "int64", "special.round takes integers, as round does; PyTorch's does not"),
-    Reason("out", "(linalg.)?svd", ANY, "singular vectors are determined up to a sign"),
+    Reason(
+        "out",
+        "(linalg.)?svd|linalg.(eig|eigh|eigvals)",
+        ANY,
+        "singular vectors and eigenvectors are determined up to a sign, eigenvalues up to their order",
+    ),
     Reason(
         "0-d|empty",
         "masked.(var|std|prod)|nanmean",
@@ -99,6 +104,7 @@ REASONS: list[Reason] = [
     Reason(
         "errors", "gather", ANY, "an `out` that must grow is given other memory, which no longer overlaps the input"
     ),
+    Reason("out", "fft.ihfft(2|n)", ANY, "PyTorch leaves the `out` of a transform over one dimension as it was"),
     Reason("out", "bernoulli", ANY, "a draw into complex numbers is refused, also of no elements"),
     Reason(
         "out",
