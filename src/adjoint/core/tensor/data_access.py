@@ -55,6 +55,10 @@ class DataAccess(ProtocolMethods):
         del array  # hand_out counts who refers to it
         return export_array(self)  # type: ignore[arg-type]
 
+    def to_numpy(self) -> Array:
+        """Return `numpy()`, under the name by which matplotlib and others ask whether this is like an array."""
+        return np.asarray(self.numpy())
+
     def __array__(self, dtype: NumpyDtype | None = None, copy: bool | None = None) -> Array:
         return np.array(self.numpy(), dtype=dtype, copy=copy)
 

@@ -8,5 +8,5 @@ Modules, in reading order:
 - `linalg`: NumPy's products, linear algebra and Fourier transforms, under NumPy's signatures.
 - `statistics`: NumPy's sums, means, extremes, orders and differences, under NumPy's signatures.
 - `function_protocol`: The protocol `__array_function__`: NumPy's functions of tensors, such as
-  `np.concatenate([tensor, …])`, recorded.
+  `np.concatenate([tensor, …])`.
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -134,13 +135,18 @@ def _outer(called: Any, dtype: Any, kwargs: dict[str, Any]) -> Function | None:
 METHODS = {"__call__": _call, "reduce": _reduce, "accumulate": _accumulate, "outer": _outer}
 
 
-def any_requires_grad(values: Operand) -> bool:
-    """Return whether a tensor in nested values requires a gradient."""
+def any_tensor(predicate: Callable[[Tensor], bool], values: Operand) -> bool:
+    """Return whether `predicate` holds for a tensor in nested values."""
     if isinstance(values, Tensor):
-        return values.requires_grad
+        return predicate(values)
     if isinstance(values, dict):
-        return any(map(any_requires_grad, values.values()))
-    return isinstance(values, (list, tuple)) and any(map(any_requires_grad, values))
+        values = list(values.values())
+    return isinstance(values, (list, tuple)) and any(any_tensor(predicate, value) for value in values)
+
+
+def requires_grad(x: Tensor) -> bool:
+    """Return whether a tensor requires a gradient."""
+    return x.requires_grad
 
 
 def to_arrays(values: Operand) -> Any:
@@ -161,7 +167,7 @@ def raise_not_differentiable(name: str) -> None:
 
 def _by_numpy(called: Any, method: str, inputs: Operands, kwargs: dict[str, Any]) -> Any:
     kwargs = {k: v for k, v in kwargs.items() if v is not None and not (k == "where" and v is True)}
-    if any_requires_grad(inputs) or any_requires_grad(kwargs):
+    if any_tensor(requires_grad, (inputs, kwargs)):
         module_name = "np" if getattr(np, called.__name__, None) is called else "scipy.special"
         raise_not_differentiable(f"{module_name}.{called.__name__}" + ("" if method == "__call__" else f".{method}"))
     result = getattr(called, method)(*to_arrays(inputs), **to_arrays(kwargs))
@@ -178,12 +184,12 @@ def write_out_args(name: str, out: tuple[Any, ...], result: Operand) -> Any:
     given = result if isinstance(result, tuple) else (result,)
     for target, value in zip(out, given, strict=True):
         if isinstance(target, Tensor):
-            target.copy_(value)
+            target.copy_(tensor_of(value))
         elif target is not None:
-            if value.requires_grad:
+            if any_tensor(requires_grad, value):
                 raise TypeError(
                     f"np.{name}: an array given as out= cannot hold a result that requires grad; "
                     "use a tensor, or t.detach().numpy()"
                 )
-            np.copyto(target, value.numpy(), casting="same_kind")
+            np.copyto(target, to_arrays(value), casting="same_kind")
     return out if len(out) > 1 else out[0]
