@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable
+from importlib import import_module
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
-from typing import Any, NoReturn
+from typing import Any
 
 from adjoint.autograd.function.function import Function
 from adjoint.autograd.grad_mode import no_grad
@@ -20,14 +22,21 @@ __all__ = [
     "register_autograd", "register_fake", "register_kernel", "register_vmap", "triton_op", "wrap_triton",
 ]  # fmt: skip
 
+# Compiled libraries of ops, by their package: the module where the ops are written anew, and what makes them there.
+REWRITTEN_LIBRARIES = {"torchvision": ("adjoint.compat.functions.torchvision_ops", "make_vision_ops")}
 _known: dict[str, CustomOpDef] = {}
 
 
 class Ops(ModuleType):
     """Namespace of ops: `ops.space.op` is the op called "space::op"."""
 
-    def load_library(self, path: object) -> NoReturn:
-        """Raise OSError: libraries of ops are built for PyTorch."""
+    def load_library(self, path: object) -> None:
+        """Take a library's ops from where they are written anew. Raises OSError for others: they are for PyTorch."""
+        package = Path(str(path)).parent.name
+        if Path(str(path)).name.startswith("_C") and package in REWRITTEN_LIBRARIES:
+            module, make = REWRITTEN_LIBRARIES[package]
+            setattr(self, package, getattr(import_module(module), make)())
+            return
         raise OSError(f"{path}: libraries of ops are built for PyTorch, and cannot be loaded here")
 
 

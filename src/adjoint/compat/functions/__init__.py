@@ -13,4 +13,6 @@ Modules, in reading order:
   strides.
 - `torch_signatures`: Functions of the top level whose arguments PyTorch orders otherwise than in `nn.functional`.
 - `settings`: Settings of PyTorch: here the device is the CPU, and results have the same bits each time.
+- `torchvision_ops`: Operators of torchvision's compiled library, `torch.ops.torchvision`: boxes, pooled regions,
+  deformed convolution.
 """

@@ -17,10 +17,15 @@ _REASON = "nothing is downloaded: take the model's code, and load its state_dict
 _chosen: dict[str, str] = {}
 
 
-def get_dir() -> str:
-    """Return the folder of the files: that of `set_dir`, else `hub` in $TORCH_HOME, else PyTorch's in the cache."""
+def _get_torch_home() -> str:
+    """Return $TORCH_HOME, else PyTorch's folder in the cache; torchvision asks for it by this name."""
     default_home = os.path.join(os.getenv("XDG_CACHE_HOME", "~/.cache"), "torch")
-    return _chosen.get("dir") or os.path.join(os.path.expanduser(os.getenv("TORCH_HOME", default_home)), "hub")
+    return os.path.expanduser(os.getenv("TORCH_HOME", default_home))
+
+
+def get_dir() -> str:
+    """Return the folder of the files: that of `set_dir`, else `hub` in PyTorch's own."""
+    return _chosen.get("dir") or os.path.join(_get_torch_home(), "hub")
 
 
 def set_dir(d: str | os.PathLike[str]) -> None:
