@@ -80,7 +80,9 @@ CALLS: dict[str, Call] = {
     "mean_nll_dx": lambda x, y: ad.autograd.grad(F.nll_loss(x.requires_grad_(), _labels(x)), x)[0],
 }  # fmt: skip
 # elsewhere they are errors and warnings
-ROWS_NEEDED = {"max", "min", "gather", "variance", "variance_of_all", "deviation", "deviation_of_all", "mean_nll", "mean_nll_dx"}
+ROWS_NEEDED = {
+    "max", "min", "gather", "mean_nll", "mean_nll_dx", "variance", "variance_of_all", "deviation", "deviation_of_all",
+}
 
 
 def _routines() -> dict[str, SmallArrayKernel]:

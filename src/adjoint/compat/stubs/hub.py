@@ -17,15 +17,18 @@ _REASON = "nothing is downloaded: take the model's code, and load its state_dict
 _chosen: dict[str, str] = {}
 
 
-def _get_torch_home() -> str:
-    """Return $TORCH_HOME, else PyTorch's folder in the cache; torchvision asks for it by this name."""
+def find_torch_home() -> str:
+    """Return $TORCH_HOME, else PyTorch's folder in the cache."""
     default_home = os.path.join(os.getenv("XDG_CACHE_HOME", "~/.cache"), "torch")
     return os.path.expanduser(os.getenv("TORCH_HOME", default_home))
 
 
+_get_torch_home = find_torch_home  # by which torchvision asks for it
+
+
 def get_dir() -> str:
     """Return the folder of the files: that of `set_dir`, else `hub` in PyTorch's own."""
-    return _chosen.get("dir") or os.path.join(_get_torch_home(), "hub")
+    return _chosen.get("dir") or os.path.join(find_torch_home(), "hub")
 
 
 def set_dir(d: str | os.PathLike[str]) -> None:

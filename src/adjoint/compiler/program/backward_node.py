@@ -222,7 +222,7 @@ class ConsumedHistory:
     """
 
     __slots__ = ("__weakref__", "facts", "hooks", "sequence_nr")
-    next_functions: tuple[Any, ...] = ()
+    next_functions: tuple[object, ...] = ()
     parents: tuple[Any, ...] = ()
     op = saved_values = None
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from adjoint.compiler.build import CompiledEntry
     from adjoint.compiler.cuts.staged_entry import StagedEntry
+    from adjoint.compiler.ir.graph import Graph
     from adjoint.compiler.program.program import Program
     from adjoint.compiler.report.advice import CallCosts, StepAdvice
     from adjoint.compiler.report.explain import Explanation
@@ -23,7 +24,7 @@ class StepReports:
     _costs: CallCosts
 
     @property
-    def graph(self) -> Any:
+    def graph(self) -> Graph:
         """The graph of the program that ran last, after rewriting."""
         return self._program().graph
 
