@@ -565,3 +565,28 @@ def test_a_view_of_the_whole_shares_the_tangent_of_its_base() -> None:
         assert of_turned.tolist() == [[0.0, 2.0], [1.0, 3.0]]
         base.mul_(2)
         assert [t.tolist() for t in (of_whole, of_turned)] == [[[0.0, 2.0], [4.0, 6.0]], [[0.0, 4.0], [2.0, 6.0]]]
+
+
+@pytest.mark.parametrize("part", ["real", "imag"])
+@pytest.mark.parametrize("shape", [(1,), (40,), (7, 300)])
+def test_the_tangent_of_a_part_of_complex_memory_has_room(part: str, shape: tuple[int, ...]) -> None:
+    """The part counts its memory in elements of its own type, of which there are twice as many."""
+    numbers = ad.arange(float(np.prod(shape)), dtype=ad.float64).reshape(shape)
+    complex_numbers = ad.from_numpy(numbers.numpy() * (1 - 1j))  # whose memory is one of complex numbers
+    x, t = getattr(complex_numbers, part), numbers + 1.0
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(x, t)
+        tangent = forward_ad.unpack_dual(dual).tangent
+        assert tangent is not None
+        assert tangent.tolist() == t.tolist()
+        assert tangent.stride() == x.stride()
+        last = sum((n - 1) * step for n, step in zip(x.shape, x.stride(), strict=True))
+        assert tangent.untyped_storage().nbytes() >= tangent.element_size() * (last + 1)
+        assert (dual * 2.0).sum().item() == 2.0 * x.sum().item()
+
+
+def test_forward_mode_through_complex_factors_writes_only_its_own_memory() -> None:
+    a = ad.complex(ad.randn(17, 2, dtype=ad.float64), ad.randn(17, 2, dtype=ad.float64))
+    for _ in range(20):
+        _, (_, tangent, _) = ad.func.jvp(lambda v: ad.linalg.svd(v.mH, full_matrices=False), (a,), (a,))
+        np.testing.assert_allclose(tangent.numpy(), ad.linalg.svdvals(a).numpy(), rtol=1e-10)

@@ -67,7 +67,12 @@ def _has_same_layout(x: Array, y: Array) -> bool:
         return True
     if not x.size:
         return True
-    return _has_same_strides(x, y) and offset(x) == offset(y) and owner(x).size >= owner(y).size
+    return _has_same_strides(x, y) and offset(x) == offset(y) and _count_places(x) >= _count_places(y)
+
+
+def _count_places(x: Array) -> int:
+    """Return how many elements the memory of x holds: of x's type, for the real part of complex memory has its own."""
+    return int(owner(x).nbytes // x.itemsize)
 
 
 def _allocate_like(like: Array, dtype: NumpyDtype) -> Array:
@@ -75,4 +80,4 @@ def _allocate_like(like: Array, dtype: NumpyDtype) -> Array:
     plain = all(n == 1 or s > 0 for n, s in zip(like.shape, like.strides, strict=True))
     if not plain or like.size > memory_span(like.shape, element_strides(like), 0):
         return np.empty(like.shape, dtype)
-    return strided_view(np.zeros(owner(like).size, dtype), like.shape, element_strides(like), offset(like))
+    return strided_view(np.zeros(_count_places(like), dtype), like.shape, element_strides(like), offset(like))
