@@ -17,7 +17,9 @@ CASTS_INPUT = "PyTorch casts the input, or has no kernel for the type; ours comp
 OTHERWISE: dict[str, str] = {
     **dict.fromkeys(REDUCTIONS, CASTS_INPUT),
     **dict.fromkeys(("fft.ifft", "fft.ihfft", "fft.ihfftn"), "PyTorch scales in place, where it cannot always write"),
+    "hash_tensor": "of uint64, with which PyTorch refuses to compare other types",
     "histogramdd": "PyTorch takes no `out`",
+    "native_batch_norm": "takes no `out` here: an internal form of a normalization",
     "abs": "PyTorch takes complex results of complex numbers",
     "bernoulli": "PyTorch draws in the type of `out`",
     "linalg.matrix_power": "PyTorch casts the powers 0 and 1",
