@@ -41,7 +41,7 @@ class Ops(ModuleType):
 
 
 class OpByName:
-    """Function of PyTorch by its name, such as `ops.aten.add`, or of a variant: it calls the tensor's method."""
+    """Function of PyTorch by its name, such as `ops.aten.add`, or of a variant: the tensor's method, or a function."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -52,7 +52,12 @@ class OpByName:
         return vars(self).setdefault(variant, OpByName(f"{self.name}.{variant}"))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return getattr(Tensor, self.name.split(".")[1])(*args, **kwargs)
+        name = self.name.split(".")[1]
+        homes = [Tensor, *map(import_module, (f"{__package__}", f"{__package__}.nn.functional", f"{__package__}._VF"))]
+        found = next((home for home in homes if hasattr(home, name)), None)
+        if found is None:
+            raise NotImplementedError(f"there is no op {self.name} here")
+        return getattr(found, name)(*args, **kwargs)
 
     def __repr__(self) -> str:
         return f"<{self.name}>"

@@ -74,3 +74,62 @@ def test_a_program_prints_what_it_prints_with_pytorch(tmp_path: Path, program: s
     mine = run(tmp_path, "program.py", program=program)
     theirs = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert mine.out.splitlines() == theirs.stdout.splitlines()
+
+
+KEYWORDS = """
+import torch
+
+class Registered(type):
+    def __new__(cls, kind, bases, fields, name=None, body=None):
+        made = super().__new__(cls, kind, bases, fields)
+        made.registered = name, body
+        return made
+
+    def __init__(cls, *_, **__):
+        pass
+
+class Answering(metaclass=Registered, name="its name", body=3):
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        return func.__name__
+
+print(Answering.registered, torch.neg(Answering()))
+"""
+
+PRIVATE = """
+import torch
+import torch._VF
+from torch import TensorType, _VF
+from torch.nn.modules.linear import NonDynamicallyQuantizableLinear
+from torch.nn.utils.stateless import _functional_call
+
+layer = torch.nn.MultiheadAttention(4, 2).out_proj
+print(type(layer) is NonDynamicallyQuantizableLinear, torch._utils._element_size(torch.float16), TensorType.__name__)
+print(_functional_call(layer, {"weight": torch.eye(4), "bias": torch.ones(4)}, torch.ones(4)).tolist())
+cell, x, h = torch.nn.GRUCell(3, 4), torch.ones(2, 3), torch.zeros(2, 4)
+print(torch.equal(_VF.gru_cell(x, h, cell.weight_ih, cell.weight_hh, cell.bias_ih, cell.bias_hh), cell(x, h)))
+print(torch.ops.aten.native_layer_norm.default(torch.ones(2, 3), [3], None, None, 1e-5)[0].tolist(),
+      torch.ops.aten.add.Tensor(x, x).sum().item(), torch.ops.aten.relu(h).sum().item())
+try:
+    torch.ops.aten.no_such_op(x)
+except NotImplementedError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize(("program", "printed"), [
+    (KEYWORDS, "('its name', 3) neg"),
+    (PRIVATE, """True 2 TensorType
+[2.0, 2.0, 2.0, 2.0]
+True
+[[0.0, 0.0, 0.0], [0.0, 0.0, 0.0]] 12.0 0.0
+there is no op aten.no_such_op here"""),
+], ids=["class keywords", "private names"])  # fmt: skip
+def test_programs_of_pytorch(tmp_path: Path, program: str, printed: str) -> None:
+    script = tmp_path / "program.py"
+    script.write_text(program)
+    done = subprocess.run(
+        [sys.executable, "-m", "adjoint.run", str(script)], capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == printed

@@ -38,7 +38,7 @@ def watch_class_statements() -> None:
     builtins.__build_class__ = ClassStatements()
 
 
-def _build_overriding(body: Any, name: str, *bases: Any, **kwargs: Any) -> Any:
+def _build_overriding(body: Any, name: str, /, *bases: Any, **kwargs: Any) -> Any:
     has_override = _defines_torch_function(body.__code__)
     if has_override:
         patch_functions()  # ahead of the body: it may fill tables with public functions

@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+from adjoint.core.dtype.dtype import dtype as Dtype
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.functions.shape.join import cat
 from adjoint.serialization import load
@@ -18,6 +19,11 @@ globals().update({name.rpartition(".")[2]: rebuild for name, rebuild in rebuilde
 def _load_from_bytes(b: bytes) -> Any:
     """Load the storage of a tensor that Python's own pickle wrote."""
     return load(io.BytesIO(b), weights_only=False)
+
+
+def _element_size(dtype: Dtype) -> int:
+    """Return the bytes of an element of a type."""
+    return dtype.itemsize
 
 
 def _flatten_dense_tensors(tensors: Iterable[Tensor]) -> Tensor:

@@ -6,4 +6,5 @@ Modules, in reading order:
 - `parallel`: Modules that PyTorch distributes over devices or processes, of which there is one.
 - `internals`: Names of PyTorch's private modules that programs use to write modules and losses, and to choose among
   kernels.
+- `recurrent`: `adjoint._VF`: recurrent layers as functions of flat lists of weights, under PyTorch's signatures.
 """
