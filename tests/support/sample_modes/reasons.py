@@ -104,6 +104,19 @@ REASONS: list[Reason] = [
     Reason(
         "errors", "gather", ANY, "an `out` that must grow is given other memory, which no longer overlaps the input"
     ),
+    Reason(
+        "jvp",
+        "(nn.functional.)?grid_sample(r_[23]d)?|nn.functional.ctc_loss|normal",
+        ANY,
+        "PyTorch has no tangent, and at the kinks and draws of these samples differences tell nothing",
+    ),
+    Reason(
+        "jvp",
+        "masked.(softmax|log_softmax|softmin)",
+        ANY,
+        "of one element the tangent is 0; with it left out, PyTorch's is NaN",
+    ),
+    Reason("jvp", "cholesky_inverse", "complex128", "PyTorch has a tangent of the triangle that is not read"),
     Reason("out", "fft.ihfft(2|n)", ANY, "PyTorch leaves the `out` of a transform over one dimension as it was"),
     Reason("out", "bernoulli", ANY, "a draw into complex numbers is refused, also of no elements"),
     Reason(

@@ -29,9 +29,9 @@ _ERRORS_OF_EXACT = {
     _EXPECTED: """
         addbmm addmm addmv alias_copy aminmax argmax argmin as_strided_copy avg_pool2d avg_pool3d baddbmm bmm ceil
         cholesky cholesky_ex cross det diag diagonal_copy eigh eigvalsh expand_copy fix floor frac gather index_add
-        index_copy index_reduce inv inv_ex isin kthvalue ldl_factor ldl_factor_ex ldl_solve linear log_softmax lu
-        lu_factor lu_factor_ex lu_solve lu_unpack masked_select matmul matrix_power median mm msort mv nanmedian
-        narrow_copy neg negative norm permute_copy qr renorm round scatter scatter_add scatter_reduce sgn sign
+        hash_tensor index_copy index_reduce inv inv_ex isin kthvalue ldl_factor ldl_factor_ex ldl_solve linear
+        log_softmax lu lu_factor lu_factor_ex lu_solve lu_unpack masked_select matmul matrix_power median mm msort mv
+        nanmedian narrow_copy neg negative norm permute_copy qr renorm round scatter scatter_add scatter_reduce sgn sign
         slice_scatter slogdet softmax solve solve_ex sort split_copy split_with_sizes_copy squeeze_copy svd svdvals
         t_copy take take_along_dim topk transpose_copy triangular_solve tril triu trunc unbind_copy unfold_copy
         unsqueeze_copy vector_norm view_copy
