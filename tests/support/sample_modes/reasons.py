@@ -74,7 +74,12 @@ REASONS: list[Reason] = [
         ANY,
         "where a vector is shorter than eps, PyTorch's gradient is not that of its value",
     ),
-    Reason("0-d|empty", "resize_", ANY, "new elements hold anything, and memory that NumPy sees is not resized"),
+    Reason(
+        "0-d|empty|noncontiguous",
+        "resize_",
+        ANY,
+        "new elements hold anything, and memory that NumPy sees is not resized",
+    ),
     Reason("empty", "(nan)?median", "int64", "nothing has no median among integers; PyTorch's is the least integer"),
     Reason(
         "empty",
@@ -117,6 +122,10 @@ REASONS: list[Reason] = [
         "of one element the tangent is 0; with it left out, PyTorch's is NaN",
     ),
     Reason("jvp", "cholesky_inverse", "complex128", "PyTorch has a tangent of the triangle that is not read"),
+    Reason(
+        "out", "nansum", ANY, "PyTorch has no such sum of floating numbers into integers; ours is of the `out`'s type"
+    ),
+    Reason("noncontiguous", "native_group_norm", ANY, "PyTorch takes contiguous tensors only"),
     Reason("out", "fft.ihfft(2|n)", ANY, "PyTorch leaves the `out` of a transform over one dimension as it was"),
     Reason("out", "bernoulli", ANY, "a draw into complex numbers is refused, also of no elements"),
     Reason(
