@@ -29,7 +29,6 @@ with more than 16 of them.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from math import prod
 from typing import Any, NamedTuple, NoReturn
@@ -102,7 +101,7 @@ class ValueOrigin(NamedTuple):
     rematerialized: bool = False
 
     def __str__(self) -> str:
-        place = f"{os.path.basename(self.site.file)}:{self.site.line} in {self.site.function}"
+        place = f"{self.site.describe_briefly()} in {self.site.function}"
         place += f" · {self.module}" if self.module else ""
         return place + (" · again" if self.rematerialized else " · backward" if self.backward else "")
 

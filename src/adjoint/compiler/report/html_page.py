@@ -19,7 +19,7 @@ from adjoint.compiler.report.explain import (
 from adjoint.compiler.report.memory_report import ProgramMemory, report_memory
 from adjoint.compiler.report.memory_timeline import timeline
 from adjoint.compiler.report.source_listing import list_assembly
-from adjoint.core.graph.source_location import Site
+from adjoint.core.graph.source_location import Site, describe_cell_line
 from adjoint.core.runtime import html
 
 if TYPE_CHECKING:
@@ -128,7 +128,8 @@ class _ProgramSections:
                 ]
                 for site in sites
             ]
-            parts.append(f"<h3><code>{escape(file)}</code></h3>")
+            heading = (describe_cell_line(file, 1) or file).removesuffix(", line 1")
+            parts.append(f"<h3><code>{escape(heading)}</code></h3>")
             parts.append(html.render_table(("line", "code", "forward, in", "backward, in"), rows, (0,)))
         return "\n".join(parts)
 

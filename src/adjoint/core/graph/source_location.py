@@ -20,7 +20,18 @@ class Site(NamedTuple):
     function: str
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}"
+        return describe_cell_line(self.file, self.line) or f"{self.file}:{self.line}"
+
+    def describe_briefly(self) -> str:
+        """Return the place without the folders of its file."""
+        return describe_cell_line(self.file, self.line) or f"{os.path.basename(self.file)}:{self.line}"
+
+
+def describe_cell_line(file: str, line: int) -> str | None:
+    """Return IPython's words for a line of a notebook, such as "Cell In[26], line 1"; None for a line of a file."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    named = None if shell is None else shell.compile.format_code_name(file)
+    return None if named is None else f"{' '.join(named)}, line {line}"
 
 
 # A code, and the offset of an instruction in it: a `Site` that nobody has asked for yet.

@@ -10,6 +10,7 @@ from adjoint.nn.module.module import Module
 from adjoint.transforms import functional_call as transform
 
 __all__ = ["functional_call"]
+_functional_call = transform.functional_call
 
 
 def functional_call(
@@ -28,18 +29,6 @@ def functional_call(
         FutureWarning,
         stacklevel=2,
     )
-    return _functional_call(module, parameters_and_buffers, args, kwargs, tie_weights=tie_weights, strict=strict)
-
-
-def _functional_call(
-    module: Module,
-    parameters_and_buffers: Any,
-    args: Any = None,
-    kwargs: Any = None,
-    *,
-    tie_weights: bool = True,
-    strict: bool = False,
-) -> Any:
     return transform.functional_call(
         module, parameters_and_buffers, args, kwargs, tie_weights=tie_weights, strict=strict
     )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand
 from adjoint.functions.nn.recurrent import (
     Weights,
     gru_cell,
@@ -20,7 +20,7 @@ from adjoint.functions.shape.split import split
 __all__ = ["gru", "gru_cell", "lstm", "lstm_cell", "rnn_relu", "rnn_relu_cell", "rnn_tanh", "rnn_tanh_cell", "split"]
 
 
-def run_layers(kind: str, input: Tensor, hx: Any, *settings: Any) -> tuple[Tensor, ...]:
+def run_layers(kind: str, input: Tensor, hx: Operand, *settings: Operand) -> tuple[Tensor, ...]:
     """Return the outputs and the last states.
 
     After the state `hx`, a tuple for an LSTM, come the weights of all layers in one list, has_biases, num_layers,

@@ -8,7 +8,6 @@ the end, nothing takes place twice.
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -92,7 +91,7 @@ class StepEvent:
         self.is_trusted = self.is_ordered = self.is_replayed = False
 
     def __str__(self) -> str:
-        place = f"{os.path.basename(self.site.file)}:{self.site.line}"
+        place = self.site.describe_briefly()
         if self.function is not None:
             return f"calls {self.what}(), at {place}"
         return f"{self.what} is {describe_object(self.answer)}, at {place}"
