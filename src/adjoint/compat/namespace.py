@@ -128,6 +128,7 @@ MODULES = {
     "utils.hooks": "core.graph.hooks",
     "utils.model_zoo": "compat.stubs.hub load_url=load_state_dict_from_url",
     "utils.tensorboard": "compat.stubs.utils.tensorboard",
+    "utils.tensorboard.writer": "compat.stubs.utils.tensorboard",
     "version": "compat.stubs.version",
     "xpu": "compat.stubs.devices.absent:xpu",
 }
