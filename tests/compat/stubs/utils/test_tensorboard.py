@@ -31,8 +31,9 @@ def test_tensors_and_parameters_are_given_as_arrays(monkeypatch: pytest.MonkeyPa
     package = ModuleType("tensorboardX")
     package.SummaryWriter = Recorder  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "tensorboardX", package)
-    from adjoint.utils import tensorboard
     from adjoint.utils.tensorboard import SummaryWriter
+
+    from adjoint.utils import tensorboard
 
     assert tensorboard.writer.SummaryWriter is SummaryWriter
     layer = nn.Linear(3, 2)
