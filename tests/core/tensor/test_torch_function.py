@@ -36,6 +36,18 @@ def test_results_are_of_the_subclass(made: str) -> None:
     assert run(f"{SUB}\nprint({{name(v) for v in {made}}})") == "{'Sub'}"
 
 
+def test_numbers_stand_on_the_left_of_every_operator() -> None:
+    program = """
+    y = ad.tensor([3, 5]).as_subclass(Sub)
+    print(*[eval(f"7 {sign} y").tolist() == eval(f"7 {sign} ad.tensor([3, 5])").tolist()
+            for sign in "+ - * / // % ** & | ^ << >>".split()])
+    with ad.overrides.TorchFunctionMode():
+        print((7 / ad.tensor([2.0, 4.0])).tolist(), (7 - ad.tensor([2.0])).tolist(), (7 + ad.tensor([2.0])).tolist())
+    """
+    expected = " ".join(["True"] * 12) + "\n[3.5, 1.75] [5.0] [9.0]"
+    assert run(SUB + textwrap.dedent(program)) == expected
+
+
 def test_it_prints_under_its_name_and_gradients_are_plain() -> None:
     program = """
     w = ad.ones(2, requires_grad=True)

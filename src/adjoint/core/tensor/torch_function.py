@@ -215,7 +215,7 @@ def _operator(name: str, function: Function) -> Function:
         asked = overriding_arguments((self, *args)) if state.subclasses_enabled else []
         if not asked and not state.modes:
             return own(self, *args, **kwargs)
-        if name.startswith("__r") and name not in ("__repr__", shown.__name__):
+        if name.startswith("__r") and not shown.__name__.startswith("__r"):  # `add`, for `__radd__`
             return dispatch(shown, asked, (*args, self), kwargs)
         return dispatch(shown, asked, (self, *args), kwargs)
 
@@ -260,8 +260,8 @@ def _dispatched_method(function: Function, name: str) -> DispatchedFunction:
     if isinstance(function, DispatchedFunction):
         return function
     shown = _methods.setdefault(function, DispatchedFunction(function))
-    if OPERATORS.get(name) == name:
-        shown.__name__ = name
+    if OPERATORS.get(name, "").startswith("__"):
+        shown.__name__ = OPERATORS[name]
     return shown
 
 
@@ -384,7 +384,7 @@ def _operator_of_all(name: str, held: Function, shown: DispatchedFunction) -> Fu
             asked = overriding_arguments(args) if found is NotImplemented and state.subclasses_enabled else []
             if not asked:
                 return found
-        turned = name.startswith("__r") and name not in ("__repr__", named.__name__)
+        turned = name.startswith("__r") and not named.__name__.startswith("__r")
         given = (*args, self) if turned else (self, *args)
         if state.modes:
             return dispatch(named, overriding_arguments((self, *args)), given, kwargs)
