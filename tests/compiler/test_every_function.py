@@ -162,6 +162,10 @@ CALLS: dict[str, str] = {
     "gaussian_nll_loss": "a, b, p",
     "grid_sample": "d2, x.reshape(1, 3, 4, 2), 'bicubic', 'reflection', False | d2, x.reshape(1, 3, 4, 2), 'bilinear',"
     " 'zeros', True | d3, x.reshape(1, 2, 2, 2, 3), 'bilinear', 'border', False",
+    **dict.fromkeys(("grid_sampler", "grid_sampler_2d"), "d2, x.reshape(1, 3, 4, 2), 0, 0, True"),
+    "grid_sampler_3d": "d3, x.reshape(1, 2, 2, 2, 3), 0, 1, False", "adjoint": "z", "hash_tensor": "x.detach(), 1",
+    "native_layer_norm": "x, (4,), None, None, 1e-5", "native_group_norm": "d1, v, w, 2, 3, 6, 3, 1e-5",
+    "native_batch_norm": "d1, v, w, None, None, True, 0.1, 1e-5",
     "gumbel_softmax": "a, 0.5 | a, 1, True", "linear_cross_entropy": "a, weight, two",
     "local_response_norm": "d2, 2, 0.5", "lp_pool1d": "d1 + 3, 2, 2", "lp_pool2d": "d2 + 3, 3, 2",
     "lp_pool3d": "d3 + 3, 2, 2", **dict.fromkeys(("max_pool2d_with_indices",), "d2, 3, 2, 1"),
