@@ -190,22 +190,22 @@ class CompiledFunction(StepReports):
 
     def _run_known(
         self, signature: Signature, key: SignatureKey, given: list[Operand], log: list[Outcome]
-    ) -> tuple[Operand, bool]:
-        """The leaves that a program gives that fits; None if none does; else why the call is to run eagerly.
+    ) -> tuple[CompiledEntry | StagedEntry | None, Operand, bool]:
+        """The program that fits and its leaves; no leaves if none does, or else why the call is to run eagerly.
 
-        What takes place in this call, and is not to take place again, is added to `log`. The second result tells
+        What takes place in this call, and is not to take place again, is added to `log`. The third result tells
         whether some program is for the present state of Python.
         """
         if signature.is_asking:
             if not log and signature.rests():
-                return signature, True
+                return None, signature, True
             path, found = run_path(signature, self._latest_entry(), given, log)
             self._latest = path or self._latest
-            return found, found is not None
+            return path, found, found is not None
         entry, found, is_state_known = run_direct(signature, key, given, self._costs)
         if entry is not None:
             self._note_turn(signature, entry)
-        return found, is_state_known
+        return entry, found, is_state_known
 
     def _run_eagerly(self, args: tuple[object, ...], kwargs: dict[str, object], events: list[Outcome]) -> Any:
         """The result of the function itself; what took place in this call already does not take place again."""
@@ -234,13 +234,13 @@ class CompiledFunction(StepReports):
             try:
                 signature = self._programs.pop(key, None) or Signature()
                 self._programs[key] = signature  # the last to be used is the last to go
-                found, is_state_known = self._run_known(signature, key, given, events)
+                entry, found, is_state_known = self._run_known(signature, key, given, events)
                 if type(found) is tuple:
                     signature.misses = 0
                     if since:
                         self._sizes.note_compiled_call(key, since)
-                    assert self._latest is not None
-                    return self._latest.rebuild(found)
+                    assert entry is not None  # which another thread's call may have replaced as the latest
+                    return entry.rebuild(found)
                 if found is not None or signature.eager:
                     return NO_PROGRAM
                 if not may_trace:
