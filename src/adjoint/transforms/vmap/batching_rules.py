@@ -239,8 +239,8 @@ DIM_SHIFTING_OPS = frozenset(
     _ops(
         movement.reshape, movement.permute, movement.flip, movement.slice, movement.unslice, movement.select,
         movement.pad, movement.cat, reduction.sum, reduction.mean, reduction.max, reduction.min, reduction.prod,
-        reduction.any, reduction.all, reduction.argmax, reduction.argmin, reduction.cumsum, indexing.gather,
-        indexing.scatter_add, indexing.argsort, sort.leading, sort.middle_of_present, sort.index_at_rank,
+        reduction.any, reduction.all, reduction.xor, reduction.argmax, reduction.argmin, reduction.cumsum,
+        indexing.gather, indexing.scatter_add, indexing.argsort, sort.leading, sort.middle_of_present, sort.index_at_rank,
         scan.cumprod, scan.logcumsumexp, scan.where_extreme, scatter.scatter, scatter.scatter_reduce,
         as_strided.diagonal, as_strided.diagonal_back, as_strided.unfold, as_strided.unfold_back,
         sliding_windows.windows, sliding_windows.fold,
