@@ -31,12 +31,12 @@ def evaluate_equation(value: Value, known: dict[Value, Array]) -> Operand:
 
 
 def operand_array(value: Value, i: int, x: Operand, known: dict[Value, Array]) -> Operand:
-    """Input `i` of an equation as an array; a number takes the type in which the op computes."""
+    """Input `i` of an equation as an array; a number takes the type in which the op computes, and is no array."""
     if isinstance(x, Value):
         return known[x]
     if x is None or value.op.family not in ELEMENTWISE_FAMILIES:
         return x
-    return np.asarray(literal_value(value, i, x), operand_dtype(value, i))
+    return np.asarray(literal_value(value, i, x), operand_dtype(value, i))[()]  # ops tell the two apart: see `pow`
 
 
 def literal_value(value: Value, i: int, x: float) -> float:
