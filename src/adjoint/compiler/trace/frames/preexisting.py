@@ -28,8 +28,9 @@ class Preexisting:
         self.cells: dict[int, CellType] = {}
         self.functions: dict[int, list[FunctionType]] = {}  # by the identity of their code
         self._known_objects: dict[int, object] = {}
-        # Of these, what may hold more that was not looked at, by how far it is from a place that was read.
-        self._unexpanded: list[dict[int, object]] = [{} for _ in range(MAX_DISTANCE + 1)]
+        # Of these, what may hold more that was not looked at: how far it is from a place that was read.
+        self._unexpanded: dict[int, int] = {}
+        self._stacks: list[list[object]] = [[] for _ in range(MAX_DISTANCE + 1)]  # of them, by that distance
         self._distance = 0  # of what is being added
         self._new_objects: dict[int, object] = {}  # by the step, and put where it can be found
         young = gc.get_objects(generation=0)
@@ -41,14 +42,23 @@ class Preexisting:
         if type(thing) in IDENTITY_FREE:
             return False
         searched = 0
-        while id(thing) not in self._known_objects and (nearest := next(filter(None, self._unexpanded), None)):
+        while id(thing) not in self._known_objects and self._unexpanded:
             # What a program holds may be large, and a thing made just now is nowhere in it.
             patience = MIN_SEARCHED_OBJECTS + int(self._young_count * SEARCHES_PER_YOUNG_OBJECT)
             if searched == patience and self._was_made_since(thing):
                 return False
             searched += 1
-            self.expand(next(reversed(nearest.values())))
+            self.expand(self._find_nearest())
         return id(thing) in self._known_objects
+
+    def _find_nearest(self) -> object:
+        """The last to be met of the nearest things that were not looked at."""
+        for stack in self._stacks:
+            while stack:
+                if id(stack[-1]) in self._unexpanded:
+                    return stack[-1]
+                stack.pop()
+        raise AssertionError("every thing that was not looked at is on a stack")
 
     def _was_made_since(self, thing: object) -> bool:
         """True for what the collector counts as youngest, and did not at the start: none is collected in a trace.
@@ -64,17 +74,20 @@ class Preexisting:
 
     def forget(self) -> None:
         """Let go of all things: frames and functions of the trace are among them."""
-        for known in (self.cells, self.functions):
+        for known in (self.cells, self.functions, self._unexpanded):
             known.clear()
-        for things in (self._known_objects, *self._unexpanded, self._new_objects):
+        for things in (self._known_objects, self._new_objects):
             things.clear()
+        for stack in self._stacks:
+            stack.clear()
 
     def add(self, thing: object) -> None:
         """Take it that `thing` existed before the step."""
         if type(thing) in ATOMS or id(thing) in self._known_objects or id(thing) in self._new_objects:
             return
         self._known_objects[id(thing)] = thing
-        self._unexpanded[self._distance][id(thing)] = thing
+        self._unexpanded[id(thing)] = self._distance
+        self._stacks[self._distance].append(thing)
         if isinstance(thing, FunctionType):
             self.note_function(thing)
             for cell in thing.__closure__ or ():
@@ -95,8 +108,7 @@ class Preexisting:
 
     def expand(self, thing: object) -> None:
         """Meet what is held by a thing from before."""
-        found = (i for i, things in enumerate(self._unexpanded) if things.pop(id(thing), None) is not None)
-        distance = next(found, None)
+        distance = self._unexpanded.pop(id(thing), None)
         if distance is None:
             return
         for held in visible_referents(thing):
