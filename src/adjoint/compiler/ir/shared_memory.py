@@ -157,7 +157,7 @@ def _element_addresses(array: Array) -> Array:
 
 
 def describe_overlap(first: Array, second: Array) -> object:
-    """How two arrays lie in memory, by what the overlap of others can be compared with theirs."""
+    """Describe how two arrays lie in memory: equal descriptions are equal overlaps."""
     layouts = [(array.shape, array.strides, array.dtype) for array in (first, second)]
     return address(second) - address(first), *layouts
 

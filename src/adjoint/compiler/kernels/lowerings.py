@@ -64,7 +64,7 @@ def _lower_once(
 
 
 def _structure_of(group: Group, fusion: Fusion) -> tuple[Hashable, list[Value], list[int]]:
-    """What decides a group's kernel, with numbers for values and offsets, and these in the order of their numbers."""
+    """Return a group's kernel as a key with numbers for values and offsets, and these in the order of the numbers."""
     views, values, offsets = fusion.views, dict[Value, int](), {0: 0}
     facts: list[Hashable] = [group.shape, group.axes]
     for v in group.equations:

@@ -142,7 +142,7 @@ class _LooksDeeperError(Exception):
 
 
 class _Template(NamedTuple):
-    """What a rule yields for all values of some shapes and types: an expression of `holes`; None if it refuses them."""
+    """A rule's result for all values of some shapes and types: an expression of `holes`; None if it refuses them."""
 
     after: Value | None
     holes: list[Operand]
@@ -186,8 +186,9 @@ def _replace(rule: Rule, found: list[Operand], params: Params, spec: Spec) -> Va
 
 
 def _find_template(rule: Rule, found: list[Operand], params: Params, spec: Spec) -> _Template | None:
-    """What a rule yields by the shapes and types of the values in its holes, and by its parameters; None if it looks
-    at more of them.
+    """Return a rule's result by the shapes and types of the values in its holes, and by its parameters.
+
+    None if it looks at more of them.
 
     A long program has the same matches again and again, most of which are refused.
     """

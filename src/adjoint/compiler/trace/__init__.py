@@ -33,6 +33,6 @@ Modules, in reading order:
   the step.
 - `equation_origins`: Origins of the equations of a traced step: the user's line, the module that runs, the op whose
   gradient it is.
-- `events`: What a traced step asks of its call, and what it has others do: questions, host calls, and their outcomes.
+- `events`: Questions that a traced step asks of its call, calls that it has others make, and their outcomes.
 - `call_specs`: The shape and type of what an op call gives, told from its operands: once for calls that are alike.
 """

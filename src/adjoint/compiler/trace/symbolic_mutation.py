@@ -143,7 +143,7 @@ def carry_earlier_writes(memory: SymbolicMemory, region: CapturedRegion, others:
 def _carry_into(
     memory: SymbolicMemory, source: CapturedRegion, value: Value, region: CapturedRegion, before: Value, called: str
 ) -> Value:
-    """What a region has when a part of its memory has the value of another region; `before` if it has no part."""
+    """The value of a region, a part of whose memory has that of another region; `before` if it has no part."""
     try:
         seen = carry_values(memory, value, source.array, before, region.array)
     except ValueError:

@@ -103,7 +103,7 @@ class RandomStream:
         raise RuntimeError("CPU Generator does not use offset")
 
     def place(self) -> Array:
-        """What `get_state` gives, as an array."""
+        """Return what `get_state` gives, as an array."""
         refuse_while_tracing("get_rng_state()")
         with self._lock:
             words, position = self._stream.state()
@@ -114,7 +114,7 @@ class RandomStream:
         return np.frombuffer(state.tobytes(), np.uint8).copy()
 
     def load_state_array(self, state: Array) -> Self:
-        """What `set_state` does, with an array."""
+        """Do what `set_state` does, with an array."""
         refuse_while_tracing("set_rng_state()")
         state = np.asarray(state)
         if state.dtype != np.uint8:

@@ -121,7 +121,7 @@ def _normalize_channels(
     axes = (0, *range(2, len(shape)))
     per_channel = tuple(1 if d in axes else n for d, n in enumerate(shape))
 
-    def spread(t: Tensor) -> Tensor:
+    def reshape_to_channels(t: Tensor) -> Tensor:
         return movement.reshape(t, shape=per_channel)
 
     if training:
@@ -130,7 +130,7 @@ def _normalize_channels(
             raise ValueError(f"Expected more than 1 value per channel when training, got input size {list(shape)}")
         if _can_use_one_op(input, weight, bias):
             mean, var = moments(input, axes) if running_mean is not None else (input, input)
-            scale, shift = (None if t is None else spread(t) for t in (weight, bias))
+            scale, shift = (None if t is None else reshape_to_channels(t) for t in (weight, bias))
             out = standardize(input, scale, shift, axes=axes, eps=eps)
             weight = bias = None
         else:
@@ -146,7 +146,8 @@ def _normalize_channels(
         missing = "running_mean" if running_mean is None else "running_var"
         raise RuntimeError(f"batch_norm: {missing} must be defined in evaluation mode")
     else:
-        out = arithmetic.sub(input, spread(running_mean)) * arithmetic.rsqrt(spread(running_var) + eps)
+        mean, var = reshape_to_channels(running_mean), reshape_to_channels(running_var)
+        out = arithmetic.sub(input, mean) * arithmetic.rsqrt(var + eps)
     return scale_and_shift(out, weight, bias)
 
 

@@ -1,11 +1,11 @@
-"""What a traced step asks of its call, and what it has others do: questions, host calls, and their outcomes.
+"""Questions that a traced step asks of its call, calls that it has others make, and their outcomes.
 
 Modules, in reading order:
 
 - `host_calls`: Calls outside of a step's graph: what becomes arithmetic of the program, and what each call makes
   anew.
-- `step_events`: What a step asks of each call, in the order of the program: decisions by a value, and calls outside
-  of the graph.
+- `step_events`: Events of a step in each call, in the program's order: decisions by a value, and calls outside of the
+  graph.
 - `traced_values`: The values that symbols have in the call that is traced: computed by NumPy where the step's Python
   asks for one.
 - `host_arrays`: Arrays of NumPy's that a traced step computes on: each call of the step makes NumPy's calls with its

@@ -138,7 +138,7 @@ def is_array_result(x: Operand) -> bool:
 
 
 def as_argument(x: Operand) -> Operand:
-    """What a program takes in place of a result of NumPy's: a tensor of its values, or a number."""
+    """Return an input of the program for a result of NumPy's: a tensor of its values, or a number."""
     if isinstance(x, np.ndarray):
         return wrap(np.array(x, order="C"))
     return x.item() if isinstance(x, np.generic) else x

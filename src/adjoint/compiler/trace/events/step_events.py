@@ -1,4 +1,4 @@
-"""What a step asks of each call, in the order of the program: decisions by a value, and calls outside of the graph.
+"""Events of a step in each call, in the program's order: decisions by a value, and calls outside of the graph.
 
 A decision is a question that only values can answer; the trace takes the answer of the call that is traced, and what
 follows is the program for that answer alone. A host call takes place once in each call of the step; its numbers are
