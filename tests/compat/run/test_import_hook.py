@@ -130,3 +130,24 @@ def test_packaging_reads_the_version() -> None:
     version = pytest.importorskip("packaging.version")
     assert version.parse(VERSION) > version.parse("2.12.1")
     assert version.parse("2.13") <= VERSION
+
+
+def test_each_module_that_another_shows_can_be_imported_by_its_dotted_name(tmp_path: Path) -> None:
+    script = """
+        import torch, types
+        from importlib import import_module
+        from adjoint.compat.namespace import MODULES
+
+        shown = 0
+        for row in MODULES.keys() - {"array_api", "run"}:  # these are adjoint's own
+            module = import_module(f"torch.{row}")
+            for name in dir(module):
+                part = getattr(module, name, None)
+                if isinstance(part, types.ModuleType) and part.__name__.partition(".")[2] == f"{row}.{name}":
+                    assert import_module(f"torch.{row}.{name}") is part
+                    shown += 1
+        print(shown > 30)
+        import torch.backends.cudnn as cudnn
+        print(cudnn.benchmark)
+    """
+    assert run(tmp_path, "script.py", script=script).out == "True\nFalse"

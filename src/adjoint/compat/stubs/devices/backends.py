@@ -11,6 +11,8 @@ from typing import Any
 
 from adjoint.compat.absent_device import constant_functions
 
+__path__: list[str] = []  # a package: `import torch.backends.cudnn` asks for it
+
 PACKAGE = "adjoint.backends"
 QUESTION_PREFIXES = """
     is_ can_ enable_ get_ preferred_ set_flags version cudnn_sdp flash_sdp math_sdp mem_efficient_sdp fp16_bf16
