@@ -32,7 +32,10 @@ ROOT = Path(__file__).resolve().parent
 LOCK = ROOT / "requirements.lock"
 VENV = ROOT / (".venv-oracle" if os.environ.get("ADJOINT_ORACLE") == "1" else ".venv")
 ORACLE = "torch==2.13.0"  # tests and benchmarks compare with it; not in the lock, for it is large and nothing needs it
-SAMPLING = ("expecttest==0.3.0",)  # which the tables of samples in torch.testing import
+BESIDE_ORACLE = (
+    "expecttest==0.3.0",  # which the tables of samples in torch.testing import
+    "tensorboard==2.21.0", "pillow==13.0.0",  # with which both libraries write event files
+)  # fmt: skip
 SETTINGS = {
     "ADJOINT_ORACLE=1": "test and bench compare with PyTorch too; `test -m oracle` runs only the tests that do",
     "ADJOINT_NIGHTLY=1": "test runs the long tests as well, and then the others in ten orders",
@@ -244,7 +247,7 @@ def add_oracle() -> None:
     """Install the oracle in `.venv`, where it can be had."""
     say(f"adding {ORACLE} to .venv, to compare with")
     try:
-        pip(ORACLE, *SAMPLING, seconds=900)
+        pip(ORACLE, *BESIDE_ORACLE, seconds=900)
     except (subprocess.CalledProcessError, subprocess.TimeoutExpired):
         say(f"{ORACLE} is not to be had here; the tests which compare with it will be skipped")
 
@@ -268,7 +271,7 @@ def oracle_wanted() -> bool:
 
 def has_oracle() -> bool:
     """Tell whether the oracle, and what its samples need, is in `.venv`: pip writes RECORD last."""
-    wanted = (what.partition("==")[0] for what in (ORACLE, *SAMPLING))
+    wanted = (what.partition("==")[0] for what in (ORACLE, *BESIDE_ORACLE))
     return all(any(site_packages().glob(f"{name}-*.dist-info/RECORD")) for name in wanted)
 
 

@@ -44,7 +44,7 @@ LAYERS: dict[str, set[str]] = {  # each with the layers that it may import, besi
 }  # fmt: skip
 OUTSIDE: dict[str, set[str]] = {layer: {"numpy"} for layer in LAYERS} | {"compiler": {"numpy", "llvmlite"}}
 # packages of others that a function may try to import
-OPTIONAL = {"core": {"ml_dtypes"}, "interop": {"einops"}, "serialization": {"ml_dtypes"}, "compat": {"tensorboardX"}}
+OPTIONAL = {"core": {"ml_dtypes"}, "interop": {"einops"}, "serialization": {"ml_dtypes"}, "utils": {"matplotlib"}}
 NAMELESS = {"utils.py", "util.py", "common.py", "base.py", "helpers.py", "misc.py"}  # names that say nothing
 MOST_LINES = 400
 

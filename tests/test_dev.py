@@ -117,8 +117,8 @@ def test_environment_with_an_oracle_is_stale_where_none_is_wanted(
     dev: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dev.make()
-    for name in ("torch-2.13.0", "expecttest-0.3.0"):
-        installed = dev.site_packages() / f"{name}.dist-info"
+    for name in (dev.ORACLE, *dev.BESIDE_ORACLE):
+        installed = dev.site_packages() / f"{name.replace('==', '-')}.dist-info"
         installed.mkdir()
         (installed / "RECORD").touch()
     monkeypatch.setattr(dev, "oracle_wanted", lambda: True)

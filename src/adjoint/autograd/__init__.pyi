@@ -35,6 +35,7 @@ from adjoint.testing.gradcheck.gradcheck import gradgradcheck as gradgradcheck
 from adjoint.transforms.forward import forward_ad as forward_ad
 from adjoint.transforms.functional import api as functional
 from adjoint.utils import profiler as profiler
+from adjoint.utils import profiler as profiler_util
 
 __all__ = [
     "Function", "GradcheckError", "Operand", "SavedTensor", "Step", "Variable", "_force_original_view_tracking",
@@ -42,5 +43,6 @@ __all__ = [
     "detect_anomaly", "enable_grad", "forward_ad", "function", "functional", "grad", "gradcheck", "gradgradcheck",
     "graph", "inference_mode", "is_anomaly_check_nan_enabled", "is_anomaly_enabled", "is_grad_enabled",
     "is_multithreading_enabled", "is_view_replay_enabled", "memory_report", "no_grad", "profiler",
-    "set_detect_anomaly", "set_grad_enabled", "set_multithreading_enabled", "variable", "why_no_grad"
+    "profiler_util", "set_detect_anomaly", "set_grad_enabled", "set_multithreading_enabled", "variable",
+    "why_no_grad"
 ]

@@ -140,8 +140,8 @@ MODULES = {
     "utils.dlpack": "functions.creation.buffers_dlpack",
     "utils.hooks": "core.graph.hooks",
     "utils.model_zoo": "compat.stubs.hub load_url=load_state_dict_from_url",
-    "utils.tensorboard": "compat.stubs.utils.tensorboard",
-    "utils.tensorboard.writer": "compat.stubs.utils.tensorboard",
+    "utils.tensorboard._utils": "utils.tensorboard.arrays",
+    "utils.tensorboard._convert_np": "utils.tensorboard.arrays make_np=to_array",
     "version": "compat.stubs.version",
     "xpu": "compat.stubs.devices.absent:xpu",
 }

@@ -12,6 +12,7 @@ Modules, in reading order:
 - `checkpoint`: Checkpointing: backward computes the intermediate values of a function again, instead of keeping them.
 - `checkpoint_block`: Checkpoints in a compiled step: the program computes values again, and what else the function
   does happens twice.
+- `tensorboard`: `adjoint.utils.tensorboard`: PyTorch's writer of TensorBoard's event files.
 """
 
 from __future__ import annotations

@@ -4,5 +4,4 @@ Modules, in reading order:
 
 - `benchmark`: `adjoint.utils.benchmark`: a timer of statements.
 - `dataloader`: `torch.utils.data.dataloader`: loaders, and types for annotations.
-- `tensorboard`: `adjoint.utils.tensorboard`: a writer of TensorBoard's files, by the package tensorboardX.
 """
