@@ -43,8 +43,8 @@ def write_embedding(
     _write_table(folder / "tensors.tsv", vectors.tolist())
     lines = [f'tensor_name: "{tag}:{step:05d}"', f'tensor_path: "{(part / "tensors.tsv").as_posix()}"']
     if metadata is not None:
-        rows: list[Sequence[object]] = [row if isinstance(row, (list, tuple)) else [row] for row in metadata]
-        _write_table(folder / "metadata.tsv", [metadata_header, *rows] if metadata_header else rows)
+        table: list[Sequence[object]] = [row if isinstance(row, (list, tuple)) else [row] for row in metadata]
+        _write_table(folder / "metadata.tsv", [metadata_header, *table] if metadata_header else table)
         lines.append(f'metadata_path: "{(part / "metadata.tsv").as_posix()}"')
     if label_img is not None:
         images = to_array(label_img)
