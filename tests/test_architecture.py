@@ -21,6 +21,7 @@ LAYERS: dict[str, set[str]] = {  # each with the layers that it may import, besi
     "nn": EAGER,
     "optim": EAGER | {"nn"},  # averaged models
     "data": EAGER,
+    "distributed": EAGER | {"data", "nn", "compat"},
     "distributions": EAGER,
     "serialization": EAGER | {"nn"},
     "amp": EAGER | {"optim"},
@@ -44,7 +45,10 @@ LAYERS: dict[str, set[str]] = {  # each with the layers that it may import, besi
 }  # fmt: skip
 OUTSIDE: dict[str, set[str]] = {layer: {"numpy"} for layer in LAYERS} | {"compiler": {"numpy", "llvmlite"}}
 # packages of others that a function may try to import
-OPTIONAL = {"core": {"ml_dtypes"}, "interop": {"einops"}, "serialization": {"ml_dtypes"}, "utils": {"matplotlib"}}
+OPTIONAL = {
+    "core": {"ml_dtypes"}, "interop": {"einops"}, "serialization": {"ml_dtypes"}, "utils": {"matplotlib"},
+    "distributed": {"mpi4py"},
+}  # fmt: skip
 NAMELESS = {"utils.py", "util.py", "common.py", "base.py", "helpers.py", "misc.py"}  # names that say nothing
 MOST_LINES = 400
 

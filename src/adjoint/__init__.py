@@ -10,6 +10,7 @@ Modules, in reading order:
 - `nn`: Neural networks: modules, which hold state, and the functions they call.
 - `optim`: Optimizers, which change parameters along their gradients, and schedules of their learning rates.
 - `data`: Datasets, the orders in which to go through them, and batches.
+- `distributed`: `adjoint.distributed`: several processes that train together, on one machine or many, over MPI.
 - `distributions`: Distributions: samples, densities, entropies and divergences, with gradients.
 - `serialization`: Values on disk: PyTorch's format and safetensors, and atomic replacement of files.
 - `amp`: Mixed precision: `autocast` for the precision of each function, `GradScaler` against vanishing gradients.
@@ -129,6 +130,7 @@ if TYPE_CHECKING:
     from adjoint import amp as amp
     from adjoint import compiler as compiler
     from adjoint import data as data
+    from adjoint import distributed as distributed
     from adjoint import distributions as distributions
     from adjoint import fft as fft
     from adjoint import func as func
@@ -157,7 +159,6 @@ if TYPE_CHECKING:
     from adjoint.compat.functions.tensor_queries import *
     from adjoint.compat.functions.torch_signatures import *
     from adjoint.compat.stubs import annotations as types
-    from adjoint.compat.stubs import distributed as distributed
     from adjoint.compat.stubs import futures as futures
     from adjoint.compat.stubs import hub as hub
     from adjoint.compat.stubs import jit as jit
@@ -240,8 +241,8 @@ __version__ = "0.1.0"
 
 # Imported when they are first asked for: a program that only differentiates starts without them.
 _LAZY_MODULES = """
-    amp compiler data distributions fft func interop library linalg masked nn optim quasirandom serialization signal
-    special testing utils
+    amp compiler data distributed distributions fft func interop library linalg masked nn optim quasirandom
+    serialization signal special testing utils
 """
 _LAZY_NAMES = {
     "amp": "GradScaler",

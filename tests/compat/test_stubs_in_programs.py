@@ -15,8 +15,6 @@ from adjoint import jit
 from adjoint.utils import _pytree as pytree
 from adjoint.utils import benchmark
 
-dist: Any = ad.distributed
-
 
 def test_jit_keeps_functions_and_says_so_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jit, "_noted", set())
@@ -81,36 +79,6 @@ def test_asserting_of_a_tensor() -> None:
     ad._assert_async(ad.tensor(1))
     assert_raises(RuntimeError, "single nonzero value, but got zero", lambda: ad._assert_async(ad.tensor(0)))
     assert_raises(RuntimeError, r"^said$", lambda: ad._assert_async(ad.tensor([False]), "said"))
-
-
-def test_nothing_is_set_up_at_first() -> None:
-    assert not dist.is_available()
-    assert not dist.is_initialized()
-    for query in (dist.get_rank, dist.get_world_size, dist.barrier, dist.get_backend):
-        assert_raises(ValueError, "Default process group has not been initialized", query)
-
-
-def test_a_group_of_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert_raises(ValueError, "environment variable RANK expected", dist.init_process_group, "gloo")
-    assert_raises(NotImplementedError, "process 1 of 2", dist.init_process_group, "gloo", rank=1, world_size=2)
-    monkeypatch.setenv("RANK", "0")
-    monkeypatch.setenv("WORLD_SIZE", "1")
-    dist.init_process_group("gloo")
-    try:
-        assert (dist.get_rank(), dist.get_world_size(), dist.get_backend()) == (0, 1, "gloo")
-        x, y = ad.ones(2), [ad.zeros(2)]
-        assert dist.all_reduce(x, op=dist.ReduceOp.SUM) is None
-        dist.all_gather(y, x)
-        assert x.tolist() == y[0].tolist() == [1, 1]
-        assert dist.broadcast(x, 0, async_op=True).wait()
-        assert_raises(ValueError, "twice", dist.init_process_group, "gloo")
-        model = ad.nn.parallel.DistributedDataParallel(ad.nn.Linear(2, 1))
-        with model.no_sync():
-            model(x).sum().backward()
-        assert list(model.state_dict()) == ["module.weight", "module.bias"]
-    finally:
-        dist.destroy_process_group()
-    assert not dist.is_initialized()
 
 
 def test_a_profile_counts_blocks(tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ class AbsentModule(ModuleType):
         for decorator in decorators.split():
             setattr(self, decorator, _decorate)
         for predicate in ("is_available", *predicates.split()):
-            setattr(self, predicate, _return_false)
+            setattr(self, predicate, lambda *args, **kwargs: False)
         self.__spec__ = ModuleSpec(name, None, is_package=True)
         self.__path__: list[str] = []
         self.reason = reason
@@ -78,8 +78,3 @@ class MissingClass(type):
 def _decorate(*args: Any, **kwargs: object) -> Any:
     """Return the function, or a decorator where something else is given."""
     return args[0] if len(args) == 1 and callable(args[0]) else lambda function: function
-
-
-def _return_false(*args: object, **kwargs: object) -> bool:
-    """Return False: that part of PyTorch is not here."""
-    return False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from itertools import cycle, islice
 from typing import Any, Generic, TypeVar, cast
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from adjoint.core.dtype.dtype import float64
 from adjoint.core.random.generator import Generator, default_generator
+from adjoint.core.runtime.slot import Slot
 from adjoint.functions.creation.creation import as_tensor
 from adjoint.functions.creation.sampling import multinomial
 
@@ -192,11 +193,15 @@ class BatchSampler(Sampler[list[Any]]):
         return count // self.batch_size if self.drop_last else -(-count // self.batch_size)
 
 
+# the rank of this process and the number of ranks: `adjoint.distributed` knows them
+rank_slot: Slot[Callable[[], tuple[int, int]]] = Slot("rank", lambda: (0, 1))
+
+
 class DistributedSampler(Sampler[int]):
     """Sampler of every `num_replicas`-th index from `rank` on; all replicas shuffle alike, by `seed` + epoch.
 
     All get equally many: the first indices come again at the end, or `drop_last` leaves out the last. Without
-    `num_replicas` and `rank` this process is the only one.
+    `num_replicas` and `rank` they are those of the process group; without a group this process is the only one.
 
     Raises: ValueError for a rank that does not exist.
     """
@@ -210,8 +215,9 @@ class DistributedSampler(Sampler[int]):
         seed: int = 0,
         drop_last: bool = False,
     ) -> None:
-        self.num_replicas = 1 if num_replicas is None else num_replicas
-        self.rank = 0 if rank is None else rank
+        own_rank, ranks = rank_slot.call()
+        self.num_replicas = ranks if num_replicas is None else num_replicas
+        self.rank = own_rank if rank is None else rank
         if not 0 <= self.rank < self.num_replicas:
             raise ValueError(f"Invalid rank {rank}, rank should be in the interval [0, {self.num_replicas - 1}]")
         self.dataset = dataset

@@ -4,10 +4,9 @@ from typing import Any
 
 from adjoint.compat.stubs import annotations as common_types
 from adjoint.compat.stubs.nn import internals as _reduction
-from adjoint.compat.stubs.nn import parallel as parallel
 from adjoint.compat.stubs.nn.parallel import Container as Container
 from adjoint.compat.stubs.nn.parallel import DataParallel as DataParallel
-from adjoint.compat.stubs.nn.parallel import SyncBatchNorm as SyncBatchNorm
+from adjoint.distributed.sync_batch_norm import SyncBatchNorm as SyncBatchNorm
 from adjoint.nn import conv_grad as grad
 from adjoint.nn import functional as functional
 from adjoint.nn import init as init
@@ -82,5 +81,6 @@ __all__ = [
 attention: Any
 intrinsic: Any
 modules: Any
+parallel: Any
 parameter: Any
 quantized: Any

@@ -14,4 +14,6 @@ Modules, in reading order:
 - `random`: Ops that draw random numbers.
 - `mutation`: Writes into tensors and into views of them.
 - `nn`: Ops of neural networks that have kernels of their own.
+- `collectives`: Exchanges between ranks, as ops with an effect: a compiled step makes them in the order in which it
+  was traced.
 """

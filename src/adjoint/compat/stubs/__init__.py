@@ -5,7 +5,6 @@ Modules, in reading order:
 - `autograd`: Older names of `torch.autograd`: `Variable`, and how PyTorch's internals preserve versions of tensors.
 - `c_module`: `adjoint._C`: names of PyTorch's C++ part and of its dispatcher that programs use to register ops.
 - `devices`: Stand-ins for devices: accelerators are absent, so questions have answers and orders raise.
-- `distributed`: `adjoint.distributed`: process groups, which have one member here.
 - `dynamo`: `adjoint._dynamo`: settings of PyTorch's tracer, of which `adjoint.compile` needs none.
 - `functorch`: Modules separated from their parameters, under the names of functorch.
 - `futures`: `adjoint.futures`: results that one thread sets and others wait for.

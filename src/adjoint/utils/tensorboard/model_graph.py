@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TypeAlias
 
-from adjoint.core.graph.node import Leaf, next_sequence_nr
+from adjoint.core.graph.node import GraphNode, Leaf, next_sequence_nr
 from adjoint.core.runtime.pytree import flatten, unflatten
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.nn.module.module import Module
 from adjoint.utils.tensorboard.file_writer import Message, import_tensorboard
+
+Scope: TypeAlias = tuple[int, int, str]  # the numbers between which a module made nodes, and its path
 
 
 def make_model_graph(model: Module, inputs: object) -> Message:
@@ -35,12 +37,12 @@ def _root(model: Module) -> str:
     return type(model).__name__
 
 
-def _call_with_scopes(model: Module, arguments: tuple[Any, ...]) -> tuple[list[tuple[int, int, str]], Any]:
+def _call_with_scopes(model: Module, arguments: tuple[object, ...]) -> tuple[list[Scope], object]:
     """Call the model; return a list of (first number, last number, scope) of its modules' calls, and the results.
 
     Nodes are numbered in the order in which they are made: a module made those between its call's two numbers.
     """
-    scopes: list[tuple[int, int, str]] = []
+    scopes: list[Scope] = []
     begun: list[int] = []
     handles = []
     for path, module in model.named_modules():
@@ -63,11 +65,11 @@ def _call_with_scopes(model: Module, arguments: tuple[Any, ...]) -> tuple[list[t
     return scopes, outputs
 
 
-def _make_graph_def(results: list[Tensor], leaf_names: dict[int, str], scopes: list[tuple[int, int, str]]) -> Message:
+def _make_graph_def(results: list[Tensor], leaf_names: dict[int, str], scopes: list[Scope]) -> Message:
     """Return the message of all nodes behind `results`; leaves are called by `leaf_names`, by their tensors' ids."""
     made = import_tensorboard("compat.proto.graph_pb2").GraphDef()
-    names: dict[Any, str] = {}
-    waiting: list[Any] = [tensor.grad_fn for tensor in results if tensor.grad_fn is not None]
+    names: dict[GraphNode | Leaf, str] = {}
+    waiting: list[GraphNode | Leaf] = [tensor.grad_fn for tensor in results if tensor.grad_fn is not None]
     while waiting:
         node = waiting.pop()
         if node not in names:
@@ -82,7 +84,7 @@ def _make_graph_def(results: list[Tensor], leaf_names: dict[int, str], scopes: l
     return made
 
 
-def _name_node(node: Any, leaf_names: dict[int, str], scopes: list[tuple[int, int, str]]) -> str:
+def _name_node(node: GraphNode | Leaf, leaf_names: dict[int, str], scopes: list[Scope]) -> str:
     """Return the node's name: of a leaf its tensor's, else the innermost module that made it and the op."""
     if isinstance(node, Leaf):
         return leaf_names.get(id(node.variable), f"leaf/{node.sequence_nr}")

@@ -1,0 +1,80 @@
+"""`adjoint.distributed`: several processes that train together, on one machine or many, over MPI.
+
+Modules, in reading order:
+
+- `collective_checks`: Checks of what collectives are given: the root, memory that they may write, lists of the right
+  length.
+- `collectives`: Collectives on tensors, in PyTorch's words.
+- `data_parallel`: `nn.parallel.DistributedDataParallel`: one model on all ranks, each with its part of the batch.
+- `default_group`: Set-up of process groups: the one of all ranks, and groups of some of them.
+- `launcher_variables`: Environment variables by which launchers tell a process its rank: PyTorch's names are set from
+  those of others.
+- `mpi`: MPI by mpi4py, which is imported when the ranks of a program meet, and not before: its import is MPI_Init.
+- `objects`: Exchange of Python objects, as pickles: only among ranks that trust one another.
+- `ordered_sum`: Sums over ranks in one order, so that their bits depend neither on MPI, nor on the sizes of messages
+  or buckets.
+- `point_to_point`: Messages from one rank to another.
+- `process_group`: Groups of ranks, which exchange arrays over MPI as they lie in memory.
+- `rank_watch`: The watch of a rank: it reports what the rank waits for, and hears which rank was lost or is stuck.
+- `reducer`: Gradients of all ranks, averaged bucket by bucket while backward goes on.
+- `rendezvous`: How ranks that a launcher without MPI has started find one another.
+- `rendezvous_server`: The rendezvous: a process beside rank 0 by which ranks find one another, and learn which of
+  them has ended.
+- `run`: `python -m adjoint.distributed.run`: torchrun's options, and each rank started as `python -m adjoint.run`
+  starts it.
+- `sync_batch_norm`: `nn.SyncBatchNorm`: batch normalisation by the statistics of all ranks' batches.
+- `work`: Exchanges that may not have ended.
+"""
+
+from __future__ import annotations
+
+from adjoint.distributed.collectives import all_gather as all_gather
+from adjoint.distributed.collectives import all_gather_into_tensor as all_gather_into_tensor
+from adjoint.distributed.collectives import all_reduce as all_reduce
+from adjoint.distributed.collectives import all_to_all as all_to_all
+from adjoint.distributed.collectives import all_to_all_single as all_to_all_single
+from adjoint.distributed.collectives import barrier as barrier
+from adjoint.distributed.collectives import broadcast as broadcast
+from adjoint.distributed.collectives import gather as gather
+from adjoint.distributed.collectives import monitored_barrier as monitored_barrier
+from adjoint.distributed.collectives import reduce as reduce
+from adjoint.distributed.collectives import reduce_scatter as reduce_scatter
+from adjoint.distributed.collectives import reduce_scatter_tensor as reduce_scatter_tensor
+from adjoint.distributed.collectives import scatter as scatter
+from adjoint.distributed.default_group import GroupMember as GroupMember
+from adjoint.distributed.default_group import destroy_process_group as destroy_process_group
+from adjoint.distributed.default_group import get_backend as get_backend
+from adjoint.distributed.default_group import get_default_backend_for_device as get_default_backend_for_device
+from adjoint.distributed.default_group import get_global_rank as get_global_rank
+from adjoint.distributed.default_group import get_group_rank as get_group_rank
+from adjoint.distributed.default_group import get_process_group_ranks as get_process_group_ranks
+from adjoint.distributed.default_group import get_rank as get_rank
+from adjoint.distributed.default_group import get_world_size as get_world_size
+from adjoint.distributed.default_group import group as group
+from adjoint.distributed.default_group import init_process_group as init_process_group
+from adjoint.distributed.default_group import is_available as is_available
+from adjoint.distributed.default_group import is_gloo_available as is_gloo_available
+from adjoint.distributed.default_group import is_initialized as is_initialized
+from adjoint.distributed.default_group import is_mpi_available as is_mpi_available
+from adjoint.distributed.default_group import is_nccl_available as is_nccl_available
+from adjoint.distributed.default_group import is_torchelastic_launched as is_torchelastic_launched
+from adjoint.distributed.default_group import is_ucc_available as is_ucc_available
+from adjoint.distributed.default_group import is_xccl_available as is_xccl_available
+from adjoint.distributed.default_group import new_group as new_group
+from adjoint.distributed.default_group import new_subgroups as new_subgroups
+from adjoint.distributed.default_group import new_subgroups_by_enumeration as new_subgroups_by_enumeration
+from adjoint.distributed.objects import all_gather_object as all_gather_object
+from adjoint.distributed.objects import broadcast_object_list as broadcast_object_list
+from adjoint.distributed.objects import gather_object as gather_object
+from adjoint.distributed.objects import scatter_object_list as scatter_object_list
+from adjoint.distributed.point_to_point import P2POp as P2POp
+from adjoint.distributed.point_to_point import batch_isend_irecv as batch_isend_irecv
+from adjoint.distributed.point_to_point import irecv as irecv
+from adjoint.distributed.point_to_point import isend as isend
+from adjoint.distributed.point_to_point import recv as recv
+from adjoint.distributed.point_to_point import recv_object_list as recv_object_list
+from adjoint.distributed.point_to_point import send as send
+from adjoint.distributed.point_to_point import send_object_list as send_object_list
+from adjoint.distributed.process_group import ProcessGroup as ProcessGroup
+from adjoint.distributed.work import Work as Work
+from adjoint.ops.collectives import ReduceOp as ReduceOp

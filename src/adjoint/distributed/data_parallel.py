@@ -1,0 +1,127 @@
+"""`nn.parallel.DistributedDataParallel`: one model on all ranks, each with its part of the batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from adjoint.distributed.collectives import broadcast
+from adjoint.distributed.default_group import resolve_group
+from adjoint.distributed.process_group import ProcessGroup
+from adjoint.distributed.reducer import BUCKET_BYTES, FIRST_BUCKET_BYTES, CommHook, Reducer
+from adjoint.nn.module.module import Module
+
+MEBIBYTE = 1 << 20
+
+
+class DistributedDataParallel(Module):
+    """Module that calls its `module`, and averages gradients over the ranks of a group while backward goes on.
+
+    Parameters and buffers of rank 0 are given to all when it is made; later buffers, before each training forward.
+
+    Args:
+        module: the model, with the same parameters on each rank.
+        device_ids, output_device, dim, check_reduction, static_graph: accepted; there are no devices to choose.
+        broadcast_buffers: False to leave each rank its own buffers, such as running statistics.
+        process_group: the ranks. Default: all.
+        bucket_cap_mb: size of the buckets in which gradients are exchanged. Default: 25, the first 1.
+        find_unused_parameters: True where parameters may take no part in a loss; their gradients count as zero.
+        gradient_as_bucket_view: accepted: gradients keep memory of their own.
+        init_sync: False to leave the parameters as they are.
+
+    Raises: ValueError before `init_process_group`; RuntimeError for a module without parameters that require grad, or
+    with others than rank 0 has; in backward RuntimeError for parameters without a gradient.
+
+    Example:
+        >>> import adjoint as ad
+        >>> import adjoint.distributed as dist
+        >>> dist.init_process_group(rank=0, world_size=1)
+        >>> model = ad.nn.parallel.DistributedDataParallel(ad.nn.Linear(2, 1))
+        >>> model(ad.ones(4, 2)).shape
+        adjoint.Size([4, 1])
+        >>> dist.destroy_process_group()
+    """
+
+    def __init__(
+        self,
+        module: Module,
+        device_ids: object = None,
+        output_device: object = None,
+        dim: int = 0,
+        broadcast_buffers: bool = True,
+        init_sync: bool = True,
+        process_group: ProcessGroup | None = None,
+        bucket_cap_mb: float | None = None,
+        find_unused_parameters: bool = False,
+        check_reduction: bool = False,
+        gradient_as_bucket_view: bool = False,
+        static_graph: bool = False,
+        **options: object,
+    ) -> None:
+        super().__init__()
+        group = resolve_group(process_group)
+        named = [(name, parameter) for name, parameter in module.named_parameters() if parameter.requires_grad]
+        if not named:
+            raise RuntimeError(
+                "DistributedDataParallel is not needed when a module doesn't have any parameter that requires a "
+                "gradient."
+            )
+        self.module = module
+        self.dim, self.broadcast_buffers = dim, broadcast_buffers
+        self.device_ids = list(device_ids) if isinstance(device_ids, (list, tuple)) else []
+        self.output_device, self.static_graph = output_device, static_graph
+        self.find_unused_parameters, self.gradient_as_bucket_view = find_unused_parameters, gradient_as_bucket_view
+        if init_sync and group.size() > 1:
+            _check_alike(module, group)
+            for tensor in (*module.parameters(), *module.buffers()):
+                broadcast(tensor.detach(), group_src=0, group=group)
+        cap = BUCKET_BYTES if bucket_cap_mb is None else int(bucket_cap_mb * MEBIBYTE)
+        first = min(FIRST_BUCKET_BYTES, cap)
+        vars(self)["process_group"] = group
+        vars(self)["reducer"] = Reducer(named, group, first, cap, find_unused_parameters)
+
+    def forward(self, *inputs: Any, **kwargs: Any) -> Any:
+        if self.broadcast_buffers and self.training and self.process_group.size() > 1 and self.reducer.is_wanted:
+            for buffer in self.module.buffers():
+                broadcast(buffer.detach(), group_src=0, group=self.process_group)
+        return self.module(*inputs, **kwargs)
+
+    @contextmanager
+    def no_sync(self) -> Iterator[None]:
+        """Return a context in which backward passes add to this rank's own gradients; the next pass averages them."""
+        before, self.reducer.is_wanted = self.reducer.is_wanted, False
+        try:
+            yield
+        finally:
+            self.reducer.is_wanted = before
+
+    @property
+    def require_backward_grad_sync(self) -> bool:
+        """Whether backward averages gradients."""
+        wanted: bool = self.reducer.is_wanted
+        return wanted
+
+    @require_backward_grad_sync.setter
+    def require_backward_grad_sync(self, wanted: bool) -> None:
+        self.reducer.is_wanted = wanted
+
+    def register_comm_hook(self, state: object, hook: CommHook) -> None:
+        """Have `hook(state, bucket)` average the gradients of each bucket; it returns a future of them.
+
+        Raises: TypeError for a hook that cannot be called.
+        """
+        if not callable(hook):
+            raise TypeError("Communication hook must be callable.")
+        self.reducer.set_hook(state, hook)
+
+
+def _check_alike(module: Module, group: ProcessGroup) -> None:
+    """Raise RuntimeError where the parameters of a rank are not those of rank 0."""
+    own = [(name, tuple(parameter.shape), str(parameter.dtype)) for name, parameter in module.named_parameters()]
+    all_named = group.call("DistributedDataParallel", lambda comm: comm.allgather(own))
+    for rank, named in enumerate(all_named):
+        if named != all_named[0]:
+            pairs = zip(named, all_named[0], strict=False)
+            first = next((f"{a} and {b}" for a, b in pairs if a != b), f"{len(named)} and {len(all_named[0])} of them")
+            raise RuntimeError(f"the parameters of rank {rank} are not those of rank 0: {first}")

@@ -1,0 +1,335 @@
+"""Set-up of process groups: the one of all ranks, and groups of some of them."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import sys
+from collections.abc import Sequence
+from datetime import timedelta
+from types import TracebackType
+from typing import Any, TypeAlias
+
+from adjoint.data.sampler import rank_slot
+from adjoint.distributed import rendezvous
+from adjoint.distributed.launcher_variables import is_started_by_mpi, node_name, set_torch_variables
+from adjoint.distributed.mpi import Communicator, has_mpi, initialize_mpi, mpi_module
+from adjoint.distributed.process_group import ProcessGroup
+from adjoint.distributed.rank_watch import CollectiveCall, RankWatch
+
+BACKENDS = ("mpi", "gloo", "nccl", "ucc", "xccl")  # names that programs give; all mean MPI here
+ENV = "env://"
+DEFAULT_TIMEOUT_SECONDS = 1800.0
+SomeRanks: TypeAlias = Any  # a ProcessGroup; GroupMember.NON_GROUP_MEMBER to ranks that are not in it
+
+
+class group:
+    """Namespace of the group of all ranks: `group.WORLD`, None until it is set up."""
+
+    WORLD: ProcessGroup | None = None
+
+
+class GroupMember:
+    """Namespace of the group of all ranks, and of what `new_group` gives ranks that are not in the group."""
+
+    WORLD: ProcessGroup | None = None
+    NON_GROUP_MEMBER = -100
+
+
+_groups: list[ProcessGroup] = []  # all that are set up, the one of all ranks first
+_watch: list[RankWatch] = []
+
+
+def is_available() -> bool:
+    """Return True: a group of one process needs nothing, and others MPI."""
+    return True
+
+
+def is_initialized() -> bool:
+    """Return whether `init_process_group` was called, and `destroy_process_group` was not."""
+    return group.WORLD is not None
+
+
+def is_mpi_available() -> bool:
+    """Return whether mpi4py is installed; it is not loaded."""
+    return has_mpi()
+
+
+def is_gloo_available() -> bool:
+    """Return whether programs that ask for gloo are served, by MPI."""
+    return has_mpi()
+
+
+def is_nccl_available() -> bool:
+    """Return False: there are no GPUs."""
+    return False
+
+
+is_ucc_available = is_xccl_available = is_nccl_available
+
+
+def is_torchelastic_launched() -> bool:
+    """Return whether torchrun, or `python -m adjoint.distributed.run`, started this process."""
+    return "TORCHELASTIC_RUN_ID" in os.environ
+
+
+def get_default_backend_for_device(device: object) -> str:
+    """Return "gloo", PyTorch's for CPUs."""
+    return "gloo"
+
+
+def init_process_group(
+    backend: str | None = None,
+    init_method: str | None = None,
+    timeout: timedelta | None = None,
+    world_size: int = -1,
+    rank: int = -1,
+    store: object = None,
+    group_name: str = "",
+    pg_options: object = None,
+    device_id: object = None,
+) -> None:
+    """Set up the group of all ranks, which meet over MPI.
+
+    Rank and size come from the arguments, or from the launcher: mpiexec's, Slurm's, or $RANK and $WORLD_SIZE, with
+    $MASTER_ADDR and $MASTER_PORT where rank 0 is met. With one process MPI is not loaded.
+
+    Args:
+        backend: "mpi"; "gloo" and others mean MPI too, and `get_backend` returns what was asked for.
+        init_method: "env://", or "tcp://host:port".
+        timeout: how long ranks wait for one another, at the start and in collectives. Default: 30 minutes.
+
+    Raises: ValueError where the group is set up already, or rank, size or address are missing; RuntimeError without
+    MPI; TimeoutError if ranks do not come in time.
+    """
+    if group.WORLD is not None:
+        raise ValueError("trying to initialize the default process group twice!")
+    name = (backend or "mpi").lower()
+    if not set(name.replace("cpu:", "").replace("cuda:", "").split(",")) <= {*BACKENDS, "undefined"}:
+        raise ValueError(f"unknown backend {backend!r}: {', '.join(BACKENDS)}")
+    set_torch_variables()
+    rank, world_size = _resolve_number("RANK", rank), _resolve_number("WORLD_SIZE", world_size)
+    if not 0 <= rank < world_size:
+        raise ValueError(f"rank {rank} is not one of {world_size}: ranks are 0 to world_size - 1")
+    seconds = DEFAULT_TIMEOUT_SECONDS if timeout is None else timeout.total_seconds()
+    comm = None
+    if world_size > 1:
+        address = None if is_started_by_mpi() else _resolve_address(init_method)
+        comm = initialize_mpi(rank, world_size, address, seconds)
+        _watch_ranks(comm, address, seconds)
+        _end_all_after_uncaught_errors(has_launcher=address is None)
+    _set_world(ProcessGroup(None if comm is None else comm.Dup(), list(range(world_size)), name))
+
+
+def _resolve_number(variable: str, given: int) -> int:
+    if given >= 0:
+        return given
+    if variable not in os.environ:
+        raise ValueError(
+            "Error initializing adjoint.distributed using env:// rendezvous: "
+            f"environment variable {variable} expected, but not set"
+        )
+    return int(os.environ[variable])
+
+
+def _resolve_address(init_method: str | None) -> tuple[str, int]:
+    """Return where rank 0 is met. Raises ValueError where nothing says so."""
+    if init_method is not None and init_method.startswith("tcp://"):
+        host, _, number = init_method.removeprefix("tcp://").rpartition(":")
+        return host, int(number)
+    if init_method not in {None, ENV}:
+        raise ValueError(f"init_method {init_method!r}: ranks meet by env:// or tcp://host:port")
+    missing = [name for name in ("MASTER_ADDR", "MASTER_PORT") if name not in os.environ]
+    if missing:
+        raise ValueError(
+            "Error initializing adjoint.distributed using env:// rendezvous: "
+            f"environment variable {missing[0]} expected, but not set"
+        )
+    port = int(os.environ["MASTER_PORT"])
+    if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
+        # torchrun's own store listens at the port; a restart must not meet the rendezvous of the run before
+        port += 1 + int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
+    return os.environ["MASTER_ADDR"], port
+
+
+def _watch_ranks(comm: Communicator, address: tuple[str, int] | None, seconds: float) -> None:
+    """Begin to watch the others; where the launcher's MPI let them meet, a server for that is started first."""
+    if address is None:
+        nodes = comm.allgather(node_name())
+        host, key = "127.0.0.1" if len(set(nodes)) == 1 else socket.gethostname(), secrets.token_bytes(16)
+        port = rendezvous.start_server(host, 0, comm.size, seconds, key, meets=False) if comm.rank == 0 else 0
+        host, port, key = comm.bcast((host, port, key), 0)
+        address = host, port
+    else:
+        key = rendezvous.job_key(address[0])
+
+    def current_call() -> CollectiveCall | None:
+        """Return the exchange in which this rank waits, or the last that it made, whichever group's."""
+        calls = [each.current_call for each in _groups if each.current_call is not None]
+        waiting = [call for call in calls if call.began != float("inf")]
+        return max(waiting or calls, key=lambda call: call.number, default=None)
+
+    _watch.append(RankWatch(comm.rank, address, key, current_call, seconds))
+
+
+def _end_all_after_uncaught_errors(*, has_launcher: bool) -> None:
+    """Have an error that ends this process end all, after its traceback: the others would wait for it for ever."""
+    show = sys.excepthook
+
+    def show_and_end(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        show(kind, error, trace)
+        why = f"ended with {kind.__name__}"
+        sys.stdout.flush()
+        sys.stderr.write(f"adjoint: rank {get_rank()} {why}, and the others end with it\n")
+        sys.stderr.flush()
+        for watch in _watch:
+            watch.fail(why)
+        if has_launcher:
+            mpi_module().COMM_WORLD.Abort(1)
+        os._exit(1)
+
+    sys.excepthook = show_and_end
+
+
+def _set_world(world: ProcessGroup | None) -> None:
+    group.WORLD = GroupMember.WORLD = world
+    if world is None:
+        _groups.clear()
+    else:
+        _groups.append(world)
+
+
+def destroy_process_group(group: ProcessGroup | None = None) -> None:
+    """Free a group, or all of them. Raises AssertionError if there is none."""
+    whole = GroupMember.WORLD
+    if whole is None:
+        raise AssertionError("Process group cannot be None")
+    if group is not None and group is not whole:
+        group.close()
+        _groups.remove(group)
+        return
+    for each in reversed(_groups):
+        each.close()
+    _set_world(None)
+
+
+def resolve_group(group: ProcessGroup | None) -> ProcessGroup:
+    """Return the group, or that of all ranks. Raises ValueError until it is set up, or where this rank is not in it."""
+    found = GroupMember.WORLD if group is None else group
+    if found is None:
+        raise ValueError("Default process group has not been initialized, please make sure to call init_process_group.")
+    if not isinstance(found, ProcessGroup):
+        raise ValueError("Invalid process group specified: this rank is not a member of the group")
+    return found
+
+
+def get_rank(group: ProcessGroup | None = None) -> int:
+    """Return the number of this process in the group; -1 if it is not in it."""
+    return -1 if is_non_member(group) else resolve_group(group).rank()
+
+
+def get_world_size(group: ProcessGroup | None = None) -> int:
+    """Return the number of processes in the group; -1 if this one is not in it."""
+    return -1 if is_non_member(group) else resolve_group(group).size()
+
+
+@rank_slot.fill
+def _rank_and_size() -> tuple[int, int]:
+    """Return the rank of this process and the number of ranks; 0 and 1 until the group is set up."""
+    return (get_rank(), get_world_size()) if is_initialized() else (0, 1)
+
+
+def get_backend(group: ProcessGroup | None = None) -> str:
+    """Return the name given to `init_process_group`."""
+    return resolve_group(group).backend
+
+
+def is_non_member(group: object) -> bool:
+    """Return whether this is what `new_group` gives ranks that are not in the group."""
+    return group is GroupMember.NON_GROUP_MEMBER or group == GroupMember.NON_GROUP_MEMBER
+
+
+def get_process_group_ranks(group: ProcessGroup | None = None) -> list[int]:
+    """Return the numbers that the group's processes have among all, in its order."""
+    return list(resolve_group(group).ranks)
+
+
+def get_global_rank(group: ProcessGroup, group_rank: int) -> int:
+    """Return the number among all of a process that has `group_rank` in the group."""
+    return resolve_group(group).ranks[group_rank]
+
+
+def get_group_rank(group: ProcessGroup, global_rank: int) -> int:
+    """Return the number in the group. Raises ValueError for a process that is not in it."""
+    ranks = resolve_group(group).ranks
+    if global_rank not in ranks:
+        raise ValueError(f"Global rank {global_rank} is not part of group {group}")
+    return ranks.index(global_rank)
+
+
+def new_group(
+    ranks: Sequence[int] | None = None,
+    timeout: timedelta | None = None,
+    backend: str | None = None,
+    pg_options: object = None,
+    use_local_synchronization: bool = False,
+    group_desc: str | None = None,
+    device_id: object = None,
+) -> SomeRanks:
+    """Return a group of some ranks; to the others `GroupMember.NON_GROUP_MEMBER`.
+
+    All ranks call it, in the same order. Raises: ValueError for ranks that are not there, or twice.
+    """
+    whole = resolve_group(None)
+    chosen = list(range(whole.size())) if ranks is None else sorted(ranks)
+    if len(set(chosen)) != len(chosen) or not set(chosen) <= set(range(whole.size())):
+        raise ValueError(f"new_group: ranks {chosen} are not different ones of 0 to {whole.size() - 1}")
+    name = backend or whole.backend
+    if whole.comm is None:
+        made = ProcessGroup(None, [0], name)
+        _groups.append(made)
+        return made
+    inside = whole.rank() in chosen
+    color = 0 if inside else mpi_module().UNDEFINED
+    part = whole.call("new_group", lambda comm: comm.Split(color, whole.rank()))
+    if not inside:
+        return GroupMember.NON_GROUP_MEMBER
+    made = ProcessGroup(part, chosen, name)
+    _groups.append(made)
+    return made
+
+
+def new_subgroups(
+    group_size: int | None = None,
+    group: ProcessGroup | None = None,
+    timeout: timedelta | None = None,
+    backend: str | None = None,
+    pg_options: object = None,
+    group_desc: str | None = None,
+) -> tuple[SomeRanks, list[SomeRanks]]:
+    """Return this rank's group, and all, of `group_size` neighbours each; default: the ranks of one machine.
+
+    Raises: ValueError where the number of ranks is no multiple.
+    """
+    count = get_world_size(group)
+    size = int(os.environ.get("LOCAL_WORLD_SIZE", count)) if group_size is None else group_size
+    if size < 1 or count % size:
+        raise ValueError(f"The world size ({count}) must be divisible by group_size={size}")
+    return new_subgroups_by_enumeration([list(range(i, i + size)) for i in range(0, count, size)], timeout, backend)
+
+
+def new_subgroups_by_enumeration(
+    ranks_per_subgroup_list: Sequence[Sequence[int]],
+    timeout: timedelta | None = None,
+    backend: str | None = None,
+    pg_options: object = None,
+    group_desc: str | None = None,
+) -> tuple[SomeRanks, list[SomeRanks]]:
+    """Return this rank's group, and all, one for each list of ranks. Raises ValueError for a rank in two of them."""
+    listed = [rank for ranks in ranks_per_subgroup_list for rank in ranks]
+    if len(set(listed)) != len(listed):
+        raise ValueError("The new group's rank should be unique")
+    groups = [new_group(ranks, timeout, backend) for ranks in ranks_per_subgroup_list]
+    own = next((each for each in groups if not is_non_member(each)), None)
+    return own, groups

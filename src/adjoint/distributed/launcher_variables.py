@@ -1,0 +1,63 @@
+"""Environment variables by which launchers tell a process its rank: PyTorch's names are set from those of others.
+
+Only the standard library is imported, because this must run before NumPy reads how many threads it may use.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import MutableMapping
+
+# rank, number of ranks, rank on this machine, number of ranks there
+TORCH = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
+OTHERS = (
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"),
+    ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"),
+    ("SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_NTASKS_PER_NODE"),
+)
+# set where the launcher's own MPI lets the ranks meet
+MET_BY_MPI = ("PMI_FD", "PMI_PORT", "PMIX_RANK", "OMPI_COMM_WORLD_RANK")
+DEFAULT_PORT = "29500"
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "ADJOINT_NUM_THREADS")
+
+
+def is_started_by_mpi(environment: MutableMapping[str, str] = os.environ) -> bool:
+    """Return whether mpiexec, or another launcher that MPI knows, started this process."""
+    return any(name in environment for name in MET_BY_MPI)
+
+
+def set_torch_variables(environment: MutableMapping[str, str] = os.environ) -> None:
+    """Set the variables that PyTorch programs read, as torchrun would, where mpiexec or Slurm started this process.
+
+    What is set stays. A rank gets its share of this machine's processors as threads: ranks that each take all of them
+    would wait for one another.
+    """
+    if "RANK" not in environment:
+        told = next((names for names in OTHERS if names[0] in environment and names[1] in environment), None)
+        if told is not None:
+            pairs = zip(TORCH, told, strict=True)
+            environment.update({ours: environment[name] for ours, name in pairs if name in environment})
+            environment.setdefault("LOCAL_RANK", environment["RANK"])
+            environment.setdefault("LOCAL_WORLD_SIZE", environment["WORLD_SIZE"])
+            environment.setdefault("MASTER_ADDR", "127.0.0.1")
+            environment.setdefault("MASTER_PORT", DEFAULT_PORT)
+    local = environment.get("LOCAL_WORLD_SIZE", "1").partition("(")[0]  # Slurm writes "4(x2)" for two machines
+    if local.isdigit() and int(local) > 1 and not any(name in environment for name in THREADS):
+        environment["OMP_NUM_THREADS"] = str(max(1, count_processors() // int(local)))
+
+
+def count_processors() -> int:
+    """Return the number of processors on which this process may run."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def node_name() -> str:
+    """Return the name of the place whose ranks share memory: the host, and its network namespace."""
+    if "ADJOINT_NODE" in os.environ:
+        return os.environ["ADJOINT_NODE"]
+    try:
+        namespace = os.stat("/proc/self/ns/net").st_ino
+    except OSError:
+        namespace = 0
+    return f"{socket.gethostname()} {namespace}"

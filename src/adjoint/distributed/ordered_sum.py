@@ -1,0 +1,93 @@
+"""Sums over ranks in one order, so that their bits depend neither on MPI, nor on the sizes of messages or buckets.
+
+Values of ranks are added pairwise, neighbours first: a tree whose lower part is the same for half as many ranks that
+hold the sums of two. Each rank adds its share of the elements and gets the others' sums. From `MIN_HALVING_RANKS` on
+the same tree is walked by recursive halving, with twice log2(n) messages in place of n.
+
+Source: R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of Collective Communication Operations in MPICH" (2005).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from adjoint.core.typing import Array
+from adjoint.distributed.mpi import Communicator, bytes_of, mpi_module
+
+MAX_GATHERED_BYTES = 1 << 14  # up to which each rank gets all values, which takes one message less
+MIN_HALVING_RANKS = 8
+
+Allocate = Callable[[tuple[int, ...], np.dtype], Array]  # scratch memory of the communicator
+
+
+def add_pairwise(rows: Sequence[Array], out: Array | None = None) -> Array:
+    """Return the sum of the rows, neighbours first, in `out` if it is given.
+
+    Types of two bytes are added in float32, and rounded once.
+    """
+    dtype = rows[0].dtype
+    parts = [row.astype(np.float32) for row in rows] if dtype.itemsize == 2 and dtype.kind in "fV" else list(rows)
+    while len(parts) > 1:
+        into = out if len(parts) == 2 and out is not None and out.dtype == parts[0].dtype else None
+        sums = [np.add(a, b, out=into) for a, b in zip(parts[::2], parts[1::2], strict=False)]
+        parts = sums + parts[len(parts) & ~1 :]
+    if out is None:
+        return parts[0].astype(dtype)
+    if parts[0] is not out:
+        np.copyto(out, parts[0], casting="unsafe")
+    return out
+
+
+def sum_over_ranks(comm: Communicator, out: Array, x: Array, allocate: Allocate) -> None:
+    """Write the sum of all ranks' x into `out`, which may be x.
+
+    Shapes: both the same, without gaps.
+    """
+    count, values, target = comm.size, x.reshape(-1), out.reshape(-1)
+    if x.nbytes <= MAX_GATHERED_BYTES:
+        rows = allocate((count, values.size), x.dtype)
+        comm.Allgather(bytes_of(values), bytes_of(rows))
+        target[...] = add_pairwise(list(rows))
+    elif count >= MIN_HALVING_RANKS and count & (count - 1) == 0 and x.dtype.itemsize > 2:
+        _sum_by_halving(comm, target, values, allocate)
+    else:
+        _sum_by_shares(comm, target, values, allocate)
+
+
+def _sum_by_shares(comm: Communicator, target: Array, values: Array, allocate: Allocate) -> None:
+    """Let each rank add its share of the elements; exchange shares before and sums after."""
+    count, rank, size = comm.size, comm.rank, values.dtype.itemsize
+    lengths = [values.size // count + (i < values.size % count) for i in range(count)]
+    begins = [sum(lengths[:i]) for i in range(count)]
+    length, begin = lengths[rank], begins[rank]
+    rows = allocate((count, length), values.dtype)
+    byte = mpi_module().BYTE
+    shares = [each * size for each in lengths], [each * size for each in begins]
+    received = [length * size] * count, [i * length * size for i in range(count)]
+    comm.Alltoallv([bytes_of(values), shares, byte], [bytes_of(rows), received, byte])
+    add_pairwise(list(rows), target[begin : begin + length])
+    comm.Allgatherv(mpi_module().IN_PLACE, [bytes_of(target), shares, byte])
+
+
+def _sum_by_halving(comm: Communicator, target: Array, values: Array, allocate: Allocate) -> None:
+    """Exchange halves with the neighbour, quarters with the neighbours' neighbour, and so on, and the sums back."""
+    if target is not values:
+        np.copyto(target, values)
+    received = allocate((values.size // 2 + 1,), values.dtype)
+    begin, end, mask = 0, values.size, 1
+    steps = []
+    while mask < comm.size:
+        peer, middle = comm.rank ^ mask, (begin + end) // 2
+        lower, upper = (begin, middle), (middle, end)
+        keep, give = (upper, lower) if comm.rank & mask else (lower, upper)
+        steps.append((peer, keep, give))
+        into = received[: keep[1] - keep[0]]
+        comm.Sendrecv(bytes_of(target[slice(*give)]), peer, 0, bytes_of(into), peer, 0)
+        kept = target[slice(*keep)]
+        # the lower rank's value comes first: a sum of NaNs has the bits of its first operand
+        np.add(*((into, kept) if comm.rank & mask else (kept, into)), out=kept)
+        (begin, end), mask = keep, 2 * mask
+    for peer, keep, give in reversed(steps):
+        comm.Sendrecv(bytes_of(target[slice(*keep)]), peer, 1, bytes_of(target[slice(*give)]), peer, 1)

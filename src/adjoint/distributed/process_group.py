@@ -1,0 +1,167 @@
+"""Groups of ranks, which exchange arrays over MPI as they lie in memory."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TypeVar
+
+import numpy as np
+
+from adjoint.core.graph.source_location import user_site
+from adjoint.core.typing import Array, NumpyDtype
+from adjoint.distributed.mpi import Communicator, bytes_of, mpi_module
+from adjoint.distributed.ordered_sum import add_pairwise, sum_over_ranks
+from adjoint.distributed.rank_watch import CollectiveCall
+from adjoint.ops.collectives import How, ReduceOp
+
+T = TypeVar("T")
+# MPI's names of the reductions that it carries out; sums of numbers with a point are added in one order of our own
+MPI_REDUCTIONS: dict[How, str] = {
+    ReduceOp.SUM: "SUM", ReduceOp.AVG: "SUM", ReduceOp.PRODUCT: "PROD", ReduceOp.MIN: "MIN", ReduceOp.MAX: "MAX",
+    ReduceOp.BAND: "BAND", ReduceOp.BOR: "BOR", ReduceOp.BXOR: "BXOR",
+}
+BOOL_REDUCTIONS: dict[How, str] = {
+    ReduceOp.SUM: "LOR", ReduceOp.MAX: "LOR", ReduceOp.BOR: "LOR", ReduceOp.MIN: "LAND", ReduceOp.PRODUCT: "LAND",
+    ReduceOp.BAND: "LAND", ReduceOp.BXOR: "LXOR",
+}
+
+
+class ProcessGroup:
+    """Ranks that do something together.
+
+    What is not waited for at once has a thread and a communicator of its own, so that neither can overtake the other.
+    """
+
+    def __init__(self, comm: Communicator | None, ranks: list[int], backend: str) -> None:
+        self.comm, self.ranks, self.backend = comm, ranks, backend
+        self._rank = 0 if comm is None else comm.rank
+        self._behind = None if comm is None else comm.Dup()
+        self._thread: ThreadPoolExecutor | None = None
+        self._scratch: dict[bool, Array] = {}
+        self.calls = 0
+        self.current_call: CollectiveCall | None = None
+
+    def rank(self) -> int:
+        """Return the number of this process in the group."""
+        return self._rank
+
+    def size(self) -> int:
+        """Return the number of processes in the group."""
+        return len(self.ranks)
+
+    def name(self) -> str:
+        """Return the name of the backend that was asked for."""
+        return self.backend
+
+    def __repr__(self) -> str:
+        return f"ProcessGroup({self.backend!r}, rank {self._rank} of {self.size()})"
+
+    def call(self, name: str, exchange: Callable[[Communicator], T]) -> T:
+        """Return `exchange(communicator)`, in which this rank waits for the others; `name` is told if it is stuck."""
+        if self.comm is None:
+            raise RuntimeError(f"{name}: the group has one process")
+        self._begin_call(name)
+        try:
+            return exchange(self.comm)
+        finally:
+            self._end_call()
+
+    def call_behind(self, name: str, exchange: Callable[[Communicator], T]) -> Future[T]:
+        """Carry out the exchange in the group's thread, one after another."""
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(1, thread_name_prefix="adjoint-exchange")
+        return self._thread.submit(exchange, self._behind)
+
+    def wait_for(self, work: Future[T], name: str) -> T:
+        """Return the result of what `call_behind` began; this rank counts as waiting in it."""
+        self._begin_call(name)
+        try:
+            return work.result()
+        finally:
+            self._end_call()
+
+    def _begin_call(self, name: str) -> None:
+        self.calls += 1
+        self.current_call = CollectiveCall(self.calls, name, str(user_site()), time.monotonic())
+
+    def _end_call(self) -> None:
+        if self.current_call is not None:
+            self.current_call = self.current_call._replace(began=float("inf"))
+
+    def close(self) -> None:
+        """Wait for what is under way, and free the communicators."""
+        if self._thread is not None:
+            self._thread.shutdown(wait=True)
+            self._thread = None
+        for comm in (self._behind, self.comm):
+            if comm is not None and comm != mpi_module().COMM_NULL:
+                comm.Free()
+        self.comm = self._behind = None
+
+    # Exchanges of arrays, each over a communicator of this group
+
+    def reduce_into(self, comm: Communicator, out: Array, x: Array, op: How) -> None:
+        """Write the reduction of all ranks' x into `out`, which may be x."""
+        kind = x.dtype.kind
+        if op in {ReduceOp.SUM, ReduceOp.AVG} and kind in "fcV":
+            sum_over_ranks(comm, out, x, lambda shape, dtype: self._allocate(comm, shape, dtype))
+        else:
+            names = BOOL_REDUCTIONS if kind == "b" else MPI_REDUCTIONS
+            MPI = mpi_module()
+            comm.Allreduce(MPI.IN_PLACE if out is x else np.ascontiguousarray(x), out, getattr(MPI, names[op]))
+        if op is ReduceOp.AVG:
+            _divide(out, self.size())
+
+    def reduce_scatter_into(self, comm: Communicator, out: Array, x: Array, op: How) -> None:
+        """Write this rank's part of the reduction of all ranks' x; its first dimension is divided among them."""
+        count = self.size()
+        rows = self._allocate(comm, (count, out.size), x.dtype)
+        comm.Alltoall(bytes_of(np.ascontiguousarray(x)), bytes_of(rows))
+        if op in {ReduceOp.SUM, ReduceOp.AVG}:
+            add_pairwise(list(rows), out.reshape(-1))
+        else:
+            ufuncs: dict[How, np.ufunc] = {
+                ReduceOp.PRODUCT: np.multiply, ReduceOp.MIN: np.minimum, ReduceOp.MAX: np.maximum,
+                ReduceOp.BAND: np.bitwise_and, ReduceOp.BOR: np.bitwise_or, ReduceOp.BXOR: np.bitwise_xor,
+            }
+            ufuncs[op].reduce(rows, axis=0, out=out.reshape(-1))
+        if op is ReduceOp.AVG:
+            _divide(out, count)
+
+    def gather_into(self, comm: Communicator, out: Array, x: Array) -> None:
+        """Write all ranks' x into `out`, one after another."""
+        comm.Allgather(bytes_of(np.ascontiguousarray(x)), bytes_of(out))
+
+    def exchange_into(self, name: str, out: Array, x: Array, how: How) -> None:
+        """Carry out a collective of a compiled step, or of a graph: from x into `out`."""
+        if self.comm is None:
+            np.copyto(out, x)
+            return
+        exchanges: dict[str, Callable[[Communicator], object]] = {
+            "all_reduce": lambda comm: self.reduce_into(comm, out, np.ascontiguousarray(x), how),
+            "all_gather_into_tensor": lambda comm: self.gather_into(comm, out, x),
+            "reduce_scatter_tensor": lambda comm: self.reduce_scatter_into(comm, out, x, how),
+            "all_to_all_single": lambda comm: comm.Alltoall(bytes_of(np.ascontiguousarray(x)), bytes_of(out)),
+            "broadcast": lambda comm: comm.Bcast(bytes_of(out), how),
+        }
+        if name == "broadcast" and self._rank == how:
+            np.copyto(out, x)
+        self.call(name, exchanges[name])
+
+    def _allocate(self, comm: Communicator, shape: tuple[int, ...], dtype: NumpyDtype) -> Array:
+        """Return scratch memory: what goes over one communicator comes one after another."""
+        size, behind = int(np.prod(shape)) * dtype.itemsize, comm is self._behind
+        held = self._scratch.get(behind)
+        if held is None or held.nbytes < size:
+            held = self._scratch[behind] = np.empty(size, np.uint8)
+        return held[:size].view(dtype).reshape(shape)
+
+
+def _divide(out: Array, count: int) -> None:
+    """Divide sums by the number of ranks; integers are cut, as PyTorch's are."""
+    if out.dtype.kind in "iub":
+        np.floor_divide(out, count, out=out)
+    else:
+        np.divide(out, out.dtype.type(count), out=out)

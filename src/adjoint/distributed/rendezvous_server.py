@@ -1,0 +1,310 @@
+"""The rendezvous: a process beside rank 0 by which ranks find one another, and learn which of them has ended.
+
+MPICH's ranks meet by PMI-1, a text protocol of puts, gets and barriers. This process answers it, so that whoever sets
+RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT can start the ranks. Each rank keeps a second connection, its watch, on
+which it reports what it waits for, and is told which rank was lost. Stores keep their values here, too.
+
+It is a process and not a thread, because MPI_Init holds the interpreter's lock, and because MPICH says good-bye after
+Python has ended. Only the standard library is imported: it starts in 30 ms, and runs as a file.
+
+Source: the Process Management Interface of MPICH, version 1.1.
+"""
+
+from __future__ import annotations
+
+import base64
+import hmac
+import json
+import os
+import secrets
+import socket
+import sys
+import threading
+from contextlib import suppress
+from typing import IO, TypeAlias
+
+MAX_LINE_BYTES = 1 << 24
+HANDSHAKE_SECONDS = 10.0
+Message: TypeAlias = dict[str, object]
+
+
+class RendezvousServer:
+    """Server of `size` ranks, which answers each connection in a thread of its own, and ends when all ranks have.
+
+    `meets` tells whether ranks meet here by PMI; under mpiexec they have met already, and are only watched.
+    """
+
+    def __init__(self, address: tuple[str, int], size: int, timeout: float, key: bytes, meets: bool) -> None:
+        self.size, self.timeout, self.key, self.meets = size, timeout, key, meets
+        # MPICH's shared memory is called after it: a name of its own never meets what a killed run has left
+        self.name = f"adjoint_{secrets.token_hex(8)}"
+        self.values: dict[str, str] = {}
+        self.nodes: dict[int, str] = {}
+        self.changed = threading.Condition()
+        self.waiting = self.rounds = 0
+        self.came: set[int] = set()
+        self.gone: set[int] = set()
+        self.lost: dict[int, str] = {}
+        self.watchers: dict[int, socket.socket] = {}
+        self.statuses: dict[int, object] = {}
+        self.stored: dict[str, bytes] = {}
+        self.shared_files: set[str] = set()
+        self.socket = socket.create_server(address, backlog=size + 8)
+
+    def serve(self) -> None:
+        """Answer until all ranks have ended, or some have not come in time."""
+        threading.Thread(target=self._accept, daemon=True).start()
+        with self.changed:
+            if not self.changed.wait_for(lambda: len(self.came) == self.size, self.timeout):
+                missing = sorted(set(range(self.size)) - self.came)
+                sys.stderr.write(f"adjoint: ranks {missing} did not come within {self.timeout:g} s\n")
+                return
+            self.changed.wait_for(lambda: len(self.gone) == self.size)
+        for path in self.shared_files if self.lost else ():
+            with suppress(OSError):  # what ranks that were killed have left in this machine's shared memory
+                os.unlink(path)
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection = keep_alive(self.socket.accept()[0])
+            except OSError:
+                return  # the server has ended
+            threading.Thread(target=self._serve_connection, args=(connection,), daemon=True).start()
+
+    def _serve_connection(self, connection: socket.socket) -> None:
+        """Ask for a proof of the key, and answer what the connection is for; a stranger gets no answer."""
+        try:
+            connection.settimeout(HANDSHAKE_SECONDS)
+            nonce = secrets.token_hex(16)
+            send_line(connection, nonce)
+            reader = connection.makefile("r", encoding="utf-8")
+            greeting = json.loads(reader.readline(MAX_LINE_BYTES))
+            if not hmac.compare_digest(str(greeting["proof"]), prove(self.key, nonce)):
+                return
+            connection.settimeout(None)
+            serves = {"pmi": self._serve_pmi, "watch": self._serve_watch, "store": self._serve_store}
+            serves[greeting["purpose"]](connection, reader, greeting)
+        except (OSError, ValueError, KeyError, TypeError):
+            pass  # the peer has gone, or is none of ours: what follows from it is decided below
+        finally:
+            connection.close()
+
+    # Ranks: who came, who was lost
+
+    def _come(self, rank: int, node: str) -> None:
+        with self.changed:
+            self.nodes[rank] = node
+            self.came.add(rank)
+            self.changed.notify_all()
+            self.changed.wait_for(lambda: len(self.came) == self.size)
+
+    def _lose(self, rank: int, why: str) -> None:
+        """Tell all that a rank was lost; the first reason counts."""
+        with self.changed:
+            if rank in self.lost or rank in self.gone:
+                return
+            self.lost[rank] = why
+            told = f"rank {rank} on {self.nodes.get(rank, '?').partition(' ')[0]} {why}"
+            for other, watcher in self.watchers.items():
+                if other != rank:
+                    _try_to_send(watcher, {"lost": told})
+            self.changed.notify_all()
+
+    def _leave(self, rank: int) -> None:
+        with self.changed:
+            self.gone.add(rank)
+            self.changed.notify_all()
+
+    # PMI
+
+    def _serve_pmi(self, connection: socket.socket, reader: IO[str], greeting: Message) -> None:
+        rank = int(str(greeting["rank"]))
+        self._come(rank, str(greeting["node"]))
+        send_line(connection, "welcome")
+        ended = False
+        try:
+            for line in reader:
+                words = dict(word.split("=", 1) for word in line.split() if "=" in word)
+                answer = self._answer_pmi(rank, words)
+                ended = words.get("cmd") == "finalize"
+                if answer is None:
+                    break
+                send_line(connection, answer)
+                if ended:
+                    break
+        except OSError:
+            pass  # it died
+        if not ended:
+            self._lose(rank, "died")
+        self._leave(rank)
+
+    def _answer_pmi(self, rank: int, words: dict[str, str]) -> str | None:
+        """Return the answer to a request; None where there is nothing more to say."""
+        match words.get("cmd"):
+            case "init":
+                return "cmd=response_to_init rc=0 pmi_version=1 pmi_subversion=2"
+            case "get_maxes":
+                return "cmd=maxes rc=0 kvsname_max=256 keylen_max=64 vallen_max=1024"
+            case "get_appnum":
+                return "cmd=appnum rc=0 appnum=0"
+            case "get_my_kvsname":
+                return f"cmd=my_kvsname rc=0 kvsname={self.name}"
+            case "get_universe_size":
+                return f"cmd=universe_size rc=0 size={self.size}"
+            case "put":
+                with self.changed:
+                    self.values[words["key"]] = words["value"]
+                return "cmd=put_result rc=0"
+            case "get":
+                key = words["key"]
+                found = self._map_nodes() if key == "PMI_process_mapping" else self.values.get(key)
+                return "cmd=get_result rc=1" if found is None else f"cmd=get_result rc=0 value={found}"
+            case "barrier_in":
+                return "cmd=barrier_out tag=0" if self._pass_barrier() else None
+            case "finalize":
+                if rank == 0:  # a container that ends with rank 0 would take this process away from the others
+                    with self.changed:
+                        self.changed.wait_for(lambda: len(self.gone) >= self.size - 1, self.timeout)
+                return "cmd=finalize_ack rc=0"
+        return None  # an abort, and what PMI-1 does not know
+
+    def _map_nodes(self) -> str | None:
+        """Return which ranks share a machine, in MPICH's words; None where they do not come in equal blocks."""
+        blocks: list[tuple[str, int]] = []
+        for rank in range(self.size):
+            node = self.nodes[rank]
+            if blocks and blocks[-1][0] == node:
+                blocks[-1] = (node, blocks[-1][1] + 1)
+            else:
+                blocks.append((node, 1))
+        sizes = {size for _, size in blocks}
+        if len({node for node, _ in blocks}) != len(blocks) or len(sizes) != 1:
+            return None
+        return f"(vector,(0,{len(blocks)},{sizes.pop()}))"
+
+    def _pass_barrier(self) -> bool:
+        """Wait until all ranks have come to the barrier; return False if one never will."""
+        with self.changed:
+            passed = self.rounds
+            self.waiting += 1
+            if self.waiting == self.size:
+                self.waiting, self.rounds = 0, passed + 1
+                self.changed.notify_all()
+            else:
+                self.changed.wait_for(lambda: self.rounds > passed or bool(self.lost))
+            return self.rounds > passed
+
+    # Watches
+
+    def _serve_watch(self, connection: socket.socket, reader: IO[str], greeting: Message) -> None:
+        rank = int(str(greeting["rank"]))
+        if not self.meets:
+            self._come(rank, str(greeting["node"]))
+        with self.changed:
+            self.watchers[rank] = connection
+            for lost, why in self.lost.items():
+                _try_to_send(connection, {"lost": f"rank {lost} on {self.nodes[lost].partition(' ')[0]} {why}"})
+        ended = False
+        try:
+            for line in reader:
+                message = json.loads(line)
+                if "status" in message:
+                    self.statuses[rank] = message["status"]
+                if "shared" in message and str(greeting["node"]) == self.nodes.get(0):  # this machine is rank 0's
+                    self.shared_files.update(message["shared"])
+                if "failed" in message:
+                    self._lose(rank, str(message["failed"]))
+                if "asks" in message:
+                    _try_to_send(connection, {"statuses": self.statuses})
+                ended = ended or "ended" in message
+        except (OSError, ValueError):
+            pass
+        with self.changed:
+            self.watchers.pop(rank, None)
+        if not ended:
+            self._lose(rank, "died")
+        if not self.meets:
+            self._leave(rank)
+
+    # Stores
+
+    def _serve_store(self, connection: socket.socket, reader: IO[str], greeting: Message) -> None:
+        for line in reader:
+            request = json.loads(line)
+            with self.changed:
+                answer = self._answer_store(request, base64.b64decode(request.get("value", "")))
+                self.changed.notify_all()
+            send_line(connection, json.dumps(answer))
+
+    def _answer_store(self, request: dict[str, str], value: bytes) -> Message:
+        """Carry out a request of a store, and return its answer; values are in base 64."""
+        key, found = request.get("key", ""), value
+        match request["do"]:
+            case "set":
+                self.stored[key] = value
+            case "get" | "wait":
+                keys = request["keys"].split("\n") if request["do"] == "wait" else [key]
+                timeout = float(request["timeout"])
+                if not self.changed.wait_for(lambda: all(each in self.stored for each in keys), timeout):
+                    return {"missing": [each for each in keys if each not in self.stored]}
+                found = self.stored.get(key, b"")
+            case "add":
+                self.stored[key] = found = str(int(self.stored.get(key, b"0")) + int(value)).encode()
+            case "compare_set":
+                expected = base64.b64decode(request["expected"])
+                if self.stored.get(key, b"" if not expected else None) == expected:
+                    self.stored[key] = value
+                found = self.stored.get(key, expected)
+            case "append":
+                self.stored[key] = found = self.stored.get(key, b"") + value
+            case "delete":
+                return {"number": int(self.stored.pop(key, None) is not None)}
+            case "check":
+                return {"number": int(all(each in self.stored for each in request["keys"].split("\n")))}
+            case "count":
+                return {"number": len(self.stored)}
+            case _:
+                raise ValueError(request["do"])
+        return {"value": base64.b64encode(found).decode()}
+
+
+def prove(key: bytes, nonce: str) -> str:
+    """Return what only a holder of the key can say about the server's random word."""
+    return hmac.new(key, nonce.encode(), "sha256").hexdigest()
+
+
+def send_line(connection: socket.socket, text: str) -> None:
+    """Send a line."""
+    connection.sendall(f"{text}\n".encode())
+
+
+def keep_alive(connection: socket.socket) -> socket.socket:
+    """Have the connection count as lost when the other machine, or the network, is silent for ten seconds."""
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    for name, value in (("TCP_KEEPIDLE", 4), ("TCP_KEEPINTVL", 2), ("TCP_KEEPCNT", 3), ("TCP_USER_TIMEOUT", 10_000)):
+        if hasattr(socket, name):
+            connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+    return connection
+
+
+def _try_to_send(connection: socket.socket, message: Message) -> None:
+    with suppress(OSError):  # it has gone; its own thread notices
+        send_line(connection, json.dumps(message))
+
+
+def main(host: str, port: str, size: str, timeout: str, meets: str) -> None:
+    """Serve; the first line of standard output is the port, or why there is none."""
+    try:
+        key = bytes.fromhex(sys.stdin.readline())
+        server = RendezvousServer((host, int(port)), int(size), float(timeout), key, meets == "meets")
+    except OSError as error:
+        print(f"error {error.strerror}", flush=True)  # noqa: T201  the starter reads it
+        return
+    print(f"port {server.socket.getsockname()[1]}", flush=True)  # noqa: T201
+    server.serve()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,41 @@
+"""PyTorch's variables are set from those of mpiexec, Open MPI and Slurm; what is set stays."""
+
+import os
+
+import pytest
+
+from adjoint.distributed.launcher_variables import is_started_by_mpi, set_torch_variables
+
+CASES = {
+    "mpich": {"PMI_RANK": "3", "PMI_SIZE": "4", "MPI_LOCALRANKID": "1", "MPI_LOCALNRANKS": "2", "PMI_FD": "7"},
+    "open mpi": {
+        "OMPI_COMM_WORLD_RANK": "3", "OMPI_COMM_WORLD_SIZE": "4", "OMPI_COMM_WORLD_LOCAL_RANK": "1",
+        "OMPI_COMM_WORLD_LOCAL_SIZE": "2",
+    },
+    "slurm": {"SLURM_PROCID": "3", "SLURM_NTASKS": "4", "SLURM_LOCALID": "1", "SLURM_NTASKS_PER_NODE": "2(x2)"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("launcher", CASES)
+def test_ranks_are_told_in_pytorchs_words(launcher: str) -> None:
+    environment = dict(CASES[launcher])
+    set_torch_variables(environment)
+    assert (environment["RANK"], environment["WORLD_SIZE"], environment["LOCAL_RANK"]) == ("3", "4", "1")
+    assert environment["LOCAL_WORLD_SIZE"].startswith("2")
+    assert (environment["MASTER_ADDR"], environment["MASTER_PORT"]) == ("127.0.0.1", "29500")
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    assert environment["OMP_NUM_THREADS"] == str(max(1, cores // 2))
+    assert is_started_by_mpi(environment) is (launcher != "slurm")
+
+
+def test_what_is_set_stays() -> None:
+    environment = CASES["mpich"] | {"RANK": "0", "OPENBLAS_NUM_THREADS": "5", "LOCAL_WORLD_SIZE": "2"}
+    before = dict(environment)
+    set_torch_variables(environment)
+    assert environment == before
+
+
+def test_one_process_keeps_its_threads() -> None:
+    environment: dict[str, str] = {}
+    set_torch_variables(environment)
+    assert environment == {}

@@ -1,0 +1,90 @@
+"""Run a program on several ranks, over real MPI, and tell how each ended."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+from tests.support.scripts import PATHS, Done
+
+MAX_SECONDS = 120
+needs_mpi = pytest.mark.skipif(
+    __import__("importlib.util").util.find_spec("mpi4py") is None or not Path(sys.prefix, "bin", "mpiexec").exists(),
+    reason="mpi4py, or an MPI beside it, is not installed: pip install 'adjoint[mpi]'",
+)
+
+
+def run_ranks(folder: Path, count: int, program: str, *arguments: str, **variables: str) -> list[Done]:
+    """Start `count` processes with torchrun's variables, and no launcher; return how each ended, by rank."""
+    path = folder / "program.py"
+    path.write_text(dedent(program), encoding="utf-8")
+    port = str(_free_port())
+    processes = []
+    for rank in range(count):
+        told = {
+            "RANK": str(rank), "WORLD_SIZE": str(count), "LOCAL_RANK": str(rank), "LOCAL_WORLD_SIZE": str(count),
+            "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port,
+        }  # fmt: skip
+        environment = _environment() | told | variables
+        command = [sys.executable, "-W", "error", str(path), *arguments]
+        files = [(folder / f"{name}{rank}").open("w+", encoding="utf-8") for name in ("out", "error")]
+        processes.append((subprocess.Popen(command, env=environment, stdout=files[0], stderr=files[1]), files))
+    done = []
+    try:
+        for process, files in processes:
+            status = process.wait(MAX_SECONDS)
+            texts = [Path(file.name).read_text(encoding="utf-8").strip() for file in files]
+            done.append(Done(status, *texts))
+    finally:
+        for process, files in processes:
+            process.kill()
+            process.wait()
+            for file in files:
+                file.close()
+    return done
+
+
+def run_mpiexec(folder: Path, count: int, program: str, *arguments: str) -> Done:
+    """Start the program by mpiexec."""
+    mpiexec = shutil.which("mpiexec", path=str(Path(sys.prefix, "bin"))) or "mpiexec"
+    return _run(folder, [mpiexec, "-n", str(count), sys.executable], program, *arguments)
+
+
+def run_launcher(folder: Path, program: str, *options: str, status: int = 0) -> Done:
+    """Start the program by `python -m adjoint.distributed.run`, and hold that it ends with `status`."""
+    done = _run(folder, [sys.executable, "-m", "adjoint.distributed.run", *options], program)
+    assert done.status == status, done
+    return done
+
+
+def outputs(done: list[Done]) -> list[str]:
+    """Return what the ranks have printed, where all have ended well."""
+    assert [each.status for each in done] == [0] * len(done), "\n".join(each.error for each in done)
+    return [each.out for each in done]
+
+
+def _run(folder: Path, command: list[str], program: str, *arguments: str) -> Done:
+    path = folder / "program.py"
+    path.write_text(dedent(program), encoding="utf-8")
+    done = subprocess.run(
+        [*command, str(path), *arguments], env=_environment(), cwd=folder, capture_output=True, text=True, check=False,
+        timeout=MAX_SECONDS,
+    )  # fmt: skip
+    return Done(done.returncode, done.stdout.strip(), done.stderr.strip())
+
+
+def _environment() -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PMI", "OMPI", "TORCHELASTIC"))}
+    return {**kept, "PYTHONPATH": os.pathsep.join([*PATHS, str(Path(__file__).parents[2])]), "OMP_NUM_THREADS": "1"}
+
+
+def _free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])

@@ -1,0 +1,70 @@
+"""Ranks that are threads: a communicator with MPI's calls, for tests of sums over many ranks without MPI."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+
+class ThreadCommunicator:
+    """Communicator of one of `size` threads; what they exchange lies in `board`, between barriers."""
+
+    def __init__(self, rank: int, size: int, board: dict[Any, Any], barrier: threading.Barrier) -> None:
+        self.rank, self.size, self.board, self.barrier = rank, size, board, barrier
+
+    def _exchange(self, value: Any) -> list[Any]:
+        self.board[self.rank] = value
+        self.barrier.wait()
+        values = [self.board[rank] for rank in range(self.size)]
+        self.barrier.wait()
+        return values
+
+    def Allgather(self, sent: Any, received: Any) -> None:
+        """MPI_Allgather of bytes."""
+        received[...] = np.concatenate(self._exchange(sent.copy()))
+
+    def Alltoallv(self, sent: Any, received: Any) -> None:
+        """MPI_Alltoallv of bytes."""
+        (values, (_, begins), _), (target, (lengths, places), _) = sent, received
+        parts = self._exchange((values.copy(), begins))
+        for rank, (theirs, starts) in enumerate(parts):
+            part = theirs[starts[self.rank] : starts[self.rank] + lengths[rank]]
+            target[places[rank] : places[rank] + lengths[rank]] = part
+
+    def Allgatherv(self, sent: Any, received: Any) -> None:
+        """MPI_Allgatherv of bytes, in place."""
+        target, (lengths, begins), _ = received
+        own = target[begins[self.rank] : begins[self.rank] + lengths[self.rank]].copy()
+        for part, begin in zip(self._exchange(own), begins, strict=True):
+            target[begin : begin + len(part)] = part
+
+    def Sendrecv(self, sent: Any, dest: int, sendtag: int, received: Any, source: int, recvtag: int) -> None:
+        """MPI_Sendrecv of bytes; all ranks call it at the same time."""
+        received[...] = self._exchange(sent.copy())[source]
+
+
+def run_threads(size: int, work: Callable[[ThreadCommunicator], Any]) -> list[Any]:
+    """Return what `work(communicator)` returns on each rank."""
+    board: dict[Any, Any] = {}
+    barrier = threading.Barrier(size)
+    results: list[Any] = [None] * size
+
+    def run(rank: int) -> None:
+        try:
+            results[rank] = work(ThreadCommunicator(rank, size, board, barrier))
+        except BaseException as error:  # noqa: BLE001  the caller raises it
+            results[rank] = error
+            barrier.abort()
+
+    threads = [threading.Thread(target=run, args=(rank,)) for rank in range(size)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for result in results:
+        if isinstance(result, BaseException) and not isinstance(result, threading.BrokenBarrierError):
+            raise result
+    return results
