@@ -7,8 +7,6 @@ Modules, in reading order:
 - `collectives`: Collectives on tensors, in PyTorch's words.
 - `data_parallel`: `nn.parallel.DistributedDataParallel`: one model on all ranks, each with its part of the batch.
 - `default_group`: Set-up of process groups: the one of all ranks, and groups of some of them.
-- `launcher_variables`: Environment variables by which launchers tell a process its rank: PyTorch's names are set from
-  those of others.
 - `mpi`: MPI by mpi4py, which is imported when the ranks of a program meet, and not before: its import is MPI_Init.
 - `objects`: Exchange of Python objects, as pickles: only among ranks that trust one another.
 - `ordered_sum`: Sums over ranks in one order, so that their bits depend neither on MPI, nor on the sizes of messages

@@ -11,9 +11,15 @@ from datetime import timedelta
 from types import TracebackType
 from typing import Any, TypeAlias
 
+from adjoint.core.runtime.launcher_variables import (
+    is_started_by_mpi,
+    node_name,
+    set_torch_variables,
+    threads_per_rank,
+)
+from adjoint.core.runtime.threads import set_num_threads
 from adjoint.data.sampler import rank_slot
 from adjoint.distributed import rendezvous
-from adjoint.distributed.launcher_variables import is_started_by_mpi, node_name, set_torch_variables
 from adjoint.distributed.mpi import Communicator, has_mpi, initialize_mpi, mpi_module
 from adjoint.distributed.process_group import ProcessGroup
 from adjoint.distributed.rank_watch import CollectiveCall, RankWatch
@@ -118,6 +124,8 @@ def init_process_group(
         address = None if is_started_by_mpi() else _resolve_address(init_method)
         comm = initialize_mpi(rank, world_size, address, seconds)
         _watch_ranks(comm, address, seconds)
+        if (threads := threads_per_rank()) is not None:
+            set_num_threads(threads)
         _end_all_after_uncaught_errors(has_launcher=address is None)
     _set_world(ProcessGroup(None if comm is None else comm.Dup(), list(range(world_size)), name))
 

@@ -10,7 +10,7 @@ import sys
 import time
 from pathlib import Path
 
-from adjoint.distributed.launcher_variables import node_name
+from adjoint.core.runtime.launcher_variables import node_name
 from adjoint.distributed.rendezvous_server import keep_alive, prove, send_line
 
 KEY_VARIABLE = "ADJOINT_JOB_KEY"  # a secret that all ranks of a job share

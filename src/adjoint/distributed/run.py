@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from types import FrameType
 
-from adjoint.distributed.launcher_variables import DEFAULT_PORT, count_processors, set_torch_variables
+from adjoint.core.runtime.launcher_variables import DEFAULT_PORT, count_processors, threads_per_rank
 from adjoint.distributed.rank_watch import LOST_RANK_STATUS
 from adjoint.distributed.rendezvous import KEY_VARIABLE
 
@@ -162,7 +162,9 @@ def start_rank(options: LaunchOptions, local: int, port: int, attempt: int) -> s
         "TORCHELASTIC_RESTART_COUNT": str(attempt),
         "TORCHELASTIC_MAX_RESTARTS": str(options.max_restarts),
     }
-    set_torch_variables(environment)
+    threads = threads_per_rank(environment)
+    if threads is not None:
+        environment["OMP_NUM_THREADS"] = str(threads)
     runner = ("-m", "adjoint.run") if options.stands_in else ()
     return subprocess.Popen([sys.executable, *runner, *options.program], env=environment)
 

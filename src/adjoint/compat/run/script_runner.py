@@ -14,6 +14,7 @@ from typing import Any
 
 from adjoint.compat.run.import_hook import stand_in
 from adjoint.compat.run.missing_names import describe_missing
+from adjoint.core.runtime.launcher_variables import set_torch_variables
 from adjoint.core.tensor.tensor import Tensor
 
 USAGE = """\
@@ -49,6 +50,7 @@ def main(arguments: list[str]) -> int:
         sys.stderr.write(f"{USAGE}\n")
         return 2
     stand_in()
+    set_torch_variables()
     os.environ.pop(SCRIPT if named else MODULE, None)
     os.environ[MODULE if named else SCRIPT] = rest[0] if named else os.path.abspath(rest[0])
     sys.argv = rest

@@ -21,4 +21,6 @@ Modules, in reading order:
 - `interpreter`: The interpreter of a thread: it receives op calls in place of NumPy.
 - `signal_handlers`: Signal handlers that interrupt the library: they wait where it is half-way, or run in another
   way.
+- `launcher_variables`: Environment variables by which launchers tell a process its rank: PyTorch's names are set from
+  those of others.
 """

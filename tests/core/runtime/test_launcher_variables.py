@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from adjoint.distributed.launcher_variables import is_started_by_mpi, set_torch_variables
+from adjoint.core.runtime.launcher_variables import is_started_by_mpi, set_torch_variables, threads_per_rank
 
 CASES = {
     "mpich": {"PMI_RANK": "3", "PMI_SIZE": "4", "MPI_LOCALRANKID": "1", "MPI_LOCALNRANKS": "2", "PMI_FD": "7"},
@@ -24,7 +24,7 @@ def test_ranks_are_told_in_pytorchs_words(launcher: str) -> None:
     assert environment["LOCAL_WORLD_SIZE"].startswith("2")
     assert (environment["MASTER_ADDR"], environment["MASTER_PORT"]) == ("127.0.0.1", "29500")
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    assert environment["OMP_NUM_THREADS"] == str(max(1, cores // 2))
+    assert threads_per_rank(environment) == max(1, cores // 2)
     assert is_started_by_mpi(environment) is (launcher != "slurm")
 
 
@@ -33,9 +33,11 @@ def test_what_is_set_stays() -> None:
     before = dict(environment)
     set_torch_variables(environment)
     assert environment == before
+    assert threads_per_rank(environment) is None
 
 
 def test_one_process_keeps_its_threads() -> None:
     environment: dict[str, str] = {}
     set_torch_variables(environment)
     assert environment == {}
+    assert threads_per_rank(environment) is None

@@ -1,7 +1,4 @@
-"""Environment variables by which launchers tell a process its rank: PyTorch's names are set from those of others.
-
-Only the standard library is imported, because this must run before NumPy reads how many threads it may use.
-"""
+"""Environment variables by which launchers tell a process its rank: PyTorch's names are set from those of others."""
 
 from __future__ import annotations
 
@@ -30,21 +27,29 @@ def is_started_by_mpi(environment: MutableMapping[str, str] = os.environ) -> boo
 def set_torch_variables(environment: MutableMapping[str, str] = os.environ) -> None:
     """Set the variables that PyTorch programs read, as torchrun would, where mpiexec or Slurm started this process.
 
-    What is set stays. A rank gets its share of this machine's processors as threads: ranks that each take all of them
-    would wait for one another.
+    What is set stays.
     """
-    if "RANK" not in environment:
-        told = next((names for names in OTHERS if names[0] in environment and names[1] in environment), None)
-        if told is not None:
-            pairs = zip(TORCH, told, strict=True)
-            environment.update({ours: environment[name] for ours, name in pairs if name in environment})
-            environment.setdefault("LOCAL_RANK", environment["RANK"])
-            environment.setdefault("LOCAL_WORLD_SIZE", environment["WORLD_SIZE"])
-            environment.setdefault("MASTER_ADDR", "127.0.0.1")
-            environment.setdefault("MASTER_PORT", DEFAULT_PORT)
+    if "RANK" in environment:
+        return
+    told = next((names for names in OTHERS if names[0] in environment and names[1] in environment), None)
+    if told is not None:
+        pairs = zip(TORCH, told, strict=True)
+        environment.update({ours: environment[name] for ours, name in pairs if name in environment})
+        environment.setdefault("LOCAL_RANK", environment["RANK"])
+        environment.setdefault("LOCAL_WORLD_SIZE", environment["WORLD_SIZE"])
+        environment.setdefault("MASTER_ADDR", "127.0.0.1")
+        environment.setdefault("MASTER_PORT", DEFAULT_PORT)
+
+
+def threads_per_rank(environment: MutableMapping[str, str] = os.environ) -> int | None:
+    """Return a rank's share of this machine's processors; None for one rank, or where the user set a number.
+
+    Ranks that each take all processors wait for one another.
+    """
     local = environment.get("LOCAL_WORLD_SIZE", "1").partition("(")[0]  # Slurm writes "4(x2)" for two machines
-    if local.isdigit() and int(local) > 1 and not any(name in environment for name in THREADS):
-        environment["OMP_NUM_THREADS"] = str(max(1, count_processors() // int(local)))
+    if not local.isdigit() or int(local) < 2 or any(name in environment for name in THREADS):
+        return None
+    return max(1, count_processors() // int(local))
 
 
 def count_processors() -> int:
