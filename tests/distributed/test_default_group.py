@@ -1,8 +1,11 @@
 """Set-up of the group: what is missing is named, and one process needs neither MPI nor a launcher."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from tests.support.ranks import free_ports, needs_mpi
+from tests.support.scripts import run
 
 import adjoint as ad
 import adjoint.distributed as dist
@@ -77,3 +80,36 @@ def test_samplers_take_rank_and_size_from_the_group() -> None:
     assert ad.data.DistributedSampler(range(4)).num_replicas == 1
     dist.init_process_group("gloo", rank=0, world_size=1)
     assert ad.data.DistributedSampler(range(4)).rank == 0
+
+
+SPAWNS = """
+    import os, sys
+
+    import torch
+    import torch.distributed as dist
+    import torch.multiprocessing as mp
+
+    def train(rank, count, port, fails):
+        os.environ.update(MASTER_ADDR="localhost", MASTER_PORT=port)
+        dist.init_process_group("gloo", rank=rank, world_size=count)
+        if fails and rank:
+            raise ValueError("bad input")
+        x = torch.full((3,), rank + 1.0)
+        dist.all_reduce(x)
+        print(x.tolist())
+        dist.destroy_process_group()
+
+    if __name__ == "__main__":
+        for i, method in enumerate(("fork", "spawn")):
+            mp.start_processes(train, (2, str(int(sys.argv[1]) + i), False), nprocs=2, start_method=method)
+        try:
+            mp.spawn(train, (2, str(int(sys.argv[1]) + 2), True), nprocs=2)
+        except mp.ProcessRaisedException as error:
+            print(error.error_index)
+"""
+
+
+@needs_mpi
+def test_processes_that_the_program_starts_are_ranks(tmp_path: Path) -> None:
+    done = run(tmp_path, "script.py", str(free_ports(3)), script=SPAWNS)
+    assert done.out.splitlines() == ["[3.0, 3.0, 3.0]"] * 4 + ["1"], done.error

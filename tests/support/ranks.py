@@ -7,6 +7,8 @@ import shutil
 import socket
 import subprocess
 import sys
+from contextlib import ExitStack
+from importlib.util import find_spec
 from pathlib import Path
 from textwrap import dedent
 
@@ -15,7 +17,7 @@ from tests.support.scripts import PATHS, Done
 
 MAX_SECONDS = 120
 needs_mpi = pytest.mark.skipif(
-    __import__("importlib.util").util.find_spec("mpi4py") is None or not Path(sys.prefix, "bin", "mpiexec").exists(),
+    find_spec("mpi4py") is None or not Path(sys.prefix, "bin", "mpiexec").exists(),
     reason="mpi4py, or an MPI beside it, is not installed: pip install 'adjoint[mpi]'",
 )
 
@@ -24,7 +26,7 @@ def run_ranks(folder: Path, count: int, program: str, *arguments: str, **variabl
     """Start `count` processes with torchrun's variables, and no launcher; return how each ended, by rank."""
     path = folder / "program.py"
     path.write_text(dedent(program), encoding="utf-8")
-    port = str(_free_port())
+    port = str(free_ports())
     processes = []
     for rank in range(count):
         told = {
@@ -84,7 +86,16 @@ def _environment() -> dict[str, str]:
     return {**kept, "PYTHONPATH": os.pathsep.join([*PATHS, str(Path(__file__).parents[2])]), "OMP_NUM_THREADS": "1"}
 
 
-def _free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
+def free_ports(count: int = 1) -> int:
+    """Return the first of some ports in a row at which nobody listens."""
+    while True:
+        with ExitStack() as opened:
+            listeners = [opened.enter_context(socket.socket()) for _ in range(count)]
+            listeners[0].bind(("127.0.0.1", 0))
+            first = int(listeners[0].getsockname()[1])
+            try:
+                for i, listener in enumerate(listeners[1:], 1):
+                    listener.bind(("127.0.0.1", first + i))
+            except OSError:
+                continue
+            return first

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import secrets
 import socket
 import sys
 from collections.abc import Sequence
 from datetime import timedelta
+from multiprocessing.util import Finalize
 from types import TracebackType
 from typing import Any, TypeAlias
 
@@ -127,6 +129,8 @@ def init_process_group(
         if (threads := threads_per_rank()) is not None:
             set_num_threads(threads)
         _end_all_after_uncaught_errors(has_launcher=address is None)
+        # processes of multiprocessing run these, and no handlers of atexit; others run them by atexit
+        Finalize(None, _leave_ranks, exitpriority=0)
     _set_world(ProcessGroup(None if comm is None else comm.Dup(), list(range(world_size)), name))
 
 
@@ -198,6 +202,19 @@ def _end_all_after_uncaught_errors(*, has_launcher: bool) -> None:
         os._exit(1)
 
     sys.excepthook = show_and_end
+
+
+def _leave_ranks() -> None:
+    """Tell the others how this process ends; one that ends as it should waits for them in MPI_Finalize."""
+    error = sys.exc_info()[1]  # in a process of multiprocessing, what ends it
+    failed = error is not None and not (isinstance(error, SystemExit) and error.code in {None, 0})
+    for watch in _watch:
+        if failed:
+            watch.fail(f"ended with {type(error).__name__}")
+        else:
+            watch.end()
+    if not failed and multiprocessing.parent_process() is not None and not mpi_module().Is_finalized():
+        mpi_module().Finalize()  # elsewhere mpi4py does it
 
 
 def _set_world(world: ProcessGroup | None) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import json
 import os
 import sys
@@ -66,7 +65,6 @@ class RankWatch:
         self._send({"shared": find_shared_files()})
         for work in (self._listen, self._report):
             threading.Thread(target=work, daemon=True, name=f"adjoint-watch-{work.__name__}").start()
-        atexit.register(self.end)
 
     def _listen(self) -> None:
         try:
