@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Sequence
 from operator import itemgetter
 from typing import Any, NamedTuple
 from weakref import ref
@@ -15,11 +15,12 @@ from adjoint.compiler.passes.partition import (
     BackwardGraph,
     JointGradient,
     TracedBackward,
-    graph_from_leaves,
+    graph_from_inputs,
     partition,
 )
-from adjoint.compiler.program.backward_node import BackwardProgram
+from adjoint.compiler.program.backward_node import BackwardProgram, HistoryProgram
 from adjoint.compiler.program.program import Program
+from adjoint.compiler.program.recorded_history import RecordedHistory, record_history
 from adjoint.compiler.progress import progress
 from adjoint.compiler.report.advice import CallCosts, ObservedRun
 from adjoint.compiler.trace.guards import GuardFailure, ProbeGuard
@@ -40,9 +41,7 @@ class FinishedTrace(NamedTuple):
     joint_gradient: JointGradient | None
     specs: list[Value]
     parents: list[Parent]  # tensors whose gradients the backward half gives
-    symbols: list[Value | None]  # of those from before the step
-    leaf_values: list[Value | None]  # of the leaves that the step makes, while they have what they began with
-    without_history: Set[Value] = frozenset()  # what was detached, or computed of a history without recording
+    history: RecordedHistory | None = None
 
 
 def finish_trace(
@@ -57,16 +56,15 @@ def finish_trace(
         outcome.history[i] = error
     specs = [results.tensors[i].array for i in wanted]
     if past is None:
-        return FinishedTrace(tracer.graph, outcome, None, specs, [], [], [])
+        return FinishedTrace(tracer.graph, outcome, None, specs, [])
     numbers = {id(x): i for i, x in enumerate(given)}
-    symbols = {id(tensor): symbol for tensor, _, symbol in tracer.state}
     tensors = [tensor for leaf in past.leaves if (tensor := leaf.reference()) is not None]
     places: dict[int, Any] = {**numbers, **results.made_leaves}
     parents = [places.get(id(t), t) for t in tensors]
-    made = [tracer.leaf_values.get(id(t), (t, None))[1] for t in tensors]
-    leaf_values = [v if v is t.array else None for v, t in zip(made, tensors, strict=True)]
-    found = [symbols.get(id(t)) for t in tensors]
-    return FinishedTrace(tracer.graph, outcome, past, specs, parents, found, leaf_values, tracer.without_history)
+    lasting = tracer.adopted_arrays.keys() - numbers.keys()
+    roots = [results.tensors[i].node for i in wanted]
+    history = record_history(roots, past.leaves, lambda tensor: id(tensor) in lasting, tracer.number)
+    return FinishedTrace(tracer.graph, outcome, past, specs, parents, history)
 
 
 def build(traced: FinishedTrace, reruns_eagerly: bool = False) -> CompiledEntry:
@@ -75,7 +73,8 @@ def build(traced: FinishedTrace, reruns_eagerly: bool = False) -> CompiledEntry:
     graph, outcome, past = traced.graph, traced.outcome, traced.joint_gradient
     if "graph" in LOGGED:
         log("graph", f"{graph.name}: as traced", str(graph))
-    if past is None:
+    history = traced.history
+    if past is None or history is None:
         plan, keep = load_or_make_plan(graph, outcome.changed_inputs(), current_precision(setting), _run_pipeline)
         outcome.follow(plan.graph.outputs)
         if plan.rounds:
@@ -86,24 +85,24 @@ def build(traced: FinishedTrace, reruns_eagerly: bool = False) -> CompiledEntry:
         return CompiledEntry(program, outcome)
     from adjoint.compiler.pipeline import has_float32_matmuls, simplify
 
-    count = len(graph.outputs)
-    made = {
-        i: v for i, (p, v) in enumerate(zip(traced.parents, traced.leaf_values, strict=True)) if isinstance(p, MadeLeaf)
-    }
-    from_leaves = graph_from_leaves(graph, past.gradients, made, traced.without_history)
-    graph.outputs = [*graph.outputs, *past.gradients]
+    count, end = len(graph.outputs), len(graph.outputs) + len(past.gradients)
+    remade, drawn = graph_from_inputs(graph, history.values)
+    sources = [*remade.inputs, *drawn]
+    graph.outputs = [*graph.outputs, *past.gradients, *sources]
     graph = simplify(graph)
+    found = graph.outputs[end:]
     outcome.follow(graph.outputs[:count])
     precision = "highest"
     if has_float32_matmuls(graph):
         precision = current_precision(setting)
         outcome.guards.append(ProbeGuard(setting, current_precision, PRECISION_FACT))
     written = set(outcome.changed_inputs())
-    half = partition(graph, past.incoming, graph.outputs[count:], written)
+    half = partition(graph, past.incoming, graph.outputs[count:end], written, found)
     kept = (*half.saved, *half.further)
     outcome.saved = [v for v in kept if v.op is not None or v in written]
-    leaves = {i: traced.symbols.index(v) for i, v in enumerate(kept) if v in traced.symbols}
-    backward = BackwardProgram(half, leaves, graph.name, traced.specs, precision, build_backward, made, from_leaves)
+    made = [i for i, parent in enumerate(traced.parents) if isinstance(parent, MadeLeaf)]
+    remaking = HistoryProgram(history, remade, dict(zip(sources, found, strict=True)), made)
+    backward = BackwardProgram(half, remaking, graph.name, traced.specs, precision, build_backward)
     return CompiledEntry(
         assemble(_forward_graph(graph, outcome), outcome, precision, backward, traced.parents), outcome
     )

@@ -14,6 +14,7 @@ from adjoint.core.op.autocast import capture_autocast
 from adjoint.core.runtime.interpreter import EAGER
 from adjoint.core.runtime.mode import ModeScope, mode
 from adjoint.core.tensor.tensor import Tensor, wrap
+from adjoint.core.typing import Operand
 from adjoint.utils.checkpoint_frames import StopRecomputation
 
 
@@ -99,3 +100,7 @@ class ValueOfBlock(PackedValue):
         if self.block is not None:
             self.block.repeat()
         return self.tensor
+
+    def value_outside(self) -> Operand:
+        """Return the array: outside of the step nothing is called again."""
+        return self.tensor.array

@@ -54,7 +54,8 @@ class StageBuilder:
         self.drawn: set[Value] = set()  # what has an effect, and took place in an earlier program
         self.position = {v: i for i, v in enumerate(self.graph.equations)}
         past = self.traced.joint_gradient
-        self.outputs = [*self.graph.outputs, *(past.gradients if past is not None else ())]
+        kept = self.traced.history.values if self.traced.history is not None else ()
+        self.outputs = [*self.graph.outputs, *(past.gradients if past is not None else ()), *kept]
         self.keeps_all = past is None  # else values are made again, so that gradients of gradients see where they begin
         self.wanted = [list(self._values_of(event)) for event in self.events]
         self.always = [v for v in self.graph.equations if v.op.effect or may_raise(v)]
@@ -161,7 +162,7 @@ class StageBuilder:
         self.drawn.update(v for v in inside if v.op.effect)
         self.computed |= inside
         self.slots += len(kept)
-        return FinishedTrace(graph, outcome, None, [], [], [], []), slots, event
+        return FinishedTrace(graph, outcome, None, [], []), slots, event
 
     def _add_event_leaves(self, outcome: StepEffects, event: StepEvent, results: list[Value]) -> None:
         for leaf in event.leaves:
@@ -208,6 +209,7 @@ class StageBuilder:
         past = traced.joint_gradient
         if past is not None:
             past = past._replace(gradients=[local(v) for v in past.gradients])
+        history = traced.history and traced.history.with_values([local(v) for v in traced.history.values])
         extra = list(dict.fromkeys(v for values in self.wanted[self.first_late :] for v in values))
         used = {x for v in graph.equations for x in v.operands} | set(outcome.outputs()) | set(map(local, extra))
         called = {slot for event in self.events for slot in event.slots if slot is not None}
@@ -215,11 +217,10 @@ class StageBuilder:
             v for v in graph.inputs if v in used or not isinstance(v.source, Argument) or v.source.number not in called
         ]
         specs = [local(v) for v in traced.specs]
-        leaf_values: list[Value | None] = [None] * len(traced.leaf_values)  # of another graph
         if not late:
             outcome.effects.insert(0, Effect(self.written.set, pytree.LEAF, [OutputRef("object", None)], "a mark"))
             graph.outputs = outcome.outputs()
-            return [(FinishedTrace(graph, outcome, past, specs, traced.parents, traced.symbols, leaf_values), (), None)]
+            return [(FinishedTrace(graph, outcome, past, specs, traced.parents, history), (), None)]
         results = len(outcome.results)
         outcome.results += [local(v) for v in extra]
         outcome.history += [None] * len(extra)
@@ -243,7 +244,7 @@ class StageBuilder:
         part.lines = kept
         graph.outputs = outcome.outputs()
         return [
-            (FinishedTrace(graph, outcome, past, specs, traced.parents, traced.symbols, leaf_values), slots, None),
+            (FinishedTrace(graph, outcome, past, specs, traced.parents, history), slots, None),
             *events,
             (end, (), None),
         ]
@@ -271,7 +272,7 @@ class StageBuilder:
         outcome.leaves = [
             OutputRef("argument", places[leaf.of]) if leaf.kind == "value" else leaf for leaf in event.leaves
         ]
-        return FinishedTrace(Graph(self.graph.name), outcome, None, [], [], [], [])
+        return FinishedTrace(Graph(self.graph.name), outcome, None, [], [])
 
     def _draft_end(self, whole: StepEffects, slots: tuple[int, ...]) -> FinishedTrace:
         """The program of what the step returns, and does to Python objects."""
@@ -284,7 +285,7 @@ class StageBuilder:
             Effect(write, structure, [_place_leaf(leaf, slots) for leaf in leaves], what)
             for write, structure, leaves, what in whole.effects
         ]
-        return FinishedTrace(Graph(self.graph.name), outcome, None, [], [], [], [])
+        return FinishedTrace(Graph(self.graph.name), outcome, None, [], [])
 
     def _late_arithmetic(self, sources: int, lines: int, pending: dict[str, int]) -> NumberArithmetic:
         """Arithmetic on numbers that are all there when it begins: those of `pending` in arguments."""

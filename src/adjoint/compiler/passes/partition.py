@@ -7,7 +7,7 @@ or is impossible.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Sequence, Set
 from typing import Any, NamedTuple
 
 from adjoint.autograd.engine import engine
@@ -39,15 +39,13 @@ class TracedBackward(NamedTuple):
 class BackwardGraph(NamedTuple):
     """The backward half: its graph, whose n-th input is the n-th of `saved` or, after them, of `incoming`.
 
-    `saved` are values of the forward half: inputs, and what it computes; of inputs that it overwrites, copies. `whole`
-    computes the gradients from inputs alone, and from what was drawn at random: it is differentiable by them. `further`
-    are the values it needs besides.
+    `saved` are values of the forward half: inputs, and what it computes; of inputs that it overwrites, copies.
+    `further` are the values that the history of the results is made from besides.
     """
 
     graph: Graph
     saved: list[Value]
     incoming: list[Value]
-    whole: Graph
     further: list[Value]
 
 
@@ -129,10 +127,13 @@ def _reachable_nodes(nodes: list[Any]) -> list[Any]:
     return list(seen)
 
 
-def partition(graph: Graph, incoming: list[Value], gradients: list[Value], written: Set[Value]) -> BackwardGraph:
+def partition(
+    graph: Graph, incoming: list[Value], gradients: list[Value], written: Set[Value], sources: Sequence[Value]
+) -> BackwardGraph:
     """The backward half of a graph that computes both: what depends on the incoming gradients, or leads only there.
 
-    `written`: inputs whose memory the forward half overwrites, so that nothing is made from them again.
+    `written`: inputs whose memory the forward half overwrites, so that nothing is made from them again. `sources`: what
+    the history of the results is made from.
     """
     late = set(incoming)
     for v in graph.equations:
@@ -146,13 +147,9 @@ def partition(graph: Graph, incoming: list[Value], gradients: list[Value], writt
             if x not in late and x not in seen:
                 seen.add(x)
                 needed.append(x)
-    whole, drawn = _graph_from_inputs(graph, gradients)
-    saved, remade = _choose_saved(graph, needed, drawn, written)
-    further = [v for v in (*whole.inputs, *drawn) if v not in saved and v not in incoming]
-    further = [v for v in further if not isinstance(v.source, Constant)]
-    return BackwardGraph(
-        _backward_graph(graph, saved, remade, inside, incoming, gradients), saved, incoming, whole, further
-    )
+    saved, remade = _choose_saved(graph, needed, sources, written)
+    further = [v for v in dict.fromkeys(sources) if v not in saved and not isinstance(v.source, Constant)]
+    return BackwardGraph(_backward_graph(graph, saved, remade, inside, incoming, gradients), saved, incoming, further)
 
 
 def _equations_to_gradients(graph: Graph, gradients: list[Value], late: set[Value]) -> list[Value]:
@@ -166,15 +163,15 @@ def _equations_to_gradients(graph: Graph, gradients: list[Value], late: set[Valu
     return kept[::-1]
 
 
-def _graph_from_inputs(graph: Graph, gradients: list[Value]) -> tuple[Graph, list[Value]]:
-    """Return the graph of the gradients up to values that depend on random draws only; and these values."""
+def graph_from_inputs(graph: Graph, wanted_values: Sequence[Value]) -> tuple[Graph, list[Value]]:
+    """Return the graph of these values from inputs and from values that depend on random draws only; and the latter."""
     random: set[Value] = set()
     for v in graph.equations:
         operands = [x for x in v.operands if not isinstance(x.source, Constant)]
         if (v.op.effect and v.op.family != "check") or (operands and all(x in random for x in operands)):
             random.add(v)
-    wanted = set(gradients)
-    drawn: dict[Value, None] = dict.fromkeys(g for g in gradients if g in random)
+    wanted = set(wanted_values)
+    drawn: dict[Value, None] = dict.fromkeys(v for v in wanted_values if v in random)
     whole = Graph(graph.name)
     for v in reversed(graph.equations):
         if v in wanted and v not in random:
@@ -183,37 +180,12 @@ def _graph_from_inputs(graph: Graph, gradients: list[Value]) -> tuple[Graph, lis
             drawn.update((x, None) for x in v.operands if x in random)
     whole.equations.reverse()
     whole.inputs = [v for v in graph.inputs if v in wanted]
-    whole.outputs = gradients
+    whole.outputs = list(wanted_values)
     return whole, list(drawn)
 
 
-def graph_from_leaves(
-    graph: Graph, gradients: list[Value], made: Mapping[int, Value | None], without_history: Set[Value]
-) -> Graph | None:
-    """The graph of the gradients from inputs and from leaves that the step made, as it was traced.
-
-    There each leaf has a value of its own. None where it has not, and where random draws have a part, or values
-    `without_history`, which nothing tells from those with one.
-    """
-    leaves = set(made.values())
-    if not leaves or None in leaves:
-        return None
-    whole = Graph(graph.name)
-    wanted = set(gradients)
-    for v in reversed(graph.equations):
-        if v in wanted and v not in leaves:
-            if v.op.effect and v.op.family != "check":
-                return None
-            whole.equations.append(v)
-            wanted.update(v.operands)
-    whole.equations.reverse()
-    whole.inputs = [v for v in graph.inputs if v in wanted]
-    whole.outputs = list(gradients)
-    return whole if wanted.isdisjoint(without_history) else None
-
-
 def _choose_saved(
-    graph: Graph, needed: list[Value], drawn: list[Value], written: Set[Value]
+    graph: Graph, needed: list[Value], drawn: Sequence[Value], written: Set[Value]
 ) -> tuple[list[Value], set[Value]]:
     """Choose the needed values to save, and the equations that the backward half repeats to make the others.
 

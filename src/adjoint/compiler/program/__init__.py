@@ -12,4 +12,6 @@ Modules, in reading order:
 - `effect_codegen`: Python source of what a step did to Python objects: assignments, where the place is one, else
   calls.
 - `placed_gradients`: The gradients that a program places into `.grad`, and new memory for those that somebody keeps.
+- `recorded_history`: The nodes that lead to the results of a step, kept so that each call can have them with its own
+  values.
 """

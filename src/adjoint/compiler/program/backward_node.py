@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import CodeType
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, NoReturn, Protocol, TypeVar
 
 import numpy as np
 
-from adjoint.compiler.ir.graph import Constant, Graph, Value
+from adjoint.autograd.engine.engine import run_grad
+from adjoint.compiler.ir.graph import Argument, Constant, Graph, Value
+from adjoint.compiler.ir.interpreter import evaluate
 from adjoint.compiler.passes.partition import BackwardGraph
+from adjoint.compiler.program.recorded_history import RecordedHistory
 from adjoint.core.graph.hooks import NodeHooks
 from adjoint.core.graph.iterative_dealloc import with_iterative_dealloc
 from adjoint.core.graph.node import FREED, GraphNode, Leaf, OutputSlot, next_sequence_nr
 from adjoint.core.graph.source_location import user_instruction
-from adjoint.core.op.apply import apply
 from adjoint.core.runtime.fork_safety import reset_after_fork
 from adjoint.core.runtime.mode import ModeScope, mode, nondefault
 from adjoint.core.runtime.signal_handlers import handlers_deferred
 from adjoint.core.tensor.mutation_log import check_version
 from adjoint.core.tensor.tensor import wrap
-from adjoint.core.typing import Array, Function, NumpyDtype, Operand, Operands, Shape
+from adjoint.core.typing import Array, Function, NumpyDtype, Operands, Shape
 
 if TYPE_CHECKING:
     from adjoint.core.tensor.tensor import Tensor
@@ -38,29 +40,41 @@ class Runnable(Protocol):
 P = TypeVar("P", bound=Runnable)
 
 
+class HistoryProgram(NamedTuple):
+    """The way from what a call keeps to the nodes that eager code would have recorded.
+
+    `graph` computes the values in the nodes. `sources`: for its inputs, and draws, what stands for them in the program.
+    `made`: the numbers of the leaves that the step made.
+    """
+
+    nodes: RecordedHistory
+    graph: Graph
+    sources: dict[Value, Value]
+    made: list[int]
+
+    def evaluate(self, kept: Mapping[Value, Array]) -> list[Array]:
+        """Return the values in the nodes of one call, from those that it kept."""
+        known = {v: x.source.array if isinstance(x.source, Constant) else kept[x] for v, x in self.sources.items()}
+        return evaluate(self.graph, known)
+
+
 class BackwardProgram(Generic[P]):
-    """The backward half of one program. `leaves`: for each saved value that is a leaf of the step, its number there.
+    """The backward half of one program. `history`: what a gradient is made of that is differentiated again.
 
     `precision`: of products of float32 matrices, as in the step itself. `build` makes the half's native program.
-    `made`: of the leaves that the step made, by their numbers, what stands for them in the graph `from_leaves`, which
-    is what is differentiated again then; None where that cannot be.
     """
 
     def __init__(
         self,
         half: BackwardGraph,
-        leaves: dict[int, int],
+        history: HistoryProgram,
         step: str,
         specs: list[Value],
         precision: str,
         build: Callable[[BackwardGraph, str], P],
-        made: dict[int, Value | None] | None = None,
-        from_leaves: Graph | None = None,
     ) -> None:
-        self.made = made or {}
-        self.from_leaves = from_leaves
         self.half = half
-        self.leaves = leaves
+        self.history = history
         self.step = step
         self.precision = precision
         self.specs = specs  # of the results that have a history, in order
@@ -84,36 +98,12 @@ class BackwardProgram(Generic[P]):
             if type(gradients) is tuple:
                 return gradients
             assert self.program.is_running(), "the backward half of a compiled step was run with other inputs"
-            return tuple(self.replay([*map(wrap, arrays)], incoming, {}))  # for a signal handler
+            return tuple(map(wrap, self._evaluate(arrays, incoming)))  # for a signal handler
 
-    def replay(
-        self, tensors: Sequence[Tensor], incoming: Sequence[Tensor], leaves: dict[Value, Tensor]
-    ) -> list[Tensor]:
-        """The gradients from the saved tensors, op by op, so that what is done is recorded; `leaves`: made ones."""
+    def _evaluate(self, arrays: Sequence[Array], incoming: Sequence[Tensor]) -> list[Array]:
         half = self.half
-        whole = self.from_leaves if leaves and self.from_leaves is not None else half.whole
-        known: dict[Value, Tensor] = dict(zip((*half.saved, *half.further), tensors, strict=True))
-        made = set(whole.equations)
-        known = {v: x for v, x in known.items() if v not in made} | leaves
-        for v in whole.inputs:
-            if isinstance(v.source, Constant):
-                known[v] = wrap(v.source.array)
-        known.update(zip(half.incoming, incoming, strict=True))
-        for v in whole.equations:
-            known[v] = apply(v.op, tuple(known[x] if isinstance(x, Value) else x for x in v.inputs), v.params)
-        return [known[v] for v in whole.outputs]
-
-    def can_replay(self, leaves: dict[Value, Tensor]) -> bool:
-        """True if the gradients can be differentiated by these of the leaves that the step made, and all others."""
-        if not self.made:
-            return True
-        half = self.half
-        known = {*half.saved, *half.further, *half.incoming}
-        return (
-            self.from_leaves is not None
-            and len(leaves) == len(self.made)
-            and all(v in known or isinstance(v.source, Constant) for v in self.from_leaves.inputs)
-        )
+        known = [*arrays[: len(half.saved)], *(g.array for g in incoming)]
+        return evaluate(half.graph, {v: known[v.source.number] for v in half.graph.inputs_of_kind(Argument)})
 
 
 @with_iterative_dealloc
@@ -150,7 +140,7 @@ class CompiledBackward(GraphNode):
         """`CompiledBackward`."""
         return "CompiledBackward"
 
-    def pull(self, given: Sequence[Tensor | None]) -> list[Tensor]:
+    def pull(self, given: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
         """The gradients of the tensors that the step used, from those of its results.
 
         Raises RuntimeError if the saved values were freed by an earlier pass, or written in place since.
@@ -162,48 +152,30 @@ class CompiledBackward(GraphNode):
                 f"{self.name()}, called at {self.site}.)"
             )
         again = mode.recording or (nondefault.count and mode.is_intercepted)
-        leaves = self._made_leaves() if again else {}
-        if again and not self.backward.can_replay(leaves):
-            raise RuntimeError(
-                f"the compiled step {self.backward.step!r} made a leaf, and uses detached tensors or draws, or that "
-                "was written or is gone: the gradient cannot be differentiated again outside; take both derivatives "
-                "inside of the step, or make the leaf outside"
-            )
-        for leaf in leaves.values():
-            check_version(leaf.array, self)
         for array in self.saved_values if again else self.saved_values[: len(self.backward.half.saved)]:
             check_version(array, self)
+        if again:
+            return self._pull_through_history(given)
         incoming = [
-            wrap(np.zeros(spec.shape, spec.dtype)) if g is None else g
+            wrap(np.zeros(spec.shape, spec.dtype) if g is None else g.array)
             for g, spec in zip(given, self.backward.specs, strict=True)
         ]
-        if again:
-            return self.backward.replay(self._saved_tensors(), incoming, leaves)
-        return list(self.backward.run(self.saved_values, [wrap(g.array) for g in incoming]))
+        return list(self.backward.run(self.saved_values, incoming))
 
-    def _made_leaves(self) -> dict[Value, Tensor]:
-        """Return the leaves that the step made and somebody holds, by what stands for them in its graph."""
-        found: dict[Value, Any] = {}
-        for number, v in self.backward.made.items():
+    def _pull_through_history(self, given: Sequence[Tensor | None]) -> list[Tensor | None]:
+        """Return the gradients by the walk through the nodes that the step recorded, with their own history."""
+        half, history = self.backward.half, self.backward.history
+        for number in history.made:
             parent = self.parents[number]
             leaf = parent.reference() if type(parent) is Leaf else None
-            if leaf is not None and v is not None:
-                found[v] = leaf
-        return found
-
-    def _saved_tensors(self) -> list[Tensor]:
-        """Return the saved tensors, with their history."""
-        tensors: list[Operand] = []
-        for i, array in enumerate(self.saved_values):
-            parent = self.parents[self.backward.leaves[i]] if i in self.backward.leaves else None
-            leaf = parent.reference() if type(parent) is Leaf else None
-            if leaf is not None and leaf.array is array:
-                tensors.append(leaf)
-                continue
-            tensor = wrap(array)
-            tensor.node = parent
-            tensors.append(tensor)
-        return tensors
+            if leaf is not None:
+                check_version(leaf.array, self)
+        arrays = history.evaluate(dict(zip((*half.saved, *half.further), self.saved_values, strict=True)))
+        roots, ends = history.nodes.revive(arrays, self.parents, self.sequence_nr)
+        seeds = [(root, g) for root, g in zip(roots, given, strict=True) if g is not None]
+        targets = [end for end in ends if end is not None]
+        found = run_grad(seeds, retain_graph=True, create_graph=mode.recording, targets=targets)
+        return [None if end is None else found.get(end) for end in ends]
 
 
 class HistoryFacts(NamedTuple):

@@ -54,8 +54,6 @@ class StepMemory:
         self.blocks = MemoryBlocks()
         self.view_guards: list[ViewGuard | ValuesGuard] = []
         self.argument_storages: list[tuple[Tensor, Memory]] = []  # each with its own before the step
-        self.leaf_values: dict[int, tuple[Tensor, Value]] = {}  # by id: leaves that the step made, what stands for them
-        self.without_history: set[Value] = set()  # what was detached, or computed of a history without recording
         self.gradients: dict[int, tuple[Tensor, Tensor | None, str]] = {}  # first access: tensor, .grad before, kind
         self.outside: dict[int, tuple[Tensor, Any]] = {}  # tensors with a history from before the step: their nodes
         self._changed_outside: dict[tuple[int, str], tuple[Tensor, str, object]] = {}

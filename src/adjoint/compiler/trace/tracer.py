@@ -51,7 +51,7 @@ from adjoint.core.op.evaluation import target_dtype
 from adjoint.core.op.op import Op
 from adjoint.core.op.spec import Spec
 from adjoint.core.runtime.interpreter import Interpreter
-from adjoint.core.runtime.mode import ModeScope, mode, recorded_by_caller
+from adjoint.core.runtime.mode import ModeScope, recorded_by_caller
 from adjoint.core.tensor.as_strided import try_view
 from adjoint.core.tensor.storage import InferenceStorage, share_storage, storage_of, view_of
 from adjoint.core.tensor.tensor import Tensor, wrap
@@ -146,10 +146,7 @@ class Tracer(StepMemory, CheckpointBlocks, EquationOrigins, Interpreter):
         if not len(self.graph.equations) % EQUATIONS_BETWEEN_NOTES:
             progress.note(f"{len(self.graph.equations):,} equations traced")
         again = self.replay_draw(op) if op.effect else None
-        made = self.note_draw(self.graph.add(op, operands, params, spec, self.origin())) if again is None else again
-        if not mode.recording and any(getattr(x, "node", None) is not None for x in inputs):
-            self.without_history.add(made)
-        return made
+        return self.note_draw(self.graph.add(op, operands, params, spec, self.origin())) if again is None else again
 
     def _operand(self, op: Op, x: object) -> Operand:
         if isinstance(x, Tensor):
@@ -305,8 +302,6 @@ class Tracer(StepMemory, CheckpointBlocks, EquationOrigins, Interpreter):
         return tuple([self.adopt(x) if isinstance(x, Tensor) else x for x in inputs])
 
     def detach_array(self, tensor: Tensor) -> Value:
-        if tensor.node is not None:
-            self.without_history.add(self.adopt(tensor))
         return self.adopt(tensor)
 
     def replacement(self, x: Tensor, out: Tensor, called: str, since: int | None) -> Tensor:
@@ -353,7 +348,6 @@ class Tracer(StepMemory, CheckpointBlocks, EquationOrigins, Interpreter):
         """Let a leaf that the step makes stand for itself, and not for what it was made of."""
         if type(tensor.array) is Value and self.is_made_here(tensor):
             tensor.array = self.emit(SLICE_OP, (tensor.array,), {"bounds": tuple((0, n, 1) for n in tensor.shape)})
-            self.leaf_values[id(tensor)] = tensor, tensor.array
 
     def read_setting(self, holder: object, key: object) -> Any:
         """A Python number of `holder` as a 0-d float64 input of the step."""

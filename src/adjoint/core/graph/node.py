@@ -57,6 +57,10 @@ class PackedValue:
         """Return the tensor that was saved."""
         raise NotImplementedError
 
+    def value_outside(self) -> Operand:
+        """Return what stands for the value when the step in which it was saved has ended."""
+        return self
+
     def arrays(self) -> Iterable[Operand]:
         """Return the arrays that hold the value. They must not be written before the value is used."""
         return ()
