@@ -20,7 +20,7 @@ DETERMINED = [
 ]
 # What `vmap` does one example at a time; a new op without a rule is to be added here, or to get one.
 LOOPED = {
-    "as_strided", "bin_edges", "counts_in_bins", "dirichlet_gradient", "even_ratios", "even_steps", "histogram", "isin",
+    "bin_edges", "counts_in_bins", "dirichlet_gradient", "even_ratios", "even_steps", "histogram", "isin",
     "most_frequent", "nonzero_places", "pdist", "restride", "searchsorted", "standard_deviation",
     "standard_gamma_gradient", "strided_sum",
 }  # fmt: skip

@@ -8,12 +8,13 @@ import numpy as np
 
 from adjoint.core.dtype.dtype import DTYPES
 from adjoint.core.graph.source_location import warn_user
-from adjoint.core.tensor.as_strided import offset, owner
+from adjoint.core.tensor.as_strided import owner
 from adjoint.core.tensor.memory_format import memory_format, strided
 from adjoint.core.tensor.tensor import Tensor, method
 from adjoint.functions.api.dim_args import parse_shape
 from adjoint.functions.creation.typed_storage import TYPED_CONSTRUCTORS, TypedStorage, UntypedStorage
 from adjoint.ops.elementwise import select
+from adjoint.ops.movement.as_strided import geometry_of
 from adjoint.ops.reduction import reduction
 
 __all__ = [
@@ -146,7 +147,7 @@ def ndimension(self: Tensor) -> int:
 @method
 def storage_offset(self: Tensor) -> int:
     """Return the offset of the first element in the memory that the tensor is a view of."""
-    return offset(self.numpy_view("storage_offset()"))
+    return geometry_of(self, "storage_offset()")[1]
 
 
 @method

@@ -64,6 +64,12 @@ class EntangledMemoryError(TraceError):
     runs_eagerly = True
 
 
+class StorageReadError(TraceError):
+    """A step reads memory around the elements of a tensor, which no program is given: it runs eagerly."""
+
+    runs_eagerly = True
+
+
 class DeferredChangeError(TraceError):
     """A step asks what a call changes that its program makes at the end: it runs eagerly."""
 

@@ -98,12 +98,9 @@ class BackwardProgram(Generic[P]):
             if type(gradients) is tuple:
                 return gradients
             assert self.program.is_running(), "the backward half of a compiled step was run with other inputs"
-            return tuple(map(wrap, self._evaluate(arrays, incoming)))  # for a signal handler
-
-    def _evaluate(self, arrays: Sequence[Array], incoming: Sequence[Tensor]) -> list[Array]:
-        half = self.half
-        known = [*arrays[: len(half.saved)], *(g.array for g in incoming)]
-        return evaluate(half.graph, {v: known[v.source.number] for v in half.graph.inputs_of_kind(Argument)})
+            graph, known = self.half.graph, [*arrays[: len(self.half.saved)], *(g.array for g in incoming)]
+            found = evaluate(graph, {v: known[v.source.number] for v in graph.inputs_of_kind(Argument)})
+            return tuple(map(wrap, found))  # for a signal handler
 
 
 @with_iterative_dealloc

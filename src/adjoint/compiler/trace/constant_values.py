@@ -7,7 +7,7 @@ from typing import Protocol
 
 from adjoint.compiler.ir.graph import Constant, StateInput, Value
 from adjoint.compiler.ir.interpreter import evaluate_equation
-from adjoint.compiler.trace.guards import ValuesGuard, ViewGuard
+from adjoint.compiler.trace.guards import MemoryGuard, ValuesGuard, ViewGuard
 from adjoint.core.graph.source_location import user_site
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Array
@@ -21,7 +21,7 @@ class CapturedState(Protocol):
     """The part of a tracer that holds what a step captured, and the guards on it."""
 
     state: list[tuple[Tensor, Array, Value]]
-    view_guards: list[ViewGuard | ValuesGuard]
+    view_guards: list[ViewGuard | ValuesGuard | MemoryGuard]
     on_location_fixed: Callable[[Tensor], None]
 
     def adopt(self, tensor: Tensor) -> Value: ...

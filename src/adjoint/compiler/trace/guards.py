@@ -10,6 +10,7 @@ from adjoint.compiler.trace.frames.constants import is_interchangeable, is_same_
 from adjoint.compiler.trace.frames.container_snapshot import Snapshot
 from adjoint.compiler.trace.frames.sources import MISSING, NameOf, Source
 from adjoint.core.graph.source_location import Site
+from adjoint.core.tensor.as_strided import fills_memory
 from adjoint.core.tensor.storage import View, view_of
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Function
@@ -183,6 +184,31 @@ class ArgumentAttributeGuard:
     def change(self) -> GuardFailure:
         """Return the failure; only the call's arguments tell whether it happened."""
         return GuardFailure(self.what, describe_object(self.expected_value), "another", self.site)
+
+
+class MemoryGuard:
+    """An argument, by its number, or a captured tensor is all that its memory holds."""
+
+    __slots__ = ("expected_value", "site", "subject", "what")
+
+    def __init__(self, subject: int | Tensor, site: Site) -> None:
+        self.subject, self.site = subject, site
+        self.expected_value = None
+        whose = "a captured tensor" if isinstance(subject, Tensor) else f"argument {subject}"
+        self.what = f"{whose} fills its memory"
+
+    def code(self, name: NameOf, expected: str) -> str:
+        """A look at the tensor of this call."""
+        tensor = name(self.subject) if isinstance(self.subject, Tensor) else f"x{self.subject}"
+        return f"{name(fills_memory)}({tensor}.array)"
+
+    def holds(self) -> bool:
+        """Return what can be told before a call, which brings the arguments."""
+        return not isinstance(self.subject, Tensor) or fills_memory(self.subject.array)
+
+    def change(self) -> GuardFailure:
+        """Return the failure; only the call's arguments tell whether it happened."""
+        return GuardFailure(self.what, "True", "False", self.site)
 
 
 MAX_COMPARED_ARGUMENTS = 5  # tensors, pair by pair; a set of the ids of more is cheaper

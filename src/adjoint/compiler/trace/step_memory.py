@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
-from adjoint.compiler.ir.graph import EntangledMemoryError, TraceError, Value
+from adjoint.compiler.ir.graph import EntangledMemoryError, StorageReadError, TraceError, Value
 from adjoint.compiler.ir.shared_memory import CapturedRegion, MemoryBlocks
-from adjoint.compiler.trace.guards import ValuesGuard, ViewGuard
+from adjoint.compiler.trace.guards import MemoryGuard, ValuesGuard, ViewGuard
 from adjoint.compiler.trace.symbolic_strides import SymbolicStrides
 from adjoint.core.graph.node import Leaf
 from adjoint.core.graph.source_location import user_site
@@ -52,7 +52,7 @@ class StepMemory:
         self.partial_writes: dict[Value, tuple[Value, tuple[ViewStep, ...]]] = {}
         self.strides = SymbolicStrides()
         self.blocks = MemoryBlocks()
-        self.view_guards: list[ViewGuard | ValuesGuard] = []
+        self.view_guards: list[ViewGuard | ValuesGuard | MemoryGuard] = []
         self.argument_storages: list[tuple[Tensor, Memory]] = []  # each with its own before the step
         self.gradients: dict[int, tuple[Tensor, Tensor | None, str]] = {}  # first access: tensor, .grad before, kind
         self.outside: dict[int, tuple[Tensor, Any]] = {}  # tensors with a history from before the step: their nodes
@@ -147,6 +147,13 @@ class StepMemory:
         raise EntangledMemoryError(
             f"{called} reaches memory that another tensor sees in another form (of another type, or as a view that "
             f"cannot be told from its base), at {user_site()}: clone() one of them"
+        )
+
+    def refuse_storage(self, reader: str) -> NoReturn:
+        """Raise StorageReadError: a program is given the elements of tensors, not the memory around them."""
+        raise StorageReadError(
+            f"{reader} at {user_site()} looks at the memory of a tensor itself, which is more than its elements, or "
+            "has another order"
         )
 
     def refuse_form(self, called: str) -> None:

@@ -31,7 +31,7 @@ from adjoint.compiler.trace.checkpoint_blocks import CheckpointBlocks
 from adjoint.compiler.trace.constant_values import find_constant_values
 from adjoint.compiler.trace.equation_origins import EquationOrigins
 from adjoint.compiler.trace.events.host_calls import HostCalls, return_number
-from adjoint.compiler.trace.guards import ProbeGuard, ViewGuard
+from adjoint.compiler.trace.guards import MemoryGuard, ProbeGuard, ViewGuard
 from adjoint.compiler.trace.number_tensors import stack_numbers
 from adjoint.compiler.trace.step_memory import StepMemory
 from adjoint.compiler.trace.symbolic_mutation import (
@@ -52,7 +52,7 @@ from adjoint.core.op.op import Op
 from adjoint.core.op.spec import Spec
 from adjoint.core.runtime.interpreter import Interpreter
 from adjoint.core.runtime.mode import ModeScope, recorded_by_caller
-from adjoint.core.tensor.as_strided import try_view
+from adjoint.core.tensor.as_strided import fills_memory, try_view
 from adjoint.core.tensor.storage import InferenceStorage, share_storage, storage_of, view_of
 from adjoint.core.tensor.tensor import Tensor, wrap
 from adjoint.core.typing import Array, Function, NumpyDtype, Operand, Operands, Params
@@ -64,6 +64,7 @@ Location = tuple[Callable[[], Any], Callable[[Callable[[Any], str]], str] | None
 ndarray = np.ndarray
 CAST_OP, SLICE_OP = op_of(cast), op_of(slice)
 EQUATIONS_BETWEEN_NOTES = 256
+STORAGE_READERS = frozenset({"storage()", "untyped_storage()", "is_set_to()", "is_shared()", "data_ptr()"})
 FAMILIES_WITH_LITERALS = ("unary", "binary", "elementwise")  # whose equations may have numbers among their inputs
 
 
@@ -195,6 +196,8 @@ class Tracer(StepMemory, CheckpointBlocks, EquationOrigins, Interpreter):
 
     def read_values(self, tensor: Tensor, reader: str) -> Array:
         """The values of a small tensor of integers or truths, for which what follows holds."""
+        if reader in STORAGE_READERS:
+            self.refuse_storage(reader)
         return self.adopt(tensor).refuse(reader) if self.events is None else self.events.decide_values(tensor, reader)
 
     stack_numbers = stack_numbers
@@ -321,6 +324,17 @@ class Tracer(StepMemory, CheckpointBlocks, EquationOrigins, Interpreter):
         storage_of(value)
         self.fix_location(tensor)
         self.note_replacement(tensor, value)
+
+    def rely_on_whole_memory(self, tensor: Tensor, reader: str) -> None:
+        self.adopt(tensor)
+        _, array = self.adopted_arrays.get(id(tensor), (tensor, None))
+        if array is None and self.strides.of(tensor.array) is None:
+            return
+        if array is None or not fills_memory(array):
+            self.refuse_storage(reader)
+        source = next(symbol.source for known, _, symbol in self.state if known is tensor)
+        is_argument = isinstance(source, Argument)
+        self.view_guards.append(MemoryGuard(source.number if is_argument else tensor, user_site()))
 
     def mark_row_major(self, out: Tensor) -> None:
         """Note that `out`, made of several ops here, is made by one eagerly: in row-major order."""

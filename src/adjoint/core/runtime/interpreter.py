@@ -131,6 +131,12 @@ class Interpreter:
         """Return an array without values that has the tensor's shape and strides; None if it is row-major."""
         return None
 
+    def tensor_around(self, tensor: Operand) -> tuple[Operand, AbstractContextManager[object]] | None:
+        """Return a batch of which a tensor is one example, and the block in which that is a tensor; None for others."""
+
+    def rely_on_whole_memory(self, tensor: Operand, reader: str) -> None:
+        """Take note that a tensor is to fill its memory, which `reader` looks at."""
+
     # Notices
 
     def watch(self, subject: object, probe: Function, what: str, at_end: bool, contents: Function | None) -> None:

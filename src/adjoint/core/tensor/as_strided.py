@@ -42,6 +42,11 @@ def owner(array: Operand) -> Operand:
             return array
 
 
+def fills_memory(array: Array) -> bool:
+    """Return whether the elements, in row-major order, are all that their memory holds."""
+    return bool(array.flags.c_contiguous) and owner(array).nbytes == array.nbytes
+
+
 def address(array: Array) -> int:
     """Return the address of the first element."""
     return array.__array_interface__["data"][0]

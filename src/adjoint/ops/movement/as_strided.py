@@ -10,6 +10,7 @@ import numpy as np
 from adjoint.core.op.apply import apply
 from adjoint.core.op.families import movement_op, primitive
 from adjoint.core.op.spec import Spec
+from adjoint.core.runtime.interpreter import EAGER
 from adjoint.core.runtime.mode import mode, nondefault, recorded_by_caller
 from adjoint.core.tensor.as_strided import (
     dense_strides,
@@ -91,16 +92,23 @@ def strided_sum(x: Array, *, shape: Sizes, stride: Sizes, start: int, geometry: 
     return (memory / _count(memory, own))[own].astype(x.dtype, copy=False)
 
 
-def geometry_of(x: Tensor) -> Geometry:
+def geometry_of(x: Tensor, reader: str = "as_strided()") -> Geometry:
     """Return the layout of a tensor in its memory; a symbolic one, or its base, counts as in memory of its own."""
     if nondefault.count and mode.interpreter is not None:
         mode.interpreter.adopt(x)
     if type(x.array) is np.ndarray:
         return element_strides(x.array), offset(x.array)
+    if (around := (mode.interpreter or EAGER).tensor_around(x)) is not None:
+        (physical, batched), block = around
+        with block:
+            strides, start = geometry_of(physical, reader)
+        return strides[batched:], start
     view = view_of(x)
     base = x if view is None else view.base
+    if mode.interpreter is not None:
+        mode.interpreter.rely_on_whole_memory(base, reader)
     if not base.is_contiguous():
-        x.array.refuse("as_strided of a tensor whose memory is not in row-major order")
+        x.array.refuse(f"{reader} of a tensor whose memory is not in row-major order")
     shape = base.array.shape
     array = strided_view(np.empty(1, np.int8), shape, dense_strides(shape), 0)  # without memory: only look at it
     array = array if view is None else replay_view(array, view.steps)
@@ -111,6 +119,10 @@ def storage_size(x: Tensor) -> int:
     """The number of elements of the tensor's memory."""
     if type(x.array) is np.ndarray:
         return int(owner(x.array).nbytes // x.element_size())
+    if (around := (mode.interpreter or EAGER).tensor_around(x)) is not None:
+        (physical, _), block = around
+        with block:
+            return storage_size(physical)
     view = view_of(x)
     return x.numel() if view is None else view.base.numel()
 
@@ -159,7 +171,7 @@ def apply_as_view(op: Op, x: Tensor, **params: Any) -> Tensor:
         return out
     start = _start(params["storage_offset"], params["geometry"])
     whole = {**params, "storage_offset": start, "geometry": geometry_of(around.base)}
-    if symbolic:
+    if symbolic and (mode.interpreter or EAGER).tensor_around(x) is None:
         out = _complete_from_base(op, x, out, around.base, whole, params["geometry"])
     share_view(around.base, out, op, whole, around.creation_meta)
     return out
@@ -167,13 +179,25 @@ def apply_as_view(op: Op, x: Tensor, **params: Any) -> Tensor:
 
 def _complete_from_base(op: Op, x: Tensor, out: Tensor, base: Tensor, whole: Params, geometry: Geometry) -> Tensor:
     """Complete `as_strided` of a symbolic view, which lacks all elements but its own, from its base."""
-    wanted = element_positions(whole["size"], whole["stride"], whole["storage_offset"])
-    own = np.isin(wanted, element_positions(x.array.shape, *geometry))
+    own = _own_elements(x.array.shape, geometry, whole)
     if own.all():
         return out
     with recorded_by_caller():
         beyond = apply(op, (base,), whole)
     return where(own, out, beyond)
+
+
+def _own_elements(shape: Sizes, geometry: Geometry, view: Params) -> Array:
+    """Return which elements of a view are those of a tensor with this shape and layout."""
+    wanted = element_positions(view["size"], view["stride"], view["storage_offset"])
+    return np.isin(wanted, element_positions(shape, *geometry))
+
+
+def sees_only(shape: Sizes, **view: Operand) -> bool:
+    """Return whether a view by `as_strided` has no elements but those of a tensor of this shape."""
+    geometry = view["geometry"]
+    view["storage_offset"] = _start(view["storage_offset"], geometry)
+    return bool(_own_elements(shape, geometry, view).all())
 
 
 Corner = tuple[int, int, int]  # how far above the main diagonal, and the two dimensions

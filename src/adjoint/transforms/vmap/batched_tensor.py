@@ -165,6 +165,10 @@ class VmapLevel(Interpreter):
         with self.outside():
             return BatchedArray(detach(physical), batched, self)
 
+    def tensor_around(self, tensor: Tensor) -> tuple[BatchOperand, ModeScope]:
+        """Return the tensor of the level around that holds all examples, and a block at that level."""
+        return self.physical(tensor), self.outside()
+
     def replacement(self, x: Tensor, out: Tensor, called: str, since: int | None) -> Tensor | None:
         """Return `out` at this level; None if its memory is of a level around, where it is written.
 

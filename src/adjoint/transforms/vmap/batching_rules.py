@@ -13,6 +13,7 @@ import numpy as np
 
 from adjoint.core.op.op import Op, op_of
 from adjoint.core.op.spec import Spec
+from adjoint.core.tensor.as_strided import memory_span
 from adjoint.core.tensor.storage import ViewStep
 from adjoint.core.tensor.tensor import Tensor, constant
 from adjoint.core.typing import Operand, Params
@@ -214,12 +215,34 @@ def _put_view_rule(op: Op, operands: BatchOperands, params: Params, size: int) -
     x, value = operands
     steps = params["steps"]
     if any(step.op not in DIM_SHIFTING_OPS for step in steps):
+        for step in steps:
+            if step.op is op_of(as_strided.as_strided) and not as_strided.sees_only(step.before, **step.params):
+                raise RuntimeError(
+                    "vmap: an in-place op writes through as_strided() into memory between the elements of an example, "
+                    "which belongs to others: clone() the tensor first"
+                )
         return loop_fallback(op, operands, params, size)
     along = tuple(
         ViewStep(step.op, shift_params(step.op, step.params, size), (size, *step.before), (size, *step.after))
         for step in steps
     )
     return view_update.put_view(batch_to_front(x, size), pad_example_rank(value, len(steps[-1].after)), steps=along)
+
+
+def _as_strided_rule(op: Op, operands: BatchOperands, params: Params, size: int) -> Tensor:
+    """View the memory of all examples, where it lies as that of the first was said to."""
+    whole = operands[0].value
+    strides, first = geometry = as_strided.geometry_of(whole)
+    if (strides[1:], first) != params["geometry"]:
+        return loop_fallback(op, operands, params, size)
+    inside, along = (size, *params["size"]), (strides[0], *params["stride"])
+    start = first if params["storage_offset"] is None else params["storage_offset"]
+    if memory_span(inside, along, start) > as_strided.storage_size(whole):
+        raise RuntimeError(
+            f"as_strided: sizes {list(inside[1:])}, strides {list(along[1:])} and storage offset {start} can access "
+            f"memory outside of the batch, for the last of its {size} examples"
+        )
+    return op.public(whole, size=inside, stride=along, storage_offset=start, geometry=geometry)
 
 
 def _check_rule(op: Op, operands: BatchOperands, params: Params) -> Tensor:
@@ -259,4 +282,5 @@ RULES: dict[Op, Rule] = {
     op_of(triangular.solve_triangular): broadcast,
     op_of(view_update.put_slice): _put_slice_rule,
     op_of(view_update.put_view): _put_view_rule,
+    op_of(as_strided.as_strided): _as_strided_rule,
 }
