@@ -22,14 +22,13 @@ pytest.importorskip("llvmlite")
 @pytest.mark.parametrize(
     "read",
     [
-        lambda x: np.array(x.numpy()),
+        lambda x: x.numpy().put(0, 1),
         lambda x: x.numpy().fill(0.0),
-        lambda x: np.asarray(x),
-        lambda x: str(x),
+        lambda x: x.numpy().partition(1),
         lambda x: x.numpy().sort(),
         lambda x: np.add(x.numpy(), 1, out=x.numpy()),
     ],
-    ids=["array", "fill", "asarray", "str", "sort", "out"],
+    ids=["put", "fill", "partition", "sort", "out"],
 )
 def test_reading_a_value_names_the_line(read: Any) -> None:
     x = ad.ones(3)
@@ -40,10 +39,12 @@ def test_reading_a_value_names_the_line(read: Any) -> None:
     assert x.tolist() == [1.0, 1.0, 1.0]
 
 
-def test_repr_shows_that_a_tensor_is_symbolic() -> None:
-    shown = []
-    ad.compile(lambda x: (shown.append(repr(x * 2)), x)[1])(ad.ones(3))
-    assert shown == ["tensor(<f32[3], symbolic>)"]
+def test_repr_is_that_of_the_call() -> None:
+    shown: list[str] = []
+    step = ad.compile(lambda x: (shown.append(repr(x * 2)), x)[1])
+    for _ in range(2):
+        step(ad.ones(3))
+    assert shown == ["tensor([2., 2., 2.])"] * 2
 
 
 def test_a_step_that_raises_leaves_what_it_did_before() -> None:

@@ -19,6 +19,9 @@ def run_with_outcomes(
 
     def call(host: HostFunction, given: Operands, named: dict[str, Operand]) -> Operand:
         if left and host.is_replayed:
+            if host.function.__name__ == "shuffle":
+                given[0][:] = left.pop(0).result()
+                return None
             return left.pop(0).result()
         return host.function(*given, **named)
 

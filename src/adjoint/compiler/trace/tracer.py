@@ -53,6 +53,7 @@ from adjoint.core.op.spec import Spec
 from adjoint.core.runtime.interpreter import Interpreter
 from adjoint.core.runtime.mode import ModeScope, recorded_by_caller
 from adjoint.core.tensor.as_strided import fills_memory, try_view
+from adjoint.core.tensor.printing import format_tensor
 from adjoint.core.tensor.storage import InferenceStorage, share_storage, storage_of, view_of
 from adjoint.core.tensor.tensor import Tensor, wrap
 from adjoint.core.typing import Array, Function, NumpyDtype, Operand, Operands, Params
@@ -199,6 +200,15 @@ class Tracer(StepMemory, CheckpointBlocks, EquationOrigins, Interpreter):
         if reader in STORAGE_READERS:
             self.refuse_storage(reader)
         return self.adopt(tensor).refuse(reader) if self.events is None else self.events.decide_values(tensor, reader)
+
+    def show(self, tensor: Tensor) -> str | None:
+        if self.events is None or not self.arithmetic.shows_text:
+            return format_tensor(wrap(tensor.numpy_view("str()")))  # the step must not keep what the text would be
+        self.arithmetic.shows_text = False  # what shows it is a call
+        try:
+            return str.__str__(self.events.call(repr, (tensor,), is_trusted=True))
+        finally:
+            self.arithmetic.shows_text = True
 
     stack_numbers = stack_numbers
 

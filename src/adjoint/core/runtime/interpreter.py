@@ -105,6 +105,9 @@ class Interpreter:
         """Return the truth of one element: of a batch, whether all examples have it."""
         return bool(truth)
 
+    def show(self, tensor: Operand) -> str | None:
+        """Return the text of a tensor in a traced step, or one that stands for it; None elsewhere."""
+
     def read_values(self, tensor: Operand, reader: str) -> Operand:
         """Return the values of a tensor that has none here, or raise an error that names `reader`."""
         return tensor.array.refuse(reader)

@@ -215,15 +215,16 @@ class Tensor(AutogradMeta):
         return id(self)
 
     def __repr__(self, **_: object) -> str:
-        return format_tensor(self)
+        shown = mode.interpreter.show(self) if nondefault.count and mode.interpreter is not None else None
+        return format_tensor(self) if shown is None else shown
 
     def __dir__(self) -> list[str]:
         unset = {name for name in ("_detach_record", "_leaf", "_tangents") if not hasattr(self, name)}
         return sorted({*object.__dir__(self)} - unset)
 
     def __str__(self) -> str:
-        if type(self.array) not in (ndarray, MetaArray):
-            self.numpy_view("str()")  # a step that is traced must not keep what the text would be
+        if type(self.array) not in (ndarray, MetaArray) and not getattr(mode.interpreter, "traces_steps", False):
+            self.numpy_view("str()")
         return repr(self)
 
     def __format__(self, spec: str) -> str:

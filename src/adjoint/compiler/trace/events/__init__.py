@@ -10,4 +10,6 @@ Modules, in reading order:
   asks for one.
 - `host_arrays`: Arrays of NumPy's that a traced step computes on: each call of the step makes NumPy's calls with its
   own values.
+- `shown_history`: The history of a tensor that a step hands to a call outside of it: to be looked at, since it leads
+  nowhere.
 """

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Protocol
 
+import numpy as np
+
 from adjoint.compiler.ir.graph import Value
+from adjoint.compiler.trace.events.host_arrays import HostArray
 from adjoint.compiler.trace.frames.host_functions import (
     COMPUTES,
     CONVERSIONS,
+    CONVERTS,
     ORDERED_EFFECTS,
     SHOWS,
     TRUSTED_EFFECTS,
     HostFunction,
 )
 from adjoint.compiler.trace.frames.impure_calls import find_effect
-from adjoint.compiler.trace.symbolic_number import NumberArithmetic, is_symbolic_number
+from adjoint.compiler.trace.symbolic_number import NumberArithmetic, SymbolicNumber, is_late_text, is_symbolic_number
+from adjoint.core.runtime import pytree
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Array, Function, Operand, Operands
 
@@ -61,6 +67,11 @@ def call_for_step(events: HostCalls, host: HostFunction, args: Operands, kwargs:
     function, effect = host.function, host.effect
     if effect == COMPUTES:
         return _compute(events, host, args) if not kwargs else function(*args, **kwargs)
+    if effect == CONVERTS:
+        return _make_array(events, function, args, kwargs)
+    if function.__name__ == "shuffle" and args and is_list_of_numbers(args[0]):
+        args[0][:] = events.call(return_shuffled, (function, list(args[0])), is_replayed=True, is_trusted=True)
+        return None
     if effect != SHOWS and find_effect(function, args) is None:  # the time of a moment that is given
         return function(*args, **kwargs)
     return events.call(
@@ -72,6 +83,28 @@ def call_for_step(events: HostCalls, host: HostFunction, args: Operands, kwargs:
         is_ordered=effect in ORDERED_EFFECTS,
         keeps_result=effect != SHOWS,
     )
+
+
+def _make_array(events: HostCalls, function: Function, args: Operands, kwargs: dict[str, Operand]) -> Operand:
+    """The result of a function that makes an array of what it is given."""
+    if not args or not holds_symbols(args[0]):
+        return function(*args, **kwargs)
+    first = args[0].numpy() if isinstance(args[0], Tensor) else args[0]
+    if type(first) is HostArray and len(args) == 1 and not kwargs and function is not np.array:
+        return first
+    return events.call(function, (first, *args[1:]), kwargs)
+
+
+def is_list_of_numbers(x: object) -> bool:
+    """True for a list in which there are but Python numbers, those that each call computes among them."""
+    return type(x) is list and all(type(part) in (bool, int, float) or is_symbolic_number(part) for part in x)
+
+
+def return_shuffled(shuffle: Function, numbers: list[float]) -> list[float]:
+    """Return a list with the same numbers, shuffled."""
+    found = list(numbers)
+    shuffle(found)
+    return found
 
 
 def _compute(events: HostCalls, host: HostFunction, args: Operands) -> Operand:
@@ -89,3 +122,9 @@ def _compute(events: HostCalls, host: HostFunction, args: Operands) -> Operand:
     name = function.__name__ if function in CONVERSIONS else f"__import__('math').{function.__name__}"
     code = ", ".join(x.name if is_symbolic_number(x) else repr(x) for x in numbers)
     return arithmetic.derive(f"{name}({code})", needs, function(*values))
+
+
+def holds_symbols(value: Operand) -> bool:
+    """True if something in a tree has no value while a step is traced."""
+    leaves: Iterable[Operand] = pytree.flatten(value)[0]
+    return any(isinstance(x, (Tensor, SymbolicNumber)) or is_symbolic_number(x) or is_late_text(x) for x in leaves)

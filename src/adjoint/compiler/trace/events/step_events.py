@@ -17,12 +17,13 @@ import numpy as np
 
 from adjoint.compiler.ir.graph import Argument, TraceError
 from adjoint.compiler.trace.events.host_arrays import HostArray, as_argument, is_array_result
-from adjoint.compiler.trace.events.host_calls import can_decide
+from adjoint.compiler.trace.events.host_calls import can_decide, holds_symbols
+from adjoint.compiler.trace.events.shown_history import ShownHistory, history_to_show, show_with_history
 from adjoint.compiler.trace.events.traced_values import TracedValues
 from adjoint.compiler.trace.frames.constants import is_same_constant
 from adjoint.compiler.trace.guards import describe_object
 from adjoint.compiler.trace.step_outputs import OutputRef
-from adjoint.compiler.trace.symbolic_number import NumberArithmetic, SymbolicNumber, is_late_text, is_symbolic_number
+from adjoint.compiler.trace.symbolic_number import NumberArithmetic, is_late_text, is_symbolic_number
 from adjoint.core.graph.source_location import Site, user_site
 from adjoint.core.op.spec import Spec
 from adjoint.core.runtime import pytree
@@ -87,6 +88,7 @@ class StepEvent:
         self.result_leaves: list[Operand] = []
         self.result_structure = pytree.LEAF
         self.keeps_result = True
+        self.histories: list[ShownHistory | None] = []  # of the tensors that it takes, by leaf
         self.lines = 0  # of arithmetic, with those that make what it takes
         self.is_trusted = self.is_ordered = self.is_replayed = False
 
@@ -107,7 +109,8 @@ class StepEvent:
         if self.function is None:
             (answer,) = leaves
             return Outcome("decision", answer.numpy().copy() if isinstance(answer, Tensor) else answer)
-        args, kwargs = pytree.unflatten(self.structure, iter(leaves))
+        shown = map(show_with_history, leaves, self.histories)
+        args, kwargs = pytree.unflatten(self.structure, shown)
         return call_host(self.function, args, kwargs, self.is_replayed)
 
 
@@ -190,15 +193,15 @@ class StepEvents:
     ) -> Operand:
         """Call `function` outside of the step: once in each call, with the values that its arguments have then."""
         mark = self._mark()
-        leaves, structure = self._flatten_arguments((args, kwargs or {}))
+        given: list[Operand] = []
+        leaves, structure = self._flatten_arguments((args, kwargs or {}), given)
         event = StepEvent("call", leaves, structure, mark)
+        event.histories = list(map(history_to_show, given))
         event.function, event.what = function, getattr(function, "__qualname__", repr(function))
         event.is_trusted, event.is_ordered, event.is_replayed = is_trusted, is_ordered, is_replayed
 
         def compute() -> Outcome:
-            known = [self.leaf_value(leaf) for leaf in leaves]
-            shown, named = pytree.unflatten(structure, iter(known))
-            return call_host(function, shown, named, is_replayed)
+            return event.take_place(tuple(map(self.leaf_value, leaves)))
 
         event.lines = len(self.tracer.arithmetic.lines)
         outcome = self._take("returned", compute)
@@ -251,8 +254,13 @@ class StepEvents:
             len(arithmetic.lines),
         )
 
-    def _flatten_arguments(self, arguments: Operand) -> tuple[list[OutputRef], pytree.Structure]:
-        """The leaves of a call's arguments; a container in which nothing is symbolic is a leaf itself."""
+    def _flatten_arguments(
+        self, arguments: Operand, given: list[Operand]
+    ) -> tuple[list[OutputRef], pytree.Structure]:
+        """The leaves of a call's arguments; a container in which nothing is symbolic is a leaf itself.
+
+        `given` gets them as they are in the trace.
+        """
         leaves: list[OutputRef] = []
 
         def walk(value: Operand, depth: int) -> pytree.Structure:
@@ -263,8 +271,10 @@ class StepEvents:
                     if structure.kind in (tuple, list, dict):
                         return structure._replace(parts=tuple([walk(part, depth + 1) for part in parts]))
                     leaves.extend(map(self._leaf, held))
+                    given.extend(held)
                     return structure
             leaves.append(self._leaf(value))
+            given.append(value)
             return pytree.LEAF
 
         return leaves, walk(arguments, 0)
@@ -357,9 +367,3 @@ def has_same_shape(now: Operand, then: Operand) -> bool:
 def return_name(name: str, _: Callable[[object], str]) -> str:
     """Return the expression for a number that a call has under its name."""
     return name
-
-
-def holds_symbols(value: Operand) -> bool:
-    """True if something in a tree has no value while a step is traced."""
-    leaves: Iterable[Operand] = pytree.flatten(value)[0]
-    return any(isinstance(x, (Tensor, SymbolicNumber)) or is_symbolic_number(x) or is_late_text(x) for x in leaves)

@@ -156,7 +156,10 @@ def build_slice(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None:
 def build_container(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None:
     """A container of its own, with elements that may be from before."""
     effect = dis.stack_effect(ins.opcode, ins.arg)
-    a.push(NewContainer(a.pop_operands(1 - effect)))
+    parts = a.pop_operands(1 - effect)
+    for key in parts if ins.opname == "BUILD_SET" else parts[::2] if ins.opname == "BUILD_MAP" else ():
+        a.observer.look_at_text(key, frame)
+    a.push(NewContainer(parts))
 
 
 @handles("MAKE_FUNCTION", "SET_FUNCTION_ATTRIBUTE")

@@ -37,7 +37,7 @@ from adjoint.compiler.trace.frames.constants import is_plain
 from adjoint.compiler.trace.frames.container_snapshot import CONTAINERS, MUTABLE
 from adjoint.compiler.trace.frames.host_functions import HostFunction
 from adjoint.compiler.trace.frames.impure_calls import HASHABLE_CALLABLE_TYPES, describe_impurity
-from adjoint.compiler.trace.frames.late_texts import hands_texts_on, makes_text
+from adjoint.compiler.trace.frames.late_texts import hands_texts_on, lays_out_fields, makes_text
 from adjoint.compiler.trace.frames.shadow_frame import ShadowFrame
 from adjoint.compiler.trace.frames.sources import MISSING, find_class_entry
 from adjoint.compiler.trace.frames.static_getattr import UNKNOWN, OneOf, getattr_static, one_of
@@ -78,12 +78,16 @@ def record_call(a: ShadowFrame, frame: FrameType, callee: Any, args: tuple[Any, 
     if isinstance(callee, HostFunction) or makes_text(callee) or hands_texts_on(callee):
         for value in (*args, *keywords.values()):
             w.use(value, frame, looks_at=0)
+            if lays_out_fields(callee):
+                w.look_at_text(value, frame)
+        if isinstance(callee, HostFunction) and callee.function.__name__ == "shuffle" and isinstance(args[0], list):
+            w.change(args[0], frame)
         if not makes_text(callee):
             return UNKNOWN
         w.texts.show()
         return w.texts.combine([*args, *keywords.values()])
     what = describe_impurity(callee, args)
-    if what is not None:
+    if what is not None and not w.is_own_generator(getattr(callee, "__self__", None)):
         w.refuse(what, frame)
     function = python_function(callee)
     if function is not None:

@@ -89,7 +89,9 @@ class FrameObserver(Observations):
         if file in trusted_files or not is_user_file(file):
             if file in FILES_WITH_IMPURE_CODES:
                 what, caller = IMPURE_CODES.get(code), frame.f_back
-                if what is not None and caller is not None and not caller.f_code.co_filename.startswith(PACKAGE):
+                if what is None or caller is None or caller.f_code.co_filename.startswith(PACKAGE):
+                    return None
+                if frame.f_locals.get("a", self) is None or not self.is_own_generator(frame.f_locals.get("self")):
                     self.refuse(f"calls {code.co_name}(), which {what}", caller)
             return None
         if self._skipped_frame is not None or (file[:1] == "<" and id(frame.f_globals) in self._generated):

@@ -7,10 +7,11 @@ one instruction. It is called in its place, with all that the step computes stil
 from __future__ import annotations
 
 import math
-import sys
 import threading
 from collections.abc import Callable
 from types import BuiltinFunctionType, CellType, FrameType, FunctionType, MethodType
+
+import numpy as np
 
 from adjoint.compiler.trace.frames.impure_calls import (
     ASKS,
@@ -22,10 +23,12 @@ from adjoint.compiler.trace.frames.impure_calls import (
     WAITS,
     WARNS,
     find_effect,
+    is_numpy_generator,
 )
 from adjoint.core.typing import Function, Operand, Operands
 
 COMPUTES = "computes"  # on Python numbers, as C code does
+CONVERTS = "makes an array"  # of a tensor
 SHOWS = "shows"  # in a progress bar, a table of experiments, a log of others
 CALLED_EFFECTS = frozenset((ASKS, CLOCK, DRAWS, FILES, LOGS, PRINTS, WAITS, WARNS))
 TRUSTED_EFFECTS = frozenset((CLOCK, DRAWS, LOGS, PRINTS, SHOWS, WAITS))  # which raise nothing
@@ -50,7 +53,6 @@ STATE_METHODS = frozenset(
         "seed",
         "setstate",
         "getstate",
-        "shuffle",
         "set_state",
         "get_state",
         "default_rng",
@@ -58,6 +60,7 @@ STATE_METHODS = frozenset(
     )
 )
 CONVERSIONS: tuple[Function, ...] = (float, int)
+ARRAY_FUNCTIONS = frozenset((np.asarray, np.array, np.asanyarray, np.ascontiguousarray))
 MATH_FUNCTIONS = frozenset(f for f in vars(math).values() if isinstance(f, BuiltinFunctionType))
 
 
@@ -78,7 +81,7 @@ class HostFunction:
     @property
     def is_replayed(self) -> bool:
         """True where each call of the step makes the call once; False for what only computes."""
-        return self.effect != COMPUTES
+        return self.effect not in (COMPUTES, CONVERTS)
 
 
 HostCall = Callable[[HostFunction, Operands, dict[str, Operand]], Operand]
@@ -106,12 +109,6 @@ def _set_cell(cell: CellType, frame: FrameType, value: Operand) -> None:
     """Set a cell to a value in the midst of a trace function, after which Python sets it to what `f_locals` has."""
     cell.cell_contents = value
     assert frame.f_locals is not None  # which has it now
-
-
-def is_numpy_generator(value: object) -> bool:
-    """True for a generator of NumPy's, whose module nobody has imported otherwise."""
-    random = sys.modules.get("numpy.random")
-    return random is not None and isinstance(value, (random.Generator, random.RandomState))
 
 
 class HostFunctions:
@@ -170,6 +167,8 @@ def _find_host_effect(value: object, is_called: bool) -> str | None:
         return None
     if isinstance(value, BuiltinFunctionType) and value in MATH_FUNCTIONS:
         return COMPUTES
+    if isinstance(value, BuiltinFunctionType) and value in ARRAY_FUNCTIONS:
+        return CONVERTS
     effect = find_effect(value, ())
     if effect is not None:
         name = getattr(value, "__name__", "")

@@ -135,8 +135,17 @@ def _learn_codes(functions: Sequence[Function], what: str) -> None:
 def _learn_numpy() -> None:
     random = np.random
     IMPURE_FUNCTIONS.update({random.default_rng: DRAWS, random.seed: DRAWS})
+    IMPURE_FUNCTIONS[random.Generator] = "may advance a generator from before"
+    seeded = (random.RandomState, random.SeedSequence, *random.BitGenerator.__subclasses__())
+    IMPURE_FUNCTIONS.update(dict.fromkeys(seeded, DRAWS))
     IMPURE_CLASSES.extend((kind, DRAWS) for kind in (random.Generator, random.RandomState, random.BitGenerator))
     HASHABLE_CALLABLE_TYPES.add(type(random.seed))
+
+
+def is_numpy_generator(value: object) -> bool:
+    """True for a generator of NumPy's, whose module nobody has imported otherwise."""
+    random = sys.modules.get("numpy.random")
+    return random is not None and isinstance(value, (random.Generator, random.RandomState))
 
 
 LEARNERS_BY_MODULE = {"logging": _learn_logging, "numpy.random": _learn_numpy, "uuid": _learn_uuid}
@@ -149,12 +158,12 @@ def is_suspended(value: object) -> bool:
 
 
 def _known_effect(callee: Any, args: tuple[object, ...]) -> str | None:
-    if type(callee) not in HASHABLE_CALLABLE_TYPES:
+    if type(callee) not in HASHABLE_CALLABLE_TYPES and type(callee) is not type:
         return None
     what = IMPURE_FUNCTIONS.get(callee)
     if what is CLOCK and args and callee in (time.localtime, time.gmtime, time.ctime):
         return None  # converts the time it is given
-    if what is DRAWS and callee.__name__ == "default_rng" and args and args[0] is not None:
+    if what is DRAWS and args and args[0] is not None and (callee.__name__ == "default_rng" or type(callee) is type):
         return None  # has its seed
     return what
 

@@ -6,6 +6,7 @@ outside of the step; who looks into it would see the stand-in, and is refused.
 
 from __future__ import annotations
 
+import re
 from types import BuiltinFunctionType, FunctionType
 
 from adjoint.compiler.trace.frames.constants import ATOMS
@@ -69,7 +70,18 @@ def makes_text(callee: object) -> bool:
         return True
     if not isinstance(callee, BuiltinFunctionType) or type(callee.__self__) is not str:
         return False
-    return callee.__name__ in ("format", "join")
+    return callee.__name__ in ("format", "join") and not is_late_text(callee.__self__)
+
+
+def lays_out(form: str) -> bool:
+    """True for a format with `%` that cuts or pads some of the texts that it takes."""
+    return re.search("%[^s%]", form) is not None
+
+
+def lays_out_fields(callee: object) -> bool:
+    """True for the method `format` of a text that cuts or pads what it takes."""
+    form = getattr(callee, "__self__", "")
+    return isinstance(form, str) and re.search("{[^{}]*[:!]", form) is not None
 
 
 def hands_texts_on(callee: object) -> bool:

@@ -12,7 +12,7 @@ from types import FrameType
 from adjoint.compiler.trace.frames import attributes_items, calls
 from adjoint.compiler.trace.frames.bytecode import NULL, NewContainer
 from adjoint.compiler.trace.frames.container_snapshot import MUTABLE
-from adjoint.compiler.trace.frames.late_texts import is_made_text
+from adjoint.compiler.trace.frames.late_texts import is_made_text, lays_out
 from adjoint.compiler.trace.frames.shadow_frame import Handlers, ShadowFrame
 from adjoint.compiler.trace.frames.sources import MISSING, BuiltinSource, CellSource, GlobalSource, ItemSource
 from adjoint.compiler.trace.frames.static_getattr import UNKNOWN, one_of
@@ -96,6 +96,7 @@ def load_attribute(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> No
     if method:
         a.push(NULL)
     a.push(UNKNOWN)
+    a.observer.look_at_text(holder, frame)  # by its methods
     value = attributes_items.get_attribute(a, frame, holder, ins.argval)
     a.stack[-1] = a.observer.lead_away(holder, ins.argval, value)
 
@@ -151,8 +152,13 @@ def binary_operation(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> 
     left, right = a.pop_operands(2)
     if ins.argrepr in ("+", "+=") and _add_texts(a, left, right):
         return
+    if ins.argrepr == "%" and type(left) is str and not lays_out(left):
+        a.observer.use(right, frame, looks_at=0)
+        a.observer.texts.show()
+        a.push(a.observer.texts.combine([left, right]))
+        return
     a.push(UNKNOWN)
-    a.observer.use(right, frame)
+    a.observer.use(right, frame, looks_at=2 if type(left) is str else 1)
     in_place = ins.argrepr.endswith("=")
     if not (ins.argrepr == "+=" and isinstance(left, list | deque | bytearray)):
         a.observer.use(left, frame)
@@ -186,6 +192,7 @@ def store_item(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None:
     """`x[key] = value`."""
     container, key = a.pop_operands(2)
     value = a.pop() if ins.opname == "STORE_SUBSCR" else MISSING
+    a.observer.look_at_text(key, frame)
     attributes_items.set_item(a, frame, container, key, value)
 
 
@@ -247,7 +254,8 @@ def format_value(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None
     if has_spec or not (is_made_text(value) or type(value) is str):
         a.observer.use(value, frame)
     made = a.observer.texts.combine([value])
-    a.observer.texts.show()
+    if not (has_spec and ins.opname == "FORMAT_VALUE" and (ins.arg or 0) & 3):  # both at once: the text is laid out
+        a.observer.texts.show()
     a.push(made)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import sys
 from collections.abc import Callable
 from types import BuiltinFunctionType, CellType, FrameType, FunctionType, MethodType, ModuleType
@@ -18,8 +19,8 @@ from adjoint.compiler.trace.frames.container_snapshot import (
     elements,
     snapshot,
 )
-from adjoint.compiler.trace.frames.impure_calls import is_suspended
-from adjoint.compiler.trace.frames.late_texts import LateTexts
+from adjoint.compiler.trace.frames.impure_calls import is_numpy_generator, is_suspended
+from adjoint.compiler.trace.frames.late_texts import LateTexts, is_made_text
 from adjoint.compiler.trace.frames.preexisting import Preexisting, visible_referents
 from adjoint.compiler.trace.frames.sources import MISSING, ContentsSource, ItemSource, Source
 from adjoint.compiler.trace.frames.static_getattr import MAX_CANDIDATES, FoundAttribute
@@ -88,7 +89,9 @@ class Observations:
 
     def lead_away(self, holder: object, name: str, value: object, is_called: bool = False) -> object:
         """Return what will be loaded in place of `value`: another callable, if it acts outside of the step."""
-        return value if self.hosts is None else self.hosts.lead_away(holder, name, value, is_called)
+        if self.hosts is None or self.is_own_generator(getattr(value, "__self__", None)):
+            return value
+        return self.hosts.lead_away(holder, name, value, is_called)
 
     def stand_in(self, value: object) -> object:
         """Return what stands for a generator of NumPy's in the step; anything else itself."""
@@ -130,6 +133,17 @@ class Observations:
         of_library = isinstance(holder, ModuleType) or (isinstance(holder, type) and is_own_class(holder))
         if of_library or self.is_preexisting(holder):
             self.read(found.place, found.held, frame)
+
+    def is_own_generator(self, thing: object) -> bool:
+        """True for a generator that the step made of a seed: each call of the step makes one that draws the same."""
+        if is_numpy_generator(thing):
+            return not any(map(self.is_preexisting, (thing, getattr(thing, "bit_generator", thing))))
+        return isinstance(thing, random.Random) and not self.is_preexisting(thing)
+
+    def look_at_text(self, value: object, frame: FrameType) -> None:
+        """Refuse what looks into a text that each call makes."""
+        if (is_made_text(value) or type(value) is str) and self.texts.is_late(value):
+            self.refuse("looks into the text of a number that each call computes", frame)
 
     def use(self, value: object, frame: FrameType, looks_at: int = 1) -> None:
         """Record that all of `value` is read, if it is a container or holds some.
