@@ -61,7 +61,8 @@ class EntryCodegen(ResultCodegen):
         self._emit_line("try:")
         for source in arithmetic.sources:
             self._emit_line(f"{source.name} = {source.code(self.name)}", 2)
-            self._emit_line(f"if type({source.name}) is not {source.kind.__name__}: return GUARD_FAILED", 2)
+            kind = source.kind.__name__ if source.kind.__module__ == "builtins" else self.name(source.kind)
+            self._emit_line(f"if type({source.name}) is not {kind}: return GUARD_FAILED", 2)
         for line in lines:
             if line.name:
                 self._emit_line(f"{line.name} = {line.code}", 2)

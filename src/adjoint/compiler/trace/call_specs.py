@@ -11,12 +11,13 @@ from collections.abc import Hashable
 import numpy as np
 
 from adjoint.compiler.ir.graph import Value
+from adjoint.compiler.trace.symbolic_number import SymbolicNumber
 from adjoint.compiler.trace.symbolic_strides import stand_in_operand
 from adjoint.core.dtype.dtype import default
 from adjoint.core.op.op import Op
 from adjoint.core.op.op_errors import user_error
 from adjoint.core.op.spec import Spec
-from adjoint.core.typing import NumpyDtype, Operands, Params
+from adjoint.core.typing import NumpyDtype, Operand, Operands, Params
 
 PLAIN_NUMBERS = (bool, int, float)
 
@@ -55,3 +56,10 @@ def promise_spec(op: Op, operands: Operands, inputs: Operands, params: Params, t
     except (ValueError, TypeError, IndexError) as error:
         raise user_error(op, tuple(map(stand_in_operand, operands)), error) from error
     return spec
+
+
+def typed_operand(given: Operand, operand: Operand) -> Operand:
+    """Return what decides on the type in which an op computes: an array, also one without dimensions."""
+    if type(operand) is SymbolicNumber:
+        return operand.plain_value
+    return given if type(given) is np.ndarray else operand

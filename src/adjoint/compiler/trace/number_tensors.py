@@ -61,5 +61,6 @@ def _as_tensor(tracer: NumberReader, x: Operand, kind: NumpyDtype) -> Tensor:
 def _common_dtype(leaves: list[Operand]) -> NumpyDtype:
     """The type that a tensor of these numbers has."""
     kinds = {bool: np.dtype(bool), int: np.dtype(np.int64), float: default.floating.numpy}
-    found = {x.array.dtype if isinstance(x, Tensor) else kinds[type(getattr(x, "value", x))] for x in leaves}
+    numbers = [x.array if isinstance(x, Tensor) else x.value if is_symbolic_number(x) else x for x in leaves]
+    found = {x.dtype if hasattr(x, "dtype") else kinds[type(x)] for x in numbers}
     return promote(tuple([np.empty(0, dtype) for dtype in found]))

@@ -18,6 +18,8 @@ from adjoint.core.tensor.storage import InferenceStorage, Memory, StorageCount, 
 from adjoint.core.tensor.tensor import Tensor, shallow_copy
 from adjoint.core.typing import Array
 
+STORAGE_READERS = frozenset({"storage()", "untyped_storage()", "is_set_to()", "is_shared()", "data_ptr()"})
+
 
 class MemoryReplacement:
     """A tensor that `.data = value` gave other memory: what stands for its `former` memory, and what it was before.

@@ -81,7 +81,8 @@ class NumberArithmetic:
     def derive(self, code: str, needs: Iterable[str], value: float) -> Operand:
         """The number that an expression gives: `value` in this call."""
         needs = tuple(needs)
-        if type(value) not in (int, float):  # a complex root, say: settled, so it is as good as a constant
+        if type(value) not in (int, float) and not (isinstance(value, np.generic) and is_number(value)):
+            # a complex root, say: settled, so it is as good as a constant
             return self.specialize(code, needs, value)
         return SymbolicNumber(self, self.name_line(code, needs), value)
 
@@ -162,6 +163,7 @@ class NumberArithmetic:
         return kept[::-1]
 
 
+SCALAR_FACTS = frozenset(("dtype", "itemsize", "nbytes", "ndim", "shape", "size"))  # which the type of a scalar tells
 TEXT_BEGINS, TEXT_ENDS = "\ue0ad\ue000", "\ue001"  # characters for private use, around the name of a text
 TEXT_PATTERN = re.compile(f"{TEXT_BEGINS}(n\\d+){TEXT_ENDS}")
 
@@ -175,9 +177,18 @@ def _substitute_names(code: str, names: dict[str, str]) -> str:
     return re.sub(r"\b[nxpi]\d+\b", lambda found: names.get(found[0], found[0]), code)
 
 
+def is_number(x: object) -> bool:
+    """True for a real number of Python's or NumPy's."""
+    return type(x) in (bool, int, float) or (isinstance(x, np.generic) and x.dtype.kind in "biuf")
+
+
 def guard_code(line: ScalarExpr) -> str:
     """A Python expression that is true where the guard holds."""
     value = line.expected_value
+    if isinstance(value, np.generic):
+        kind = f"np.dtype({value.dtype.str!r}).type"
+        compared = f"({line.code}) {'==' if value == value else '!='} {_constant_code(value)}"
+        return f"type({line.code}) is {kind} and {compared}"
     if type(value) is bool or value is None:
         return f"({line.code}) is {value}"
     if type(value) is float and value != value:
@@ -188,7 +199,7 @@ def guard_code(line: ScalarExpr) -> str:
     return f"type({line.code}) is {type(value).__name__} and ({line.code}) == {value!r}{same_sign}"
 
 
-GUARD_NAMES: dict[str, float | Callable[[float], float]] = {
+GUARD_NAMES: dict[str, Operand] = {
     "_unordered": lambda x: type(x) is float and x != x,
     "_signed": lambda x: math.copysign(1.0, x),
     "floor": math.floor,
@@ -196,6 +207,7 @@ GUARD_NAMES: dict[str, float | Callable[[float], float]] = {
     "trunc": math.trunc,
     "inf": math.inf,
     "nan": math.nan,
+    "np": np,
 }
 
 
@@ -212,6 +224,11 @@ class SymbolicNumber:
     @property  # type: ignore[misc]
     def __class__(self) -> type:
         return type(self.value)
+
+    @property
+    def plain_value(self) -> Operand:
+        """The value as a number of Python's."""
+        return self.value.item() if isinstance(self.value, np.generic) else self.value
 
     def specialize(self) -> Operand:
         """The plain number, on which the program relies from now on."""
@@ -230,7 +247,10 @@ class SymbolicNumber:
             return self.arithmetic.show_text(f"repr({self.name})", (self.name,))
         return repr(self.specialize())
 
-    __str__ = __repr__
+    def __str__(self) -> str:
+        if self.arithmetic.shows_text:
+            return self.arithmetic.show_text(f"str({self.name})", (self.name,))
+        return str(self.specialize())
 
     def __reduce__(self) -> tuple[type, tuple[float]]:
         value = self.specialize()
@@ -241,7 +261,24 @@ class SymbolicNumber:
             type(self.value), name
         ):  # a protocol that is not defined here, or a question
             raise AttributeError(f"{type(self.value).__name__!r} object has no attribute {name!r}")
+        if isinstance(self.value, np.generic) and name in SCALAR_FACTS:
+            return getattr(self.value, name)
+        if isinstance(self.value, np.generic) and name in ("item", "tolist"):
+            return lambda: self.arithmetic.derive(f"{self.name}.item()", (self.name,), self.value.item())
         return getattr(self.specialize(), name)
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Operand, **options: Operand) -> Operand:
+        parts = [_operand_code(x) for x in inputs]
+        if method != "__call__" or options or ufunc.nout > 1 or getattr(np, ufunc.__name__, None) is not ufunc:
+            return getattr(ufunc, method)(*map(specialize_numbers, inputs), **options)
+        known = [part for part in parts if part is not None]
+        if len(known) < len(parts):
+            arrays = all(part is not None or type(x) is np.ndarray for part, x in zip(parts, inputs, strict=True))
+            return ufunc(*map(specialize_numbers, inputs)) if arrays else NotImplemented
+        with np.errstate(all="ignore"):
+            value = ufunc(*[value for _, value, _ in known])
+        code = f"np.{ufunc.__name__}({', '.join(code for code, *_ in known)})"
+        return self.arithmetic.derive(code, [name for *_, names in known for name in names], value)
 
     def __array__(self, dtype: NumpyDtype | None = None, copy: bool | None = None) -> Array:
         return np.asarray(self.specialize(), dtype)
@@ -279,7 +316,12 @@ def _operand_code(x: Operand) -> tuple[str, Any, tuple[str, ...]] | None:
     """The code, the value and the names of an operand; None for what is no number."""
     if type(x) is SymbolicNumber:
         return x.name, x.value, (x.name,)
-    return (f"({x!r})", x, ()) if type(x) in (bool, int, float) else None
+    return (_constant_code(x), x, ()) if is_number(x) else None
+
+
+def _constant_code(x: Operand) -> str:
+    """The code of a number that is the same in each call."""
+    return f"np.dtype({x.dtype.str!r}).type({x.item()!r})" if isinstance(x, np.generic) else f"({x!r})"
 
 
 def _conversion_method(function: Function) -> Callable[[SymbolicNumber], object]:
@@ -320,6 +362,7 @@ def _binary_methods(symbol: str, function: Function) -> tuple[Function, Function
 def _raise_if_zero(symbol: str, function: Function, divisor: Operand) -> None:
     """Raise ZeroDivisionError here, as eager code does, for a number of which only the call knows whether it is 0."""
     divides = symbol in ("/", "//", "%") and type(divisor) is SymbolicNumber
+    divides = divides and not isinstance(divisor.value, np.generic)
     if divides and divisor.arithmetic.is_asked((divisor.name,)) and not divisor:
         function(type(divisor.value)(1), type(divisor.value)(0))
 

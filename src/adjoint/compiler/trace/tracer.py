@@ -26,14 +26,14 @@ from adjoint.compiler.ir.graph import (
 )
 from adjoint.compiler.ir.shared_memory import CapturedRegion
 from adjoint.compiler.progress import progress
-from adjoint.compiler.trace.call_specs import call_signature, promise_spec
+from adjoint.compiler.trace.call_specs import call_signature, promise_spec, typed_operand
 from adjoint.compiler.trace.checkpoint_blocks import CheckpointBlocks
 from adjoint.compiler.trace.constant_values import find_constant_values
 from adjoint.compiler.trace.equation_origins import EquationOrigins
-from adjoint.compiler.trace.events.host_calls import HostCalls, return_number
+from adjoint.compiler.trace.events.host_calls import HostCalls, return_number, show_tensor
 from adjoint.compiler.trace.guards import MemoryGuard, ProbeGuard, ViewGuard
 from adjoint.compiler.trace.number_tensors import stack_numbers
-from adjoint.compiler.trace.step_memory import StepMemory
+from adjoint.compiler.trace.step_memory import STORAGE_READERS, StepMemory
 from adjoint.compiler.trace.symbolic_mutation import (
     carry_earlier_writes,
     check_captured_memory,
@@ -53,7 +53,6 @@ from adjoint.core.op.spec import Spec
 from adjoint.core.runtime.interpreter import Interpreter
 from adjoint.core.runtime.mode import ModeScope, recorded_by_caller
 from adjoint.core.tensor.as_strided import fills_memory, try_view
-from adjoint.core.tensor.printing import format_tensor
 from adjoint.core.tensor.storage import InferenceStorage, share_storage, storage_of, view_of
 from adjoint.core.tensor.tensor import Tensor, wrap
 from adjoint.core.typing import Array, Function, NumpyDtype, Operand, Operands, Params
@@ -65,7 +64,6 @@ Location = tuple[Callable[[], Any], Callable[[Callable[[Any], str]], str] | None
 ndarray = np.ndarray
 CAST_OP, SLICE_OP = op_of(cast), op_of(slice)
 EQUATIONS_BETWEEN_NOTES = 256
-STORAGE_READERS = frozenset({"storage()", "untyped_storage()", "is_set_to()", "is_shared()", "data_ptr()"})
 FAMILIES_WITH_LITERALS = ("unary", "binary", "elementwise")  # whose equations may have numbers among their inputs
 
 
@@ -134,12 +132,12 @@ class Tracer(StepMemory, CheckpointBlocks, EquationOrigins, Interpreter):
         params = {key: specialize_numbers(value) for key, value in params.items()} if params else params
         key: Hashable = None
         if SymbolicNumber in map(type, operands):
-            target = target_dtype(op, tuple([x.value if type(x) is SymbolicNumber else x for x in operands]))
+            target = target_dtype(op, tuple(map(typed_operand, inputs, operands)))
             operands, known = self._lift_numbers(op, operands, target), None
         else:
             key = call_signature(op, operands, inputs, params)
             known = self._signatures.get(key)
-            target = target_dtype(op, operands) if known is None else known[0]
+            target = target_dtype(op, tuple(map(typed_operand, inputs, operands))) if known is None else known[0]
         if target is not None:
             operands = tuple([self._convert_dtype(x, target) for x in operands])
         spec = promise_spec(op, operands, inputs, params, target) if known is None else known[1]
@@ -163,7 +161,7 @@ class Tracer(StepMemory, CheckpointBlocks, EquationOrigins, Interpreter):
             return tuple(map(specialize_numbers, operands))
         others = [x.dtype for x in operands if isinstance(x, Value) and x.dtype.kind != "b"]
         return tuple(
-            self._convert_dtype(self.number(x), target or (others[0] if others else np.dtype(type(x.value))))
+            self._convert_dtype(self.number(x), target or (others[0] if others else np.dtype(type(x.plain_value))))
             if type(x) is SymbolicNumber
             else x
             for x in operands
@@ -179,7 +177,7 @@ class Tracer(StepMemory, CheckpointBlocks, EquationOrigins, Interpreter):
         if symbol is None:
             source = ScalarInput(number.name)
             symbol = self._numbers[number.name] = self.graph.input(
-                Spec((), np.dtype(np.float64 if type(number.value) is float else np.int64)), source
+                Spec((), np.dtype(np.float64 if type(number.plain_value) is float else np.int64)), source
             )
         return symbol
 
@@ -202,13 +200,7 @@ class Tracer(StepMemory, CheckpointBlocks, EquationOrigins, Interpreter):
         return self.adopt(tensor).refuse(reader) if self.events is None else self.events.decide_values(tensor, reader)
 
     def show(self, tensor: Tensor) -> str | None:
-        if self.events is None or not self.arithmetic.shows_text:
-            return format_tensor(wrap(tensor.numpy_view("str()")))  # the step must not keep what the text would be
-        self.arithmetic.shows_text = False  # what shows it is a call
-        try:
-            return str.__str__(self.events.call(repr, (tensor,), is_trusted=True))
-        finally:
-            self.arithmetic.shows_text = True
+        return show_tensor(self.events, tensor)
 
     stack_numbers = stack_numbers
 
@@ -343,8 +335,7 @@ class Tracer(StepMemory, CheckpointBlocks, EquationOrigins, Interpreter):
         if array is None or not fills_memory(array):
             self.refuse_storage(reader)
         source = next(symbol.source for known, _, symbol in self.state if known is tensor)
-        is_argument = isinstance(source, Argument)
-        self.view_guards.append(MemoryGuard(source.number if is_argument else tensor, user_site()))
+        self.view_guards.append(MemoryGuard(source.number if isinstance(source, Argument) else tensor, user_site()))
 
     def mark_row_major(self, out: Tensor) -> None:
         """Note that `out`, made of several ops here, is made by one eagerly: in row-major order."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 from typing import Any
 
-from numpy import ndarray
+from numpy import generic, ndarray
 
 from adjoint.core.dtype.dtype import promote
 from adjoint.core.graph.source_location import warn_user
@@ -212,6 +212,7 @@ def _accept_leading_factor(name: str, factor: str, given: Operand) -> float:
 
 def _scale_by_alpha(input: Operand, other: Operand, alpha: Operand) -> Operand:
     """Return alpha · other in the common type of input and other, in which alpha takes no part."""
+    other = other.item() if isinstance(other, generic) else other
     common = promote(getattr(v, "array", v) for v in (input, other))
     if common.kind in "iub" and isinstance(alpha, float):
         raise RuntimeError("For integral input tensors, argument alpha must not be a floating point number.")
@@ -304,6 +305,8 @@ def clamp(input: Tensor, min: Tensor | float | None = None, max: Tensor | float 
         >>> ad.clamp(ad.tensor([-2.0, 0.5, 3.0]), min=0, max=1)
         tensor([0.0000, 0.5000, 1.0000])
     """
+    bounds: tuple[Operand, ...] = (min, max)
+    min, max = (v.item() if isinstance(v, generic) else v for v in bounds)
     if min is None and max is None:
         raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
     if input.array.dtype.kind == "f" and _is_bound(min) and _is_bound(max):

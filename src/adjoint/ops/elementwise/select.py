@@ -70,6 +70,7 @@ def choose(condition: Operand, x: Operand, y: Operand) -> Operand:
 
     That costs a mask in the backward pass. The library's own formulas keep both branches finite and use `where`.
     """
+    x, y = (v.item() if isinstance(v, np.generic) else v for v in (x, y))
     return _where_by(op_of(_where_), condition, x, y)
 
 
@@ -103,6 +104,7 @@ def number_as_array(value: Operand, dtype: NumpyDtype) -> Operand:
 
     Raises RuntimeError for one that is too large.
     """
+    value = value.item() if isinstance(value, np.generic) else value
     if isinstance(value, complex) and dtype.kind != "c" and value.imag:
         raise RuntimeError(f"value cannot be converted to type {dtype.name} without overflow: {value}")
     try:

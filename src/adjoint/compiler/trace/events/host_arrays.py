@@ -141,4 +141,4 @@ def as_argument(x: Operand) -> Operand:
     """Return an input of the program for a result of NumPy's: a tensor of its values, or a number."""
     if isinstance(x, np.ndarray):
         return wrap(np.array(x, order="C"))
-    return x.item() if isinstance(x, np.generic) else x
+    return x.item() if isinstance(x, np.complexfloating) else x

@@ -22,7 +22,8 @@ from adjoint.compiler.trace.frames.host_functions import (
 from adjoint.compiler.trace.frames.impure_calls import find_effect
 from adjoint.compiler.trace.symbolic_number import NumberArithmetic, SymbolicNumber, is_late_text, is_symbolic_number
 from adjoint.core.runtime import pytree
-from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.tensor.printing import format_tensor
+from adjoint.core.tensor.tensor import Tensor, wrap
 from adjoint.core.typing import Array, Function, Operand, Operands
 
 MAX_DECIDED_ELEMENTS = 64  # of a tensor whose values, all of them, decide how a step goes on
@@ -93,6 +94,17 @@ def _make_array(events: HostCalls, function: Function, args: Operands, kwargs: d
     if type(first) is HostArray and len(args) == 1 and not kwargs and function is not np.array:
         return first
     return events.call(function, (first, *args[1:]), kwargs)
+
+
+def show_tensor(events: HostCalls | None, tensor: Tensor) -> str:
+    """The text of a tensor: one that stands for it where the instruction makes a text that nobody looks into."""
+    if events is None or not events.arithmetic.shows_text:
+        return format_tensor(wrap(tensor.numpy_view("str()")))  # the step must not keep what the text would be
+    events.arithmetic.shows_text = False  # what shows it is a call
+    try:
+        return str.__str__(events.call(repr, (tensor,), is_trusted=True))
+    finally:
+        events.arithmetic.shows_text = True
 
 
 def is_list_of_numbers(x: object) -> bool:

@@ -53,7 +53,7 @@ def show_with_history(leaf: Operand, history: ShownHistory | None) -> Operand:
     """Return a tensor of a call with the history that it has in the step."""
     if history is None or not isinstance(leaf, Tensor):
         return leaf
-    shown = shallow_copy(leaf)
+    shown: Operand = shallow_copy(leaf)
     shown.__class__ = history.kind
     shown.node = history if history.called else None if history.called is None else Leaf(shown)
     return shown

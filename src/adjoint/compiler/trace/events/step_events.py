@@ -23,7 +23,7 @@ from adjoint.compiler.trace.events.traced_values import TracedValues
 from adjoint.compiler.trace.frames.constants import is_same_constant
 from adjoint.compiler.trace.guards import describe_object
 from adjoint.compiler.trace.step_outputs import OutputRef
-from adjoint.compiler.trace.symbolic_number import NumberArithmetic, is_late_text, is_symbolic_number
+from adjoint.compiler.trace.symbolic_number import NumberArithmetic, is_late_text, is_number, is_symbolic_number
 from adjoint.core.graph.source_location import Site, user_site
 from adjoint.core.op.spec import Spec
 from adjoint.core.runtime import pytree
@@ -310,7 +310,7 @@ class StepEvents:
         for x in event.result_leaves:
             name = f"x{self.slots}"
             given = as_argument(x) if is_array_result(x) else x
-            if type(given) in (bool, int, float) or (type(x) is str and event.is_trusted):
+            if is_number(given) or (type(x) is str and event.is_trusted):
                 number = arithmetic.add_source(
                     name, given, partial(return_name, name), f"a result of {event.what}()", True
                 )
