@@ -6,8 +6,6 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from adjoint.autograd.saved.hooks import SavedTensorPacker
 from adjoint.autograd.saved.saved_tensor import SavedTensor, saved_tensor
 from adjoint.core.graph.node import FREED, Leaf, PackedValue, freed_error
@@ -42,7 +40,7 @@ class SavedVariable:
 
     def unpack(self, owner: Any) -> Tensor:
         """Return the tensor with its history: itself unless it is an output. Raises RuntimeError if written since."""
-        if type(self.array) is np.ndarray:
+        if hasattr(self.array, "dtype"):
             check_version(self.array, owner)
         if self.number is None:
             alive = self.reference()

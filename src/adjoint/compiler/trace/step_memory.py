@@ -18,6 +18,7 @@ from adjoint.core.tensor.storage import InferenceStorage, Memory, StorageCount, 
 from adjoint.core.tensor.tensor import Tensor, shallow_copy
 from adjoint.core.typing import Array
 
+Location = tuple[Callable[[], Any], Callable[[Callable[[Any], str]], str] | None]
 STORAGE_READERS = frozenset({"storage()", "untyped_storage()", "is_set_to()", "is_shared()", "data_ptr()"})
 
 
@@ -52,6 +53,8 @@ class StepMemory:
         self.adopted_arrays: dict[int, tuple[Tensor, Array]] = {}  # by id: tensors that hold symbols, their arrays
         # what was written into a part of another value
         self.partial_writes: dict[Value, tuple[Value, tuple[ViewStep, ...]]] = {}
+        self.locations: dict[int, tuple[Tensor, Location]] = {}  # by id: of gradients that the step reads
+        self.stand_ins: dict[Value, Array] = {}
         self.strides = SymbolicStrides()
         self.blocks = MemoryBlocks()
         self.view_guards: list[ViewGuard | ValuesGuard | MemoryGuard] = []
@@ -74,6 +77,15 @@ class StepMemory:
         """Return the tensor that holds what a region of memory from before the step has now."""
         replaced = self.replaced.get(id(region.tensor))
         return region.tensor if replaced is None or replaced.former is None else replaced.former
+
+    def touch_gradient(self, tensor: Tensor, kind: str) -> None:
+        """Take note of what a tensor had as `.grad` when the step first came to it."""
+        if id(tensor) in self.gradients or self.is_made_here(tensor):
+            return
+        before = tensor._grad
+        self.gradients[id(tensor)] = (tensor, before, kind)
+        if kind == "read" and before is not None and type(before.array) is np.ndarray:
+            self.locations[id(before)] = (before, (lambda: tensor._grad, lambda name: f"{name(tensor)}._grad"))
 
     def storage_before(self, tensor: Tensor) -> Memory:
         """Return the storage that a tensor had before the step."""

@@ -12,7 +12,7 @@ from adjoint.compiler.trace.symbolic_strides import SymbolicStrides, is_view
 from adjoint.core.graph.source_location import user_instruction
 from adjoint.core.op.op import Op
 from adjoint.core.op.spec import Spec
-from adjoint.core.runtime.mode import recorded_by_caller
+from adjoint.core.runtime.mode import mode, recorded_by_caller
 from adjoint.core.tensor.external_aliases import is_externally_aliased
 from adjoint.core.tensor.mutation_log import mutation_log
 from adjoint.core.tensor.storage import ViewStep, share_storage, storage_of, view_of
@@ -32,6 +32,7 @@ class SymbolicMemory(Protocol):
     graph: Graph
     strides: SymbolicStrides
     partial_writes: dict[Value, tuple[Value, Steps]]  # what was written into a part of another value
+    stand_ins: dict[Value, Array]  # arrays without values for the memories that values stand for, whatever is in them
     blocks: MemoryBlocks
     adopted_arrays: dict[int, tuple[Tensor, Array]]  # by id: tensors from before the step, their arrays
 
@@ -59,17 +60,21 @@ def write_symbol(memory: SymbolicMemory, x: Tensor, out: Tensor, called: str, si
     base = x if view is None else view.base
     for tensor in (x, out, base):
         memory.adopt(tensor)
-    _record_write(memory, x.array, base, since)
+    history = mode.recording and (x.node is not None or out.node is not None or base.node is not None)
+    detached = view is not None and not history and view.storage.aliases[0]() is not base
+    _record_write(memory, x.array, base, since, detached)
     # one that the step has not met will stand for its part of the base when it does
     seeing = [t for t in storage_of(x).alive_aliases() if type(t.array) is Value and storage_of(t) is storage_of(x)]
     with recorded_by_caller():
         new = wrap(_fit_to_memory_of(memory, out, x))
         root, way = _find_root(memory, base, seeing)
+        place = stand_in_of(memory, root.array)
         steps = way if view is None else (*way, *view.steps)
         whole = new
         if steps:
             whole = wrap(_fit_to_memory_of(memory, put_steps(wrap(root.array), new, steps), root))
             memory.partial_writes[new.array] = whole.array, steps
+        memory.stand_ins[whole.array] = place
         parts = {root.array: whole, x.array: new}
         apart = [t for t in seeing if not _replay_alias(memory, t, parts)]
         _replay_alias(memory, base, parts)
@@ -82,13 +87,37 @@ def write_symbol(memory: SymbolicMemory, x: Tensor, out: Tensor, called: str, si
         t.array = part.array
 
 
-def _record_write(memory: SymbolicMemory, value: Value, base: Tensor, since: int | None) -> None:
-    """Note a write into the memory of `base`; not where eager code saves copies, since NumPy has that memory, too."""
+def _record_write(
+    memory: SymbolicMemory, value: Value, base: Tensor, since: int | None, only_part: bool = False
+) -> None:
+    """Note a write into the memory of `base`; not where eager code saves copies, since NumPy has that memory, too.
+
+    `only_part`: what lies beside `value` there counts as not written.
+    """
     _, array = memory.adopted_arrays.get(id(base), (base, None))
     if array is not None and is_externally_aliased(array):
         memory.blocks.exported[id(base)] = None
+    elif only_part:
+        mutation_log.record_part(stand_in_of(memory, value), user_instruction(1))
     else:
-        mutation_log.record(value, user_instruction(1), since)
+        mutation_log.record(stand_in_of(memory, value), user_instruction(1), since)
+
+
+def stand_in_of(memory: SymbolicMemory, value: Value) -> Array:
+    """Return an array without values that lies where `value` would in an eager run, among all that see its memory."""
+    steps: Steps = ()
+    while value not in memory.stand_ins and _shows_another(memory, value):
+        value, path = _step_towards_base(memory, value)
+        steps = (*path, *steps)
+    if value not in memory.stand_ins:
+        memory.stand_ins[value] = memory.strides.stand_in(value)
+    seen: Array = replay_view(memory.stand_ins[value], steps)
+    return seen
+
+
+def _shows_another(memory: SymbolicMemory, value: Value) -> bool:
+    """True for a value in the memory of another: a view, or what was written into a part."""
+    return value in memory.partial_writes or (is_view(value) and memory.strides.shows_operand(value))
 
 
 def _carry_write(
@@ -115,6 +144,7 @@ def _carry_write(
                 value = _carry_into(memory, source, parts[former].array, region, value, called)
             if value is not before:
                 _record_write(memory, before, region.tensor, since)
+                memory.stand_ins[value] = stand_in_of(memory, before)
                 memory.blocks.note_carried(region, before is not region.symbol)
                 seeing += _add_parts(memory, region, before, value, parts)
         for region, _ in changed:

@@ -33,12 +33,13 @@ from adjoint.compiler.trace.equation_origins import EquationOrigins
 from adjoint.compiler.trace.events.host_calls import HostCalls, return_number, show_tensor
 from adjoint.compiler.trace.guards import MemoryGuard, ProbeGuard, ViewGuard
 from adjoint.compiler.trace.number_tensors import stack_numbers
-from adjoint.compiler.trace.step_memory import STORAGE_READERS, StepMemory
+from adjoint.compiler.trace.step_memory import STORAGE_READERS, Location, StepMemory
 from adjoint.compiler.trace.symbolic_mutation import (
     carry_earlier_writes,
     check_captured_memory,
     copy_memory,
     own_gradient,
+    stand_in_of,
     write_symbol,
 )
 from adjoint.compiler.trace.symbolic_number import NumberArithmetic, SymbolicNumber, specialize_numbers
@@ -60,7 +61,6 @@ from adjoint.ops.elementwise.select import cast
 from adjoint.ops.movement.movement import slice
 from adjoint.ops.mutation.view_update import replay_view
 
-Location = tuple[Callable[[], Any], Callable[[Callable[[Any], str]], str] | None]
 ndarray = np.ndarray
 CAST_OP, SLICE_OP = op_of(cast), op_of(slice)
 EQUATIONS_BETWEEN_NOTES = 256
@@ -100,7 +100,6 @@ class Tracer(StepMemory, CheckpointBlocks, EquationOrigins, Interpreter):
         self._settings: dict[tuple[int, tuple[object, ...]], Tensor] = {}
         self._numbers: dict[str, Value] = {}
         self._signatures: dict[Hashable, tuple[NumpyDtype | None, Spec]] = {}  # of calls: operands' type, result's spec
-        self._locations: dict[int, tuple[Tensor, Location]] = {}
 
     def trace(self, function: Function, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
         """Call the step with this tracer in charge of the thread; its result, in symbols."""
@@ -233,7 +232,7 @@ class Tracer(StepMemory, CheckpointBlocks, EquationOrigins, Interpreter):
                 self.fix_location(view.base)
                 tensor.array = seen
             else:
-                _, location = self._locations.get(id(tensor), (tensor, None))
+                _, location = self.locations.get(id(tensor), (tensor, None))
                 locate, expression = location or self.locate(tensor) or (lambda: tensor, None)
                 self._capture_array(tensor, StateInput(locate, "", expression))
         symbol: Value = tensor.array
@@ -349,6 +348,9 @@ class Tracer(StepMemory, CheckpointBlocks, EquationOrigins, Interpreter):
         write_symbol(self, x, out, called, since)
         check_captured_memory(self.adopted_arrays, x, called)
 
+    def memory_stand_in(self, array: Operand) -> Operand:
+        return stand_in_of(self, array) if type(array) is Value else array
+
     @without_frame_tracing
     def own_gradient(self, g: Tensor, leaf: Tensor | None = None) -> Tensor:
         """A gradient in memory of its own: in the order of `leaf`, or, if it is a view, in row-major order."""
@@ -401,14 +403,6 @@ class Tracer(StepMemory, CheckpointBlocks, EquationOrigins, Interpreter):
         self._looks.add(look)
         self.probe_guards.append(ProbeGuard(subject, probe, what, user_site(), at_end, contents))
 
-    def touch_gradient(self, tensor: Tensor, kind: str) -> None:
-        if id(tensor) in self.gradients or self.is_made_here(tensor):
-            return
-        before = tensor._grad
-        self.gradients[id(tensor)] = (tensor, before, kind)
-        if kind == "read" and before is not None and type(before.array) is ndarray:
-            self._locations[id(before)] = (before, (lambda: tensor._grad, lambda name: f"{name(tensor)}._grad"))
-
     def defer(self, function: Function, argument: object) -> bool:
         self.deferred.append((function, argument, user_site()))
         return True
@@ -432,4 +426,4 @@ class Tracer(StepMemory, CheckpointBlocks, EquationOrigins, Interpreter):
             self.take_back()
 
 
-__all__ = ["Constant", "TraceError", "Tracer"]
+__all__ = ["Constant", "Location", "TraceError", "Tracer"]

@@ -134,6 +134,10 @@ class Interpreter:
         """Return an array without values that has the tensor's shape and strides; None if it is row-major."""
         return None
 
+    def memory_stand_in(self, array: Operand) -> Operand:
+        """Return the array by whose memory writes are logged."""
+        return array
+
     def tensor_around(self, tensor: Operand) -> tuple[Operand, AbstractContextManager[object]] | None:
         """Return a batch of which a tensor is one example, and the block in which that is a tensor; None for others."""
 

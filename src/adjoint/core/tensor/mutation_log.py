@@ -14,6 +14,7 @@ import numpy as np
 
 from adjoint.core.graph.node import GraphNode, next_sequence_nr
 from adjoint.core.graph.source_location import InstructionLocation, Site, site_of
+from adjoint.core.runtime.mode import mode
 from adjoint.core.tensor.as_strided import owner
 from adjoint.core.typing import Array, Operand
 
@@ -177,7 +178,8 @@ mutation_log = MutationLog()
 
 def check_version(array: Operand, node: GraphNode) -> None:
     """Raise RuntimeError, naming both lines, if `array`, which `node` saved, was written in place since."""
-    write = mutation_log.last_write_after(array, node.sequence_nr)
+    held = array if type(array) is np.ndarray or mode.interpreter is None else mode.interpreter.memory_stand_in(array)
+    write = mutation_log.last_write_after(held, node.sequence_nr)
     if write is None:
         return
     if write.outside:
