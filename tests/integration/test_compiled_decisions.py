@@ -241,3 +241,35 @@ def test_past_many_branches_a_step_runs_eagerly() -> None:
         assert compiled(ad.full((2,), float(n))).tolist() == [2.0 * n * n] * 2
     assert compiled.compilations <= 32
     assert called == [2.0 * n for n in range(40)]
+
+
+def test_ways_as_many_as_calls_are_not_all_compiled() -> None:
+    """A line search goes another way in each call; a mask has another size: few programs, and the eager numbers."""
+
+    def case(wrap: Callable[[Any], Any]) -> tuple[list[float], Any]:
+        ad.manual_seed(0)
+        model = nn.Linear(4, 3)
+        optimizer = optim.LBFGS(model.parameters(), max_iter=3, line_search_fn="strong_wolfe")
+        x, y = ad.randn(32, 4), ad.arange(32) % 3
+
+        def step(x: Any, y: Any) -> Any:
+            def closure() -> Any:
+                optimizer.zero_grad()
+                loss = F.cross_entropy(model(x), y)
+                loss.backward()
+                return loss
+
+            return optimizer.step(closure)
+
+        run = wrap(step)
+        return [run(x, y).item() for _ in range(12)], run
+
+    eager, (compiled, step) = case(lambda step: step)[0], case(ad.compile)
+    assert compiled == pytest.approx(eager, rel=1e-4)
+    assert step.compilations <= 4
+
+    masked = ad.compile(lambda x: x[x > 0].sum() * 2)
+    numbers = ad.randn(40, 100)
+    for row in numbers:
+        assert masked(row).item() == pytest.approx((row[row > 0].sum() * 2).item(), rel=1e-5)
+    assert masked.compilations <= 6

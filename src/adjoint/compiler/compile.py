@@ -17,7 +17,13 @@ from adjoint.compiler.report.step_reports import StepReports
 from adjoint.compiler.runtime.call_turn import CallTurn, tracing_alone
 from adjoint.compiler.trace.batch_sizes import BatchSizes
 from adjoint.compiler.trace.recompilation import Recompilation, find_changes
-from adjoint.compiler.trace.signature import MAX_BRANCHES, Signature, SignatureKey, VaryingIntegers
+from adjoint.compiler.trace.signature import (
+    MAX_BRANCHES,
+    MAX_TRACES_THAT_SERVE_NO_OTHER_CALL,
+    Signature,
+    SignatureKey,
+    VaryingIntegers,
+)
 from adjoint.core.graph.source_location import warn_user
 from adjoint.core.runtime import pytree
 from adjoint.core.runtime.fork_safety import CachedProperty
@@ -384,11 +390,12 @@ class CompiledFunction(StepReports):
         signature.is_asking = any(kept.is_asking for kept in signature.entries)
         if is_branch:
             return
-        if signature.traces == 2 * MAX_PROGRAMS_PER_SIGNATURE:
+        limit = 2 * MAX_PROGRAMS_PER_SIGNATURE if signature.has_served() else MAX_TRACES_THAT_SERVE_NO_OTHER_CALL
+        if signature.traces >= limit and not signature.eager:
             signature.eager = True
             self._warn(
-                f"was traced {2 * MAX_PROGRAMS_PER_SIGNATURE} times for one signature of arguments; where none "
-                f"of its last {MAX_PROGRAMS_PER_SIGNATURE} programs fits, it runs eagerly from now on. "
+                f"was traced {signature.traces} times for one signature of arguments; where none of its last "
+                f"{MAX_PROGRAMS_PER_SIGNATURE} programs fits, it runs eagerly from now on. "
                 f"What keeps changing: {self.recompilations[-1]}"
             )
         if len(self._programs) > MAX_SIGNATURES:

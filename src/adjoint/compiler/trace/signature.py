@@ -24,6 +24,9 @@ SignatureKey: TypeAlias = tuple["Structure", tuple[Any, ...], tuple[int, ...], b
 
 BRANCHES_COMPILED_AT_ONCE = 8  # ways through the decisions of a step; any other when it comes for the second time
 MAX_BRANCHES = 32  # that are compiled at all
+EVENTS_OF_LONG_WAY = 8  # from which on ways are as many as calls: few come again
+MAX_TRACES_THAT_SERVE_NO_OTHER_CALL = 4  # of a step that asks for values
+CALLS_PER_FURTHER_WAY = 8  # that programs have served before one more long way, or one more size, is compiled
 MISSES_BEFORE_REST, CALLS_BETWEEN_TRIALS = 16, 8  # calls whose way has no program, one after another
 MAX_COUNTED_PATHS = 1_000  # ways without a program that are remembered
 
@@ -41,6 +44,10 @@ class Signature:
         self.eager = False  # it could not be compiled, or was traced too often: from now on it runs as it is
         self.dynamic_sources: dict[object, Source] = {}  # places of numbers that changed, and became inputs
 
+    def has_served(self) -> bool:
+        """Return whether a program ran in another call than that for which it was made, if it asks for values."""
+        return not self.is_asking or any(getattr(entry, "taken", 2) > 1 for entry in self.entries)
+
     def rests(self) -> bool:
         """True for most calls of a step that went ways without a program, one call after another: to try costs time."""
         if self.misses < MISSES_BEFORE_REST:
@@ -52,6 +59,12 @@ class Signature:
         """False where the step runs eagerly unless a program fits: a way that comes once may never come again."""
         if self.eager or not (self.is_asking and log):
             return not self.eager
+        longest = max(len(getattr(entry, "events", ())) for entry in self.entries) if self.entries else 0
+        if longest >= EVENTS_OF_LONG_WAY or log[-1].kind == "returned":  # a result of another size
+            served = sum(getattr(entry, "taken", 0) for entry in self.entries)
+            if len(self.entries) >= 2 + served // CALLS_PER_FURTHER_WAY:
+                self.misses += 1
+                return False
         if len(self.entries) < BRANCHES_COMPILED_AT_ONCE:
             return True
         self.misses += 1

@@ -106,18 +106,15 @@ def _record_write(
 def stand_in_of(memory: SymbolicMemory, value: Value) -> Array:
     """Return an array without values that lies where `value` would in an eager run, among all that see its memory."""
     steps: Steps = ()
-    while value not in memory.stand_ins and _shows_another(memory, value):
+    while value not in memory.stand_ins and (
+        value in memory.partial_writes or (is_view(value) and memory.strides.shows_operand(value))
+    ):
         value, path = _step_towards_base(memory, value)
         steps = (*path, *steps)
     if value not in memory.stand_ins:
         memory.stand_ins[value] = memory.strides.stand_in(value)
     seen: Array = replay_view(memory.stand_ins[value], steps)
     return seen
-
-
-def _shows_another(memory: SymbolicMemory, value: Value) -> bool:
-    """True for a value in the memory of another: a view, or what was written into a part."""
-    return value in memory.partial_writes or (is_view(value) and memory.strides.shows_operand(value))
 
 
 def _carry_write(
