@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from adjoint.compiler.build import FinishedTrace, build
 from adjoint.compiler.cuts.staged_entry import PathStage, StagedEntry, WriteFlag
 from adjoint.compiler.ir.graph import Argument, Graph, ScalarInput, Value
+from adjoint.compiler.passes.index_checks import is_refusable
 from adjoint.compiler.passes.materialize import may_raise
 from adjoint.compiler.trace.events.step_events import StepEvent
 from adjoint.compiler.trace.step_outputs import Effect, OutputRef, ResultFacts, StepEffects
@@ -134,8 +135,9 @@ class StageBuilder:
         """The program that computes what one event takes, and keeps what comes later needs of it."""
         asked = self.wanted[i]
         inside = self._closure(asked)
-        if event.is_ordered:
-            inside |= self._closure(v for v in self._closure_from(i) if self.position[v] < event.mark.equations)
+        before = (v for v in self._closure_from(i) if self.position[v] < event.mark.equations)
+        if event.kind == "call":  # what raises before it, raises before it
+            inside |= self._closure(v for v in before if event.is_ordered or is_refusable(v))
         drawn = [self.position[v] for v in inside if v.op.effect]
         if drawn:  # draws come in their order
             inside |= self._closure(v for v in self.graph.equations[: max(drawn)] if v.op.effect)

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from adjoint.compiler.ir.graph import Constant, Graph, Value, op_of
+from adjoint.compiler.passes.materialize import may_raise
 from adjoint.core.op.spec import Spec, describe
 from adjoint.ops.elementwise.comparison import ge, logical_and, lt
 from adjoint.ops.indexing.indexing import require
@@ -44,6 +45,11 @@ def needs_index_check(v: Value) -> bool:
     """True if an equation reads or writes at indices that are not known to be in range."""
     ranges = ((_index_range(indices, {}), size) for _, size, indices in _index_arrays(v))
     return any(low < -size or high > size for (low, high), size in ranges)
+
+
+def is_refusable(v: Value) -> bool:
+    """True for an equation that a call may refuse, by its values."""
+    return may_raise(v) or v.op.family == "check" or needs_index_check(v)
 
 
 GE, LT, LOGICAL_AND, ALL, REQUIRE_OP = map(op_of, (ge, lt, logical_and, all, require))

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from adjoint.compiler.ir.graph import Argument, TraceError
+from adjoint.compiler.ir.graph import Argument, OverlapError, TraceError
+from adjoint.compiler.passes.index_checks import is_refusable
 from adjoint.compiler.trace.events.host_arrays import HostArray, as_argument, is_array_result
 from adjoint.compiler.trace.events.host_calls import can_decide, holds_symbols
 from adjoint.compiler.trace.events.shown_history import ShownHistory, history_to_show, show_with_history
@@ -143,6 +144,7 @@ class StepEvents:
         self.refusal: TraceError | None = None  # which ends the trace, even if the step has caught it
         self.events: list[StepEvent] = []
         self.first_slot = self.slots = 0  # arguments of the step; and with them results of host calls
+        self._checked = 0  # equations that have not refused their values
         self.observed: Callable[[], int] = lambda: 0  # how many reads the observer has seen
         self.has_changed: Callable[[object], bool] = lambda thing: False  # whether the step has written an object
         tracer.arithmetic.ask = self.decide
@@ -201,6 +203,7 @@ class StepEvents:
         event.is_trusted, event.is_ordered, event.is_replayed = is_trusted, is_ordered, is_replayed
 
         def compute() -> Outcome:
+            self._check_values_before(mark.equations)
             return event.take_place(tuple(map(self.leaf_value, leaves)))
 
         event.lines = len(self.tracer.arithmetic.lines)
@@ -211,6 +214,17 @@ class StepEvents:
             raise outcome.value
         event.keeps_result = keeps_result
         return self._stand_in(event, outcome.value) if keeps_result else None
+
+    def _check_values_before(self, equations: int) -> None:
+        """Let the call be an eager one if an op that comes before refuses its values, and raises there."""
+        for v in self.tracer.graph.equations[self._checked : equations]:
+            if is_refusable(v):
+                try:
+                    self.values.array(v)
+                except Exception as error:  # noqa: BLE001  the eager run raises it, at its place
+                    self.refusal = self.refusal or OverlapError(f"{v.op.name} refuses its values: {error}")
+                    raise self.refusal from None
+        self._checked = equations
 
     def refuse(self, refuse: Callable[[], None]) -> None:
         """Let `refuse` raise a TraceError, for good."""
