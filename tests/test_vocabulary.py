@@ -31,8 +31,13 @@ PARTICIPLES_OF_OTHERS = {
 }
 CLASSES_OF_OTHERS = {
     "GradScaler": "torch.amp, torch.cuda.amp and torch.cpu.amp each have one",
+    "Graph": "torch.fx.Graph, beside the compiler's",
     "Identity": "torch.nn.Identity and torch.nn.utils.prune.Identity",
-    "Node": "torch.autograd.graph.Node, beside the node itself",
+    "Interpreter": "torch.fx.Interpreter, beside what interprets op calls",
+    "Node": "torch.autograd.graph.Node and torch.fx.Node, beside the node itself",
+    "TraceError": "torch.fx.proxy.TraceError, beside the compiler's",
+    "Tracer": "torch.fx.Tracer, beside the compiler's",
+    "Transformer": "torch.nn.Transformer and torch.fx.Transformer",
     "autocast": "torch, torch.cuda.amp and torch.cpu.amp each have one",
     "device": "torch.device and torch.cuda.device",
 }

@@ -275,6 +275,10 @@ NAMES: dict[str, str] = {
         amax amin argmax argmin cumprod cumsum log_softmax logaddexp logsumexp mean median norm normalize prod
         softmax softmin std sum var
     """,
+    "fx": """
+        CodeGen Graph GraphModule Interpreter Node Proxy Tracer Transformer has_side_effect map_arg replace_pattern
+        symbolic_trace wrap
+    """,
     "signal.windows": """
         bartlett blackman cosine exponential gaussian general_cosine general_hamming hamming hann kaiser nuttall
     """,

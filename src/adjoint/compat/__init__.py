@@ -18,4 +18,5 @@ Modules, in reading order:
 - `stubs`: Stand-ins for modules of PyTorch without a counterpart here.
 - `lazy_table`: Names of adjoint.compat that load their modules on demand: made by tools/lazy_names.py, not to be
   edited.
+- `fx`: `adjoint.fx`, which is `torch.fx`: functions and modules as graphs of calls that can be read and changed.
 """

@@ -59,6 +59,21 @@ MODULES = {
     "func.stateless": "compat.stubs.functorch",
     "functional": "__init__",
     "futures": "compat.stubs.futures",
+    "fx": "compat.fx",
+    "fx._compatibility": "compat.fx.wrapped_functions",
+    "fx._pytree": "compat.stubs.pytree",
+    "fx._symbolic_trace": "compat.fx.symbolic_trace compat.fx.wrapped_functions compat.fx.root_arguments",
+    "fx.graph": "compat.fx.graph compat.fx.codegen compat.fx.naming _Namespace=NodeNames _PyTreeCodeGen=PyTreeCodeGen",
+    "fx.graph_module": "compat.fx.graph_module",
+    "fx.immutable_collections": "compat.fx.immutable_collections",
+    "fx.interpreter": "compat.fx.interpreter",
+    "fx.node": (
+        "compat.fx.node compat.fx.immutable_collections compat.fx.proxy _get_qualified_name=get_qualified_name"
+    ),
+    "fx.passes": "compat.fx",
+    "fx.passes.shape_prop": "compat.fx.shape_prop",
+    "fx.proxy": "compat.fx.proxy compat.fx.root_arguments",
+    "fx.subgraph_rewriter": "compat.fx.subgraph_rewriter",
     "hub": "compat.stubs.hub",
     "jit": "compat.stubs.jit",
     "jit.annotations": "compat.stubs.annotations",
@@ -189,6 +204,7 @@ NAMES = {
     "nn.Container": "compat.stubs.nn.parallel:Container",
     "nn.DataParallel": "compat.stubs.nn.parallel:DataParallel",
     "nn.SyncBatchNorm": "distributed.sync_batch_norm:SyncBatchNorm",
+    "nn.functional._threshold": "nn.functional:threshold",
     "optim.SparseAdam": "compat.stubs.sparse_adam:SparseAdam",
     "utils.checkpoint.DefaultDeviceType": "compat.stubs.devices.absent:DefaultDeviceType",
     "utils.checkpoint.get_device_states": "compat.stubs.devices.absent:get_device_states",
@@ -203,7 +219,7 @@ ABSENT = {
     "_subclasses": "there are no fake tensors: those of the device 'meta' have shapes and types without values",
     "ao": _QUANTIZED,
     "export": "programs are not exported: keep the module's code, and save its state_dict",
-    "fx": "modules are not traced into graphs of PyTorch's kind: adjoint.compile traces whole steps",
+    "fx.experimental": "graphs have no symbolic shapes: adjoint.compile traces whole steps",
     "masked.maskedtensor": "there are no masked tensors: the functions of torch.masked take a mask beside a plain one",
     "monitor": "nothing is counted",
     "nested": "there are no nested tensors: see nn.utils.rnn for sequences of several lengths",
@@ -222,7 +238,7 @@ ABSENT = {
 _ABSENT_PARTS = {
     "_subclasses": "fake_tensor",
     "ao": "nn nn.quantized quantization",
-    "fx": "experimental experimental.symbolic_shapes graph graph_module node passes proxy",
+    "fx.experimental": "proxy_tensor symbolic_shapes",
     "onnx": "symbolic_helper symbolic_opset9 symbolic_opset11 utils",
 }
 ABSENT |= {f"{whole}.{part}": ABSENT[whole] for whole, parts in _ABSENT_PARTS.items() for part in parts.split()}
@@ -235,7 +251,6 @@ ABSENT |= {f"distributed.{part}": _ONE_PROCESS for part in _DISTRIBUTED_PARTS.sp
 # Of absent parts: the names that decorate a function, which stays as it is, and the predicates, which return False.
 DECORATORS = {
     "distributed.elastic.multiprocessing.errors": "record",
-    "fx": "wrap",
     "onnx": "register_custom_op_symbolic",
     "onnx.symbolic_helper": "parse_args",
 }

@@ -10,6 +10,7 @@ import sys
 from types import CodeType
 from typing import Any
 
+from adjoint.core.graph.source_location import library_files
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.tensor.torch_function import dispatch_on_operands, patch_functions
 from adjoint.core.typing import Function
@@ -27,8 +28,13 @@ class ClassStatements:
 
     @property
     def __call__(self) -> Function:
-        """Return the function that makes the class; Python looks it up before every call."""
+        """Return the function that makes the class; Python looks it up before every call.
+
+        Classes of this package are asked where it needs it, and not by all functions for good.
+        """
         code = sys._getframe(1).f_code
+        if library_files[code.co_filename]:
+            return _build
         bodies = [body for body in code.co_consts if isinstance(body, CodeType)]
         return _build_overriding if any(map(_defines_torch_function, bodies)) else _build
 

@@ -13,7 +13,7 @@ Modules, in reading order:
   rebuild tensors.
 - `multiprocessing`: `adjoint.multiprocessing`: Python's, whose queues and processes take tensors.
 - `nn`: Stand-ins for parts of `torch.nn`.
-- `pytree`: `adjoint.utils._pytree`: nested lists, tuples and dicts as trees.
+- `pytree`: `adjoint.utils._pytree`, and `adjoint.fx._pytree`: nested lists, tuples and dicts as trees.
 - `random`: `adjoint.random`: functions of the default generator.
 - `sparse_adam`: SparseAdam, the optimizer for sparse gradients, of which there are none here.
 - `utils`: Stand-ins for parts of `torch.utils`.

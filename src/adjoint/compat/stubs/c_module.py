@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
+from importlib import import_module
+from types import ModuleType
 from typing import Any, Self
 
 from adjoint.compat.absent_device import NoStream, constant_functions
@@ -12,6 +13,7 @@ from adjoint.core.dtype.dtype import dtype as Dtype
 from adjoint.core.runtime.mode import mode
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.tensor.torch_function import DisableTorchFunctionGuard, disabled_torch_function_impl
+from adjoint.core.typing import Function
 
 _ANSWERS = dict.fromkeys(("_get_tracing_state", "_log_api_usage_once")) | dict.fromkeys(
     ("_is_tracing", "_jit_set_profiling_executor", "_jit_set_profiling_mode"), False
@@ -69,7 +71,27 @@ def _parse_to(
     return None if device is None else Device(device), dtype, non_blocking, memory_format
 
 
-_nn = SimpleNamespace(_parse_to=_parse_to)
+class HiddenModule(ModuleType):
+    """Module of PyTorch's C++ part: functions of a public one, under names with a prefix."""
+
+    def __init__(self, name: str, home: str, prefix: str = "", **others: Function) -> None:
+        super().__init__(f"adjoint._C.{name}", f"PyTorch's name of functions of adjoint.{home}.")
+        self._home, self._prefix = home, prefix
+        vars(self).update(others)
+
+    def __getattr__(self, name: str) -> Function:
+        if name.startswith("__") or not name.startswith(self._prefix):
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}", name=name, obj=self)
+        public = name.removeprefix(self._prefix)
+        found: Function = getattr(import_module(f"adjoint.{self._home}"), HIDDEN_NAMES.get(public, public))
+        return found
+
+
+HIDDEN_NAMES = {"log_sigmoid": "logsigmoid"}
+_nn = HiddenModule("_nn", "nn.functional", _parse_to=_parse_to)
+_linalg = HiddenModule("_linalg", "linalg", "linalg_")
+_fft = HiddenModule("_fft", "fft", "fft_")
+_special = HiddenModule("_special", "special", "special_")
 
 
 class DispatchKeySet:

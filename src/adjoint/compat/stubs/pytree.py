@@ -1,4 +1,4 @@
-"""`adjoint.utils._pytree`: nested lists, tuples and dicts as trees."""
+"""`adjoint.utils._pytree`, and `adjoint.fx._pytree`: nested lists, tuples and dicts as trees."""
 
 from __future__ import annotations
 
@@ -297,3 +297,36 @@ def _leaves_like(spec: TreeSpec, tree: Any) -> list[Any]:
             raise ValueError("Node keys mismatch")
         parts = [tree[key] for key in keys]
     return [leaf for child, part in zip(spec.children_specs, parts, strict=True) for leaf in _leaves_like(child, part)]
+
+
+FlattenFnSpec = Callable[[PyTree, TreeSpec], list[PyTree]]
+_SPEC_FLATTENERS: dict[object, FlattenFnSpec] = {}
+
+
+def register_pytree_flatten_spec(
+    cls: object, flatten_fn_spec: FlattenFnSpec, flatten_fn_exact_match_spec: object = None
+) -> None:
+    """Let `tree_flatten_spec` take the parts of containers of a class by `flatten_fn_spec(container, spec)`."""
+    _SPEC_FLATTENERS[cls] = flatten_fn_spec
+
+
+def tree_flatten_spec(pytree: PyTree, spec: TreeSpec) -> list[PyTree]:
+    """Return the leaves of a tree of this structure: of a dict by the keys of the spec, whatever else it has.
+
+    Raises RuntimeError for a tree of another structure.
+    """
+    if spec.is_leaf():
+        return [pytree]
+    if spec.type in _SPEC_FLATTENERS:
+        parts = _SPEC_FLATTENERS[spec.type](pytree, spec)
+        pairs = zip(parts, spec.children(), strict=False)
+        return [leaf for part, child in pairs for leaf in tree_flatten_spec(part, child)]
+    leaves, found = tree_flatten(pytree)
+    if spec != found:
+        raise RuntimeError(f"Real spec {found} of object {pytree} is different from expected spec {spec}.")
+    return leaves
+
+
+register_pytree_flatten_spec(dict, lambda tree, spec: [tree[key] for key in spec.context])
+for _kind in (list, tuple, namedtuple):
+    register_pytree_flatten_spec(_kind, lambda tree, spec: [tree[i] for i in range(spec.num_children)])

@@ -20,7 +20,7 @@ class DeviceError(RuntimeError, AssertionError):
 
 
 class device:
-    """A device by its name: `adjoint.device("cpu")`, `adjoint.device("cuda", 1)`. Tensors are on the CPU only.
+    """A device by its name: `adjoint.device("cpu")`, `device(type="cuda", index=1)`. Tensors are on the CPU only.
 
     "meta" holds tensors without values; in a `with` block of it, factories make such tensors. A number names an
     accelerator. Raises RuntimeError for a kind that PyTorch does not know, DeviceError for a number.
@@ -31,22 +31,23 @@ class device:
     index: int | None
     _blocks: list[AbstractContextManager[object]]
 
-    def __init__(self, spec: device | str | int = "cpu", index: int | None = None) -> None:
+    def __init__(self, spec: device | str | int = "cpu", index: int | None = None, *, type: str | None = None) -> None:
         self._blocks = []
+        spec = spec if type is None else type
         if isinstance(spec, device):
             self.type, self.index = spec.type, spec.index
             return
         if isinstance(spec, int):
             raise DeviceError(f"device({spec}): there is no accelerator: adjoint computes on the CPU only")
         if not isinstance(spec, str):
-            raise TypeError(f"device expects a name such as 'cpu', got {type(spec).__name__}")
+            raise TypeError(f"device expects a name such as 'cpu', got {spec.__class__.__name__}")
         kind, colon, number = spec.partition(":")
         if kind not in KINDS:
             raise RuntimeError(f"Expected one of {', '.join(KINDS)} device type at start of device string: {kind}")
         if colon and (not number.isdecimal() or index is not None):
             raise RuntimeError(f"Invalid device string: {spec!r}")
         if index is not None and not isinstance(index, int):
-            raise TypeError(f"device index must be an int, got {type(index).__name__}")
+            raise TypeError(f"device index must be an int, got {index.__class__.__name__}")
         if index is not None and index < 0:
             raise RuntimeError(f"Device index must not be negative, got {index}")
         self.type, self.index = kind, int(number) if colon else index
