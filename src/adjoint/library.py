@@ -22,8 +22,13 @@ __all__ = [
     "register_autograd", "register_fake", "register_kernel", "register_vmap", "triton_op", "wrap_triton",
 ]  # fmt: skip
 
-# Compiled libraries of ops, by their package: the module where the ops are written anew, and what makes them there.
-REWRITTEN_LIBRARIES = {"torchvision": ("adjoint.compat.functions.torchvision_ops", "make_vision_ops")}
+# Compiled libraries of ops whose ops are written anew, by their package and the beginning of their name: the namespace
+# of the ops, the module where they are, and what makes them there.
+REWRITTEN_LIBRARIES = {
+    ("torchvision", "_C"): ("torchvision", "adjoint.compat.functions.torchvision_ops", "make_vision_ops"),
+    ("torchaudio", "libtorchaudio"): ("torchaudio", "adjoint.compat.functions.torchaudio_ops", "make_audio_ops"),
+    ("torchaudio", "_torchaudio"): ("_torchaudio", "adjoint.compat.functions.torchaudio_ops", "make_library_facts"),
+}
 _known: dict[str, CustomOpDef] = {}
 
 
@@ -32,11 +37,11 @@ class Ops(ModuleType):
 
     def load_library(self, path: object) -> None:
         """Take a library's ops from where they are written anew. Raises OSError for others: they are for PyTorch."""
-        package = Path(str(path)).parent.name
-        if Path(str(path)).name.startswith("_C") and package in REWRITTEN_LIBRARIES:
-            module, make = REWRITTEN_LIBRARIES[package]
-            setattr(self, package, getattr(import_module(module), make)())
-            return
+        *folders, file = Path(str(path)).parts
+        for (package, beginning), (space, module, make) in REWRITTEN_LIBRARIES.items():
+            if package in folders[-2:] and file.startswith(beginning):
+                setattr(self, space, getattr(import_module(module), make)())
+                return
         raise OSError(f"{path}: libraries of ops are built for PyTorch, and cannot be loaded here")
 
 

@@ -15,4 +15,6 @@ Modules, in reading order:
 - `settings`: Settings of PyTorch: here the device is the CPU, and results have the same bits each time.
 - `torchvision_ops`: Operators of torchvision's compiled library, `torch.ops.torchvision`: boxes, pooled regions,
   deformed convolution.
+- `torchaudio_ops`: Operators of torchaudio's compiled library, `torch.ops.torchaudio`: recursive filters, alignment,
+  transducer loss.
 """

@@ -23,6 +23,7 @@ from adjoint.compiler.llvm.types import Reg, from_dtype
 
 Shape = tuple[int, ...]
 Write = Callable[[Builder, Sequence[Reg], Reg, Reg, Finish], None]
+MAX_WINDOW_TAPS = 256  # kernels have instructions for each tap: LLVM takes two seconds for these, a minute for 1,700
 WINDOW_PARAMS = ("size", "stride", "padding", "dilation", "extra")
 
 
@@ -53,7 +54,7 @@ def plan_windowed_op(value: Value, target: Target, flat: bool = True) -> Windowe
     """
     if value.op.name not in _PLANS or value.dtype.kind != "f" or value.dtype.itemsize < 4 or value.size == 0:
         return None
-    if any(x.dtype != value.dtype for x in value.operands):
+    if any(x.dtype != value.dtype for x in value.operands) or _count_taps(value) > MAX_WINDOW_TAPS:
         return None
     plan = _PLANS[value.op.name](value, target, flat)
     if plan is None:
@@ -74,6 +75,14 @@ def plan_windowed_op(value: Value, target: Target, flat: bool = True) -> Windowe
             write_pooling(b, plan, pointers[0], tile, finish)
 
     return WindowedOp(plan, operands, shape, plan.tiles, plan.scratch, write)
+
+
+def _count_taps(value: Value) -> int:
+    """Return the number of elements under a window of one channel."""
+    if "size" in value.params:
+        return math.prod(value.params["size"])
+    weight = value if value.op.name == "convolution_weight" else value.operands[1]
+    return math.prod(weight.shape[2:])
 
 
 def _convolution(value: Value, target: Target, flat: bool) -> ConvolutionPlan | None:
