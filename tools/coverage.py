@@ -30,12 +30,11 @@ REASONS: dict[str, str] = {
     r"torch\.(sparse_\w+|hspmm|smm|sspaddmm)": SPARSE,
     r"Tensor\.(to_)?sparse.*|Tensor\.resize_as_sparse_|Tensor\.(smm|sspaddmm|coalesce|values|indices)": SPARSE,
     r"Tensor\.\w+_indices": SPARSE,
-    r"torch\.(Event|Stream|get_device_module)|Tensor\.(cuda|ipu|mtia|xpu|record_stream|to_mkldnn)": DEVICE,
+    r"torch\.(Event|Stream)|Tensor\.(cuda|ipu|mtia|xpu|record_stream|to_mkldnn)": DEVICE,
     r"torch\.cond": "a Python `if` does it; a compiled step has adjoint.where",
     r"Tensor\.to_padded_tensor": "there are no nested tensors",
     r"Tensor\.(index|storage_type)": "not yet",
     r"nn\.functional\.(scaled_mm|scaled_grouped_mm)": "NumPy has no floats of 8 bits",
-    r"nn\.functional\.grouped_mm": "not yet: a product for each group does it",
     r"optim\.swap_in_optimizer_params_and_state": "of PyTorch's compiler",
     r"autograd\.graph\.region_activation_memory_budget": "a compiled step has compile(recompute=)",
 }

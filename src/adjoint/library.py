@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
-from typing import Any
+from typing import Any, NoReturn
 
 from adjoint.autograd.function.function import Function
 from adjoint.autograd.grad_mode import no_grad
@@ -43,6 +43,21 @@ class Ops(ModuleType):
                 setattr(self, space, getattr(import_module(module), make)())
                 return
         raise OSError(f"{path}: libraries of ops are built for PyTorch, and cannot be loaded here")
+
+    def __getattr__(self, name: str) -> OpNamespace:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return OpNamespace(name)
+
+
+class OpNamespace:
+    """Namespace that has no op: PyTorch has one under every name, so programs ask it for the op."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __getattr__(self, op: str) -> NoReturn:
+        raise AttributeError(f"'_OpNamespace' '{self.name}' object has no attribute '{op}'", name=op, obj=self)
 
 
 class OpByName:

@@ -28,6 +28,8 @@ from adjoint.compat.stubs.autograd import Variable as Variable
 from adjoint.compat.stubs.autograd import _force_original_view_tracking as _force_original_view_tracking
 from adjoint.compat.stubs.autograd import _unsafe_preserve_version_counter as _unsafe_preserve_version_counter
 from adjoint.compat.stubs.autograd import is_view_replay_enabled as is_view_replay_enabled
+from adjoint.compat.stubs.private_functions import _disable_profiler as _disable_profiler
+from adjoint.compat.stubs.private_functions import _profiler_enabled as _profiler_enabled
 from adjoint.core.typing import Operand as Operand
 from adjoint.testing.gradcheck.gradcheck import GradcheckError as GradcheckError
 from adjoint.testing.gradcheck.gradcheck import gradcheck as gradcheck
@@ -38,11 +40,11 @@ from adjoint.utils import profiler as profiler
 from adjoint.utils import profiler as profiler_util
 
 __all__ = [
-    "Function", "GradcheckError", "Operand", "SavedTensor", "Step", "Variable", "_force_original_view_tracking",
-    "_unsafe_preserve_version_counter", "anomaly_mode", "backward", "backward_steps", "dependencies",
-    "detect_anomaly", "enable_grad", "forward_ad", "function", "functional", "grad", "gradcheck", "gradgradcheck",
-    "graph", "inference_mode", "is_anomaly_check_nan_enabled", "is_anomaly_enabled", "is_grad_enabled",
-    "is_multithreading_enabled", "is_view_replay_enabled", "memory_report", "no_grad", "profiler",
-    "profiler_util", "set_detect_anomaly", "set_grad_enabled", "set_multithreading_enabled", "variable",
-    "why_no_grad"
+    "Function", "GradcheckError", "Operand", "SavedTensor", "Step", "Variable", "_disable_profiler",
+    "_force_original_view_tracking", "_profiler_enabled", "_unsafe_preserve_version_counter", "anomaly_mode",
+    "backward", "backward_steps", "dependencies", "detect_anomaly", "enable_grad", "forward_ad", "function",
+    "functional", "grad", "gradcheck", "gradgradcheck", "graph", "inference_mode", "is_anomaly_check_nan_enabled",
+    "is_anomaly_enabled", "is_grad_enabled", "is_multithreading_enabled", "is_view_replay_enabled",
+    "memory_report", "no_grad", "profiler", "profiler_util", "set_detect_anomaly", "set_grad_enabled",
+    "set_multithreading_enabled", "variable", "why_no_grad"
 ]

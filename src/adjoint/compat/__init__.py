@@ -19,4 +19,6 @@ Modules, in reading order:
 - `lazy_table`: Names of adjoint.compat that load their modules on demand: made by tools/lazy_names.py, not to be
   edited.
 - `fx`: `adjoint.fx`, which is `torch.fx`: functions and modules as graphs of calls that can be read and changed.
+- `overridable_functions`: Tables of the functions that `__torch_function__` overrides, as `adjoint.overrides` gives
+  them to programs.
 """

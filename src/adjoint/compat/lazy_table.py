@@ -17,8 +17,8 @@ METHODS: dict[str, str] = {
 }
 FUNCTIONS: dict[str, str] = {
     "functions.checks": """
-        _assert _assert_async _check _check_index _check_is_size _check_not_implemented _check_type
-        _check_value
+        _assert _assert_async _check _check_index _check_is_size _check_not_implemented _check_tensor_all
+        _check_tensor_all_with _check_type _check_value _check_with
     """,
     "functions.copy_variants": """
         alias_copy as_strided_copy constant_pad_nd detach_copy diagonal_copy empty_permuted expand_copy fill

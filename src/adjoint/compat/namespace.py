@@ -10,8 +10,12 @@ from __future__ import annotations
 # modules, or `name=other` for a name that is called otherwise there, make a module that has the names of all of them.
 MODULES = {
     "_C": "compat.stubs.c_module",
+    "_C._fft": "compat.stubs.c_module:_fft",
+    "_C._linalg": "compat.stubs.c_module:_linalg",
+    "_C._nn": "compat.stubs.c_module:_nn",
+    "_C._special": "compat.stubs.c_module:_special",
     "__config__": "compat.stubs.version",
-    "_VF": "__init__ compat.stubs.nn.recurrent",
+    "_VF": "__init__ compat.stubs.nn.recurrent compat.stubs.private_functions _unique2=unique2",
     "_custom_ops": "library",
     "_dynamo": "compat.stubs.dynamo",
     "_dynamo._trace_wrapped_higher_order_op": "compat.stubs.dynamo",
@@ -31,7 +35,7 @@ MODULES = {
     "_utils": "compat.stubs.internal_utils",
     "accelerator": "compat.stubs.devices.absent:accelerator",
     "accelerator.memory": "compat.stubs.devices.absent:accelerator",
-    "amp.autocast_mode": "amp",
+    "amp.autocast_mode": "amp compat.stubs.private_functions",
     "array_api": "interop.array_api",
     "autograd.anomaly_mode": "autograd.debug.anomaly_mode",
     "autograd.forward_ad": "transforms.forward.forward_ad",
@@ -63,6 +67,7 @@ MODULES = {
     "fx._compatibility": "compat.fx.wrapped_functions",
     "fx._pytree": "compat.stubs.pytree",
     "fx._symbolic_trace": "compat.fx.symbolic_trace compat.fx.wrapped_functions compat.fx.root_arguments",
+    "fx.experimental.symbolic_shapes": "compat.functions.sym_int",
     "fx.graph": "compat.fx.graph compat.fx.codegen compat.fx.naming _Namespace=NodeNames _PyTreeCodeGen=PyTreeCodeGen",
     "fx.graph_module": "compat.fx.graph_module",
     "fx.immutable_collections": "compat.fx.immutable_collections",
@@ -79,6 +84,7 @@ MODULES = {
     "jit.annotations": "compat.stubs.annotations",
     "masked._ops": "masked",
     "mps": "compat.stubs.devices.absent:mps",
+    "mtia": "compat.stubs.devices.absent:mtia",
     "multiprocessing": "compat.stubs.multiprocessing",
     "nn._reduction": "compat.stubs.nn.internals",
     "nn.attention": "nn.layers.attention compat.stubs.nn.internals",
@@ -124,11 +130,12 @@ MODULES = {
     "nn.modules.upsampling": "nn nn.layers.interpolate",
     "optim.adamw": "optim.adam",
     "optim.lr_scheduler": "optim.lr.schedules",
+    "optim._functional": "compat.stubs.optimizers",
     "optim.optimizer": "optim.step.optimizer",
     "optim.sparse_adam": "compat.stubs.sparse_adam",
-    "overrides": "compat.torch_function",
+    "overrides": "compat.torch_function compat.overridable_functions",
     "profiler": "utils.profiler",
-    "profiler.profiler": "utils.profiler",
+    "profiler.profiler": "utils.profiler compat.stubs.private_functions",
     "random": "compat.stubs.random",
     "return_types": "functions.api.return_types",
     "run": "compat.run",
@@ -211,6 +218,35 @@ NAMES = {
     "utils.checkpoint.set_device_states": "compat.stubs.devices.absent:set_device_states",
 }
 
+# Functions that do one step of an optimizer; those of `nn.init` without history; private ones of `torch`.
+_PRIVATE_FUNCTIONS = """
+    convert_indices_from_coo_to_csr convert_indices_from_csr_to_coo log_softmax_backward_data shape_as_tensor
+    softmax_backward_data unique2
+"""
+_FORMER_FUNCTIONS = "get_autocast_cpu_dtype get_autocast_gpu_dtype get_device_module is_autocast_cpu_enabled"
+_PRIVATE_HOME = "compat.stubs.private_functions"
+_OPTIMIZER_HOME = "compat.stubs.optimizers"
+_OPTIMIZER_FUNCTIONS = "adadelta adagrad adam adamax adamw asgd nadam radam rmsprop rprop sgd"
+_OPTIMIZER_HELPERS = """
+    capturable_doc default_to_fused_or_foreach differentiable_doc disable_dynamo_if_unsupported dispatch_sqrt
+    foreach_doc fused_doc get_capturable_supported_devices get_value maximize_doc params_doc stack_if_compiling
+    to_scalar use_grad_for_differentiable
+"""
+NAMES |= {f"optim.optimizer._{name}": f"{_OPTIMIZER_HOME}:{name}" for name in _OPTIMIZER_HELPERS.split()}
+NAMES |= {"optim.optimizer._view_as_real": f"{_OPTIMIZER_HOME}:view_pairs_as_real"}
+NAMES |= {f"optim.{name}.{name}": f"{_OPTIMIZER_HOME}:{name}" for name in _OPTIMIZER_FUNCTIONS.split()}
+NAMES |= {f"nn.init._no_grad_{name}": f"nn.init:{name}" for name in ["normal_", "trunc_normal_", "uniform_"]}
+NAMES |= {f"_{name}": f"{_PRIVATE_HOME}:{name}" for name in _PRIVATE_FUNCTIONS.split()}
+NAMES |= {name: f"{_PRIVATE_HOME}:{name}" for name in f"_log_softmax _softmax {_FORMER_FUNCTIONS}".split()}
+NAMES |= {
+    "_grouped_mm": f"{_PRIVATE_HOME}:grouped_mm",
+    "_segment_reduce": "functions.reduction.segment_reduce:segment_reduce",
+    "autograd._disable_profiler": f"{_PRIVATE_HOME}:_disable_profiler",
+    "autograd._profiler_enabled": f"{_PRIVATE_HOME}:_profiler_enabled",
+    "nn.functional.grouped_mm": f"{_PRIVATE_HOME}:grouped_mm",
+    "utils.swap_tensors": f"{_PRIVATE_HOME}:swap_tensors",
+}
+
 # Parts of PyTorch that are not here, with the reason.
 _QUANTIZED = "there are no quantised numbers"
 _ONE_PROCESS = "there is one process"
@@ -218,6 +254,7 @@ ABSENT = {
     "_inductor": "adjoint.compile makes native code by itself",
     "_subclasses": "there are no fake tensors: those of the device 'meta' have shapes and types without values",
     "ao": _QUANTIZED,
+    "classes": "classes are not scripted",
     "export": "programs are not exported: keep the module's code, and save its state_dict",
     "fx.experimental": "graphs have no symbolic shapes: adjoint.compile traces whole steps",
     "masked.maskedtensor": "there are no masked tensors: the functions of torch.masked take a mask beside a plain one",
@@ -238,7 +275,7 @@ ABSENT = {
 _ABSENT_PARTS = {
     "_subclasses": "fake_tensor",
     "ao": "nn nn.quantized quantization",
-    "fx.experimental": "proxy_tensor symbolic_shapes",
+    "fx.experimental": "proxy_tensor",
     "onnx": "symbolic_helper symbolic_opset9 symbolic_opset11 utils",
 }
 ABSENT |= {f"{whole}.{part}": ABSENT[whole] for whole, parts in _ABSENT_PARTS.items() for part in parts.split()}

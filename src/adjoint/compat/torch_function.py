@@ -23,7 +23,7 @@ from adjoint.core.typing import Function
 __all__ = [
     "TorchFunctionMode", "get_default_nowrap_functions", "handle_torch_function", "has_torch_function",
     "has_torch_function_unary", "has_torch_function_variadic", "is_tensor_like", "is_tensor_method_or_property",
-    "resolve_name", "wrap_torch_function",
+    "wrap_torch_function",
 ]  # fmt: skip
 
 
@@ -113,9 +113,3 @@ def is_tensor_like(inp: Any) -> bool:
 def is_tensor_method_or_property(func: Function) -> bool:
     """Return whether Tensor has this function under its name."""
     return getattr(Tensor, getattr(func, "__name__", ""), None) is func
-
-
-def resolve_name(f: Any) -> str | None:
-    """Return the name of a function with its module, or None."""
-    name = getattr(f, "__qualname__", None)
-    return None if name is None else f"{f.__module__}.{name}"

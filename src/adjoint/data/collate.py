@@ -74,11 +74,13 @@ def default_convert(data: Any) -> Any:
     return data
 
 
-def _collate_tensors(batch: Any, *, collate_fn_map: CollateRules | None = None) -> Any:
+def collate_tensor_fn(batch: Any, *, collate_fn_map: CollateRules | None = None) -> Any:
+    """Stack tensors."""
     return stack(batch)
 
 
-def _collate_arrays(batch: Any, *, collate_fn_map: CollateRules | None = None) -> Any:
+def collate_numpy_array_fn(batch: Any, *, collate_fn_map: CollateRules | None = None) -> Any:
+    """Stack arrays as a tensor."""
     first = batch[0]
     if first.dtype.kind in "SUO":
         raise TypeError(default_collate_err_msg_format.format(first.dtype))
@@ -87,30 +89,34 @@ def _collate_arrays(batch: Any, *, collate_fn_map: CollateRules | None = None) -
     return collate([as_tensor(array) for array in batch], collate_fn_map=collate_fn_map)
 
 
-def _collate_numpy_scalars(batch: Any, *, collate_fn_map: CollateRules | None = None) -> Any:
+def collate_numpy_scalar_fn(batch: Any, *, collate_fn_map: CollateRules | None = None) -> Any:
+    """Return NumPy's numbers as a tensor."""
     return as_tensor(np.array(batch))
 
 
-def _collate_floats(batch: Any, *, collate_fn_map: CollateRules | None = None) -> Any:
+def collate_float_fn(batch: Any, *, collate_fn_map: CollateRules | None = None) -> Any:
+    """Return floats as a tensor of float64."""
     return tensor(np.array(batch, np.float64))
 
 
-def _collate_integers(batch: Any, *, collate_fn_map: CollateRules | None = None) -> Any:
+def collate_int_fn(batch: Any, *, collate_fn_map: CollateRules | None = None) -> Any:
+    """Return integers as a tensor."""
     return tensor(list(batch))
 
 
-def _collate_texts(batch: Any, *, collate_fn_map: CollateRules | None = None) -> Any:
+def collate_str_fn(batch: Any, *, collate_fn_map: CollateRules | None = None) -> Any:
+    """Return the texts themselves."""
     return batch
 
 
 default_collate_fn_map: dict[Any, Function] = {
-    Tensor: _collate_tensors,
-    np.ndarray: _collate_arrays,
-    (np.bool_, np.number, np.object_): _collate_numpy_scalars,
-    float: _collate_floats,
-    int: _collate_integers,
-    str: _collate_texts,
-    bytes: _collate_texts,
+    Tensor: collate_tensor_fn,
+    np.ndarray: collate_numpy_array_fn,
+    (np.bool_, np.number, np.object_): collate_numpy_scalar_fn,
+    float: collate_float_fn,
+    int: collate_int_fn,
+    str: collate_str_fn,
+    bytes: collate_str_fn,
 }
 
 

@@ -82,7 +82,7 @@ class KeyErrorMessage(str):
         return str(self)
 
 
-_info: WorkerInfo | None = None
+_worker_info: WorkerInfo | None = None
 
 
 def get_worker_info() -> WorkerInfo | None:
@@ -94,7 +94,7 @@ def get_worker_info() -> WorkerInfo | None:
         >>> ad.data.get_worker_info() is None
         True
     """
-    return _info
+    return _worker_info
 
 
 def run_worker(connection: Connection, inherited: Iterable[Connection], job: Job, number: int) -> None:
@@ -102,13 +102,13 @@ def run_worker(connection: Connection, inherited: Iterable[Connection], job: Job
 
     A task is (number, indices), or BEGIN where a new pass begins; None ends the work.
     """
-    global _info  # noqa: PLW0603  set once, in a process that is this worker's alone
+    global _worker_info  # noqa: PLW0603  set once, in a process that is this worker's alone
     for end in inherited:  # while a copy is open here, nobody learns that the process we work for is gone
         end.close()
     try:
         set_num_threads(1)
         _seed_generators(job.seed, number)
-        _info = WorkerInfo(number, job.workers, job.seed + number, job.dataset)
+        _worker_info = WorkerInfo(number, job.workers, job.seed + number, job.dataset)
         tasks: SimpleQueue[Any] = SimpleQueue()
         # A task is taken from the pipe at once: the other side must never wait for room while we wait for it.
         Thread(target=_receive_tasks, args=(connection, tasks), daemon=True).start()

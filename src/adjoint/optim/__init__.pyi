@@ -1,5 +1,6 @@
 """Made by `python3 dev.py stubs` from __init__.py and compat/namespace.py: not to be edited."""
 
+from adjoint.compat.stubs import optimizers as _functional
 from adjoint.compat.stubs import sparse_adam as sparse_adam
 from adjoint.compat.stubs.sparse_adam import SparseAdam as SparseAdam
 from adjoint.optim import adam as adamw
@@ -24,6 +25,6 @@ from adjoint.optim.step.optimizer import Optimizer as Optimizer
 
 __all__ = [
     "ASGD", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "LBFGS", "Muon", "NAdam", "Optimizer",
-    "RAdam", "RMSprop", "Rprop", "SGD", "SparseAdam", "adamw", "lr_scheduler", "optimizer", "sparse_adam",
-    "swa_utils"
+    "RAdam", "RMSprop", "Rprop", "SGD", "SparseAdam", "_functional", "adamw", "lr_scheduler", "optimizer",
+    "sparse_adam", "swa_utils"
 ]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from adjoint.core.tensor.tensor import Tensor
+
 __all__ = [
     "_assert",
     "_assert_async",
@@ -12,8 +14,11 @@ __all__ = [
     "_check_index",
     "_check_is_size",
     "_check_not_implemented",
+    "_check_tensor_all",
+    "_check_tensor_all_with",
     "_check_type",
     "_check_value",
+    "_check_with",
 ]
 
 Message = Callable[[], Any] | None
@@ -58,6 +63,23 @@ def _check_not_implemented(cond: bool, message: Message = None) -> None:
 def _check_is_size(i: int, message: Message = None) -> None:
     """Raise RuntimeError for a negative number."""
     _require(RuntimeError, i >= 0, message)
+
+
+def _check_with(error_type: type[Exception], cond: bool, message: Message) -> None:
+    """Raise an error of this type with the text of `message()` unless `cond` is True."""
+    _require(error_type, cond, message)
+
+
+def _check_tensor_all(cond: object, message: Message = None) -> None:
+    """Raise RuntimeError with the text of `message()` unless all elements are True."""
+    _check_tensor_all_with(RuntimeError, cond, message)
+
+
+def _check_tensor_all_with(error_type: type[Exception], cond: object, message: Message = None) -> None:
+    """Raise an error of this type with the text of `message()` unless all elements are True."""
+    if not isinstance(cond, Tensor) or str(cond.dtype).rpartition(".")[2] != "bool":
+        raise TypeError(f"cond must be a tensor of bools, but got {cond if cond is None else type(cond)}")
+    _require(error_type, bool(cond.array.all()), message)
 
 
 def _require(error: type[Exception], cond: bool, message: Message) -> None:

@@ -23,6 +23,31 @@ _ABSENT = {
 SymBool, SymFloat, SymInt = (MissingClass(name, (), dict(_ABSENT)) for name in ("SymBool", "SymFloat", "SymInt"))
 
 
+class GuardOnDataDependentSymNode(RuntimeError):
+    """Error of a decision by a size that is not known yet: all are known here."""
+
+
+def guard_or_false(a: object) -> bool:
+    """Return a fact about sizes, all of which are known."""
+    return bool(a)
+
+
+guard_or_true = guard_size_oblivious = statically_known_true = guard_or_false
+
+
+def free_symbols(val: object) -> set[object]:
+    """Return the sizes in a value that are not known: none."""
+    return set()
+
+
+free_unbacked_symbols = free_symbols
+
+
+def has_free_symbols(val: object) -> bool:
+    """Return False: all sizes are known."""
+    return False
+
+
 def sym_int(a: Any) -> int:
     """a without its fraction."""
     return builtins.int(a)

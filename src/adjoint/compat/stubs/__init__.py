@@ -22,4 +22,8 @@ Modules, in reading order:
 - `jit`: `adjoint.jit`: PyTorch's compiler of a subset of Python.
 - `annotations`: Names of types that programs annotate with: `adjoint.types`, `adjoint.nn.common_types`,
   `adjoint.jit.annotations`.
+- `optimizers`: PyTorch's optimizers as functions of lists of tensors, and the private functions that other optimizers
+  are built on.
+- `private_functions`: Private functions of `torch`, `torch._VF` and others that packages call: each by the public one
+  that does it.
 """

@@ -15,9 +15,14 @@ from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.tensor.torch_function import DisableTorchFunctionGuard, disabled_torch_function_impl
 from adjoint.core.typing import Function
 
-_ANSWERS = dict.fromkeys(("_get_tracing_state", "_log_api_usage_once")) | dict.fromkeys(
-    ("_is_tracing", "_jit_set_profiling_executor", "_jit_set_profiling_mode"), False
-)
+_NONE = "_get_tracing_state _jit_override_can_fuse_on_cpu _jit_override_can_fuse_on_gpu _log_api_usage_once"
+_FALSE = """
+    _is_tracing _jit_can_fuse_on_cpu _jit_can_fuse_on_gpu _jit_set_nvfuser_enabled _jit_set_nvfuser_guard_mode
+    _jit_set_profiling_executor _jit_set_profiling_mode _jit_set_texpr_fuser_enabled _jit_texpr_fuser_enabled
+"""
+_ANSWERS = dict.fromkeys(_NONE.split()) | dict.fromkeys(_FALSE.split(), False)
+_ANSWERS |= {"_get_accelerator": Device("cpu"), "_get_default_device": "cpu"}
+_ANSWERS |= {"_get_privateuse1_backend_name": "privateuseone", "_set_math_sdp_allow_fp16_bf16_reduction": None}
 globals().update(constant_functions("adjoint._C", _ANSWERS))
 
 

@@ -7,8 +7,10 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+from adjoint.core.dtype.device import device as Device
 from adjoint.core.dtype.dtype import dtype as Dtype
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import DeviceLike
 from adjoint.functions.shape.join import cat
 from adjoint.serialization import load
 from adjoint.serialization.tensor_rebuild import rebuilders
@@ -24,6 +26,14 @@ def _load_from_bytes(b: bytes) -> Any:
 def _element_size(dtype: Dtype) -> int:
     """Return the bytes of an element of a type."""
     return dtype.itemsize
+
+
+def _get_device_index(device: DeviceLike, optional: bool = False, allow_cpu: bool = False) -> int:
+    """Return -1, the index of the CPU, if `allow_cpu`. Raises ValueError for it otherwise, DeviceError for others."""
+    kind = Device("cpu" if device is None else device)
+    if kind.type == "cpu" and allow_cpu:
+        return -1
+    raise ValueError(f"Expected a non cpu device, but got: {kind}: adjoint computes on the CPU only")
 
 
 def _flatten_dense_tensors(tensors: Iterable[Tensor]) -> Tensor:

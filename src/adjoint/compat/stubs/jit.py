@@ -36,6 +36,10 @@ class ScriptFunction:
     """Function that PyTorch has compiled: nothing here is one."""
 
 
+class TracerWarning(Warning):
+    """Warning of PyTorch's tracer; nothing here gives it."""
+
+
 class Error(RuntimeError):
     """Error of compiled code; nothing here raises it."""
 
@@ -83,7 +87,7 @@ def unused(fn: Any) -> Any:
 
 
 export = interface = script_method = script_if_tracing = unused
-_overload = _overload_method = _script_if_tracing = unused
+_copy_to_script_wrapper = _overload = _overload_method = _script_if_tracing = unused
 
 
 def annotate(the_type: object, the_value: Any) -> Any:

@@ -52,6 +52,13 @@ mps = make_device_module(
     seed set_per_process_memory_fraction set_rng_state synchronize
     """,
 )
+mtia = make_device_module(
+    "mtia",
+    "MTIA",
+    "Meta's accelerators. None is used: `is_available()` is False.",
+    {"device_count": 0, "is_available": False, "is_initialized": False},
+    "current_device current_stream empty_cache get_rng_state memory_stats set_device set_rng_state synchronize",
+)
 nvtx = make_device_module(
     "cuda.nvtx",
     "CUDA",
@@ -66,6 +73,8 @@ xpu = make_device_module(
     {
         **dict.fromkeys(("empty_cache", "manual_seed", "manual_seed_all", "seed", "seed_all")),
         **dict.fromkeys(("is_available", "is_bf16_supported", "is_initialized"), False),
+        **dict.fromkeys(("is_current_stream_capturing",), False),
+        "set_rng_state_all": None,
         **dict.fromkeys(("device_count", "max_memory_allocated", "max_memory_reserved"), 0),
         **dict.fromkeys(("memory_allocated", "memory_reserved"), 0),
         "get_rng_state_all": [],
@@ -76,6 +85,7 @@ xpu = make_device_module(
     get_rng_state init initial_seed mem_get_info reset_peak_memory_stats set_device set_rng_state synchronize
     """,
     "Event Stream",
+    device=NoStream,
 )
 
 
