@@ -79,3 +79,21 @@ def test_traces_inside_of_traces() -> None:
         return inner.forward(ad.tanh(x))
 
     assert [node.name for node in fx.symbolic_trace(outer).graph.nodes] == ["x", "tanh", "relu", "add", "output"]
+
+
+def test_proxies_of_a_program_see_the_calls() -> None:
+    seen = []
+
+    class Seeing(fx.Proxy):
+        @classmethod
+        def __torch_function__(cls, orig_method: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            seen.append(orig_method)
+            return super().__torch_function__(orig_method, types, args, kwargs)
+
+    class SeeingTracer(fx.Tracer):
+        def proxy(self, node: fx.Node) -> fx.Proxy:
+            return Seeing(node, self)
+
+    graph = SeeingTracer().trace(lambda x: F.gelu(ad.relu(x)) + 1)
+    assert seen == [ad.relu, F.gelu]
+    assert [node.name for node in graph.nodes] == ["x", "relu", "gelu", "add", "output"]

@@ -84,6 +84,30 @@ def test_calls_are_recorded_as_by_pytorch(module: str, call: str) -> None:
     assert trace_call(ad, module, call).code.replace("adjoint.", "torch.") == expected.code
 
 
+MODULES = """
+    Conv2d(1, 1, 3); Dropout(0.2); ELU(); Embedding(3, 2); GELU(); GroupNorm(1, 2); LayerNorm(3);
+    LeakyReLU(0.1); Linear(2, 2); MaxPool2d(2); PReLU(); ReLU(); SiLU(); Sigmoid(); Tanh(); Upsample(scale_factor=2)
+"""
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("call", [call.strip() for call in MODULES.split(";")])
+def test_modules_are_traced_through_as_by_pytorch(call: str) -> None:
+    torch = pytest.importorskip("torch")
+    importlib.import_module("torch.fx")
+
+    def trace(library: Any) -> str:
+        class Through(library.fx.Tracer):  # type: ignore[misc]
+            def is_leaf_module(self, m: object, module_qualified_name: str) -> bool:
+                return False
+
+        model = library.nn.Sequential(eval(f"nn.{call}", {"nn": library.nn}))
+        graph = Through().trace(library.nn.Sequential(model))
+        return str(library.fx.GraphModule(library.nn.Sequential(model), graph).code)
+
+    assert trace(ad).replace("adjoint.", "torch.") == trace(torch)
+
+
 def test_functions_are_as_they_were_after_a_trace() -> None:
     functions = {name: value for name, value in names_of(ad).items() if callable(value) and value in public_functions()}
     codes = {name: value.__code__ for name, value in functions.items()}

@@ -19,7 +19,14 @@ from weakref import WeakSet
 
 from adjoint.compat.fx.immutable_collections import Argument, iterate_leaves
 from adjoint.compat.fx.proxy import Proxy, find_tracer, new_proxy_slot, record_call
-from adjoint.compat.fx.qualified_names import PACKAGE, PublicName, public_functions, signature_of
+from adjoint.compat.fx.qualified_names import (
+    PACKAGE,
+    POSITIONAL_COUNTS,
+    PublicName,
+    public_functions,
+    signature_of,
+)
+from adjoint.core.graph.source_location import library_files
 from adjoint.core.runtime.lazy_import import names_of
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.tensor.torch_function import (
@@ -83,9 +90,9 @@ def stop_unused_capture() -> None:
             _changes.close()
 
 
-def has_proxy(*arguments: Argument) -> bool:
-    """Return whether there is a proxy among the arguments, or in lists, tuples and dicts of them."""
-    return any(isinstance(x, Proxy) for x in iterate_leaves(arguments))
+def find_proxy(*arguments: Argument) -> Proxy | None:
+    """Return a proxy among the arguments, or in lists, tuples and dicts of them; None if there is none."""
+    return next((x for x in iterate_leaves(arguments) if isinstance(x, Proxy)), None)
 
 
 def _capture_functions() -> None:
@@ -94,9 +101,12 @@ def _capture_functions() -> None:
         if NEVER_RECORDED.isdisjoint(public.name for public in names):
             original = _copy_function(function)
             _changes.callback(setattr, function, "__code__", function.__code__)
-            function.__code__ = make_calling_code(_make_recorder(function, original, names[0]), original.__code__)
+            of_nn = (public for public in names if public.name in POSITIONAL_COUNTS.get(public.module, ()))
+            in_modules = next((public for public in of_nn if public.module), names[0])
+            recorder = _make_recorder(function, original, names[0], in_modules)
+            function.__code__ = make_calling_code(recorder, original.__code__)
             for public in names[1:]:
-                _replace_name(public, _make_recorder(function, original, public))
+                _replace_name(public, _make_recorder(function, original, public, public))
 
 
 def _copy_function(function: Function) -> Function:
@@ -134,17 +144,26 @@ def _make_template(count: int) -> CodeType:
     return code
 
 
-def _make_recorder(function: Function, original: Function, public: PublicName) -> Function:
-    """Return a function that records calls with proxies as calls by one name."""
+def _make_recorder(function: Function, original: Function, public: PublicName, in_modules: PublicName) -> Function:
+    """Return a function that records calls with proxies as calls by one name, or by another from modules of `nn`."""
 
     def call(*args: Argument, **kwargs: Argument) -> Argument:
-        if has_proxy(args, kwargs):
-            return record_call(function, public, args, kwargs)
+        if (proxy := find_proxy(args, kwargs)) is not None:
+            if _has_own_override(type(proxy)):
+                return proxy.__torch_function__(function, (type(proxy),), args, kwargs)
+            caller = sys._getframe(2).f_code.co_filename
+            return record_call(function, in_modules if library_files[caller] else public, args, kwargs)
         stop_unused_capture()
         return original(*args, **kwargs)
 
     setattr(call, "recorded_function", function)  # noqa: B010
     return call
+
+
+def _has_own_override(kind: type[Proxy]) -> bool:
+    """Return whether a class of proxies has its own `__torch_function__`, which is to see the call."""
+    first = next(each for each in kind.__mro__ if "__torch_function__" in vars(each))
+    return first is not Proxy
 
 
 def _replace_name(public: PublicName, value: Function) -> None:
@@ -171,7 +190,7 @@ def _capture_methods() -> None:
 
 def _make_method_recorder(name: str, method: Function) -> Function:
     def call(*args: Argument, **kwargs: Argument) -> Argument:
-        if has_proxy(args, kwargs):
+        if find_proxy(args, kwargs) is not None:
             return find_tracer(args, kwargs).create_proxy("call_method", name, args, kwargs)
         stop_unused_capture()
         return method(*args, **kwargs)

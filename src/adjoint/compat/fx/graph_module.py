@@ -229,12 +229,12 @@ def _format_imports(names: dict[str, Argument]) -> str:
 
 
 def _iterate_class_lines(module: GraphModule, name: str) -> Iterator[str]:
-    code = module.graph.python_code("self", verbose=True).src.lstrip("\n")
+    """Yield the code of a module as that of a class, and those of modules inside."""
     yield f"class {name}({display_name.package}.nn.Module):"
-    yield from (f"    {line}".rstrip() if line.isspace() else f"    {line}" for line in code.split("\n"))
-    for child_name, child in module.named_children():
-        if isinstance(child, GraphModule):
-            yield from (f"    {line}" for line in _iterate_class_lines(child, child_name))
+    below = [module.graph.python_code("self", verbose=True).src.lstrip("\n").split("\n")]
+    children = ((name, child) for name, child in module.named_children() if isinstance(child, GraphModule))
+    below += (list(_iterate_class_lines(child, name)) for name, child in children)
+    yield from ("" if not line or line.isspace() else f"    {line}" for lines in below for line in lines)
 
 
 def _copy_attr(from_module: Argument, to_module: Argument, target: str) -> None:

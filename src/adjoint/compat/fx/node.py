@@ -15,7 +15,7 @@ from adjoint.compat.fx.immutable_collections import (
     iterate_leaves,
     map_aggregate,
 )
-from adjoint.compat.fx.qualified_names import PublicName, get_qualified_name
+from adjoint.compat.fx.qualified_names import PUBLIC_CLASSES, PublicName, get_qualified_name
 from adjoint.core.runtime.package_name import display_name
 
 __all__ = ["Node", "has_side_effect", "map_aggregate", "map_arg"]
@@ -278,6 +278,8 @@ def iterate_nodes(root: Node, *, is_reversed: bool = False) -> Iterator[Node]:
 def type_repr(obj: Argument) -> str:
     """Return an annotation as code."""
     if isinstance(obj, type) and not isinstance(obj, types.GenericAlias):
+        if obj in PUBLIC_CLASSES:
+            return f"{display_name.package}.{obj.__name__}"
         return obj.__qualname__ if obj.__module__ == "builtins" else f"{obj.__module__}.{obj.__qualname__}"
     if obj is ...:
         return "..."

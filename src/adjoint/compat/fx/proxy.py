@@ -16,20 +16,20 @@ from adjoint.compat.fx.graph import Graph
 from adjoint.compat.fx.immutable_collections import Argument, iterate_leaves
 from adjoint.compat.fx.naming import OPERATORS, REFLECTABLE_OPERATORS, name_after_target
 from adjoint.compat.fx.node import Node, Target, map_arg
-from adjoint.compat.fx.qualified_names import PublicName, arrange_arguments, public_functions, unwrap
+from adjoint.compat.fx.qualified_names import METHOD_CALLS, PublicName, arrange_arguments, public_functions, unwrap
 from adjoint.core.dtype.device import device
 from adjoint.core.dtype.dtype import dtype
 from adjoint.core.graph.source_location import library_files
 from adjoint.core.runtime.package_name import display_name
 from adjoint.core.runtime.slot import Slot
-from adjoint.core.tensor.memory_format import memory_format
+from adjoint.core.tensor.memory_format import layout, memory_format
 from adjoint.core.tensor.size import Size
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.nn.module.parameter import Parameter
 
 __all__ = ["Attribute", "GraphAppendingTracer", "ParameterProxy", "Proxy", "TraceError", "TracerBase"]
 
-base_types = (str, int, float, bool, complex, dtype, Tensor, device, memory_format)
+base_types = (str, int, float, bool, complex, dtype, Tensor, device, memory_format, layout)
 
 
 new_proxy_slot: Slot[Callable[[Proxy], None]] = Slot("new_proxy")  # lets functions look for proxies
@@ -309,6 +309,8 @@ def record_call(
 ) -> Proxy:
     """Add the call of a public function, which the program called by this name."""
     tracer = find_tracer(args, kwargs)
+    if called_as in METHOD_CALLS:
+        return tracer.create_proxy("call_method", called_as.name, args, kwargs)
     args, kwargs = arrange_arguments(function, called_as, args, kwargs)
     name = name_after_target(called_as.in_code().rpartition(".")[2])
     proxy = tracer.create_proxy("call_function", function, args, kwargs, name=name)

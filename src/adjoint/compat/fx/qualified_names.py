@@ -13,7 +13,10 @@ from importlib import import_module
 from types import FunctionType
 from typing import NamedTuple
 
+from adjoint.core.dtype.device import device
+from adjoint.core.dtype.dtype import dtype
 from adjoint.core.runtime.package_name import display_name
+from adjoint.core.tensor.size import Size
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.tensor.torch_function import DispatchedFunction
 from adjoint.core.typing import Function, Operand
@@ -49,6 +52,8 @@ PYTHON_FUNCTIONS = """
     rms_norm:2 rrelu selu silu smooth_l1_loss:2 soft_margin_loss:2 softmax softmin softsign tanhshrink threshold:3
     triplet_margin_loss:3 triplet_margin_with_distance_loss:3 unfold:2
 """
+# Functions that are here in the package too, and there in `nn.functional` only (`torch.threshold` is another one).
+NOT_IN_TORCH = "elu hardtanh leaky_relu pad relu6 silu softmin tanhshrink threshold unfold"
 KEYWORD_ORDER = {
     "chain_matmul": "",
     "l1_loss": "size_average reduce reduction",
@@ -85,6 +90,9 @@ def unwrap(function: Operand) -> Operand:
     return getattr(function, "recorded_function", function)
 
 
+PUBLIC_CLASSES = (Tensor, Size, dtype, device)  # those that annotations name
+
+
 class PublicName(NamedTuple):
     """Name of a function in one of the modules."""
 
@@ -105,6 +113,9 @@ class PublicName(NamedTuple):
         return f"functional.{name}" if name in POSITIONAL_COUNTS[""] else name
 
 
+METHOD_CALLS = {PublicName("nn.functional", "sigmoid"), PublicName("nn.functional", "tanh")}  # they call methods
+
+
 @cache
 def public_functions() -> dict[Function, list[PublicName]]:
     """Return the public functions, each with its names; the first is that of a call about which nothing is known."""
@@ -123,7 +134,7 @@ def public_functions() -> dict[Function, list[PublicName]]:
 
 def is_elsewhere(public: PublicName) -> bool:
     """Return whether PyTorch has a function in another module than this one."""
-    if public.name in NN_FUNCTIONS.split() or public.name == "threshold":
+    if public.name in NN_FUNCTIONS.split() or public.name in NOT_IN_TORCH.split():
         return public.module != "nn.functional"
     return public.module != ""
 
@@ -174,7 +185,7 @@ def get_qualified_name(function: Function, called_as: PublicName | None = None) 
     if function in public_functions():
         names = public_functions()[function]
         return f"{display_name.package}.{(called_as if called_as in names else names[0]).in_code()}"
-    name, home = function.__name__, function.__module__
+    name, home = function.__name__, PACKAGE if function in PUBLIC_CLASSES else function.__module__
     if name == "<lambda>":
         try:
             name = inspect.getsource(function).split("=")[0].strip()

@@ -19,7 +19,7 @@ Pattern = Function | GraphModule | Graph
 
 
 class Match(NamedTuple):
-    """Part of a graph that looks like a pattern: its last node, and what each node of the pattern stands for."""
+    """Part of a graph that looks like a pattern: the pattern's last node, and what each of its nodes stands for."""
 
     anchor: Node
     nodes_map: dict[Node, Node]
@@ -95,7 +95,7 @@ def replace_pattern(gm: GraphModule, pattern: Pattern, replacement: Pattern | Mo
         }
         _replace(gm.graph, sought, by, pairs, renewed)
         erased.update(value for key, value in pairs.items() if key.op != "placeholder")
-        made.append(Match(start, pairs))
+        made.append(Match(anchors[0], pairs))
     if isinstance(replacement, Module):
         _bring_attributes(gm, replacement, by)
     gm.recompile()
