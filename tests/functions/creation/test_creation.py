@@ -180,3 +180,19 @@ def test_impossible_allocation_is_an_error_and_leaves_all_usable() -> None:
 def test_full_keeps_the_sign_of_zero() -> None:
     assert np.signbit(ad.full((2,), -0.0).numpy()).all()
     assert not np.signbit(ad.full((2,), 0.0).numpy()).any()
+
+
+@pytest.mark.parametrize("kind", [ad.int8, ad.int16, ad.int32])
+def test_ranges_of_narrow_integers_count_with_the_fractions(kind: ad.dtype) -> None:
+    for bounds, narrow, wide in (
+        ((3.1,), [0, 1, 2, 3], [0, 1, 2]),
+        ((1.0, 5.000001, 2.0), [1, 3, 5], [1, 3]),
+        ((0.5, 3.2, 1.5), [0, 1], [0, 1, 2]),
+        ((0.0, -8.000001, -4.0), [0, -4, -8], [0, -4]),
+        ((5, 1, -1.5), [5, 4, 3], [5, 4, 3, 2]),
+        ((-2.5, 2.5), [-2, -1, 0, 1, 2], [-2, -1, 0, 1]),
+    ):
+        assert ad.arange(*bounds, dtype=kind).tolist() == narrow
+        assert ad.arange(*bounds, dtype=ad.int64).tolist() == wide
+    assert ad.arange(0, 1, 0.5, dtype=kind).tolist() == [0, 0]
+    assert_raises(RuntimeError, "step must be nonzero", ad.arange, 0, 1, 0.5, dtype=ad.int64)

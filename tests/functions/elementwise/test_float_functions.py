@@ -117,3 +117,9 @@ def test_nan_to_num(dtype: Any, given: dict[str, float]) -> None:
     ours, theirs = (t.nan_to_num(t.from_numpy(array), **given).numpy() for t in (ad, torch))
     np.testing.assert_array_equal(ours, theirs)
     np.testing.assert_array_equal(np.signbit(ours), np.signbit(theirs))
+
+
+def test_isreal_of_complex_numbers_that_are_not_known_yet() -> None:
+    x = ad.tensor([1 + 0j, 2 + 1j, complex(0, -0.0)])
+    for found in (ad.isreal(x), ad.compile(ad.isreal)(x), ad.vmap(ad.isreal)(x)):
+        assert found.tolist() == [True, False, True]

@@ -44,15 +44,23 @@ LOGARITHMS = {
     0.6: 0.39823385806923495, 0.9999999999999989: 6.408381213480016e-16, 1.0000000000001: -5.767543092131184e-14,
     1.25: -0.09827183642181316, 1.49: -0.12110025854219772, 1.9999999999998: -8.45831595705306e-14,
     2.0000000000002: 8.448928258990094e-14, 2.45: 0.25014296569217626, 2.75: 0.47521466691493713,
-    3.25: 0.9358019311087253,
+    3.25: 0.9358019311087253, 1e-20: 46.051701859880914, -0.3: 1.4648400508576025, -0.7: 1.4524729387568078,
+    -7.75: -8.581847763551867, 5.51: 3.9739348596289217, 9.99: 12.779315214350193, 10.0: 12.801827480081469,
+    300.5: 1412.0535420412662, 1e200: 4.595170185988091e202,
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("x", LOGARITHMS)
-def test_logarithms_keep_their_digits_near_one_and_two(x: float) -> None:
+def test_logarithms_keep_their_digits_everywhere(x: float) -> None:
     given = ad.tensor([x] * 3, dtype=ad.float64)
     for found in (ad.lgamma(given), ad.compile(ad.lgamma)(given)):
         np.testing.assert_allclose(found.numpy(), LOGARITHMS[x], rtol=2e-15)
+
+
+def test_logarithms_of_infinities_poles_and_what_is_too_large() -> None:
+    x = ad.tensor([np.inf, -np.inf, np.nan, 0.0, -1.0, 1.7e308, 1.0, 2.0], dtype=ad.float64)
+    expected = [np.inf, np.inf, np.nan, np.inf, np.inf, np.inf, 0.0, 0.0]
+    np.testing.assert_array_equal(ad.lgamma(x).numpy(), expected)
 
 
 # by mpmath with 40 digits

@@ -22,6 +22,9 @@ class Mode(NamedTuple):
     noncontiguous: bool = False
 
 
+NARROW = ("uint8", "int8", "int16", "int32", "float16", "bfloat16")
+
+
 def _differentiable(op: Any) -> bool:
     return bool(op.supports_autograd)
 
@@ -32,8 +35,9 @@ MODES: dict[str, Mode] = {
         ("float64", "complex128", "float32", "complex64", "int64", "bool"),
         partial(compare, times=1),
     ),
-    "narrow": Mode("narrow types", ("uint8", "int32", "float16", "bfloat16"), partial(compare, times=0)),
+    "narrow": Mode("narrow types", NARROW, partial(compare, times=0)),
     "compiled": Mode("compiled, with gradients", ("float64", "float32", "int64"), compare_compiled),
+    "compiled narrow": Mode("narrow types compiled", (*NARROW, "bool", "complex64"), compare_compiled),
     "vmap": Mode("vmap", ("float64", "int64"), checks.compare_mapped),
     "jvp": Mode("forward mode", ("float64", "complex128"), checks.compare_tangent, _differentiable),
     "second": Mode(

@@ -7,6 +7,7 @@ from typing import Any
 
 from adjoint.core.tensor import tensor as tensors
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.functions.api.compute_dtype import in_float32
 from adjoint.functions.api.out import with_out
 from adjoint.functions.nn import embedding as tables
 from adjoint.functions.nn import grid_sample as grids
@@ -150,6 +151,7 @@ def native_batch_norm(
     return (out, *_mean_and_scale(input.detach(), axes, False, eps))
 
 
+@in_float32
 def _mean_and_scale(x: Tensor, axes: tuple[int, ...], keepdim: bool, eps: float) -> tuple[Tensor, Tensor]:
     var, mean = statistics.var_mean(x, axes, correction=0, keepdim=keepdim)
     return mean, (var + eps).rsqrt()

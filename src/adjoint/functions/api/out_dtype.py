@@ -30,7 +30,7 @@ _ERRORS_OF_EXACT = {
         addbmm addmm addmv alias_copy aminmax argmax argmin as_strided_copy avg_pool2d avg_pool3d baddbmm bmm ceil
         cholesky cholesky_ex cross det diag diagonal_copy eigh eigvalsh expand_copy fix floor frac gather index_add
         hash_tensor index_copy index_reduce inv inv_ex isin kthvalue ldl_factor ldl_factor_ex ldl_solve linear
-        log_softmax lu lu_factor lu_factor_ex lu_solve lu_unpack masked_select matmul matrix_power median mm msort mv
+        log_softmax lu lu_factor lu_factor_ex lu_solve lu_unpack masked_select matmul median mm msort mv
         nanmedian narrow_copy neg negative norm permute_copy qr renorm round scatter scatter_add scatter_reduce sgn sign
         slice_scatter slogdet softmax solve solve_ex sort split_copy split_with_sizes_copy squeeze_copy svd svdvals
         t_copy take take_along_dim topk transpose_copy triangular_solve tril triu trunc unbind_copy unfold_copy
@@ -82,9 +82,10 @@ FLOATING_RESULTS = frozenset({"hfft", "hfft2", "hfftn", "irfft", "irfft2", "irff
 COPIED_RESULTS = frozenset({"torch.lu"})
 OTHER_AT_TOP_LEVEL = frozenset({"cholesky", "lu"})  # which know other rules than their namesakes in `linalg`
 # of linear algebra: those that say of their results that a type must hold them
-_UNNAMED_RESULTS = (
-    "torch.cholesky cholesky_inverse cholesky_solve cond householder_product matrix_rank pinv tensorinv tensorsolve"
-)
+_UNNAMED_RESULTS = """
+    torch.cholesky cholesky_inverse cholesky_solve cond householder_product matrix_power matrix_rank pinv tensorinv
+    tensorsolve
+"""
 SAFE_CAST_RESULTS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(_UNNAMED_RESULTS.split(), ()),
     "eig": ("eigenvalues", "eigenvectors"),

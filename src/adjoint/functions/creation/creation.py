@@ -534,7 +534,7 @@ def arange(
         end: bound, not included.
         step: distance between neighbors, negative to count down. Default: 1.
         dtype: element type. Default: int64, or the default dtype if a bound or the step is a float. An integer dtype
-            drops the fractions of the bounds and the step.
+            drops the fractions of the start and the step; int64 those of `end` too, before the elements are counted.
         device: "cpu" (default), or "meta" for a tensor without elements.
         requires_grad: True to record operations on the result. Default: False.
         layout, pin_memory: ignored.
@@ -555,20 +555,20 @@ def arange(
     if end is None:
         raise TypeError("arange() missing 1 required positional argument: 'end'")
     start, end, step = [v.item() if isinstance(v, Tensor) else v for v in (start, end, step)]
-    if step == 0:
-        raise RuntimeError("step must be nonzero")
     if not (math.isfinite(start) and math.isfinite(end)):
         raise RuntimeError(f"unsupported range: {start} -> {end}")
-    if dtype is not None and numpy_dtype(dtype).kind in "iu":
+    kind = None if dtype is None else numpy_dtype(dtype)
+    if kind == np.int64:  # other integers are counted with the fractions, as in PyTorch
         start, end, step = int(start), int(end), int(step)
-        if step == 0:
-            raise ValueError(f"step must be nonzero, also as {dtype}")
+    if step == 0:
+        raise RuntimeError("step must be nonzero")
     if (end - start) * step < 0:
         raise RuntimeError("upper bound and lower bound inconsistent with step sign")
     whole = all(isinstance(v, (int, np.integer)) for v in (start, end, step))
-    kind = numpy_dtype(dtype) if dtype is not None else (np.dtype(np.int64) if whole else default.floating.numpy)
+    kind = kind or (np.dtype(np.int64) if whole else default.floating.numpy)
     count = math.ceil((end - start) / step)
     if count >= 2**60:
         raise RuntimeError("invalid size, possible overflow?")
-    made: Tensor = ops.iota(count=count, start=start, step=step, dtype=kind)
+    first, step = (int(start), int(step)) if kind.kind in "iu" else (start, step)
+    made: Tensor = ops.iota(count=count, start=first, step=step, dtype=kind)
     return finish_factory(made, requires_grad, device)

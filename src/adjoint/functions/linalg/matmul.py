@@ -175,6 +175,7 @@ def outer(input: Tensor, vec2: Tensor) -> Tensor:
 @with_leading_factors
 @with_out
 @autocast_lower
+@in_float32
 def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """Return beta · input + alpha · mat1 @ mat2."""
     kind, given, shape = input.array.dtype, tuple(input.array.shape), (*mat1.array.shape[:1], *mat2.array.shape[1:])
@@ -263,9 +264,7 @@ def _linear(x: Array, weight: Array, bias: Array | None = None) -> Array:
     return out if flat else out.reshape(*x.shape[:-1], out.shape[-1])
 
 
-def linear(
-    input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Tensor | None = None
-) -> Tensor:
+def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Tensor | None = None) -> Tensor:
     """Return x Wᵀ + b: (…, in) with W (out, in) and b (out,) gives (…, out). `out`: tensor that takes the result.
 
     Raises RuntimeError naming the shapes if the last size of the input is not that of the weight.

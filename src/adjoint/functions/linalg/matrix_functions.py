@@ -54,6 +54,7 @@ def matrix_exp(A: Tensor) -> Tensor:
 
 
 @with_out
+@in_float32
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
     """Return Σ x y along `dim`; the other dimensions broadcast."""
     if x.array.dtype.kind not in "fcV":

@@ -75,6 +75,7 @@ def matrix_rank(
     symmetric, and its eigenvalues are counted.
     """
     check_matrix_stack("torch.linalg.matrix_rank", A, "input")
+    hermitian = hermitian and A.numel() > 0
     if hermitian:
         check_square("linalg.eigvalsh", A)
     if tol is not None and rtol is None:
@@ -165,10 +166,15 @@ _ORDERS = (1, -1, 2, -2, math.inf, -math.inf)
 
 
 def _max_or_min(x: Tensor, dim: int, largest: bool, keepdim: bool) -> Tensor:
-    """Return the largest or smallest along `dim`; the largest of nothing is 0."""
+    """Return the largest or smallest along `dim`; the largest of nothing is 0, without a history."""
     axis = one_dim(dim, x.ndim)
-    if largest and not x.array.shape[axis]:
-        return reduction.sum(x, axes=(axis,), keepdims=keepdim)
+    if not x.array.shape[axis]:
+        if not largest and math.prod(n for d, n in enumerate(x.array.shape) if d != axis):
+            raise IndexError(
+                "linalg.matrix_norm: the smallest of no sums or singular values has no value, where one of the matrix "
+                "dimensions has size 0"
+            )
+        return reduction.sum(x.detach(), axes=(axis,), keepdims=keepdim)
     return (reduction.max if largest else reduction.min)(x, axes=(axis,), keepdims=keepdim)
 
 

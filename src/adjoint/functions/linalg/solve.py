@@ -172,6 +172,7 @@ def pinv(
             f"linalg.pinv({A.dtype}{list(A.shape)}): expected a tensor with 2 or more dimensions of float, double, "
             "cfloat or cdouble types"
         )
+    hermitian = hermitian and A.numel() > 0
     if hermitian:
         check_square("linalg.eigh", A)
     A, atol, rtol = resolve_tolerances(A, atol, rcond if rtol is None else rtol)
@@ -267,11 +268,11 @@ def tensorsolve(A: Tensor, B: Tensor, dims: Sequence[int] | None = None) -> Tens
         at = [one_dim(d, A.ndim) for d in dims]
         A = shape.permute(A, (*(d for d in range(A.ndim) if d not in at), *at))
     first, rest = A.array.shape[: B.ndim], A.array.shape[B.ndim :]
-    for size in (prod(first), B.numel()):
+    for size in (prod(first), B.numel()) if A.numel() or B.numel() else (prod(rest),):
         if size != prod(rest):
             raise RuntimeError(
                 "Expected self to satisfy the requirement prod(self.shape[other.ndim:]) == "
                 f"prod(self.shape[:other.ndim]), but got {prod(rest)} != {size}"
             )
-    flat = solve(shape.reshape(A, (prod(first), prod(rest))), shape.reshape(B, (B.numel(),)))
+    flat = solve(shape.reshape(A, (prod(rest), prod(rest))), shape.reshape(B, (B.numel(),)))
     return shape.reshape(flat, tuple(rest))

@@ -10,6 +10,7 @@ from adjoint.core.graph.source_location import warn_user
 from adjoint.core.runtime.mode import ModeScope
 from adjoint.core.tensor.tensor import Tensor, constant
 from adjoint.core.typing import Operand
+from adjoint.functions.api.compute_dtype import in_float32
 from adjoint.functions.api.publish import rename_node
 from adjoint.functions.indexing import gather, scatter
 from adjoint.functions.nn.embedding import (
@@ -145,6 +146,7 @@ def _find_bag_numbers(input: Tensor, offsets: Operand, ended: bool) -> tuple[int
     return count, sort_quantile_unique.searchsorted(starts, numbers, right=True) - 1
 
 
+@in_float32
 def _reduce_bags(taken: Operand, at: Tensor, bags: int, mode: str, weights: Tensor | None, there: Operand) -> Tensor:
     """Reduce the rows (n, D) of each bag to one."""
     shape = (bags, taken.array.shape[1])

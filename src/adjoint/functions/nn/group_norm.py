@@ -8,7 +8,7 @@ import numpy as np
 
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.functions.api.channels_last import preserve_channels_last
-from adjoint.functions.api.compute_dtype import float16_in_float32
+from adjoint.functions.api.compute_dtype import input_in_float32
 from adjoint.functions.nn.normalization import layer_norm, normalized_axes, scale_and_shift
 from adjoint.ops.elementwise import arithmetic
 from adjoint.ops.movement import movement
@@ -17,7 +17,7 @@ from adjoint.ops.reduction import reduction
 __all__ = ["group_norm", "rms_norm"]
 
 
-@float16_in_float32
+@input_in_float32
 @preserve_channels_last
 def rms_norm(
     input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None
@@ -36,7 +36,7 @@ def rms_norm(
     return out if weight is None else arithmetic.mul(out, weight)
 
 
-@float16_in_float32
+@input_in_float32
 @preserve_channels_last
 def group_norm(
     input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-05

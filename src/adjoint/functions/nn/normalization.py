@@ -8,7 +8,7 @@ from adjoint.core.runtime.mode import ModeScope, mode, nondefault
 from adjoint.core.tensor.tensor import Tensor, tangents_of
 from adjoint.core.typing import Operand
 from adjoint.functions.api.channels_last import preserve_channels_last
-from adjoint.functions.api.compute_dtype import float16_in_float32, in_float32
+from adjoint.functions.api.compute_dtype import in_float32, input_in_float32
 from adjoint.functions.api.out import write_out
 from adjoint.functions.elementwise.pointwise import clamp
 from adjoint.functions.linalg.norms import norm
@@ -20,7 +20,7 @@ from adjoint.ops.nn.pooling import window_sum
 __all__ = ["batch_norm", "instance_norm", "layer_norm"]
 
 
-@float16_in_float32
+@input_in_float32
 def layer_norm(
     input: Tensor,
     normalized_shape: Sequence[int],
@@ -72,7 +72,7 @@ def _can_use_one_op(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> bo
     return (weight is None or weight.array.dtype == dtype) and (bias is None or bias.array.dtype == dtype)
 
 
-@float16_in_float32
+@input_in_float32
 def batch_norm(
     input: Tensor,
     running_mean: Tensor | None,
@@ -156,7 +156,7 @@ def _update_running_statistic(running: Tensor, batch: Tensor, momentum: Tensor |
     running.copy_(running * (1 - momentum) + batch * momentum)
 
 
-@float16_in_float32
+@input_in_float32
 def instance_norm(
     input: Tensor,
     running_mean: Tensor | None = None,

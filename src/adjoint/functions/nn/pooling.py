@@ -11,7 +11,7 @@ import numpy as np
 from adjoint.core.tensor.tensor import Tensor, constant
 from adjoint.core.typing import Operand
 from adjoint.functions.api.channels_last import preserve_channels_last
-from adjoint.functions.api.compute_dtype import float16_in_float32
+from adjoint.functions.api.compute_dtype import input_in_float32
 from adjoint.functions.api.dim_args import per_dimension
 from adjoint.functions.api.out import with_out
 from adjoint.functions.api.publish import rename_node
@@ -215,7 +215,7 @@ def _count_window_elements(geometry: Geometry, lengths: Sizes, places: Sizes, pa
     return math.prod(np.meshgrid(*covered, indexing="ij"))
 
 
-@float16_in_float32
+@input_in_float32
 def avg_pool1d(
     input: Tensor,
     kernel_size: int | Sequence[int],
@@ -231,4 +231,4 @@ def avg_pool1d(
     return _avg_pool(1, input, kernel_size, stride, padding, ceil_mode, count_include_pad)
 
 
-avg_pool2d, avg_pool3d = (with_out(float16_in_float32(f)) for f in per_rank(_avg_pool, "avg_pool{rank}d")[1:])
+avg_pool2d, avg_pool3d = (with_out(input_in_float32(f)) for f in per_rank(_avg_pool, "avg_pool{rank}d")[1:])

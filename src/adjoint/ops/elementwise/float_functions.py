@@ -55,7 +55,7 @@ def erfc(x: Operand) -> Array:
 @unary(promotion="float", dx=lambda g, x, out: g * where(x == 0, 0.0, (cos(x * math.pi) - out) / where(x == 0, 1.0, x)))
 def sinc(x: Operand) -> Operand:
     """sin(πx) / (πx), and 1 at 0."""
-    return np.sinc(x).astype(x.dtype, copy=False)
+    return np.sinc(x.astype(np.float32) if x.dtype.char == "e" else x).astype(x.dtype, copy=False)
 
 
 @unary(unsupported_kinds="biuc", dx=lambda g: g)

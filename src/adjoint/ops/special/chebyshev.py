@@ -34,6 +34,15 @@ def chebyshev(coefficients: Sequence[float], t: Array) -> Operand:
     return t * this - before + coefficients[0]
 
 
+def horner(x: Array, coefficients: Sequence[float]) -> Array:
+    """Σ cₖ xᵏ."""
+    out = np.full_like(x, coefficients[-1])
+    for c in reversed(coefficients[:-1]):
+        out *= x
+        out += c
+    return out
+
+
 def chebyshev_lanes(b: Operand, coefficients: Sequence[float], t: Operand, bits: int) -> Operand:
     """The same in a kernel, of float64 `t`, as exact as a result of that many bits needs."""
     least = 0.0 if bits == 64 else FLOAT32_TERM_TOLERANCE * max(map(abs, coefficients))

@@ -13,45 +13,57 @@ import numpy as np
 from adjoint.core.op.families import primitive, unary
 from adjoint.core.op.spec import Spec
 from adjoint.core.typing import Array, Operand
-from adjoint.ops.special.chebyshev import in_double, in_wide_lanes
+from adjoint.ops.special.chebyshev import horner, in_double, in_wide_lanes, parse_numbers, piecewise
 from adjoint.ops.special.zeta import sum_hurwitz_series
 
 # B₂, B₄, …
 BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6)
+STIRLING = tuple(b / (2 * k * (2 * k - 1)) for k, b in enumerate(BERNOULLI, 1))
 ASYMPTOTIC_FROM = 10.0  # from here on the series have converged
 
 
 @in_double
 def lgamma_array(x: Array) -> Array:
-    """ln |Γ(x)| of an array; by a Taylor series near 1 and 2, where CPython's `lgamma` cancels."""
-    poles = (x <= 0) & (x == np.floor(x)) | np.isinf(x)
-    near = (x > 0.5) & (x < 3.5)
-    safe = np.where(poles | near, 1.0, x)
-    out = np.where(poles, np.inf, np.fromiter(map(math.lgamma, safe.tolist()), np.float64, safe.size))
-    out[near] = _expand_near_two(x[near])
+    """ln |Γ(x)| of an array: Stirling's series where no terms of it cancel, a series at 2 below, and reflection."""
+    left = x < -0.5
+    mirrored = left.any()
+    y = np.where(left, 1.0 - x, x) if mirrored else x
+    large, small = y >= ASYMPTOTIC_FROM, y < ASYMPTOTIC_FROM
+    out = piecewise(y, (large, lambda z: (z - 0.5) * (np.log(z) - 1.0) + _stirling(z)), (small, _expand_at_two))
+    if mirrored:  # |Γ(x) Γ(1 - x) sin πx| = π
+        sine = np.abs(np.sin(np.pi * (x - np.round(x))))
+        out = np.where(left, np.where(np.isinf(x), np.inf, np.log(np.pi / sine) - out), out)
     return out
 
 
-# (-1)ᵏ (ζ(k) - 1) / k for k ≥ 2: ln Γ(2 + t) is their series, and (1 - γ) t. Source: Abramowitz & Stegun 6.1.33
-TAYLOR_AT_TWO = """
-    0.3224670334241132 -0.0673523010531981 0.020580808427784546 -0.007385551028673986 0.0028905103307415234
-    -0.001192753911703261 0.0005096695247430425 -0.00022315475845357939 9.945751278180853e-05
-    -4.492623673813314e-05 2.050721277567069e-05 -9.439488275268397e-06 4.374866789907488e-06
-    -2.039215753801366e-06 9.55141213040742e-07 -4.492469198764566e-07 2.1207184805554665e-07
-    -1.0043224823968099e-07 4.7698101693639804e-08 -2.2711094608943164e-08 1.0838659214896955e-08
-    -5.183475041970047e-09 2.4836745438024785e-09 -1.1921401405860912e-09 5.731367241678862e-10
-    -2.7595228851242334e-10 1.330476437424449e-10 -6.4229645638381e-11
-"""
-TAYLOR_COEFFICIENTS = tuple(map(float, TAYLOR_AT_TWO.split()))
-EULER_GAMMA = 0.5772156649015329
+def _stirling(x: Array) -> Array:
+    """Return ln Γ(x) - (x - ½) (ln x - 1), a series in 1 / x."""
+    inverse = 1.0 / x
+    return (math.log(2 * math.pi) - 1.0) / 2 + inverse * horner(inverse * inverse, STIRLING)
 
 
-def _expand_near_two(x: Array) -> Array:
-    """Return ln Γ(x) for ½ < x < 3½: the series at 2, less ln(1 + t) = ln Γ(2 + t) - ln Γ(1 + t) one further down."""
-    at_one, at_three = x < 1.5, x > 2.5
-    t = np.where(at_one, x - 1.0, np.where(at_three, x - 3.0, x - 2.0))
-    out = t * (1.0 - EULER_GAMMA + t * np.polynomial.polynomial.polyval(t, TAYLOR_COEFFICIENTS))
-    return np.where(at_one, out - np.log1p(t), np.where(at_three, out + np.log(x - 1.0), out))
+# ln Γ(2 + t) / t for |t| ≤ ½, up to 1e-18: the polynomial through Chebyshev's points, by mpmath
+AT_TWO = parse_numbers("""
+    0.42278433509846713 0.32246703342411326 -0.0673523010531981 0.02058080842778038 -0.0073855510286719986
+    0.002890510331034267 -0.0011927539118428156 0.0005096695154115458 -0.00022315475400520507 9.945767355819498e-05
+    -4.49263133791557e-05 2.0505590755833454e-05 -9.438715099211532e-06 4.38470440459836e-06 -2.0439048107029907e-06
+    9.200527894968101e-07 -4.3252393445604814e-07 2.78740805211359e-07 -1.3219945666117874e-07
+""")
+
+
+def _expand_at_two(x: Array) -> Array:
+    """Return ln |Γ(x)| for -½ ≤ x < 10: ln Γ(2 + t), and ln |n + t| for each step n from there to x."""
+    base = np.floor(x + 0.5)
+    t = x - base
+    out = t * horner(t, AT_TWO)
+    if (top := int(base.max())) > 2:
+        steps = np.ones_like(t)
+        for n in range(2, top):
+            steps *= np.where(base > n, t + n, 1.0)
+        out += np.log(steps)
+    np.subtract(out, np.log1p(t), out=out, where=base < 2)
+    np.subtract(out, np.log(np.abs(x)), out=out, where=base < 1)
+    return out
 
 
 SINE = tuple((-1) ** k * math.pi ** (2 * k + 1) / math.factorial(2 * k + 1) for k in range(12))  # sin(πr) / r, in r²
@@ -74,8 +86,7 @@ def _lgamma_lanes(b: Operand, x: Operand, bits: int) -> Operand:
         between = b.mul(between, b.add(y, float(k)))
     z = b.select(near, b.add(y, float(SHIFT)), y)
     inverse = b.reciprocal(z)
-    terms = [c / (2 * k * (2 * k - 1)) for k, c in enumerate(BERNOULLI, 1)]
-    rest = b.fma(inverse, b.horner(b.mul(inverse, inverse), terms), math.log(2 * math.pi) / 2)
+    rest = b.fma(inverse, b.horner(b.mul(inverse, inverse), STIRLING), math.log(2 * math.pi) / 2)
     out = b.add(b.fma(b.sub(z, 0.5), b.log(z), b.neg(z)), rest)
     out = b.sub(out, b.log(b.select(near, between, 1.0)))
     out = b.select(b.logical_or(b.eq(y, 1.0), b.eq(y, 2.0)), 0.0, out)
