@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from adjoint.core.dtype.dtype import default
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import DtypeLike
+from adjoint.core.typing import DtypeLike, Function
 from adjoint.functions.api import return_types
 from adjoint.functions.api.dim_args import one_dim
 from adjoint.functions.api.publish import public, rename_node
 from adjoint.functions.api.return_types import Extreme
-from adjoint.functions.reduction.reduce import _cast_to_sum_dtype, _scalar_extreme, check_ordered
+from adjoint.functions.reduction.reduce import _scalar_extreme, check_ordered, fold_as, sum_dtype
 from adjoint.ops.elementwise import select
 from adjoint.ops.indexing import indexing
 from adjoint.ops.reduction import reduction, scan
@@ -30,17 +32,27 @@ def cumsum(input: Tensor, dim: int, *, dtype: DtypeLike = None) -> Tensor:
         >>> ad.cumsum(ad.tensor([1, 2, 3]), dim=0)
         tensor([1, 3, 6])
     """
-    x = _cast_to_sum_dtype(input, dtype)
-    axis = one_dim(dim, x.ndim)
-    return reduction.cumsum(x, axis=axis) if x.ndim else select.copy(x)
+    return _accumulate(np.add, reduction.cumsum, input, dim, dtype)
 
 
 @public(inplace=True)
 def cumprod(input: Tensor, dim: int, *, dtype: DtypeLike = None) -> Tensor:
     """Return the running product along `dim`; zeros are differentiated exactly."""
-    x = _cast_to_sum_dtype(input, dtype)
-    axis = one_dim(dim, x.ndim)
-    return scan.cumprod(x, axis=axis) if x.ndim else select.copy(x)
+    return _accumulate(np.multiply, scan.cumprod, input, dim, dtype)
+
+
+def _accumulate(ufunc: np.ufunc, op: Function, input: Tensor, dim: int, dtype: DtypeLike) -> Tensor:
+    """Return running results, for which no array of the elements in the result's type is made besides."""
+    axis, target = one_dim(dim, input.ndim), sum_dtype(input, dtype)
+    if not input.ndim:
+        return select.copy(input) if target == input.array.dtype else select.cast(input, dtype=target)
+    if target != input.array.dtype:
+        wide = reduction.WIDER.get(target, target) if ufunc is np.add else target
+        found = fold_as(lambda x, *_: reduction.accumulate(ufunc, x, axis, wide), input, target, (axis,), True)
+        if found is not None:
+            return found
+        input = select.cast(input, dtype=target)
+    return op(input, axis=axis)
 
 
 @public()

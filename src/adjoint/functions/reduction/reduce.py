@@ -10,15 +10,16 @@ import numpy as np
 from adjoint.core.dtype.dtype import DTYPES, default, is_floating, numpy_dtype
 from adjoint.core.dtype.dtype_info import scalar_type
 from adjoint.core.op.apply import wrap_computed
+from adjoint.core.op.autocast import autocast_up
 from adjoint.core.op.eager_kernels import SmallArrayKernel, kernel_provider
 from adjoint.core.op.op import op_of
 from adjoint.core.op.op_errors import refuse_numbers
 from adjoint.core.op.spec import describe
-from adjoint.core.runtime.mode import nondefault
+from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.tensor import Tensor, constant, wrap
 from adjoint.core.typing import DtypeLike, Function, NumpyDtype, Operand
 from adjoint.functions.api import return_types
-from adjoint.functions.api.compute_dtype import autocast_float32, in_float32
+from adjoint.functions.api.compute_dtype import in_float32
 from adjoint.functions.api.dim_args import Dims, all_dims, one_dim
 from adjoint.functions.api.out import write_out
 from adjoint.functions.api.publish import public, rename_node
@@ -36,24 +37,19 @@ __all__ = [
     "mean", "min", "nanmean", "nansum", "prod", "sum",
 ]  # fmt: skip
 
-WIDENED_KINDS = {"bi", "bu", "bf", "ui", "uu", "uf", "ii", "iu", "if", "ff"}  # kinds of elements and of their sum
+# kinds of elements and of their sum; those of bfloat16 are V
+WIDENED_KINDS = {"bi", "bu", "bf", "bc", "ui", "uu", "uf", "uc", "ii", "iu", "if", "ic", "ff", "fc", "Vf"}
 _TAKE_ALONG_ROW = op_of(indexing.take_along_row)
 ROW_KERNELS = {name: SmallArrayKernel(name) for name in ("max", "min")}
 
 
-def _sum_dtype(input: Tensor, dtype: DtypeLike) -> NumpyDtype:
+def sum_dtype(input: Tensor, dtype: DtypeLike) -> NumpyDtype:
     """Return the type of a sum: `dtype`, or int64 for integers and truths."""
     kind = input.array.dtype
     return numpy_dtype(dtype) if dtype is not None else np.dtype(np.int64) if kind.kind in "iub" else kind
 
 
-def _cast_to_sum_dtype(input: Tensor, dtype: DtypeLike) -> Tensor:
-    """Return `input` in the type of its sum."""
-    target = _sum_dtype(input, dtype)
-    return input if target == input.array.dtype else select.cast(input, dtype=target)
-
-
-def _fold_as(fold: Function, input: Tensor, dtype: NumpyDtype, axes: tuple[int, ...], keepdim: bool) -> Tensor | None:
+def fold_as(fold: Function, input: Tensor, dtype: NumpyDtype, axes: tuple[int, ...], keepdim: bool) -> Tensor | None:
     """Fold elements that are converted one by one: of a mask no array of integers is made.
 
     None where a gradient, or a mode, is to see the conversion.
@@ -82,12 +78,13 @@ def sum(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: DtypeL
     """
     axes = all_dims(dim, len(input.array.shape))
     if dtype is not None or input.array.dtype.kind != "f":
-        target = _sum_dtype(input, dtype)
-        if target != input.array.dtype:
-            found = _fold_as(add_up, input, target, axes, keepdim)
+        target = sum_dtype(input, dtype)
+        own = target == input.array.dtype
+        if not own or target.kind == "V":
+            found = fold_as(add_up, input, SINGLE if own else target, axes, keepdim)
             if found is not None:
-                return found
-            input = select.cast(input, dtype=target)
+                return select.cast(found, dtype=target) if own else found
+            input = input if own else select.cast(input, dtype=target)
     return reduction.sum(input, axes=axes, keepdims=keepdim)
 
 
@@ -117,11 +114,15 @@ def mean(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Dtype
     """
     axes = all_dims(dim, len(input.array.shape))
     x = input
-    if dtype is not None and (target := numpy_dtype(dtype)) != input.array.dtype:
-        total = None if target == HALF else _fold_as(add_up, input, target, axes, keepdim)
-        if total is not None and target.kind == "f":
-            return arithmetic.div(total, float(math.prod([input.shape[d] for d in axes])))
-        x = select.cast(input, dtype=target)
+    target = input.array.dtype if dtype is None else numpy_dtype(dtype)
+    own = target == input.array.dtype
+    if not own or target.kind == "V":
+        wide = SINGLE if own or target == HALF else target
+        total = fold_as(add_up, input, wide, axes, keepdim) if wide.kind == "f" else None
+        if total is not None:
+            out = arithmetic.div(total, float(math.prod([input.shape[d] for d in axes])))
+            return out if wide == target else select.cast(out, dtype=target)
+        x = input if own else select.cast(input, dtype=target)
     check_mean_dtype(x)
     return reduction.mean(x, axes=axes, keepdims=keepdim)
 
@@ -151,12 +152,13 @@ def _replace_nan_by_zero(input: Tensor) -> Tensor:
 
 
 @public()
-@autocast_float32
 def prod(input: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype: DtypeLike = None) -> Tensor:
     """Return Π over `dim`, or over all dimensions."""
-    axes, target = all_dims(dim, input.ndim), _sum_dtype(input, dtype)
+    if nondefault.count and mode.autocast is not None:
+        input = autocast_up(input)
+    axes, target = all_dims(dim, input.ndim), sum_dtype(input, dtype)
     if target != input.array.dtype:
-        found = _fold_as(
+        found = fold_as(
             lambda x, axes, keepdim, dtype: reduction.multiply_reduce(
                 x, axes, SINGLE if dtype == HALF else dtype, None, keepdim
             ),
@@ -421,7 +423,10 @@ def _reduce_truth(over: Function, input: Tensor, dim: Dims, keepdim: bool) -> Te
 @public()
 def count_nonzero(input: Tensor, dim: Dims = None) -> Tensor:
     """Count the elements over `dim` that are not zero."""
-    return sum(comparison.ne(input.detach(), 0), dim)
+    x = input.array
+    if not nondefault.count and type(x) is np.ndarray:
+        return wrap(np.asarray(np.count_nonzero(x, axis=all_dims(dim, x.ndim) or None), np.int64))
+    return sum(input.detach() if x.dtype.kind == "b" else comparison.ne(input.detach(), 0), dim)
 
 
 @public()

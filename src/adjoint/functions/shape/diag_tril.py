@@ -7,9 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from adjoint.core.dtype.dtype import numpy_dtype, promote
+from adjoint.core.op.autocast import autocast_up
+from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.tensor import Tensor, constant
 from adjoint.core.typing import DeviceLike, DtypeLike
-from adjoint.functions.api.compute_dtype import autocast_float32
 from adjoint.functions.api.dim_args import one_dim
 from adjoint.functions.api.out import with_out
 from adjoint.functions.api.publish import public, rename_node
@@ -88,14 +89,16 @@ def block_diag(*tensors: Tensor | Sequence[Tensor]) -> Tensor:
 
 
 @public()
-@autocast_float32
 def trace(input: Tensor) -> Tensor:
     """Return Σ x[i, i] of a matrix. Raises RuntimeError for other ranks."""
     if input.ndim != 2:
         raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {input.ndim}")
+    found: Tensor = _diagonal(input)
+    if nondefault.count and mode.autocast is not None:
+        found = autocast_up(found)
     if input.array.dtype.kind in "iub":
-        input = select.cast(input, dtype=np.dtype(np.int64))
-    total = reduction.sum(_diagonal(input), axes=(0,), keepdims=False)
+        found = select.cast(found, dtype=np.dtype(np.int64))
+    total = reduction.sum(found, axes=(0,), keepdims=False)
     return rename_node(total, "TraceBackward0")
 
 

@@ -263,8 +263,15 @@ def argmin(x: Array, *, axis: int, keepdims: bool) -> Operand:
 )
 def cumsum(x: Array, *, axis: int) -> Array:
     """Running sum along `axis`, of floats in a wider type: a sum of few digits would stop to grow."""
-    wide = WIDER.get(x.dtype, x.dtype)
-    return round_to(row_major(np.cumsum(x, axis=axis, dtype=wide)), x.dtype)
+    return round_to(accumulate(np.add, x, axis, WIDER.get(x.dtype, x.dtype)), x.dtype)
+
+
+def accumulate(ufunc: np.ufunc, x: Array, axis: int, dtype: NumpyDtype) -> Array:
+    """Return running results along `axis` in row-major order, computed where the elements were converted to `dtype`."""
+    if x.dtype == dtype and x.flags.c_contiguous:
+        return ufunc.accumulate(x, axis, dtype)
+    out = x.astype(dtype, order="C")
+    return ufunc.accumulate(out, axis, dtype, out)
 
 
 def sum_to(g: Tensor, shape: Shape) -> Operand:

@@ -12,7 +12,7 @@ from adjoint.core.typing import Array, Operand
 from adjoint.ops.elementwise.select import where
 from adjoint.ops.elementwise.transcendental import exp
 from adjoint.ops.movement.movement import Bounds, pad, slice
-from adjoint.ops.reduction.reduction import round_to
+from adjoint.ops.reduction.reduction import accumulate, round_to
 from adjoint.ops.reduction.summation import HALF, SINGLE
 
 if TYPE_CHECKING:
@@ -49,8 +49,7 @@ def _cumprod_dx(g: Operand, x: Operand, axis: int) -> Tensor:
 @primitive(spec=lambda x, *, axis: Spec(x.shape, x.dtype), dx=_cumprod_dx)
 def cumprod(x: Array, *, axis: int) -> Array:
     """Running product along `axis`, of halves in float32."""
-    out = np.asarray(np.cumprod(x, axis=axis, dtype=SINGLE if x.dtype == HALF else x.dtype), order="C")
-    return round_to(out, x.dtype)
+    return round_to(accumulate(np.multiply, x, axis, SINGLE if x.dtype == HALF else x.dtype), x.dtype)
 
 
 def _logcumsumexp_dx(g: Operand, x: Operand, out: Operand, axis: int) -> Operand:
