@@ -5,7 +5,6 @@ import pytest
 
 import adjoint as ad
 from adjoint.functions.reduction.statistics import std_mean
-from adjoint.ops.reduction.variance import MAX_COMPILED_IN_DOUBLE
 
 LARGE, SMALL = [1e20, 1.0, -1e20], [1e-30, 1e-30, -1e-30]
 
@@ -13,7 +12,7 @@ LARGE, SMALL = [1e20, 1.0, -1e20], [1e-30, 1e-30, -1e-30]
 @pytest.mark.parametrize("numbers", [LARGE, SMALL, [3e19, 3e19, 0.0], [1e-22, 2e-22, 4e-22]])
 @pytest.mark.parametrize("repeats", [1, 40, 400, 4000, 40_000])
 def test_deviations_neither_overflow_nor_vanish(numbers: list[float], repeats: int) -> None:
-    """In every length: small rows, columns, the whole, and under `vmap`; compiled, of few elements."""
+    """In every length: small rows, columns, the whole, under `vmap`, and compiled."""
     x = np.tile(np.array(numbers, np.float32), (2, repeats))
     t = ad.from_numpy(x)
     wanted = x.astype(np.float64).std(1, ddof=1)
@@ -21,8 +20,20 @@ def test_deviations_neither_overflow_nor_vanish(numbers: list[float], repeats: i
         np.testing.assert_allclose(found.numpy(), wanted, rtol=1e-6)
     np.testing.assert_allclose(t.std().item(), x.astype(np.float64).std(ddof=1), rtol=1e-6)
     assert std_mean(t, 1)[0].tolist() == t.std(1).tolist()
-    if x.size <= MAX_COMPILED_IN_DOUBLE:
-        np.testing.assert_allclose(ad.compile(lambda v: v.std(1))(t).numpy(), wanted, rtol=1e-6)
+    np.testing.assert_allclose(ad.compile(lambda v: v.std(1))(t).numpy(), wanted, rtol=1e-6)
+
+
+@pytest.mark.parametrize("mean", [0.0, 1e4, 1e6])
+@pytest.mark.parametrize("shape", [(8, 20), (64, 4096), (4096, 64)])
+def test_compiled_deviations_are_rounded_once(mean: float, shape: tuple[int, int]) -> None:
+    x = (np.random.default_rng(0).standard_normal(shape) + mean).astype(np.float32)
+    for dim in (0, 1):
+        for found, wanted in zip(
+            ad.compile(lambda v, dim=dim: (v.var(dim), v.std(dim)))(ad.from_numpy(x)),
+            (x.astype(np.float64).var(dim, ddof=1), x.astype(np.float64).std(dim, ddof=1)),
+            strict=True,
+        ):
+            np.testing.assert_allclose(found.numpy(), wanted, rtol=1.3e-7)
 
 
 @pytest.mark.parametrize("repeats", [1, 40_000])

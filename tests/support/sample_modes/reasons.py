@@ -110,6 +110,7 @@ REASONS: list[Reason] = [
         ANY,
         "PyTorch returns an input without elements as it is, whatever the arguments ask for",
     ),
+    Reason("compiled narrow", "item", "complex64", "numbers that a compiled step reads are real: others are refused"),
     Reason("out", "diff", "int64", "PyTorch refuses other types of `out` only where nothing is subtracted"),
     Reason(
         "errors",

@@ -9,7 +9,6 @@ import numpy as np
 
 from adjoint.core.op.eager_kernels import SmallArrayKernel, try_small_reduction
 from adjoint.core.op.families import with_eager_fast_path
-from adjoint.core.runtime.mode import mode
 from adjoint.core.typing import Array, Operand, Shape
 from adjoint.ops.elementwise import arithmetic, comparison, select
 from adjoint.ops.movement import movement
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
 
 Axes = tuple[int, ...]
 SMALLEST_SURE, LARGEST_SURE = 1e-24, 1e38  # variances between which no square of float32 left its range
-MAX_COMPILED_IN_DOUBLE = 128  # elements
 WIDER = {HALF: SINGLE, SINGLE: np.dtype(np.float64)}
 DEVIATION, DEVIATION_OF_ALL = SmallArrayKernel("deviation"), SmallArrayKernel("deviation_of_all")
 VARIANCE, VARIANCE_OF_ALL = SmallArrayKernel("variance"), SmallArrayKernel("variance_of_all")
@@ -32,13 +30,8 @@ def _center(x: Operand, axes: Axes) -> Tensor:
 
 
 def _wide_variance(x: Tensor, axes: Axes, keepdims: bool, freedom: float) -> Tensor:
-    """Return the variance of halves in float32, that of float32 in float64, where its squares have room.
-
-    A compiled step takes the time for that only where there are few elements.
-    """
+    """Return the variance of halves in float32, that of float32 in float64, where its squares have room."""
     kind = WIDER.get(x.array.dtype)
-    if kind != SINGLE and x.array.size > MAX_COMPILED_IN_DOUBLE and mode.interpreter is not None:
-        kind = None if mode.interpreter.traces_steps else kind
     centred = _center(x if kind is None else select.cast(x, dtype=kind), axes)
     total = reduction.sum(arithmetic.square(centred), axes=axes, keepdims=keepdims)
     missed = arithmetic.square(reduction.sum(centred, axes=axes, keepdims=keepdims))  # by what the mean was rounded
