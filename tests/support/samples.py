@@ -356,6 +356,7 @@ def _positions() -> list[Sample]:
         _sample(indexing.index_add, draw("two", (4, 5)), rows, columns, label="two", shape=(3, 4, 5), pattern=(0, 1)),
         _sample(indexing.gather, x, along, axis=1),
         _sample(indexing.scatter_add, draw("scatter", (3, 2, 5)), along, shape=(3, 4, 5), axis=1),
+        _sample(scatter.count_earlier, along),
         _sample(scatter.scatter, x, draw("scattered", (3, 2, 5)), _apart(along), axis=1),
         *(
             _sample(

@@ -8,13 +8,14 @@ import numpy as np
 
 from adjoint.core.op.families import primitive
 from adjoint.core.op.spec import Spec
-from adjoint.core.tensor.tensor import Tensor, constant
+from adjoint.core.runtime.mode import mode
+from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Array, Function, Operand
 from adjoint.ops.elementwise.arithmetic import maximum
 from adjoint.ops.elementwise.comparison import eq, logical_and, logical_or, ne
 from adjoint.ops.elementwise.select import cast, where
 from adjoint.ops.indexing.indexing import gather, index_grid, scatter_add
-from adjoint.ops.movement.movement import pad, reshape, select
+from adjoint.ops.movement.movement import inverse, pad, permute, reshape, select
 from adjoint.ops.reduction.reduction import products_of_others
 
 
@@ -80,7 +81,7 @@ def _product_gradients(
     start = x if include_self else where(eq(_unwritten_mask(x, indices, axis), 0), 1.0, x)
     zeros_before = cast(eq(start, 0), dtype=kind)
     count = zeros_before + scatter_add(zeros, indices, shape=shape, axis=axis)
-    if isinstance(g, Tensor) and type(_array(count)) is np.ndarray and (_array(count) > 1).any():
+    if isinstance(g, Tensor) and _has_further_slopes(_array(count)):
         without_x, rest = _products_of_other_factors(start, source, indices, axis)
         if not include_self:
             without_x = without_x * _unwritten_mask(x, indices, axis)
@@ -95,34 +96,43 @@ def _product_gradients(
     return g * without_x, gather(g, indices, axis=axis) * rest
 
 
+def _has_further_slopes(zeros: Operand) -> bool:
+    """Return whether further derivatives may be asked for where several factors of a product are zero."""
+    if type(zeros) is np.ndarray:
+        return bool((zeros > 1).any())
+    return mode.recording or mode.forward_levels is not None  # of a batch, or of a step that is being traced
+
+
 def _products_of_other_factors(x: Operand, source: Operand, indices: Operand, axis: int) -> tuple[Tensor, Tensor]:
     """For each element of x, and of `source`, the product of all others at its position, differentiable at zeros too.
 
     The factors of a position stand side by side along a dimension after `axis`: that of x, then those of `source`.
     """
-    ranks = _count_earlier(_array(indices), axis)
-    slots = 2 + int(ranks.max(initial=-1))
+    last = (*(d for d in range(len(indices.shape)) if d != axis), axis)
+    ranks = permute(count_earlier(permute(indices, axes=last)), axes=inverse(last))
+    known = type(ranks.array) is np.ndarray
+    slots = 2 + int(ranks.array.max(initial=-1)) if known else 1 + indices.shape[axis]
     shape = tuple(x.shape)
     lead, rest = shape[: axis + 1], shape[axis + 1 :]
     aside = tuple((0, slots - 1) if d == axis + 1 else (0, 0) for d in range(len(shape) + 1))
     flat = (*shape[:axis], shape[axis] * slots, *rest)
     factors = reshape(pad(reshape(x, shape=(*lead, 1, *rest)), widths=aside, value=1.0), shape=flat)
-    places = constant(_array(indices) * slots + ranks + 1)
+    places = indices * slots + ranks + 1
     factors = reshape(scatter(factors, source, places, axis=axis), shape=(*lead, slots, *rest))
     others = products_of_others(factors, (axis + 1,))
     return select(others, axis=axis + 1, at=0), gather(reshape(others, shape=flat), places, axis=axis)
 
 
-def _count_earlier(indices: Array, axis: int) -> Array:
-    """Return how many earlier elements along `axis` are equal, for each element."""
-    order = indices.argsort(axis, kind="stable")
-    ordered = np.moveaxis(np.take_along_axis(indices, order, axis), axis, -1)
+@primitive(spec=lambda indices: Spec(indices.shape, indices.dtype), batch_leading=True)
+def count_earlier(indices: Array) -> Array:
+    """How many earlier elements along the last dimension are equal, for each element."""
+    order = indices.argsort(-1, kind="stable")
+    ordered = np.take_along_axis(indices, order, -1)
     at = np.broadcast_to(np.arange(ordered.shape[-1]), ordered.shape)
     is_first = np.ones(ordered.shape, np.bool_)
     is_first[..., 1:] = ordered[..., 1:] != ordered[..., :-1]
-    since = at - np.maximum.accumulate(np.where(is_first, at, 0), axis=-1)
     ranks = np.empty_like(indices)
-    np.put_along_axis(ranks, order, np.moveaxis(since, -1, axis), axis)
+    np.put_along_axis(ranks, order, at - np.maximum.accumulate(np.where(is_first, at, 0), axis=-1), -1)
     return ranks
 
 
