@@ -73,3 +73,11 @@ def test_nothing_is_seen_as_another_type() -> None:
     torch = pytest.importorskip("torch")
     for shape in ((0,), (3, 0, 4), (2, 0)):
         assert ad.ones(shape).view(ad.uint8).shape == tuple(torch.ones(shape).view(torch.uint8).shape)
+
+
+def test_types_of_python_and_numpy_are_types() -> None:
+    x = ad.ones(2, dtype=ad.complex128)
+    assert x.view(float).tolist() == [1.0, 0.0, 1.0, 0.0]
+    assert ad.ones(2).view(np.int32).dtype is ad.int32
+    with pytest.raises(TypeError, match="no tensor can hold elements of type"):
+        x.view(str)

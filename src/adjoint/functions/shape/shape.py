@@ -117,7 +117,7 @@ def _check_view_sizes(input: Tensor, dtype: DType, old: int, new: int, start: in
             raise RuntimeError(f"self.stride({d}) must be divisible by {ratio} {named}, but got {stride}")
 
 
-@public(varargs_ints=True, overload=(DType, _view_as_dtype))
+@public(varargs_ints=True, overload=((DType, type), lambda x, kind: _view_as_dtype(x, as_dtype(kind))))
 def view(self: Tensor, shape: Any, *, dtype: DtypeLike = None) -> Tensor:
     """Return the same memory under another shape, or as another dtype.
 

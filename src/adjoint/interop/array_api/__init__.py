@@ -36,6 +36,7 @@ from adjoint.core.dtype.dtype import uint8 as uint8
 from adjoint.core.dtype.dtype import uint16 as uint16
 from adjoint.core.dtype.dtype import uint32 as uint32
 from adjoint.core.dtype.dtype import uint64 as uint64
+from adjoint.functions.shape.diag_tril import diag as diag  # which is not the standard's, but which SciPy asks for
 from adjoint.interop.array_api import fft as fft
 from adjoint.interop.array_api import linalg as linalg
 from adjoint.interop.array_api.creation import *
