@@ -197,6 +197,7 @@ def compare_compiled(op: Any, sample: Sample) -> None:
     assert len(results) == len(expected)
     for a, b in zip(results, expected, strict=True):
         assert getattr(a, "dtype", None) is getattr(b, "dtype", None)
+        assert type(getattr(a, "array", b)) in (np.ndarray, type(b))
         x, y = elements(a), elements(b)
         assert x.shape == y.shape
         tolerance = max(1e-5, TOLERANCE.get(getattr(a, "dtype", ad.float64).name, 0.0))
@@ -209,6 +210,7 @@ def same(a: Any, b: Any, factor: float = 1.0) -> None:
         if b.layout != torch.strided:
             raise Other
         assert isinstance(a, ad.Tensor)
+        assert type(a.array) is np.ndarray, f"a tensor holds {type(a.array).__name__}"
         assert a.dtype.name == str(b.dtype).removeprefix("torch.")
         assert a.requires_grad == b.requires_grad
     x, y = elements(a), elements(b)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from functools import wraps
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from adjoint.core.op.signature import with_parameters_of
+from adjoint.core.graph.source_location import library_files
+from adjoint.core.op.signature import parameters_of, with_parameters_of
 from adjoint.core.op.spec import broadcast_shapes, describe
 from adjoint.core.typing import Function, Operand, Operands, Params
 
@@ -51,6 +53,44 @@ BOOL_ERRORS = {  # PyTorch's complaints
         "`~` or `logical_not()` operator instead."
     ),
 }
+
+
+NAMED_ERRORS = frozenset({RuntimeError, IndexError, ValueError, TypeError, NotImplementedError})
+
+
+def name_call(error: Exception, function: Function, args: Operands, kwargs: Params) -> None:
+    """Let the message of an error of the library name the function that was called, and its operands.
+
+    The outermost function is named, which is the user's. Raises TypeError where what is no tensor stands for one.
+    """
+    if isinstance(error, AttributeError):
+        _refuse_other_than_tensors(error, function, args)
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    is_ours = trace is not None and library_files[trace.tb_frame.f_code.co_filename]  # not of what the library called
+    if not is_ours or type(error) not in NAMED_ERRORS or not isinstance(error.args[0], str):
+        return
+    message: str = vars(error).setdefault("message_of_op", error.args[0])
+    arrays = [getattr(x, "array", None) for x in (*args, *kwargs.values())]
+    given = [x for x in arrays if hasattr(x, "shape") and hasattr(x, "dtype")]
+    operands, text = ", ".join(map(describe, given)), message.replace(" ", "")
+    name = function.__name__
+    if not re.search(rf"\b{re.escape(name.rstrip('_'))}_?\b", message):
+        message = f"{name}({operands}): {message}"
+    elif given and not any(re.search(rf"[\[(]{','.join(map(str, x.shape))},?[\])]", text) for x in given):
+        message = f"{message} (given {operands})"
+    error.args = (message,)
+
+
+def _refuse_other_than_tensors(error: Exception, function: Function, args: Operands) -> None:
+    annotations = getattr(function, "__annotations__", {})
+    for place, (label, x) in enumerate(zip(parameters_of(function).positional, args, strict=False), 1):
+        if annotations.get(label) == "Tensor" and not hasattr(x, "array"):
+            kind = type(x).__name__
+            raise TypeError(
+                f"{function.__name__}(): argument '{label}' (position {place}) must be Tensor, not {kind}"
+            ) from error
 
 
 def make_kind_check(name: str, unsupported_kinds: str) -> Function:

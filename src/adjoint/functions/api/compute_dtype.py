@@ -15,6 +15,7 @@ import numpy as np
 
 from adjoint.core.dtype.dtype import default, numpy_dtype
 from adjoint.core.op.autocast import autocast_down, autocast_up
+from adjoint.core.op.op_errors import name_call
 from adjoint.core.op.signature import parameters_of, with_parameters
 from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.tensor import Tensor
@@ -61,25 +62,29 @@ def _with_compute_dtype(function: Function, follows_autocast: bool, by_input: bo
 
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        if follows_autocast and nondefault.count and mode.autocast is not None:
-            args, kwargs = _map_arguments(autocast_up, args, kwargs)
-        half = bool(args) and isinstance(args[0], Tensor) and args[0].array.dtype.char == "e"
-        inplace = kwargs.get("inplace") or (len(args) > place and args[place])
-        if not (half or default.narrow) or inplace:
-            return function(*args, **kwargs)
-        given = [x.array.dtype for x in (*args, *kwargs.values()) if isinstance(x, Tensor)]
-        floating = [kind for kind in given if kind.kind in "fcV"][: 1 if by_input else None]
-        narrow = floating[0] if floating else SINGLE
-        if narrow.itemsize != 2 or any(kind != narrow for kind in floating):
-            return function(*args, **kwargs)
-        if (wanted := kwargs.get("dtype")) is not None:
-            if numpy_dtype(wanted) != narrow:
+        try:
+            if follows_autocast and nondefault.count and mode.autocast is not None:
+                args, kwargs = _map_arguments(autocast_up, args, kwargs)
+            half = bool(args) and isinstance(args[0], Tensor) and args[0].array.dtype.char == "e"
+            inplace = kwargs.get("inplace") or (len(args) > place and args[place])
+            if not (half or default.narrow) or inplace:
                 return function(*args, **kwargs)
-            kwargs = {**kwargs, "dtype": None}
-        args = tuple([x if i in aside else _convert(x, narrow, SINGLE) for i, x in enumerate(args)])
-        kept = RUNNING_STATISTICS
-        kwargs = {name: x if name in kept else _convert(x, narrow, SINGLE) for name, x in kwargs.items()}
-        return _convert(function(*args, **kwargs), SINGLE, narrow)
+            given = [x.array.dtype for x in (*args, *kwargs.values()) if isinstance(x, Tensor)]
+            floating = [kind for kind in given if kind.kind in "fcV"][: 1 if by_input else None]
+            narrow = floating[0] if floating else SINGLE
+            if narrow.itemsize != 2 or any(kind != narrow for kind in floating):
+                return function(*args, **kwargs)
+            if (wanted := kwargs.get("dtype")) is not None:
+                if numpy_dtype(wanted) != narrow:
+                    return function(*args, **kwargs)
+                kwargs = {**kwargs, "dtype": None}
+            args = tuple([x if i in aside else _convert(x, narrow, SINGLE) for i, x in enumerate(args)])
+            kept = RUNNING_STATISTICS
+            kwargs = {name: x if name in kept else _convert(x, narrow, SINGLE) for name, x in kwargs.items()}
+            return _convert(function(*args, **kwargs), SINGLE, narrow)
+        except Exception as error:
+            name_call(error, function, args, kwargs)
+            raise
 
     published: Any = with_parameters(call, names)
     return published

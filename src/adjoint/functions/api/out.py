@@ -11,6 +11,7 @@ import numpy as np
 from adjoint.core.dtype.dtype import DTYPES, as_dtype
 from adjoint.core.graph.source_location import warn_user
 from adjoint.core.op.families import out_slot
+from adjoint.core.op.op_errors import name_call
 from adjoint.core.runtime.mode import ModeScope, mode, nondefault
 from adjoint.core.tensor.tensor import Tensor, strided_stand_in, tangents_of
 from adjoint.core.typing import Array, Operand, Operands
@@ -171,9 +172,13 @@ def with_out(function: Function) -> Function:
 
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        if kwargs and (out := kwargs.pop("out", None)) is not None:
-            return write_out(out, function, *args, **kwargs)
-        return function(*args, **kwargs)
+        try:
+            if kwargs and (out := kwargs.pop("out", None)) is not None:
+                return write_out(out, function, *args, **kwargs)
+            return function(*args, **kwargs)
+        except Exception as error:
+            name_call(error, function, args, kwargs)
+            raise
 
     published: Any = call
     return published

@@ -11,6 +11,7 @@ import numpy as np
 from adjoint.core.graph.node import Node, named_node_class, next_sequence_nr
 from adjoint.core.graph.source_location import user_instruction
 from adjoint.core.op.families import OPERANDS
+from adjoint.core.op.op_errors import name_call
 from adjoint.core.op.signature import parameters_of
 from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.mutation_log import mutation_log
@@ -61,15 +62,19 @@ def public(
 def _with_array_api_names(function: Any) -> Any:
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Tensor | tuple[Tensor, ...] | Extreme | None:
-        if not kwargs:
-            return function(*args)
-        if not TRANSLATED_KEYWORDS.isdisjoint(kwargs):
-            for theirs, ours in ARRAY_API_NAMES.items():
-                if theirs in kwargs:
-                    kwargs[ours] = kwargs.pop(theirs)
-            if (out := kwargs.pop("out", None)) is not None:
-                return write_out(out, function, *args, **kwargs)
-        return function(*args, **kwargs)
+        try:
+            if not kwargs:
+                return function(*args)
+            if not TRANSLATED_KEYWORDS.isdisjoint(kwargs):
+                for theirs, ours in ARRAY_API_NAMES.items():
+                    if theirs in kwargs:
+                        kwargs[ours] = kwargs.pop(theirs)
+                if (out := kwargs.pop("out", None)) is not None:
+                    return write_out(out, function, *args, **kwargs)
+            return function(*args, **kwargs)
+        except Exception as error:
+            name_call(error, function, args, kwargs)
+            raise
 
     return call
 
@@ -77,18 +82,19 @@ def _with_array_api_names(function: Any) -> Any:
 def _with_varargs_ints(function: Any, last: str, overload: Any) -> Any:
     @wraps(function)
     def call(input: Tensor | float, *given: Any, **named: Any) -> Any:
-        if not named and given and type(given[0]) is int:
-            return function(input, parse_shape(given))
-        for word in (last, "size") if named else ():
-            if word in named:
-                given = (*given, named.pop(word))
         try:
+            if not named and given and type(given[0]) is int:
+                return function(input, parse_shape(given))
+            for word in (last, "size") if named else ():
+                if word in named:
+                    given = (*given, named.pop(word))
+            if overload is not None and given and isinstance(given[0], overload[0]):
+                return overload[1](input, *given, **named)
             shape = parse_shape(given)
-        except TypeError:
-            if overload is None or not (given and isinstance(given[0], overload[0])):
-                raise
-            return overload[1](input, *given, **named)
-        return function(input, shape, **named) if named else function(input, shape)
+            return function(input, shape, **named) if named else function(input, shape)
+        except Exception as error:
+            name_call(error, function, (input, *given), named)
+            raise
 
     return call
 

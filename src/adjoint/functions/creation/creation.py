@@ -558,10 +558,11 @@ def arange(
     if not (math.isfinite(start) and math.isfinite(end)):
         raise RuntimeError(f"unsupported range: {start} -> {end}")
     kind = None if dtype is None else numpy_dtype(dtype)
+    refusal = RuntimeError if step == 0 else ValueError
     if kind == np.int64:  # other integers are counted with the fractions, as in PyTorch
         start, end, step = int(start), int(end), int(step)
     if step == 0:
-        raise RuntimeError("step must be nonzero")
+        raise refusal("step must be nonzero")
     if (end - start) * step < 0:
         raise RuntimeError("upper bound and lower bound inconsistent with step sign")
     whole = all(isinstance(v, (int, np.integer)) for v in (start, end, step))
@@ -570,5 +571,4 @@ def arange(
     if count >= 2**60:
         raise RuntimeError("invalid size, possible overflow?")
     first, step = (int(start), int(step)) if kind.kind in "iu" else (start, step)
-    made: Tensor = ops.iota(count=count, start=first, step=step, dtype=kind)
-    return finish_factory(made, requires_grad, device)
+    return finish_factory(ops.iota(count=count, start=first, step=step, dtype=kind), requires_grad, device)
