@@ -57,6 +57,8 @@ FAULTS: list[tuple[str, str]] = [
     ("outer", "ad.outer(a, v)"), ("cross", "ad.cross(a, b)"), ("solve", "ad.linalg.solve(a, a)"),
     ("matrix_power", "ad.matrix_power(a, 2)"), ("logsumexp", "ad.logsumexp('x', 0)"), ("mm", "ad.mm(a, 1)"),
     ("cumsum", "ad.cumsum('x', 0)"), ("index_select", "ad.index_select(a, 0, 0)"), ("fft", "ad.fft.fft(a, dim=5)"),
+    ("equal", "ad.equal(a, 1)"), ("narrow", "ad.narrow(a, 0, 1.5, 1)"), ("tril", "ad.tril(a, 1.5)"),
+    ("topk", "ad.topk(a, 1.5)"), ("diag", "ad.diag(a, 'x')"), ("complex", "ad.complex(a, b)"),
 ]  # fmt: skip
 OF_VALUES = ["ad.gather(a, 0, far)", "ad.scatter_add(a, 0, far, a)", "ad.index_select(a, 0, far[0])", "ad.take(a, far)"]
 
@@ -91,6 +93,19 @@ def test_positions_that_a_compiled_step_meets(expression: str) -> None:
     for error in (error_of(call, *given), error_of(ad.compile(call), *given)):
         assert name in str(error)
         assert "9" in str(error)
+
+
+@pytest.mark.parametrize("expression", [
+    "ad.equal(a, 1)", "ad.narrow(a, 0, 1.5, 1)", "ad.tril(a, 1.5)", "ad.topk(a, 1.5)", "ad.diag(a, 'x')",
+    "ad.repeat_interleave(a, 1.5)", "ad.mm(a, 1)", "ad.gather(a, 0, 0)", "ad.cumsum('x', 0)", "ad.kron(a, 1)",
+])  # fmt: skip
+def test_other_kinds_of_arguments_are_type_errors(expression: str) -> None:
+    assert isinstance(error_of(lambda: eval(expression, GIVEN)), TypeError)
+
+
+def test_shapes_that_do_not_fit_are_runtime_errors() -> None:
+    for call in (lambda: ad.complex(GIVEN["a"], GIVEN["b"]), lambda: F.cosine_similarity(GIVEN["a"], GIVEN["c"])):
+        assert type(error_of(call)) is RuntimeError
 
 
 def test_errors_of_the_users_own_code_are_left_alone() -> None:

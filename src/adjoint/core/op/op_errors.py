@@ -39,7 +39,8 @@ def user_error(op: Op, operands: Operands, error: Exception) -> Exception:
         except ValueError as mismatch:
             return RuntimeError(f"{op.name}: shapes {shapes[0]} and {shapes[1]} do not broadcast. {mismatch}")
     given = ", ".join(describe(x) if hasattr(x, "dtype") else repr(x) for x in operands)
-    kind = RuntimeError if isinstance(error, (ValueError, TypeError)) else type(error)
+    wants_integer = isinstance(error, TypeError) and "integer" in str(error)
+    kind = RuntimeError if isinstance(error, (ValueError, TypeError)) and not wants_integer else type(error)
     return kind(f"{op.name}({given}): {str(error).replace('for axis', 'for dimension')}")
 
 

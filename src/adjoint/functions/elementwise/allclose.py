@@ -44,6 +44,7 @@ def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e
 @public()
 def equal(input: Tensor, other: Tensor) -> bool:
     """Return True if both have the same shape and elements."""
+    refuse_numbers("equal", ("input", "other"), "", input, other)
     if input.array.shape != other.array.shape:
         return False
     return _all_true(comparison.eq(input, other))

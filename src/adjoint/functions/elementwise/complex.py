@@ -5,7 +5,6 @@ from __future__ import annotations
 from adjoint.core.dtype.dtype import DTYPES, complex64, complex128
 from adjoint.core.dtype.dtype_info import scalar_type
 from adjoint.core.op.op_errors import refuse_numbers
-from adjoint.core.op.spec import broadcast_shapes
 from adjoint.core.tensor.tensor import Tensor, method, strided_stand_in
 from adjoint.core.typing import Function
 from adjoint.functions.api.out import with_out
@@ -15,7 +14,6 @@ from adjoint.functions.shape import shape
 from adjoint.ops.elementwise import arithmetic
 from adjoint.ops.elementwise import complex as ops
 from adjoint.ops.elementwise.transcendental import cos, sin
-from adjoint.ops.movement import movement
 
 __all__ = [
     "adjoint", "angle", "complex", "conj", "conj_physical", "imag", "is_complex", "polar", "real", "resolve_conj",
@@ -41,9 +39,7 @@ def polar(abs: Tensor, angle: Tensor) -> Tensor:
 
 
 def _join_parts(x: Tensor, y: Tensor) -> Tensor:
-    shape = broadcast_shapes(x.array.shape, y.array.shape)
-    parts = [movement.expand(t, shape=shape) for t in (x, y)]
-    return rename_node(ops.make_complex(*parts), "ComplexBackward0")
+    return rename_node(ops.make_complex(*shape.broadcast_tensors(x, y)), "ComplexBackward0")
 
 
 def _check_parts(name: str, labels: tuple[str, str], x: Tensor, y: Tensor) -> None:

@@ -133,7 +133,8 @@ def _check_row_index(
     if index.ndim > 1:
         raise IndexError(f"{name}(): Index should have dimension 1 or 0 (got {index.ndim})")
     if index.array.dtype.kind not in "iu":
-        raise IndexError(f"{name}(): Expected dtype int64 for index.")
+        error = RuntimeError if name == "index_add" else IndexError
+        raise error(f"{name}(): Expected dtype int64 for index, but got {index.dtype}.")
     at = index if index.ndim else movement.reshape(index, shape=(1,))
     size = input.array.shape[axis] if input.ndim else 1
     adds = name == "index_add"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from adjoint.core.dtype.dtype import result_type
 from adjoint.core.graph.source_location import warn_user
-from adjoint.core.op.spec import broadcast_shapes
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
 from adjoint.functions.api.compute_dtype import autocast_float32, in_float32
@@ -14,8 +13,8 @@ from adjoint.functions.elementwise.pointwise import clamp
 from adjoint.functions.linalg.norms import norm
 from adjoint.functions.loss.regression import apply_loss_reduction, resolve_legacy_reduction
 from adjoint.functions.nn.normalization import normalize
+from adjoint.functions.shape.shape import broadcast_tensors
 from adjoint.ops.elementwise import arithmetic, comparison, float_functions, select, transcendental
-from adjoint.ops.movement import movement
 from adjoint.ops.reduction import reduction
 from adjoint.ops.reduction.reduction import widen_integers
 
@@ -288,8 +287,7 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-08) 
     if kind.rank < 2:
         raise RuntimeError(f"expected common dtype to be floating point, yet common dtype is {kind!r}")
     x1, x2 = (x if x.dtype is kind else select.cast(x, dtype=kind.numpy) for x in (x1, x2))
-    shape = broadcast_shapes(x1.array.shape, x2.array.shape)
-    x1, x2 = (movement.expand(x, shape=shape) for x in (x1, x2))
+    x1, x2 = broadcast_tensors(x1, x2)
     product = arithmetic.mul(normalize(x1, 2.0, dim, eps), normalize(x2, 2.0, dim, eps))
     axis = one_dim(dim, product.ndim)
     return _sum(product, axes=(axis,) if product.ndim else (), keepdims=False)

@@ -57,7 +57,7 @@ def check_probability(p: float) -> None:
 
 def _dropout_channels(name: str, input: Tensor, p: float, training: bool, inplace: bool, kept: int) -> Tensor:
     check_probability(p)
-    if not training or p == 0:
+    if not training or p == 0 or not input.numel():
         return input
     shape = input.array.shape
     if len(shape) < kept and p < 1:
@@ -84,7 +84,7 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
     Raises ValueError for a probability outside [0, 1].
     """
     check_probability(p)
-    if not training or p == 0:
+    if not training or p == 0 or not input.numel():
         return input
     kind, source = input.array.dtype, default_generator
     factor: Operand = 0.0  # of p = 1, for which nothing is drawn

@@ -133,6 +133,8 @@ def triu(input: Tensor, diagonal: int = 0) -> Tensor:
 def _mask_triangle(name: str, input: Tensor, lower: bool, diagonal: int) -> Tensor:
     if input.ndim < 2:
         raise RuntimeError(f"{name}: input tensor must have at least 2 dimensions")
+    if isinstance(diagonal, float):
+        raise TypeError(f"{name}(): argument 'diagonal' (position 2) must be int, not float")
     n, m = input.array.shape[-2:]
     mask = np.tri(n, m, diagonal, dtype=bool) if lower else ~np.tri(n, m, diagonal - 1, dtype=bool)
     out = select.where(constant(mask), input, np.asarray(0, input.array.dtype))

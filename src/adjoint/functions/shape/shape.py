@@ -443,6 +443,8 @@ def narrow(input: Tensor, dim: int, start: Tensor | int, length: int) -> Tensor:
         if start.ndim or start.array.dtype.kind not in "iu":
             raise RuntimeError("start must be an 0-dim integral Tensor.")
         start = int(start)
+    if isinstance(start, float) or isinstance(length, float):
+        raise TypeError(f"narrow(): arguments 'start' and 'length' must be int, not {start!r} and {length!r}")
     if not -size <= start <= size:
         raise IndexError(f"start out of range (expected to be in range of [-{size}, {size}], but got {start})")
     at = start + size if start < 0 else start
