@@ -133,11 +133,8 @@ def test_buffers_are_rank_0s_before_each_forward_and_hooks_average_buckets(tmp_p
 
     def hook(state, bucket):
         seen.append((bucket.index(), bucket.is_last(), [tuple(p.shape) for p in bucket.parameters()]))
-        future = ad.futures.Future()
-        x = bucket.buffer()
-        dist.all_reduce(x)
-        future.set_result(x / count * state)
-        return future
+        work = dist.all_reduce(bucket.buffer(), async_op=True)
+        return work.get_future().then(lambda done: done.value()[0] / count * state)
 
     model = DDP(nn.Linear(2, 1, bias=False))
     model.register_comm_hook(10.0, hook)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future as Promise
 from datetime import timedelta
 
+from adjoint.compat.stubs.futures import Future
 from adjoint.core.graph.source_location import user_site
 from adjoint.core.tensor.storage import mark_written
 from adjoint.core.tensor.tensor import Tensor
@@ -17,7 +18,7 @@ class Work:
 
     def __init__(
         self,
-        future: Future[object] | None = None,
+        future: Promise[object] | None = None,
         tensors: tuple[Tensor, ...] = (),
         finish: Callable[[], object] | None = None,
         requests: tuple[Request, ...] = (),
@@ -56,3 +57,22 @@ class Work:
         tensors = list(self.tensors)
         self.wait()
         return tensors
+
+    def get_future(self) -> Future[list[Tensor]]:
+        """Return a future of the tensors, as communication hooks give it; it is done when this has ended."""
+        made: Future[list[Tensor]] = Future()
+        tensors = list(self.tensors)
+        if self.future is None:
+            made.set_result(tensors)
+        else:
+            self.future.add_done_callback(lambda done: _settle(made, done, tensors))
+        return made
+
+
+def _settle(future: Future[list[Tensor]], done: Promise[object], tensors: list[Tensor]) -> None:
+    """Give the future what an exchange has given: its tensors, or its error."""
+    error = done.exception()
+    if isinstance(error, Exception):
+        future.set_exception(error)
+    else:
+        future.set_result(tensors)

@@ -74,7 +74,7 @@ def name_call(error: Exception, function: Function, args: Operands, kwargs: Para
         return
     message: str = vars(error).setdefault("message_of_op", error.args[0])
     arrays = [getattr(x, "array", None) for x in (*args, *kwargs.values())]
-    given = [x for x in arrays if hasattr(x, "shape") and hasattr(x, "dtype")]
+    given = [x for x in arrays if x is not None and hasattr(x, "shape") and hasattr(x, "dtype")]
     operands, text = ", ".join(map(describe, given)), message.replace(" ", "")
     name = function.__name__
     if not re.search(rf"\b{re.escape(name.rstrip('_'))}_?\b", message):
