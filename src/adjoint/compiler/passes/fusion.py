@@ -18,7 +18,7 @@ from typing import Any
 from adjoint.compiler.ir.graph import Graph, Value
 from adjoint.compiler.ir.strided_view import StridedView, strided_view_of
 from adjoint.compiler.kernels.kernel_kinds import kernel_kind_of
-from adjoint.compiler.passes.fusion_group import Group, topological_order
+from adjoint.compiler.passes.fusion_group import Group, describe_call, topological_order
 from adjoint.compiler.passes.fusion_rules import MAX_KERNEL_EQUATIONS, GroupMap, Shape, is_reduced_shape, pass_flags
 from adjoint.compiler.passes.materialize import is_kernel_op, is_view_or_generated
 
@@ -118,9 +118,7 @@ class _Grouping:
 
     def _group_for(self, position: int, value: Value, bases: list[Value], makers: Set[Group]) -> Group:
         """The group that an equation joins, or a new one."""
-        shape, reason = None, f"{value.op.name} is computed by NumPy"
-        if value.op.family == "check":
-            reason = f"{value.op.name} looks at what a kernel has found"
+        shape, reason = None, describe_call(value)
         kind = kernel_kind_of(value, self.views)
         source = self._producer_of_all(value) if value.op.name == "cat" else None
         if source is not None:

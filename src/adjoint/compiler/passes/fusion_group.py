@@ -167,3 +167,12 @@ def _due_positions(groups: list[Group], users: dict[Group, list[Group]]) -> dict
             if not left[need]:
                 ready.append(need)
     return wanted
+
+
+def describe_call(value: Value) -> str:
+    """Return why an equation is a call of its own, and no part of a kernel."""
+    if value.op.family == "check":
+        return f"{value.op.name} looks at what a kernel has found"
+    if value.op.family == "collective":
+        return f"{value.op.name} is an exchange between ranks"
+    return f"{value.op.name} is computed by NumPy"

@@ -184,7 +184,8 @@ class ObservedRun:
             program.names[name] = program.names[name].args[1]
             site = None if value.origin is None else value.origin.site
             seconds = OBSERVED_CALLS * self._seconds.get(name, 0.0)
-            self.costs.add(f"{value.op.name}, as a call of NumPy,", site, NUMPY, seconds)
+            if value.op.family != "collective":  # ranks wait for one another: that is what the program asks for
+                self.costs.add(f"{value.op.name}, as a call of NumPy,", site, NUMPY, seconds)
         for k, guard in enumerate(program.outcome.guards):
             if k not in program.guard_checks.facts:
                 seconds = OBSERVED_CALLS * _time(guard.holds)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from adjoint.compiler.ir.graph import Graph, Value, ValueOrigin
 from adjoint.compiler.passes.cost_model import bytes_read, bytes_written, flops, total_flops
 from adjoint.compiler.passes.fusion import Fusion
-from adjoint.compiler.passes.fusion_group import Group
+from adjoint.compiler.passes.fusion_group import Group, describe_call
 from adjoint.compiler.report.loop_text import format_loops
 from adjoint.core.op.spec import describe
 from adjoint.core.runtime.html import render_table
@@ -271,10 +271,8 @@ def _find_boundaries(
 
 
 def _why_apart(fusion: Fusion, reader: Value, maker: Group, group: Group) -> str:
-    if reader.op.family == "check":
-        return f"{reader.op.name} looks at what a kernel has found"
-    if group.call:
-        return f"{reader.op.name} is computed by NumPy"
+    if group.call or reader.op.family == "check":
+        return describe_call(reader)
     if reader is group.root:
         return f"{reader.op.name} reads more of its operands than one element at a time"
     if maker.call:
