@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import shutil
 import socket
 import subprocess
 import sys
 from contextlib import ExitStack
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from textwrap import dedent
@@ -16,10 +16,22 @@ import pytest
 from tests.support.scripts import PATHS, Done
 
 MAX_SECONDS = 120
-needs_mpi = pytest.mark.skipif(
-    find_spec("mpi4py") is None or not Path(sys.prefix, "bin", "mpiexec").exists(),
-    reason="mpi4py, or an MPI beside it, is not installed: pip install 'adjoint[mpi]'",
-)
+MPIEXEC = str(Path(sys.prefix, "bin", "mpiexec"))
+needs_mpi = pytest.mark.usefixtures("working_mpi")  # skips where plain MPI, without adjoint, does not work
+
+
+@cache
+def why_mpi_fails() -> str:
+    """Return why two processes of plain MPI cannot meet here; an empty string if they can."""
+    if find_spec("mpi4py") is None or not Path(sys.prefix, "bin", "mpiexec").exists():
+        return "mpi4py, or an MPI beside it, is not installed: pip install 'adjoint[mpi]'"
+    program = "from mpi4py import MPI; MPI.COMM_WORLD.allgather(b'x' * 100_000)"
+    command = [MPIEXEC, "-n", "2", sys.executable, "-c", program]
+    try:
+        done = subprocess.run(command, env=_environment(), capture_output=True, text=True, check=False, timeout=60)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"MPI does not work on this machine: {error}"
+    return f"MPI does not work on this machine: {done.stderr.strip()[-200:]}" if done.returncode else ""
 
 
 def run_ranks(folder: Path, count: int, program: str, *arguments: str, **variables: str) -> list[Done]:
@@ -54,8 +66,7 @@ def run_ranks(folder: Path, count: int, program: str, *arguments: str, **variabl
 
 def run_mpiexec(folder: Path, count: int, program: str, *arguments: str) -> Done:
     """Start the program by mpiexec."""
-    mpiexec = shutil.which("mpiexec", path=str(Path(sys.prefix, "bin"))) or "mpiexec"
-    return _run(folder, [mpiexec, "-n", str(count), sys.executable], program, *arguments)
+    return _run(folder, [MPIEXEC, "-n", str(count), sys.executable], program, *arguments)
 
 
 def run_launcher(folder: Path, program: str, *options: str, status: int = 0) -> Done:
