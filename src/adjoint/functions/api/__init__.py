@@ -2,7 +2,7 @@
 
 Modules, in reading order:
 
-- `compute_dtype`: Precision in which a function computes: bfloat16 in float32 from end to end, and the dtype of
+- `compute_dtype`: Precision in which a function computes: 16-bit floats in float32 from end to end, and the dtype of
   autocast.
 - `dim_args`: Normalization of dimension arguments, which may count from either end.
 - `lazy_index`: Functions and methods that few programs use: their modules are imported when a name is first asked
