@@ -75,8 +75,8 @@ def replace_pattern(gm: GraphModule, pattern: Pattern, replacement: Pattern | Mo
         >>> _ = ad.fx.replace_pattern(gm, lambda x: ad.relu(x), lambda x: ad.tanh(x))
         >>> print(gm.code.strip())
         def forward(self, x):
-            tanh_1 = adjoint.tanh(x);  x = None
-            add = tanh_1 + 1;  tanh_1 = None
+            tanh = adjoint.tanh(x);  x = None
+            add = tanh + 1;  tanh = None
             return add
     """
     sought, by = _graph_of(pattern), _graph_of(replacement)
