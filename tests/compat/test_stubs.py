@@ -24,15 +24,20 @@ NAMES = {
     "nn.modules.module": "Module _IncompatibleKeys _EXTRA_STATE_KEY_SUFFIX",
     "nn.modules.normalization": "LayerNorm GroupNorm",
     "nn.modules.pooling": "_MaxPoolNd MaxPool2d", "nn.modules.rnn": "RNNBase LSTM",
-    "nn.modules.utils": "_pair _single _triple _ntuple", "nn.parallel": "DataParallel DistributedDataParallel",
+    "nn.modules.utils": "_list_with_default _reverse_repeat_tuple _pair _single _triple _ntuple",
+    "nn.parallel": "DataParallel DistributedDataParallel",
     "nn.parallel.distributed": "DistributedDataParallel", "nn.parameter": "Parameter UninitializedParameter is_lazy",
     "nn.utils.convert_parameters": "parameters_to_vector", "_subclasses.fake_tensor": "is_fake", "cuda": "_initialized",
     "cuda.random": "manual_seed_all", "cuda.memory": "memory_allocated",
     "_utils": "_rebuild_tensor_v2 _flatten_dense_tensors classproperty", "_tensor": "Tensor _rebuild_from_type_v2",
-    "serialization": "pickle", "nn.init": "_calculate_correct_fan",
+    "serialization": "pickle", "nn.init": "_no_grad_uniform_ _no_grad_zero_ _calculate_correct_fan",
     "utils.checkpoint": "get_device_states set_device_states DefaultDeviceType",
     "overrides": "has_torch_function handle_torch_function",
     "profiler": "profile record_function ProfilerActivity schedule", "storage": "TypedStorage UntypedStorage",
+    "_C": "Generator Size TensorBase default_generator device dtype layout memory_format _nn _VariableFunctions",
+    "nn.functional": "_pair _single _triple _list_with_default has_torch_function handle_torch_function",
+    "_lowrank": "svd_lowrank", "optim._functional": "adam sgd",
+    "nn.utils.clip_grad": "_get_total_norm _clip_grads_with_norm_", "optim.optimizer": "_get_value _foreach_doc",
     "fx.graph": "Graph CodeGen _Namespace", "fx.node": "Node base_types _get_qualified_name",
     "fx._symbolic_trace": "Tracer wrap PH", "fx.graph_module": "GraphModule _copy_attr _USER_PRESERVED_ATTRIBUTES_KEY",
     "types": "Device Number", "utils._pytree": "tree_map tree_flatten tree_unflatten Context",
@@ -108,3 +113,16 @@ def test_bases_of_losses_and_norms_can_be_derived_from() -> None:
     assert_raises(ValueError, "3 dimensions, not 2", lambda: Norm(2)(ad.ones(4, 2)))
     with pytest.raises(NotImplementedError):
         _BatchNorm(2)(ad.ones(4, 2))
+
+
+def test_sizes_are_filled_in_and_repeated() -> None:
+    from adjoint.nn.modules.utils import _reverse_repeat_tuple
+
+    from adjoint.nn.functional import _list_with_default, _triple
+
+    assert _triple(2) == (2, 2, 2)
+    assert _list_with_default((None, 3), (5, 6, 7)) == [6, 3]
+    assert _list_with_default(4, ()) == 4
+    assert _reverse_repeat_tuple((1, 2), 2) == (2, 2, 1, 1)
+    with pytest.raises(ValueError, match="at least 3"):
+        _list_with_default((1, None), (2, 3))

@@ -17,6 +17,8 @@ MODULES = {
     "__config__": "compat.stubs.version",
     "_VF": "__init__ compat.stubs.nn.recurrent compat.stubs.private_functions _unique2=unique2",
     "_custom_ops": "library",
+    "_C._VariableFunctions": "__init__",
+    "_lowrank": "functions.linalg.low_rank",
     "_dynamo": "compat.stubs.dynamo",
     "_dynamo._trace_wrapped_higher_order_op": "compat.stubs.dynamo",
     "_dynamo.eval_frame": "compat.stubs.dynamo",
@@ -245,6 +247,30 @@ NAMES |= {
     "autograd._profiler_enabled": f"{_PRIVATE_HOME}:_profiler_enabled",
     "nn.functional.grouped_mm": f"{_PRIVATE_HOME}:grouped_mm",
     "utils.swap_tensors": f"{_PRIVATE_HOME}:swap_tensors",
+}
+
+_SIZE_FUNCTIONS = "_list_with_default _pair _single _triple"
+_OVERRIDE_FUNCTIONS = "handle_torch_function has_torch_function has_torch_function_unary has_torch_function_variadic"
+NAMES |= {f"nn.functional.{name}": f"compat.stubs.nn.internals:{name}" for name in _SIZE_FUNCTIONS.split()}
+NAMES |= {f"nn.functional.{name}": f"compat.torch_function:{name}" for name in _OVERRIDE_FUNCTIONS.split()}
+NAMES |= {
+    "_C.Generator": "core.random.generator:Generator",
+    "_C.Size": "core.tensor.size:Size",
+    "_C.TensorBase": "core.tensor.tensor:Tensor",
+    "_C._has_torch_function": "compat.torch_function:has_torch_function",
+    "_C._set_grad_enabled": "autograd.grad_mode:set_grad_enabled",
+    "_C.default_generator": "core.random.generator:default_generator",
+    "_C.device": "core.dtype.device:device",
+    "_C.dtype": "core.dtype.dtype:dtype",
+    "_C.layout": "core.tensor.memory_format:layout",
+    "_C.memory_format": "core.tensor.memory_format:memory_format",
+    "_utils.KeyErrorMessage": "data.worker:KeyErrorMessage",
+    "nn.utils.clip_grad._clip_grads_with_norm_": "nn.utils.clip_grad:clip_grads_with_norm_",
+    "nn.utils.clip_grad._get_total_norm": "nn.utils.clip_grad:get_total_norm",
+    "nn.init._no_grad_fill_": "nn.init:constant_",
+    "nn.init._no_grad_zero_": "nn.init:zeros_",
+    "optim.optimizer._get_foreach_kernels_supported_devices": f"{_OPTIMIZER_HOME}:get_capturable_supported_devices",
+    "optim.optimizer._get_fused_kernels_supported_devices": f"{_OPTIMIZER_HOME}:get_capturable_supported_devices",
 }
 
 # Parts of PyTorch that are not here, with the reason.

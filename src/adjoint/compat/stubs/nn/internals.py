@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import IntEnum
 from typing import Any
@@ -82,3 +82,18 @@ def sdpa_kernel(backends: Any, set_priority: bool = False) -> Iterator[None]:
     if not isinstance(chosen, (list, tuple, set)) or not all(isinstance(each, SDPBackend) for each in chosen):
         raise TypeError(f"sdpa_kernel expects an SDPBackend or a list of them, got {backends!r}")
     yield
+
+
+def _list_with_default(out_size: Sequence[int | None] | int, defaults: Sequence[int]) -> Sequence[int] | int:
+    """Return the sizes, with the last of the defaults in the place of None."""
+    if isinstance(out_size, int):
+        return out_size
+    if len(defaults) <= len(out_size):
+        raise ValueError(f"Input dimension should be at least {len(out_size) + 1}")
+    known = defaults[-len(out_size) :]
+    return [default if size is None else size for size, default in zip(out_size, known, strict=True)]
+
+
+def _reverse_repeat_tuple(t: Sequence[int], n: int) -> tuple[int, ...]:
+    """Return the numbers from the last on, each n times."""
+    return tuple(number for number in reversed(t) for _ in range(n))
