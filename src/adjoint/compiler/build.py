@@ -11,6 +11,7 @@ from adjoint.compiler.cache.plan_cache import load_or_make_plan
 from adjoint.compiler.ir.graph import Graph, IncomingGrad, Value
 from adjoint.compiler.kernels.plan import CachedPlan
 from adjoint.compiler.log import LOGGED, log
+from adjoint.compiler.loops.plan_extension import plan_by_loop
 from adjoint.compiler.passes.partition import (
     BackwardGraph,
     JointGradient,
@@ -75,7 +76,7 @@ def build(traced: FinishedTrace, reruns_eagerly: bool = False) -> CompiledEntry:
         log("graph", f"{graph.name}: as traced", str(graph))
     history = traced.history
     if past is None or history is None:
-        plan, keep = load_or_make_plan(graph, outcome.changed_inputs(), current_precision(setting), _run_pipeline)
+        plan, keep = _plan_step(graph, outcome.changed_inputs(), current_precision(setting))
         outcome.follow(plan.graph.outputs)
         if plan.rounds:
             outcome.guards.append(ProbeGuard(setting, current_precision, PRECISION_FACT))
@@ -106,6 +107,27 @@ def build(traced: FinishedTrace, reruns_eagerly: bool = False) -> CompiledEntry:
     return CompiledEntry(
         assemble(_forward_graph(graph, outcome), outcome, precision, backward, traced.parents), outcome
     )
+
+
+def _plan_step(graph: Graph, written: Sequence[Value], precision: str) -> tuple[CachedPlan, Callable[[], None]]:
+    """The plan of a whole step, and what keeps it on disk; a long unrolled loop is planned by a few of its turns."""
+    keeps: list[Callable[[], None]] = []
+
+    def plan_part(part: Graph) -> CachedPlan:
+        plan, keep = load_or_make_plan(part, written, precision, _run_pipeline)
+        keeps.append(keep)
+        return plan
+
+    plan = plan_by_loop(graph, plan_part)
+    if plan is None:
+        keeps.clear()
+        plan = plan_part(graph)
+
+    def keep_all() -> None:
+        for keep in keeps:
+            keep()
+
+    return plan, keep_all
 
 
 def _run_pipeline(graph: Graph, written: Sequence[Value], precision: str) -> CachedPlan:

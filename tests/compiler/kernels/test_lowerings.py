@@ -123,7 +123,7 @@ def test_kernels_of_groups_that_are_alike_are_those_of_each_alone(function: Call
             np.testing.assert_allclose(found.numpy(), wanted.numpy(), rtol=2e-4, atol=1e-5)
     program = compiled._program()
     for group, kernel in lowerings.lower_all(program.fusion, host()).items():
-        alone = lowerings._lower(group, program.fusion, host(), {})
+        alone = lowerings.lower_group(group, program.fusion, host(), {})
         for name in ("name", "tiles", "scratch"):
             assert getattr(kernel, name) == getattr(alone, name)
         assert kernel.arguments == alone.arguments
@@ -144,10 +144,10 @@ def test_turns_that_differ_in_a_place_alone_share_their_code(function: Callable[
 
 def test_a_loop_has_kernels_for_its_first_turns_alone() -> None:
     calls = []
-    lower = lowerings._lower
+    lower = lowerings.lower_group
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("adjoint.compiler.cache.plan_cache.default_disk_cache", lambda: None)  # which may have the plan
-        patch.setattr(lowerings, "_lower", lambda group, *given: calls.append(group) or lower(group, *given))
+        patch.setattr(lowerings, "lower_group", lambda group, *given: calls.append(group) or lower(group, *given))
         compiled, _ = compile_with_gradients(take_steps)
         compiled(X)
     assert len(compiled._program().kernels) > 3 * STEPS

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import adjoint as ad
 from adjoint.compiler.ir.graph import Graph
+from adjoint.compiler.passes import memory_plan
 from adjoint.compiler.passes.memory_plan import ALIGNMENT, MemoryPlan, Span, aligned_array, aligned_bytes, plan_memory
 from adjoint.core.op.spec import Spec
 
@@ -30,6 +31,11 @@ def spans(draw: Any) -> Span:
 
 @given(st.lists(spans(), max_size=24))
 def test_values_needed_at_once_do_not_overlap(needed: list[Span]) -> None:
+    check_places(needed)
+
+
+def check_places(needed: list[Span]) -> None:
+    """Check that a plan's values have memory of their own, aligned, while they are needed."""
     made = plan_memory(needed)
     assert made.offsets.keys() == {s.value for s in needed}
     ends = {s.value: made.offsets[s.value] + max(s.value.nbytes, 1) for s in needed}
@@ -41,10 +47,24 @@ def test_values_needed_at_once_do_not_overlap(needed: list[Span]) -> None:
     assert max(ends.values(), default=0) <= made.size <= made.unshared
 
 
+@given(st.lists(spans(), max_size=24))
+def test_many_values_needed_at_once_do_not_overlap(needed: list[Span]) -> None:
+    with pytest.MonkeyPatch.context() as patch:  # each size in places of its own, as for a long program
+        patch.setattr(memory_plan, "MIN_SPANS_BY_SIZE", 1)
+        patch.setattr(memory_plan, "MAX_SIZE_BY_SIZE", 100)
+        check_places(needed)
+
+
 @given(st.lists(spans(), min_size=1, max_size=24))
 def test_the_arena_is_no_smaller_than_what_is_needed_at_one_time(needed: list[Span]) -> None:
     at_once = max(sum(s.value.nbytes for s in needed if s.first <= t <= s.last) for t in range(20))
     assert plan_memory(needed).size >= at_once
+
+
+def test_sizes_apart_are_given_up_where_they_take_more() -> None:
+    turns = [span(16 << i % 7, i, i) for i in range(memory_plan.MIN_SPANS_BY_SIZE)]
+    assert plan_memory(turns).size == 16 * 4 << 6
+    assert plan_memory([span(16, i, i + 1) for i in range(memory_plan.MIN_SPANS_BY_SIZE)]).size == 2 * 64
 
 
 def test_a_chain_needs_two_places_however_long() -> None:

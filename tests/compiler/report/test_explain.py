@@ -201,3 +201,31 @@ def test_a_notebook_gets_a_table(training: Explanation) -> None:
     shown = training._repr_html_()
     assert shown.count("<tr>") == len(training.entries) + 1
     assert "<script" not in shown
+
+
+def test_the_turns_of_a_loop_are_printed_once() -> None:
+    net = nn.Sequential(nn.Linear(5, 6), nn.Tanh(), nn.Linear(6, 5))
+
+    @ad.compile
+    def step(x: ad.Tensor) -> ad.Tensor:
+        for _ in range(40):
+            x = x + 0.1 * net(x)
+        loss = x.square().mean()
+        loss.backward()
+        return loss
+
+    step(ad.ones(3, 5))
+    told = step.explain()
+    parts = [*told.turns()]
+    folded = [(times, entries) for times, entries in parts if times > 1]
+    assert sum(times * len(entries) for times, entries in parts) == len(told.entries)
+    assert {times for times, _ in folded} & {*range(30, 41)}
+    for times, entries in folded:
+        first = entries[0].number
+        assert f"{times} times, as {first} to {first + times * len(entries) - 1}:" in str(told)
+        assert all(
+            [e.name for e in entries]
+            == [e.name for e in told.entries[first + k * len(entries) : first + (k + 1) * len(entries)]]
+            for k in range(times)
+        )
+    assert str(told).count("kernel ") < len(told.entries)

@@ -21,7 +21,7 @@ import numpy as np
 
 from adjoint.autograd.engine.accumulate_grad import accumulate, collect_captures, finish_hooked_leaf
 from adjoint.autograd.engine.error_notes import add_node_note, last_pass
-from adjoint.autograd.engine.graph_task import UNDEFINED, GraphTask, Root
+from adjoint.autograd.engine.graph_task import UNDEFINED, GraphTask, Root, runs_user_code
 from adjoint.autograd.engine.node_call import call_node, recompute_typed, sum_to_input
 from adjoint.autograd.engine.saved_values import rule_arguments, saved_arrays
 from adjoint.autograd.engine.where_masks import propagate_where_mask
@@ -80,8 +80,11 @@ def _run_pass(gradients: GraphTask, finish: Callable[[], Result]) -> Result:
     try:
         passes.append(gradients)
         with np.errstate(all="ignore"), ModeScope(recording=gradients.create_graph):
-            for _ in run_nodes(gradients):
-                pass
+            interpreter = None if gradients.on_arrays else mode.interpreter
+            if interpreter is None or runs_user_code(gradients.input_buffers):
+                _run_all_nodes(gradients)
+            else:
+                interpreter.run_library_code(_run_all_nodes, gradients)
             result = finish()
             for callback in gradients.callbacks:
                 callback()
@@ -94,6 +97,11 @@ def _run_pass(gradients: GraphTask, finish: Callable[[], Result]) -> Result:
         raise
     finally:
         del passes[depth:]
+
+
+def _run_all_nodes(gradients: GraphTask) -> None:
+    for _ in run_nodes(gradients):
+        pass
 
 
 def _run_pass_in_thread(gradients: GraphTask, finish: Callable[[], Result], passes: list[GraphTask]) -> Result:

@@ -10,7 +10,7 @@ import numpy as np
 
 from adjoint.core.graph.grad_dtype import ANY_DTYPE
 from adjoint.core.graph.hooks import HookDict, hooked_leaves
-from adjoint.core.graph.node import Leaf, Node, Vertex
+from adjoint.core.graph.node import Leaf, Node, SavedValues, Vertex
 from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.tensor import Tensor, wrap
 from adjoint.core.typing import Array, Operand
@@ -183,6 +183,24 @@ def count_leaf_edges(roots: Iterable[Vertex]) -> dict[Leaf, int]:
                 reached.add(parent)
                 stack.append(parent)
     return counts
+
+
+def runs_user_code(roots: Iterable[Vertex]) -> bool:
+    """Return whether hooks, or functions that are not the library's, run in a pass from these roots."""
+    reached = {*roots}
+    stack = list(reached)
+    while stack:
+        node = stack.pop()
+        if node.hooks is not None:
+            return True
+        if type(node) is Leaf:
+            continue
+        if type(node) is not Node or node.op.runs_user_code or type(node.saved_values) is SavedValues:
+            return True
+        fresh = {parent for parent in node.parents if parent is not None} - reached
+        reached |= fresh
+        stack.extend(fresh)
+    return False
 
 
 def nodes_leading_to(wanted: set[Vertex], roots: Iterable[Vertex]) -> set[Vertex]:

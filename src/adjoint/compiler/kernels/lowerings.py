@@ -48,14 +48,14 @@ def _lower_once(
     kind = None if group.root is None else KERNEL_KINDS[group.root.op.name]
     plain = kind is None or (kind is kernel_kinds.PRODUCT and fusion.precision == "highest")
     if group in fusion.elided_concats or group.gate_width or group.concatenations or group.prologue or not plain:
-        return _lower(group, fusion, target, known)
+        return lower_group(group, fusion, target, known)
     structure, values, offsets = _structure_of(group, fusion)
     found = lowered.get(structure)
     if found is not None:
         kernel = found.kernel
         arguments, numbers = [values[i] for i in found.arguments], [offsets[i] for i in found.numbers]
         return Kernel(kernel.name, kernel.code, arguments, group, kernel.tiles, kernel.scratch, None, numbers)
-    kernel = _lower(group, fusion, target, known)
+    kernel = lower_group(group, fusion, target, known)
     places = {v: i for i, v in enumerate(values)}
     lowered[structure] = _LoweredGroup(
         kernel, [places[v] for v in kernel.arguments], [offsets.index(number) for number in kernel.numbers]
@@ -83,15 +83,21 @@ def _structure_of(group: Group, fusion: Fusion) -> tuple[Hashable, list[Value], 
     return tuple(facts), [*values], [*offsets]
 
 
-def _lower(group: Group, fusion: Fusion, target: Target, known: KernelMemo) -> Kernel:
+def lower_group(group: Group, fusion: Fusion, target: Target, known: KernelMemo) -> Kernel:
+    """The kernel of one group."""
     if group in fusion.elided_concats:
-        return Kernel(*name_by_digest(EMPTY_KERNEL, "nothing"), [], group)
+        return lower_elided(group)
     if group.root is None:
         return loop_nest.lower(group, fusion, target, known)
     folder, function = LOWERINGS[KERNEL_KINDS[group.root.op.name]]
     lowering = import_module(f"adjoint.compiler.kernels.{folder}.lowering")
     kernel: Kernel = getattr(lowering, function)(group, fusion, target, known)
     return kernel
+
+
+def lower_elided(group: Group) -> Kernel:
+    """The kernel of a concatenation whose parts are stored where it is."""
+    return Kernel(*name_by_digest(EMPTY_KERNEL, "nothing"), [], group)
 
 
 def can_overwrite(group: Group, fusion: Fusion, value: Value, symbol: Value) -> bool:

@@ -19,7 +19,15 @@ from adjoint.compiler.ir.graph import Graph, Value
 from adjoint.compiler.ir.strided_view import StridedView, strided_view_of
 from adjoint.compiler.kernels.kernel_kinds import kernel_kind_of
 from adjoint.compiler.passes.fusion_group import Group, describe_call, topological_order
-from adjoint.compiler.passes.fusion_rules import MAX_KERNEL_EQUATIONS, GroupMap, Shape, is_reduced_shape, pass_flags
+from adjoint.compiler.passes.fusion_rules import (
+    MAX_KERNEL_EQUATIONS,
+    MAX_REDUCTIONS_OF_TURNS,
+    GroupMap,
+    Shape,
+    have_one_line,
+    is_reduced_shape,
+    pass_flags,
+)
 from adjoint.compiler.passes.materialize import is_kernel_op, is_view_or_generated
 
 MAX_ELEMENTS_TO_JOIN_UNRELATED = 4096  # of loops over one shape that are joined only to save a call
@@ -56,7 +64,7 @@ def order_groups(graph: Graph, groups: list[Group], values: GroupMap) -> Fusion:
     """The plan of a graph whose equations are in `groups`: their order, and what they store."""
     order = topological_order(groups)
     _mark_stored(graph, order, values)
-    inside, elided = _elide_concats(graph, order, values)
+    inside, elided = elide_concats(graph, order, values)
     for group in order:
         group.users.clear()  # of use until the order is known; with `needs` a cycle, which waits for the collector
     return Fusion(values.precision, values.views, values.maker, graph, order, inside, elided)
@@ -203,6 +211,9 @@ class _Grouping:
         if prod(shape) <= MAX_ELEMENTS_TO_JOIN_UNRELATED:
             for group in reversed(self.loops_by_shape.get(shape, {})):
                 full = len(group.equations) >= MAX_KERNEL_EQUATIONS
+                if value.op.combine and len(group.reductions) >= MAX_REDUCTIONS_OF_TURNS:
+                    apart = {b for v in group.equations for b in self.values.bases_of(v)}.isdisjoint(bases)
+                    full |= apart and have_one_line(group.reductions, [value])
                 if not full and self.values.why_not_fused(group, value, shape) is None:
                     return group, ""
         return None, reason
@@ -221,7 +232,7 @@ def _mark_stored(graph: Graph, order: list[Group], values: GroupMap) -> None:
         group.stored.extend(v for v in group.equations if v in outputs or v in read_elsewhere or stores_all)
 
 
-def _elide_concats(
+def elide_concats(
     graph: Graph, order: list[Group], values: GroupMap
 ) -> tuple[dict[Value, tuple[Value, int]], set[Group]]:
     """Find concatenations whose operands can be stored where they would be copied to: one after another."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -19,7 +20,8 @@ from adjoint.core.dtype.dtype import is_bfloat16
 
 Shape = tuple[int, ...]
 MAX_KERNEL_EQUATIONS = 128  # LLVM's time grows faster than their number
-MAX_KERNEL_REDUCTIONS = 16  # as many sums of one shape as an unrolled loop has steps are several equal kernels
+MAX_KERNEL_REDUCTIONS = 16  # of one shape
+MAX_REDUCTIONS_OF_TURNS = 2  # of different values in one line: those of an unrolled loop are equal kernels
 MAX_ELEMENTS_AFTER_FULL_REDUCTION = 1 << 15  # of what waits, in one kernel, for a reduction over all of them
 
 
@@ -80,7 +82,11 @@ class GroupMap:
             return False
         if len(group.equations) + len(other.equations) > MAX_KERNEL_EQUATIONS:
             return False
-        if len(group.reductions) + len(other.reductions) > MAX_KERNEL_REDUCTIONS:
+        reductions = len(group.reductions) + len(other.reductions)
+        if reductions > MAX_KERNEL_REDUCTIONS:
+            return False
+        of_turns = reductions > MAX_REDUCTIONS_OF_TURNS and have_one_line(group.reductions, other.reductions)
+        if of_turns and not self.reads_a_value_of(group, other):
             return False
         between = (group.needs | other.needs) - {group, other}
         if any(g.is_downstream_of(group) or g.is_downstream_of(other) for g in between):
@@ -96,6 +102,12 @@ class GroupMap:
             for view in (self.views[operand] for operand in value.operands)
             if self.maker.get(view.base) in (group, other)
         )
+
+    def reads_a_value_of(self, group: Group, other: Group) -> bool:
+        """True if two groups read one value of some size, which one kernel would read once."""
+        small = prod(group.keepdims_shape)
+        read = {b for v in group.equations for b in self.bases_of(v) if b.size > small}
+        return any(b in read for v in other.equations for b in self.bases_of(v))
 
     def _can_run_over(self, group: Group, space: Shape) -> bool:
         """True if a kernel without folds can run over another shape."""
@@ -148,6 +160,12 @@ class GroupMap:
         if len(group.equations) >= MAX_KERNEL_EQUATIONS:
             return f"its operand's kernel has {MAX_KERNEL_EQUATIONS} equations already"
         return None
+
+
+def have_one_line(reductions: Sequence[Value], others: Sequence[Value]) -> bool:
+    """True if some of these and of the others come from one line in one module, as the turns of a loop do."""
+    lines = {v.origin[:3] for v in reductions if v.origin is not None}
+    return any(v.origin is not None and v.origin[:3] in lines for v in others)
 
 
 def is_reduced_shape(group: Group, shape: Shape) -> bool:

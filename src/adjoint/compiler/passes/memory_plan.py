@@ -7,6 +7,7 @@ arena is fullest.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from heapq import heappop, heappush
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 ALIGNMENT = 64
 MIN_LENT_VALUE_BYTES = 1 << 16  # bytes of a value that is worth lending memory to
 MIN_LENT_TOTAL_BYTES = 1 << 20  # bytes in all that are worth lending
+MIN_SPANS_BY_SIZE = 1000  # from which on spans of one size share places of their own
+MAX_SIZE_BY_SIZE = 1.1  # times what is needed at one time that an arena planned in this way may take
 
 
 class Span(NamedTuple):
@@ -56,9 +59,37 @@ def plan_memory(spans: Iterable[Span], late: Sequence[Span] = (), since: int = 0
     spans = list(spans)
     block, lent = _lend_late_memory(spans, late, since)
     order = sorted((s for s in spans if s.value not in lent), key=lambda s: (-s.value.nbytes, s.first))
-    arena = _Arena(len(order))
-    offsets = {span.value: arena.add(span) for span in order}
-    return MemoryPlan(offsets, arena.size, sum(map(_aligned_size, order)), block, lent)
+    offsets, size = _place_by_size(order) if len(order) >= MIN_SPANS_BY_SIZE else ({}, 0)
+    if not offsets:
+        arena = _Arena(len(order))
+        offsets, size = {span.value: arena.add(span) for span in order}, arena.size
+    return MemoryPlan(offsets, size, sum(map(_aligned_size, order)), block, lent)
+
+
+def _place_by_size(spans: list[Span]) -> tuple[dict[Value, int], int]:
+    """Return the places of many spans and the arena's size: each takes the first place of its size that is free.
+
+    Nothing if the sizes, each of which has places of its own, take much more than what is needed at one time.
+    """
+    offsets: dict[Value, int] = {}
+    end = max(span.last for span in spans) + 1
+    change = np.zeros(end + 1, np.int64)  # of the bytes needed, from step to step
+    top = 0  # of the places so far
+    size, taken, free = -1, list[tuple[int, int]](), list[int]()  # of this size: (last step, place), and places
+    for span in sorted(spans, key=lambda s: (_aligned_size(s), s.first)):
+        needed = _aligned_size(span)
+        if needed != size:
+            size, taken, free = needed, [], []
+        while taken and taken[0][0] < span.first:
+            heappush(free, heappop(taken)[1])
+        if free:
+            at = heappop(free)
+        else:
+            at, top = top, top + needed
+        heappush(taken, (span.last, at))
+        offsets[span.value] = at
+        _add_to_usage(change, span, needed)
+    return (offsets, top) if top <= MAX_SIZE_BY_SIZE * change.cumsum().max() else ({}, 0)
 
 
 class _Arena:

@@ -10,6 +10,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from adjoint.compiler.ir.graph import Graph, Value, ValueOrigin
+from adjoint.compiler.loops.repeated_rows import Least, Row, RowTable
 from adjoint.compiler.passes.cost_model import bytes_read, bytes_written, flops, total_flops
 from adjoint.compiler.passes.fusion import Fusion
 from adjoint.compiler.passes.fusion_group import Group, describe_call
@@ -27,6 +28,7 @@ TABLE_COLUMNS = ("#", "kind", "read", "written", "flops", "line", "ops")
 NUMBER_COLUMNS = (0, 2, 3, 4)
 EMPTY_NUMBER_CELLS = ("",) * 5  # the columns of numbers, in the rows below an entry's first
 OPS_COLUMN_WIDTH = 76  # of the column of ops
+MIN_TURNS_TO_FOLD = 8  # of entries that come again: from there on they are printed once
 
 
 class Equation(NamedTuple):
@@ -124,22 +126,30 @@ class Explanation:
 
     def __str__(self) -> str:
         rows: list[tuple[str, ...]] = [TABLE_COLUMNS]
-        for entry in self.entries:
-            lines = [
-                (line if first else "", ops)
-                for line, names in entry.lines.items()
-                for first, ops in _wrap_text(" ".join(names))
-            ]
-            rows.append((*_number_cells(entry), *lines[0]))
-            rows.extend((*EMPTY_NUMBER_CELLS, *line) for line in lines[1:])
-            rows.extend((*EMPTY_NUMBER_CELLS, ops) for _, ops in _wrap_text(f"→ {format_counts(entry.results)}"))
-            rows.extend((*EMPTY_NUMBER_CELLS, reason) for reason in entry.reasons())
+        for times, entries in self.turns():
+            if times > 1:
+                first, last = entries[0].number, entries[0].number + times * len(entries) - 1
+                rows.append((*EMPTY_NUMBER_CELLS, f"{times} times, as {first} to {last}:"))
+            for entry in entries:
+                rows.extend(_entry_rows(entry))
+            if times > 1:
+                rows.append((*EMPTY_NUMBER_CELLS, f"end of what comes {times} times"))
         total = f"{self.read:,} bytes read, {self.written:,} written, {self.flops:,} flops"
         backward = [] if self.backward is None else ["", str(self.backward)]
         ways = ["", "ways through the step's decisions:", *self.ways] if self.ways else []
         return "\n".join([self.head, *format_columns(rows, NUMBER_COLUMNS), total, *backward, *ways])
 
     __repr__ = __str__
+
+    def turns(self) -> Iterator[tuple[int, Sequence[ExplainEntry]]]:
+        """Yield the entries in parts: those of the first turn of a loop with the number of turns, others with 1."""
+        rows = [Row((e.kind, e.name, tuple(e.lines), e.results), []) for e in self.entries]
+        at = 0
+        for run in RowTable(rows, {}, Least(MIN_TURNS_TO_FOLD, 2 * MIN_TURNS_TO_FOLD)).find_runs():
+            yield 1, self.entries[at : run.start]
+            yield run.turns, self.entries[run.start : run.start + run.period]
+            at = run.stop
+        yield 1, self.entries[at:]
 
     def _repr_html_(self) -> str:
         rows = []
@@ -157,6 +167,19 @@ class Explanation:
             (*TABLE_COLUMNS[:5], "lines: ops", "results", "why"), rows, NUMBER_COLUMNS
         )
         return shown if self.backward is None else shown + self.backward._repr_html_()
+
+
+def _entry_rows(entry: ExplainEntry) -> Iterator[tuple[str, ...]]:
+    """Yield the rows of an entry in the table."""
+    lines = [
+        (line if first else "", ops)
+        for line, names in entry.lines.items()
+        for first, ops in _wrap_text(" ".join(names))
+    ]
+    yield (*_number_cells(entry), *lines[0])
+    yield from ((*EMPTY_NUMBER_CELLS, *line) for line in lines[1:])
+    yield from ((*EMPTY_NUMBER_CELLS, ops) for _, ops in _wrap_text(f"→ {format_counts(entry.results)}"))
+    yield from ((*EMPTY_NUMBER_CELLS, reason) for reason in entry.reasons())
 
 
 def explain(program: Program, paths: Sequence[StagedEntry] = ()) -> Explanation:

@@ -17,9 +17,15 @@ from adjoint.core.dtype.dtype import default
 from adjoint.core.op.op import Op
 from adjoint.core.op.op_errors import user_error
 from adjoint.core.op.spec import Spec
+from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import NumpyDtype, Operand, Operands, Params
 
 PLAIN_NUMBERS = (bool, int, float)
+
+
+def has_symbol(x: object) -> bool:
+    """True for a tensor that the tracer has taken in, or has made."""
+    return isinstance(x, Tensor) and type(x.array) is Value
 
 
 def call_signature(op: Op, operands: Operands, inputs: Operands, params: Params) -> Hashable:
@@ -30,11 +36,11 @@ def call_signature(op: Op, operands: Operands, inputs: Operands, params: Params)
     if op.runs_user_code:
         return None
     facts: list[object] = [op, default.floating.name]
-    for x, given in zip(operands, inputs, strict=True):
+    for i, x in enumerate(operands):
         if isinstance(x, Value):
             facts += x.shape, x.dtype
         elif x is None or type(x) in PLAIN_NUMBERS:
-            facts += type(x), repr(x), getattr(given, "dtype", None)
+            facts += type(x), repr(x), getattr(inputs[i], "dtype", None)
         else:
             return None
     for name, value in params.items():

@@ -7,6 +7,7 @@ tensors are put back as they were, whether or not the trace succeeded.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from operator import is_not
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ from adjoint.compiler.ir.graph import (
 )
 from adjoint.compiler.ir.shared_memory import CapturedRegion
 from adjoint.compiler.progress import progress
-from adjoint.compiler.trace.call_specs import call_signature, promise_spec, typed_operand
+from adjoint.compiler.trace.call_specs import call_signature, has_symbol, promise_spec, typed_operand
 from adjoint.compiler.trace.checkpoint_blocks import CheckpointBlocks
 from adjoint.compiler.trace.constant_values import find_constant_values
 from adjoint.compiler.trace.equation_origins import EquationOrigins
@@ -99,7 +100,8 @@ class Tracer(StepMemory, CheckpointBlocks, EquationOrigins, Interpreter):
         self._symbols: dict[int, tuple[Array, Value, Tensor]] = {}  # by the array's identity; the array is kept alive
         self._settings: dict[tuple[int, tuple[object, ...]], Tensor] = {}
         self._numbers: dict[str, Value] = {}
-        self._signatures: dict[Hashable, tuple[NumpyDtype | None, Spec]] = {}  # of calls: operands' type, result's spec
+        # Of calls: the type that operands are converted to, None if they have it, and the result's spec.
+        self._signatures: dict[Hashable, tuple[NumpyDtype | None, Spec]] = {}
 
     def trace(self, function: Function, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
         """Call the step with this tracer in charge of the thread; its result, in symbols."""
@@ -127,7 +129,7 @@ class Tracer(StepMemory, CheckpointBlocks, EquationOrigins, Interpreter):
     @without_frame_tracing
     def emit(self, op: Op, inputs: Operands, params: Params) -> Value:
         """An op call as an equation; operands are brought to the op's common type by equations of their own."""
-        operands = tuple([self._operand(op, x) for x in inputs])
+        operands = tuple([x.array if has_symbol(x) else self._operand(op, x) for x in inputs])
         params = {key: specialize_numbers(value) for key, value in params.items()} if params else params
         key: Hashable = None
         if SymbolicNumber in map(type, operands):
@@ -137,11 +139,12 @@ class Tracer(StepMemory, CheckpointBlocks, EquationOrigins, Interpreter):
             key = call_signature(op, operands, inputs, params)
             known = self._signatures.get(key)
             target = target_dtype(op, tuple(map(typed_operand, inputs, operands))) if known is None else known[0]
+        given = operands
         if target is not None:
             operands = tuple([self._convert_dtype(x, target) for x in operands])
         spec = promise_spec(op, operands, inputs, params, target) if known is None else known[1]
-        if key is not None:
-            self._signatures[key] = target, spec
+        if key is not None and known is None:
+            self._signatures[key] = target if any(map(is_not, given, operands)) else None, spec
         if not len(self.graph.equations) % EQUATIONS_BETWEEN_NOTES:
             progress.note(f"{len(self.graph.equations):,} equations traced")
         again = self.replay_draw(op) if op.effect else None
@@ -303,7 +306,7 @@ class Tracer(StepMemory, CheckpointBlocks, EquationOrigins, Interpreter):
 
     @without_frame_tracing
     def symbols(self, inputs: Operands) -> Operands:
-        return tuple([self.adopt(x) if isinstance(x, Tensor) else x for x in inputs])
+        return tuple([x.array if has_symbol(x) else self.adopt(x) if isinstance(x, Tensor) else x for x in inputs])
 
     def detach_array(self, tensor: Tensor) -> Value:
         return self.adopt(tensor)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from contextlib import suppress
+from itertools import chain
 from typing import Any
 
 from adjoint.core.runtime.mode import depends_on, guard_on, mode
@@ -79,7 +80,7 @@ def module_contents(holder: Any, ignored: frozenset[str] = frozenset()) -> list[
 
 def find_module_name(parent: AnyModule, module: AnyModule) -> str:
     """Return the dotted name under which `parent` knows `module`; the class's name if it does not."""
-    for name, child in (*vars(parent).get("_modules", {}).items(), *parent.named_modules()):
+    for name, child in chain(vars(parent).get("_modules", {}).items(), parent.named_modules()):
         if child is module and name:
             return name
     return type(module).__name__

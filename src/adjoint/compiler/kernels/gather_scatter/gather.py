@@ -97,7 +97,9 @@ def _index_maps(value: Value, view_of: ViewOf) -> list[tuple[Value, IndexMap, Sh
         made, axis, at = [], value.params["axis"], 0
         for view in views:
             shift = tuple(at if d == axis else 0 for d in range(len(value.shape)))
-            made.append((view.base, IndexMap(view.shape, view.offset, view.strides), shift))
+            # parts are alike whatever the strides of dimensions with one element
+            strides = tuple([0 if n == 1 else s for n, s in zip(view.shape, view.strides, strict=True)])
+            made.append((view.base, IndexMap(view.shape, view.offset, strides), shift))
             at += view.shape[axis]
         return made
     return None
