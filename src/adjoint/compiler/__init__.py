@@ -28,7 +28,6 @@ Modules, in reading order:
 - `cuts`: Steps whose Python asks for values: a path through the answers is a chain of programs, with the questions
   between.
 - `known_entries`: The programs of a signature, tried in turn until one fits a call.
-- `loops`: Loops that Python unrolled into a traced graph: found again, and planned by a few of their turns.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from adjoint.compiler.cache.plan_cache import load_or_make_plan
 from adjoint.compiler.ir.graph import Graph, IncomingGrad, Value
 from adjoint.compiler.kernels.plan import CachedPlan
 from adjoint.compiler.log import LOGGED, log
-from adjoint.compiler.loops.plan_extension import plan_by_loop
+from adjoint.compiler.passes.loops.plan_extension import plan_by_loop
 from adjoint.compiler.passes.partition import (
     BackwardGraph,
     JointGradient,

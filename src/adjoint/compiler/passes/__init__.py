@@ -32,4 +32,5 @@ Modules, in reading order:
 - `fusion_rules`: Fusion's rules: when an equation can join a group, when two groups can be one kernel, and the reason
   if not.
 - `regrouping`: The groups of a long program after inlining: each takes in the copies that it reads.
+- `loops`: Loops that Python unrolled into a traced graph: found again, and planned by a few of their turns.
 """

@@ -10,10 +10,10 @@ from html import escape
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from adjoint.compiler.ir.graph import Graph, Value, ValueOrigin
-from adjoint.compiler.loops.repeated_rows import Least, Row, RowTable
 from adjoint.compiler.passes.cost_model import bytes_read, bytes_written, flops, total_flops
 from adjoint.compiler.passes.fusion import Fusion
 from adjoint.compiler.passes.fusion_group import Group, describe_call
+from adjoint.compiler.passes.loops.repeated_rows import Least, Row, RowTable
 from adjoint.compiler.report.loop_text import format_loops
 from adjoint.core.op.spec import describe
 from adjoint.core.runtime.html import render_table

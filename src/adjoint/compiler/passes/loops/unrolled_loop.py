@@ -14,9 +14,9 @@ from typing import NamedTuple
 import numpy as np
 
 from adjoint.compiler.ir.graph import Graph, StateInput, Value
-from adjoint.compiler.loops.equation_kinds import EquationKinds
-from adjoint.compiler.loops.repeated_rows import Row, RowTable, Run
 from adjoint.compiler.passes.cost_model import MIN_REMAT_BYTES
+from adjoint.compiler.passes.loops.equation_kinds import EquationKinds
+from adjoint.compiler.passes.loops.repeated_rows import Row, RowTable, Run
 from adjoint.core.typing import Array
 
 MIN_EQUATIONS = 600  # of a program in which loops are sought

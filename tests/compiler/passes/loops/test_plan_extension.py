@@ -16,7 +16,7 @@ from adjoint.utils.checkpoint import checkpoint
 pytest.importorskip("llvmlite")
 
 from adjoint.compiler import build
-from adjoint.compiler.loops import plan_extension
+from adjoint.compiler.passes.loops import plan_extension
 
 TURNS = 93
 SIZE, ROWS = 6, 8

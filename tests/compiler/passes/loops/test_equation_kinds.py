@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from adjoint.compiler.ir.graph import Graph
-from adjoint.compiler.loops.equation_kinds import EquationKinds, move_places
+from adjoint.compiler.passes.loops.equation_kinds import EquationKinds, move_places
 
 GRAPH = Graph.parse("""graph step
   %0: f32[8,9] = argument 0

@@ -14,9 +14,9 @@ from adjoint.compiler.ir.graph import Graph, Value, spec_of
 from adjoint.compiler.ir.strided_view import StridedView, strided_view_of
 from adjoint.compiler.kernels.kernel import Kernel
 from adjoint.compiler.kernels.plan import CachedPlan
-from adjoint.compiler.loops.equation_kinds import PLACES, EquationKinds, move_places
-from adjoint.compiler.loops.repeated_rows import Row
 from adjoint.compiler.passes.fusion_group import Group
+from adjoint.compiler.passes.loops.equation_kinds import PLACES, EquationKinds, move_places
+from adjoint.compiler.passes.loops.repeated_rows import Row
 from adjoint.core.typing import Operands
 
 VALUE_LISTS = ("equations", "reductions", "concatenations", "prologue", "stored")  # of a group, with `reduced_values`

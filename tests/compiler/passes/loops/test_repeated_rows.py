@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from adjoint.compiler.loops.repeated_rows import Row, RowTable, Run
+from adjoint.compiler.passes.loops.repeated_rows import Row, RowTable, Run
 
 
 def rows_of_loop(period: int, turns: int, numbers: random.Random) -> list[Row]:

@@ -17,13 +17,13 @@ from adjoint.compiler.ir.graph import Graph
 from adjoint.compiler.kernels.kernel_text import KernelMemo
 from adjoint.compiler.kernels.plan import CachedPlan
 from adjoint.compiler.llvm.jit.target import host
-from adjoint.compiler.loops.equation_kinds import EquationKinds
-from adjoint.compiler.loops.plan_rows import PlanRows, PlanStep, PlanWriter
-from adjoint.compiler.loops.repeated_rows import Least, Row, RowTable, Run
-from adjoint.compiler.loops.unrolled_loop import MissingTurn, ShortGraph, UnrolledLoop, find_loop
 from adjoint.compiler.passes.fusion import MAX_ELEMENTS_TO_JOIN_UNRELATED, Fusion, elide_concats
 from adjoint.compiler.passes.fusion_group import Group
 from adjoint.compiler.passes.fusion_rules import MAX_REDUCTIONS_OF_TURNS, GroupMap
+from adjoint.compiler.passes.loops.equation_kinds import EquationKinds
+from adjoint.compiler.passes.loops.plan_rows import PlanRows, PlanStep, PlanWriter
+from adjoint.compiler.passes.loops.repeated_rows import Least, Row, RowTable, Run
+from adjoint.compiler.passes.loops.unrolled_loop import MissingTurn, ShortGraph, UnrolledLoop, find_loop
 from adjoint.core.typing import Array
 
 MARGIN_TURNS = 4  # at both ends of a loop, whose kernels may be others
