@@ -117,6 +117,7 @@ CALLS: dict[str, str] = {
     "baddbmm": "x[:, :, :3], x, c.mT", "batch_norm": "d1, None, None, v, w, True", "bernoulli": "t.sigmoid(a)",
     "binary_cross_entropy": "t.sigmoid(a), t.sigmoid(b)", "binary_cross_entropy_with_logits": "a, t.sigmoid(b)",
     "bitwise_not": "i | mask", "bmm": "x, c.mT", "broadcast_tensors": "a, v", "broadcast_to": "v, (2, 3)",
+    "grouped_mm": "x, c.mT",
     "bucketize": "a, rising, right=True", "chain_matmul": "a, m, n", "combinations": "v, 2",
     "conv1d": "d1, f1, None, 1, 1", "conv2d": "d2, f2, two.to(d2.dtype), 2, 1", "conv3d": "d3, f3",
     "count_nonzero": "mask, 1",
@@ -244,6 +245,13 @@ LEFT_OUT: dict[str, str] = {
     "set_deterministic_debug_mode": MODES, "set_flush_denormal": MODES,
     "set_num_interop_threads": MODES, "set_warn_always": MODES, "use_deterministic_algorithms": MODES,
     "set_rng_state": MODES,
+    **dict.fromkeys(
+        ("get_autocast_cpu_dtype", "get_autocast_gpu_dtype", "get_device_module", "is_autocast_cpu_enabled"), MODES
+    ),
+    **dict.fromkeys(
+        ("handle_torch_function", "has_torch_function", "has_torch_function_unary", "has_torch_function_variadic"),
+        "asks for or calls overrides of other classes",
+    ),
     **dict.fromkeys(("upsample", "upsample_bilinear", "upsample_nearest"), "is interpolate, and warns"),
     **dict.fromkeys(("eig", "lstsq", "matrix_rank", "solve", "symeig"), "raises: it was removed"),
     **dict.fromkeys(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import math
 import os
-import random
 import types
 import uuid
 from collections import namedtuple
@@ -353,9 +352,9 @@ def test_a_failed_trace_takes_its_writes_back() -> None:
         held["n"] += 1
         held["log"].append(x)
         held["new"] = x * 2
-        return str(x)
+        return os.listdir(".")
 
-    raises(RuntimeError, r"str\(\)", lambda: ad.compile(f)(ad.ones(2)))
+    raises(RuntimeError, "in the first call only", lambda: ad.compile(f)(ad.ones(2)))
     assert held == {"n": 1, "log": [1]}
 
 
@@ -382,8 +381,8 @@ def test_an_object_around_a_tensor_of_the_step_cannot_be_returned() -> None:
 
 @pytest.mark.parametrize(
     "act",
-    [lambda: uuid.uuid4(), lambda: random.shuffle([1, 2]), lambda: os.listdir(".")],
-    ids=["uuid", "shuffle", "listdir"],
+    [lambda: uuid.uuid4(), lambda: os.listdir(".")],
+    ids=["uuid", "listdir"],
 )
 def test_what_cannot_be_repeated_is_refused(act: Callable[[], Any]) -> None:
     with pytest.raises(RuntimeError, match=r"test_guards_on_python.py:\d+.*in the first call only"):

@@ -131,7 +131,7 @@ def count_earlier(indices: Array) -> Array:
     at = np.broadcast_to(np.arange(ordered.shape[-1]), ordered.shape)
     is_first = np.ones(ordered.shape, np.bool_)
     is_first[..., 1:] = ordered[..., 1:] != ordered[..., :-1]
-    ranks = np.empty_like(indices)
+    ranks = np.empty(indices.shape, indices.dtype)
     np.put_along_axis(ranks, order, at - np.maximum.accumulate(np.where(is_first, at, 0), axis=-1), -1)
     return ranks
 
