@@ -34,6 +34,7 @@ PROGRAM = """
         assert len(context.pids()) == 2
         while not context.join(timeout=1):
             pass
+        assert context.join()  # all have ended before
 """
 
 
@@ -48,4 +49,4 @@ PROGRAM = """
 )
 def test_a_failure_is_raised_and_ends_the_others(how: str, told: str, tmp_path: Path) -> None:
     done = run(tmp_path, "script.py", how, script=PROGRAM)
-    assert done.out.splitlines() == [told, told], done.error
+    assert (done.status, done.out.splitlines()) == (0, [told, told]), done.error

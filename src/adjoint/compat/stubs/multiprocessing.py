@@ -72,8 +72,10 @@ class ProcessContext:
 
         Raises: ProcessRaisedException, ProcessExitedException for the first that has failed.
         """
-        running = [process for process in self.processes if process.exitcode is None]
-        wait([process.sentinel for process in running], timeout)
+        statuses = [process.exitcode for process in self.processes]
+        if None in statuses and not any(statuses):  # some run, and none has failed before
+            pairs = zip(self.processes, statuses, strict=True)
+            wait([process.sentinel for process, status in pairs if status is None], timeout)
         failed = [i for i, process in enumerate(self.processes) if process.exitcode]
         if not failed:
             return all(process.exitcode == 0 for process in self.processes)
