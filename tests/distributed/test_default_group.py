@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.support.ranks import free_ports, needs_mpi
+from tests.support.ranks import free_ports, needs_mpi, run_ranks
 from tests.support.scripts import run
 
 import adjoint as ad
@@ -113,3 +113,23 @@ SPAWNS = """
 def test_processes_that_the_program_starts_are_ranks(tmp_path: Path) -> None:
     done = run(tmp_path, "script.py", str(free_ports(3)), script=SPAWNS)
     assert done.out.splitlines() == ["[3.0, 3.0, 3.0]"] * 4 + ["1"], done.error
+
+
+@needs_mpi
+def test_a_group_is_set_up_again_and_errors_after_it_end_all(tmp_path: Path) -> None:
+    program = """
+    import adjoint as ad
+    import adjoint.distributed as dist
+
+    for _ in range(2):
+        dist.init_process_group("gloo")
+        rank, x = dist.get_rank(), ad.ones(2)
+        dist.all_reduce(x)
+        assert x.tolist() == [2.0, 2.0]
+        dist.destroy_process_group()
+    if rank:
+        raise KeyError("here")
+    """
+    done = run_ranks(tmp_path, 2, program)
+    assert done[1].status == 1
+    assert done[1].error.endswith("adjoint: rank 1 ended with KeyError, and the others end with it")

@@ -38,10 +38,9 @@ class group:
     WORLD: ProcessGroup | None = None
 
 
-class GroupMember:
+class GroupMember(group):
     """Namespace of the group of all ranks, and of what `new_group` gives ranks that are not in the group."""
 
-    WORLD: ProcessGroup | None = None
     NON_GROUP_MEMBER = -100
 
 
@@ -121,17 +120,22 @@ def init_process_group(
     if not 0 <= rank < world_size:
         raise ValueError(f"rank {rank} is not one of {world_size}: ranks are 0 to world_size - 1")
     seconds = DEFAULT_TIMEOUT_SECONDS if timeout is None else timeout.total_seconds()
-    comm = None
-    if world_size > 1:
+    if world_size > 1 and not _watch:  # MPI begins once in a process
         address = None if is_started_by_mpi() else _resolve_address(init_method)
-        comm = initialize_mpi(rank, world_size, address, seconds)
-        _watch_ranks(comm, address, seconds)
-        if (threads := threads_per_rank()) is not None:
-            set_num_threads(threads)
-        _end_all_after_uncaught_errors(has_launcher=address is None)
-        # processes of multiprocessing run these, and no handlers of atexit; others run them by atexit
-        Finalize(None, _leave_ranks, exitpriority=0)
-    _set_world(ProcessGroup(None if comm is None else comm.Dup(), list(range(world_size)), name))
+        _begin_mpi(rank, world_size, address, seconds)
+    comm = mpi_module().COMM_WORLD.Dup() if world_size > 1 else None
+    _set_world(ProcessGroup(comm, list(range(world_size)), name))
+
+
+def _begin_mpi(rank: int, size: int, address: tuple[str, int] | None, seconds: float) -> None:
+    """Let the ranks meet, watch one another, and end together."""
+    comm = initialize_mpi(rank, size, address, seconds)
+    _watch_ranks(comm, address, seconds)
+    if (threads := threads_per_rank()) is not None:
+        set_num_threads(threads)
+    _end_all_after_uncaught_errors(rank, has_launcher=address is None)
+    # processes of multiprocessing run these, and no handlers of atexit; others run them by atexit
+    Finalize(None, _leave_ranks, exitpriority=0)
 
 
 def _resolve_number(variable: str, given: int) -> int:
@@ -185,7 +189,7 @@ def _watch_ranks(comm: Communicator, address: tuple[str, int] | None, seconds: f
     _watch.append(RankWatch(comm.rank, address, key, current_call, seconds))
 
 
-def _end_all_after_uncaught_errors(*, has_launcher: bool) -> None:
+def _end_all_after_uncaught_errors(rank: int, *, has_launcher: bool) -> None:
     """Have an error that ends this process end all, after its traceback: the others would wait for it for ever."""
     show = sys.excepthook
 
@@ -193,7 +197,7 @@ def _end_all_after_uncaught_errors(*, has_launcher: bool) -> None:
         show(kind, error, trace)
         why = f"ended with {kind.__name__}"
         sys.stdout.flush()
-        sys.stderr.write(f"adjoint: rank {get_rank()} {why}, and the others end with it\n")
+        sys.stderr.write(f"adjoint: rank {rank} {why}, and the others end with it\n")
         sys.stderr.flush()
         for watch in _watch:
             watch.fail(why)
@@ -218,7 +222,7 @@ def _leave_ranks() -> None:
 
 
 def _set_world(world: ProcessGroup | None) -> None:
-    group.WORLD = GroupMember.WORLD = world
+    group.WORLD = world
     if world is None:
         _groups.clear()
     else:
@@ -272,7 +276,7 @@ def get_backend(group: ProcessGroup | None = None) -> str:
 
 def is_non_member(group: object) -> bool:
     """Return whether this is what `new_group` gives ranks that are not in the group."""
-    return group is GroupMember.NON_GROUP_MEMBER or group == GroupMember.NON_GROUP_MEMBER
+    return group == GroupMember.NON_GROUP_MEMBER
 
 
 def get_process_group_ranks(group: ProcessGroup | None = None) -> list[int]:
