@@ -15,7 +15,7 @@ Modules, in reading order:
 - `process_group`: Groups of ranks, which exchange arrays over MPI as they lie in memory.
 - `rank_watch`: The watch of a rank: it reports what the rank waits for, and hears which rank was lost or is stuck.
 - `reducer`: Gradients of all ranks, averaged bucket by bucket while backward goes on.
-- `rendezvous`: How ranks that a launcher without MPI has started find one another.
+- `rendezvous`: The meeting of ranks that a launcher without MPI has started.
 - `rendezvous_server`: The rendezvous: a process beside rank 0 by which ranks find one another, and learn which of
   them has ended.
 - `run`: `python -m adjoint.distributed.run`: torchrun's options, and each rank started as `python -m adjoint.run`

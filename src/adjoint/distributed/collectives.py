@@ -7,7 +7,7 @@ from typing import cast
 
 import numpy as np
 
-from adjoint.core.runtime.mode import mode, nondefault
+from adjoint.core.runtime.mode import has_interpreter, refuse_while_tracing
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Array
 from adjoint.distributed.collective_checks import (
@@ -44,7 +44,7 @@ def all_reduce(tensor: Tensor, op: ReduceOp = ReduceOp.SUM, group: Group = None,
         return None
     found = resolve_group(group)
     check_reduction("all_reduce", tensor, op)
-    if _is_traced():
+    if has_interpreter():
         source = tensor.detach()
         write_in_place(source, cast("Tensor", ops.all_reduce(source, group=found, how=op)), "all_reduce")
         return Work() if async_op else None
@@ -66,7 +66,7 @@ def reduce(
     found = resolve_group(group)
     root = resolve_root(found, dst, group_dst)
     check_reduction("reduce", tensor, op)
-    refuse_trace("reduce")
+    refuse_while_tracing("reduce()")
     array = array_to_write("reduce", tensor)
     out = array if found.rank() == root else np.empty_like(array)
     written = [tensor] if found.rank() == root else []
@@ -85,7 +85,7 @@ def broadcast(
         return None
     found = resolve_group(group)
     root = resolve_root(found, src, group_src)
-    if _is_traced():
+    if has_interpreter():
         source = tensor.detach()
         write_in_place(source, cast("Tensor", ops.broadcast(source, group=found, how=root)), "broadcast")
         return Work() if async_op else None
@@ -102,7 +102,7 @@ def all_gather(
     found = resolve_group(group)
     check_count("all_gather", tensor_list, found)
     check_alike("all_gather", [tensor, *tensor_list])
-    if _is_traced():
+    if has_interpreter():
         rows = tensor.detach().reshape(-1)
         gathered = cast("Tensor", ops.all_gather(rows, group=found, how=ReduceOp.SUM))
         for i, each in enumerate(tensor_list):
@@ -132,7 +132,7 @@ def all_gather_into_tensor(
         raise ValueError(
             f"{name}: the output, {describe(out)}, does not hold {found.size()} times the input, {describe(x)}"
         )
-    if _is_traced():
+    if has_interpreter():
         rows = x.detach().reshape(-1)
         gathered = cast("Tensor", ops.all_gather(rows, group=found, how=ReduceOp.SUM))
         write_in_place(out.detach(), gathered.reshape(out.shape), name)
@@ -157,7 +157,7 @@ def reduce_scatter(
     found = resolve_group(group)
     check_count("reduce_scatter", input_list, found)
     check_alike("reduce_scatter", [output, *input_list])
-    refuse_trace("reduce_scatter")
+    refuse_while_tracing("reduce_scatter()")
     return _reduce_scatter(found, "reduce_scatter", output, np.stack([x.array for x in input_list]), op, async_op)
 
 
@@ -177,7 +177,7 @@ def reduce_scatter_tensor(
             f"{describe(output)}"
         )
     check_reduction("reduce_scatter_tensor", input, op)
-    if _is_traced():
+    if has_interpreter():
         part = cast("Tensor", ops.reduce_scatter(input.detach().reshape(-1), group=found, how=op))
         write_in_place(output.detach(), part.reshape(output.shape), "reduce_scatter_tensor")
         return Work() if async_op else None
@@ -206,7 +206,7 @@ def all_to_all(
     found = resolve_group(group)
     check_count("all_to_all", output_tensor_list, found)
     check_count("all_to_all", input_tensor_list, found)
-    refuse_trace("all_to_all")
+    refuse_while_tracing("all_to_all()")
     source = np.concatenate([x.array.reshape(-1).view(np.uint8) for x in input_tensor_list])
     target = np.empty(sum(x.array.nbytes for x in output_tensor_list), np.uint8)
     lengths = [[x.array.nbytes for x in tensors] for tensors in (input_tensor_list, output_tensor_list)]
@@ -242,11 +242,11 @@ def all_to_all_single(
         _split_rows(x, given, found.size(), name)
         for x, given, name in ((input, input_split_sizes, "input"), (output, output_split_sizes, "output"))
     ]
-    if _is_traced() and not output_split_sizes and not input_split_sizes:
+    if has_interpreter() and not output_split_sizes and not input_split_sizes:
         blocks = cast("Tensor", ops.all_to_all(input.detach(), group=found, how=None))
         write_in_place(output.detach(), blocks, "all_to_all_single")
         return Work() if async_op else None
-    refuse_trace("all_to_all_single with split sizes")
+    refuse_while_tracing("all_to_all_single with split sizes()")
     array, values = array_to_write("all_to_all_single", output), np.ascontiguousarray(input.array)
     return _exchange(
         found, "all_to_all_single",
@@ -284,7 +284,7 @@ def gather(
     receives = found.rank() == root
     lists = check_root_list("gather", gather_list, receives, found)
     check_alike("gather", [tensor, *lists])
-    refuse_trace("gather")
+    refuse_while_tracing("gather()")
     x = np.ascontiguousarray(tensor.array)
     whole = np.empty((found.size(), *x.shape), x.dtype) if receives else None
     into = None if whole is None else bytes_of(whole)
@@ -314,7 +314,7 @@ def scatter(
     root = resolve_root(found, src, group_src)
     lists = check_root_list("scatter", scatter_list, found.rank() == root, found)
     check_alike("scatter", [tensor, *lists])
-    refuse_trace("scatter")
+    refuse_while_tracing("scatter()")
     whole = np.stack([x.array for x in lists]) if lists else None
     array = array_to_write("scatter", tensor)
     source = None if whole is None else bytes_of(whole)
@@ -329,7 +329,7 @@ def barrier(group: Group = None, async_op: bool = False, device_ids: object = No
     if is_non_member(group):
         return None
     found = resolve_group(group)
-    refuse_trace("barrier")
+    refuse_while_tracing("barrier()")
     return _exchange(found, "barrier", lambda comm: comm.Barrier(), [], async_op)
 
 
@@ -348,15 +348,14 @@ def _exchange(
     alone: Callable[[], object] | None = None,
 ) -> Work | None:
     """Carry out an exchange, or begin it; `alone` is what one process does by itself."""
-    if found.size() == 1:
-        work = Work(None, tuple(written), finish)
-        if alone is not None:
-            alone()
-    elif async_op:
-        return Work(found.call_behind(name, exchange), tuple(written), finish)
-    else:
+    future = None
+    if found.size() > 1 and async_op:
+        future = found.call_behind(name, exchange)
+    elif found.size() > 1:
         found.call(name, exchange)
-        work = Work(None, tuple(written), finish)
+    elif alone is not None:
+        alone()
+    work = Work(future, tuple(written), finish)
     if async_op:
         return work
     work.wait()
@@ -366,13 +365,3 @@ def _exchange(
 def _copy_parts(tensors: Sequence[Tensor], parts: Array) -> None:
     for tensor, part in zip(tensors, parts, strict=True):
         tensor.array[...] = part
-
-
-def _is_traced() -> bool:
-    return bool(nondefault.count) and mode.interpreter is not None
-
-
-def refuse_trace(name: str) -> None:
-    """Raise an error if a step is being traced, which does not hold this exchange."""
-    if _is_traced() and mode.interpreter is not None:
-        mode.interpreter.refuse_call(f"{name}()")

@@ -98,7 +98,7 @@ class DistributedDataParallel(Module):
 
     @property
     def require_backward_grad_sync(self) -> bool:
-        """Whether backward averages gradients."""
+        """True if backward averages gradients."""
         wanted: bool = self.reducer.is_wanted
         return wanted
 

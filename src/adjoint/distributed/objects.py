@@ -6,8 +6,9 @@ import pickle
 from collections.abc import Sequence
 from typing import TypeVar
 
+from adjoint.core.runtime.mode import refuse_while_tracing
 from adjoint.distributed.collective_checks import resolve_root
-from adjoint.distributed.collectives import Group, refuse_trace
+from adjoint.distributed.collectives import Group
 from adjoint.distributed.default_group import is_non_member, resolve_group
 
 T = TypeVar("T")
@@ -18,7 +19,7 @@ def all_gather_object(object_list: list[T], obj: T, group: Group = None) -> None
     if is_non_member(group):
         return
     found = resolve_group(group)
-    refuse_trace("all_gather_object")
+    refuse_while_tracing("all_gather_object()")
     if found.comm is None:
         object_list[:] = [pickle.loads(pickle.dumps(obj))]
         return
@@ -38,7 +39,7 @@ def broadcast_object_list(
         return
     found = resolve_group(group)
     root = resolve_root(found, src, group_src)
-    refuse_trace("broadcast_object_list")
+    refuse_while_tracing("broadcast_object_list()")
     if found.comm is None:
         return
     given = list(object_list) if found.rank() == root else None
@@ -61,7 +62,7 @@ def gather_object(
         return
     found = resolve_group(group)
     root = resolve_root(found, dst, group_dst)
-    refuse_trace("gather_object")
+    refuse_while_tracing("gather_object()")
     if found.rank() == root and object_gather_list is None:
         raise ValueError("gather_object: the root rank gives the list of objects")
     if found.rank() != root and object_gather_list:
@@ -84,7 +85,7 @@ def scatter_object_list(
         return
     found = resolve_group(group)
     root = resolve_root(found, src, group_src)
-    refuse_trace("scatter_object_list")
+    refuse_while_tracing("scatter_object_list()")
     if not scatter_object_output_list:
         raise ValueError("scatter_object_list: the output list has at least one element, which gets the object")
     given = None

@@ -8,10 +8,11 @@ from typing import TypeVar
 import numpy as np
 
 from adjoint.core.graph.source_location import user_site
+from adjoint.core.runtime.mode import refuse_while_tracing
 from adjoint.core.tensor.storage import mark_written
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.distributed.collective_checks import array_to_write, resolve_root
-from adjoint.distributed.collectives import Group, refuse_trace
+from adjoint.distributed.collectives import Group
 from adjoint.distributed.default_group import is_non_member, resolve_group
 from adjoint.distributed.mpi import bytes_of, mpi_module
 from adjoint.distributed.process_group import ProcessGroup
@@ -128,7 +129,7 @@ def _resolve_peer(
 ) -> tuple[ProcessGroup, int]:
     """Return the group, and the peer's number in it. Raises ValueError without a peer, or for this rank itself."""
     found = resolve_group(group)
-    refuse_trace(name)
+    refuse_while_tracing(f"{name}()")
     if rank is None and group_rank is None:
         if not any_rank:
             raise ValueError(f"{name}: dst or group_dst says to which rank")

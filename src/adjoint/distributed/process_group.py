@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from typing import TypeVar
 
 import numpy as np
@@ -62,11 +63,7 @@ class ProcessGroup:
         """Return `exchange(communicator)`, in which this rank waits for the others; `name` is told if it is stuck."""
         if self.comm is None:
             raise RuntimeError(f"{name}: the group has one process")
-        self._begin_call(name)
-        try:
-            return exchange(self.comm)
-        finally:
-            self._end_call()
+        return self._wait_in(name, partial(exchange, self.comm))
 
     def call_behind(self, name: str, exchange: Callable[[Communicator], T]) -> Future[T]:
         """Carry out the exchange in the group's thread, one after another."""
@@ -76,19 +73,16 @@ class ProcessGroup:
 
     def wait_for(self, work: Future[T], name: str) -> T:
         """Return the result of what `call_behind` began; this rank counts as waiting in it."""
-        self._begin_call(name)
-        try:
-            return work.result()
-        finally:
-            self._end_call()
+        return self._wait_in(name, work.result)
 
-    def _begin_call(self, name: str) -> None:
+    def _wait_in(self, name: str, wait: Callable[[], T]) -> T:
+        """Return `wait()`; meanwhile the watch finds this rank in the call `name`."""
         self.calls += 1
-        self.current_call = CollectiveCall(self.calls, name, str(user_site()), time.monotonic())
-
-    def _end_call(self) -> None:
-        if self.current_call is not None:
-            self.current_call = self.current_call._replace(began=float("inf"))
+        self.current_call = call = CollectiveCall(self.calls, name, user_site(), time.monotonic())
+        try:
+            return wait()
+        finally:
+            self.current_call = call._replace(began=float("inf"))
 
     def close(self) -> None:
         """Wait for what is under way, and free the communicators."""

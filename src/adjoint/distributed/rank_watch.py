@@ -11,13 +11,14 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import NamedTuple
 
+from adjoint.core.graph.source_location import Site
+from adjoint.core.runtime.launcher_variables import LOST_RANK_STATUS
 from adjoint.distributed.rendezvous import connect
 from adjoint.distributed.rendezvous_server import send_line
 
 REPORT_SECONDS = 1.0
 STUCK_SECONDS = 10.0  # after which a rank says what it waits for
 ANSWER_SECONDS = 2.0
-LOST_RANK_STATUS = 75  # the exit status of a rank that ends because another was lost
 
 
 class CollectiveCall(NamedTuple):
@@ -25,7 +26,7 @@ class CollectiveCall(NamedTuple):
 
     number: int
     name: str
-    site: str
+    site: Site
     began: float  # seconds of the monotonic clock; infinite once it has ended
 
     def describe(self) -> str:

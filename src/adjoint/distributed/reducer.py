@@ -19,7 +19,7 @@ import numpy as np
 
 from adjoint.autograd.engine.engine import queue_callback
 from adjoint.autograd.grad_mode import no_grad
-from adjoint.core.runtime.mode import mode, nondefault
+from adjoint.core.runtime.mode import has_interpreter
 from adjoint.core.tensor.tensor import Tensor, wrap
 from adjoint.core.typing import Array
 from adjoint.distributed.mpi import Communicator
@@ -151,14 +151,14 @@ class Reducer:
             queue_callback(self._end_pass)
         bucket, i = self.places[id(parameter)]
         bucket.missing.discard(i)
-        if not _is_traced():
+        if not has_interpreter():
             np.copyto(bucket.views[i], _gradient_of(parameter).array)
         while self.next < len(self.buckets) and not self.buckets[self.next].missing:
             self._start(self.buckets[self.next])
             self.next += 1
 
     def _start(self, bucket: GradBucket) -> None:
-        if not _is_traced():
+        if not has_interpreter():
             bucket.start()
             return
         with no_grad():
@@ -178,9 +178,9 @@ class Reducer:
             bucket.views[i][...] = 0
         for bucket in self.buckets[self.next :]:
             self._start(bucket)
-        used = self._find_used() if self.find_unused_parameters and not _is_traced() else None
+        used = self._find_used() if self.find_unused_parameters and not has_interpreter() else None
         for bucket in self.buckets:
-            if _is_traced():
+            if has_interpreter():
                 self._place_symbols(bucket)
             else:
                 self._place_means(bucket, used)
@@ -255,7 +255,3 @@ def _overlaps(group: ProcessGroup) -> bool:
         return asked == "1"
     here = int(os.environ.get("LOCAL_WORLD_SIZE", group.size()))
     return (os.cpu_count() or 1) >= 2 * here
-
-
-def _is_traced() -> bool:
-    return bool(nondefault.count) and mode.interpreter is not None

@@ -1,4 +1,4 @@
-"""How ranks that a launcher without MPI has started find one another."""
+"""The meeting of ranks that a launcher without MPI has started."""
 
 from __future__ import annotations
 

@@ -18,8 +18,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from types import FrameType
 
-from adjoint.core.runtime.launcher_variables import DEFAULT_PORT, count_processors, threads_per_rank
-from adjoint.distributed.rank_watch import LOST_RANK_STATUS
+from adjoint.core.runtime.launcher_variables import (
+    DEFAULT_PORT,
+    LOST_RANK_STATUS,
+    count_processors,
+    threads_per_rank,
+)
 from adjoint.distributed.rendezvous import KEY_VARIABLE
 
 USAGE = "python -m adjoint.distributed.run [options] script.py|-m module [arguments]"
@@ -33,7 +37,7 @@ FAILED = 1
 
 @dataclass(frozen=True)
 class LaunchOptions:
-    """What to start: ranks of this machine, of how many machines, where rank 0 is met, and how often again."""
+    """Options of a start: ranks of this machine, of how many machines, where rank 0 is met, and how often again."""
 
     ranks_per_node: int
     nodes: int

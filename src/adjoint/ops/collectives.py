@@ -90,7 +90,7 @@ def all_reduce(x: Array, *, group: RankGroup, how: How) -> Array:
 
 @collective(spec=_same_spec)
 def broadcast(x: Array, *, group: RankGroup, how: How) -> Array:
-    """What rank `how` has."""
+    """The values of rank `how`."""
     return _exchange("broadcast", x, x.shape, group, how)
 
 

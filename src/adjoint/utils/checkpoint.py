@@ -13,7 +13,7 @@ from adjoint.autograd.engine.engine import running_pass
 from adjoint.autograd.function.function import Function
 from adjoint.core.op.autocast import capture_autocast
 from adjoint.core.random.generator import default_generator
-from adjoint.core.runtime.mode import ModeScope, mode, nondefault
+from adjoint.core.runtime.mode import ModeScope, has_interpreter, mode
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operands
 from adjoint.utils.checkpoint_block import call_traced
@@ -72,7 +72,7 @@ def checkpoint(
             raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
         if context_fn is not noop_context_fn or debug is not False:
             raise ValueError("Passing `context_fn` or `debug` is only supported when use_reentrant=False.")
-        if _is_traced():
+        if has_interpreter():
             return call_traced(partial(function, *args), preserve)
         return CheckpointFunction.apply(function, preserve, *args)
     if determinism_check not in CHECKS:
@@ -88,7 +88,7 @@ def checkpoint(
     if not mode.recording:
         return function(*args, **kwargs)
     early_stop = early_stop if _overrides.early_stop is None else _overrides.early_stop
-    if _is_traced():
+    if has_interpreter():
         with first:
             return call_traced(partial(function, *args, **kwargs), preserve, early_stop, again)
     check = CHECKS[determinism_check]
@@ -218,10 +218,6 @@ def set_checkpoint_debug_enabled(enabled: bool | None) -> Iterator[None]:
         yield
     finally:
         _overrides.debug = before
-
-
-def _is_traced() -> bool:
-    return bool(nondefault.count) and mode.interpreter is not None
 
 
 def _warn_missing_variant(called: str) -> None:

@@ -11,6 +11,7 @@ from multiprocessing import *  # noqa: F403
 from multiprocessing.connection import wait
 from typing import Any
 
+from adjoint.core.runtime.launcher_variables import LOST_RANK_STATUS
 from adjoint.core.typing import Function
 
 __all__ = multiprocessing.__all__ + [  # noqa: RUF005
@@ -26,9 +27,6 @@ __all__ = multiprocessing.__all__ + [  # noqa: RUF005
 ]
 
 _strategy = ["file_descriptor"]
-
-
-LOST_RANK_STATUS = 75  # of a process that ended because another one, which is to be told, was lost
 
 
 class ProcessException(Exception):

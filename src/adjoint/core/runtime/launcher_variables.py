@@ -16,6 +16,7 @@ OTHERS = (
 # set where the launcher's own MPI lets the ranks meet
 MET_BY_MPI = ("PMI_FD", "PMI_PORT", "PMIX_RANK", "OMPI_COMM_WORLD_RANK")
 DEFAULT_PORT = "29500"
+LOST_RANK_STATUS = 75  # the exit status of a rank that ends because another one was lost
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "ADJOINT_NUM_THREADS")
 
 

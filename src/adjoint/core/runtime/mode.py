@@ -227,6 +227,11 @@ def guard_on(
     return probe(subject)
 
 
+def has_interpreter() -> bool:
+    """Return whether op calls go to an interpreter: a trace, a level of `vmap`."""
+    return bool(nondefault.count) and mode.interpreter is not None
+
+
 def refuse_while_tracing(called: str) -> None:
     """Raise TraceError, a RuntimeError, in a step that is being traced, which would not repeat the call."""
     if nondefault.count and mode.interpreter is not None:

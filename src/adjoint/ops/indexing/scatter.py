@@ -125,7 +125,7 @@ def _products_of_other_factors(x: Operand, source: Operand, indices: Operand, ax
 
 @primitive(spec=lambda indices: Spec(indices.shape, indices.dtype), batch_leading=True)
 def count_earlier(indices: Array) -> Array:
-    """How many earlier elements along the last dimension are equal, for each element."""
+    """Number of earlier elements along the last dimension that are equal, for each element."""
     order = indices.argsort(-1, kind="stable")
     ordered = np.take_along_axis(indices, order, -1)
     at = np.broadcast_to(np.arange(ordered.shape[-1]), ordered.shape)
