@@ -7,7 +7,10 @@ import os
 import secrets
 import socket
 import sys
+import time
+from array import array
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import timedelta
 from multiprocessing.util import Finalize
 from types import TracebackType
@@ -199,6 +202,8 @@ def _end_all_after_uncaught_errors(rank: int, *, has_launcher: bool) -> None:
         sys.stdout.flush()
         sys.stderr.write(f"adjoint: rank {rank} {why}, and the others end with it\n")
         sys.stderr.flush()
+        if has_launcher:
+            _wait_for_reader(2)  # the first end of a rank makes mpiexec drop what it has not read
         for watch in _watch:
             watch.fail(why)
         if has_launcher:
@@ -206,6 +211,18 @@ def _end_all_after_uncaught_errors(rank: int, *, has_launcher: bool) -> None:
         os._exit(1)
 
     sys.excepthook = show_and_end
+
+
+def _wait_for_reader(descriptor: int) -> None:
+    """Wait, for a second at most, until what was written to a pipe has been read and passed on."""
+    import fcntl  # POSIX alone has it, as it has MPI's launchers
+    import termios
+
+    unread, end = array("i", [1]), time.monotonic() + 1.0
+    with suppress(OSError):  # not a pipe: nobody reads it
+        while unread[0] and time.monotonic() < end:
+            time.sleep(0.05)
+            fcntl.ioctl(descriptor, termios.FIONREAD, unread)
 
 
 def _leave_ranks() -> None:
