@@ -1,6 +1,5 @@
 """Sums over ranks have one order: the same bits by each way to exchange, and for half as many ranks."""
 
-from types import SimpleNamespace
 from typing import Any
 
 import ml_dtypes
@@ -14,19 +13,14 @@ from adjoint.distributed.mpi import bytes_of
 DTYPES = ["float32", "float64", "complex64", "float16", ml_dtypes.bfloat16]
 
 
-@pytest.fixture(autouse=True)
-def without_mpi(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ordered_sum, "mpi_module", lambda: SimpleNamespace(BYTE=None, IN_PLACE=None))
-
-
 def values_of(rank: int, size: int, dtype: Any) -> Any:
     scale = 10.0 ** np.random.default_rng(7).integers(-3, 3, size)
     drawn = np.random.default_rng(rank).standard_normal((2, size)) * scale
     return (drawn[0] + 1j * drawn[1]).astype(dtype) if np.dtype(dtype).kind == "c" else drawn[0].astype(dtype)
 
 
-def allocate(shape: tuple[int, ...], dtype: Any) -> Any:
-    return np.full(int(np.prod(shape)) * dtype.itemsize, 255, np.uint8).view(dtype).reshape(shape)
+def allocate(count: int) -> Any:
+    return np.full(count, 255, np.uint8)
 
 
 def sum_on(count: int, size: int, dtype: Any, *, in_place: bool = False) -> list[Any]:
@@ -44,8 +38,9 @@ def sum_on(count: int, size: int, dtype: Any, *, in_place: bool = False) -> list
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 8, 16])
 def test_all_ranks_have_the_sum_of_all_in_the_same_bits(count: int, size: int, dtype: Any, monkeypatch: Any) -> None:
     expected = ordered_sum.add_pairwise([values_of(rank, size, dtype) for rank in range(count)])
-    for limit in (1 << 30, 0):  # small messages, and others
+    for limit, piece in (1 << 30, 64), (0, 1 << 20), (0, 1 << 10):  # small messages; large ones, whole and in pieces
         monkeypatch.setattr(ordered_sum, "MAX_GATHERED_BYTES", limit)
+        monkeypatch.setattr(ordered_sum, "PIECE_BYTES", piece)
         for halving in (8, 1 << 30) if count >= 8 else (8,):
             monkeypatch.setattr(ordered_sum, "MIN_HALVING_RANKS", halving)
             for out in sum_on(count, size, dtype, in_place=bool(limit)):

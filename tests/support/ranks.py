@@ -93,7 +93,9 @@ def _run(folder: Path, command: list[str], program: str, *arguments: str) -> Don
 
 
 def _environment() -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PMI", "OMPI", "TORCHELASTIC"))}
+    # the launchers' variables are none of these ranks'; lines that are written in pieces mix with those of other ranks
+    dropped = ("PMI", "OMPI", "TORCHELASTIC", "PYTHONUNBUFFERED")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(dropped)}
     return {**kept, "PYTHONPATH": os.pathsep.join([*PATHS, str(Path(__file__).parents[2])]), "OMP_NUM_THREADS": "1"}
 
 

@@ -26,21 +26,6 @@ class ThreadCommunicator:
         """MPI_Allgather of bytes."""
         received[...] = np.concatenate(self._exchange(sent.copy()))
 
-    def Alltoallv(self, sent: Any, received: Any) -> None:
-        """MPI_Alltoallv of bytes."""
-        (values, (_, begins), _), (target, (lengths, places), _) = sent, received
-        parts = self._exchange((values.copy(), begins))
-        for rank, (theirs, starts) in enumerate(parts):
-            part = theirs[starts[self.rank] : starts[self.rank] + lengths[rank]]
-            target[places[rank] : places[rank] + lengths[rank]] = part
-
-    def Allgatherv(self, sent: Any, received: Any) -> None:
-        """MPI_Allgatherv of bytes, in place."""
-        target, (lengths, begins), _ = received
-        own = target[begins[self.rank] : begins[self.rank] + lengths[self.rank]].copy()
-        for part, begin in zip(self._exchange(own), begins, strict=True):
-            target[begin : begin + len(part)] = part
-
     def Sendrecv(self, sent: Any, dest: int, sendtag: int, received: Any, source: int, recvtag: int) -> None:
         """MPI_Sendrecv of bytes; all ranks call it at the same time."""
         received[...] = self._exchange(sent.copy())[source]

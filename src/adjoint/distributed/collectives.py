@@ -7,7 +7,9 @@ from typing import cast
 
 import numpy as np
 
+from adjoint.core.graph.source_location import user_instruction
 from adjoint.core.runtime.mode import has_interpreter, refuse_while_tracing
+from adjoint.core.tensor.storage import mark_written
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Array
 from adjoint.distributed.collective_checks import (
@@ -20,7 +22,7 @@ from adjoint.distributed.collective_checks import (
     resolve_root,
 )
 from adjoint.distributed.default_group import is_non_member, resolve_group
-from adjoint.distributed.mpi import Communicator, bytes_of, exchange_blocks
+from adjoint.distributed.mpi import Communicator, bytes_of, exchange_pairwise
 from adjoint.distributed.process_group import ProcessGroup
 from adjoint.distributed.work import Work
 from adjoint.ops import collectives as ops
@@ -207,19 +209,16 @@ def all_to_all(
     check_count("all_to_all", output_tensor_list, found)
     check_count("all_to_all", input_tensor_list, found)
     refuse_while_tracing("all_to_all()")
-    source = np.concatenate([x.array.reshape(-1).view(np.uint8) for x in input_tensor_list])
-    target = np.empty(sum(x.array.nbytes for x in output_tensor_list), np.uint8)
-    lengths = [[x.array.nbytes for x in tensors] for tensors in (input_tensor_list, output_tensor_list)]
+    sources = [np.ascontiguousarray(x.array) for x in input_tensor_list]
+    targets = [array_to_write("all_to_all", x) for x in output_tensor_list]
 
-    def finish() -> None:
-        begin = 0
-        for x in output_tensor_list:
-            x.array[...] = target[begin : begin + x.array.nbytes].view(x.array.dtype).reshape(x.array.shape)
-            begin += x.array.nbytes
+    def exchange(comm: Communicator | None) -> None:
+        bytes_of(targets[found.rank()])[...] = bytes_of(sources[found.rank()])
+        if comm is not None:
+            exchange_pairwise(comm, sources, targets)
 
     return _exchange(
-        found, "all_to_all", lambda comm: exchange_blocks(comm, source, lengths[0], target, lengths[1]),
-        list(output_tensor_list), async_op, finish, alone=lambda: np.copyto(target, source),
+        found, "all_to_all", exchange, list(output_tensor_list), async_op, alone=lambda: exchange(None)
     )
 
 
@@ -250,7 +249,7 @@ def all_to_all_single(
     array, values = array_to_write("all_to_all_single", output), np.ascontiguousarray(input.array)
     return _exchange(
         found, "all_to_all_single",
-        lambda comm: exchange_blocks(comm, bytes_of(values), sizes[0], bytes_of(array), sizes[1]),
+        lambda comm: found.exchange_blocks(comm, array, values, sizes[1], sizes[0]),
         [output], async_op, alone=lambda: np.copyto(array, values),
     )
 
@@ -348,17 +347,21 @@ def _exchange(
     alone: Callable[[], object] | None = None,
 ) -> Work | None:
     """Carry out an exchange, or begin it; `alone` is what one process does by itself."""
-    future = None
-    if found.size() > 1 and async_op:
-        future = found.call_behind(name, exchange)
-    elif found.size() > 1:
+    count = len(found.ranks)
+    if async_op:
+        future = found.call_behind(name, exchange) if count > 1 else None
+        if future is None and alone is not None:
+            alone()
+        return Work(future, tuple(written), finish)
+    if count > 1:
         found.call(name, exchange)
     elif alone is not None:
         alone()
-    work = Work(future, tuple(written), finish)
-    if async_op:
-        return work
-    work.wait()
+    if finish is not None:
+        finish()
+    site = user_instruction()
+    for tensor in written:
+        mark_written(tensor, site)
     return None
 
 

@@ -12,6 +12,7 @@ from array import array
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import timedelta
+from math import inf
 from multiprocessing.util import Finalize
 from types import TracebackType
 from typing import Any, TypeAlias
@@ -186,7 +187,7 @@ def _watch_ranks(comm: Communicator, address: tuple[str, int] | None, seconds: f
     def current_call() -> CollectiveCall | None:
         """Return the exchange in which this rank waits, or the last that it made, whichever group's."""
         calls = [each.current_call for each in _groups if each.current_call is not None]
-        waiting = [call for call in calls if call.began != float("inf")]
+        waiting = [call for call in calls if call.began != inf]
         return max(waiting or calls, key=lambda call: call.number, default=None)
 
     _watch.append(RankWatch(comm.rank, address, key, current_call, seconds))

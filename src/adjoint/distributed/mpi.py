@@ -56,10 +56,14 @@ def bytes_of(x: Array) -> Array:
     return x.reshape(-1).view(np.uint8)
 
 
-def exchange_blocks(
-    comm: Communicator, source: Array, lengths: Sequence[int], target: Array, received: Sequence[int]
-) -> None:
-    """Send blocks of bytes of these lengths, and receive blocks of those."""
-    begins = [[sum(each[:i]) for i in range(len(each))] for each in (lengths, received)]
-    byte = mpi_module().BYTE
-    comm.Alltoallv([source, (list(lengths), begins[0]), byte], [target, (list(received), begins[1]), byte])
+def exchange_pairwise(comm: Communicator, sources: Sequence[Array], targets: Sequence[Array]) -> None:
+    """Send `sources[i]` to rank i and receive `targets[i]` from it, one rank after another; this rank's own stay.
+
+    Between two ranks of a machine, MPICH's Alltoallv takes four times as long for ten megabytes.
+
+    Shapes: without gaps; `targets[i]` as rank i's source for this rank.
+    """
+    count, rank = comm.size, comm.rank
+    for step in range(1, count):
+        to, source = (rank + step) % count, (rank - step) % count
+        comm.Sendrecv(bytes_of(sources[to]), to, 0, bytes_of(targets[source]), source, 0)

@@ -10,24 +10,28 @@ Source: R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of Collective Commun
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 import numpy as np
 
 from adjoint.core.typing import Array
-from adjoint.distributed.mpi import Communicator, bytes_of, mpi_module
+from adjoint.distributed.mpi import Communicator, bytes_of, exchange_pairwise
 
-MAX_GATHERED_BYTES = 1 << 14  # up to which each rank gets all values, which takes one message less
+MAX_GATHERED_BYTES = 1 << 19  # of all ranks, up to which each rank gets all values: one exchange in place of two
+PIECE_BYTES = 1 << 20  # which are exchanged and added while they lie in the cache
 MIN_HALVING_RANKS = 8
 
-Allocate = Callable[[tuple[int, ...], np.dtype], Array]  # scratch memory of the communicator
+Allocate = Callable[[int], Array]  # so many bytes of the communicator's scratch memory
 
 
-def add_pairwise(rows: Sequence[Array], out: Array | None = None) -> Array:
+def add_pairwise(rows: Sequence[Array] | Array, out: Array | None = None) -> Array:
     """Return the sum of the rows, neighbours first, in `out` if it is given.
 
     Types of two bytes are added in float32, and rounded once.
     """
     dtype = rows[0].dtype
+    if len(rows) == 2 and out is not None and dtype.itemsize > 2:
+        return np.add(rows[0], rows[1], out=out)
     parts = [row.astype(np.float32) for row in rows] if dtype.itemsize == 2 and dtype.kind in "fV" else list(rows)
     while len(parts) > 1:
         into = out if len(parts) == 2 and out is not None and out.dtype == parts[0].dtype else None
@@ -46,10 +50,10 @@ def sum_over_ranks(comm: Communicator, out: Array, x: Array, allocate: Allocate)
     Shapes: both the same, without gaps.
     """
     count, values, target = comm.size, x.reshape(-1), out.reshape(-1)
-    if x.nbytes <= MAX_GATHERED_BYTES:
-        rows = allocate((count, values.size), x.dtype)
-        comm.Allgather(bytes_of(values), bytes_of(rows))
-        target[...] = add_pairwise(list(rows))
+    if count * x.nbytes <= MAX_GATHERED_BYTES:
+        gathered = allocate(count * x.nbytes)
+        comm.Allgather(bytes_of(values), gathered)
+        add_pairwise(gathered.view(x.dtype).reshape(count, values.size), target)
     elif count >= MIN_HALVING_RANKS and count & (count - 1) == 0 and x.dtype.itemsize > 2:
         _sum_by_halving(comm, target, values, allocate)
     else:
@@ -57,25 +61,27 @@ def sum_over_ranks(comm: Communicator, out: Array, x: Array, allocate: Allocate)
 
 
 def _sum_by_shares(comm: Communicator, target: Array, values: Array, allocate: Allocate) -> None:
-    """Let each rank add its share of the elements; exchange shares before and sums after."""
-    count, rank, size = comm.size, comm.rank, values.dtype.itemsize
-    lengths = [values.size // count + (i < values.size % count) for i in range(count)]
-    begins = [sum(lengths[:i]) for i in range(count)]
-    length, begin = lengths[rank], begins[rank]
-    rows = allocate((count, length), values.dtype)
-    byte = mpi_module().BYTE
-    shares = [each * size for each in lengths], [each * size for each in begins]
-    received = [length * size] * count, [i * length * size for i in range(count)]
-    comm.Alltoallv([bytes_of(values), shares, byte], [bytes_of(rows), received, byte])
-    add_pairwise(list(rows), target[begin : begin + length])
-    comm.Allgatherv(mpi_module().IN_PLACE, [bytes_of(target), shares, byte])
+    """Let each rank add its share of the elements, piece by piece; exchange the shares before and the sums after."""
+    count, rank = comm.size, comm.rank
+    bounds = [values.size * i // count for i in range(count + 1)]
+    longest, length = -(-values.size // count), PIECE_BYTES // values.itemsize
+    rows = allocate(count * min(length, longest) * values.itemsize).view(values.dtype).reshape(count, -1)
+    for begin in range(0, longest, length):
+        pieces = [slice(min(low + begin, high), min(low + begin + length, high)) for low, high in pairwise(bounds)]
+        own = pieces[rank]
+        parts = [row[: own.stop - own.start] for row in rows]
+        parts[rank] = values[own]
+        exchange_pairwise(comm, [values[piece] for piece in pieces], parts)
+        add_pairwise(parts, target[own])
+    sums = [target[low:high] for low, high in pairwise(bounds)]
+    exchange_pairwise(comm, [sums[rank]] * count, sums)
 
 
 def _sum_by_halving(comm: Communicator, target: Array, values: Array, allocate: Allocate) -> None:
     """Exchange halves with the neighbour, quarters with the neighbours' neighbour, and so on, and the sums back."""
     if target is not values:
         np.copyto(target, values)
-    received = allocate((values.size // 2 + 1,), values.dtype)
+    received = allocate((values.size // 2 + 1) * values.itemsize).view(values.dtype)
     begin, end, mask = 0, values.size, 1
     steps = []
     while mask < comm.size:

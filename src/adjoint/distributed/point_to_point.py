@@ -29,7 +29,7 @@ def send(
         return
     found, peer = _resolve_peer("send", group, dst, group_dst)
     data = bytes_of(np.ascontiguousarray(tensor.array))
-    found.call("send", lambda comm: comm.Send(data, peer, tag))
+    found.call_message("send", lambda comm: comm.Send(data, peer, tag))
 
 
 def recv(
@@ -41,7 +41,7 @@ def recv(
     found, peer = _resolve_peer("recv", group, src, group_src, any_rank=True)
     data = bytes_of(array_to_write("recv", tensor))
     status = mpi_module().Status()
-    found.call("recv", lambda comm: comm.Recv(data, peer, tag, status))
+    found.call_message("recv", lambda comm: comm.Recv(data, peer, tag, status))
     mark_written(tensor, user_site())
     return found.ranks[status.Get_source()]
 
@@ -54,7 +54,7 @@ def isend(
         return None
     found, peer = _resolve_peer("isend", group, dst, group_dst)
     data = bytes_of(np.ascontiguousarray(tensor.array))
-    return Work(requests=(found.call("isend", lambda comm: comm.Isend(data, peer, tag)),), kept=(data,))
+    return Work(requests=(found.call_message("isend", lambda comm: comm.Isend(data, peer, tag)),), kept=(data,))
 
 
 def irecv(
@@ -65,7 +65,7 @@ def irecv(
         return None
     found, peer = _resolve_peer("irecv", group, src, group_src, any_rank=True)
     data = bytes_of(array_to_write("irecv", tensor))
-    return Work(tensors=(tensor,), requests=(found.call("irecv", lambda comm: comm.Irecv(data, peer, tag)),))
+    return Work(tensors=(tensor,), requests=(found.call_message("irecv", lambda comm: comm.Irecv(data, peer, tag)),))
 
 
 class P2POp:
@@ -104,7 +104,7 @@ def send_object_list(
     if is_non_member(group):
         return
     found, peer = _resolve_peer("send_object_list", group, dst, group_dst)
-    found.call("send_object_list", lambda comm: comm.send(list(object_list), peer))
+    found.call_message("send_object_list", lambda comm: comm.send(list(object_list), peer))
 
 
 def recv_object_list(
@@ -120,7 +120,7 @@ def recv_object_list(
         return -1
     found, peer = _resolve_peer("recv_object_list", group, src, group_src, any_rank=True)
     status = mpi_module().Status()
-    object_list[:] = found.call("recv_object_list", lambda comm: comm.recv(source=peer, status=status))
+    object_list[:] = found.call_message("recv_object_list", lambda comm: comm.recv(source=peer, status=status))
     return found.ranks[status.Get_source()]
 
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import partial
+from math import inf
 from typing import TypeVar
 
 import numpy as np
 
-from adjoint.core.graph.source_location import user_site
-from adjoint.core.typing import Array, NumpyDtype
-from adjoint.distributed.mpi import Communicator, bytes_of, mpi_module
-from adjoint.distributed.ordered_sum import add_pairwise, sum_over_ranks
+from adjoint.core.graph.source_location import user_instruction
+from adjoint.core.typing import Array
+from adjoint.distributed.mpi import Communicator, bytes_of, exchange_pairwise, mpi_module
+from adjoint.distributed.ordered_sum import MAX_GATHERED_BYTES, add_pairwise, sum_over_ranks
 from adjoint.distributed.rank_watch import CollectiveCall
 from adjoint.ops.collectives import How, ReduceOp
 
@@ -39,6 +39,7 @@ class ProcessGroup:
         self.comm, self.ranks, self.backend = comm, ranks, backend
         self._rank = 0 if comm is None else comm.rank
         self._behind = None if comm is None else comm.Dup()
+        self._messages = None if comm is None else comm.Dup()  # of send and recv, whose tags are the user's
         self._thread: ThreadPoolExecutor | None = None
         self._scratch: dict[bool, Array] = {}
         self.calls = 0
@@ -63,7 +64,13 @@ class ProcessGroup:
         """Return `exchange(communicator)`, in which this rank waits for the others; `name` is told if it is stuck."""
         if self.comm is None:
             raise RuntimeError(f"{name}: the group has one process")
-        return self._wait_in(name, partial(exchange, self.comm))
+        return self._wait_in(name, exchange, self.comm)
+
+    def call_message(self, name: str, exchange: Callable[[Communicator], T]) -> T:
+        """Return `exchange(communicator)` on the one whose tags are the user's."""
+        if self._messages is None:
+            raise RuntimeError(f"{name}: the group has one process")
+        return self._wait_in(name, exchange, self._messages)
 
     def call_behind(self, name: str, exchange: Callable[[Communicator], T]) -> Future[T]:
         """Carry out the exchange in the group's thread, one after another."""
@@ -75,32 +82,32 @@ class ProcessGroup:
         """Return the result of what `call_behind` began; this rank counts as waiting in it."""
         return self._wait_in(name, work.result)
 
-    def _wait_in(self, name: str, wait: Callable[[], T]) -> T:
-        """Return `wait()`; meanwhile the watch finds this rank in the call `name`."""
+    def _wait_in(self, name: str, wait: Callable[..., T], *arguments: object) -> T:
+        """Return `wait(*arguments)`; meanwhile the watch finds this rank in the call `name`."""
         self.calls += 1
-        self.current_call = call = CollectiveCall(self.calls, name, user_site(), time.monotonic())
+        self.current_call = call = CollectiveCall(self.calls, name, user_instruction(), time.monotonic())
         try:
-            return wait()
+            return wait(*arguments)
         finally:
-            self.current_call = call._replace(began=float("inf"))
+            call.began = inf
 
     def close(self) -> None:
         """Wait for what is under way, and free the communicators."""
         if self._thread is not None:
             self._thread.shutdown(wait=True)
             self._thread = None
-        for comm in (self._behind, self.comm):
+        for comm in (self._behind, self._messages, self.comm):
             if comm is not None and comm != mpi_module().COMM_NULL:
                 comm.Free()
-        self.comm = self._behind = None
+        self.comm = self._behind = self._messages = None
 
     # Exchanges of arrays, each over a communicator of this group
 
     def reduce_into(self, comm: Communicator, out: Array, x: Array, op: How) -> None:
         """Write the reduction of all ranks' x into `out`, which may be x."""
         kind = x.dtype.kind
-        if op in {ReduceOp.SUM, ReduceOp.AVG} and kind in "fcV":
-            sum_over_ranks(comm, out, x, lambda shape, dtype: self._allocate(comm, shape, dtype))
+        if kind in "fcV" and (op is ReduceOp.SUM or op is ReduceOp.AVG):
+            sum_over_ranks(comm, out, x, lambda count: self._allocate(comm, count))
         else:
             names = BOOL_REDUCTIONS if kind == "b" else MPI_REDUCTIONS
             MPI = mpi_module()
@@ -111,10 +118,12 @@ class ProcessGroup:
     def reduce_scatter_into(self, comm: Communicator, out: Array, x: Array, op: How) -> None:
         """Write this rank's part of the reduction of all ranks' x; its first dimension is divided among them."""
         count = self.size()
-        rows = self._allocate(comm, (count, out.size), x.dtype)
-        comm.Alltoall(bytes_of(np.ascontiguousarray(x)), bytes_of(rows))
-        if op in {ReduceOp.SUM, ReduceOp.AVG}:
-            add_pairwise(list(rows), out.reshape(-1))
+        blocks = list(np.ascontiguousarray(x).reshape(count, out.size))
+        rows = list(self._allocate(comm, x.nbytes).view(x.dtype).reshape(count, out.size))
+        rows[self._rank] = blocks[self._rank]
+        exchange_pairwise(comm, blocks, rows)
+        if op is ReduceOp.SUM or op is ReduceOp.AVG:
+            add_pairwise(rows, out.reshape(-1))
         else:
             ufuncs: dict[How, np.ufunc] = {
                 ReduceOp.PRODUCT: np.multiply, ReduceOp.MIN: np.minimum, ReduceOp.MAX: np.maximum,
@@ -126,7 +135,25 @@ class ProcessGroup:
 
     def gather_into(self, comm: Communicator, out: Array, x: Array) -> None:
         """Write all ranks' x into `out`, one after another."""
-        comm.Allgather(bytes_of(np.ascontiguousarray(x)), bytes_of(out))
+        x = np.ascontiguousarray(x)
+        if out.nbytes <= MAX_GATHERED_BYTES:
+            comm.Allgather(bytes_of(x), bytes_of(out))
+            return
+        rows = list(out.reshape(self.size(), x.size))
+        rows[self._rank][...] = x.reshape(-1)
+        exchange_pairwise(comm, [x] * self.size(), rows)
+
+    def exchange_blocks(
+        self, comm: Communicator, out: Array, x: Array, received: Sequence[int] = (), lengths: Sequence[int] = ()
+    ) -> None:
+        """Send blocks of x to the ranks, and write theirs into `out`: of so many bytes, or equal ones."""
+        count = self.size()
+        sources, targets = (
+            np.split(bytes_of(each), np.cumsum(sizes)[:-1] if sizes else count)
+            for each, sizes in ((x, lengths), (out, received))
+        )
+        targets[self._rank][...] = sources[self._rank]
+        exchange_pairwise(comm, sources, targets)
 
     def exchange_into(self, name: str, out: Array, x: Array, how: How) -> None:
         """Carry out a collective of a compiled step, or of a graph: from x into `out`."""
@@ -137,20 +164,20 @@ class ProcessGroup:
             "all_reduce": lambda comm: self.reduce_into(comm, out, np.ascontiguousarray(x), how),
             "all_gather_into_tensor": lambda comm: self.gather_into(comm, out, x),
             "reduce_scatter_tensor": lambda comm: self.reduce_scatter_into(comm, out, x, how),
-            "all_to_all_single": lambda comm: comm.Alltoall(bytes_of(np.ascontiguousarray(x)), bytes_of(out)),
+            "all_to_all_single": lambda comm: self.exchange_blocks(comm, out, np.ascontiguousarray(x)),
             "broadcast": lambda comm: comm.Bcast(bytes_of(out), how),
         }
         if name == "broadcast" and self._rank == how:
             np.copyto(out, x)
         self.call(name, exchanges[name])
 
-    def _allocate(self, comm: Communicator, shape: tuple[int, ...], dtype: NumpyDtype) -> Array:
-        """Return scratch memory: what goes over one communicator comes one after another."""
-        size, behind = int(np.prod(shape)) * dtype.itemsize, comm is self._behind
+    def _allocate(self, comm: Communicator, count: int) -> Array:
+        """Return so many bytes of scratch memory: what goes over one communicator comes one after another."""
+        behind = comm is self._behind
         held = self._scratch.get(behind)
-        if held is None or held.nbytes < size:
-            held = self._scratch[behind] = np.empty(size, np.uint8)
-        return held[:size].view(dtype).reshape(shape)
+        if held is None or held.nbytes < count:
+            held = self._scratch[behind] = np.empty(count, np.uint8)
+        return held[:count]
 
 
 def _divide(out: Array, count: int) -> None:

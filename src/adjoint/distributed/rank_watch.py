@@ -9,9 +9,10 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import NamedTuple
+from dataclasses import dataclass
+from math import inf
 
-from adjoint.core.graph.source_location import Site
+from adjoint.core.graph.source_location import InstructionLocation, site_of
 from adjoint.core.runtime.launcher_variables import LOST_RANK_STATUS
 from adjoint.distributed.rendezvous import connect
 from adjoint.distributed.rendezvous_server import send_line
@@ -21,17 +22,18 @@ STUCK_SECONDS = 10.0  # after which a rank says what it waits for
 ANSWER_SECONDS = 2.0
 
 
-class CollectiveCall(NamedTuple):
+@dataclass(slots=True, eq=False)
+class CollectiveCall:
     """A collective in which a rank waits, or the last that it has finished."""
 
     number: int
     name: str
-    site: Site
+    location: InstructionLocation  # the user's; it is put into words only when it is told
     began: float  # seconds of the monotonic clock; infinite once it has ended
 
     def describe(self) -> str:
         """Return the call and the user's line."""
-        return f"{self.name} #{self.number}, from {self.site}"
+        return f"{self.name} #{self.number}, from {site_of(*self.location)}"
 
 
 def find_shared_files() -> list[str]:
@@ -84,7 +86,7 @@ class RankWatch:
         if self.has_ended:
             return
         call = self.current_call()
-        waited = f"waited in {call.describe()}" if call is not None and call.began != float("inf") else "was at work"
+        waited = f"waited in {call.describe()}" if call is not None and call.began != inf else "was at work"
         sys.stderr.write(f"adjoint: {loss}; rank {self.rank} {waited}, and ends\n")
         sys.stderr.flush()
         for path in find_shared_files():
@@ -94,17 +96,19 @@ class RankWatch:
 
     def _report(self) -> None:
         """Report each call, and say once of a long one who has not come to it."""
-        reported = warned = None
+        reported: tuple[CollectiveCall, float] | None = None
+        warned: CollectiveCall | None = None
         while not self.has_ended:
             time.sleep(REPORT_SECONDS)
             call = self.current_call()
             if call is None:
                 continue
-            if call != reported:
-                reported = call
-                self._send({"status": call.describe() if call.began != float("inf") else f"past {call.describe()}"})
-            waited = time.monotonic() - call.began
-            if waited > STUCK_SECONDS and warned != call:
+            began = call.began
+            if (call, began) != reported:
+                reported = call, began
+                self._send({"status": call.describe() if began != inf else f"past {call.describe()}"})
+            waited = time.monotonic() - began
+            if waited > STUCK_SECONDS and warned is not call:
                 warned = call
                 sys.stderr.write(f"adjoint: {self._describe_wait(call, waited)}\n")
                 sys.stderr.flush()

@@ -7,7 +7,7 @@ from concurrent.futures import Future as Promise
 from datetime import timedelta
 
 from adjoint.compat.stubs.futures import Future
-from adjoint.core.graph.source_location import user_site
+from adjoint.core.graph.source_location import user_instruction
 from adjoint.core.tensor.storage import mark_written
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.distributed.mpi import Request
@@ -36,7 +36,7 @@ class Work:
         if self.finish is not None:
             self.finish()
         for tensor in self.tensors:
-            mark_written(tensor, user_site())
+            mark_written(tensor, user_instruction())
         self.tensors, self.finish = (), None
         return True
 
