@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 from tests.support.steps import batches, close, facts, mlp, same_facts, same_state, training
 
 import adjoint as ad
+import adjoint.nn.functional as F
 from adjoint import nn, optim
 from adjoint.optim import lr_scheduler
 from adjoint.optim.swa_utils import SWALR
@@ -213,6 +215,32 @@ def advance(scheduler: Any, loss: Any) -> None:
         scheduler.step(loss.item())
     else:
         scheduler.step()
+
+
+@pytest.mark.parametrize("told", ["loss", "number", "elsewhere"])
+def test_a_schedule_that_follows_the_loss_is_part_of_the_step(told: str) -> None:
+    def train(compiles: Any) -> tuple[Any, ...]:
+        model = mlp()
+        optimizer = optim.SGD(model.parameters(), lr=0.5)
+        scheduler = lr_scheduler.ReduceLROnPlateau(optimizer, patience=1, factor=0.5)
+
+        def step(x: Any, y: Any) -> Any:
+            optimizer.zero_grad()
+            loss = F.cross_entropy(model(x), y)
+            loss.backward()
+            optimizer.step()
+            scheduler.step({"loss": loss, "number": loss.item(), "elsewhere": 2.0}[told])
+            return loss
+
+        step = compiles(step)
+        seen = [(float(step(x, y)), optimizer.param_groups[0]["lr"]) for x, y in batches(12, 8, 12)]
+        return seen, scheduler.num_bad_epochs, scheduler.last_epoch, step
+
+    (seen, *counts, step), (expected, *expected_counts, _) = train(ad.compile), train(lambda function: function)
+    assert [lr for _, lr in seen] == [lr for _, lr in expected]
+    assert seen[-1][1] < 0.5
+    assert np.allclose([loss for loss, _ in seen], [loss for loss, _ in expected], rtol=1e-5)
+    assert (counts, step.compilations) == (expected_counts, 1)
 
 
 def test_the_tables_name_every_optimizer_and_schedule() -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from math import inf
 from typing import Any
 
-from adjoint.core.runtime.mode import refuse_while_tracing
+from adjoint.core.runtime.mode import defer_to_step_end
 from adjoint.optim.lr.scheduler import (
     LRScheduler,
     PerGroup,
@@ -90,8 +91,12 @@ class ReduceLROnPlateau(LRScheduler):
         self.num_bad_epochs = 0
 
     def step(self, metrics: Number, epoch: int | None = None) -> None:  # type: ignore[override]
-        """Record a metric, a number or a tensor of one element, and lower the rate if due; not in a compiled step."""
-        refuse_while_tracing("ReduceLROnPlateau.step()")
+        """Record a metric, a number or a tensor of one element, and lower the rate if due.
+
+        In a compiled step this takes place at the end of each call.
+        """
+        if defer_to_step_end(partial(self.step, epoch=epoch), metrics):
+            return
         value = float(metrics)
         if epoch is not None:
             warn_epoch_deprecated()

@@ -351,6 +351,9 @@ between: if k: scheduler{i}.step()
 setup: scheduler{i} = optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=1)
 between: if k: scheduler{i}.step(float(k > 2))
 ---
+setup: scheduler{i} = optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=1)
+end: scheduler{i}.step(loss)
+---
 between: if k == {m}: optimizer.param_groups[0]["lr"] = 0.003
 ---
 between: if k == {m}: optimizer.param_groups[0]["weight_decay"] = 0.1
