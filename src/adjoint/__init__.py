@@ -78,8 +78,10 @@ from adjoint.core.op.eager_kernels import routine_slot as _routine_slot
 from adjoint.core.op.matmul_precision import get_float32_matmul_precision as get_float32_matmul_precision
 from adjoint.core.op.matmul_precision import set_float32_matmul_precision as set_float32_matmul_precision
 from adjoint.core.runtime.compile_slot import compile_slot as _compile_slot
+from adjoint.core.runtime.explanation_slot import explanation_slot as _explanation_slot
 from adjoint.core.runtime.gc_pause import gc_paused as _uncollected
 from adjoint.core.runtime.lazy_import import importing as _importing
+from adjoint.core.runtime.lazy_import import missing_name_error as _missing_name_error
 from adjoint.core.tensor.memory_format import channels_last as channels_last
 from adjoint.core.tensor.memory_format import channels_last_3d as channels_last_3d
 from adjoint.core.tensor.memory_format import contiguous_format as contiguous_format
@@ -275,7 +277,7 @@ def __getattr__(name: str) -> Any:
         if value is None:
             value = _finder.find_name(name)
     if value is None:
-        raise AttributeError(f"module 'adjoint' has no attribute {name!r}")
+        raise _missing_name_error("adjoint", name, __dir__())
     globals()[name] = value = getattr(value, attribute) if attribute else value
     return value
 
@@ -311,6 +313,13 @@ def _map_in_front(function: Any, tensors: Any) -> Any:
         from adjoint.transforms.vmap.vmap import vmap_dim0
 
     return vmap_dim0(function, tensors)
+
+
+@_explanation_slot.fill
+def _explain(error: BaseException) -> None:
+    with _importing():
+        from adjoint.diagnosis.error_explanation import add_explanation
+    add_explanation(error)
 
 
 @_answers_slot.fill

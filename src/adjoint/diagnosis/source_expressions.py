@@ -1,0 +1,215 @@
+"""Expressions of a program's source, found from frames: what a line calls, and where a name was given its value."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import linecache
+import sys
+from collections.abc import Iterator
+from functools import lru_cache
+from itertools import islice
+from types import CodeType, FrameType
+
+from adjoint.core.graph.source_location import Site, library_files
+
+MAX_PARSED_FILES = 8
+MAX_KNOWN_INSTRUCTIONS = 256
+MAX_SHOWN_CHARACTERS = 100
+Scope = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef | ast.Module
+SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef, ast.Module)
+Position = tuple[int, int, int, int]  # first line, last line, first column, last column, as the syntax tree has them
+
+
+class SourceFile:
+    """The syntax tree of a file or a notebook's cell, with the parent of every node."""
+
+    def __init__(self, name: str, text: str) -> None:
+        self.name, self.text, self.tree = name, text, ast.parse(text)
+        self.parents: dict[ast.AST, ast.AST] = {
+            child: node for node in ast.walk(self.tree) for child in ast.iter_child_nodes(node)
+        }
+
+    def scope_of(self, node: ast.AST) -> Scope:
+        """Return the innermost function, class or module around the node."""
+        node = self.parents.get(node, self.tree)
+        while not isinstance(node, SCOPES):
+            node = self.parents[node]
+        return node
+
+    def statement_of(self, node: ast.AST) -> ast.AST:
+        """Return the statement of which the node is a part."""
+        while not isinstance(node, (ast.stmt, ast.Module)):
+            node = self.parents[node]
+        return node
+
+    def place_of(self, node: ast.AST) -> str:
+        """Return the file and the line of a node: `train.py:12`."""
+        return Site(self.name, getattr(node, "lineno", 0), "").describe_briefly()
+
+    def text_of(self, node: ast.AST) -> str:
+        """Return the statement around a node as it is written; of a block its first line."""
+        statement = self.statement_of(node)
+        if isinstance(node, ast.expr) and getattr(statement, "lineno", 0) != node.lineno:
+            statement = node  # an argument on a line of its own
+        if hasattr(statement, "body"):
+            return shorten(linecache.getline(self.name, getattr(statement, "lineno", 0)).partition("#")[0])
+        return shorten(ast.get_source_segment(self.text, statement) or "")
+
+
+def shorten(text: str) -> str:
+    """Return the text on one line, without its end if it is long."""
+    text = " ".join(text.split())
+    return text if len(text) <= MAX_SHOWN_CHARACTERS else text[: MAX_SHOWN_CHARACTERS - 2] + " …"
+
+
+@lru_cache(maxsize=MAX_PARSED_FILES)
+def _parse(name: str, lines: tuple[str, ...]) -> SourceFile | None:
+    try:
+        return SourceFile(name, "".join(lines))
+    except (SyntaxError, ValueError, RecursionError):
+        return None
+
+
+def parse_source(name: str, names: dict[str, object] | None = None) -> SourceFile | None:
+    """Return the syntax tree of a file; None where its source cannot be had."""
+    lines = linecache.getlines(name, names)
+    return _parse(name, tuple(lines)) if lines else None
+
+
+def find_expression(frame: FrameType) -> tuple[SourceFile, ast.AST] | None:
+    """Return the expression or statement that the frame carries out, and its file."""
+    source = parse_source(frame.f_code.co_filename, frame.f_globals)
+    found = None if source is None else _find_instruction(source, frame.f_code, frame.f_lasti)
+    return None if source is None or found is None else (source, found)
+
+
+@lru_cache(maxsize=MAX_KNOWN_INSTRUCTIONS)
+def _find_instruction(source: SourceFile, code: CodeType, offset: int) -> ast.AST | None:
+    place = next(islice(code.co_positions(), offset // 2, None), None)
+    if place is None or None in place:
+        return None
+    found: ast.AST | None = None
+    for node in ast.walk(source.tree):
+        if _contains(node, place) and (found is None or _is_within(node, found)):  # type: ignore[arg-type]
+            found = node
+    return found
+
+
+def _position(node: ast.AST) -> Position | None:
+    if not isinstance(node, (ast.expr, ast.stmt)) or node.end_lineno is None or node.end_col_offset is None:
+        return None
+    return node.lineno, node.end_lineno, node.col_offset, node.end_col_offset
+
+
+def _contains(node: ast.AST, place: Position) -> bool:
+    own = _position(node)
+    return own is not None and (own[0], own[2]) <= (place[0], place[2]) and (own[1], own[3]) >= (place[1], place[3])
+
+
+def _is_within(node: ast.AST, other: ast.AST) -> bool:
+    inner = _position(node)
+    return inner is not None and _contains(other, inner)
+
+
+def text_of(node: ast.AST) -> str:
+    """Return an expression as a program writes it."""
+    return shorten(ast.unparse(node))
+
+
+def user_frames(frame: FrameType | None) -> Iterator[tuple[FrameType, list[FrameType]]]:
+    """Yield the frames of the user's code from `frame` outward, each with the library's frames within it."""
+    within: list[FrameType] = []
+    while frame is not None:
+        if library_files[frame.f_code.co_filename]:
+            within.append(frame)
+        else:
+            yield frame, within
+            within = []
+        frame = frame.f_back
+
+
+def find_assignment(source: SourceFile, scope: Scope, name: str, before: ast.AST | None) -> ast.stmt | None:
+    """Return the last statement of the scope that gives `name` a value before the node; else the last of all.
+
+    What stands later in a loop around the node comes before it too.
+    """
+    line = (before.lineno, before.col_offset) if isinstance(before, (ast.expr, ast.stmt)) else (sys.maxsize, 0)
+    own = None if before is None else source.statement_of(before)
+    earlier, later = None, None
+    for statement in _statements(scope):
+        if name not in _bound_names(statement) or statement is own:
+            continue
+        if (statement.lineno, statement.col_offset) < line:
+            earlier = statement
+        else:
+            later = statement
+    return earlier or later
+
+
+def find_attribute_assignment(owner: object, name: str) -> tuple[SourceFile, ast.stmt] | None:
+    """Return the statement `self.name = …` of the classes of `owner`, that of `__init__` first."""
+    for kind in type(owner).__mro__:
+        module = sys.modules.get(kind.__module__)
+        file = getattr(module, "__file__", None) or _file_of_methods(kind)
+        if file is None or library_files[file]:
+            continue
+        source = parse_source(file)
+        if source is None:
+            continue
+        found = [
+            node
+            for scope in ast.walk(source.tree)
+            if isinstance(scope, ast.ClassDef) and scope.name == kind.__name__
+            for node in ast.walk(scope)
+            if isinstance(node, (ast.Assign, ast.AnnAssign)) and name in _bound_attributes(node)
+        ]
+        if found:
+            return source, min(found, key=lambda node: _method_name(source, node) != "__init__")
+    return None
+
+
+def _file_of_methods(kind: type) -> str | None:
+    """Return the file of a class of a notebook or of `exec`, by one of its functions."""
+    codes = (getattr(value, "__code__", None) for value in vars(kind).values())
+    return next((code.co_filename for code in codes if inspect.iscode(code)), None)
+
+
+def _method_name(source: SourceFile, node: ast.AST) -> str:
+    return getattr(source.scope_of(node), "name", "")
+
+
+def _bound_attributes(node: ast.Assign | ast.AnnAssign) -> set[str]:
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+    return {
+        part.attr
+        for target in targets
+        for part in ast.walk(target)
+        if isinstance(part, ast.Attribute) and isinstance(part.value, ast.Name) and part.value.id == "self"
+    }
+
+
+def _statements(scope: ast.AST) -> Iterator[ast.stmt]:
+    """Yield the statements of a scope in their order, those in blocks too, but of no scope within it."""
+    for child in ast.iter_child_nodes(scope):
+        if isinstance(child, ast.stmt):
+            yield child
+        if not isinstance(child, SCOPES):
+            yield from _statements(child)
+
+
+def _bound_names(statement: ast.stmt) -> set[str]:
+    targets: list[ast.AST] = []
+    if isinstance(statement, ast.Assign):
+        targets = list(statement.targets)
+    elif isinstance(statement, (ast.AugAssign, ast.AnnAssign, ast.For, ast.AsyncFor)):
+        targets = [statement.target]
+    elif isinstance(statement, (ast.With, ast.AsyncWith)):
+        targets = [item.optional_vars for item in statement.items if item.optional_vars is not None]
+    walrus = [node.target for node in ast.walk(statement) if isinstance(node, ast.NamedExpr)]
+    return {
+        part.id
+        for target in (*targets, *walrus)
+        for part in ast.walk(target)
+        if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)
+    }
