@@ -86,7 +86,8 @@ def divide_heads(failure: Failure, match: re.Match[str]) -> str:
     """A width that the heads do not divide."""
     width, heads = int(match[1]), int(match[2])
     fitting = [n for n in range(1, 33) if width % n == 0]
-    return f"{heads} heads do not divide {width}: {', '.join(map(str, fitting))} do; or a width of {width // heads * heads}"
+    nearest = width // heads * heads
+    return f"{heads} heads do not divide {width}: {', '.join(map(str, fitting))} do; or a width of {nearest}"
 
 
 @remedy(r"was expecting embedding dimension of (\d+), but got (\d+)")
