@@ -78,7 +78,9 @@ from adjoint.core.op.eager_kernels import routine_slot as _routine_slot
 from adjoint.core.op.matmul_precision import get_float32_matmul_precision as get_float32_matmul_precision
 from adjoint.core.op.matmul_precision import set_float32_matmul_precision as set_float32_matmul_precision
 from adjoint.core.runtime.compile_slot import compile_slot as _compile_slot
+from adjoint.core.runtime.explanation_slot import explain_uncaught_errors as _explain_uncaught_errors
 from adjoint.core.runtime.explanation_slot import explanation_slot as _explanation_slot
+from adjoint.core.runtime.explanation_slot import uncaught_slot as _uncaught_slot
 from adjoint.core.runtime.gc_pause import gc_paused as _uncollected
 from adjoint.core.runtime.lazy_import import importing as _importing
 from adjoint.core.runtime.lazy_import import missing_name_error as _missing_name_error
@@ -320,6 +322,16 @@ def _explain(error: BaseException) -> None:
     with _importing():
         from adjoint.diagnosis.error_explanation import add_explanation
     add_explanation(error)
+
+
+@_uncaught_slot.fill
+def _explain_uncaught(error: BaseException, trace: Any) -> None:
+    with _importing():
+        from adjoint.diagnosis.error_explanation import add_uncaught_explanation
+    add_uncaught_explanation(error, trace)
+
+
+_explain_uncaught_errors()
 
 
 @_answers_slot.fill

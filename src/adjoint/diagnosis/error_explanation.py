@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from types import FrameType, TracebackType
 
 from adjoint.core.graph.source_location import library_files
+from adjoint.diagnosis.call_stack import Stack, find_ended_stack, find_running_stack
 from adjoint.diagnosis.failure import Failure, inspect_failure
 from adjoint.diagnosis.remedies import find_remedy
 
@@ -17,26 +19,43 @@ def add_explanation(error: BaseException) -> None:
     Calls further out, which know more, replace the note of a call within the same line of the user's.
     """
     with suppress(Exception):  # nothing may hide the error itself
-        failure = inspect_failure(error) if _is_ours(error) else None
-        if failure is None:
-            return
-        frame, note = error.__dict__.get(EXPLANATION, (failure.frame, None))
-        if frame is not failure.frame:
+        stack = find_running_stack() if _is_ours(error) else []
+        if not stack or _explained_frame(error) not in (None, stack[0].frame):
             return  # the error comes from a line further in, which is the one to blame
-        with suppress(ValueError, AttributeError):
-            error.__notes__.remove(note)
-        note = describe_failure(failure)
-        error.__dict__[EXPLANATION] = failure.frame, note
-        if note:
-            error.add_note(note)
+        failure = inspect_failure(error, stack)
+        _replace_note(error, stack, describe_failure(failure, find_remedy(failure)))
 
 
-def describe_failure(failure: Failure) -> str:
+def add_uncaught_explanation(error: BaseException, trace: TracebackType | None) -> None:
+    """Add a note to an error that nothing has caught, if none was added when it left the library.
+
+    One that Python raised in the user's own line gets it only where there is a remedy.
+    """
+    with suppress(Exception):
+        stack = find_ended_stack(trace)
+        if stack and _explained_frame(error) is None:
+            failure = inspect_failure(error, stack)
+            remedy = find_remedy(failure)
+            if remedy or (stack[0].called and library_files[stack[0].called[0].f_code.co_filename]):
+                _replace_note(error, stack, describe_failure(failure, remedy))
+
+
+def describe_failure(failure: Failure, remedy: str | None) -> str:
     """Return the lines of a note."""
     lines = [] if failure.line is None else [f"at {failure.line.describe()}"]
     lines += [f"  {each}" for each in failure.describe_operands()]
-    remedy = find_remedy(failure)
     return "\n".join([*lines, *([f"try: {remedy}"] if remedy else [])])
+
+
+def _explained_frame(error: BaseException) -> FrameType | None:
+    return error.__dict__.get(EXPLANATION, (None, ""))[0]
+
+
+def _replace_note(error: BaseException, stack: Stack, note: str) -> None:
+    if EXPLANATION in error.__dict__:
+        error.__notes__.remove(error.__dict__[EXPLANATION][1])
+    error.__dict__[EXPLANATION] = stack[0].frame, note
+    error.add_note(note)
 
 
 def _is_ours(error: BaseException) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import sys
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
@@ -12,6 +11,7 @@ from typing import Any
 
 from adjoint.core.graph.source_location import library_files
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.diagnosis.call_stack import Stack
 from adjoint.diagnosis.operands import Operand, Origin, describe_value, find_operands, is_module
 
 
@@ -20,10 +20,15 @@ class Failure:
     """What is known of an error that leaves the library."""
 
     error: BaseException
-    frame: FrameType  # the user's, innermost
+    stack: Stack  # the user's frames
     line: Origin | None
     operands: list[Operand]
     modules: list[Any] = field(default_factory=list)  # whose calls the error has left, innermost first
+
+    @property
+    def frame(self) -> FrameType:
+        """The user's innermost frame."""
+        return self.stack[0].frame
 
     @property
     def message(self) -> str:
@@ -106,15 +111,10 @@ def _find_part(origin: Origin | None, names: list[str]) -> Origin | None:
     return origin if node is None or not names else Origin(origin.source, node)
 
 
-def inspect_failure(error: BaseException) -> Failure | None:
-    """Return what is known of an error that is about to leave the library; None where no user's line is found."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None and library_files[frame.f_code.co_filename]:
-        frame = frame.f_back
-    if frame is None:
-        return None
-    line, operands = find_operands(frame)
-    return Failure(error, frame, line, operands, list(error.__dict__.get("modules", ())))
+def inspect_failure(error: BaseException, stack: Stack) -> Failure:
+    """Return what is known of an error that has come to the user's frames."""
+    line, operands = find_operands(stack)
+    return Failure(error, stack, line, operands, list(error.__dict__.get("modules", ())))
 
 
 __all__ = ["Failure", "describe_value", "inspect_failure"]

@@ -14,6 +14,7 @@ import numpy as np
 from adjoint.core.graph.source_location import library_files
 from adjoint.core.op.spec import describe
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.diagnosis.call_stack import Stack
 from adjoint.diagnosis.source_expressions import (
     Scope,
     SourceFile,
@@ -22,10 +23,8 @@ from adjoint.diagnosis.source_expressions import (
     find_expression,
     shorten,
     text_of,
-    user_frames,
 )
 
-MAX_CALLERS = 6  # through which an argument is followed
 MAX_SEARCHED_ELEMENTS = 1 << 20
 MISSING = object()
 TENSOR_ATTRIBUTES = frozenset({"T", "mT", "H", "data", "grad"})
@@ -33,11 +32,10 @@ TENSOR_ATTRIBUTES = frozenset({"T", "mT", "H", "data", "grad"})
 
 @dataclass(frozen=True)
 class Origin:
-    """The statement that gave a name its value, or the argument of a call."""
+    """The statement that gave a name its value, or the argument of a call that did."""
 
     source: SourceFile
     node: ast.AST
-    is_argument: bool = False
 
     @property
     def value(self) -> ast.expr | None:
@@ -98,20 +96,20 @@ def is_module(value: object) -> bool:
     return hasattr(type(value), "forward") and "_modules" in getattr(value, "__dict__", ())
 
 
-def find_operands(frame: FrameType) -> tuple[Origin | None, list[Operand]]:
-    """Return the expression that the user's frame carries out, and its parts that are tensors, modules or numbers."""
-    found = find_expression(frame)
+def find_operands(stack: Stack) -> tuple[Origin | None, list[Operand]]:
+    """Return the expression that the innermost frame carries out, and its parts that are tensors, modules, numbers."""
+    found = find_expression(stack[0])
     if found is None:
         return None, []
     source, node = found
     operands: dict[str, Operand] = {}
     for part in _parts(node):
-        value = evaluate(part, frame)
+        value = evaluate(part, stack[0].frame)
         if value is MISSING or isinstance(value, ModuleType) or (callable(value) and not is_module(value)):
             continue
         text = text_of(part)
         if text not in operands and (isinstance(value, Tensor) or not isinstance(part, ast.Constant)):
-            operands[text] = Operand(text, value, find_origin(source, part, frame))
+            operands[text] = Operand(text, value, find_origin(source, part, stack))
     return Origin(source, node), list(operands.values())
 
 
@@ -189,25 +187,23 @@ def _read_item(owner: object, key: object) -> Any:
     return MISSING
 
 
-def find_origin(source: SourceFile, node: ast.expr, frame: FrameType, callers: int = 0) -> Origin | None:
+def find_origin(source: SourceFile, node: ast.expr, stack: Stack) -> Origin | None:
     """Return the statement that gave the name or the attribute its value; None where the source does not say it."""
     if isinstance(node, ast.Subscript):
-        return find_origin(source, node.value, frame, callers)
+        return find_origin(source, node.value, stack)
     if isinstance(node, ast.Attribute):
-        owner = evaluate(node.value, frame)
+        owner = evaluate(node.value, stack[0].frame)
         found = None if owner is MISSING else find_attribute_assignment(owner, node.attr)
         if found is not None:
             return Origin(*found)
-        return find_origin(source, node.value, frame, callers) if isinstance(owner, Tensor) else None
+        return find_origin(source, node.value, stack) if isinstance(owner, Tensor) else None
     if not isinstance(node, ast.Name):
         return None
     scope = source.scope_of(node)
     assignment = find_assignment(source, scope, node.id, node)
-    if assignment is not None:
-        return Origin(source, assignment)
-    if node.id in _parameter_names(scope):
-        return _find_argument(scope, node.id, frame, callers)
-    if not isinstance(scope, ast.Module) and node.id not in frame.f_locals:
+    if assignment is None and node.id in _parameter_names(scope):
+        return _find_argument(scope, node.id, stack)
+    if assignment is None and not isinstance(scope, ast.Module) and node.id not in stack[0].frame.f_locals:
         assignment = find_assignment(source, source.tree, node.id, None)
     return None if assignment is None else Origin(source, assignment)
 
@@ -219,26 +215,22 @@ def _parameter_names(scope: Scope) -> list[str]:
     return [each.arg for each in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
 
 
-def _find_argument(scope: Scope, name: str, frame: FrameType, callers: int) -> Origin | None:
+def _find_argument(scope: Scope, name: str, stack: Stack) -> Origin | None:
     """Return where the argument of a function was made: by the caller, or further out."""
-    frames = user_frames(frame)
-    next(frames)
-    outer, within = next(frames, (None, []))
-    if outer is None or callers == MAX_CALLERS or not all(map(_passes_arguments_on, within)):
+    if len(stack) == 1 or not all(map(_passes_arguments_on, stack[1].called)):
         return None
-    source, call = find_expression(outer) or (None, None)
+    source, call = find_expression(stack[1]) or (None, None)
     if source is None or not isinstance(call, ast.Call):
         return None
     names = _parameter_names(scope)
-    is_method = bool(names) and names[0] == "self"
-    place = names.index(name) - is_method
+    place = names.index(name) - (names[0] == "self")
     argument = next((each.value for each in call.keywords if each.arg == name), None)
     if argument is None and 0 <= place < len(call.args):
         given = call.args[: place + 1]
         argument = None if any(isinstance(each, ast.Starred) for each in given) else given[-1]
     if argument is None:
         return None
-    return find_origin(source, argument, outer, callers + 1) or Origin(source, argument, is_argument=True)
+    return find_origin(source, argument, stack[1:]) or Origin(source, argument)
 
 
 def _passes_arguments_on(frame: FrameType) -> bool:

@@ -9,9 +9,10 @@ import sys
 from collections.abc import Iterator
 from functools import lru_cache
 from itertools import islice
-from types import CodeType, FrameType
+from types import CodeType
 
-from adjoint.core.graph.source_location import Site, library_files
+from adjoint.core.graph.source_location import Site
+from adjoint.diagnosis.call_stack import UserFrame, user_files
 
 MAX_PARSED_FILES = 8
 MAX_KNOWN_INSTRUCTIONS = 256
@@ -77,10 +78,11 @@ def parse_source(name: str, names: dict[str, object] | None = None) -> SourceFil
     return _parse(name, tuple(lines)) if lines else None
 
 
-def find_expression(frame: FrameType) -> tuple[SourceFile, ast.AST] | None:
+def find_expression(place: UserFrame) -> tuple[SourceFile, ast.AST] | None:
     """Return the expression or statement that the frame carries out, and its file."""
-    source = parse_source(frame.f_code.co_filename, frame.f_globals)
-    found = None if source is None else _find_instruction(source, frame.f_code, frame.f_lasti)
+    code = place.frame.f_code
+    source = parse_source(code.co_filename, place.frame.f_globals)
+    found = None if source is None else _find_instruction(source, code, place.offset)
     return None if source is None or found is None else (source, found)
 
 
@@ -117,18 +119,6 @@ def text_of(node: ast.AST) -> str:
     return shorten(ast.unparse(node))
 
 
-def user_frames(frame: FrameType | None) -> Iterator[tuple[FrameType, list[FrameType]]]:
-    """Yield the frames of the user's code from `frame` outward, each with the library's frames within it."""
-    within: list[FrameType] = []
-    while frame is not None:
-        if library_files[frame.f_code.co_filename]:
-            within.append(frame)
-        else:
-            yield frame, within
-            within = []
-        frame = frame.f_back
-
-
 def find_assignment(source: SourceFile, scope: Scope, name: str, before: ast.AST | None) -> ast.stmt | None:
     """Return the last statement of the scope that gives `name` a value before the node; else the last of all.
 
@@ -152,7 +142,7 @@ def find_attribute_assignment(owner: object, name: str) -> tuple[SourceFile, ast
     for kind in type(owner).__mro__:
         module = sys.modules.get(kind.__module__)
         file = getattr(module, "__file__", None) or _file_of_methods(kind)
-        if file is None or library_files[file]:
+        if file is None or not user_files[file]:
             continue
         source = parse_source(file)
         if source is None:

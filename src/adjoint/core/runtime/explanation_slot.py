@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from functools import wraps
+from types import TracebackType
 from typing import Any, TypeVar, cast
 
 from adjoint.core.runtime.slot import Slot
@@ -17,6 +19,21 @@ def _leave_as_it_is(error: BaseException) -> None:
 
 
 explanation_slot: Slot[Callable[[BaseException], None]] = Slot("explanation", _leave_as_it_is)
+
+
+uncaught_slot: Slot[Callable[[BaseException, TracebackType | None], None]] = Slot("uncaught", lambda error, trace: None)
+
+
+def explain_uncaught_errors() -> None:
+    """Let errors that end the program be explained before they are shown, as they were shown before."""
+    show = sys.excepthook
+
+    def explain_and_show(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        if isinstance(error, Exception):
+            uncaught_slot.call(error, trace)
+        show(kind, error, trace)
+
+    sys.excepthook = explain_and_show
 
 
 def with_explanation(error: Error) -> Error:

@@ -62,7 +62,7 @@ def _walk_back(failure: Failure, describe: Callable[[Failure, SourceFile, ast.AS
             return found
         for node in ast.walk(origin.value or origin.node):
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-                further = find_origin(origin.source, node, failure.frame)
+                further = find_origin(origin.source, node, failure.stack)
                 if further is not None and not isinstance(further.node, (ast.For, ast.FunctionDef)):
                     pending.append(further)
     return None
