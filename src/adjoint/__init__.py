@@ -17,6 +17,7 @@ Modules, in reading order:
 - `quasirandom`: Quasirandom numbers: points of Sobol's sequence, which fill space more evenly than random ones.
 - `interop`: Interoperation with other libraries: NumPy, DLPack, the array API standard, einops.
 - `testing`: Tensors to test with, comparison with tolerances, and gradients held against finite differences.
+- `diagnosis`: Diagnosis: what is wrong with a program, told by its lines and the user's names.
 - `utils`: Recomputation of activations, the counter of operations, the profiler, and the switch for deterministic
   results.
 - `linalg`: `adjoint.linalg`: linear algebra on stacks of matrices.

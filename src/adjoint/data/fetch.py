@@ -9,6 +9,7 @@ from typing import Any
 
 from adjoint.core.graph.source_location import Site, library_files
 from adjoint.core.runtime.explanation_slot import explanation_slot
+from adjoint.core.typing import Operand
 from adjoint.data.collate import default_collate
 from adjoint.data.dataset import IterableDataset, fetch_rows
 
@@ -39,14 +40,14 @@ def make_fetcher(kind: int, dataset: Any, batched: bool, collate_fn: Callable[[A
 def _make_map_fetcher(dataset: Any, batched: bool, collate_fn: Callable[[Any], Any]) -> Fetch:
     fetch_many = getattr(dataset, "__getitems__", None)
 
-    def read(i: Any) -> Any:
+    def read(i: Operand) -> Operand:
         try:
             return dataset[i]
         except Exception as error:
             error.add_note(f"in sample {i!r} of {_describe(dataset)}")
             raise
 
-    def collate(samples: Any) -> Any:
+    def collate(samples: object) -> object:
         try:
             return collate_fn(samples)
         except Exception as error:
@@ -66,7 +67,7 @@ def _make_map_fetcher(dataset: Any, batched: bool, collate_fn: Callable[[Any], A
     return fetch
 
 
-def _describe(dataset: Any) -> str:
+def _describe(dataset: Operand) -> str:
     """Return the class of a dataset, the line of its `__getitem__`, and the number of samples that it claims."""
     told = f"the dataset {type(dataset).__name__}"
     code = getattr(getattr(type(dataset), "__getitem__", None), "__code__", None)

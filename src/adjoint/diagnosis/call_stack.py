@@ -40,23 +40,22 @@ class _UserFiles(dict[str, bool]):
 user_files = _UserFiles()
 
 
-def find_running_stack() -> Stack:
-    """Return the user's frames from the caller's outward."""
-    frames = []
+def find_stack(trace: TracebackType | None) -> Stack:
+    """Return the user's frames that an error has left, and those that go on, from the line that raised it outward."""
+    ended = []
+    while trace is not None:
+        ended.append((trace.tb_frame, trace.tb_lasti))
+        trace = trace.tb_next
+    running = []
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        frames.append((frame, frame.f_lasti))
+        running.append((frame, frame.f_lasti))
         frame = frame.f_back
-    return _select_user_frames(frames)
-
-
-def find_ended_stack(trace: TracebackType | None) -> Stack:
-    """Return the user's frames that an error has left, from the line that raised it outward."""
-    frames = []
-    while trace is not None:
-        frames.append((trace.tb_frame, trace.tb_lasti))
-        trace = trace.tb_next
-    return _select_user_frames(reversed(frames))
+    if ended:  # the outermost of those still runs
+        frames = [each for each, _ in running]
+        outside = frames.index(ended[0][0]) + 1 if ended[0][0] in frames else len(frames)
+        running = running[outside:]
+    return _select_user_frames([*reversed(ended), *running])
 
 
 def _select_user_frames(frames: Iterable[tuple[FrameType, int]]) -> Stack:

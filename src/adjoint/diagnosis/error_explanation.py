@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from types import FrameType, TracebackType
+from types import TracebackType
 
 from adjoint.core.graph.source_location import library_files
-from adjoint.diagnosis.call_stack import Stack, find_ended_stack, find_running_stack
+from adjoint.diagnosis.call_stack import find_stack
 from adjoint.diagnosis.failure import Failure, inspect_failure
 from adjoint.diagnosis.remedies import find_remedy
 
-EXPLANATION = "_adjoint_explanation"  # the attribute of an error: the frame that it was explained for, and the note
+EXPLANATION = "_adjoint_explanation"  # the attribute of an error that holds the note
 
 
 def add_explanation(error: BaseException) -> None:
     """Add a note to an error of the library that is about to leave it: what the user's line worked on, and a remedy.
 
-    Calls further out, which know more, replace the note of a call within the same line of the user's.
+    Calls further out, which know more, replace the note of a call further in.
     """
     with suppress(Exception):  # nothing may hide the error itself
-        stack = find_running_stack() if _is_ours(error) else []
-        if not stack or _explained_frame(error) not in (None, stack[0].frame):
-            return  # the error comes from a line further in, which is the one to blame
-        failure = inspect_failure(error, stack)
-        _replace_note(error, stack, describe_failure(failure, find_remedy(failure)))
+        stack = find_stack(error.__traceback__) if _is_ours(error) else []
+        if stack:
+            failure = inspect_failure(error, stack)
+            _replace_note(error, describe_failure(failure, find_remedy(failure)))
 
 
 def add_uncaught_explanation(error: BaseException, trace: TracebackType | None) -> None:
@@ -32,12 +31,12 @@ def add_uncaught_explanation(error: BaseException, trace: TracebackType | None) 
     One that Python raised in the user's own line gets it only where there is a remedy.
     """
     with suppress(Exception):
-        stack = find_ended_stack(trace)
-        if stack and _explained_frame(error) is None:
+        stack = find_stack(trace)
+        if stack and EXPLANATION not in error.__dict__:
             failure = inspect_failure(error, stack)
             remedy = find_remedy(failure)
             if remedy or (stack[0].called and library_files[stack[0].called[0].f_code.co_filename]):
-                _replace_note(error, stack, describe_failure(failure, remedy))
+                _replace_note(error, describe_failure(failure, remedy))
 
 
 def describe_failure(failure: Failure, remedy: str | None) -> str:
@@ -47,14 +46,10 @@ def describe_failure(failure: Failure, remedy: str | None) -> str:
     return "\n".join([*lines, *([f"try: {remedy}"] if remedy else [])])
 
 
-def _explained_frame(error: BaseException) -> FrameType | None:
-    return error.__dict__.get(EXPLANATION, (None, ""))[0]
-
-
-def _replace_note(error: BaseException, stack: Stack, note: str) -> None:
+def _replace_note(error: BaseException, note: str) -> None:
     if EXPLANATION in error.__dict__:
-        error.__notes__.remove(error.__dict__[EXPLANATION][1])
-    error.__dict__[EXPLANATION] = stack[0].frame, note
+        error.__notes__.remove(error.__dict__[EXPLANATION])
+    error.__dict__[EXPLANATION] = note
     error.add_note(note)
 
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 from types import FrameType, TracebackType
-from typing import Any
 
 from adjoint.core.graph.source_location import library_files
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand
 from adjoint.diagnosis.call_stack import Stack
-from adjoint.diagnosis.operands import Operand, Origin, describe_value, find_operands, is_module
+from adjoint.diagnosis.operands import NamedValue, Origin, describe_value, find_operands, is_module
 
 
 @dataclass
@@ -22,8 +22,8 @@ class Failure:
     error: BaseException
     stack: Stack  # the user's frames
     line: Origin | None
-    operands: list[Operand]
-    modules: list[Any] = field(default_factory=list)  # whose calls the error has left, innermost first
+    operands: list[NamedValue]
+    modules: list[Operand] = field(default_factory=list)  # whose calls the error has left, innermost first
 
     @property
     def frame(self) -> FrameType:
@@ -36,9 +36,9 @@ class Failure:
         return str(self.error)
 
     @cached_property
-    def locals(self) -> dict[str, Any]:
+    def locals(self) -> dict[str, Operand]:
         """Names of the innermost frames of the library, of which the error tells: arguments of what failed."""
-        found: dict[str, Any] = {}
+        found: dict[str, Operand] = {}
         trace: TracebackType | None = self.error.__traceback__
         while trace is not None:
             if library_files[trace.tb_frame.f_code.co_filename]:
@@ -46,19 +46,19 @@ class Failure:
             trace = trace.tb_next
         return found
 
-    def module(self) -> Operand | None:
+    def module(self) -> NamedValue | None:
         """Return the innermost module that failed, under the user's name, with the line that made it."""
         if not self.modules:
             return next((each for each in self.operands if is_module(each.value)), None)
         outer = next((each for each in self.operands if any(each.value is module for module in self.modules)), None)
         inner = self.modules[0]
         if outer is None:
-            return Operand(type(inner).__name__, inner)
+            return NamedValue(type(inner).__name__, inner)
         names = _path_within(outer.value, self.modules)
         text = outer.text + "".join(f"[{name}]" if name.isdigit() else f".{name}" for name in names)
-        return Operand(text, inner, _find_part(outer.origin, names))
+        return NamedValue(text, inner, _find_part(outer.origin, names))
 
-    def tensors(self) -> list[Operand]:
+    def tensors(self) -> list[NamedValue]:
         """Return the operands that are tensors."""
         return [each for each in self.operands if isinstance(each.value, Tensor)]
 
@@ -78,7 +78,7 @@ class Failure:
         return [each.describe() for each in shown]
 
 
-def _is_telling(operand: Operand) -> bool:
+def _is_telling(operand: NamedValue) -> bool:
     value = operand.value
     if value is None or isinstance(value, (bool, str, bytes, type)):
         return False
@@ -87,7 +87,7 @@ def _is_telling(operand: Operand) -> bool:
     return not hasattr(value, "__dict__") or hasattr(value, "shape") or isinstance(value, (list, tuple))
 
 
-def _path_within(outer: Any, modules: list[Any]) -> list[str]:
+def _path_within(outer: Operand, modules: list[Operand]) -> list[str]:
     """Return the names that lead from the module `outer` to the innermost one."""
     names: list[str] = []
     chain = modules[: next(i for i, each in enumerate(modules) if each is outer) + 1][::-1]

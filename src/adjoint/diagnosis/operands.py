@@ -5,15 +5,16 @@ from __future__ import annotations
 import ast
 import builtins
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from types import FrameType, ModuleType
-from typing import Any
 
 import numpy as np
 
 from adjoint.core.graph.source_location import library_files
 from adjoint.core.op.spec import describe
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand
 from adjoint.diagnosis.call_stack import Stack
 from adjoint.diagnosis.source_expressions import (
     Scope,
@@ -26,6 +27,7 @@ from adjoint.diagnosis.source_expressions import (
 )
 
 MAX_SEARCHED_ELEMENTS = 1 << 20
+MODULE_CALLS = frozenset({"_wrapped_call_impl", "_call_impl", "__call__", "trace_forward"})
 MISSING = object()
 TENSOR_ATTRIBUTES = frozenset({"T", "mT", "H", "data", "grad"})
 
@@ -54,11 +56,11 @@ class Origin:
 
 
 @dataclass(frozen=True)
-class Operand:
+class NamedValue:
     """A part of the user's expression: its text, its value, and where the value was made."""
 
     text: str
-    value: Any
+    value: Operand
     origin: Origin | None = None
 
     def describe(self) -> str:
@@ -96,20 +98,20 @@ def is_module(value: object) -> bool:
     return hasattr(type(value), "forward") and "_modules" in getattr(value, "__dict__", ())
 
 
-def find_operands(stack: Stack) -> tuple[Origin | None, list[Operand]]:
+def find_operands(stack: Stack) -> tuple[Origin | None, list[NamedValue]]:
     """Return the expression that the innermost frame carries out, and its parts that are tensors, modules, numbers."""
     found = find_expression(stack[0])
     if found is None:
         return None, []
     source, node = found
-    operands: dict[str, Operand] = {}
+    operands: dict[str, NamedValue] = {}
     for part in _parts(node):
         value = evaluate(part, stack[0].frame)
         if value is MISSING or isinstance(value, ModuleType) or (callable(value) and not is_module(value)):
             continue
         text = text_of(part)
         if text not in operands and (isinstance(value, Tensor) or not isinstance(part, ast.Constant)):
-            operands[text] = Operand(text, value, find_origin(source, part, stack))
+            operands[text] = NamedValue(text, value, find_origin(source, part, stack))
     return Origin(source, node), list(operands.values())
 
 
@@ -146,7 +148,7 @@ def _callee_parts(function: ast.expr) -> Iterator[ast.expr]:
         yield from _parts(function)
 
 
-def evaluate(node: ast.expr, frame: FrameType) -> Any:
+def evaluate(node: ast.expr, frame: FrameType) -> Operand:
     """Return the value of names, attributes and items, without running any of the user's code; MISSING else."""
     if isinstance(node, ast.Name):
         for names in (frame.f_locals, frame.f_globals, vars(builtins)):
@@ -163,7 +165,7 @@ def evaluate(node: ast.expr, frame: FrameType) -> Any:
     return MISSING
 
 
-def read_attribute(owner: object, name: str) -> Any:
+def read_attribute(owner: object, name: str) -> Operand:
     """Return an attribute that the object holds or a module has registered; MISSING where it would be computed."""
     if isinstance(owner, Tensor):
         return getattr(owner, name) if name in TENSOR_ATTRIBUTES else MISSING
@@ -174,16 +176,14 @@ def read_attribute(owner: object, name: str) -> Any:
     return MISSING
 
 
-def _read_item(owner: object, key: object) -> Any:
+def _read_item(owner: Operand, key: Operand) -> Operand:
     if key is MISSING or owner is MISSING:
         return MISSING
     if is_module(owner):
         owner = list(vars(owner)["_modules"].values()) if isinstance(key, int) else vars(owner)["_modules"]
     if type(owner) in (list, tuple, dict):
-        try:
-            return owner[key]  # type: ignore[index]
-        except (LookupError, TypeError):
-            return MISSING
+        with suppress(LookupError, TypeError):
+            return owner[key]
     return MISSING
 
 
@@ -217,7 +217,10 @@ def _parameter_names(scope: Scope) -> list[str]:
 
 def _find_argument(scope: Scope, name: str, stack: Stack) -> Origin | None:
     """Return where the argument of a function was made: by the caller, or further out."""
-    if len(stack) == 1 or not all(map(_passes_arguments_on, stack[1].called)):
+    # between the user's call and the user's function, modules' calls alone pass arguments on as they are
+    if len(stack) == 1 or not all(
+        library_files[each.f_code.co_filename] and each.f_code.co_name in MODULE_CALLS for each in stack[1].called
+    ):
         return None
     source, call = find_expression(stack[1]) or (None, None)
     if source is None or not isinstance(call, ast.Call):
@@ -231,11 +234,3 @@ def _find_argument(scope: Scope, name: str, stack: Stack) -> Origin | None:
     if argument is None:
         return None
     return find_origin(source, argument, stack[1:]) or Origin(source, argument)
-
-
-def _passes_arguments_on(frame: FrameType) -> bool:
-    """Return whether a frame of the library calls the user's function with its own arguments: a module's call."""
-    return library_files[frame.f_code.co_filename] and frame.f_code.co_name in MODULE_CALLS
-
-
-MODULE_CALLS = frozenset({"_wrapped_call_impl", "_call_impl", "__call__", "trace_forward"})

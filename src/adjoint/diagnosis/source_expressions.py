@@ -88,14 +88,17 @@ def find_expression(place: UserFrame) -> tuple[SourceFile, ast.AST] | None:
 
 @lru_cache(maxsize=MAX_KNOWN_INSTRUCTIONS)
 def _find_instruction(source: SourceFile, code: CodeType, offset: int) -> ast.AST | None:
-    place = next(islice(code.co_positions(), offset // 2, None), None)
-    if place is None or None in place:
+    line, end_line, column, end_column = next(islice(code.co_positions(), offset // 2, None), (None,) * 4)
+    if line is None or end_line is None or column is None or end_column is None:
         return None
-    found: ast.AST | None = None
+    place = line, end_line, column, end_column
+    found: Position | None = None
+    expression: ast.AST | None = None
     for node in ast.walk(source.tree):
-        if _contains(node, place) and (found is None or _is_within(node, found)):  # type: ignore[arg-type]
-            found = node
-    return found
+        own = _position(node)
+        if own is not None and _contains(own, place) and (found is None or _contains(found, own)):
+            found, expression = own, node
+    return expression
 
 
 def _position(node: ast.AST) -> Position | None:
@@ -104,14 +107,8 @@ def _position(node: ast.AST) -> Position | None:
     return node.lineno, node.end_lineno, node.col_offset, node.end_col_offset
 
 
-def _contains(node: ast.AST, place: Position) -> bool:
-    own = _position(node)
-    return own is not None and (own[0], own[2]) <= (place[0], place[2]) and (own[1], own[3]) >= (place[1], place[3])
-
-
-def _is_within(node: ast.AST, other: ast.AST) -> bool:
-    inner = _position(node)
-    return inner is not None and _contains(other, inner)
+def _contains(outer: Position, inner: Position) -> bool:
+    return (outer[0], outer[2]) <= (inner[0], inner[2]) and (outer[1], outer[3]) >= (inner[1], inner[3])
 
 
 def text_of(node: ast.AST) -> str:
@@ -140,8 +137,10 @@ def find_assignment(source: SourceFile, scope: Scope, name: str, before: ast.AST
 def find_attribute_assignment(owner: object, name: str) -> tuple[SourceFile, ast.stmt] | None:
     """Return the statement `self.name = …` of the classes of `owner`, that of `__init__` first."""
     for kind in type(owner).__mro__:
-        module = sys.modules.get(kind.__module__)
-        file = getattr(module, "__file__", None) or _file_of_methods(kind)
+        # by the file of its module; of a class of a notebook or of `exec`, by that of one of its functions
+        codes = (getattr(value, "__code__", None) for value in vars(kind).values())
+        method_file = next((code.co_filename for code in codes if inspect.iscode(code)), None)
+        file = getattr(sys.modules.get(kind.__module__), "__file__", None) or method_file
         if file is None or not user_files[file]:
             continue
         source = parse_source(file)
@@ -155,18 +154,9 @@ def find_attribute_assignment(owner: object, name: str) -> tuple[SourceFile, ast
             if isinstance(node, (ast.Assign, ast.AnnAssign)) and name in _bound_attributes(node)
         ]
         if found:
-            return source, min(found, key=lambda node: _method_name(source, node) != "__init__")
+            methods = [getattr(source.scope_of(node), "name", "") for node in found]
+            return source, found[methods.index("__init__") if "__init__" in methods else 0]
     return None
-
-
-def _file_of_methods(kind: type) -> str | None:
-    """Return the file of a class of a notebook or of `exec`, by one of its functions."""
-    codes = (getattr(value, "__code__", None) for value in vars(kind).values())
-    return next((code.co_filename for code in codes if inspect.iscode(code)), None)
-
-
-def _method_name(source: SourceFile, node: ast.AST) -> str:
-    return getattr(source.scope_of(node), "name", "")
 
 
 def _bound_attributes(node: ast.Assign | ast.AnnAssign) -> set[str]:

@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeVar
 
 from adjoint.core.graph.source_location import library_files
 from adjoint.core.runtime.explanation_slot import with_explanation
-from adjoint.core.typing import Function
+from adjoint.core.typing import Function, Operand
 
 Wrapper = TypeVar("Wrapper", bound=Function)
 
@@ -33,9 +33,9 @@ def with_parameters_of(wrapper: Wrapper, function: Function) -> Wrapper:
     return with_parameters(wrapper, parameters_of(function).positional)
 
 
-def check_keywords(kind: type, keywords: Mapping[str, object]) -> None:
+def check_keywords(kind: Operand, keywords: Mapping[str, object]) -> None:
     """Raise TypeError, as Python would, for keywords that the `__init__` of a class of the library does not take."""
-    function = kind.__init__  # type: ignore[misc]
+    function = kind.__init__
     code = getattr(inspect.unwrap(function), "__code__", None)
     if code is None or not library_files[code.co_filename] or code.co_flags & inspect.CO_VARKEYWORDS:
         return

@@ -23,4 +23,6 @@ Modules, in reading order:
   way.
 - `launcher_variables`: Environment variables by which launchers tell a process its rank: PyTorch's names are set from
   those of others.
+- `explanation_slot`: The slot of what explains errors: a layer above finds the user's names and lines, and says what
+  to do.
 """

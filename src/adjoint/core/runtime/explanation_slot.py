@@ -6,12 +6,12 @@ import sys
 from collections.abc import Callable
 from functools import wraps
 from types import TracebackType
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 
 from adjoint.core.runtime.slot import Slot
 
 Error = TypeVar("Error", bound=BaseException)
-Function = TypeVar("Function", bound=Callable[..., Any])
+Function = TypeVar("Function", bound=Callable[..., object])
 
 
 def _leave_as_it_is(error: BaseException) -> None:
@@ -25,7 +25,10 @@ uncaught_slot: Slot[Callable[[BaseException, TracebackType | None], None]] = Slo
 
 
 def explain_uncaught_errors() -> None:
-    """Let errors that end the program be explained before they are shown, as they were shown before."""
+    """Let errors that end the program be explained before they are shown, as they were shown before.
+
+    Those that Python itself raises in the user's line, of what the library gave, leave no call of the library.
+    """
     show = sys.excepthook
 
     def explain_and_show(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
@@ -37,7 +40,10 @@ def explain_uncaught_errors() -> None:
 
 
 def with_explanation(error: Error) -> Error:
-    """Return the error, about to be raised, with a note on what the user's line works on."""
+    """Return the error, about to be raised, with a note on what the user's line works on.
+
+    Where calls are too many for a wrapper, the place that raises calls this.
+    """
     explanation_slot.call(error)
     return error
 
@@ -46,7 +52,7 @@ def explain_errors(function: Function) -> Function:
     """Wrap a function that users call, so that its errors are explained."""
 
     @wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: object, **kwargs: object) -> object:
         try:
             return function(*args, **kwargs)
         except Exception as error:

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import re
 from collections.abc import Callable
 from types import CodeType
 
 from adjoint.core.graph.source_location import Site
+from adjoint.diagnosis.call_stack import user_files
 from adjoint.diagnosis.failure import Failure
-from adjoint.diagnosis.operands import Origin, evaluate, find_origin
-from adjoint.diagnosis.remedies.registry import remedy
-from adjoint.diagnosis.source_expressions import SourceFile, text_of
+from adjoint.diagnosis.operands import Origin, evaluate, find_origin, is_module
+from adjoint.diagnosis.remedies.registry import at, remedy
+from adjoint.diagnosis.source_expressions import SourceFile, parse_source, text_of
 
 MAX_STEPS_BACK = 12
 CUTTING_METHODS = {
-    "detach": "it cuts the graph", "item": "it gives a Python number", "numpy": "it gives an array",
-    "tolist": "it gives Python numbers", "argmax": "indices have no gradient", "argmin": "indices have no gradient",
-    "argsort": "indices have no gradient", "long": "integers have no gradient", "int": "integers have no gradient",
-    "round": "its gradient is 0", "bool": "truths have no gradient",
-}  # fmt: skip
+    "detach": "it cuts the graph",
+    "item": "it gives a Python number",
+    "numpy": "it gives an array",
+    "tolist": "it gives Python numbers",
+    **dict.fromkeys(("argmax", "argmin", "argsort"), "indices have no gradient"),
+    **dict.fromkeys(("long", "int"), "integers have no gradient"),
+    "round": "its gradient is 0",
+    "bool": "truths have no gradient",
+}
 CUTTING_FUNCTIONS = {"tensor": "it copies values without their graph", "from_numpy": "arrays have no graph"}
 CUTTING_BLOCKS = ("no_grad", "inference_mode", "set_grad_enabled")
 
@@ -37,11 +43,11 @@ def reduce_loss(failure: Failure, match: re.Match[str]) -> str:
 @remedy(r"element \d+ of tensors does not require grad and does not have a grad_fn")
 def find_cut(failure: Failure, match: re.Match[str]) -> str | None:
     """A loss without a graph: the line that cut it."""
-    found = _walk_back(failure, _describe_cut)
-    if found is not None:
-        return found
-    frozen = _walk_back(failure, _describe_frozen_module)
-    return frozen or "nothing that it is made of requires grad: requires_grad=True for what is to be learned"
+    for describe in (_describe_cut, _describe_copy, _describe_frozen_module):
+        found = _walk_back(failure, describe)
+        if found is not None:
+            return found
+    return "nothing that it is made of requires grad: requires_grad=True for what is to be learned"
 
 
 def _walk_back(failure: Failure, describe: Callable[[Failure, SourceFile, ast.AST], str | None]) -> str | None:
@@ -63,21 +69,40 @@ def _walk_back(failure: Failure, describe: Callable[[Failure, SourceFile, ast.AS
         for node in ast.walk(origin.value or origin.node):
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
                 further = find_origin(origin.source, node, failure.stack)
-                if further is not None and not isinstance(further.node, (ast.For, ast.FunctionDef)):
+                if further is not None and not isinstance(further.node, ast.For):
                     pending.append(further)
+            if isinstance(node, ast.Call):
+                pending.extend(_find_function(node, origin.source, failure))
     return None
 
 
+def _find_function(call: ast.Call, source: SourceFile, failure: Failure) -> list[Origin]:
+    """Return the definition of the user's function, or of the forward of the module, that is called."""
+    called = evaluate(call.func, failure.frame)
+    if is_module(called):
+        code = getattr(type(called).forward, "__code__", None)
+    else:
+        code = getattr(inspect.unwrap(called), "__code__", None) if inspect.isfunction(called) else None
+    if code is None or not user_files[code.co_filename]:
+        return []
+    home = parse_source(code.co_filename) or source
+    return [
+        Origin(home, node)
+        for node in ast.walk(home.tree)
+        if isinstance(node, ast.FunctionDef)
+        and code.co_firstlineno in (node.lineno, *(decorator.lineno for decorator in node.decorator_list))
+    ]
+
+
 def _describe_cut(failure: Failure, source: SourceFile, node: ast.AST) -> str | None:
-    place = Origin(source, node).place()
     for part in ast.walk(node):
         if isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute):
-            name = part.func.attr
-            why = CUTTING_METHODS.get(name) or (CUTTING_FUNCTIONS.get(name) if _makes_tensor(part, failure) else None)
+            why = CUTTING_METHODS.get(part.func.attr)
             if why:
+                place = Origin(source, part).place()
                 return f"{text_of(part.func)}(…) at {place}: {why}; leave it out of what the loss is made of"
         if isinstance(part, ast.Attribute) and part.attr == "data":
-            return f"{text_of(part)} at {place} has no graph: use the tensor itself"
+            return f"{text_of(part)} at {Origin(source, part).place()} has no graph: use the tensor itself"
     around: ast.AST | None = node
     while around is not None:
         if isinstance(around, (ast.With, ast.AsyncWith)):
@@ -89,15 +114,20 @@ def _describe_cut(failure: Failure, source: SourceFile, node: ast.AST) -> str | 
         if isinstance(around, (ast.FunctionDef, ast.AsyncFunctionDef)):
             for decorator in around.decorator_list:
                 if any(block in text_of(decorator) for block in CUTTING_BLOCKS):
-                    line = Origin(source, around).place()
+                    line = Origin(source, decorator).place()
                     return f"@{text_of(decorator)} of {around.name} at {line} records no graph"
         around = source.parents.get(around)
     return None
 
 
-def _makes_tensor(call: ast.Call, failure: Failure) -> bool:
-    """Return whether a call such as `torch.tensor(…)` makes a tensor that does not ask for gradients itself."""
-    return bool(call.args) and not any(keyword.arg == "requires_grad" for keyword in call.keywords)
+def _describe_copy(failure: Failure, source: SourceFile, node: ast.AST) -> str | None:
+    for part in ast.walk(node):
+        if isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute) and part.args:
+            why = CUTTING_FUNCTIONS.get(part.func.attr)
+            if why and not any(keyword.arg == "requires_grad" for keyword in part.keywords):
+                place = Origin(source, part).place()
+                return f"{text_of(part.func)}(…) at {place}: {why}; compute with the tensor itself"
+    return None
 
 
 def _describe_frozen_module(failure: Failure, source: SourceFile, node: ast.AST) -> str | None:
@@ -107,12 +137,24 @@ def _describe_frozen_module(failure: Failure, source: SourceFile, node: ast.AST)
         if callable(held) and "_modules" in getattr(value, "__dict__", ()):
             parameters = list(held())
             if parameters and not any(each.requires_grad for each in parameters):
-                return f"all parameters of {text_of(part)} are frozen: requires_grad_(True) for those to be trained"
+                where = _find_freezing(source)
+                return f"all parameters of {text_of(part)} are frozen{where}: leave those that are to be trained"
     return None
 
 
+def _find_freezing(source: SourceFile) -> str:
+    """Return the line that sets `requires_grad` to False."""
+    for node in ast.walk(source.tree):
+        target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "func", None)
+        value = node.value if isinstance(node, ast.Assign) else next(iter(getattr(node, "args", None) or []), None)
+        name = getattr(target, "attr", "")
+        if name.rstrip("_") == "requires_grad" and isinstance(value, ast.Constant) and value.value is False:
+            return f" by {Origin(source, node).describe()}"
+    return ""
+
+
 def _name(failure: Failure) -> str:
-    return next((each.text for each in failure.tensors()), "the loss")
+    return next((each.text for each in failure.tensors()), "the tensor")
 
 
 @remedy(r"Trying to backward through the graph a second time.*\(At (\w+), (?:recorded|applied) at (.*):(\d+)\.\)")
@@ -167,6 +209,15 @@ def write_elsewhere(failure: Failure, match: re.Match[str]) -> str | None:
 def update_without_recording(failure: Failure, match: re.Match[str]) -> str:
     """A parameter that is changed while the graph records."""
     return "with torch.no_grad(): around it, where it is an update; else make a new tensor"
+
+
+@remedy(r"Can't call numpy\(\) on Tensor that requires grad")
+def detach_first(failure: Failure, match: re.Match[str]) -> str:
+    """An array of a tensor with a graph."""
+    x = next((each for each in failure.operands if isinstance(each.value, (list, tuple))), None)
+    if x is not None and not failure.tensors():
+        return f"{x.text} holds tensors with graphs: .item() of each where it is kept{at(x)}"
+    return f"{_name(failure)}.detach().numpy()"
 
 
 @remedy(r"Tensor at index (\d+) appears to not have been used in the graph")

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 
 from adjoint.diagnosis.failure import Failure
-from adjoint.diagnosis.remedies.registry import remedy
-from adjoint.diagnosis.remedies.shapes import at, name_of_shape, shape_of
+from adjoint.diagnosis.remedies.registry import at, name_of_shape, remedy, shape_of
 
 
 def _target(failure: Failure) -> str:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import Origin, is_module
-from adjoint.diagnosis.remedies.registry import remedy
-from adjoint.diagnosis.remedies.shapes import at, name_of_shape, shape_of
+from adjoint.diagnosis.remedies.registry import at, name_of_shape, remedy, shape_of
 from adjoint.diagnosis.source_expressions import find_attribute_assignment
 
 
@@ -19,6 +19,12 @@ def rename_keys(failure: Failure, match: re.Match[str]) -> str | None:
     )
     if not missing or not unexpected:
         return None
+    for operand in failure.operands:
+        for key, value in operand.value.items() if isinstance(operand.value, dict) else ():
+            if isinstance(value, Mapping) and missing[0] in value:
+                return (
+                    f"{operand.text}{at(operand)} holds more than the state: load_state_dict({operand.text}[{key!r}])"
+                )
     short, long = sorted((missing[0], unexpected[0]), key=len)
     prefix = long.removesuffix(short)
     if prefix == long or not prefix.endswith("."):
@@ -75,6 +81,11 @@ def fit_features(failure: Failure, match: re.Match[str]) -> str:
 def unpack_results(failure: Failure, match: re.Match[str]) -> str | None:
     """Several results where one tensor belongs."""
     given = next((each for each in failure.operands if type(each.value) is tuple), None)
+    layer = failure.module()
+    if given is None and layer is not None and type(layer.value).__name__ in ("GRU", "RNN", "GRUCell", "RNNCell"):
+        return f"{layer.text} has one state, not the pair of an LSTM: {layer.text}(x, h0)"
+    if given is None and layer is not None and "[" in layer.text:
+        return f"{layer.text}{at(layer)} gets a tuple: the part before it gives several results, as an LSTM does"
     if given is None:
         return None
     kind = "it is made of several results"
@@ -123,6 +134,9 @@ def choose_dimensions(failure: Failure, match: re.Match[str]) -> str:
     name = type(layer.value).__name__
     spatial = {2: "1d", 3: "1d", 4: "2d", 5: "3d"}.get(found)
     other = re.sub(r"\dd$", spatial or "", name)
+    if name.endswith("2d") and found == 3:
+        x = next((each.text for each in failure.tensors()), "x")
+        return f"a batch dimension is missing: {x}.unsqueeze(0)"
     if spatial and other != name:
         return f"{layer.text}{at(layer)}: nn.{other} takes {found} dimensions"
     return f"{layer.text}{at(layer)} takes (batch, channels, …), {match[1]} dimensions: unsqueeze or flatten the input"
@@ -150,7 +164,7 @@ def give_parameters(failure: Failure, match: re.Match[str]) -> str | None:
 def register_parameters(failure: Failure, match: re.Match[str]) -> str:
     """A model that has registered nothing."""
     model = next((each for each in failure.operands if is_module(each.value)), None)
-    hidden = [] if model is None else _unregistered(model.value)
+    hidden = [] if model is None else _find_unregistered_modules(model.value)
     if model is not None and hidden:
         name, kind = hidden[0]
         made = find_attribute_assignment(model.value, name)
@@ -159,7 +173,7 @@ def register_parameters(failure: Failure, match: re.Match[str]) -> str:
     return "a parameter is registered as self.name = nn.Parameter(…), or is part of a module that is"
 
 
-def _unregistered(module: object) -> list[tuple[str, str]]:
+def _find_unregistered_modules(module: object) -> list[tuple[str, str]]:
     """Return the attributes that hold modules in plain lists and dicts."""
     found = []
     for name, value in vars(module).items():
@@ -187,6 +201,9 @@ def list_once(failure: Failure, match: re.Match[str]) -> str:
 def name_forward(failure: Failure, match: re.Match[str]) -> str:
     """A module without a forward, or with a misspelled one."""
     module = failure.modules[0] if failure.modules else None
+    if type(module).__name__ in ("ModuleList", "ModuleDict"):
+        name = next((each.text for each in failure.operands if each.value is module), "it")
+        return f"{name} only holds modules: for layer in {name}: x = layer(x); or nn.Sequential(*{name})"
     methods = [name for name, value in vars(type(module)).items() if callable(value) and not name.startswith("_")]
     similar = [name for name in methods if set("forwad") <= set(name) or name in ("call", "predict", "run")]
     where = ""

@@ -1,4 +1,4 @@
-"""Registry of remedies: each is a function of a failure, found by the words of the error."""
+"""Registry of remedies, each a function of a failure that is found by the words of the error; and what they share."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import re
 from collections.abc import Callable
 from typing import TypeAlias
 
+from adjoint.core.typing import Shape
 from adjoint.diagnosis.failure import Failure
+from adjoint.diagnosis.operands import NamedValue
 
 Remedy: TypeAlias = Callable[[Failure, "re.Match[str]"], "str | None"]
 REMEDIES: list[tuple[re.Pattern[str], Remedy]] = []
@@ -30,3 +32,30 @@ def find_remedy(failure: Failure) -> str | None:
         if advice:
             return advice
     return None
+
+
+def shape_of(text: str) -> Shape:
+    """Return the sizes that a text such as "(32, 400)" or "4, 1, 28" tells."""
+    return tuple(map(int, re.findall(r"\d+", text)))
+
+
+def name_of_shape(failure: Failure, shape: Shape, default: str = "the input") -> str:
+    """Return the user's name of the only tensor of that shape."""
+    named = [each.text for each in failure.tensors() if tuple(each.value.shape) == shape]
+    return named[0] if len(set(named)) == 1 else default
+
+
+def at(operand: NamedValue | None) -> str:
+    """Return " at train.py:9" for the line that made an operand."""
+    return "" if operand is None or operand.origin is None else f" at {operand.origin.place()}"
+
+
+def first_tensor(failure: Failure, default: str = "x") -> str:
+    """Return the name of the line's first tensor."""
+    return next((each.text for each in failure.tensors()), default)
+
+
+def float_tensor(failure: Failure) -> str:
+    """Return the name of a tensor of floats, with the line that made it, where integers are wanted."""
+    found = [each for each in failure.tensors() if each.value.is_floating_point()]
+    return f"{found[-1].text}{at(found[-1])}" if found else "the index"

@@ -6,26 +6,7 @@ import re
 from math import prod
 
 from adjoint.diagnosis.failure import Failure
-from adjoint.diagnosis.operands import Operand
-from adjoint.diagnosis.remedies.registry import remedy
-
-Shape = tuple[int, ...]
-
-
-def shape_of(text: str) -> Shape:
-    """Return the sizes that a text such as "(32, 400)" or "4, 1, 28" tells."""
-    return tuple(map(int, re.findall(r"\d+", text)))
-
-
-def name_of_shape(failure: Failure, shape: Shape, default: str = "the input") -> str:
-    """Return the user's name of the only tensor of that shape."""
-    named = [each.text for each in failure.tensors() if tuple(each.value.shape) == shape]
-    return named[0] if len(set(named)) == 1 else default
-
-
-def at(operand: Operand | None) -> str:
-    """Return " at train.py:9" for the line that made an operand."""
-    return "" if operand is None or operand.origin is None else f" at {operand.origin.place()}"
+from adjoint.diagnosis.remedies.registry import at, name_of_shape, remedy, shape_of
 
 
 @remedy(r"linear: input is \(([\d, ]*)\), weight \((\d+), (\d+)\)")
@@ -80,7 +61,8 @@ def fit_product(failure: Failure, match: re.Match[str]) -> str | None:
     return f"the last size of {x}, {a[-1]}, must be the last but one of {y}, {b[-2] if len(b) > 1 else b[-1]}"
 
 
-@remedy(r"shapes \(([\d, ]*)\) and \(([\d, ]*)\) do not broadcast")
+@remedy(r"shapes \(([\d, ]*)\) (?:and )?\(([\d, ]*)\)")
+@remedy(r"\[([\d, ]*)\] does not expand to \[([\d, ]*)\]")
 def fit_broadcast(failure: Failure, match: re.Match[str]) -> str:
     """Elementwise operands of which neither can be stretched to the other."""
     a, b = shape_of(match[1]), shape_of(match[2])

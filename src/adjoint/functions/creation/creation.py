@@ -12,7 +12,6 @@ from adjoint.core.dtype.device import is_meta
 from adjoint.core.dtype.dtype import DTYPES, as_dtype, default, is_floating, numpy_dtype, promote
 from adjoint.core.dtype.dtype_info import scalar_type
 from adjoint.core.runtime.deterministic import poison_uninitialized
-from adjoint.core.runtime.explanation_slot import with_explanation
 from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.construction import as_array
 from adjoint.core.tensor.external_aliases import import_array
@@ -39,8 +38,7 @@ def finish_factory(out: Tensor, requires_grad: bool, device: DeviceLike) -> Tens
     if device is not None:
         out = on_requested_device(out, device)
     if requires_grad and not is_floating(out.array):
-        message = "Only Tensors of floating point and complex dtype can require gradients"
-        raise with_explanation(RuntimeError(message))
+        raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
     return out.requires_grad_() if requires_grad else out
 
 

@@ -55,10 +55,10 @@ class Module:
     call_super_init: bool = False  # whether `__init__` goes on to the next class among the bases
     _compiled_call_impl: Function | None = None
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+    def __new__(cls, *args: object, **kwargs: object) -> Self:
         if kwargs:
             check_keywords(cls, kwargs)
-        make: Any = super().__new__  # of a class that is another base of the module's
+        make: Function = super().__new__  # of a class that is another base of the module's
         return cast("Self", make(cls) if make is object.__new__ else make(cls, *args, **kwargs))
 
     def __init__(self, *args: object, **kwargs: object) -> None:

@@ -62,7 +62,7 @@ class Optimizer:
     _optimizer_load_state_dict_post_hooks: HookDict
     _opt_called = False
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+    def __new__(cls, *args: object, **kwargs: object) -> Self:
         check_keywords(cls, kwargs)
         return super().__new__(cls)
 
