@@ -9,6 +9,8 @@ from collections.abc import Callable
 from types import CodeType
 
 from adjoint.core.graph.source_location import Site
+from adjoint.core.tensor.detach_record import detach_record_of
+from adjoint.core.tensor.tensor import Tensor
 from adjoint.diagnosis.call_stack import user_files
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import Origin, evaluate, find_origin, is_module
@@ -43,7 +45,7 @@ def reduce_loss(failure: Failure, match: re.Match[str]) -> str:
 @remedy(r"element \d+ of tensors does not require grad and does not have a grad_fn")
 def find_cut(failure: Failure, match: re.Match[str]) -> str | None:
     """A loss without a graph: the line that cut it."""
-    for describe in (_describe_cut, _describe_copy, _describe_frozen_module):
+    for describe in (_describe_record, _describe_cut, _describe_copy, _describe_frozen_module):
         found = _walk_back(failure, describe)
         if found is not None:
             return found
@@ -92,6 +94,19 @@ def _find_function(call: ast.Call, source: SourceFile, failure: Failure) -> list
         if isinstance(node, ast.FunctionDef)
         and code.co_firstlineno in (node.lineno, *(decorator.lineno for decorator in node.decorator_list))
     ]
+
+
+def _describe_record(failure: Failure, source: SourceFile, node: ast.AST) -> str | None:
+    """Return where a tensor of the line was cut off its history, which a detached tensor knows."""
+    for part in ast.walk(node):
+        value = evaluate(part, failure.frame) if isinstance(part, (ast.Name, ast.Attribute)) else None
+        record = detach_record_of(value) if isinstance(value, Tensor) and not value.requires_grad else None
+        if record is not None and isinstance(part, ast.expr):
+            name, place = text_of(part), f"{record.what} at {record.site.describe_briefly()}"
+            if record.what.startswith("detach"):
+                return f"{name} lost its graph by {place}: leave that out of what the loss is made of"
+            return f"{name} was made under {place}, where ops are not recorded: compute it outside"
+    return None
 
 
 def _describe_cut(failure: Failure, source: SourceFile, node: ast.AST) -> str | None:
