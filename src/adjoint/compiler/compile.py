@@ -30,6 +30,7 @@ from adjoint.core.runtime.fork_safety import CachedProperty
 from adjoint.core.runtime.lazy_import import importing
 from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.runtime.package_name import display_name
+from adjoint.core.runtime.text_table import pluralize
 from adjoint.core.typing import Function, Operand
 
 if TYPE_CHECKING:
@@ -342,7 +343,7 @@ class CompiledFunction(StepReports):
             self._costs.add_change("tracing again", reason, TRACED, seconds)
         if "compile" in LOGGED:
             calls = len(entry.program.fusion.order) - len(entry.program.kernels)
-            counts = f"{len(entry.program.kernels)} kernels and {calls} calls"
+            counts = f"{pluralize(len(entry.program.kernels), 'kernel')} and {pluralize(calls, 'NumPy call')}"
             log("compile", f"{self.name}: {counts} in {seconds:.3f} s, with the first call; {self.recompilations[-1]}")
         return entry.rebuild(leaves)
 

@@ -17,7 +17,7 @@ from adjoint.compiler.passes.loops.repeated_rows import Least, Row, RowTable
 from adjoint.compiler.report.loop_text import format_loops
 from adjoint.core.op.spec import describe
 from adjoint.core.runtime.html import render_table
-from adjoint.core.runtime.text_table import format_columns
+from adjoint.core.runtime.text_table import format_columns, pluralize
 
 if TYPE_CHECKING:
     from adjoint.compiler.cuts.staged_entry import StagedEntry
@@ -118,11 +118,10 @@ class Explanation:
     def head(self) -> str:
         """The totals in a sentence."""
         kinds = Counter(entry.kind for entry in self.entries)
-        checks = f", {kinds['check']} checks" if kinds["check"] else ""
-        return (
-            f"{self.name}: {self.equations} equations in {kinds['kernel']} kernels{checks} and {kinds['call']} NumPy "
-            f"calls; {self.plan}"
-        )
+        parts = [pluralize(kinds["kernel"], "kernel")]
+        parts += [pluralize(kinds["check"], "check")] if kinds["check"] else []
+        calls = pluralize(kinds["call"], "NumPy call")
+        return f"{self.name}: {pluralize(self.equations, 'equation')} in {', '.join(parts)} and {calls}; {self.plan}"
 
     def __str__(self) -> str:
         rows: list[tuple[str, ...]] = [TABLE_COLUMNS]
