@@ -194,6 +194,9 @@ def find_origin(source: SourceFile, node: ast.expr, stack: Stack) -> Origin | No
     if isinstance(node, ast.Attribute):
         owner = evaluate(node.value, stack[0].frame)
         found = None if owner is MISSING else find_attribute_assignment(owner, node.attr)
+        outside = None if owner is MISSING else _find_outside_assignment(owner, node.attr, stack)
+        if outside is not None:
+            return outside
         if found is not None:
             return Origin(*found)
         return find_origin(source, node.value, stack) if isinstance(owner, Tensor) else None
@@ -206,6 +209,19 @@ def find_origin(source: SourceFile, node: ast.expr, stack: Stack) -> Origin | No
     if assignment is None and not isinstance(scope, ast.Module) and node.id not in stack[0].frame.f_locals:
         assignment = find_assignment(source, source.tree, node.id, None)
     return None if assignment is None else Origin(source, assignment)
+
+
+def _find_outside_assignment(owner: object, name: str, stack: Stack) -> Origin | None:
+    """Return the statement `model.name = …`, not of the class itself, by which one of the frames set the attribute."""
+    for place in stack:
+        source, _ = find_expression(place) or (None, None)
+        for node in ast.walk(source.tree) if source is not None else ():
+            target = node.targets[0] if isinstance(node, ast.Assign) else None
+            if not isinstance(target, ast.Attribute) or target.attr != name or text_of(target.value) == "self":
+                continue
+            if source is not None and evaluate(target.value, place.frame) is owner:
+                return Origin(source, node)
+    return None
 
 
 def _parameter_names(scope: Scope) -> list[str]:

@@ -75,9 +75,7 @@ def stay_on_cpu(failure: Failure, match: re.Match[str]) -> str:
 @remedy(r"\[Errno 2\] No such file or directory: '(.*)'")
 def find_file(failure: Failure, match: re.Match[str]) -> str:
     """A file that is not there."""
-    import os  # the working folder is read when it is told
-
-    return f"the path is taken from the working folder, {os.path.basename(os.getcwd()) or '/'}: an absolute path"
+    return "the path begins at the working folder: Path(__file__).parent / name begins at the program's"
 
 
 @remedy(r"cannot assign '.*' as parameter '(\w+)'")

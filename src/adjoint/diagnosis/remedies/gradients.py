@@ -100,7 +100,8 @@ def _describe_record(failure: Failure, source: SourceFile, node: ast.AST) -> str
     """Return where a tensor of the line was cut off its history, which a detached tensor knows."""
     for part in ast.walk(node):
         value = evaluate(part, failure.frame) if isinstance(part, (ast.Name, ast.Attribute)) else None
-        record = detach_record_of(value) if isinstance(value, Tensor) and not value.requires_grad else None
+        is_cut = isinstance(value, Tensor) and value.is_floating_point() and not value.requires_grad
+        record = detach_record_of(value) if is_cut else None
         if record is not None and isinstance(part, ast.expr):
             name, place = text_of(part), f"{record.what} at {record.site.describe_briefly()}"
             if record.what.startswith("detach"):
@@ -138,6 +139,9 @@ def _describe_cut(failure: Failure, source: SourceFile, node: ast.AST) -> str | 
 def _describe_copy(failure: Failure, source: SourceFile, node: ast.AST) -> str | None:
     for part in ast.walk(node):
         if isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute) and part.args:
+            if part.func.attr == "grad" and not any(keyword.arg == "create_graph" for keyword in part.keywords):
+                place = Origin(source, part).place()
+                return f"create_graph=True in {text_of(part.func)}(…) at {place}: without, gradients have no graph"
             why = CUTTING_FUNCTIONS.get(part.func.attr)
             if why and not any(keyword.arg == "requires_grad" for keyword in part.keywords):
                 place = Origin(source, part).place()
@@ -183,7 +187,8 @@ def find_kept_graph(failure: Failure, match: re.Match[str]) -> str | None:
         loop = source.parents.get(loop)
     line = int(match[3])
     if loop is None or source.name != match[2]:
-        return f"the first pass freed what line {line} recorded: one backward() for each graph, or retain_graph=True"
+        freed = f"the first pass freed what line {line} recorded"
+        return f"{freed}: .detach() where the passes share values, one backward() for all, or retain_graph=True"
     begin, end = loop.lineno, loop.end_lineno or loop.lineno
     if not begin <= line <= end:
         return f"line {line} is computed once, before the loop at line {begin}: compute it in the loop"
@@ -233,6 +238,13 @@ def detach_first(failure: Failure, match: re.Match[str]) -> str:
     if x is not None and not failure.tensors():
         return f"{x.text} holds tensors with graphs: .item() of each where it is kept{at(x)}"
     return f"{_name(failure)}.detach().numpy()"
+
+
+@remedy(r"One of the differentiated Tensors does not require grad")
+def require_input_grad(failure: Failure, match: re.Match[str]) -> str | None:
+    """A derivative with respect to a tensor that asks for none."""
+    x = next((each for each in failure.tensors()[::-1] if not each.value.requires_grad), None)
+    return None if x is None else f"{x.text}{at(x)}: {x.text}.requires_grad_() before it is used"
 
 
 @remedy(r"Tensor at index (\d+) appears to not have been used in the graph")

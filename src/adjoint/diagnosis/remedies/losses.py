@@ -31,6 +31,46 @@ def drop_target_dimension(failure: Failure, match: re.Match[str]) -> str:
     return f"one class for each row: {y}.squeeze(1)"
 
 
+@remedy(r"Expected target size \[([\d, ]+)\], got \[([\d, ]+)\]")
+def put_classes_second(failure: Failure, match: re.Match[str]) -> str:
+    """Classes of sequences or images whose sizes are not those of the scores without their classes."""
+    expected, found = shape_of(match[1]), shape_of(match[2])
+    tensors = failure.tensors()
+    x, y = (tensors[0].text, tensors[-1].text) if len(tensors) > 1 else ("scores", "target")
+    if len(found) == len(expected) + 1 and found[1] == 1:
+        return f"one class for each place: {y}.squeeze(1) is {expected}"
+    shape = tuple(tensors[0].value.shape) if tensors else ()
+    if shape[:-1] == found:
+        flat = f"{x}.reshape(-1, {shape[-1]}) with {y}.reshape(-1)"
+        return f"classes are the second dimension of scores: {x}.movedim(-1, 1), or {flat}"
+    return f"{y} is to be {expected}: the scores' sizes without the classes, dimension 1"
+
+
+@remedy(r"Expected floating point type for target with class probabilities")
+def give_probabilities(failure: Failure, match: re.Match[str]) -> str:
+    """One-hot rows of integers."""
+    y = _target(failure)
+    return f"one-hot rows: {y}.argmax(1) gives the classes; as probabilities they are floats, {y}.float()"
+
+
+@remedy(r"weight tensor should be defined either for all (\d+) classes")
+def weight_each_class(failure: Failure, match: re.Match[str]) -> str:
+    """Weights for other classes."""
+    w = next((each for each in failure.tensors()[::-1] if each.value.ndim == 1), None)
+    name = "weight" if w is None else f"{w.text}{at(w)}"
+    return f"{name} is to have a number for each of the {match[1]} classes"
+
+
+@remedy(r"Input type \(\S*?(\w+)\) and weight type \(\S*?(\w+)\) should be the same")
+def convert_image(failure: Failure, match: re.Match[str]) -> str:
+    """An image of bytes or doubles in a convolution of floats."""
+    x = next((each for each in failure.tensors() if str(each.value.dtype).endswith(match[1])), None)
+    name = "the input" if x is None else f"{x.text}{at(x)}"
+    scale = " / 255" if match[1] == "uint8" else ""
+    method = {"float32": "float", "float64": "double"}.get(match[2], match[2])
+    return f"{name} is {match[1]}, the parameters are {match[2]}: .{method}(){scale}"
+
+
 @remedy(r"Target (-?\d+) is out of bounds: classes are 0 to (-?\d+)")
 def count_classes(failure: Failure, match: re.Match[str]) -> str:
     """A class that the scores have not."""
@@ -76,6 +116,8 @@ def match_target_shape(failure: Failure, match: re.Match[str]) -> str:
     x, y = name_of_shape(failure, given), name_of_shape(failure, target, "the target")
     if given[:-1] == target and given[-1:] == (1,):
         return f"{x}.squeeze(-1), or {y}.unsqueeze(-1): both of one shape"
+    if given[:-1] == target:
+        return f"{x} has {given[-1]} scores for one truth: a last layer of 1 output, then .squeeze(-1)"
     return f"{y}, {target}, is to have the shape of {x}, {given}"
 
 

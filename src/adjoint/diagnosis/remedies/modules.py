@@ -147,6 +147,9 @@ def fit_channels(failure: Failure, match: re.Match[str]) -> str:
     """A normalisation of other channels."""
     layer = failure.module()
     name, kind = ("the layer", "BatchNorm") if layer is None else (layer.text, type(layer.value).__name__)
+    shape = getattr(failure.locals.get("input"), "shape", ())
+    if len(shape) == 3 and shape[-1] == int(match[2]):
+        return f"channels are dimension 1, and the input is {tuple(shape)}: transpose(1, 2) before {name}, and after it"
     return f"{name}{at(layer)} normalises {match[2]} channels, its input has {match[1]}: nn.{kind}({match[1]}) there"
 
 
@@ -169,7 +172,7 @@ def register_parameters(failure: Failure, match: re.Match[str]) -> str:
         name, kind = hidden[0]
         made = find_attribute_assignment(model.value, name)
         where = "" if made is None else f" at {Origin(*made).place()}"
-        return f"{model.text}.{name}{where} is a plain {kind}, whose modules are not seen: nn.Module{kind.title()}(…)"
+        return f"{model.text}.{name}{where} is a plain {kind.lower()[-4:]}, which is not looked into: nn.{kind}(…)"
     return "a parameter is registered as self.name = nn.Parameter(…), or is part of a module that is"
 
 
@@ -178,8 +181,10 @@ def _find_unregistered_modules(module: object) -> list[tuple[str, str]]:
     found = []
     for name, value in vars(module).items():
         held = list(value.values()) if type(value) is dict else value
-        if type(value) in (list, tuple, dict) and not name.startswith("_") and any(map(is_module, held)):
-            found.append((name, "dict" if type(value) is dict else "list"))
+        if type(value) in (list, tuple, dict) and not name.startswith("_"):
+            kind = "Dict" if type(value) is dict else "List"
+            found += [(name, f"Module{kind}")] if any(map(is_module, held)) else []
+            found += [(name, f"Parameter{kind}")] if any(type(each).__name__ == "Parameter" for each in held) else []
     return found
 
 

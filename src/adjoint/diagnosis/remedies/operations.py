@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from adjoint.core.dtype.dtype import bool_
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.remedies.registry import at, first_tensor, float_tensor, name_of_shape, remedy, shape_of
 
@@ -166,6 +167,70 @@ def fit_attention(failure: Failure, match: re.Match[str]) -> str:
         where = at(next((each for each in failure.tensors() if each.text == names[1]), None))
         return f"the last sizes of {names[0]} and {names[1]}{where} are one number: {query[-1]} against {key[-1]}"
     return f"{names[1]} and {names[2]} have one length: {key[-2]} against {value[-2]}"
+
+
+@remedy(r"scaled_dot_product_attention of query \((.*?)\), key \((.*?)\), .* and attn_mask \((.*?)\)")
+def fit_attention_mask(failure: Failure, match: re.Match[str]) -> str:
+    """A mask that does not broadcast over the scores."""
+    query, key, mask = (shape_of(each) for each in match.groups())
+    name = name_of_shape(failure, mask, "attn_mask")
+    scores = (*query[:-1], key[-2])
+    if len(mask) == 2 and mask == (query[0], key[-2]):
+        return f"of (batch, keys), {name}[:, None, None, :] broadcasts over the scores, {scores}; True takes part"
+    return f"{name}, {mask}, is to broadcast over the scores, {scores}"
+
+
+@remedy(r"key_padded_mask\.shape\[(\d)\] to be (\d+), but got (\d+)")
+def fit_padding_mask(failure: Failure, match: re.Match[str]) -> str:
+    """A mask of padding in another order."""
+    mask = next((each for each in failure.tensors()[::-1] if each.value.dtype == bool_), None)
+    name = "the mask" if mask is None else f"{mask.text}{at(mask)}"
+    return f"{name} is (batch, keys), whatever batch_first says: transpose it, if it is (keys, batch)"
+
+
+@remedy(r"Output size is too small")
+def pool_less(failure: Failure, match: re.Match[str]) -> str:
+    """A window larger than what is left."""
+    layer = failure.module()
+    name = "the window" if layer is None else f"{layer.text}{at(layer)}"
+    return f"{name} has nothing left to go over: fewer poolings, padding before, or larger inputs"
+
+
+@remedy(r"Padding size should be less than the corresponding input dimension")
+def reflect_less(failure: Failure, match: re.Match[str]) -> str:
+    """More reflection than there is to reflect."""
+    return 'reflection repeats what is there: less padding, or mode="replicate"'
+
+
+@remedy(r"must have the same number of columns|selected index k out of range|expected a non-empty list of Tensors")
+def count_elements(failure: Failure, match: re.Match[str]) -> str:
+    """Fewer elements than the call needs."""
+    ways = {
+        "must": "rows of both have one length: the last sizes agree",
+        "selected": "k is at most the size of that dimension: min(k, x.shape[dim])",
+        "expected": "the list is empty: nothing was added before, or a filter left nothing",
+    }
+    return ways[match[0].split()[0]]
+
+
+@remedy(r"negative.*array\.copy\(\)")
+def copy_array(failure: Failure, match: re.Match[str]) -> str:
+    """An array that is read backwards."""
+    return "np.ascontiguousarray(…) or .copy() of the array, whose rows run backwards"
+
+
+@remedy(r"Expected primals to be a tuple|Expected tangents to be a tuple")
+def give_tuples(failure: Failure, match: re.Match[str]) -> str:
+    """Arguments of a transform that are not in a tuple."""
+    return "inputs and tangents are tuples, one of each for each argument: jvp(f, (x,), (v,))"
+
+
+@remedy(r"support the deepcopy protocol")
+def copy_leaf(failure: Failure, match: re.Match[str]) -> str:
+    """A copy of a tensor with a graph."""
+    x = next((each for each in failure.tensors() if not each.value.is_leaf), None)
+    name = "it" if x is None else f"{x.text}{at(x)}"
+    return f"{name} has a graph: .detach().clone() copies the values"
 
 
 @remedy(r"scaled_dot_product_attention of query \((\d+), .*key \((\d+), ")

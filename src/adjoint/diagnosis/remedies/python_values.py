@@ -10,6 +10,7 @@ from difflib import get_close_matches
 from adjoint.core.graph.source_location import Site
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
+from adjoint.diagnosis.call_stack import user_files
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import MISSING, NamedValue, evaluate, find_origin, is_module
 from adjoint.diagnosis.remedies.registry import at, remedy
@@ -61,6 +62,10 @@ def find_none(failure: Failure, match: re.Match[str]) -> str | None:
             made = None if operand.origin is None else operand.origin.value
             silent = _find_silent_function(failure, made)
             return silent or f"{operand.text}{at(operand)} is None: the line that makes it gives nothing back"
+    if failure.modules and type(failure.modules[-1]).__name__ == "Sequential":
+        for part in failure.modules[-1].children():
+            if part is not failure.modules[0] and _may_return_nothing(type(part).forward):
+                return _describe_silent_function(type(part).forward)
     return None if failure.line is None else _find_silent_function(failure, failure.line.node)
 
 
@@ -99,19 +104,29 @@ def _find_silent_function(failure: Failure, node: ast.AST | None) -> str | None:
             function = getattr(made, "forward", MISSING)
         if function is MISSING and isinstance(call.func, ast.Attribute) and call.func.attr == "apply":
             function = getattr(evaluate(call.func.value, failure.frame), "forward", MISSING)
-        code = getattr(function, "__code__", None)
-        if code is not None and _returns_nothing(function):
-            site = Site(code.co_filename, code.co_firstlineno, code.co_name).describe_briefly()
-            return f"{function.__qualname__.rsplit('<locals>.', 1)[-1]}, {site}, returns nothing: it needs a return"
+        if getattr(function, "__code__", None) is not None and _may_return_nothing(function):
+            return _describe_silent_function(function)
     return None
 
 
-def _returns_nothing(function: Operand) -> bool:
+def _describe_silent_function(function: Operand) -> str:
+    code = function.__code__
+    site = Site(code.co_filename, code.co_firstlineno, code.co_name).describe_briefly()
+    return (
+        f"{function.__qualname__.rsplit('<locals>.', 1)[-1]}, {site}, may return nothing: a return at its end"
+    )
+
+
+def _may_return_nothing(function: Operand) -> bool:
+    """Return whether the last statement of the user's function neither returns nor raises."""
+    if not user_files[function.__code__.co_filename]:
+        return False
     try:
         tree = ast.parse(inspect.cleandoc("\n" + inspect.getsource(function)))
     except (OSError, TypeError, SyntaxError):
         return False
-    return not any(isinstance(node, ast.Return) and node.value is not None for node in ast.walk(tree))
+    body = tree.body[0].body if isinstance(tree.body[0], ast.FunctionDef) else []
+    return bool(body) and not isinstance(body[-1], (ast.Return, ast.Raise, ast.If, ast.With, ast.Try, ast.Match))
 
 
 @remedy(
@@ -191,6 +206,12 @@ def unpack_as_many(failure: Failure, match: re.Match[str]) -> str | None:
         count = f" {match[2]}" if match[2] else " more"
         dataset = _describe_dataset(failure, statement)
         return f"each {each} of {text} holds{count}: as many names as that{dataset}"
+    called = value.func if isinstance(value, ast.Call) else None
+    layer = evaluate(called, failure.frame) if called is not None else MISSING
+    if is_module(layer) and match[3] and called is not None:
+        place = at(next((each for each in _named_parts(failure) if each.value is layer), None))
+        names = int(match[3])
+        return f"{text_of(called)}{place} gives one tensor, which goes by rows: {text}.chunk({names}, dim=-1)"
     size = f", which has {match[2]}" if match[2] else ""
     return f"as many names as {text} gives{size}"
 
@@ -204,6 +225,17 @@ def _describe_dataset(failure: Failure, statement: ast.For | ast.AsyncFor) -> st
             origin = find_origin(source, node, failure.stack)
             return "" if origin is None else f"; they come from {origin.describe()}"
     return ""
+
+
+@remedy(r"not supported between instances of 'str' and '(?:int|float)'")
+def give_number(failure: Failure, match: re.Match[str]) -> str:
+    """A text where a number belongs."""
+    node = None if failure.line is None else failure.line.node
+    for keyword in node.keywords if isinstance(node, ast.Call) else ():
+        value = evaluate(keyword.value, failure.frame)
+        if isinstance(value, str) and keyword.arg:
+            return f"{keyword.arg} is a text: float({text_of(keyword.value)}), or {keyword.arg}={value}"
+    return "a number is compared with a text: float(…) of it"
 
 
 @remedy(r"object has no attribute '(\w+)'")

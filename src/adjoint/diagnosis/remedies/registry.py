@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Callable
 from typing import TypeAlias
@@ -9,8 +10,10 @@ from typing import TypeAlias
 from adjoint.core.typing import Shape
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import NamedValue
+from adjoint.diagnosis.source_expressions import text_of
 
 Remedy: TypeAlias = Callable[[Failure, "re.Match[str]"], "str | None"]
+MAX_NAME_CHARACTERS = 40
 REMEDIES: list[tuple[re.Pattern[str], Remedy]] = []
 
 
@@ -43,6 +46,19 @@ def name_of_shape(failure: Failure, shape: Shape, default: str = "the input") ->
     """Return the user's name of the only tensor of that shape."""
     named = [each.text for each in failure.tensors() if tuple(each.value.shape) == shape]
     return named[0] if len(set(named)) == 1 else default
+
+
+def name_operand(failure: Failure, shape: Shape, place: int) -> str:
+    """Return the user's name of a tensor of that shape, or the text of the first (0) or second (1) operand."""
+    node = None if failure.line is None else failure.line.node
+    parts: list[ast.expr] = []
+    if isinstance(node, ast.BinOp):
+        parts = [node.left, node.right]
+    elif isinstance(node, ast.Call):
+        parts = node.args
+    text = text_of(parts[place]) if place < len(parts) else ""
+    default = text if 0 < len(text) <= MAX_NAME_CHARACTERS else ("the first", "the second")[place]
+    return name_of_shape(failure, shape, default)
 
 
 def at(operand: NamedValue | None) -> str:

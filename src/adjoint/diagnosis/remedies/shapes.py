@@ -6,7 +6,7 @@ import re
 from math import prod
 
 from adjoint.diagnosis.failure import Failure
-from adjoint.diagnosis.remedies.registry import at, name_of_shape, remedy, shape_of
+from adjoint.diagnosis.remedies.registry import at, name_of_shape, name_operand, remedy, shape_of
 
 
 @remedy(r"linear: input is \(([\d, ]*)\), weight \((\d+), (\d+)\)")
@@ -51,7 +51,7 @@ def shrink_kernel(failure: Failure, match: re.Match[str]) -> str:
 def fit_product(failure: Failure, match: re.Match[str]) -> str | None:
     """A matrix product whose inner sizes differ."""
     a, b = shape_of(match[1]), shape_of(match[2])
-    x, y = name_of_shape(failure, a, "the first"), name_of_shape(failure, b, "the second")
+    x, y = name_operand(failure, a, 0), name_operand(failure, b, 1)
     if len(b) > 1 and a[-1] == b[-1]:
         return f"transpose the second: {x} @ {y}.mT is {a[:-1]} by {b[-2]}"
     if len(a) > 1 and len(b) > 1 and a[-2] == b[-2]:
@@ -66,7 +66,7 @@ def fit_product(failure: Failure, match: re.Match[str]) -> str | None:
 def fit_broadcast(failure: Failure, match: re.Match[str]) -> str:
     """Elementwise operands of which neither can be stretched to the other."""
     a, b = shape_of(match[1]), shape_of(match[2])
-    x, y = name_of_shape(failure, a, "the first"), name_of_shape(failure, b, "the second")
+    x, y = name_operand(failure, a, 0), name_operand(failure, b, 1)
     for name, small, large in ((y, b, a), (x, a, b)):
         if len(small) < len(large) and small == large[: len(small)]:
             added = len(large) - len(small)
@@ -87,10 +87,10 @@ def fit_view(failure: Failure, match: re.Match[str]) -> str:
         return f"{size} elements cannot be divided by {rest}: the sizes other than -1 must divide them"
     known = [n for n in wanted[1:] if n > 0]
     if known and size % prod(known) == 0:
-        return f"{[size // prod(known), *known]} holds the {size} elements; {wanted} would hold {rest}"
-    if wanted and size % wanted[0] == 0:
-        return f"{[wanted[0], size // wanted[0]]} holds the {size} elements, or -1 for a size to be found"
-    return f"{wanted} would hold {rest} elements, and there are {size}"
+        return f"{wanted} would hold {rest} elements; {[size // prod(known), *known]} holds the {size}"
+    if len(wanted) == 2 and size % wanted[0] == 0:
+        return f"{wanted} would hold {rest} elements; {[wanted[0], size // wanted[0]]} holds the {size}"
+    return f"{wanted} would hold {rest} elements, and there are {size}: the sizes must multiply to that"
 
 
 @remedy(r"view size is not compatible with input tensor's size and stride")
