@@ -147,7 +147,7 @@ def fit_channels(failure: Failure, match: re.Match[str]) -> str:
     """A normalisation of other channels."""
     layer = failure.module()
     name, kind = ("the layer", "BatchNorm") if layer is None else (layer.text, type(layer.value).__name__)
-    shape = getattr(failure.locals.get("input"), "shape", ())
+    shape: tuple[int, ...] = tuple(getattr(failure.locals.get("input"), "shape", ()))
     if len(shape) == 3 and shape[-1] == int(match[2]):
         return f"channels are dimension 1, and the input is {tuple(shape)}: transpose(1, 2) before {name}, and after it"
     return f"{name}{at(layer)} normalises {match[2]} channels, its input has {match[1]}: nn.{kind}({match[1]}) there"
