@@ -215,12 +215,9 @@ def _find_outside_assignment(owner: object, name: str, stack: Stack) -> Origin |
     """Return the statement `model.name = …`, not of the class itself, by which one of the frames set the attribute."""
     for place in stack:
         source, _ = find_expression(place) or (None, None)
-        for node in ast.walk(source.tree) if source is not None else ():
-            target = node.targets[0] if isinstance(node, ast.Assign) else None
-            if not isinstance(target, ast.Attribute) or target.attr != name or text_of(target.value) == "self":
-                continue
+        for target in source.outside_assignments.get(name, ()) if source is not None else ():
             if source is not None and evaluate(target.value, place.frame) is owner:
-                return Origin(source, node)
+                return Origin(source, source.statement_of(target))
     return None
 
 

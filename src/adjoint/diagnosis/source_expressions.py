@@ -7,7 +7,7 @@ import inspect
 import linecache
 import sys
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import islice
 from types import CodeType
 
@@ -26,10 +26,12 @@ class SourceFile:
     """The syntax tree of a file or a notebook's cell, with the parent of every node."""
 
     def __init__(self, name: str, text: str) -> None:
-        self.name, self.text, self.tree = name, text, ast.parse(text)
+        self.name, self.tree = name, ast.parse(text)
+        self.lines = [line.encode() for line in text.splitlines()]  # columns count bytes
         self.parents: dict[ast.AST, ast.AST] = {
             child: node for node in ast.walk(self.tree) for child in ast.iter_child_nodes(node)
         }
+        self._assignments: dict[ast.AST, dict[str, list[ast.stmt]]] = {}
 
     def scope_of(self, node: ast.AST) -> Scope:
         """Return the innermost function, class or module around the node."""
@@ -55,7 +57,44 @@ class SourceFile:
             statement = node  # an argument on a line of its own
         if hasattr(statement, "body"):
             return shorten(linecache.getline(self.name, getattr(statement, "lineno", 0)).partition("#")[0])
-        return shorten(ast.get_source_segment(self.text, statement) or "")
+        own = _position(statement)
+        return "" if own is None else self._text_between(own)
+
+    def _text_between(self, place: Position) -> str:
+        lines = self.lines[place[0] - 1 : place[1]]
+        lines[-1] = lines[-1][: place[3]]
+        lines[0] = lines[0][place[2] :]
+        return shorten(b" ".join(lines).decode())
+
+    def assignments_in(self, scope: Scope) -> dict[str, list[ast.stmt]]:
+        """Return the statements of a scope, in their order, by the names that they give a value."""
+        found = self._assignments.get(scope)
+        if found is None:
+            found = self._assignments[scope] = {}
+            for statement in _statements(scope):
+                for name in _bound_names(statement):
+                    found.setdefault(name, []).append(statement)
+        return found
+
+    @cached_property
+    def outside_assignments(self) -> dict[str, list[ast.Attribute]]:
+        """The targets of the statements `model.name = …`, of anything but `self`, by the attribute's name."""
+        found: dict[str, list[ast.Attribute]] = {}
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and text_of(node.value) != "self":
+                found.setdefault(node.attr, []).append(node)
+        return found
+
+    @cached_property
+    def attribute_assignments(self) -> dict[tuple[str, str], list[ast.stmt]]:
+        """The statements `self.name = …` of each class, by its name and the attribute's."""
+        found: dict[tuple[str, str], list[ast.stmt]] = {}
+        for scope in ast.walk(self.tree):
+            for node in ast.walk(scope) if isinstance(scope, ast.ClassDef) else ():
+                if isinstance(node, (ast.Assign, ast.AnnAssign)) and isinstance(scope, ast.ClassDef):
+                    for name in _bound_attributes(node):
+                        found.setdefault((scope.name, name), []).append(node)
+        return found
 
 
 def shorten(text: str) -> str:
@@ -124,8 +163,8 @@ def find_assignment(source: SourceFile, scope: Scope, name: str, before: ast.AST
     line = (before.lineno, before.col_offset) if isinstance(before, (ast.expr, ast.stmt)) else (sys.maxsize, 0)
     own = None if before is None else source.statement_of(before)
     earlier, later = None, None
-    for statement in _statements(scope):
-        if name not in _bound_names(statement) or statement is own:
+    for statement in source.assignments_in(scope).get(name, ()):
+        if statement is own:
             continue
         if (statement.lineno, statement.col_offset) < line:
             earlier = statement
@@ -144,16 +183,8 @@ def find_attribute_assignment(owner: object, name: str) -> tuple[SourceFile, ast
         if file is None or not user_files[file]:
             continue
         source = parse_source(file)
-        if source is None:
-            continue
-        found = [
-            node
-            for scope in ast.walk(source.tree)
-            if isinstance(scope, ast.ClassDef) and scope.name == kind.__name__
-            for node in ast.walk(scope)
-            if isinstance(node, (ast.Assign, ast.AnnAssign)) and name in _bound_attributes(node)
-        ]
-        if found:
+        found = [] if source is None else source.attribute_assignments.get((kind.__name__, name), [])
+        if source is not None and found:
             methods = [getattr(source.scope_of(node), "name", "") for node in found]
             return source, found[methods.index("__init__") if "__init__" in methods else 0]
     return None

@@ -112,9 +112,7 @@ def _find_silent_function(failure: Failure, node: ast.AST | None) -> str | None:
 def _describe_silent_function(function: Operand) -> str:
     code = function.__code__
     site = Site(code.co_filename, code.co_firstlineno, code.co_name).describe_briefly()
-    return (
-        f"{function.__qualname__.rsplit('<locals>.', 1)[-1]}, {site}, may return nothing: a return at its end"
-    )
+    return f"{function.__qualname__.rsplit('<locals>.', 1)[-1]}, {site}, may return nothing: a return at its end"
 
 
 def _may_return_nothing(function: Operand) -> bool:
