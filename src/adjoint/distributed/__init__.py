@@ -22,6 +22,8 @@ Modules, in reading order:
   starts it.
 - `sync_batch_norm`: `nn.SyncBatchNorm`: batch normalisation by the statistics of all ranks' batches.
 - `work`: Exchanges that may not have ended.
+- `gradient_bucket`: Buckets of gradients: memory in which ranks add up the gradients of some parameters in one
+  exchange.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ from typing import cast
 import numpy as np
 
 from adjoint.core.graph.source_location import user_instruction
+from adjoint.core.runtime.exchange_log import has_exchanged, take_exchanged
 from adjoint.core.runtime.mode import has_interpreter, refuse_while_tracing
 from adjoint.core.tensor.storage import mark_written
 from adjoint.core.tensor.tensor import Tensor
@@ -348,6 +349,8 @@ def _exchange(
 ) -> Work | None:
     """Carry out an exchange, or begin it; `alone` is what one process does by itself."""
     count = len(found.ranks)
+    if count > 1 and has_exchanged() and take_exchanged([tensor.array for tensor in written]):
+        count, alone, finish = 1, None, None
     if async_op:
         future = found.call_behind(name, exchange) if count > 1 else None
         if future is None and alone is not None:

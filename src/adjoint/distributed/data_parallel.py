@@ -6,10 +6,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from adjoint.core.runtime.mode import has_interpreter
 from adjoint.distributed.collectives import broadcast
 from adjoint.distributed.default_group import resolve_group
+from adjoint.distributed.gradient_bucket import CommHook
 from adjoint.distributed.process_group import ProcessGroup
-from adjoint.distributed.reducer import BUCKET_BYTES, FIRST_BUCKET_BYTES, CommHook, Reducer
+from adjoint.distributed.reducer import BUCKET_BYTES, FIRST_BUCKET_BYTES, Reducer
 from adjoint.nn.module.module import Module
 
 MEBIBYTE = 1 << 20
@@ -90,11 +92,13 @@ class DistributedDataParallel(Module):
     @contextmanager
     def no_sync(self) -> Iterator[None]:
         """Return a context in which backward passes add to this rank's own gradients; the next pass averages them."""
-        before, self.reducer.is_wanted = self.reducer.is_wanted, False
+        name = "is_paused_in_trace" if has_interpreter() else "is_wanted"
+        before = getattr(self.reducer, name)
+        setattr(self.reducer, name, has_interpreter())
         try:
             yield
         finally:
-            self.reducer.is_wanted = before
+            setattr(self.reducer, name, before)
 
     @property
     def require_backward_grad_sync(self) -> bool:

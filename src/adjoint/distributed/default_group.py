@@ -23,6 +23,7 @@ from adjoint.core.runtime.launcher_variables import (
     set_torch_variables,
     threads_per_rank,
 )
+from adjoint.core.runtime.mode import depends_on, guard_on
 from adjoint.core.runtime.threads import set_num_threads
 from adjoint.data.sampler import rank_slot
 from adjoint.distributed import rendezvous
@@ -59,7 +60,17 @@ def is_available() -> bool:
 
 def is_initialized() -> bool:
     """Return whether `init_process_group` was called, and `destroy_process_group` was not."""
-    return group.WORLD is not None
+    return _guard_on_world() is not None
+
+
+@depends_on(lambda _: [_groups])
+def _find_world(_: object) -> ProcessGroup | None:
+    return group.WORLD
+
+
+def _guard_on_world() -> ProcessGroup | None:
+    """Return the group of all ranks, on which the caller relies: with another one a compiled step is traced anew."""
+    return guard_on(group, _find_world, "the group of all ranks")
 
 
 def is_mpi_available() -> bool:
@@ -263,7 +274,7 @@ def destroy_process_group(group: ProcessGroup | None = None) -> None:
 
 def resolve_group(group: ProcessGroup | None) -> ProcessGroup:
     """Return the group, or that of all ranks. Raises ValueError until it is set up, or where this rank is not in it."""
-    found = GroupMember.WORLD if group is None else group
+    found = _guard_on_world() if group is None else group
     if found is None:
         raise ValueError("Default process group has not been initialized, please make sure to call init_process_group.")
     if not isinstance(found, ProcessGroup):

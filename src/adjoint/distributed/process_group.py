@@ -11,6 +11,7 @@ from typing import TypeVar
 import numpy as np
 
 from adjoint.core.graph.source_location import user_instruction
+from adjoint.core.runtime.exchange_log import exchange_once
 from adjoint.core.typing import Array
 from adjoint.distributed.mpi import Communicator, bytes_of, exchange_pairwise, mpi_module
 from adjoint.distributed.ordered_sum import MAX_GATHERED_BYTES, add_pairwise, sum_over_ranks
@@ -57,26 +58,35 @@ class ProcessGroup:
         """Return the name of the backend that was asked for."""
         return self.backend
 
+    def plan_facts(self) -> tuple[object, ...]:
+        """Return the facts that a plan on disk is for."""
+        return ("group", tuple(self.ranks))
+
     def __repr__(self) -> str:
         return f"ProcessGroup({self.backend!r}, rank {self._rank} of {self.size()})"
 
     def call(self, name: str, exchange: Callable[[Communicator], T]) -> T:
         """Return `exchange(communicator)`, in which this rank waits for the others; `name` is told if it is stuck."""
         if self.comm is None:
-            raise RuntimeError(f"{name}: the group has one process")
+            raise self._make_closed_error(name)
         return self._wait_in(name, exchange, self.comm)
 
     def call_message(self, name: str, exchange: Callable[[Communicator], T]) -> T:
         """Return `exchange(communicator)` on the one whose tags are the user's."""
         if self._messages is None:
-            raise RuntimeError(f"{name}: the group has one process")
+            raise self._make_closed_error(name)
         return self._wait_in(name, exchange, self._messages)
 
     def call_behind(self, name: str, exchange: Callable[[Communicator], T]) -> Future[T]:
         """Carry out the exchange in the group's thread, one after another."""
+        if self.comm is None:
+            raise self._make_closed_error(name)
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, thread_name_prefix="adjoint-exchange")
         return self._thread.submit(exchange, self._behind)
+
+    def _make_closed_error(self, name: str) -> RuntimeError:
+        return RuntimeError(f"{name}: the group {'has one process' if self.size() == 1 else 'was destroyed'}")
 
     def wait_for(self, work: Future[T], name: str) -> T:
         """Return the result of what `call_behind` began; this rank counts as waiting in it."""
@@ -107,7 +117,8 @@ class ProcessGroup:
         """Write the reduction of all ranks' x into `out`, which may be x."""
         kind = x.dtype.kind
         if kind in "fcV" and (op is ReduceOp.SUM or op is ReduceOp.AVG):
-            sum_over_ranks(comm, out, x, lambda count: self._allocate(comm, count))
+            with np.errstate(all="ignore"):  # an error here would leave the other ranks alone
+                sum_over_ranks(comm, out, x, lambda count: self._allocate(comm, count))
         else:
             names = BOOL_REDUCTIONS if kind == "b" else MPI_REDUCTIONS
             MPI = mpi_module()
@@ -157,7 +168,7 @@ class ProcessGroup:
 
     def exchange_into(self, name: str, out: Array, x: Array, how: How) -> None:
         """Carry out a collective of a compiled step, or of a graph: from x into `out`."""
-        if self.comm is None:
+        if self.size() == 1:
             np.copyto(out, x)
             return
         exchanges: dict[str, Callable[[Communicator], object]] = {
@@ -169,7 +180,7 @@ class ProcessGroup:
         }
         if name == "broadcast" and self._rank == how:
             np.copyto(out, x)
-        self.call(name, exchanges[name])
+        exchange_once((out,), lambda: self.call(name, exchanges[name]))
 
     def _allocate(self, comm: Communicator, count: int) -> Array:
         """Return so many bytes of scratch memory: what goes over one communicator comes one after another."""

@@ -10,110 +10,30 @@ Source: S. Li et al., "PyTorch Distributed: Experiences on Accelerating Data Par
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future
-from typing import Any, cast
+from collections.abc import Iterable, Sequence
+from typing import cast
 
 import numpy as np
 
-from adjoint.autograd.engine.engine import queue_callback
+from adjoint.autograd.engine.engine import call_at_end_of_all, outermost_pass
 from adjoint.autograd.grad_mode import no_grad
-from adjoint.core.runtime.mode import has_interpreter
+from adjoint.core.runtime.mode import depends_on, guard_on, has_interpreter
 from adjoint.core.tensor.tensor import Tensor, wrap
-from adjoint.core.typing import Array
-from adjoint.distributed.mpi import Communicator
+from adjoint.distributed.gradient_bucket import CommHook, GradBucket, make_buckets
 from adjoint.distributed.process_group import ProcessGroup
 from adjoint.functions.shape.join import cat
 from adjoint.ops import collectives as ops
 from adjoint.ops.collectives import ReduceOp
 
 FIRST_BUCKET_BYTES, BUCKET_BYTES = 1 << 20, 25 << 20
-CommHook = Callable[[object, "GradBucket"], Any]  # (state, bucket) to a future of the averaged gradients
-
-
-class GradBucket:
-    """The gradients of some parameters, one after another in memory, as communication hooks see them."""
-
-    def __init__(self, parameters: Sequence[Tensor], group: ProcessGroup, index: int) -> None:
-        self._parameters, self.group, self._index = list(parameters), group, index
-        self._is_last = False
-        sizes = [parameter.array.size for parameter in parameters]
-        self.begins: list[int] = np.cumsum([0, *sizes]).tolist()
-        self.memory: Array = np.empty(self.begins[-1], parameters[0].array.dtype)
-        self.views = [
-            self.memory[begin:end].reshape(parameter.array.shape)
-            for parameter, begin, end in zip(parameters, self.begins, self.begins[1:], strict=False)
-        ]
-        self.missing: set[int] = set()
-        self.work: Future[object] | None = None
-        self.symbol: Tensor | None = None
-        self.hook: CommHook | None = None
-        self.hook_state: object = None
-        self.hooked: Any = None
-
-    def index(self) -> int:
-        """Return the number of the bucket; the first is full first."""
-        return self._index
-
-    def is_last(self) -> bool:
-        """Return whether it is the last of the pass."""
-        return self._is_last
-
-    def parameters(self) -> list[Tensor]:
-        """Return the parameters."""
-        return list(self._parameters)
-
-    def buffer(self) -> Tensor:
-        """Return the gradients as one tensor, which is the bucket's memory."""
-        return wrap(self.memory)
-
-    def set_buffer(self, tensor: Tensor) -> None:
-        """Write a tensor over the gradients."""
-        np.copyto(self.memory, tensor.array.reshape(-1))
-
-    def gradients(self) -> list[Tensor]:
-        """Return the gradients, one for each parameter."""
-        return [wrap(view) for view in self.views]
-
-    # The pass
-
-    def begin(self) -> None:
-        """Wait for the gradients of another pass."""
-        self.missing = set(range(len(self._parameters)))
-        self.work = self.symbol = self.hooked = None
-
-    def start(self, x: Array | None = None) -> None:
-        """Begin to average; a compiled step gives the gradients as `x`."""
-        if x is not None:
-            np.copyto(self.memory, x)
-        if self.hook is not None:
-            self.hooked = self.hook(self.hook_state, self)
-            return
-        group, memory = self.group, self.memory
-        np.multiply(memory, memory.dtype.type(1.0 / group.size()), out=memory)
-
-        def exchange(comm: Communicator) -> None:
-            group.reduce_into(comm, memory, memory, ReduceOp.SUM)
-
-        if _overlaps(group):
-            self.work = group.call_behind("all_reduce of gradients", exchange)
-        else:
-            group.call("all_reduce of gradients", exchange)
-
-    def finish(self) -> Array:
-        """Wait for the means, and return them."""
-        if self.hooked is not None:
-            averaged = self.hooked.wait()
-            averaged = averaged[0] if isinstance(averaged, (list, tuple)) else averaged
-            self.set_buffer(averaged)
-        elif self.work is not None:
-            self.group.wait_for(self.work, "all_reduce of gradients")
-        return self.memory
 
 
 class Reducer:
-    """Averages the gradients of a model's parameters over the ranks of a group, at the end of each backward pass."""
+    """Averages the gradients of a model's parameters over the ranks of a group, at the end of each backward pass.
+
+    With `is_static` the same parameters take part in each pass, some perhaps several times: those of blocks that
+    checkpoints compute again.
+    """
 
     def __init__(
         self,
@@ -122,17 +42,24 @@ class Reducer:
         first_bytes: int,
         bucket_bytes: int,
         find_unused_parameters: bool,
+        has_views: bool = False,
+        is_sum_first: bool = False,
     ) -> None:
-        self.group, self.find_unused_parameters = group, find_unused_parameters
-        self.names = {id(parameter): name for name, parameter in named_parameters}
-        self.buckets = _make_buckets([p for _, p in named_parameters], group, first_bytes, bucket_bytes)
+        self.group, self.find_unused_parameters, self.has_views = group, find_unused_parameters, has_views
+        self.names = {id(parameter): (i, name) for i, (name, parameter) in enumerate(named_parameters)}
+        parameters = [parameter for _, parameter in named_parameters]
+        self.buckets = make_buckets(parameters, group, first_bytes, bucket_bytes, is_sum_first)
         self.places = {
             id(parameter): (bucket, i) for bucket in self.buckets for i, parameter in enumerate(bucket.parameters())
         }
-        self.is_running = False
+        self.is_static = False
+        self.arrivals: dict[int, int] = {}  # how often each parameter's gradient has come in this pass
+        self.expected: dict[int, int] = {}  # and how often it came in the first pass, where it came more than once
+        self.current: object = None  # the backward pass that is under way
         self.next = 0  # the first bucket that has not started
         self.is_wanted = True  # False within `no_sync`
-        for _, parameter in named_parameters:
+        self.is_paused_in_trace = False  # within `no_sync` in a step that is being traced
+        for parameter in parameters:
             parameter.register_post_accumulate_grad_hook(self._receive)
 
     def set_hook(self, state: object, hook: CommHook) -> None:
@@ -142,22 +69,34 @@ class Reducer:
 
     def _receive(self, parameter: Tensor) -> None:
         """Take the gradient of a parameter, and start the buckets that are full."""
-        if not self.is_wanted or self.group.size() == 1:
+        if self.group.size() == 1 or self.is_paused_in_trace or not guard_on(self, _is_wanted, "no_sync()"):
             return
-        if not self.is_running:
-            self.is_running, self.next = True, 0
-            for bucket in self.buckets:
-                bucket.begin()
-            queue_callback(self._end_pass)
+        if self.current is None or self.current is not outermost_pass():
+            self._begin_pass()
         bucket, i = self.places[id(parameter)]
-        bucket.missing.discard(i)
+        if bucket.is_started:
+            raise RuntimeError(self._describe_second_gradient(parameter))
+        self.arrivals[id(parameter)] = arrived = self.arrivals.get(id(parameter), 0) + 1
+        if arrived >= self.expected.get(id(parameter), 1):
+            bucket.missing.discard(i)
         if not has_interpreter():
             np.copyto(bucket.views[i], _gradient_of(parameter).array)
+        if not self.is_static or self.expected:
+            self._start_full_buckets()
+
+    def _begin_pass(self) -> None:
+        self.current, self.next, self.arrivals = outermost_pass(), 0, {}
+        for bucket in self.buckets:
+            bucket.begin()
+        call_at_end_of_all(self._end_pass)
+
+    def _start_full_buckets(self) -> None:
         while self.next < len(self.buckets) and not self.buckets[self.next].missing:
             self._start(self.buckets[self.next])
             self.next += 1
 
     def _start(self, bucket: GradBucket) -> None:
+        bucket.is_started = True
         if not has_interpreter():
             bucket.start()
             return
@@ -170,88 +109,87 @@ class Reducer:
 
         Raises: RuntimeError for parameters without a gradient, unless unused ones are to be found.
         """
-        self.is_running = False
+        self.current = None
+        if self.is_static:
+            self.expected = dict(self.arrivals)
         missing = [(bucket, i) for bucket in self.buckets for i in sorted(bucket.missing)]
-        if missing and not self.find_unused_parameters:
-            raise RuntimeError(self._describe_missing([bucket.parameters()[i] for bucket, i in missing]))
+        finds_unused = self.find_unused_parameters or self.is_static
+        if missing and not finds_unused:
+            raise RuntimeError(self._describe_missing(bucket.parameters()[i] for bucket, i in missing))
         for bucket, i in missing:
-            bucket.views[i][...] = 0
+            if not has_interpreter():
+                np.copyto(bucket.views[i], _gradient_of(bucket.parameters()[i]).array)
         for bucket in self.buckets[self.next :]:
             self._start(bucket)
-        used = self._find_used() if self.find_unused_parameters and not has_interpreter() else None
+        unused = self._find_unused(missing) if finds_unused else set()
         for bucket in self.buckets:
             if has_interpreter():
-                self._place_symbols(bucket)
+                self._place_symbols(bucket, unused)
             else:
-                self._place_means(bucket, used)
+                self._place_means(bucket, unused)
 
-    def _describe_missing(self, parameters: Sequence[Tensor]) -> str:
-        named = [f"{self.names[id(p)]} {tuple(p.shape)}" for p in parameters]
-        listed = ", ".join(named[:5]) + (", …" if len(named) > 5 else "")
+    def _describe_missing(self, parameters: Iterable[Tensor]) -> str:
+        found = [(self.names[id(p)], tuple(p.shape)) for p in parameters]
+        listed = ", ".join(f"{name} {shape}" for (_, name), shape in found[:5]) + (", …" if len(found) > 5 else "")
+        indices = " ".join(str(i) for (i, _), _ in sorted(found))
         return (
-            f"{len(named)} parameters of rank {self.group.rank()} took no part in the loss: {listed}. The other ranks "
-            "wait for their gradients: pass find_unused_parameters=True to DistributedDataParallel, or use them"
+            f"{len(found)} parameters of rank {self.group.rank()} took no part in the loss: {listed}. The other ranks "
+            "wait for their gradients: pass find_unused_parameters=True to DistributedDataParallel, or use them. "
+            f"Parameter indices which did not receive grad for rank {self.group.rank()}: {indices}"
         )
 
-    def _find_used(self) -> dict[int, bool]:
-        """Return, by parameter, whether some rank has a gradient of it."""
-        flags = np.array([i not in bucket.missing for bucket in self.buckets for i in range(len(bucket.views))])
-        self.group.call(
-            "all_reduce of used parameters",
-            lambda comm: self.group.reduce_into(comm, flags, flags, ReduceOp.MAX),
+    def _describe_second_gradient(self, parameter: Tensor) -> str:
+        index, name = self.names[id(parameter)]
+        return (
+            f"Expected to mark a variable ready only once: the gradient of parameter {name} (index {index}) came a "
+            "second time in one backward pass, when ranks had begun to add it up. A checkpoint with use_reentrant=True "
+            "around blocks that share it does so: pass static_graph=True to DistributedDataParallel, or "
+            "use_reentrant=False"
         )
-        parameters = [parameter for bucket in self.buckets for parameter in bucket.parameters()]
-        return {id(parameter): bool(flag) for parameter, flag in zip(parameters, flags, strict=True)}
 
-    def _place_means(self, bucket: GradBucket, used: dict[int, bool] | None) -> None:
+    def _find_unused(self, missing: Sequence[tuple[GradBucket, int]]) -> set[int]:
+        """Return the ids of the parameters of which no rank has a gradient: they stay as they were."""
+        absent = {id(bucket.parameters()[i]) for bucket, i in missing}
+        flags = np.array([key not in absent for key in self.places])
+        with no_grad():
+            used = cast("Tensor", ops.all_reduce(wrap(flags), group=self.group, how=ReduceOp.MAX))
+        if not absent:
+            return set()
+        return {key for key, flag in zip(self.places, used.tolist(), strict=True) if not flag}
+
+    def _place_means(self, bucket: GradBucket, unused: set[int]) -> None:
         bucket.finish()
         for parameter, view in zip(bucket.parameters(), bucket.views, strict=True):
-            if used is not None and not used[id(parameter)]:
-                continue  # no rank has a gradient: it stays as it was
-            if parameter.grad is None:
+            if id(parameter) in unused:
+                continue
+            if self.has_views:
+                if parameter.grad is None or parameter.grad.array is not view:
+                    parameter.grad = wrap(view)
+            elif parameter.grad is None:
                 parameter.grad = wrap(view.copy())
             else:
                 np.copyto(parameter.grad.array, view)
 
-    def _place_symbols(self, bucket: GradBucket) -> None:
+    def _place_symbols(self, bucket: GradBucket, unused: set[int]) -> None:
         with no_grad():
             whole = cast("Tensor", ops.finish_all_reduce(bucket.symbol, bucket=bucket))
             for parameter, begin, end in zip(bucket.parameters(), bucket.begins, bucket.begins[1:], strict=False):
                 mean = whole.narrow(0, begin, end - begin).reshape(parameter.shape)
+                if id(parameter) in unused:
+                    continue
                 if parameter.grad is None:
                     parameter.grad = mean.clone()
                 else:
                     parameter.grad.copy_(mean)
 
 
-def _make_buckets(
-    parameters: Sequence[Tensor], group: ProcessGroup, first_bytes: int, bucket_bytes: int
-) -> list[GradBucket]:
-    """Divide the parameters, the last first, into buckets of one type and at most these bytes."""
-    runs: list[list[Tensor]] = []
-    limit, size = first_bytes, 0
-    for parameter in reversed(parameters):
-        array = parameter.array
-        if not runs or size + array.nbytes > limit or array.dtype != runs[-1][0].array.dtype:
-            limit, size = (bucket_bytes if runs else first_bytes), 0
-            runs.append([])
-        runs[-1].append(parameter)
-        size += array.nbytes
-    buckets = [GradBucket(run, group, i) for i, run in enumerate(runs)]
-    buckets[-1]._is_last = True
-    return buckets
+@depends_on(lambda reducer: [(vars(reducer), "is_wanted")])
+def _is_wanted(reducer: Reducer) -> bool:
+    """Return whether backward passes exchange gradients."""
+    return reducer.is_wanted
 
 
 def _gradient_of(parameter: Tensor) -> Tensor:
     if parameter.grad is None:
         return wrap(np.zeros(parameter.shape, parameter.array.dtype))
     return parameter.grad
-
-
-def _overlaps(group: ProcessGroup) -> bool:
-    """Return whether a thread may exchange while backward computes: each rank needs a second processor for it."""
-    asked = os.environ.get("ADJOINT_OVERLAP")
-    if asked is not None:
-        return asked == "1"
-    here = int(os.environ.get("LOCAL_WORLD_SIZE", group.size()))
-    return (os.cpu_count() or 1) >= 2 * here

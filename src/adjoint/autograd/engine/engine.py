@@ -150,6 +150,16 @@ def queue_callback(callback: Callable[[], object]) -> None:
     _running.passes[-1].callbacks.append(callback)
 
 
+def outermost_pass() -> GraphTask | None:
+    """Return the backward pass that this thread is in, the outermost of several."""
+    return _running.passes[0] if _running.passes else None
+
+
+def call_at_end_of_all(callback: Callable[[], object]) -> None:
+    """Call `callback()` when the outermost of the backward passes that run has ended."""
+    _running.passes[0].callbacks.append(callback)
+
+
 def run_nodes(gradients: GraphTask, stepwise: bool = False) -> Iterator[tuple[Vertex, Operand]]:
     """Run the nodes, newest first. `stepwise`: before each, yield it with its gradient.
 

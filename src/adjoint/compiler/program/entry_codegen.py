@@ -101,7 +101,8 @@ class EntryCodegen(ResultCodegen):
 
         So it leaves what eager code leaves that raises. What generators gave until then they give again.
         """
-        if not self.outcome.reruns_eagerly or self.binding.last_step_that_may_raise() < 0:
+        exchanges = any(v.op.family == "collective" for v in self.graph.equations)  # the other ranks make them once
+        if not self.outcome.reruns_eagerly or exchanges or self.binding.last_step_that_may_raise() < 0:
             self._steps()
             return
         drawn = {id(g): g for v in self.graph.equations if (g := v.params.get("generator")) is not None}

@@ -25,4 +25,6 @@ Modules, in reading order:
   those of others.
 - `explanation_slot`: The slot of what explains errors: a layer above finds the user's names and lines, and says what
   to do.
+- `exchange_log`: The exchanges of one call of a compiled step: they take place once, even where the call begins
+  again.
 """

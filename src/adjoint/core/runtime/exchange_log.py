@@ -1,0 +1,92 @@
+"""The exchanges of one call of a compiled step: they take place once, even where the call begins again.
+
+A step that asks for values is computed while it is traced, and begins anew where an answer has no program, or where a
+program fails. The other ranks know nothing of that: what an exchange has brought is taken from the log then.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from typing import cast
+
+import numpy as np
+
+from adjoint.core.typing import Array, Operand
+
+
+class CallLog(list[Operand]):
+    """The outcomes of what took place in one call, and what its exchanges have brought."""
+
+    @cached_property
+    def exchanges(self) -> list[Exchanged]:
+        """What the exchanges have brought, in their order."""
+        return []
+
+
+class _ExchangeLog(threading.local):
+    """What the exchanges of this thread's call have brought, and how many of them it has come to."""
+
+    def __init__(self) -> None:
+        self.results: list[Exchanged] | None = None
+        self.position = 0
+
+
+Exchanged = list[Array] | BaseException  # what an exchange has written, or raised
+_log = _ExchangeLog()
+
+
+@contextmanager
+def log_exchanges(results: list[Exchanged] | None) -> Iterator[None]:
+    """Take the first exchanges of the block from `results`, and add those that take place; None: log nothing."""
+    before = _log.results, _log.position
+    _log.results, _log.position = results, 0
+    try:
+        yield
+    finally:
+        _log.results, _log.position = before
+
+
+def has_exchanged() -> bool:
+    """Return whether the next exchange took place in this call already."""
+    return _log.results is not None and _log.position < len(_log.results)
+
+
+def take_exchanged(outs: Sequence[Array]) -> bool:
+    """Write into `outs` what the next exchange has brought; False if it did not take place yet."""
+    if not has_exchanged():
+        return False
+    found = cast("list[Exchanged]", _log.results)[_log.position]
+    _log.position += 1
+    if isinstance(found, BaseException):
+        raise found
+    _copy_parts(outs, found)
+    return True
+
+
+def exchange_once(outs: Sequence[Array], exchange: Callable[[], object]) -> None:
+    """Carry out an exchange that writes `outs`, unless it took place already: then they get what it has brought."""
+    results = _log.results
+    if results is None:
+        exchange()
+        return
+    if take_exchanged(outs):
+        return
+    _log.position += 1
+    try:
+        with log_exchanges(None):
+            exchange()
+    except Exception as error:
+        results.append(error)
+        raise
+    results.append([out.copy() for out in outs])
+
+
+def _copy_parts(outs: Sequence[Array], found: Sequence[Array]) -> None:
+    """Copy what was written; eager code may write in several arrays what a program writes in one."""
+    begin, whole = 0, np.concatenate([x.reshape(-1) for x in found]) if found else ()
+    for out in outs:
+        out[...] = whole[begin : begin + out.size].reshape(out.shape)
+        begin += out.size
