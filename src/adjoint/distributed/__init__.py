@@ -24,6 +24,8 @@ Modules, in reading order:
 - `work`: Exchanges that may not have ended.
 - `gradient_bucket`: Buckets of gradients: memory in which ranks add up the gradients of some parameters in one
   exchange.
+- `batch_shards`: Shards of a global batch: the same bits for any number of ranks, as the same parts are added in one
+  order.
 """
 
 from __future__ import annotations

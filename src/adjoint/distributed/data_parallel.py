@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from adjoint.core.runtime.mode import has_interpreter
+from adjoint.distributed.batch_shards import call_by_shards, count_own_shards
 from adjoint.distributed.collectives import broadcast
 from adjoint.distributed.default_group import resolve_group
 from adjoint.distributed.gradient_bucket import CommHook
@@ -24,16 +25,22 @@ class DistributedDataParallel(Module):
 
     Args:
         module: the model, with the same parameters on each rank.
-        device_ids, output_device, dim, check_reduction, static_graph: accepted; there are no devices to choose.
+        device_ids, output_device, check_reduction: accepted; there are no devices to choose.
+        dim: along which `shards` are cut. Default: 0.
         broadcast_buffers: False to leave each rank its own buffers, such as running statistics.
         process_group: the ranks. Default: all.
         bucket_cap_mb: size of the buckets in which gradients are exchanged. Default: 25, the first 1.
         find_unused_parameters: True where parameters may take no part in a loss; their gradients count as zero.
-        gradient_as_bucket_view: accepted: gradients keep memory of their own.
+        gradient_as_bucket_view: True to let `.grad` be the memory in which gradients are exchanged.
+        static_graph: True where each pass takes the same way, and perhaps several times: through checkpoints with
+            `use_reentrant=True`. Unused parameters are found, too.
+        shards: number of parts of the global batch that are computed apart, so that training has the same bits on any
+            number of ranks that divides them; each has 1, 2, 4, … parts of its batch.
         init_sync: False to leave the parameters as they are.
 
-    Raises: ValueError before `init_process_group`; RuntimeError for a module without parameters that require grad, or
-    with others than rank 0 has; in backward RuntimeError for parameters without a gradient.
+    Raises: ValueError before `init_process_group`, and for `shards` that ranks cannot share; RuntimeError for a module
+    without parameters that require grad, or with others than rank 0 has; in backward RuntimeError for parameters
+    without a gradient.
 
     Example:
         >>> import adjoint as ad
@@ -59,6 +66,7 @@ class DistributedDataParallel(Module):
         check_reduction: bool = False,
         gradient_as_bucket_view: bool = False,
         static_graph: bool = False,
+        shards: int | None = None,
         **options: object,
     ) -> None:
         super().__init__()
@@ -80,14 +88,21 @@ class DistributedDataParallel(Module):
                 broadcast(tensor.detach(), group_src=0, group=group)
         cap = BUCKET_BYTES if bucket_cap_mb is None else int(bucket_cap_mb * MEBIBYTE)
         first = min(FIRST_BUCKET_BYTES, cap)
+        self.shards, self.own_shards = shards, 1 if shards is None else count_own_shards(shards, group.size())
         vars(self)["process_group"] = group
-        vars(self)["reducer"] = Reducer(named, group, first, cap, find_unused_parameters)
+        vars(self)["reducer"] = Reducer(
+            named, group, first, cap, find_unused_parameters, gradient_as_bucket_view, is_sum_first=shards is not None
+        )
+        vars(self)["named_trained"] = named
+        self.reducer.is_static = static_graph
 
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
         if self.broadcast_buffers and self.training and self.process_group.size() > 1 and self.reducer.is_wanted:
             for buffer in self.module.buffers():
                 broadcast(buffer.detach(), group_src=0, group=self.process_group)
-        return self.module(*inputs, **kwargs)
+        if self.shards is None:
+            return self.module(*inputs, **kwargs)
+        return call_by_shards(self.module, self.named_trained, self.own_shards, self.dim, inputs, kwargs)
 
     @contextmanager
     def no_sync(self) -> Iterator[None]:

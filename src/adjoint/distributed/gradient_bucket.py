@@ -103,9 +103,11 @@ class GradBucket:
             np.copyto(memory, x)
 
         def exchange(comm: Communicator) -> None:
-            group.reduce_into(comm, memory, memory, ReduceOp.SUM)
             if self.is_sum_first:
+                _add_shards(group, comm, memory)
                 np.multiply(memory, share, out=memory)
+            else:
+                group.reduce_into(comm, memory, memory, ReduceOp.SUM)
 
         if _overlaps(group):
             self._work = group.call_behind(NAME, exchange)
@@ -144,6 +146,20 @@ def make_buckets(
     buckets = [GradBucket(run, group, i, is_sum_first) for i, (_, run) in enumerate(full)]
     buckets[-1]._is_last = True
     return buckets
+
+
+def _add_shards(group: ProcessGroup, comm: Communicator, memory: Array) -> None:
+    """Add all ranks' sums of shards. Types of two bytes are rounded by each addition, as within a rank."""
+    if memory.dtype.itemsize > 2:
+        group.reduce_into(comm, memory, memory, ReduceOp.SUM)
+        return
+    gathered = np.empty((group.size(), memory.size), memory.dtype)
+    group.gather_into(comm, gathered, memory)
+    sums = list(gathered)
+    with np.errstate(all="ignore"):
+        while len(sums) > 1:
+            sums = [a + b for a, b in zip(sums[::2], sums[1::2], strict=False)] + sums[len(sums) & ~1 :]
+    np.copyto(memory, sums[0])
 
 
 def _overlaps(group: ProcessGroup) -> bool:

@@ -93,7 +93,7 @@ def _plan_key(graph: Graph, written: Sequence[Value], precision: str) -> str | N
     origins: dict[object, int] = {}
     owned = owned_objects(graph)
     for v in graph.equations:
-        if v.op.effect and v.op.family not in ("check", "collective"):
+        if v.op.effect and v.op.family not in ("check", "collective", "boundary"):
             return None  # a generator is this process's own
         inputs = [(numbers[x],) if type(x) is Value else x for x in v.inputs]
         op, dtype = ops.setdefault(v.op, len(ops)), types.setdefault(v.dtype, len(types))

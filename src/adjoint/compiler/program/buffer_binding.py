@@ -29,7 +29,8 @@ from adjoint.core.runtime.threads import get_num_threads
 from adjoint.core.tensor.as_strided import element_strides, memory_span
 from adjoint.core.typing import Array
 
-FAMILIES_THAT_NEVER_RAISE = ("contraction", "convolution", "random", "cat", "movement")  # once their shapes agree
+# once their shapes agree
+FAMILIES_THAT_NEVER_RAISE = ("contraction", "convolution", "random", "cat", "movement", "boundary")
 
 ReadersByValue = dict[Value, list[tuple[Group, StridedView]]]
 
