@@ -26,10 +26,15 @@ Modules, in reading order:
   exchange.
 - `batch_shards`: Shards of a global batch: the same bits for any number of ranks, as the same parts are added in one
   order.
+- `call_checks`: Comparison of what ranks are about to exchange, where they may differ: `ADJOINT_DISTRIBUTED_DEBUG=1`.
 """
 
 from __future__ import annotations
 
+from adjoint.distributed.call_checks import DebugLevel as DebugLevel
+from adjoint.distributed.call_checks import get_debug_level as get_debug_level
+from adjoint.distributed.call_checks import set_debug_level as set_debug_level
+from adjoint.distributed.call_checks import set_debug_level_from_env as set_debug_level_from_env
 from adjoint.distributed.collectives import all_gather as all_gather
 from adjoint.distributed.collectives import all_gather_into_tensor as all_gather_into_tensor
 from adjoint.distributed.collectives import all_reduce as all_reduce

@@ -27,6 +27,7 @@ from adjoint.core.runtime.mode import depends_on, guard_on
 from adjoint.core.runtime.threads import set_num_threads
 from adjoint.data.sampler import rank_slot
 from adjoint.distributed import rendezvous
+from adjoint.distributed.call_checks import CallChecker, DebugLevel, get_debug_level
 from adjoint.distributed.mpi import Communicator, has_mpi, initialize_mpi, mpi_module
 from adjoint.distributed.process_group import ProcessGroup
 from adjoint.distributed.rank_watch import CollectiveCall, RankWatch
@@ -49,6 +50,7 @@ class GroupMember(group):
     NON_GROUP_MEMBER = -100
 
 
+_groups_made = [0]  # by `new_group`, which all ranks call in one order
 _groups: list[ProcessGroup] = []  # all that are set up, the one of all ranks first
 _watch: list[RankWatch] = []
 
@@ -139,7 +141,10 @@ def init_process_group(
         address = None if is_started_by_mpi() else _resolve_address(init_method)
         _begin_mpi(rank, world_size, address, seconds)
     comm = mpi_module().COMM_WORLD.Dup() if world_size > 1 else None
-    _set_world(ProcessGroup(comm, list(range(world_size)), name))
+    made = ProcessGroup(comm, list(range(world_size)), name)
+    if comm is not None and get_debug_level() is DebugLevel.DETAIL:
+        made.checker = CallChecker(comm.Dup())
+    _set_world(made)
 
 
 def _begin_mpi(rank: int, size: int, address: tuple[str, int] | None, seconds: float) -> None:
@@ -351,9 +356,11 @@ def new_group(
     inside = whole.rank() in chosen
     color = 0 if inside else mpi_module().UNDEFINED
     part = whole.call("new_group", lambda comm: comm.Split(color, whole.rank()))
+    _groups_made[0] += 1
     if not inside:
         return GroupMember.NON_GROUP_MEMBER
     made = ProcessGroup(part, chosen, name)
+    made.checker, made.number = whole.checker, _groups_made[0]
     _groups.append(made)
     return made
 

@@ -110,9 +110,9 @@ class GradBucket:
                 group.reduce_into(comm, memory, memory, ReduceOp.SUM)
 
         if _overlaps(group):
-            self._work = group.call_behind(NAME, exchange)
+            self._work = group.call_behind(NAME, exchange, memory, f"bucket {self._index}")
         else:
-            group.call(NAME, exchange)
+            group.call(NAME, exchange, memory, f"bucket {self._index}")
 
     def finish(self) -> Array:
         """Wait for the means, and return them."""

@@ -10,9 +10,10 @@ from typing import TypeVar
 
 import numpy as np
 
-from adjoint.core.graph.source_location import user_instruction
-from adjoint.core.runtime.exchange_log import exchange_once
+from adjoint.core.graph.source_location import Site, site_of, user_instruction
+from adjoint.core.runtime.exchange_log import exchange_once, exchange_site
 from adjoint.core.typing import Array
+from adjoint.distributed.call_checks import CallChecker, make_facts
 from adjoint.distributed.mpi import Communicator, bytes_of, exchange_pairwise, mpi_module
 from adjoint.distributed.ordered_sum import MAX_GATHERED_BYTES, add_pairwise, sum_over_ranks
 from adjoint.distributed.rank_watch import CollectiveCall
@@ -43,6 +44,8 @@ class ProcessGroup:
         self._messages = None if comm is None else comm.Dup()  # of send and recv, whose tags are the user's
         self._thread: ThreadPoolExecutor | None = None
         self._scratch: dict[bool, Array] = {}
+        self.checker: CallChecker | None = None  # of ranks that compare their calls
+        self.number = 0  # how many groups all ranks had made before
         self.calls = 0
         self.current_call: CollectiveCall | None = None
 
@@ -65,10 +68,17 @@ class ProcessGroup:
     def __repr__(self) -> str:
         return f"ProcessGroup({self.backend!r}, rank {self._rank} of {self.size()})"
 
-    def call(self, name: str, exchange: Callable[[Communicator], T]) -> T:
-        """Return `exchange(communicator)`, in which this rank waits for the others; `name` is told if it is stuck."""
+    def call(
+        self, name: str, exchange: Callable[[Communicator], T], x: Array | None = None, how: How | str = None
+    ) -> T:
+        """Return `exchange(communicator)`, in which this rank waits for the others; `name` is told if it is stuck.
+
+        With a `checker` ranks compare the name, the operand `x`, and the reduction or root `how` before.
+        """
         if self.comm is None:
             raise self._make_closed_error(name)
+        if self.checker is not None:
+            self._compare_calls(name, x, how)
         return self._wait_in(name, exchange, self.comm)
 
     def call_message(self, name: str, exchange: Callable[[Communicator], T]) -> T:
@@ -77,13 +87,23 @@ class ProcessGroup:
             raise self._make_closed_error(name)
         return self._wait_in(name, exchange, self._messages)
 
-    def call_behind(self, name: str, exchange: Callable[[Communicator], T]) -> Future[T]:
+    def call_behind(
+        self, name: str, exchange: Callable[[Communicator], T], x: Array | None = None, how: How | str = None
+    ) -> Future[T]:
         """Carry out the exchange in the group's thread, one after another."""
         if self.comm is None:
             raise self._make_closed_error(name)
+        if self.checker is not None:
+            self._compare_calls(name, x, how)
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, thread_name_prefix="adjoint-exchange")
         return self._thread.submit(exchange, self._behind)
+
+    def _compare_calls(self, name: str, x: Array | None, how: How | str) -> None:
+        """Raise RuntimeError on all ranks where they are about to call something else."""
+        checker = self.checker
+        assert checker is not None
+        self._wait_in(name, checker.compare, make_facts(name, x, how, self.ranks, self.number, _find_site()))
 
     def _make_closed_error(self, name: str) -> RuntimeError:
         return RuntimeError(f"{name}: the group {'has one process' if self.size() == 1 else 'was destroyed'}")
@@ -95,7 +115,8 @@ class ProcessGroup:
     def _wait_in(self, name: str, wait: Callable[..., T], *arguments: object) -> T:
         """Return `wait(*arguments)`; meanwhile the watch finds this rank in the call `name`."""
         self.calls += 1
-        self.current_call = call = CollectiveCall(self.calls, name, user_instruction(), time.monotonic())
+        location = exchange_site() or user_instruction()
+        self.current_call = call = CollectiveCall(self.calls, name, location, time.monotonic())
         try:
             return wait(*arguments)
         finally:
@@ -180,7 +201,7 @@ class ProcessGroup:
         }
         if name == "broadcast" and self._rank == how:
             np.copyto(out, x)
-        exchange_once((out,), lambda: self.call(name, exchanges[name]))
+        exchange_once((out,), lambda: self.call(name, exchanges[name], x, how))
 
     def _allocate(self, comm: Communicator, count: int) -> Array:
         """Return so many bytes of scratch memory: what goes over one communicator comes one after another."""
@@ -189,6 +210,11 @@ class ProcessGroup:
         if held is None or held.nbytes < count:
             held = self._scratch[behind] = np.empty(count, np.uint8)
         return held[:count]
+
+
+def _find_site() -> Site:
+    """Return the user's line: in a compiled step that of the exchange."""
+    return exchange_site() or site_of(*user_instruction())
 
 
 def _divide(out: Array, count: int) -> None:

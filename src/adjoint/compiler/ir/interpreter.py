@@ -6,6 +6,7 @@ import numpy as np
 
 from adjoint.compiler.ir.graph import Constant, Graph, Value
 from adjoint.core.op.evaluation import evaluate as call
+from adjoint.core.runtime.exchange_log import exchanging_at
 from adjoint.core.typing import Array, Function, NumpyDtype, Operand
 
 ELEMENTWISE_FAMILIES = ("unary", "binary", "elementwise")
@@ -70,4 +71,11 @@ def call_with_note(value: Value) -> Function:
             raise
         return result if op.family == "check" or result.dtype == dtype else result.astype(dtype)
 
-    return compute
+    if op.family != "collective" or origin is None:
+        return compute
+
+    def exchange(*operands: Operand) -> Operand:
+        with exchanging_at(origin.site):
+            return compute(*operands)
+
+    return exchange

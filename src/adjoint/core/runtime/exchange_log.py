@@ -14,6 +14,7 @@ from typing import cast
 
 import numpy as np
 
+from adjoint.core.graph.source_location import Site
 from adjoint.core.typing import Array, Operand
 
 
@@ -32,10 +33,31 @@ class _ExchangeLog(threading.local):
     def __init__(self) -> None:
         self.results: list[Exchanged] | None = None
         self.position = 0
+        self.site: Site | None = None
 
 
 Exchanged = list[Array] | BaseException  # what an exchange has written, or raised
 _log = _ExchangeLog()
+
+
+class exchanging_at:
+    """Block in which a compiled step makes an exchange that the user's program has at this line."""
+
+    __slots__ = ("before", "site")
+
+    def __init__(self, site: Site) -> None:
+        self.site = site
+
+    def __enter__(self) -> None:
+        self.before, _log.site = _log.site, self.site
+
+    def __exit__(self, *error: object) -> None:
+        _log.site = self.before
+
+
+def exchange_site() -> Site | None:
+    """Return the line of the exchange that a compiled step makes now; None for one that is made eagerly."""
+    return _log.site
 
 
 @contextmanager
