@@ -1,5 +1,8 @@
 """Exchanges in compiled steps take place once in each call, over the group that there is, and fail without a trace."""
 
+import inspect
+import linecache
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -186,7 +189,24 @@ def test_exchanges_stand_behind_backward_and_before_the_update(comm: MirrorCommu
     assert starts[0] < backward[-1]
     assert max(starts) < min(ends)
     assert max(ends) < min(updates)
-    assert all(entries[i].kind == "call" for i in (*starts, *ends))
+    assert all(entries[i].kind == "exchange" for i in (*starts, *ends))
+    told = r"(start|finish)_all_reduce is exchanged by 2 ranks, \d+ bytes, \S+ ms, of which \S+ waited"
+    assert all(re.fullmatch(told, entries[i].reason) for i in (*starts, *ends))
+    line = next(line for line in inspect.getsource(Trainee.step).split("\n") if "backward" in line)
+    assert all(line.strip() in linecache.getline(__file__, entries[i].origin.site.line) for i in starts)
+    assert f", {2 * len(starts)} exchanges and 0 NumPy calls" in str(train.explain())
+
+
+def test_explain_tells_sizes_and_times_of_other_exchanges(comm: MirrorCommunicator) -> None:
+    @ad.compile
+    def step(x: ad.Tensor) -> ad.Tensor:
+        total = x * 2.0
+        dist.all_reduce(total)
+        return total
+
+    step(ad.ones(500, 500))
+    (entry,) = [entry for entry in step.explain().entries if entry.kind == "exchange"]
+    assert re.fullmatch(r"all_reduce is exchanged by 2 ranks, 1.0 MB, (\S+) ms, of which \1 waited", entry.reason)
 
 
 LOGS = """

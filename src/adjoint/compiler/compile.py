@@ -366,17 +366,18 @@ class CompiledFunction(StepReports):
             )
         varying = [i for i, kind in enumerate(key[1]) if kind in (int, float)]
 
-        def trace(*numbers: Any, **options: bool) -> tuple[CompiledEntry | StagedEntry, Callable[[], None]]:
+        def trace(specialize: bool) -> tuple[CompiledEntry | StagedEntry, Callable[[], None]]:
+            sources = signature.dynamic_sources
             with log_exchanges(events.exchanges):
-                return trace_step(self.function, self.name, args, kwargs, *numbers, log=events, **options)
+                return trace_step(self.function, self.name, args, kwargs, sources, varying, specialize, events)
 
-        if not (signature.dynamic_sources or varying):
-            return trace()
         try:
-            return trace(signature.dynamic_sources, varying)
-        except Exception:  # noqa: BLE001  a number itself was wanted: then each is a program of its own
-            signature.dynamic_sources.clear()
-            return trace({}, varying, specialize_arguments=True)
+            return trace(specialize=False)
+        except Exception:
+            if not (signature.dynamic_sources or varying):
+                raise
+            signature.dynamic_sources.clear()  # a number itself was wanted: then each is a program of its own
+            return trace(specialize=True)
 
     @CachedProperty
     def _parameters(self) -> list[str]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from time import perf_counter
 from typing import Any
 
 import numpy as np
 
-from adjoint.core.runtime.exchange_log import exchange_once
+from adjoint.core.runtime.exchange_log import ExchangeTimes, exchange_once
 from adjoint.core.tensor.tensor import Tensor, wrap
 from adjoint.core.typing import Array
 from adjoint.distributed.mpi import Communicator
@@ -36,6 +37,7 @@ class GradBucket:
             self.memory[begin:end].reshape(parameter.array.shape)
             for parameter, begin, end in zip(parameters, self.begins, self.begins[1:], strict=False)
         ]
+        self.times = ExchangeTimes()
         self.missing: set[int] = set()
         self.is_started = False
         self.symbol: Tensor | None = None  # what a traced step has started
@@ -72,10 +74,6 @@ class GradBucket:
         """Return the facts that a plan on disk is for."""
         return ("bucket", self._index, self.begins, self.memory.dtype.str, *self.group.plan_facts())
 
-    def ranks(self) -> int:
-        """Return how many ranks exchange it."""
-        return self.group.size()
-
     # The pass
 
     def begin(self) -> None:
@@ -103,11 +101,13 @@ class GradBucket:
             np.copyto(memory, x)
 
         def exchange(comm: Communicator) -> None:
+            since = perf_counter()
             if self.is_sum_first:
                 _add_shards(group, comm, memory)
                 np.multiply(memory, share, out=memory)
             else:
                 group.reduce_into(comm, memory, memory, ReduceOp.SUM)
+            self.times.add_since(since)
 
         if _overlaps(group):
             self._work = group.call_behind(NAME, exchange, memory, f"bucket {self._index}")

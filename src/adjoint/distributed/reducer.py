@@ -17,7 +17,7 @@ import numpy as np
 
 from adjoint.autograd.engine.engine import call_at_end_of_all, outermost_pass
 from adjoint.autograd.grad_mode import no_grad
-from adjoint.core.runtime.mode import depends_on, guard_on, has_interpreter
+from adjoint.core.runtime.mode import depends_on, guard_on, has_interpreter, set_backward_origin
 from adjoint.core.tensor.tensor import Tensor, wrap
 from adjoint.distributed.gradient_bucket import CommHook, GradBucket, make_buckets
 from adjoint.distributed.process_group import ProcessGroup
@@ -102,6 +102,7 @@ class Reducer:
             return
         with no_grad():
             whole = cat([_gradient_of(parameter).reshape(-1) for parameter in bucket.parameters()])
+            set_backward_origin(None)  # the exchange is told at the line of backward(), and not of the model
             bucket.symbol = cast("Tensor", ops.start_all_reduce(whole, bucket=bucket))
 
     def _end_pass(self) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 
 from adjoint.core.op.families import primitive
 from adjoint.core.op.spec import Spec
+from adjoint.core.runtime.exchange_log import ExchangeTimes
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Array, Function, Operand
 
@@ -43,7 +44,14 @@ class RankGroup(Protocol):
 
 
 class GradientBucket(Protocol):
-    """Gradients that ranks add up while backward goes on: `adjoint.distributed.reducer.Bucket`."""
+    """Gradients that ranks add up while backward goes on: `adjoint.distributed.gradient_bucket.GradBucket`."""
+
+    times: ExchangeTimes  # of its exchanges, which may go on behind
+
+    @property
+    def group(self) -> RankGroup:
+        """The ranks."""
+        ...
 
     def start(self, x: Array) -> None:
         """Begin to add up all ranks' x."""

@@ -25,6 +25,7 @@ from adjoint.compiler.progress import progress
 from adjoint.compiler.runtime.native_entry import Check, KernelCall, Segment
 from adjoint.compiler.trace.step_outputs import StepEffects
 from adjoint.compiler.trace.symbolic_strides import lies_with_strides
+from adjoint.core.runtime.exchange_log import ExchangeTimes
 from adjoint.core.runtime.threads import get_num_threads
 from adjoint.core.tensor.as_strided import element_strides, memory_span
 from adjoint.core.typing import Array
@@ -55,6 +56,7 @@ class Binding:
         ]  # Python's, put into memory at each call
         self.settings = _array_type(ctypes.c_double, max(1, len(self.numbers)))()
         self.integers = _array_type(ctypes.c_int64, len(self.settings)).from_buffer(self.settings)  # the same memory
+        self.exchange_times: dict[Value, ExchangeTimes] = {}
         self._views: dict[str, StridedView] = {}  # operands of calls, by name
         readers = _collect_readers(fusion)
         self._place_inputs()

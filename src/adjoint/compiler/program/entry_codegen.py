@@ -12,6 +12,7 @@ from adjoint.compiler.runtime.result_buffers import MIN_REUSED_BYTES
 from adjoint.compiler.trace.step_outputs import Parent
 from adjoint.compiler.trace.symbolic_number import guard_code
 from adjoint.core.random.generator_state import put_back, take_places
+from adjoint.core.runtime.exchange_log import ExchangeTimes
 
 
 class EntryCodegen(ResultCodegen):
@@ -156,7 +157,10 @@ class EntryCodegen(ResultCodegen):
         if value.op.family == "contraction":
             self._emit_line(f"matmul({', '.join(operands)}, out={self.binding.array_of(value, self.names)})", depth)
             return
-        called = self.name(call_with_note(value), value.op.name)
+        times = None
+        if value.op.family == "collective":
+            times = self.binding.exchange_times.setdefault(value, ExchangeTimes())
+        called = self.name(call_with_note(value, times), value.op.name)
         if depth == 1:  # not where a check has failed
             self.numpy_calls[called] = value
         said = f"{called}({', '.join(operands)})"

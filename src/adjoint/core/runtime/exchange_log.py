@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
+from time import perf_counter
 from typing import cast
 
 import numpy as np
@@ -38,6 +39,24 @@ class _ExchangeLog(threading.local):
 
 Exchanged = list[Array] | BaseException  # what an exchange has written, or raised
 _log = _ExchangeLog()
+
+
+class ExchangeTimes:
+    """How often an exchange was made, and how long that took in all."""
+
+    __slots__ = ("count", "seconds")
+
+    def __init__(self) -> None:
+        self.count, self.seconds = 0, 0.0
+
+    def add_since(self, start: float) -> None:
+        """Count an exchange that began at `start`, by `time.perf_counter`."""
+        self.count += 1
+        self.seconds += perf_counter() - start
+
+    def mean(self) -> float | None:
+        """Return the seconds of one; None before the first."""
+        return self.seconds / self.count if self.count else None
 
 
 class exchanging_at:
@@ -108,7 +127,9 @@ def exchange_once(outs: Sequence[Array], exchange: Callable[[], object]) -> None
 
 def _copy_parts(outs: Sequence[Array], found: Sequence[Array]) -> None:
     """Copy what was written; eager code may write in several arrays what a program writes in one."""
-    begin, whole = 0, np.concatenate([x.reshape(-1) for x in found]) if found else ()
+    if not outs:
+        return
+    begin, whole = 0, np.concatenate([x.reshape(-1) for x in found])
     for out in outs:
         out[...] = whole[begin : begin + out.size].reshape(out.shape)
         begin += out.size
