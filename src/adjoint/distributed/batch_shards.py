@@ -7,7 +7,7 @@ tree in which ranks add theirs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, cast
 
 from adjoint.autograd.grad_mode import is_grad_enabled
@@ -50,14 +50,10 @@ def call_by_shards(
     for shard, given in zip(aliases, zip(*cut, strict=True), strict=True):
         own, named = pytree.unflatten(structure, iter(given))
         with reparametrize_module(module, shard, tie_weights=True):
-            outcomes.append(pytree.flatten(_call(module, own, named)))
+            outcomes.append(pytree.flatten(module(*own, **named)))
     outcomes = [([_separate(x) for x in found], made) for found, made in outcomes]
     results = [_join(parts, dim) for parts in zip(*(found for found, _ in outcomes), strict=True)]
     return pytree.unflatten(outcomes[0][1], iter(results))
-
-
-def _call(module: Module, args: Operands, kwargs: Mapping[str, Operand]) -> Any:
-    return module(*args, **kwargs)
 
 
 def _separate(x: Operand) -> Operand:

@@ -109,14 +109,9 @@ class CallChecker:
                 )
 
 
-def name_call(name: str) -> str:
-    """Return the name under which ranks compare a call."""
-    return SAME_CALLS.get(name, name)
-
-
 def make_facts(
     name: str, x: Array | None, how: How | str, ranks: Sequence[int], group: int, site: object
 ) -> CallFacts:
     """Return the facts about a call of the ranks."""
-    called = name_call(name)
+    called = SAME_CALLS.get(name, name)
     return CallFacts(called, *describe_operand(called, x, how), tuple(ranks), group, str(site))

@@ -32,8 +32,8 @@ class DistributedDataParallel(Module):
         bucket_cap_mb: size of the buckets in which gradients are exchanged. Default: 25, the first 1.
         find_unused_parameters: True where parameters may take no part in a loss; their gradients count as zero.
         gradient_as_bucket_view: True to let `.grad` be the memory in which gradients are exchanged.
-        static_graph: True where each pass takes the same way, and perhaps several times: through checkpoints with
-            `use_reentrant=True`. Unused parameters are found, too.
+        static_graph: True where a pass may compute a gradient in parts, as checkpoints with `use_reentrant=True` do
+            around shared weights: gradients are exchanged at its end. Unused parameters are found, too.
         shards: number of parts of the global batch that are computed apart, so that training has the same bits on any
             number of ranks that divides them; each has 1, 2, 4, … parts of its batch.
         init_sync: False to leave the parameters as they are.
@@ -97,7 +97,7 @@ class DistributedDataParallel(Module):
         self.reducer.is_static = static_graph
 
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
-        if self.broadcast_buffers and self.training and self.process_group.size() > 1 and self.reducer.is_wanted:
+        if self.broadcast_buffers and self.training and self.reducer.has_exchanges():
             for buffer in self.module.buffers():
                 broadcast(buffer.detach(), group_src=0, group=self.process_group)
         if self.shards is None:
@@ -124,6 +124,10 @@ class DistributedDataParallel(Module):
     @require_backward_grad_sync.setter
     def require_backward_grad_sync(self, wanted: bool) -> None:
         self.reducer.is_wanted = wanted
+
+    def _set_static_graph(self) -> None:
+        """Take each pass to go the same way, as `static_graph=True` does."""
+        self.static_graph = self.reducer.is_static = True
 
     def register_comm_hook(self, state: object, hook: CommHook) -> None:
         """Have `hook(state, bucket)` average the gradients of each bucket; it returns a future of them.

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from adjoint.core.graph.source_location import Site, site_of, user_instruction
+from adjoint.core.graph.source_location import site_of, user_instruction
 from adjoint.core.runtime.exchange_log import exchange_once, exchange_site
 from adjoint.core.typing import Array
 from adjoint.distributed.call_checks import CallChecker, make_facts
@@ -103,7 +103,8 @@ class ProcessGroup:
         """Raise RuntimeError on all ranks where they are about to call something else."""
         checker = self.checker
         assert checker is not None
-        self._wait_in(name, checker.compare, make_facts(name, x, how, self.ranks, self.number, _find_site()))
+        site = exchange_site() or site_of(*user_instruction())
+        self._wait_in(name, checker.compare, make_facts(name, x, how, self.ranks, self.number, site))
 
     def _make_closed_error(self, name: str) -> RuntimeError:
         return RuntimeError(f"{name}: the group {'has one process' if self.size() == 1 else 'was destroyed'}")
@@ -210,11 +211,6 @@ class ProcessGroup:
         if held is None or held.nbytes < count:
             held = self._scratch[behind] = np.empty(count, np.uint8)
         return held[:count]
-
-
-def _find_site() -> Site:
-    """Return the user's line: in a compiled step that of the exchange."""
-    return exchange_site() or site_of(*user_instruction())
 
 
 def _divide(out: Array, count: int) -> None:

@@ -12,11 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import cast
+from weakref import finalize, ref
 
 import numpy as np
 
 from adjoint.autograd.engine.engine import call_at_end_of_all, outermost_pass
 from adjoint.autograd.grad_mode import no_grad
+from adjoint.core.graph.hooks import RemovableHandle
 from adjoint.core.runtime.mode import depends_on, guard_on, has_interpreter, set_backward_origin
 from adjoint.core.tensor.tensor import Tensor, wrap
 from adjoint.distributed.gradient_bucket import CommHook, GradBucket, make_buckets
@@ -31,8 +33,8 @@ FIRST_BUCKET_BYTES, BUCKET_BYTES = 1 << 20, 25 << 20
 class Reducer:
     """Averages the gradients of a model's parameters over the ranks of a group, at the end of each backward pass.
 
-    With `is_static` the same parameters take part in each pass, some perhaps several times: those of blocks that
-    checkpoints compute again.
+    With `is_static` gradients may come several times in a pass, as those of blocks that checkpoints compute again, and
+    ranks exchange them at its end.
     """
 
     def __init__(
@@ -53,47 +55,52 @@ class Reducer:
             id(parameter): (bucket, i) for bucket in self.buckets for i, parameter in enumerate(bucket.parameters())
         }
         self.is_static = False
-        self.arrivals: dict[int, int] = {}  # how often each parameter's gradient has come in this pass
-        self.expected: dict[int, int] = {}  # and how often it came in the first pass, where it came more than once
         self.current: object = None  # the backward pass that is under way
         self.next = 0  # the first bucket that has not started
         self.is_wanted = True  # False within `no_sync`
         self.is_paused_in_trace = False  # within `no_sync` in a step that is being traced
-        for parameter in parameters:
-            parameter.register_post_accumulate_grad_hook(self._receive)
+        held = ref(self)
+
+        def receive(parameter: Tensor) -> None:
+            reducer = held()
+            if reducer is not None:
+                reducer._receive(parameter)
+
+        handles = [parameter.register_post_accumulate_grad_hook(receive) for parameter in parameters]
+        finalize(self, _remove_hooks, handles)  # the model may be wrapped anew
 
     def set_hook(self, state: object, hook: CommHook) -> None:
         """Have `hook(state, bucket)` average the gradients of each bucket."""
         for bucket in self.buckets:
             bucket.hook, bucket.hook_state = hook, state
 
+    def has_exchanges(self) -> bool:
+        """Return whether backward passes exchange gradients now: not within `no_sync`, nor with one rank."""
+        if self.group.size() == 1 or self.is_paused_in_trace:
+            return False
+        return guard_on(self, _is_wanted, "no_sync()")
+
     def _receive(self, parameter: Tensor) -> None:
         """Take the gradient of a parameter, and start the buckets that are full."""
-        if self.group.size() == 1 or self.is_paused_in_trace or not guard_on(self, _is_wanted, "no_sync()"):
+        if not self.has_exchanges():
             return
         if self.current is None or self.current is not outermost_pass():
             self._begin_pass()
         bucket, i = self.places[id(parameter)]
         if bucket.is_started:
             raise RuntimeError(self._describe_second_gradient(parameter))
-        self.arrivals[id(parameter)] = arrived = self.arrivals.get(id(parameter), 0) + 1
-        if arrived >= self.expected.get(id(parameter), 1):
-            bucket.missing.discard(i)
+        bucket.missing.discard(i)
         if not has_interpreter():
             np.copyto(bucket.views[i], _gradient_of(parameter).array)
-        if not self.is_static or self.expected:
-            self._start_full_buckets()
+        while not self.is_static and self.next < len(self.buckets) and not self.buckets[self.next].missing:
+            self._start(self.buckets[self.next])
+            self.next += 1
 
     def _begin_pass(self) -> None:
-        self.current, self.next, self.arrivals = outermost_pass(), 0, {}
+        self.current, self.next = outermost_pass(), 0
         for bucket in self.buckets:
             bucket.begin()
         call_at_end_of_all(self._end_pass)
-
-    def _start_full_buckets(self) -> None:
-        while self.next < len(self.buckets) and not self.buckets[self.next].missing:
-            self._start(self.buckets[self.next])
-            self.next += 1
 
     def _start(self, bucket: GradBucket) -> None:
         bucket.is_started = True
@@ -111,8 +118,6 @@ class Reducer:
         Raises: RuntimeError for parameters without a gradient, unless unused ones are to be found.
         """
         self.current = None
-        if self.is_static:
-            self.expected = dict(self.arrivals)
         missing = [(bucket, i) for bucket in self.buckets for i in sorted(bucket.missing)]
         finds_unused = self.find_unused_parameters or self.is_static
         if missing and not finds_unused:
@@ -188,6 +193,11 @@ class Reducer:
 def _is_wanted(reducer: Reducer) -> bool:
     """Return whether backward passes exchange gradients."""
     return reducer.is_wanted
+
+
+def _remove_hooks(handles: Iterable[RemovableHandle]) -> None:
+    for handle in handles:
+        handle.remove()
 
 
 def _gradient_of(parameter: Tensor) -> Tensor:

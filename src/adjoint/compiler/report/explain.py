@@ -58,8 +58,8 @@ class Boundary(NamedTuple):
 
 @dataclass(frozen=True)
 class ExplainEntry:
-    """One kernel, one exchange between ranks or one call of NumPy: its equations, what it stores and costs, and why it begins: `reason`, because
-    of the line in `origin`.
+    """One kernel, one exchange between ranks or one call of NumPy: its equations, what it stores and costs, and why it
+    begins: `reason`, because of the line in `origin`.
     """
 
     number: int
