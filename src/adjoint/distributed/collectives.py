@@ -8,7 +8,7 @@ from typing import cast
 import numpy as np
 
 from adjoint.core.graph.source_location import user_instruction
-from adjoint.core.runtime.exchange_log import has_exchanged, take_exchanged
+from adjoint.core.runtime.exchange_log import exchange_logs, take_exchanged
 from adjoint.core.runtime.mode import has_interpreter, refuse_while_tracing
 from adjoint.core.tensor.storage import mark_written
 from adjoint.core.tensor.tensor import Tensor
@@ -361,7 +361,7 @@ def _exchange(
     `x` and `how` are what ranks compare where they are asked to: the operand, and the reduction or the root.
     """
     count = len(found.ranks)
-    if count > 1 and has_exchanged() and take_exchanged([tensor.array for tensor in written]):
+    if count > 1 and exchange_logs.count and take_exchanged([tensor.array for tensor in written]):
         count, alone, finish = 1, None, None
     if async_op:
         future = found.call_behind(name, exchange, x, how) if count > 1 else None

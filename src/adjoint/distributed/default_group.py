@@ -23,7 +23,7 @@ from adjoint.core.runtime.launcher_variables import (
     set_torch_variables,
     threads_per_rank,
 )
-from adjoint.core.runtime.mode import depends_on, guard_on
+from adjoint.core.runtime.mode import depends_on, guard_on, nondefault
 from adjoint.core.runtime.threads import set_num_threads
 from adjoint.data.sampler import rank_slot
 from adjoint.distributed import rendezvous
@@ -279,7 +279,9 @@ def destroy_process_group(group: ProcessGroup | None = None) -> None:
 
 def resolve_group(group: ProcessGroup | None) -> ProcessGroup:
     """Return the group, or that of all ranks. Raises ValueError until it is set up, or where this rank is not in it."""
-    found = _guard_on_world() if group is None else group
+    found = GroupMember.WORLD if group is None else group
+    if nondefault.count and group is None:
+        _guard_on_world()
     if found is None:
         raise ValueError("Default process group has not been initialized, please make sure to call init_process_group.")
     if not isinstance(found, ProcessGroup):

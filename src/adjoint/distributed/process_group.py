@@ -11,7 +11,7 @@ from typing import TypeVar
 import numpy as np
 
 from adjoint.core.graph.source_location import site_of, user_instruction
-from adjoint.core.runtime.exchange_log import exchange_once, exchange_site
+from adjoint.core.runtime.exchange_log import exchange_logs, exchange_once, exchange_site
 from adjoint.core.typing import Array
 from adjoint.distributed.call_checks import CallChecker, make_facts
 from adjoint.distributed.mpi import Communicator, bytes_of, exchange_pairwise, mpi_module
@@ -116,7 +116,7 @@ class ProcessGroup:
     def _wait_in(self, name: str, wait: Callable[..., T], *arguments: object) -> T:
         """Return `wait(*arguments)`; meanwhile the watch finds this rank in the call `name`."""
         self.calls += 1
-        location = exchange_site() or user_instruction()
+        location = (exchange_logs.count and exchange_site()) or user_instruction()
         self.current_call = call = CollectiveCall(self.calls, name, location, time.monotonic())
         try:
             return wait(*arguments)
@@ -139,8 +139,7 @@ class ProcessGroup:
         """Write the reduction of all ranks' x into `out`, which may be x."""
         kind = x.dtype.kind
         if kind in "fcV" and (op is ReduceOp.SUM or op is ReduceOp.AVG):
-            with np.errstate(all="ignore"):  # an error here would leave the other ranks alone
-                sum_over_ranks(comm, out, x, lambda count: self._allocate(comm, count))
+            sum_over_ranks(comm, out, x, lambda count: self._allocate(comm, count))
         else:
             names = BOOL_REDUCTIONS if kind == "b" else MPI_REDUCTIONS
             MPI = mpi_module()

@@ -16,6 +16,7 @@ from typing import cast
 import numpy as np
 
 from adjoint.core.graph.source_location import Site
+from adjoint.core.runtime.fork_safety import reset_after_fork
 from adjoint.core.typing import Array, Operand
 
 
@@ -37,8 +38,24 @@ class _ExchangeLog(threading.local):
         self.site: Site | None = None
 
 
+class _ExchangeLogs:
+    """The count of blocks that log exchanges, or tell their lines: while it is 0 nobody need look for them."""
+
+    __slots__ = ("count", "lock")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.lock = reset_after_fork(threading.Lock())
+
+    def add(self, change: int) -> None:
+        """Count a block that begins (1) or ends (-1)."""
+        with self.lock:
+            self.count += change
+
+
 Exchanged = list[Array] | BaseException  # what an exchange has written, or raised
 _log = _ExchangeLog()
+exchange_logs = _ExchangeLogs()
 
 
 class ExchangeTimes:
@@ -68,10 +85,12 @@ class exchanging_at:
         self.site = site
 
     def __enter__(self) -> None:
+        exchange_logs.add(1)
         self.before, _log.site = _log.site, self.site
 
     def __exit__(self, *error: object) -> None:
         _log.site = self.before
+        exchange_logs.add(-1)
 
 
 def exchange_site() -> Site | None:
@@ -83,11 +102,13 @@ def exchange_site() -> Site | None:
 def log_exchanges(results: list[Exchanged] | None) -> Iterator[None]:
     """Take the first exchanges of the block from `results`, and add those that take place; None: log nothing."""
     before = _log.results, _log.position
+    exchange_logs.add(1)
     _log.results, _log.position = results, 0
     try:
         yield
     finally:
         _log.results, _log.position = before
+        exchange_logs.add(-1)
 
 
 def has_exchanged() -> bool:
