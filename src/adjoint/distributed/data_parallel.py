@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from adjoint.core.runtime.mode import has_interpreter
+from adjoint.core.tensor.tensor import Tensor
 from adjoint.distributed.batch_shards import call_by_shards, count_own_shards
 from adjoint.distributed.collectives import broadcast
 from adjoint.distributed.default_group import resolve_group
@@ -14,6 +15,7 @@ from adjoint.distributed.gradient_bucket import CommHook
 from adjoint.distributed.process_group import ProcessGroup
 from adjoint.distributed.reducer import BUCKET_BYTES, FIRST_BUCKET_BYTES, Reducer
 from adjoint.nn.module.module import Module
+from adjoint.nn.module.uninitialized import UninitializedParameter
 
 MEBIBYTE = 1 << 20
 
@@ -27,8 +29,8 @@ class DistributedDataParallel(Module):
         module: the model, with the same parameters on each rank.
         device_ids, output_device, check_reduction: accepted; there are no devices to choose.
         dim: along which `shards` are cut. Default: 0.
-        broadcast_buffers: False to leave each rank its own buffers, such as running statistics.
-        process_group: the ranks. Default: all.
+        broadcast_buffers, forward_sync_buffers: False to leave each rank its own buffers, such as running statistics.
+        process_group, device_mesh: the ranks. Default: all.
         bucket_cap_mb: size of the buckets in which gradients are exchanged. Default: 25, the first 1.
         find_unused_parameters: True where parameters may take no part in a loss; their gradients count as zero.
         gradient_as_bucket_view: True to let `.grad` be the memory in which gradients are exchanged.
@@ -67,24 +69,39 @@ class DistributedDataParallel(Module):
         gradient_as_bucket_view: bool = False,
         static_graph: bool = False,
         shards: int | None = None,
+        device_mesh: Any = None,
+        forward_sync_buffers: bool | None = None,
         **options: object,
     ) -> None:
         super().__init__()
-        group = resolve_group(process_group)
-        named = [(name, parameter) for name, parameter in module.named_parameters() if parameter.requires_grad]
+        if process_group is not None and device_mesh is not None:
+            raise RuntimeError("Cannot specify both process_group and device_mesh arguments.")
+        if isinstance(device_ids, (list, tuple)) and len(device_ids) > 1:
+            raise ValueError("device_ids can only be None or contain a single element.")
+        group = resolve_group(process_group if device_mesh is None else device_mesh.get_group(mesh_dim=0))
+        self.parameters_to_ignore = set(getattr(module, "_ddp_params_and_buffers_to_ignore", ()))
+        ignored = self.parameters_to_ignore
+        held = [(name, parameter) for name, parameter in module.named_parameters() if name not in ignored]
+        if any(isinstance(parameter, UninitializedParameter) for _, parameter in held):
+            raise RuntimeError(
+                "Modules with uninitialized parameters can't be used with `DistributedDataParallel`. Run a dummy "
+                "forward pass to correctly initialize the modules"
+            )
+        named = [(name, parameter) for name, parameter in held if parameter.requires_grad]
         if not named:
             raise RuntimeError(
                 "DistributedDataParallel is not needed when a module doesn't have any parameter that requires a "
                 "gradient."
             )
         self.module = module
-        self.dim, self.broadcast_buffers = dim, broadcast_buffers
+        self.dim = dim
+        self.broadcast_buffers = broadcast_buffers if forward_sync_buffers is None else forward_sync_buffers
         self.device_ids = list(device_ids) if isinstance(device_ids, (list, tuple)) else []
         self.output_device, self.static_graph = output_device, static_graph
         self.find_unused_parameters, self.gradient_as_bucket_view = find_unused_parameters, gradient_as_bucket_view
         if init_sync and group.size() > 1:
-            _check_alike(module, group)
-            for tensor in (*module.parameters(), *module.buffers()):
+            _check_alike(held, group)
+            for tensor in (*(parameter for _, parameter in held), *self._exchanged_buffers()):
                 broadcast(tensor.detach(), group_src=0, group=group)
         cap = BUCKET_BYTES if bucket_cap_mb is None else int(bucket_cap_mb * MEBIBYTE)
         first = min(FIRST_BUCKET_BYTES, cap)
@@ -96,9 +113,22 @@ class DistributedDataParallel(Module):
         vars(self)["named_trained"] = named
         self.reducer.is_static = static_graph
 
+    def _exchanged_buffers(self) -> list[Tensor]:
+        """Return the buffers that ranks share."""
+        return [buffer for name, buffer in self.module.named_buffers() if name not in self.parameters_to_ignore]
+
+    def will_sync_module_buffers(self) -> bool:
+        """Return whether a training forward gives rank 0's buffers to all."""
+        return bool(self.broadcast_buffers and self.reducer.has_exchanges() and self._exchanged_buffers())
+
+    @staticmethod
+    def _set_params_and_buffers_to_ignore_for_model(module: Module, params_and_buffers_to_ignore: object) -> None:
+        """Leave these parameters and buffers of a module, by their names, to each rank."""
+        module._ddp_params_and_buffers_to_ignore = params_and_buffers_to_ignore
+
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
         if self.broadcast_buffers and self.training and self.reducer.has_exchanges():
-            for buffer in self.module.buffers():
+            for buffer in self._exchanged_buffers():
                 broadcast(buffer.detach(), group_src=0, group=self.process_group)
         if self.shards is None:
             return self.module(*inputs, **kwargs)
@@ -132,16 +162,18 @@ class DistributedDataParallel(Module):
     def register_comm_hook(self, state: object, hook: CommHook) -> None:
         """Have `hook(state, bucket)` average the gradients of each bucket; it returns a future of them.
 
-        Raises: TypeError for a hook that cannot be called.
+        Raises: TypeError for a hook that cannot be called; RuntimeError where there is one already.
         """
         if not callable(hook):
             raise TypeError("Communication hook must be callable.")
+        if self.reducer.buckets[0].hook is not None:
+            raise RuntimeError("register_comm_hook or register_builtin_comm_hook can only be called once.")
         self.reducer.set_hook(state, hook)
 
 
-def _check_alike(module: Module, group: ProcessGroup) -> None:
+def _check_alike(held: Sequence[tuple[str, Tensor]], group: ProcessGroup) -> None:
     """Raise RuntimeError where the parameters of a rank are not those of rank 0."""
-    own = [(name, tuple(parameter.shape), str(parameter.dtype)) for name, parameter in module.named_parameters()]
+    own = [(name, tuple(parameter.shape), str(parameter.dtype)) for name, parameter in held]
     all_named = group.call("DistributedDataParallel", lambda comm: comm.allgather(own))
     for rank, named in enumerate(all_named):
         if named != all_named[0]:

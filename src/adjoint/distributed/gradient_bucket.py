@@ -81,24 +81,24 @@ class GradBucket:
         self.missing = set(range(len(self._parameters)))
         self.is_started, self.symbol = False, None
 
-    def start(self, x: Array | None = None) -> None:
-        """Begin to average; a compiled step gives the gradients as `x`."""
-        exchange_once((), lambda: self._start(self.memory if x is None else x))
+    def start(self, gradients: Sequence[Array]) -> None:
+        """Begin to average the gradients."""
+        exchange_once((), lambda: self._start(gradients))
 
-    def _start(self, x: Array) -> None:
+    def _start(self, gradients: Sequence[Array]) -> None:
         self._wait()  # for what an earlier pass has left under way
         group, memory = self.group, self.memory
+        share = memory.dtype.type(1.0 / group.size())
+        scales = self.hook is None and not self.is_sum_first
+        with np.errstate(all="ignore"):
+            for view, gradient in zip(self.views, gradients, strict=True):
+                if scales:
+                    np.multiply(gradient, share, out=view)
+                else:
+                    np.copyto(view, gradient)
         if self.hook is not None:
-            if x is not memory:
-                np.copyto(memory, x)
             self._hooked = self.hook(self.hook_state, self)
             return
-        share = memory.dtype.type(1.0 / group.size())
-        if not self.is_sum_first:
-            with np.errstate(all="ignore"):
-                np.multiply(x, share, out=memory)
-        elif x is not memory:
-            np.copyto(memory, x)
 
         def exchange(comm: Communicator) -> None:
             since = perf_counter()

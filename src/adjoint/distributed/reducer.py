@@ -23,7 +23,6 @@ from adjoint.core.runtime.mode import depends_on, guard_on, has_interpreter, set
 from adjoint.core.tensor.tensor import Tensor, wrap
 from adjoint.distributed.gradient_bucket import CommHook, GradBucket, make_buckets
 from adjoint.distributed.process_group import ProcessGroup
-from adjoint.functions.shape.join import cat
 from adjoint.ops import collectives as ops
 from adjoint.ops.collectives import ReduceOp
 
@@ -90,8 +89,6 @@ class Reducer:
         if bucket.is_started:
             raise RuntimeError(self._describe_second_gradient(parameter))
         bucket.missing.discard(i)
-        if not has_interpreter():
-            np.copyto(bucket.views[i], _gradient_of(parameter).array)
         while not self.is_static and self.next < len(self.buckets) and not self.buckets[self.next].missing:
             self._start(self.buckets[self.next])
             self.next += 1
@@ -104,13 +101,13 @@ class Reducer:
 
     def _start(self, bucket: GradBucket) -> None:
         bucket.is_started = True
+        gradients = [_gradient_of(parameter) for parameter in bucket.parameters()]
         if not has_interpreter():
-            bucket.start()
+            bucket.start([gradient.array for gradient in gradients])
             return
         with no_grad():
-            whole = cat([_gradient_of(parameter).reshape(-1) for parameter in bucket.parameters()])
             set_backward_origin(None)  # the exchange is told at the line of backward(), and not of the model
-            bucket.symbol = cast("Tensor", ops.start_all_reduce(whole, bucket=bucket))
+            bucket.symbol = cast("Tensor", ops.start_all_reduce(*gradients, bucket=bucket))
 
     def _end_pass(self) -> None:
         """Put the means in the place of the gradients.
@@ -122,9 +119,6 @@ class Reducer:
         finds_unused = self.find_unused_parameters or self.is_static
         if missing and not finds_unused:
             raise RuntimeError(self._describe_missing(bucket.parameters()[i] for bucket, i in missing))
-        for bucket, i in missing:
-            if not has_interpreter():
-                np.copyto(bucket.views[i], _gradient_of(bucket.parameters()[i]).array)
         for bucket in self.buckets[self.next :]:
             self._start(bucket)
         unused = self._find_unused(missing) if finds_unused else set()

@@ -30,6 +30,8 @@ def evaluate_equation(value: Value, known: dict[Value, Array]) -> Operand:
         result = call(
             value.op, tuple(operand_array(value, i, x, known) for i, x in enumerate(value.inputs)), value.params
         )
+    if value.op.family == "collective":
+        return result.copy()  # of memory in which the next exchange may lie
     return result if result.dtype == value.dtype else result.astype(value.dtype)
 
 

@@ -164,7 +164,8 @@ class EntryCodegen(ResultCodegen):
         if depth == 1:  # not where a check has failed
             self.numpy_calls[called] = value
         said = f"{called}({', '.join(operands)})"
-        if value.op.family != "check" or value in self.graph.outputs:
+        copied = value.op.family != "check" or value in self.graph.outputs
+        if copied and value not in self.binding.exchanged_in_place:
             said = f"copyto({self.binding.array_of(value, self.names)}, {said})"
         self._emit_line(said, depth)
 

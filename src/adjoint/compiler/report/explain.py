@@ -291,7 +291,8 @@ def describe_exchange(program: Program, value: Value) -> str:
     told = "" if whole is None else f", {_format_milliseconds(whole)} ms"
     if waited is not None and whole is not None:
         told += f", of which {_format_milliseconds(min(waited, whole))} waited"
-    return f"{value.op.name} is exchanged by {format_count(group.size(), 'rank')}, {format_size(value.nbytes)}{told}"
+    size = format_size(max(value.nbytes, sum(x.nbytes for x in value.operands)))
+    return f"{value.op.name} is exchanged by {format_count(group.size(), 'rank')}, {size}{told}"
 
 
 def _format_milliseconds(seconds: float) -> str:
