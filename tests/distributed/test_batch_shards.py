@@ -130,7 +130,7 @@ TRAIN = """
     data = ad.data.TensorDataset(ad.arange(64.0).reshape(32, 2).sin(), ad.arange(32) % 3)
 
 
-    def train(dtype, is_compiled):
+    def train(dtype, is_compiled, asks=False):
         ad.manual_seed(rank)
         net = nn.Sequential(nn.Linear(2, 16), nn.Tanh(), nn.Linear(16, 3)).to(dtype)
         model = nn.parallel.DistributedDataParallel(net, bucket_cap_mb=1e-4, shards=8)
@@ -142,7 +142,9 @@ TRAIN = """
             optimizer.zero_grad()
             loss = F.cross_entropy(model(x.to(dtype)), y)
             loss.backward()
-            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            norm = nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            if asks and norm.item() > 0.5:
+                loss = loss * 2
             optimizer.step()
 
         run = ad.compile(step) if is_compiled else step
@@ -153,12 +155,12 @@ TRAIN = """
 
 
     ad.manual_seed(0)
-    print(train(ad.float32, False), train(ad.bfloat16, False), train(ad.float32, len(sys.argv) > 1))
+    print(train(ad.float32, False), train(ad.bfloat16, False), train(ad.float32, True), train(ad.float32, True, sys.argv[1] == "asks"))
 """
 
 
 @needs_mpi
 def test_training_has_the_same_bits_on_any_number_of_ranks(tmp_path: Path) -> None:
     pytest.importorskip("llvmlite")
-    found = {line for count in RANKS for line in outputs(run_ranks(tmp_path, count, TRAIN, "compiled"))}
+    found = {line for count in RANKS for line in outputs(run_ranks(tmp_path, count, TRAIN, "asks"))}
     assert len(found) == 1

@@ -173,6 +173,26 @@ def test_a_step_whose_exchange_fails_leaves_parameters_and_moments(comm: MirrorC
     assert train.compilations == count
 
 
+@pytest.mark.parametrize("compiled", [False, True])
+def test_an_exchange_that_fails_behind_backward_is_raised_once(
+    comm: MirrorCommunicator, monkeypatch: pytest.MonkeyPatch, compiled: bool
+) -> None:
+    monkeypatch.setenv("ADJOINT_OVERLAP", "1")
+    trainee = Trainee()
+    train = ad.compile(trainee.step) if compiled else trainee.step
+    train(ad.ones(2, 3))
+    before = trainee.state()
+    monkeypatch.setattr(comm, "Allgather", lambda sent, received: comm._note(1 / 0))
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError):
+            train(ad.ones(2, 3))
+        assert all((a == b).all() for a, b in zip(before, trainee.state(), strict=True))
+    monkeypatch.undo()
+    monkeypatch.setenv("ADJOINT_OVERLAP", "1")
+    train(ad.ones(2, 3))
+    assert any((a != b).any() for a, b in zip(before, trainee.state(), strict=True))
+
+
 def test_exchanges_stand_behind_backward_and_before_the_update(comm: MirrorCommunicator) -> None:
     trainee = Trainee()
     train = ad.compile(trainee.step)

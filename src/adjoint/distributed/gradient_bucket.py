@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from time import perf_counter
 from typing import Any
 
@@ -86,7 +87,8 @@ class GradBucket:
         exchange_once((), lambda: self._start(gradients))
 
     def _start(self, gradients: Sequence[Array]) -> None:
-        self._wait()  # for what an earlier pass has left under way
+        with suppress(Exception):  # a pass that failed has left it under way
+            self._wait()
         group, memory = self.group, self.memory
         share = memory.dtype.type(1.0 / group.size())
         scales = self.hook is None and not self.is_sum_first
@@ -96,6 +98,8 @@ class GradBucket:
                     np.multiply(gradient, share, out=view)
                 else:
                     np.copyto(view, gradient)
+        if group.size() == 1:
+            return
         if self.hook is not None:
             self._hooked = self.hook(self.hook_state, self)
             return

@@ -47,6 +47,7 @@ class Reducer:
         is_sum_first: bool = False,
     ) -> None:
         self.group, self.find_unused_parameters, self.has_views = group, find_unused_parameters, has_views
+        self.is_sum_first = is_sum_first
         self.names = {id(parameter): (i, name) for i, (name, parameter) in enumerate(named_parameters)}
         parameters = [parameter for _, parameter in named_parameters]
         self.buckets = make_buckets(parameters, group, first_bytes, bucket_bytes, is_sum_first)
@@ -74,8 +75,12 @@ class Reducer:
             bucket.hook, bucket.hook_state = hook, state
 
     def has_exchanges(self) -> bool:
-        """Return whether backward passes exchange gradients now: not within `no_sync`, nor with one rank."""
-        if self.group.size() == 1 or self.is_paused_in_trace:
+        """Return whether backward passes exchange gradients now: not within `no_sync`, nor with one rank.
+
+        A compiled step with shards has the exchanges of one rank too: what follows is rounded as on several.
+        """
+        alone = self.group.size() == 1 and not (self.is_sum_first and has_interpreter())
+        if alone or self.is_paused_in_trace:
             return False
         return guard_on(self, _is_wanted, "no_sync()")
 
@@ -117,11 +122,11 @@ class Reducer:
         self.current = None
         missing = [(bucket, i) for bucket in self.buckets for i in sorted(bucket.missing)]
         finds_unused = self.find_unused_parameters or self.is_static
-        if missing and not finds_unused:
+        if missing and not finds_unused and self.group.size() > 1:
             raise RuntimeError(self._describe_missing(bucket.parameters()[i] for bucket, i in missing))
         for bucket in self.buckets[self.next :]:
             self._start(bucket)
-        unused = self._find_unused(missing) if finds_unused else set()
+        unused = self._find_unused(missing) if finds_unused or self.group.size() == 1 else set()
         for bucket in self.buckets:
             if has_interpreter():
                 self._place_symbols(bucket, unused)
@@ -150,6 +155,8 @@ class Reducer:
     def _find_unused(self, missing: Sequence[tuple[GradBucket, int]]) -> set[int]:
         """Return the ids of the parameters of which no rank has a gradient: they stay as they were."""
         absent = {id(bucket.parameters()[i]) for bucket, i in missing}
+        if self.group.size() == 1:
+            return absent
         flags = np.array([key not in absent for key in self.places])
         with no_grad():
             used = cast("Tensor", ops.all_reduce(wrap(flags), group=self.group, how=ReduceOp.MAX))
