@@ -137,6 +137,8 @@ class Binding:
             if v.op.name == "finish_all_reduce" and alone and not self._is_placed(v):
                 self.buffers[v] = BoundBuffer(bucket.memory)
                 self.exchanged_in_place.add(v)
+            elif v.op.name == "start_all_reduce":  # it gives nothing
+                self.exchanged_in_place.add(v)
 
     def _may_overwrite(self, symbol: Value, v: Value, reads: list[tuple[Group, StridedView]], safe: int) -> bool:
         """`reads`: of the old value; before the step `safe` an error may still come, which leaves all as it was."""
