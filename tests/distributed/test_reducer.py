@@ -165,6 +165,23 @@ def test_gradients_are_the_memory_of_buckets_where_they_are_asked_to_be(comm: Mi
         assert model.module.bias.grad.tolist() == [1.0, 1.0]
 
 
+@pytest.mark.parametrize("finds", [False, True])
+def test_a_rank_without_inputs_answers_with_zeros_and_means_are_over_the_others(
+    comm: MirrorCommunicator, finds: bool
+) -> None:
+    model = DDP(nn.Linear(2, 1), find_unused_parameters=finds)
+    model.reducer.active = ad.tensor(1)
+    model(ad.ones(1, 2)).sum().backward()
+    assert model.module.bias.grad.tolist() == [2.0]  # two ranks' mean, of which one has inputs
+    calls = list(comm.calls)
+    comm.calls.clear()
+    model.zero_grad()
+    model.reducer.answer(model.reducer.finds_unused())
+    assert calls[-len(comm.calls) :] == comm.calls  # the exchanges of a pass
+    found = model.module.bias.grad
+    assert found is None if finds else found.tolist() == [0.0]
+
+
 def test_buckets_hold_one_type_each_and_start_in_the_order_in_which_they_are_full() -> None:
     group: Any = None
     small, wide = ad.float32, ad.float64

@@ -59,6 +59,7 @@ class Reducer:
         self.next = 0  # the first bucket that has not started
         self.is_wanted = True  # False within `no_sync`
         self.is_paused_in_trace = False  # within `no_sync` in a step that is being traced
+        self.active: Tensor | None = None  # how many ranks still have inputs, where means are over these
         held = ref(self)
 
         def receive(parameter: Tensor) -> None:
@@ -83,6 +84,20 @@ class Reducer:
         if alone or self.is_paused_in_trace:
             return False
         return guard_on(self, _is_wanted, "no_sync()")
+
+    def finds_unused(self) -> bool:
+        """Return whether ranks tell one another at the end of a pass which parameters took part."""
+        return self.find_unused_parameters or self.is_static
+
+    def answer(self, exchanges_used: bool) -> None:
+        """Take part in a pass of the other ranks, with gradients of zero, and put the means in their place."""
+        for bucket in self.buckets:
+            bucket.begin()
+            bucket.start([np.zeros(view.shape, view.dtype) for view in bucket.views])
+        missing = [(bucket, i) for bucket in self.buckets for i in range(len(bucket.views))]
+        unused = self._find_unused(missing) if exchanges_used else set()
+        for bucket in self.buckets:
+            self._place_means(bucket, unused)
 
     def _receive(self, parameter: Tensor) -> None:
         """Take the gradient of a parameter, and start the buckets that are full."""
@@ -121,12 +136,11 @@ class Reducer:
         """
         self.current = None
         missing = [(bucket, i) for bucket in self.buckets for i in sorted(bucket.missing)]
-        finds_unused = self.find_unused_parameters or self.is_static
-        if missing and not finds_unused and self.group.size() > 1:
+        if missing and not self.finds_unused() and self.group.size() > 1:
             raise RuntimeError(self._describe_missing(bucket.parameters()[i] for bucket, i in missing))
         for bucket in self.buckets[self.next :]:
             self._start(bucket)
-        unused = self._find_unused(missing) if finds_unused or self.group.size() == 1 else set()
+        unused = self._find_unused(missing) if self.finds_unused() or self.group.size() == 1 else set()
         for bucket in self.buckets:
             if has_interpreter():
                 self._place_symbols(bucket, unused)
@@ -165,7 +179,9 @@ class Reducer:
         return {key for key, flag in zip(self.places, used.tolist(), strict=True) if not flag}
 
     def _place_means(self, bucket: GradBucket, unused: set[int]) -> None:
-        bucket.finish()
+        memory = bucket.finish()
+        if self.active is not None:
+            np.multiply(memory, memory.dtype.type(self.group.size() / self.active.item()), out=memory)
         for parameter, view in zip(bucket.parameters(), bucket.views, strict=True):
             if id(parameter) in unused:
                 continue
@@ -180,6 +196,8 @@ class Reducer:
     def _place_symbols(self, bucket: GradBucket, unused: set[int]) -> None:
         with no_grad():
             whole = cast("Tensor", ops.finish_all_reduce(bucket.symbol, bucket=bucket))
+            if self.active is not None:
+                whole = whole * (self.group.size() / self.active).to(whole.dtype)
             for parameter, begin, end in zip(bucket.parameters(), bucket.begins, bucket.begins[1:], strict=False):
                 mean = whole.narrow(0, begin, end - begin).reshape(parameter.shape)
                 if id(parameter) in unused:
