@@ -58,7 +58,11 @@ def calls_of(comm: MirrorCommunicator, function: Callable[..., Any], *args: Any)
     return len(comm.calls) - before
 
 
-def test_a_step_that_asks_for_values_exchanges_once_in_each_call(comm: MirrorCommunicator) -> None:
+@pytest.mark.parametrize("overlap", ["0", "1"])
+def test_a_step_that_asks_for_values_exchanges_once_in_each_call(
+    comm: MirrorCommunicator, monkeypatch: pytest.MonkeyPatch, overlap: str
+) -> None:
+    monkeypatch.setenv("ADJOINT_OVERLAP", overlap)
     eager, compiled = Trainee(asks=True), Trainee(asks=True)
     train = ad.compile(compiled.step)
     for limit in (1e9, 0.0, 1e9, 0.0):  # the first two calls are traced

@@ -113,7 +113,7 @@ class GradBucket:
                 group.reduce_into(comm, memory, memory, ReduceOp.SUM)
             self.times.add_since(since)
 
-        if _overlaps(group):
+        if overlaps(group):
             self._work = group.call_behind(NAME, exchange, memory, f"bucket {self._index}")
         else:
             group.call(NAME, exchange, memory, f"bucket {self._index}")
@@ -166,7 +166,7 @@ def _add_shards(group: ProcessGroup, comm: Communicator, memory: Array) -> None:
     np.copyto(memory, sums[0])
 
 
-def _overlaps(group: ProcessGroup) -> bool:
+def overlaps(group: ProcessGroup) -> bool:
     """Return whether a thread may exchange while backward computes: each rank needs a second processor for it."""
     asked = os.environ.get("ADJOINT_OVERLAP")
     if asked is not None:

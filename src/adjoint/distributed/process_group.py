@@ -95,9 +95,14 @@ class ProcessGroup:
             raise self._make_closed_error(name)
         if self.checker is not None:
             self._compare_calls(name, x, how)
+        return self.start_thread().submit(exchange, self._behind)
+
+    def start_thread(self) -> ThreadPoolExecutor:
+        """Return the group's thread; it is started where it was not yet."""
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, thread_name_prefix="adjoint-exchange")
-        return self._thread.submit(exchange, self._behind)
+            self._thread.submit(int)
+        return self._thread
 
     def _compare_calls(self, name: str, x: Array | None, how: How | str) -> None:
         """Raise RuntimeError on all ranks where they are about to call something else."""

@@ -21,7 +21,7 @@ from adjoint.autograd.grad_mode import no_grad
 from adjoint.core.graph.hooks import RemovableHandle
 from adjoint.core.runtime.mode import depends_on, guard_on, has_interpreter, set_backward_origin
 from adjoint.core.tensor.tensor import Tensor, wrap
-from adjoint.distributed.gradient_bucket import CommHook, GradBucket, make_buckets
+from adjoint.distributed.gradient_bucket import CommHook, GradBucket, make_buckets, overlaps
 from adjoint.distributed.process_group import ProcessGroup
 from adjoint.ops import collectives as ops
 from adjoint.ops.collectives import ReduceOp
@@ -60,6 +60,8 @@ class Reducer:
         self.is_wanted = True  # False within `no_sync`
         self.is_paused_in_trace = False  # within `no_sync` in a step that is being traced
         self.active: Tensor | None = None  # how many ranks still have inputs, where means are over these
+        if group.size() > 1 and overlaps(group):
+            group.start_thread()  # not in a step that is being traced
         held = ref(self)
 
         def receive(parameter: Tensor) -> None:
