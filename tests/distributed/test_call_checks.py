@@ -30,6 +30,13 @@ def test_levels_of_the_environment_and_of_the_program(monkeypatch: pytest.Monkey
     monkeypatch.setenv("ADJOINT_DISTRIBUTED_DEBUG", "1")
     dist.set_debug_level_from_env()
     assert dist.get_debug_level() is DebugLevel.DETAIL
+    call_checks._level.clear()
+    for name, level in (("info", DebugLevel.INFO), ("0", DebugLevel.OFF), ("DETAIL", DebugLevel.DETAIL)):
+        monkeypatch.setenv("ADJOINT_DISTRIBUTED_DEBUG", name)
+        assert dist.get_debug_level() is level
+    monkeypatch.setenv("ADJOINT_DISTRIBUTED_DEBUG", "yes")
+    with pytest.raises(RuntimeError, match="ADJOINT_DISTRIBUTED_DEBUG must be OFF, INFO, or DETAIL, and not YES"):
+        dist.get_debug_level()
     dist.set_debug_level(DebugLevel.INFO)
     assert dist.get_debug_level() is DebugLevel.INFO
 

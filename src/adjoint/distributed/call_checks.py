@@ -28,6 +28,7 @@ class DebugLevel(Enum):
     DETAIL = 2
 
 
+NUMBERED_LEVELS = {"0": DebugLevel.OFF, "1": DebugLevel.DETAIL}  # of our own variable
 _level: list[DebugLevel] = []
 
 
@@ -48,12 +49,15 @@ def set_debug_level_from_env() -> None:
 
 def _read_level() -> DebugLevel:
     """Raises: RuntimeError for a level that does not exist."""
-    if os.environ.get(OWN_VARIABLE, "0") not in ("", "0"):
-        return DebugLevel.DETAIL
-    name = os.environ.get(TORCH_VARIABLE, "") or "OFF"
-    if name.upper() not in DebugLevel.__members__:
-        raise RuntimeError(f"The value of {TORCH_VARIABLE} must be OFF, INFO, or DETAIL, and not {name}")
-    return DebugLevel[name.upper()]
+    for variable in (OWN_VARIABLE, TORCH_VARIABLE):
+        name = os.environ.get(variable, "").upper()
+        if name in DebugLevel.__members__:
+            return DebugLevel[name]
+        if name in NUMBERED_LEVELS and variable == OWN_VARIABLE:
+            return NUMBERED_LEVELS[name]
+        if name:
+            raise RuntimeError(f"The value of {variable} must be OFF, INFO, or DETAIL, and not {name}")
+    return DebugLevel.OFF
 
 
 class CallFacts(NamedTuple):
