@@ -33,7 +33,7 @@ class DistributedDataParallel(Module):
         process_group, device_mesh: the ranks. Default: all.
         bucket_cap_mb: size of the buckets in which gradients are exchanged. Default: 25, the first 1.
         find_unused_parameters: True where parameters may take no part in a loss; their gradients count as zero.
-        gradient_as_bucket_view: True to let `.grad` be the memory in which gradients are exchanged.
+        gradient_as_bucket_view: True to let `.grad` be the memory in which eager passes exchange gradients.
         static_graph: True where a pass may compute a gradient in parts, as checkpoints with `use_reentrant=True` do
             around shared weights: gradients are exchanged at its end. Unused parameters are found, too.
         shards: number of parts of the global batch that are computed apart, so that training has the same bits on any
