@@ -14,7 +14,6 @@ Modules, in reading order:
 - `point_to_point`: Messages from one rank to another.
 - `process_group`: Groups of ranks, which exchange arrays over MPI as they lie in memory.
 - `rank_watch`: The watch of a rank: it reports what the rank waits for, and hears which rank was lost or is stuck.
-- `reducer`: Gradients of all ranks, averaged bucket by bucket while backward goes on.
 - `rendezvous`: The meeting of ranks that a launcher without MPI has started.
 - `rendezvous_server`: The rendezvous: a process beside rank 0 by which ranks find one another, and learn which of
   them has ended.
@@ -22,11 +21,8 @@ Modules, in reading order:
   starts it.
 - `sync_batch_norm`: `nn.SyncBatchNorm`: batch normalisation by the statistics of all ranks' batches.
 - `work`: Exchanges that may not have ended.
-- `gradient_bucket`: Buckets of gradients: memory in which ranks add up the gradients of some parameters in one
-  exchange.
-- `batch_shards`: Shards of a global batch: the same bits for any number of ranks, as the same parts are added in one
-  order.
 - `call_checks`: Comparison of what ranks are about to exchange, where they may differ: `ADJOINT_DISTRIBUTED_DEBUG=1`.
+- `gradients`: Gradients of several ranks: which parts of a batch they are of, and how ranks add them up.
 """
 
 from __future__ import annotations

@@ -8,12 +8,12 @@ from typing import Any
 
 from adjoint.core.runtime.mode import has_interpreter
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.distributed.batch_shards import call_by_shards, count_own_shards
 from adjoint.distributed.collectives import broadcast
 from adjoint.distributed.default_group import resolve_group
-from adjoint.distributed.gradient_bucket import CommHook
+from adjoint.distributed.gradients.batch_shards import call_by_shards, count_own_shards
+from adjoint.distributed.gradients.gradient_bucket import CommHook
+from adjoint.distributed.gradients.reducer import BUCKET_BYTES, FIRST_BUCKET_BYTES, Reducer
 from adjoint.distributed.process_group import ProcessGroup
-from adjoint.distributed.reducer import BUCKET_BYTES, FIRST_BUCKET_BYTES, Reducer
 from adjoint.nn.module.module import Module
 from adjoint.nn.module.uninitialized import UninitializedParameter
 

@@ -44,7 +44,7 @@ class RankGroup(Protocol):
 
 
 class GradientBucket(Protocol):
-    """Gradients that ranks add up while backward goes on: `adjoint.distributed.gradient_bucket.GradBucket`."""
+    """Gradients that ranks add up while backward goes on: `GradBucket` of `adjoint.distributed`."""
 
     times: ExchangeTimes  # of its exchanges, which may go on behind
     memory: Array  # in which the sums come to lie

@@ -21,7 +21,7 @@ from adjoint.autograd.grad_mode import no_grad
 from adjoint.core.graph.hooks import RemovableHandle
 from adjoint.core.runtime.mode import depends_on, guard_on, has_interpreter, set_backward_origin
 from adjoint.core.tensor.tensor import Tensor, wrap
-from adjoint.distributed.gradient_bucket import CommHook, GradBucket, make_buckets, overlaps
+from adjoint.distributed.gradients.gradient_bucket import CommHook, GradBucket, make_buckets, overlaps
 from adjoint.distributed.process_group import ProcessGroup
 from adjoint.ops import collectives as ops
 from adjoint.ops.collectives import ReduceOp

@@ -11,7 +11,7 @@ from tests.support.ranks import needs_mpi, outputs, run_ranks
 import adjoint as ad
 import adjoint.nn.functional as F
 from adjoint import nn
-from adjoint.distributed.batch_shards import call_by_shards, count_own_shards
+from adjoint.distributed.gradients.batch_shards import call_by_shards, count_own_shards
 
 SHARDS, ROWS = 4, 12
 RANKS = (1, 2, 4, 8) if os.environ.get("ADJOINT_NIGHTLY") == "1" else (1, 2, 4)

@@ -17,7 +17,7 @@ from tests.support.ranks import needs_mpi, outputs, run_ranks
 
 import adjoint as ad
 from adjoint import nn
-from adjoint.distributed.gradient_bucket import make_buckets
+from adjoint.distributed.gradients.gradient_bucket import make_buckets
 from adjoint.utils.checkpoint import checkpoint
 
 NIGHTLY = os.environ.get("ADJOINT_NIGHTLY") == "1"
