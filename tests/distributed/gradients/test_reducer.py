@@ -1,6 +1,5 @@
 """Gradients are averaged as one process computes them, whatever the model, its options and the mode of each rank."""
 
-import gc
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -127,11 +126,10 @@ def test_a_gradient_in_parts_is_exchanged_at_the_end_or_refused(comm: MirrorComm
     alone = Twice()
     alone.load_state_dict(model.module.state_dict())
     alone(x).sum().backward()
-    net = model.module
-    del model  # and its hooks with it
-    gc.collect()
+    net = Twice()
+    net.load_state_dict(alone.state_dict())
     for options in ({"static_graph": True}, {}):
-        model = DDP(net, **options)
+        model = DDP(net, **options)  # the former wrapper is gone, and its hooks with it
         model._set_static_graph()
         model.zero_grad()
         comm.calls.clear()

@@ -292,7 +292,7 @@ def describe_exchange(program: Program, value: Value) -> str:
     if waited is not None and whole is not None:
         told += f", of which {_format_milliseconds(min(waited, whole))} waited"
     size = format_size(max(value.nbytes, sum(x.nbytes for x in value.operands)))
-    return f"{value.op.name} is exchanged by {format_count(group.size(), 'rank')}, {size}{told}"
+    return f"{value.op.name} is exchanged by {pluralize(group.size(), 'rank')}, {size}{told}"
 
 
 def _format_milliseconds(seconds: float) -> str:

@@ -18,7 +18,6 @@ import numpy as np
 
 from adjoint.autograd.engine.engine import call_at_end_of_all, outermost_pass
 from adjoint.autograd.grad_mode import no_grad
-from adjoint.core.graph.hooks import RemovableHandle
 from adjoint.core.runtime.mode import depends_on, guard_on, has_interpreter, set_backward_origin
 from adjoint.core.tensor.tensor import Tensor, wrap
 from adjoint.distributed.gradients.gradient_bucket import CommHook, GradBucket, make_buckets, overlaps
@@ -69,8 +68,8 @@ class Reducer:
             if reducer is not None:
                 reducer._receive(parameter)
 
-        handles = [parameter.register_post_accumulate_grad_hook(receive) for parameter in parameters]
-        finalize(self, _remove_hooks, handles)  # the model may be wrapped anew
+        for parameter in parameters:  # whose model may be wrapped anew when this is gone
+            finalize(self, parameter.register_post_accumulate_grad_hook(receive).remove)
 
     def set_hook(self, state: object, hook: CommHook) -> None:
         """Have `hook(state, bucket)` average the gradients of each bucket."""
@@ -214,11 +213,6 @@ class Reducer:
 def _is_wanted(reducer: Reducer) -> bool:
     """Return whether backward passes exchange gradients."""
     return reducer.is_wanted
-
-
-def _remove_hooks(handles: Iterable[RemovableHandle]) -> None:
-    for handle in handles:
-        handle.remove()
 
 
 def _gradient_of(parameter: Tensor) -> Tensor:
