@@ -30,11 +30,13 @@ PARTICIPLES_OF_OTHERS = {
     "unused": "torch.jit.unused",
 }
 CLASSES_OF_OTHERS = {
+    "Event": "torch.cuda.Event, beside the profiler's",
     "GradScaler": "torch.amp, torch.cuda.amp and torch.cpu.amp each have one",
     "Graph": "torch.fx.Graph, beside the compiler's",
     "Identity": "torch.nn.Identity and torch.nn.utils.prune.Identity",
     "Interpreter": "torch.fx.Interpreter, beside what interprets op calls",
     "Node": "torch.autograd.graph.Node and torch.fx.Node, beside the node itself",
+    "Stream": "torch.cpu.Stream and torch.cuda.Stream, where CUDA means the CPU",
     "TraceError": "torch.fx.proxy.TraceError, beside the compiler's",
     "Tracer": "torch.fx.Tracer, beside the compiler's",
     "Transformer": "torch.nn.Transformer and torch.fx.Transformer",

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from adjoint.core.dtype.device import cuda_devices
 from adjoint.core.dtype.dtype import float16, float32
 from adjoint.core.runtime.mode import ModeScope
 from adjoint.core.tensor.tensor import Tensor
@@ -49,7 +50,7 @@ class GradScaler:
         enabled: bool = True,
     ) -> None:
         self._device, self._enabled = device, enabled
-        if enabled and device == "cuda":
+        if enabled and device == "cuda" and not cuda_devices.count:
             warnings.warn("GradScaler is enabled, but CUDA is not available.  Disabling.", stacklevel=2)
             self._enabled = False
         if self._enabled:

@@ -23,6 +23,8 @@ Modules, in reading order:
 - `work`: Exchanges that may not have ended.
 - `call_checks`: Comparison of what ranks are about to exchange, where they may differ: `ADJOINT_DISTRIBUTED_DEBUG=1`.
 - `gradients`: Gradients of several ranks: which parts of a batch they are of, and how ranks add them up.
+- `launch_options`: Options of the launcher, which are torchrun's.
+- `rank_output`: Output of ranks in files: `--redirects` and `--tee` of the launcher.
 """
 
 from __future__ import annotations

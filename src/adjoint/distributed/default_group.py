@@ -17,6 +17,8 @@ from multiprocessing.util import Finalize
 from types import TracebackType
 from typing import Any, TypeAlias
 
+from adjoint.core.dtype.device import cuda_devices
+from adjoint.core.dtype.device import device as Device
 from adjoint.core.runtime.launcher_variables import (
     is_started_by_mpi,
     node_name,
@@ -86,11 +88,16 @@ def is_gloo_available() -> bool:
 
 
 def is_nccl_available() -> bool:
-    """Return False: there are no GPUs."""
+    """Return False: there are no GPUs; but whether MPI is there where CUDA means the CPU."""
+    return cuda_devices.count > 0 and has_mpi()
+
+
+def is_ucc_available() -> bool:
+    """Return False."""
     return False
 
 
-is_ucc_available = is_xccl_available = is_nccl_available
+is_xccl_available = is_ucc_available
 
 
 def is_torchelastic_launched() -> bool:
@@ -98,9 +105,9 @@ def is_torchelastic_launched() -> bool:
     return "TORCHELASTIC_RUN_ID" in os.environ
 
 
-def get_default_backend_for_device(device: object) -> str:
-    """Return "gloo", PyTorch's for CPUs."""
-    return "gloo"
+def get_default_backend_for_device(device: Device | str) -> str:
+    """Return "gloo", PyTorch's for CPUs; "nccl" for CUDA, where it means the CPU."""
+    return "nccl" if cuda_devices.has(Device(device).type) else "gloo"
 
 
 def init_process_group(

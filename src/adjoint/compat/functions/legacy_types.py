@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from adjoint.core.dtype import dtype as dtypes
+from adjoint.core.dtype.device import cuda_devices
 from adjoint.core.dtype.device import device as Device
 from adjoint.core.dtype.dtype import as_dtype, default
 from adjoint.core.runtime.package_name import display_name
@@ -52,8 +53,8 @@ class LegacyTensorType(type):
 
 
 def check_legacy_device(device: Any) -> None:
-    """Raise RuntimeError for a device other than the CPU."""
-    if device is not None and Device(device).type != "cpu":
+    """Raise RuntimeError for a device other than the CPU, and what means it."""
+    if device is not None and Device(device).type != "cpu" and not cuda_devices.has(Device(device).type):
         raise RuntimeError(
             f"legacy constructor expects device type: cpu but device type: {Device(device).type} was passed"
         )

@@ -14,14 +14,16 @@ from typing import Any
 
 from adjoint.compat.run.import_hook import stand_in
 from adjoint.compat.run.missing_names import describe_missing
+from adjoint.compat.stubs.devices.cuda_on_cpu import follow_parent, let_cuda_mean_cpu
 from adjoint.core.runtime.launcher_variables import set_torch_variables
 from adjoint.core.tensor.tensor import Tensor
 
 USAGE = """\
-usage: python -m adjoint.run script.py [args…]
-       python -m adjoint.run -m module [args…]
+usage: python -m adjoint.run [--cuda=cpu] script.py [args…]
+       python -m adjoint.run [--cuda=cpu] -m module [args…]
 
-Runs a program written for PyTorch, unmodified, on adjoint: `import torch` means adjoint in it."""
+Runs a program written for PyTorch, unmodified, on adjoint: `import torch` means adjoint in it.
+--cuda=cpu lets a program that asks for CUDA have the CPU; --cuda=cpu:4 shows it four devices."""
 RUN_FOLDER = os.path.dirname(os.path.abspath(__file__)) + os.sep
 SCRIPT, MODULE = "ADJOINT_RUN_SCRIPT", "ADJOINT_RUN_MODULE"  # tell a spawned process what its parent runs
 
@@ -40,7 +42,8 @@ class MainSpec(ModuleSpec):
 
 
 def main(arguments: list[str]) -> int:
-    """Run `script.py args…` or `-m module args…`. Returns the exit status."""
+    """Run `[--cuda=cpu] script.py args…` or `… -m module args…`. Returns the exit status."""
+    arguments, cuda = _take_cuda(arguments)
     if arguments and arguments[0] in {"-h", "--help"}:
         sys.stdout.write(f"{USAGE}\n")
         return 0
@@ -51,6 +54,11 @@ def main(arguments: list[str]) -> int:
         return 2
     stand_in()
     set_torch_variables()
+    try:
+        _serve_cuda(cuda)
+    except ValueError as error:
+        sys.stderr.write(f"{sys.executable}: {error}\n")
+        return 2
     os.environ.pop(SCRIPT if named else MODULE, None)
     os.environ[MODULE if named else SCRIPT] = rest[0] if named else os.path.abspath(rest[0])
     sys.argv = rest
@@ -68,9 +76,29 @@ def main(arguments: list[str]) -> int:
     return _run(code, module)
 
 
+def _take_cuda(arguments: list[str]) -> tuple[list[str], str | None]:
+    """Return the arguments without a leading `--cuda=…`, and its value."""
+    if arguments and arguments[0].startswith("--cuda="):
+        return arguments[1:], arguments[0].removeprefix("--cuda=")
+    if len(arguments) > 1 and arguments[0] == "--cuda":
+        return arguments[2:], arguments[1]
+    return arguments, None
+
+
+def _serve_cuda(cuda: str | None) -> None:
+    """Have CUDA mean the CPU, as the command line says, which is told once for all ranks, or the parent process."""
+    if cuda is not None:
+        told = let_cuda_mean_cpu(cuda)
+        if os.environ.get("RANK", "0") == "0":
+            sys.stderr.write(f"adjoint: {told}\n")
+    else:
+        follow_parent()
+
+
 def rerun_main() -> dict[str, Any]:
     """Run the main module in a spawned process as `__mp_main__`, and return its names."""
     stand_in()
+    _serve_cuda(None)
     name = os.environ.get(MODULE)
     code, module = _module(name, "__mp_main__") if name else _script(os.environ[SCRIPT], "__mp_main__")
     exec(code, vars(module))

@@ -7,8 +7,8 @@ from itertools import pairwise
 from types import ModuleType
 from weakref import ref
 
+from adjoint.core.dtype.device import cuda_devices, require_cpu
 from adjoint.core.dtype.device import device as Device
-from adjoint.core.dtype.device import require_cpu
 from adjoint.core.graph.node import Leaf
 from adjoint.core.op.autocast import get_autocast_dtype, is_autocast_enabled
 from adjoint.core.tensor.tensor import Tensor
@@ -117,9 +117,13 @@ def grouped_mm(
 
 
 def get_device_module(device: DeviceLike = None) -> ModuleType:
-    """Return the module of a device, which is `adjoint.cpu`. Raises RuntimeError for others."""
-    require_cpu(None if device is None else Device(device))
-    return import_module("adjoint.compat.stubs.devices.cpu")
+    """Return the module of a device: `adjoint.cpu`, or `adjoint.cuda` where it means the CPU.
+
+    Raises RuntimeError for others.
+    """
+    named = Device("cuda" if cuda_devices.count else "cpu") if device is None else Device(device)
+    require_cpu(named)
+    return import_module(f"adjoint.compat.stubs.devices.{named.type}")
 
 
 def get_autocast_cpu_dtype() -> DtypeLike:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from adjoint.core.dtype.device import device
 from adjoint.core.graph.node import Leaf
 from adjoint.core.runtime.mode import mode
 from adjoint.core.tensor.tensor import Tensor
@@ -113,6 +114,8 @@ def _argument_key(leaf: object) -> object:
         return leaf.array.shape, leaf.array.dtype, leaf.node is not None, 0 if alike else id(leaf)
     if type(leaf) is float:
         return float
+    if type(leaf) is device:
+        return device, str(leaf)  # where CUDA means the CPU, devices of different names are equal
     if isinstance(leaf, np.ndarray):
         raise TypeError(
             "a compiled step was given an ndarray, whose values would be frozen into it: pass a tensor "

@@ -15,6 +15,20 @@ KINDS = (
 block_slot: Slot[Callable[[bool], AbstractContextManager[object]]] = Slot("block_on")  # of "meta" (True), or of the CPU
 
 
+class CudaDevices:
+    """CUDA devices that programs see: none, or some that all are the CPU (`python -m adjoint.run --cuda=cpu`)."""
+
+    def __init__(self) -> None:
+        self.count = self.current = 0
+
+    def has(self, kind: str) -> bool:
+        """Return whether the kind means CUDA devices, and programs see some."""
+        return self.count > 0 and kind == "cuda"
+
+
+cuda_devices = CudaDevices()
+
+
 class DeviceError(RuntimeError, AssertionError):
     """A device that is not available. PyTorch raises one base class or the other, depending on the call."""
 
@@ -23,7 +37,8 @@ class device:
     """A device by its name: `adjoint.device("cpu")`, `device(type="cuda", index=1)`. Tensors are on the CPU only.
 
     "meta" holds tensors without values; in a `with` block of it, factories make such tensors. A number names an
-    accelerator. Raises RuntimeError for a kind that PyTorch does not know, DeviceError for a number.
+    accelerator. Where CUDA means the CPU, its devices keep their names, and equal the CPU. Raises RuntimeError for a
+    kind that PyTorch does not know, DeviceError for a number without an accelerator.
     """
 
     __slots__ = ("_blocks", "index", "type")
@@ -37,6 +52,8 @@ class device:
         if isinstance(spec, device):
             self.type, self.index = spec.type, spec.index
             return
+        if isinstance(spec, int) and cuda_devices.count and index is None:
+            spec, index = "cuda", spec
         if isinstance(spec, int):
             raise DeviceError(f"device({spec}): there is no accelerator: adjoint computes on the CPU only")
         if not isinstance(spec, str):
@@ -69,18 +86,21 @@ class device:
         return self.type if self.index is None else f"{self.type}:{self.index}"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, device) and (self.type, self.index) == (other.type, other.index)
+        return isinstance(other, device) and self._place() == other._place()
 
     def __hash__(self) -> int:
-        return hash((self.type, self.index))
+        return hash(self._place())
+
+    def _place(self) -> tuple[str, int | None]:
+        return ("cpu", None) if cuda_devices.has(self.type) else (self.type, self.index)
 
 
 def require_cpu(spec: device | str | int | None) -> None:
-    """Check that a device is the CPU, or None. Raises DeviceError for another device."""
+    """Check that a device is the CPU, or means it, or None. Raises DeviceError for another device."""
     if spec is None:
         return
     named = spec if isinstance(spec, device) else device(spec)
-    if named.type != "cpu":
+    if named.type != "cpu" and not cuda_devices.has(named.type):
         raise DeviceError(f"device '{named}': adjoint computes on the CPU only; pass device='cpu'")
 
 

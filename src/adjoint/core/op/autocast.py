@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, NamedTuple, ParamSpec, Self, TypeVar
 
+from adjoint.core.dtype.device import cuda_devices
 from adjoint.core.dtype.dtype import as_dtype, bfloat16, dtype, float16, float32
 from adjoint.core.graph.node import Leaf
 from adjoint.core.graph.source_location import warn_user
@@ -69,7 +70,7 @@ class autocast:
         self.fast_dtype = as_dtype(get_autocast_dtype(device_type) if dtype is None else dtype)
         self._cache_enabled = settings.cache if cache_enabled is None else cache_enabled
         self._enabled = enabled
-        if enabled and device_type == "cuda":
+        if enabled and device_type == "cuda" and not cuda_devices.count:
             warn_user("CUDA is not available: adjoint computes on the CPU. Disabling autocast.")
             self._enabled = False
         elif enabled and self.fast_dtype not in SUPPORTED:
@@ -115,11 +116,18 @@ class autocast:
 
 def capture_autocast() -> autocast:
     """Return a block that restores the present state of `autocast`, for a later recomputation."""
-    return autocast("cpu", settings.dtypes["cpu"], settings.enabled["cpu"], settings.cache)
+    kind = _kind_in_force()
+    return autocast(kind, settings.dtypes[kind], settings.enabled[kind], settings.cache)
 
 
 def _sync_mode() -> None:
-    set_modes(autocast=settings.dtypes["cpu"] if settings.enabled["cpu"] else None)
+    kind = _kind_in_force()
+    set_modes(autocast=settings.dtypes[kind] if settings.enabled[kind] else None)
+
+
+def _kind_in_force() -> str:
+    """Return the kind of device whose settings count: where CUDA means the CPU, CUDA's if they are on."""
+    return "cuda" if cuda_devices.count and settings.enabled["cuda"] else "cpu"
 
 
 def _check_device_type(device_type: str) -> str:

@@ -99,10 +99,10 @@ def _other_device(name: str) -> None:
         self: Tensor, device: DeviceLike = None, non_blocking: bool = False, memory_format: memory_format | None = None
     ) -> Tensor:
         require_cpu(name)
-        return self
+        return to(self, name if device is None else device, memory_format=memory_format)
 
     move.__name__ = name
-    move.__doc__ = "Raises DeviceError: adjoint computes on the CPU only."
+    move.__doc__ = "Raise DeviceError; return the tensor where these devices mean the CPU."
     method(move)
 
 

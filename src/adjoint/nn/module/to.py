@@ -127,9 +127,9 @@ def to_empty(self: ModuleType, *, device: DeviceLike, recurse: bool = True) -> M
 
 
 def to_accelerator(self: ModuleType, device: DeviceLike = None) -> ModuleType:
-    """Raise RuntimeError: there is no device other than the CPU."""
+    """Raise RuntimeError, unless CUDA means the CPU: there is no other device."""
     require_cpu("cuda" if device is None else device)
-    return self
+    return to_cpu(self)
 
 
 def share_memory(self: ModuleType) -> ModuleType:

@@ -8,4 +8,6 @@ Modules, in reading order:
 - `cuda_amp`: `adjoint.cuda.amp`: `autocast` and `GradScaler` by older names, which warn.
 - `cpu`: `adjoint.cpu`: the CPU as a device.
 - `absent`: Accelerators that are absent, as a table: questions about them have answers, orders and handles raise.
+- `cuda_on_cpu`: `adjoint.cuda` and `adjoint.accelerator` where CUDA means the CPU: `python -m adjoint.run
+  --cuda=cpu`.
 """
