@@ -4,13 +4,14 @@ import base64
 import json
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from adjoint.distributed.rendezvous import read_line
-from adjoint.distributed.rendezvous_server import RendezvousServer, prove, send_line
+from adjoint.distributed.rendezvous_server import RendezvousServer, hash_name, prove, send_line
 
 KEY = b"secret"
 CONNECTIONS: list[socket.socket] = []
@@ -106,6 +107,19 @@ def test_a_lost_rank_is_named_to_the_others_and_lets_barriers_go(server: Rendezv
     second.connection.close()
     assert json.loads(watch.hear()) == {"lost": "rank 1 on b died"}
     assert first.hear() == ""
+
+
+@pytest.mark.parametrize("server", [3], indirect=True)
+def test_ranks_that_have_come_hear_of_one_that_will_not(server: RendezvousServer) -> None:
+    first, second = (Client(server, "pmi", rank, node="a 1") for rank in (0, 1))
+    while len(server.came) < 2:
+        time.sleep(0.01)
+    second.connection.close()
+    assert first.hear() == "lost rank 1 on a died"
+
+
+def test_shared_memory_is_found_by_mpichs_name() -> None:
+    assert [hash_name(name) for name in ("", "a", "foobar")] == [0x811C9DC5, 0xE40C292C, 0xBF9CF968]  # published
 
 
 def test_the_first_reason_counts(server: RendezvousServer) -> None:

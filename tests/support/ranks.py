@@ -28,7 +28,7 @@ def why_mpi_fails() -> str:
     program = "from mpi4py import MPI; MPI.COMM_WORLD.allgather(b'x' * 100_000)"
     command = [MPIEXEC, "-n", "2", sys.executable, "-c", program]
     try:
-        done = subprocess.run(command, env=_environment(), capture_output=True, text=True, check=False, timeout=60)
+        done = subprocess.run(command, env=environment_of_ranks(), capture_output=True, text=True, check=False, timeout=60)
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"MPI does not work on this machine: {error}"
     return f"MPI does not work on this machine: {done.stderr.strip()[-200:]}" if done.returncode else ""
@@ -45,7 +45,7 @@ def run_ranks(folder: Path, count: int, program: str, *arguments: str, **variabl
             "RANK": str(rank), "WORLD_SIZE": str(count), "LOCAL_RANK": str(rank), "LOCAL_WORLD_SIZE": str(count),
             "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port,
         }  # fmt: skip
-        environment = _environment() | told | variables
+        environment = environment_of_ranks() | told | variables
         command = [sys.executable, "-W", "error", str(path), *arguments]
         files = [(folder / f"{name}{rank}").open("w+", encoding="utf-8") for name in ("out", "error")]
         processes.append((subprocess.Popen(command, env=environment, stdout=files[0], stderr=files[1]), files))
@@ -86,13 +86,14 @@ def _run(folder: Path, command: list[str], program: str, *arguments: str) -> Don
     path = folder / "program.py"
     path.write_text(dedent(program), encoding="utf-8")
     done = subprocess.run(
-        [*command, str(path), *arguments], env=_environment(), cwd=folder, capture_output=True, text=True, check=False,
+        [*command, str(path), *arguments], env=environment_of_ranks(), cwd=folder, capture_output=True, text=True, check=False,
         timeout=MAX_SECONDS,
     )  # fmt: skip
     return Done(done.returncode, done.stdout.strip(), done.stderr.strip())
 
 
-def _environment() -> dict[str, str]:
+def environment_of_ranks() -> dict[str, str]:
+    """Return the variables of a process that is to become a rank, or to start ranks: those of no other launcher."""
     # the launchers' variables are none of these ranks'; lines that are written in pieces mix with those of other ranks
     dropped = ("PMI", "OMPI", "TORCHELASTIC", "PYTHONUNBUFFERED")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(dropped)}

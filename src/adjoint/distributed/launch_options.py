@@ -35,6 +35,7 @@ class LaunchOptions:
     hosts: tuple[str, ...]
     program: tuple[str, ...]  # script.py, or -m module, or with `is_command` a command, and its arguments
     is_command: bool
+    passes_local_rank: bool  # as the first argument of the program: torch.distributed.launch does
     stands_in: bool  # whether `import torch` means adjoint
     cuda: str  # "cpu" to let programs that ask for CUDA have the CPU
     run_id: str
@@ -76,6 +77,8 @@ def read_options(arguments: Sequence[str]) -> LaunchOptions:
         parser.add_argument(*_spellings(name), action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--standalone", action="store_true", help="one machine")
     parser.add_argument(*_spellings("no-python"), action="store_true", help="the program is a command")
+    parser.add_argument("--passes-local-rank", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument(*_spellings("use-env"), action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--adjoint", action="store_true", help="leave `import torch` to mean PyTorch")
     parser.add_argument("-m", "--module", action="store_true", help="the program is a module")
     parser.add_argument("program", nargs=argparse.REMAINDER)
@@ -94,6 +97,7 @@ def read_options(arguments: Sequence[str]) -> LaunchOptions:
         hosts=hosts,
         program=(*(("-m",) if given.module else ()), *given.program),
         is_command=given.no_python,
+        passes_local_rank=given.passes_local_rank and not given.use_env,
         stands_in=not given.adjoint,
         cuda=given.cuda,
         run_id=given.rdzv_id,

@@ -38,10 +38,10 @@ class CollectiveCall:
 
 
 def find_shared_files() -> list[str]:
-    """Return the files of MPICH's shared memory that this process has mapped."""
+    """Return the files of MPI's shared memory that this process has mapped."""
     try:
         with open("/proc/self/maps", encoding="utf-8") as maps:
-            return sorted({line.split()[-1] for line in maps if "/dev/shm/mpich" in line})
+            return sorted({line.split()[5] for line in maps if "/dev/shm/mpich" in line or "/dev/shm/ucx" in line})
     except OSError:
         return []
 

@@ -97,6 +97,8 @@ def meet(rank: int, size: int, address: tuple[str, int], timeout: float) -> None
         welcome = read_line(connection)
     except TimeoutError:
         raise TimeoutError(f"rank {rank}: not all of {size} ranks came to {place} within {timeout:g} s") from None
+    if welcome.startswith("lost "):
+        raise RuntimeError(f"rank {rank}: {welcome.removeprefix('lost ')} before all of {size} ranks had come to {place}")
     if welcome != "welcome":
         raise RuntimeError(f"rank {rank}: what listens at {place} is not the rendezvous of this job")
     connection.settimeout(None)

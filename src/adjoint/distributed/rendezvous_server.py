@@ -13,6 +13,7 @@ Source: the Process Management Interface of MPICH, version 1.1.
 from __future__ import annotations
 
 import base64
+import errno
 import hmac
 import json
 import os
@@ -21,10 +22,12 @@ import socket
 import sys
 import threading
 from contextlib import suppress
+from glob import glob
 from typing import IO, TypeAlias
 
 MAX_LINE_BYTES = 1 << 24
 HANDSHAKE_SECONDS = 10.0
+CHECK_SECONDS = 0.2  # after which a rank that waits for the others is looked at
 Message: TypeAlias = dict[str, object]
 
 
@@ -55,13 +58,20 @@ class RendezvousServer:
         """Answer until all ranks have ended, or some have not come in time."""
         threading.Thread(target=self._accept, daemon=True).start()
         with self.changed:
-            if not self.changed.wait_for(lambda: len(self.came) == self.size, self.timeout):
+            if not self.changed.wait_for(lambda: len(self.came) == self.size or bool(self.lost), self.timeout):
                 missing = sorted(set(range(self.size)) - self.came)
                 sys.stderr.write(f"adjoint: ranks {missing} did not come within {self.timeout:g} s\n")
                 return
-            self.changed.wait_for(lambda: len(self.gone) == self.size)
-        for path in self.shared_files if self.lost else ():
-            with suppress(OSError):  # what ranks that were killed have left in this machine's shared memory
+            # a rank that was lost before the others came leaves them to their launcher
+            self.changed.wait_for(lambda: self.came <= self.gone)
+        if self.lost:
+            self._remove_shared_files()
+
+    def _remove_shared_files(self) -> None:
+        """Remove what killed ranks have left in this machine's shared memory: what they told, or did not come to."""
+        named = (path for kind in ("shm", "vci") for path in glob(f"/dev/shm/mpich_{kind}_{hash_name(self.name):x}_*"))
+        for path in {*self.shared_files, *named}:
+            with suppress(OSError):
                 os.unlink(path)
 
     def _accept(self) -> None:
@@ -92,12 +102,20 @@ class RendezvousServer:
 
     # Ranks: who came, who was lost
 
-    def _come(self, rank: int, node: str) -> None:
+    def _come(self, connection: socket.socket, rank: int, node: str) -> bool:
+        """Wait until all ranks have come; return False if one was lost before."""
         with self.changed:
             self.nodes[rank] = node
             self.came.add(rank)
             self.changed.notify_all()
-            self.changed.wait_for(lambda: len(self.came) == self.size)
+            while len(self.came) < self.size and not self.lost:
+                if _has_closed(connection):
+                    self._lose(rank, "died")
+                self.changed.wait(CHECK_SECONDS)
+            return len(self.came) == self.size
+
+    def _describe_loss(self, rank: int) -> str:
+        return f"rank {rank} on {self.nodes.get(rank, '?').partition(' ')[0]} {self.lost[rank]}"
 
     def _lose(self, rank: int, why: str) -> None:
         """Tell all that a rank was lost; the first reason counts."""
@@ -105,10 +123,9 @@ class RendezvousServer:
             if rank in self.lost or rank in self.gone:
                 return
             self.lost[rank] = why
-            told = f"rank {rank} on {self.nodes.get(rank, '?').partition(' ')[0]} {why}"
             for other, watcher in self.watchers.items():
                 if other != rank:
-                    _try_to_send(watcher, {"lost": told})
+                    _try_to_send(watcher, {"lost": self._describe_loss(rank)})
             self.changed.notify_all()
 
     def _leave(self, rank: int) -> None:
@@ -120,9 +137,13 @@ class RendezvousServer:
 
     def _serve_pmi(self, connection: socket.socket, reader: IO[str], greeting: Message) -> None:
         rank = int(str(greeting["rank"]))
-        self._come(rank, str(greeting["node"]))
+        if not self._come(connection, rank, str(greeting["node"])):
+            with suppress(OSError):  # it may be the one that was lost
+                send_line(connection, f"lost {self._describe_loss(min(self.lost))}")
+            self._leave(rank)
+            return
         send_line(connection, "welcome")
-        ended = False
+        ended, why = False, "died"
         try:
             for line in reader:
                 words = dict(word.split("=", 1) for word in line.split() if "=" in word)
@@ -133,10 +154,10 @@ class RendezvousServer:
                 send_line(connection, answer)
                 if ended:
                     break
-        except OSError:
-            pass  # it died
+        except OSError as error:
+            why = _describe_end(error)
         if not ended:
-            self._lose(rank, "died")
+            self._lose(rank, why)
         self._leave(rank)
 
     def _answer_pmi(self, rank: int, words: dict[str, str]) -> str | None:
@@ -200,12 +221,12 @@ class RendezvousServer:
     def _serve_watch(self, connection: socket.socket, reader: IO[str], greeting: Message) -> None:
         rank = int(str(greeting["rank"]))
         if not self.meets:
-            self._come(rank, str(greeting["node"]))
+            self._come(connection, rank, str(greeting["node"]))
         with self.changed:
             self.watchers[rank] = connection
-            for lost, why in self.lost.items():
-                _try_to_send(connection, {"lost": f"rank {lost} on {self.nodes[lost].partition(' ')[0]} {why}"})
-        ended = False
+            for lost in self.lost:
+                _try_to_send(connection, {"lost": self._describe_loss(lost)})
+        ended, why = False, "died"
         try:
             for line in reader:
                 message = json.loads(line)
@@ -218,12 +239,12 @@ class RendezvousServer:
                 if "asks" in message:
                     _try_to_send(connection, {"statuses": self.statuses})
                 ended = ended or "ended" in message
-        except (OSError, ValueError):
-            pass
+        except (OSError, ValueError) as error:
+            why = _describe_end(error)
         with self.changed:
             self.watchers.pop(rank, None)
         if not ended:
-            self._lose(rank, "died")
+            self._lose(rank, why)
         if not self.meets:
             self._leave(rank)
 
@@ -269,6 +290,17 @@ class RendezvousServer:
         return {"value": base64.b64encode(found).decode()}
 
 
+def hash_name(name: str) -> int:
+    """Return the number by which MPICH calls the shared memory of a job.
+
+    Source: G. Fowler, L. Noll, K.-P. Vo, "The FNV Non-Cryptographic Hash Algorithm", FNV-1a of 32 bits.
+    """
+    number = 2166136261
+    for byte in name.encode():
+        number = (number ^ byte) * 16777619 % (1 << 32)
+    return number
+
+
 def prove(key: bytes, nonce: str) -> str:
     """Return what only a holder of the key can say about the server's random word."""
     return hmac.new(key, nonce.encode(), "sha256").hexdigest()
@@ -287,6 +319,22 @@ def keep_alive(connection: socket.socket) -> socket.socket:
         if hasattr(socket, name):
             connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
     return connection
+
+
+def _describe_end(error: OSError | ValueError) -> str:
+    """Return what the error says of the rank at the other end."""
+    silent = isinstance(error, OSError) and error.errno in {errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH}
+    return "cannot be reached any more" if silent else "died"
+
+
+def _has_closed(connection: socket.socket) -> bool:
+    """Return whether the other end has closed a connection on which it has nothing to say."""
+    try:
+        return connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == b""
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
 
 
 def _try_to_send(connection: socket.socket, message: Message) -> None:

@@ -13,17 +13,15 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from types import FrameType
-from typing import TypeVar
 
 from adjoint.core.runtime.launcher_variables import LOST_RANK_STATUS, MET_BY_MPI, threads_per_rank
 from adjoint.distributed.launch_options import LaunchOptions, find_free_port, read_options
 from adjoint.distributed.rank_output import STREAM_NAMES, RankOutput
 from adjoint.distributed.rendezvous import KEY_VARIABLE
 
-T = TypeVar("T", bound=Callable[..., object])
 GRACE_SECONDS = 3.0  # between the request to end and the kill
 POLL_SECONDS = 0.02
 FAILED = 1
@@ -39,7 +37,8 @@ class SignalForwarding:
         self.last = 0.0
 
     def __enter__(self) -> SignalForwarding:
-        self.before = {number: signal.signal(number, self._forward) for number in ENDING_SIGNALS}
+        heard = [number for number in ENDING_SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]  # as nohup asks
+        self.before = {number: signal.signal(number, self._forward) for number in heard}
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -63,16 +62,19 @@ def main(arguments: Sequence[str]) -> int:
     if options.hosts and not options.is_one_of_hosts:
         return start_on_hosts(options, arguments)
     for attempt in range(options.max_restarts + 1):
-        status = run_once(options, attempt)
-        if status in {0, *(128 + number for number in ENDING_SIGNALS)}:
+        status, is_ended_by_signal = run_once(options, attempt)
+        if status == 0 or is_ended_by_signal:
             return status
         if attempt < options.max_restarts:
             sys.stderr.write(f"adjoint: all ranks are started again ({attempt + 1} of {options.max_restarts})\n")
     return status
 
 
-def run_once(options: LaunchOptions, attempt: int) -> int:
-    """Start the ranks of this machine, and wait until all have ended; return 0, or the status of the first failure."""
+def run_once(options: LaunchOptions, attempt: int) -> tuple[int, bool]:
+    """Start the ranks of this machine, and wait until all have ended.
+
+    Returns 0, or the status of the first failure; and whether a signal to this process ended them.
+    """
     port = options.master_port
     if attempt and options.nodes == 1:
         port = find_free_port()  # the one before may still be taken
@@ -84,7 +86,10 @@ def run_once(options: LaunchOptions, attempt: int) -> int:
         status = _wait_for_ranks(options, ranks, forwarding)
     for output in outputs:
         output.finish()
-    return 128 + forwarding.came[0] if forwarding.came else status
+    if forwarding.came:
+        sys.stderr.write(f"adjoint: {signal.Signals(forwarding.came[0]).name} came, and all ranks have ended\n")
+        return 128 + forwarding.came[0], True
+    return status, False
 
 
 def start_rank(
@@ -106,18 +111,21 @@ def start_rank(
         environment["OMP_NUM_THREADS"] = str(threads)
     streams = {name: output.destination(name) for name in STREAM_NAMES}
     given = subprocess.DEVNULL if options.is_one_of_hosts else None  # there it is the launcher's
-    process = subprocess.Popen(_rank_command(options), env=environment, stdin=given, **streams)
+    process = subprocess.Popen(_rank_command(options, local), env=environment, stdin=given, **streams)
     output.begin(process)
     return process
 
 
-def _rank_command(options: LaunchOptions) -> list[str]:
+def _rank_command(options: LaunchOptions, local: int) -> list[str]:
+    program = list(options.program)
+    if options.passes_local_rank:
+        program.insert(2 if program[0] == "-m" else 1, f"--local-rank={local}")
     if options.is_command:
-        return list(options.program)
+        return program
     runner = ("-m", "adjoint.run") if options.stands_in else ()
     cuda = (f"--cuda={options.cuda}",) if options.cuda else ()
     # what a rank printed must not be lost when it is ended
-    return [sys.executable, "-u", *runner, *cuda, *options.program]
+    return [sys.executable, "-u", *runner, *cuda, *program]
 
 
 def _wait_for_ranks(
@@ -131,7 +139,9 @@ def _wait_for_ranks(
         failed = [i for i, status in enumerate(statuses) if status not in {None, 0, LOST_RANK_STATUS}]
         followers = [i for i, status in enumerate(statuses) if status == LOST_RANK_STATUS]
         if forwarding.came:
-            failed = []
+            failed = followers = []
+        # the MPI of a rank that reads a killed one's memory may end it with a status of its own
+        failed.sort(key=lambda i: (statuses[i] or 0) > 0)
         if failed or (followers and all(status is not None for status in statuses)):
             local = (failed or followers)[0]
             sys.stderr.write(f"adjoint: rank {first + local} {describe_status(statuses[local] or 0)}\n")
@@ -206,11 +216,6 @@ def _end_with_input() -> None:
         while os.read(0, 1 << 16):
             pass
     os.kill(os.getpid(), signal.SIGTERM)
-
-
-def record(function: T) -> T:
-    """Return the function: an error that ends a rank is shown, and ends all, whatever decorates `main`."""
-    return function
 
 
 if __name__ == "__main__":

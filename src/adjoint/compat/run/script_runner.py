@@ -25,6 +25,8 @@ usage: python -m adjoint.run [--cuda=cpu] script.py [args…]
 Runs a program written for PyTorch, unmodified, on adjoint: `import torch` means adjoint in it.
 --cuda=cpu lets a program that asks for CUDA have the CPU; --cuda=cpu:4 shows it four devices."""
 RUN_FOLDER = os.path.dirname(os.path.abspath(__file__)) + os.sep
+# PyTorch's launchers, which start programs in the same way: the options by which ours does what they do
+LAUNCHERS = {"torch.distributed.run": (), "torch.distributed.launch": ("--passes-local-rank",)}
 SCRIPT, MODULE = "ADJOINT_RUN_SCRIPT", "ADJOINT_RUN_MODULE"  # tell a spawned process what its parent runs
 
 
@@ -52,6 +54,10 @@ def main(arguments: list[str]) -> int:
     if not rest or rest[0].startswith("-"):
         sys.stderr.write(f"{USAGE}\n")
         return 2
+    if named and rest[0] in LAUNCHERS:
+        from adjoint.distributed.run import main as launch
+
+        return launch([*LAUNCHERS[rest[0]], *([] if cuda is None else [f"--cuda={cuda}"]), *rest[1:]])
     stand_in()
     set_torch_variables()
     try:
