@@ -85,6 +85,7 @@ class NetworkHosts:
             process.kill()  # and with it all of its namespace
             process.wait()
         for host in range(self.count):
+            subprocess.run(["ip", "link", "del", self._link(host)], check=False)  # a namespace may take its time
             subprocess.run(["ip", "netns", "del", self._space(host)], check=False)
         subprocess.run(["ip", "link", "del", self.name], check=False)
 
@@ -102,8 +103,8 @@ class NetworkHosts:
         self, host: int, command: Sequence[str], variables: Mapping[str, str], folder: Path
     ) -> subprocess.Popen[bytes]:
         """Start a command on a host; its output goes to `out0` and `error0` in the folder."""
-        settle = f"echo host{host} > /proc/sys/kernel/hostname; mount -t tmpfs tmpfs /dev/shm; exec {shlex.join(command)}"
-        line = ["ip", "netns", "exec", self._space(host), *ISOLATE, "sh", "-c", settle]
+        own = f"echo host{host} > /proc/sys/kernel/hostname; mount -t tmpfs tmpfs /dev/shm"
+        line = ["ip", "netns", "exec", self._space(host), *ISOLATE, "sh", "-c", f"{own}; exec {shlex.join(command)}"]
         with (folder / f"out{host}").open("wb") as out, (folder / f"error{host}").open("wb") as error:
             process = subprocess.Popen(line, env=dict(variables), cwd=folder, stdout=out, stderr=error)
         self.processes.append(process)
@@ -150,6 +151,11 @@ def measure(hosts: int, rate: str) -> dict[int, float]:
     return {int(size): float(seconds) / wire_seconds(int(size) * 10**6, hosts, rate) for size, seconds in lines}
 
 
+def say(*parts: str) -> None:
+    """Print parts of a line."""
+    sys.stdout.write(" ".join(parts) + "\n")
+
+
 def main(arguments: Sequence[str]) -> int:
     """Run a program on hosts, or measure; return the first exit status that is not 0."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -163,7 +169,7 @@ def main(arguments: Sequence[str]) -> int:
     rate = "" if given.rate == "0" else given.rate
     if not given.program:
         for size, ratio in measure(given.hosts, given.rate).items():
-            print(f"{given.hosts} hosts, {given.rate}: all-reduce of {size} MB in {ratio:.2f} of the wire's time")
+            say(f"{given.hosts} hosts, {given.rate}: all-reduce of {size} MB in {ratio:.2f} of the wire's time")
         return 0
     script, *rest = given.program
     with tempfile.TemporaryDirectory() as name, NetworkHosts(given.hosts, rate) as network:
@@ -174,9 +180,9 @@ def main(arguments: Sequence[str]) -> int:
         began = time.monotonic()
         statuses = [rank.wait() for rank in ranks]
         for host in range(given.hosts):
-            print(f"host {host}", (Path(name) / f"out{host}").read_text(), (Path(name) / f"error{host}").read_text())
+            say(f"host {host}", *((Path(name) / f"{stream}{host}").read_text() for stream in ("out", "error")))
         if given.cut:
-            print(f"all had ended {time.monotonic() - began:.1f} s after the cut")
+            say(f"all had ended {time.monotonic() - began:.1f} s after the cut")
     return next((status for status in statuses if status), 0)
 
 

@@ -126,7 +126,8 @@ def test_output_goes_to_files(tmp_path: Path) -> None:
     done = run_launcher(tmp_path, program, *options.split(), "--adjoint")
     assert sorted(done.out.splitlines()) == ["[default1]:out 1", "out 2"]
     assert done.error == "[default1]:error 1"
-    files = {str(path.relative_to(tmp_path / "files/job/attempt_0")): path.read_text() for path in tmp_path.rglob("*.log")}
+    folder = tmp_path / "files/job/attempt_0"
+    files = {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*.log")}
     assert files == {
         "0/stdout.log": "out 0\n", "1/stdout.log": "out 1\n", "1/stderr.log": "error 1\n", "2/stderr.log": "error 2\n",
     }  # fmt: skip
@@ -135,7 +136,8 @@ def test_output_goes_to_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize("module", ["run", "launch"])
 def test_pytorchs_launchers_are_this_one(module: str, tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(dedent(TELLS))
-    done = start(tmp_path, "-m", "adjoint.run", "-m", f"torch.distributed.{module}", "--nproc_per_node=2", "program.py", "x")
+    launcher = ["-m", "adjoint.run", "-m", f"torch.distributed.{module}"]
+    done = start(tmp_path, *launcher, "--nproc_per_node=2", "program.py", "x")
     assert done.status == 0, done.error
     told = (tmp_path / "1").read_text().split()
     assert told[:3] == ["1", "1", "2"]

@@ -28,7 +28,9 @@ def why_mpi_fails() -> str:
     program = "from mpi4py import MPI; MPI.COMM_WORLD.allgather(b'x' * 100_000)"
     command = [MPIEXEC, "-n", "2", sys.executable, "-c", program]
     try:
-        done = subprocess.run(command, env=environment_of_ranks(), capture_output=True, text=True, check=False, timeout=60)
+        done = subprocess.run(
+            command, env=environment_of_ranks(), capture_output=True, text=True, check=False, timeout=60
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"MPI does not work on this machine: {error}"
     return f"MPI does not work on this machine: {done.stderr.strip()[-200:]}" if done.returncode else ""
@@ -86,8 +88,8 @@ def _run(folder: Path, command: list[str], program: str, *arguments: str) -> Don
     path = folder / "program.py"
     path.write_text(dedent(program), encoding="utf-8")
     done = subprocess.run(
-        [*command, str(path), *arguments], env=environment_of_ranks(), cwd=folder, capture_output=True, text=True, check=False,
-        timeout=MAX_SECONDS,
+        [*command, str(path), *arguments], env=environment_of_ranks(), cwd=folder, capture_output=True, text=True,
+        check=False, timeout=MAX_SECONDS,
     )  # fmt: skip
     return Done(done.returncode, done.stdout.strip(), done.stderr.strip())
 

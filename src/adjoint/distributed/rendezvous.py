@@ -98,7 +98,8 @@ def meet(rank: int, size: int, address: tuple[str, int], timeout: float) -> None
     except TimeoutError:
         raise TimeoutError(f"rank {rank}: not all of {size} ranks came to {place} within {timeout:g} s") from None
     if welcome.startswith("lost "):
-        raise RuntimeError(f"rank {rank}: {welcome.removeprefix('lost ')} before all of {size} ranks had come to {place}")
+        loss = welcome.removeprefix("lost ")
+        raise RuntimeError(f"rank {rank}: {loss} before all of {size} ranks had come to {place}")
     if welcome != "welcome":
         raise RuntimeError(f"rank {rank}: what listens at {place} is not the rendezvous of this job")
     connection.settimeout(None)
