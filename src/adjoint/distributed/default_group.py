@@ -32,7 +32,7 @@ from adjoint.distributed import rendezvous
 from adjoint.distributed.call_checks import CallChecker, DebugLevel, get_debug_level
 from adjoint.distributed.mpi import Communicator, has_mpi, initialize_mpi, mpi_module
 from adjoint.distributed.process_group import ProcessGroup
-from adjoint.distributed.rank_watch import CollectiveCall, RankWatch
+from adjoint.distributed.rank_watch import CollectiveCall, RankWatch, find_shared_files
 
 BACKENDS = ("mpi", "gloo", "nccl", "ucc", "xccl")  # names that programs give; all mean MPI here
 ENV = "env://"
@@ -157,12 +157,22 @@ def init_process_group(
 def _begin_mpi(rank: int, size: int, address: tuple[str, int] | None, seconds: float) -> None:
     """Let the ranks meet, watch one another, and end together."""
     comm = initialize_mpi(rank, size, address, seconds)
+    _remove_names_of_shared_memory(comm)
     _watch_ranks(comm, address, seconds)
     if (threads := threads_per_rank()) is not None:
         set_num_threads(threads)
     _end_all_after_uncaught_errors(rank, has_launcher=address is None)
     # processes of multiprocessing run these, and no handlers of atexit; others run them by atexit
     Finalize(None, _leave_ranks, exitpriority=0)
+
+
+def _remove_names_of_shared_memory(comm: Communicator) -> None:
+    """Remove the files by which MPICH's ranks of this machine have met: whatever ends them now, no memory is left."""
+    comm.Barrier()  # all have mapped it
+    for path in find_shared_files():
+        if "mpich_shm" in path:
+            with suppress(OSError):  # another rank was first
+                os.unlink(path)
 
 
 def _resolve_number(variable: str, given: int) -> int:

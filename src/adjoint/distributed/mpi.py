@@ -36,6 +36,12 @@ def initialize_mpi(rank: int, size: int, address: tuple[str, int] | None, timeou
     comm = mpi_module().COMM_WORLD
     comm.Set_errhandler(mpi_module().ERRORS_RETURN)
     rendezvous.forget_pmi()
+    if address is not None and comm.size == 1 < size:
+        library = mpi_module().Get_library_version().split(",")[0].split("\n")[0].strip()
+        raise RuntimeError(
+            f"ranks that no MPI launcher started meet by MPICH, and this is {library}: start them by its own mpiexec, "
+            "as in mpiexec -n 2 python -m adjoint.run train.py, or pip install mpich"
+        )
     if (comm.rank, comm.size) != (rank, size):
         raise RuntimeError(f"this process is rank {rank} of {size} by $RANK, and {comm.rank} of {comm.size} to MPI")
     return comm

@@ -20,6 +20,7 @@ from adjoint.distributed.rendezvous_server import send_line
 REPORT_SECONDS = 1.0
 STUCK_SECONDS = 10.0  # after which a rank says what it waits for
 ANSWER_SECONDS = 2.0
+SHARED_PREFIXES = ("/dev/shm/mpich", "/dev/shm/ucx", "/dev/shm/sm_segment")  # MPICH's, that of both, Open MPI's
 
 
 @dataclass(slots=True, eq=False)
@@ -41,7 +42,8 @@ def find_shared_files() -> list[str]:
     """Return the files of MPI's shared memory that this process has mapped."""
     try:
         with open("/proc/self/maps", encoding="utf-8") as maps:
-            return sorted({line.split()[5] for line in maps if "/dev/shm/mpich" in line or "/dev/shm/ucx" in line})
+            paths = {line.split()[5] for line in maps if "/dev/shm/" in line}
+            return sorted(path for path in paths if path.startswith(SHARED_PREFIXES))
     except OSError:
         return []
 
