@@ -36,6 +36,7 @@ BESIDE_ORACLE = (
     "expecttest==0.3.0",  # which the tables of samples in torch.testing import
     "tensorboard==2.21.0", "pillow==13.0.0",  # with which both libraries write event files
 )  # fmt: skip
+MPI = ("mpi4py>=4.1", "mpich>=5.0")  # the extra `mpi` of pyproject.toml
 SETTINGS = {
     "ADJOINT_ORACLE=1": "test and bench compare with PyTorch too; `test -m oracle` runs only the tests that do",
     "ADJOINT_NIGHTLY=1": "test runs the long tests as well, and then the others in ten orders",
@@ -68,8 +69,11 @@ def main(arguments: list[str]) -> int:
 
 
 def demo(arguments: list[str]) -> NoReturn:
-    """Train on scanned digits, eagerly and compiled, and write a page about it; --out DIR says where."""
-    run([str(ROOT / "examples" / "digits.py"), *arguments], os.environ)
+    """Train on scanned digits, eagerly and compiled, and write a page about it; --ranks 2: on two processes."""
+    on_ranks = any(argument.partition("=")[0] == "--ranks" for argument in arguments)
+    if on_ranks:
+        add_mpi()
+    run([str(ROOT / "examples" / ("digits_ranks.py" if on_ranks else "digits.py")), *arguments], os.environ)
 
 
 def test(arguments: list[str]) -> int:
@@ -250,6 +254,14 @@ def add_oracle() -> None:
         pip(ORACLE, *BESIDE_ORACLE, seconds=900)
     except (subprocess.CalledProcessError, subprocess.TimeoutExpired):
         say(f"{ORACLE} is not to be had here; the tests which compare with it will be skipped")
+
+
+def add_mpi() -> None:
+    """Install the extra `mpi` in `.venv`, unless the lock has brought it."""
+    enter(oracle=False)
+    if not any(site_packages().glob("mpi4py-*.dist-info/RECORD")) or not (interpreter().parent / "mpiexec").exists():
+        say("adding MPI to .venv, by which processes exchange tensors")
+        pip(*MPI)
 
 
 def pip(*what: str, seconds: float | None = None) -> None:

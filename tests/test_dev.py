@@ -227,3 +227,23 @@ def test_every_pin_has_a_hash() -> None:
     pins = re.split(r"^(?=[a-z0-9-]+==)", LOCK, flags=re.MULTILINE)[1:]
     assert len(pins) > 10
     assert [pin.partition(" ")[0] for pin in pins if "--hash=sha256:" not in pin] == []
+
+
+@pytest.mark.parametrize("arguments", [["--ranks", "2"], ["--ranks=4", "--epochs=1"], ["--out", "x"]])
+def test_demo_on_ranks_adds_mpi_first(
+    arguments: list[str], dev: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installed, started = [], []
+    monkeypatch.setattr(dev, "pip", lambda *what, seconds=None: installed.extend(what))
+    monkeypatch.setattr(dev, "run", lambda command, variables, oracle=False: started.append(command))
+    monkeypatch.setattr(dev, "enter", lambda oracle: None)
+    dev.demo(arguments)
+    on_ranks = arguments[0] != "--out"
+    name = "digits_ranks.py" if on_ranks else "digits.py"
+    assert started == [[str(dev.ROOT / "examples" / name), *arguments]]
+    assert installed == (list(dev.MPI) if on_ranks else [])
+
+
+def test_mpi_is_what_the_extra_names() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    assert [requirement.partition(";")[0].strip() for requirement in extras["mpi"]] == list(load().MPI)
