@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import queue
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -29,6 +30,27 @@ class ThreadCommunicator:
     def Sendrecv(self, sent: Any, dest: int, sendtag: int, received: Any, source: int, recvtag: int) -> None:
         """MPI_Sendrecv of bytes; all ranks call it at the same time."""
         received[...] = self._exchange(sent.copy())[source]
+
+
+    def Isend(self, sent: Any, dest: int, tag: int) -> ThreadRequest:
+        """MPI_Isend of bytes, which are on their way when it returns."""
+        self._line(self.rank, dest).put(sent.copy())
+        return ThreadRequest(lambda: None)
+
+    def Irecv(self, received: Any, source: int, tag: int) -> ThreadRequest:
+        """MPI_Irecv of bytes, which come when it is waited for."""
+        return ThreadRequest(lambda: np.copyto(received, self._line(source, self.rank).get(timeout=60)))
+
+    def _line(self, source: int, dest: int) -> queue.Queue[Any]:
+        line: queue.Queue[Any] = self.board.setdefault(("line", source, dest), queue.Queue())
+        return line
+
+
+class ThreadRequest:
+    """Message that may not have come."""
+
+    def __init__(self, finish: Callable[[], None]) -> None:
+        self.Wait = finish
 
 
 def run_threads(size: int, work: Callable[[ThreadCommunicator], Any]) -> list[Any]:
