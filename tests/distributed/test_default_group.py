@@ -9,6 +9,7 @@ from tests.support.scripts import run
 
 import adjoint as ad
 import adjoint.distributed as dist
+from adjoint.core.runtime.launcher_variables import count_processors
 
 
 @pytest.fixture(autouse=True)
@@ -91,12 +92,15 @@ SPAWNS = """
 
     def train(rank, count, port, fails):
         os.environ.update(MASTER_ADDR="localhost", MASTER_PORT=port)
+        for name in [name for name in os.environ if name.endswith("_NUM_THREADS")]:
+            del os.environ[name]
+        torch.set_num_threads(64)
         dist.init_process_group("gloo", rank=rank, world_size=count)
         if fails and rank:
             raise ValueError("bad input")
         x = torch.full((3,), rank + 1.0)
         dist.all_reduce(x)
-        os.write(1, f"{x.tolist()}\\n".encode())  # at once: two ranks write
+        os.write(1, f"{x.tolist()} {torch.get_num_threads()}\\n".encode())  # at once: two ranks write
         dist.destroy_process_group()
 
     if __name__ == "__main__":
@@ -110,9 +114,9 @@ SPAWNS = """
 
 
 @needs_mpi
-def test_processes_that_the_program_starts_are_ranks(tmp_path: Path) -> None:
+def test_processes_that_the_program_starts_are_ranks_and_share_processors(tmp_path: Path) -> None:
     done = run(tmp_path, "script.py", str(free_ports(3)), script=SPAWNS)
-    assert done.out.splitlines() == ["[3.0, 3.0, 3.0]"] * 4 + ["1"], done.error
+    assert done.out.splitlines() == [f"[3.0, 3.0, 3.0] {max(1, count_processors() // 2)}"] * 4 + ["1"], done.error
 
 
 @needs_mpi

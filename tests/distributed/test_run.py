@@ -9,6 +9,7 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
+from tests.support.faults import hear_signals
 from tests.support.ranks import run_launcher
 from tests.support.scripts import PATHS, start
 
@@ -78,7 +79,10 @@ def test_a_signal_ends_all(number: signal.Signals, tmp_path: Path) -> None:
         "import os, time\nopen('came' + os.environ['RANK'], 'w').close()\ntime.sleep(60)\n"
     )
     command = [sys.executable, "-m", "adjoint.distributed.run", "--nproc-per-node=2", "program.py"]
-    launcher = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.DEVNULL, start_new_session=True)
+    launcher = subprocess.Popen(
+        command, cwd=tmp_path, stderr=subprocess.DEVNULL, start_new_session=True,
+        preexec_fn=hear_signals,  # noqa: PLW1509  no threads here
+    )  # fmt: skip
     while len(list(tmp_path.glob("came*"))) < 2:
         time.sleep(0.05)
     launcher.send_signal(number)

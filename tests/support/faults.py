@@ -105,6 +105,7 @@ class FaultyRun:
             [*command, str(path), moment, str(victim)],
             env=environment_of_ranks() | {MARK: self.mark}, cwd=folder, stdout=self.out, stderr=self.error,
             start_new_session=True,
+            preexec_fn=hear_signals,  # noqa: PLW1509  no threads here
         )  # fmt: skip
         self.count = ranks
 
@@ -156,6 +157,12 @@ class FaultyRun:
         end = time.monotonic() + seconds
         while not is_true() and time.monotonic() < end:
             time.sleep(0.02)
+
+
+def hear_signals() -> None:
+    """Have the process that begins hear the signals that one in the background ignores."""
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
 
 
 def _variables_of(process: int) -> list[bytes]:

@@ -158,8 +158,10 @@ def _begin_mpi(rank: int, size: int, address: tuple[str, int] | None, seconds: f
     """Let the ranks meet, watch one another, and end together."""
     comm = initialize_mpi(rank, size, address, seconds)
     _remove_names_of_shared_memory(comm)
-    _watch_ranks(comm, address, seconds)
-    if (threads := threads_per_rank()) is not None:
+    nodes = comm.allgather(node_name())
+    _watch_ranks(comm, address, seconds, one_machine=len(set(nodes)) == 1)
+    # a program that starts its ranks by itself tells no number of those on this machine
+    if (threads := threads_per_rank({"LOCAL_WORLD_SIZE": str(nodes.count(nodes[rank])), **os.environ})) is not None:
         set_num_threads(threads)
     _end_all_after_uncaught_errors(rank, has_launcher=address is None)
     # processes of multiprocessing run these, and no handlers of atexit; others run them by atexit
@@ -206,11 +208,10 @@ def _resolve_address(init_method: str | None) -> tuple[str, int]:
     return os.environ["MASTER_ADDR"], port
 
 
-def _watch_ranks(comm: Communicator, address: tuple[str, int] | None, seconds: float) -> None:
+def _watch_ranks(comm: Communicator, address: tuple[str, int] | None, seconds: float, *, one_machine: bool) -> None:
     """Begin to watch the others; where the launcher's MPI let them meet, a server for that is started first."""
     if address is None:
-        nodes = comm.allgather(node_name())
-        host, key = "127.0.0.1" if len(set(nodes)) == 1 else socket.gethostname(), secrets.token_bytes(16)
+        host, key = "127.0.0.1" if one_machine else socket.gethostname(), secrets.token_bytes(16)
         port = rendezvous.start_server(host, 0, comm.size, seconds, key, meets=False) if comm.rank == 0 else 0
         host, port, key = comm.bcast((host, port, key), 0)
         address = host, port

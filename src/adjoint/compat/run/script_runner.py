@@ -54,10 +54,9 @@ def main(arguments: list[str]) -> int:
     if not rest or rest[0].startswith("-"):
         sys.stderr.write(f"{USAGE}\n")
         return 2
-    if named and rest[0] in LAUNCHERS:
-        from adjoint.distributed.run import main as launch
-
-        return launch([*LAUNCHERS[rest[0]], *([] if cuda is None else [f"--cuda={cuda}"]), *rest[1:]])
+    if named and rest[0] in LAUNCHERS:  # the ranks are told of CUDA
+        told = [] if cuda is None else [f"--cuda={cuda}"]
+        rest, cuda = ["adjoint.distributed.run", *LAUNCHERS[rest[0]], *told, *rest[1:]], None
     stand_in()
     set_torch_variables()
     try:
