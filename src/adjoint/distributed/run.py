@@ -109,9 +109,9 @@ def start_rank(
     threads = threads_per_rank(environment)
     if threads is not None:
         environment["OMP_NUM_THREADS"] = str(threads)
-    streams = {name: output.destination(name) for name in STREAM_NAMES}
+    out, error = (output.destination(name) for name in STREAM_NAMES)
     given = subprocess.DEVNULL if options.is_one_of_hosts else None  # there it is the launcher's
-    process = subprocess.Popen(_rank_command(options, local), env=environment, stdin=given, **streams)
+    process = subprocess.Popen(_rank_command(options, local), env=environment, stdin=given, stdout=out, stderr=error)
     output.begin(process)
     return process
 
