@@ -123,8 +123,8 @@ def test_options_stand_in_variables(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_output_goes_to_files(tmp_path: Path) -> None:
     program = """
         import os, sys
-        print("out", os.environ["LOCAL_RANK"])
-        print("error", os.environ["LOCAL_RANK"], file=sys.stderr)
+        sys.stdout.write(f"out {os.environ['LOCAL_RANK']}\\n")  # whole: ranks share the launcher's output
+        sys.stderr.write(f"error {os.environ['LOCAL_RANK']}\\n")
     """
     options = "--nproc-per-node=3 --tee=0:1,1:3 --redirects=2:2 --log_dir=files --rdzv-id=job --local-ranks-filter=1,2"
     done = run_launcher(tmp_path, program, *options.split(), "--adjoint")

@@ -122,10 +122,10 @@ def _rank_command(options: LaunchOptions, local: int) -> list[str]:
         program.insert(2 if program[0] == "-m" else 1, f"--local-rank={local}")
     if options.is_command:
         return program
-    runner = ("-m", "adjoint.run") if options.stands_in else ()
+    # what a rank printed must not be lost when it is ended: adjoint.run lets it write line by line
+    runner = ("-m", "adjoint.run") if options.stands_in else ("-u",)
     cuda = (f"--cuda={options.cuda}",) if options.cuda else ()
-    # what a rank printed must not be lost when it is ended
-    return [sys.executable, "-u", *runner, *cuda, *program]
+    return [sys.executable, *runner, *cuda, *program]
 
 
 def _wait_for_ranks(

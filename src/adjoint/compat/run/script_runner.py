@@ -59,6 +59,8 @@ def main(arguments: list[str]) -> int:
         rest, cuda = ["adjoint.distributed.run", *LAUNCHERS[rest[0]], *told, *rest[1:]], None
     stand_in()
     set_torch_variables()
+    if "RANK" in os.environ and isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(line_buffering=True)  # lines of ranks do not mix, and none is lost when one is ended
     try:
         _serve_cuda(cuda)
     except ValueError as error:
