@@ -2,7 +2,6 @@
 
 Modules, in reading order:
 
-- `calls`: Remedies for calls: arguments that a function does not take, or takes otherwise.
 - `data`: Remedies for data: values that make no tensor, datasets and loaders, files and devices.
 - `gradients`: Remedies for passes backward: losses without a graph, graphs that are gone, values overwritten, wrong
   gradients.
@@ -11,9 +10,9 @@ Modules, in reading order:
   files.
 - `operations`: Remedies for single operations: indices, joins and splits, types, attention, vmap and derivatives of
   functions.
-- `python_values`: Remedies for what Python itself refuses: None, methods that were not called, names that are not
-  there, unpacking.
-- `registry`: Registry of remedies: each is a function of a failure, found by the words of the error.
+- `python_values`: Remedies for what Python itself refuses: None, names and keywords that are not there, calls,
+  unpacking.
+- `registry`: Registry of remedies, each a function of a failure that is found by the words of the error.
 - `shapes`: Remedies for shapes that do not fit: layers, products, broadcasting, views, joins, indices.
 """
 
