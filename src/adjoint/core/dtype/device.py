@@ -53,7 +53,7 @@ class device:
             self.type, self.index = spec.type, spec.index
             return
         if isinstance(spec, int) and cuda_devices.count and index is None:
-            spec, index = "cuda", spec
+            index, spec = spec, "cuda"
         if isinstance(spec, int):
             raise DeviceError(f"device({spec}): there is no accelerator: adjoint computes on the CPU only")
         if not isinstance(spec, str):
