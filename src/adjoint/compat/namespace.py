@@ -61,6 +61,8 @@ MODULES = {
     "cuda.nvtx": "compat.stubs.devices.absent:nvtx",
     "cuda.random": "compat.stubs.devices.cuda",
     "cuda.streams": "compat.stubs.devices.cuda",
+    "distributed.optim": "distributed.algorithms.zero_redundancy_optimizer",
+    "distributed.optim.zero_redundancy_optimizer": "distributed.algorithms.zero_redundancy_optimizer",
     "distributed.rpc": "distributed",
     "func.stateless": "compat.stubs.functorch",
     "functional": "__init__",
@@ -306,8 +308,8 @@ _ABSENT_PARTS = {
 }
 ABSENT |= {f"{whole}.{part}": ABSENT[whole] for whole, parts in _ABSENT_PARTS.items() for part in parts.split()}
 _DISTRIBUTED_PARTS = """
-    _composable _tensor algorithms autograd checkpoint device_mesh elastic elastic.multiprocessing
-    elastic.multiprocessing.errors fsdp nn optim pipelining tensor
+    _composable _tensor autograd checkpoint device_mesh elastic elastic.multiprocessing
+    elastic.multiprocessing.errors fsdp nn pipelining tensor
 """
 ABSENT |= {f"distributed.{part}": _ONE_PROCESS for part in _DISTRIBUTED_PARTS.split()}
 

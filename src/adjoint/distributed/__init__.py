@@ -22,6 +22,7 @@ Modules, in reading order:
   starts it.
 - `sync_batch_norm`: `nn.SyncBatchNorm`: batch normalisation by the statistics of all ranks' batches.
 - `work`: Exchanges that may not have ended.
+- `algorithms`: Ways to train on several ranks, beside `DistributedDataParallel`, under PyTorch's names.
 """
 
 from __future__ import annotations
