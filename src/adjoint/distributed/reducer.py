@@ -132,6 +132,7 @@ class Reducer:
         self.is_running = False
         self.next = 0  # the first bucket that has not started
         self.is_wanted = True  # False within `no_sync`
+        self.active: Tensor | None = None  # how many ranks still have inputs, where means are over these
         for _, parameter in named_parameters:
             parameter.register_post_accumulate_grad_hook(self._receive)
 
@@ -139,6 +140,16 @@ class Reducer:
         """Have `hook(state, bucket)` average the gradients of each bucket."""
         for bucket in self.buckets:
             bucket.hook, bucket.hook_state = hook, state
+
+    def answer(self, exchanges_used: bool) -> None:
+        """Take part in a pass of the other ranks, with gradients of zero, and put the means in their place."""
+        for bucket in self.buckets:
+            bucket.begin()
+            bucket.memory.fill(0)
+            bucket.start()
+        used = self._find_used() if exchanges_used else None
+        for bucket in self.buckets:
+            self._place_means(bucket, used)
 
     def _receive(self, parameter: Tensor) -> None:
         """Take the gradient of a parameter, and start the buckets that are full."""
@@ -204,7 +215,9 @@ class Reducer:
         return {id(parameter): bool(flag) for parameter, flag in zip(parameters, flags, strict=True)}
 
     def _place_means(self, bucket: GradBucket, used: dict[int, bool] | None) -> None:
-        bucket.finish()
+        memory = bucket.finish()
+        if self.active is not None:
+            np.multiply(memory, memory.dtype.type(self.group.size() / self.active.item()), out=memory)
         for parameter, view in zip(bucket.parameters(), bucket.views, strict=True):
             if used is not None and not used[id(parameter)]:
                 continue  # no rank has a gradient: it stays as it was
@@ -216,6 +229,8 @@ class Reducer:
     def _place_symbols(self, bucket: GradBucket) -> None:
         with no_grad():
             whole = cast("Tensor", ops.finish_all_reduce(bucket.symbol, bucket=bucket))
+            if self.active is not None:
+                whole = whole * (self.group.size() / self.active).to(whole.dtype)
             for parameter, begin, end in zip(bucket.parameters(), bucket.begins, bucket.begins[1:], strict=False):
                 mean = whole.narrow(0, begin, end - begin).reshape(parameter.shape)
                 if parameter.grad is None:
