@@ -214,7 +214,7 @@ NAMES = {
     "autograd.is_view_replay_enabled": "compat.stubs.autograd:is_view_replay_enabled",
     "nn.Container": "compat.stubs.nn.parallel:Container",
     "nn.DataParallel": "compat.stubs.nn.parallel:DataParallel",
-    "nn.SyncBatchNorm": "distributed.sync_batch_norm:SyncBatchNorm",
+    "nn.SyncBatchNorm": "distributed.algorithms.sync_batch_norm:SyncBatchNorm",
     "nn.functional._threshold": "nn.functional:threshold",
     "optim.SparseAdam": "compat.stubs.sparse_adam:SparseAdam",
     "utils.checkpoint.DefaultDeviceType": "compat.stubs.devices.absent:DefaultDeviceType",

@@ -20,9 +20,10 @@ Modules, in reading order:
   them has ended.
 - `run`: `python -m adjoint.distributed.run`: torchrun's options, and each rank started as `python -m adjoint.run`
   starts it.
-- `sync_batch_norm`: `nn.SyncBatchNorm`: batch normalisation by the statistics of all ranks' batches.
 - `work`: Exchanges that may not have ended.
 - `algorithms`: Ways to train on several ranks, beside `DistributedDataParallel`, under PyTorch's names.
+- `interface`: What programs ask of `torch.distributed` besides groups and collectives: stores, meshes, names of its
+  modules.
 """
 
 from __future__ import annotations
@@ -62,6 +63,16 @@ from adjoint.distributed.default_group import is_xccl_available as is_xccl_avail
 from adjoint.distributed.default_group import new_group as new_group
 from adjoint.distributed.default_group import new_subgroups as new_subgroups
 from adjoint.distributed.default_group import new_subgroups_by_enumeration as new_subgroups_by_enumeration
+from adjoint.distributed.interface.file_store import FileStore as FileStore
+from adjoint.distributed.interface.store import DistBackendError as DistBackendError
+from adjoint.distributed.interface.store import DistError as DistError
+from adjoint.distributed.interface.store import DistNetworkError as DistNetworkError
+from adjoint.distributed.interface.store import DistStoreError as DistStoreError
+from adjoint.distributed.interface.store import HashStore as HashStore
+from adjoint.distributed.interface.store import PrefixStore as PrefixStore
+from adjoint.distributed.interface.store import QueueEmptyError as QueueEmptyError
+from adjoint.distributed.interface.store import Store as Store
+from adjoint.distributed.interface.tcp_store import TCPStore as TCPStore
 from adjoint.distributed.objects import all_gather_object as all_gather_object
 from adjoint.distributed.objects import broadcast_object_list as broadcast_object_list
 from adjoint.distributed.objects import gather_object as gather_object

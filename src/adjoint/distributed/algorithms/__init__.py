@@ -5,4 +5,5 @@ Modules, in reading order:
 - `join`: Uneven inputs: a rank that has no more batches answers the collectives of the others until all have ended.
 - `zero_redundancy_optimizer`: `ZeroRedundancyOptimizer`: each rank keeps the state of its share of the parameters,
   and updates only these.
+- `sync_batch_norm`: `nn.SyncBatchNorm`: batch normalisation by the statistics of all ranks' batches.
 """

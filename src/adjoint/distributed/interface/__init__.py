@@ -1,0 +1,8 @@
+"""What programs ask of `torch.distributed` besides groups and collectives: stores, meshes, names of its modules.
+
+Modules, in reading order:
+
+- `file_store`: `FileStore`: a store in a file that all processes see.
+- `store`: Stores: values by key that processes share, to find one another and to agree.
+- `tcp_store`: `TCPStore`: a store in a process beside that of its master, which answers over the network.
+"""
