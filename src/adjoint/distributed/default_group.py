@@ -26,6 +26,8 @@ from adjoint.core.runtime.launcher_variables import (
 from adjoint.core.runtime.threads import set_num_threads
 from adjoint.data.sampler import rank_slot
 from adjoint.distributed import rendezvous
+from adjoint.distributed.interface.file_store import agree_on_address, meet_by_file
+from adjoint.distributed.interface.store import Store
 from adjoint.distributed.mpi import Communicator, has_mpi, initialize_mpi, mpi_module
 from adjoint.distributed.process_group import ProcessGroup
 from adjoint.distributed.rank_watch import CollectiveCall, RankWatch
@@ -96,7 +98,7 @@ def init_process_group(
     timeout: timedelta | None = None,
     world_size: int = -1,
     rank: int = -1,
-    store: object = None,
+    store: Store | None = None,
     group_name: str = "",
     pg_options: object = None,
     device_id: object = None,
@@ -108,7 +110,8 @@ def init_process_group(
 
     Args:
         backend: "mpi"; "gloo" and others mean MPI too, and `get_backend` returns what was asked for.
-        init_method: "env://", or "tcp://host:port".
+        init_method: "env://", "tcp://host:port", or "file:///path" of a new file; "?rank=0&world_size=2" may follow.
+        store: where ranks meet instead; rank and size are given with it.
         timeout: how long ranks wait for one another, at the start and in collectives. Default: 30 minutes.
 
     Raises: ValueError where the group is set up already, or rank, size or address are missing; RuntimeError without
@@ -119,13 +122,19 @@ def init_process_group(
     name = (backend or "mpi").lower()
     if not set(name.replace("cpu:", "").replace("cuda:", "").split(",")) <= {*BACKENDS, "undefined"}:
         raise ValueError(f"unknown backend {backend!r}: {', '.join(BACKENDS)}")
+    if store is not None and init_method is not None:
+        raise ValueError("Cannot specify both init_method and store.")
     set_torch_variables()
+    init_method, options = split_options(init_method)
+    rank, world_size = options.get("rank", rank), options.get("world_size", world_size)
+    if store is not None and min(rank, world_size) < 0:
+        raise ValueError("rank and world_size must be given with a store")
     rank, world_size = _resolve_number("RANK", rank), _resolve_number("WORLD_SIZE", world_size)
     if not 0 <= rank < world_size:
         raise ValueError(f"rank {rank} is not one of {world_size}: ranks are 0 to world_size - 1")
     seconds = DEFAULT_TIMEOUT_SECONDS if timeout is None else timeout.total_seconds()
     if world_size > 1 and not _watch:  # MPI begins once in a process
-        address = None if is_started_by_mpi() else _resolve_address(init_method)
+        address = None if is_started_by_mpi() else _resolve_address(init_method, store, rank, world_size, seconds)
         _begin_mpi(rank, world_size, address, seconds)
     comm = mpi_module().COMM_WORLD.Dup() if world_size > 1 else None
     _set_world(ProcessGroup(comm, list(range(world_size)), name))
@@ -153,13 +162,26 @@ def _resolve_number(variable: str, given: int) -> int:
     return int(os.environ[variable])
 
 
-def _resolve_address(init_method: str | None) -> tuple[str, int]:
+def split_options(init_method: str | None) -> tuple[str | None, dict[str, int]]:
+    """Return the address, and the numbers that follow it behind a question mark."""
+    address, _, query = (init_method or "").partition("?")
+    pairs = [pair.partition("=") for pair in query.split("&") if pair]
+    return address or None, {name: int(number) for name, _, number in pairs}
+
+
+def _resolve_address(
+    init_method: str | None, store: Store | None, rank: int, world_size: int, seconds: float
+) -> tuple[str, int]:
     """Return where rank 0 is met. Raises ValueError where nothing says so."""
+    if store is not None:
+        return agree_on_address(store, rank, world_size, seconds)
+    if init_method is not None and init_method.startswith("file://"):
+        return meet_by_file(init_method.removeprefix("file://"), rank, world_size, seconds)
     if init_method is not None and init_method.startswith("tcp://"):
         host, _, number = init_method.removeprefix("tcp://").rpartition(":")
         return host, int(number)
     if init_method not in {None, ENV}:
-        raise ValueError(f"init_method {init_method!r}: ranks meet by env:// or tcp://host:port")
+        raise ValueError(f"init_method {init_method!r}: ranks meet by env://, tcp://host:port or file:///path")
     missing = [name for name in ("MASTER_ADDR", "MASTER_PORT") if name not in os.environ]
     if missing:
         raise ValueError(
