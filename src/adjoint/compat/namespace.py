@@ -61,6 +61,7 @@ MODULES = {
     "cuda.nvtx": "compat.stubs.devices.absent:nvtx",
     "cuda.random": "compat.stubs.devices.cuda",
     "cuda.streams": "compat.stubs.devices.cuda",
+    "distributed.device_mesh": "distributed.interface.device_mesh",
     "distributed.optim": "distributed.algorithms.zero_redundancy_optimizer",
     "distributed.optim.zero_redundancy_optimizer": "distributed.algorithms.zero_redundancy_optimizer",
     "distributed.rpc": "distributed",
@@ -308,7 +309,7 @@ _ABSENT_PARTS = {
 }
 ABSENT |= {f"{whole}.{part}": ABSENT[whole] for whole, parts in _ABSENT_PARTS.items() for part in parts.split()}
 _DISTRIBUTED_PARTS = """
-    _composable _tensor autograd checkpoint device_mesh elastic elastic.multiprocessing
+    _composable _tensor autograd checkpoint elastic elastic.multiprocessing
     elastic.multiprocessing.errors fsdp nn pipelining tensor
 """
 ABSENT |= {f"distributed.{part}": _ONE_PROCESS for part in _DISTRIBUTED_PARTS.split()}

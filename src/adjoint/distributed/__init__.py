@@ -63,6 +63,9 @@ from adjoint.distributed.default_group import is_xccl_available as is_xccl_avail
 from adjoint.distributed.default_group import new_group as new_group
 from adjoint.distributed.default_group import new_subgroups as new_subgroups
 from adjoint.distributed.default_group import new_subgroups_by_enumeration as new_subgroups_by_enumeration
+from adjoint.distributed.default_group import split_group as split_group
+from adjoint.distributed.interface.device_mesh import DeviceMesh as DeviceMesh
+from adjoint.distributed.interface.device_mesh import init_device_mesh as init_device_mesh
 from adjoint.distributed.interface.file_store import FileStore as FileStore
 from adjoint.distributed.interface.store import DistBackendError as DistBackendError
 from adjoint.distributed.interface.store import DistError as DistError

@@ -5,4 +5,5 @@ Modules, in reading order:
 - `file_store`: `FileStore`: a store in a file that all processes see.
 - `store`: Stores: values by key that processes share, to find one another and to agree.
 - `tcp_store`: `TCPStore`: a store in a process beside that of its master, which answers over the network.
+- `device_mesh`: Meshes: ranks laid out in a grid, with a group for each of its lines.
 """
