@@ -381,11 +381,12 @@ def new_subgroups(
 
     Raises: ValueError where the number of ranks is no multiple.
     """
-    count = get_world_size(group)
+    ranks = get_process_group_ranks(group)
+    count = len(ranks)
     size = int(os.environ.get("LOCAL_WORLD_SIZE", count)) if group_size is None else group_size
     if size < 1 or count % size:
         raise ValueError(f"The world size ({count}) must be divisible by group_size={size}")
-    return new_subgroups_by_enumeration([list(range(i, i + size)) for i in range(0, count, size)], timeout, backend)
+    return new_subgroups_by_enumeration([ranks[i : i + size] for i in range(0, count, size)], timeout, backend)
 
 
 def new_subgroups_by_enumeration(
@@ -396,9 +397,44 @@ def new_subgroups_by_enumeration(
     group_desc: str | None = None,
 ) -> tuple[SomeRanks, list[SomeRanks]]:
     """Return this rank's group, and all, one for each list of ranks. Raises ValueError for a rank in two of them."""
+    if not ranks_per_subgroup_list:
+        raise ValueError("The arg 'ranks_per_subgroup_list' cannot be empty")
     listed = [rank for ranks in ranks_per_subgroup_list for rank in ranks]
     if len(set(listed)) != len(listed):
         raise ValueError("The new group's rank should be unique")
     groups = [new_group(ranks, timeout, backend) for ranks in ranks_per_subgroup_list]
     own = next((each for each in groups if not is_non_member(each)), None)
     return own, groups
+
+
+def split_group(
+    parent_pg: ProcessGroup | None = None,
+    split_ranks: Sequence[Sequence[int]] | None = None,
+    timeout: timedelta | None = None,
+    pg_options: object = None,
+    group_desc: str | None = None,
+) -> ProcessGroup | None:
+    """Return this rank's part of a group, None if it is in no part. All ranks of the group call it, and no others.
+
+    Args:
+        split_ranks: the parts, as numbers in the group.
+
+    Raises: ValueError for no parts, an empty one, and for ranks that are not there, or twice.
+    """
+    parent = resolve_group(parent_pg)
+    if not split_ranks or not all(split_ranks):
+        raise ValueError("split_ranks cannot be None or empty, nor a part of it")
+    listed = [rank for ranks in split_ranks for rank in ranks]
+    if len(set(listed)) != len(listed) or not set(listed) <= set(range(parent.size())):
+        raise ValueError(f"split_group: ranks {listed} are not different ones of 0 to {parent.size() - 1}")
+    color = next((i for i, ranks in enumerate(split_ranks) if parent.rank() in ranks), None)
+    if parent.comm is None:
+        made = ProcessGroup(None, list(parent.ranks), parent.backend)
+    else:
+        number = mpi_module().UNDEFINED if color is None else color
+        part = parent.call("split_group", lambda comm: comm.Split(number, parent.rank()))
+        if color is None:
+            return None
+        made = ProcessGroup(part, [parent.ranks[i] for i in sorted(split_ranks[color])], parent.backend)
+    _groups.append(made)
+    return made
