@@ -61,6 +61,15 @@ MODULES = {
     "cuda.nvtx": "compat.stubs.devices.absent:nvtx",
     "cuda.random": "compat.stubs.devices.cuda",
     "cuda.streams": "compat.stubs.devices.cuda",
+    "distributed._functional_collectives": "distributed.interface.functional_collectives",
+    "distributed.algorithms.ddp_comm_hooks": "distributed.algorithms.power_sgd",
+    "distributed.algorithms.ddp_comm_hooks.debugging_hooks": "distributed.algorithms.comm_hooks",
+    "distributed.algorithms.ddp_comm_hooks.default_hooks": "distributed.algorithms.comm_hooks",
+    "distributed.algorithms.ddp_comm_hooks.powerSGD_hook": (
+        "distributed.algorithms.power_sgd powerSGD_hook=power_sgd_hook batched_powerSGD_hook=batched_power_sgd_hook"
+    ),
+    "distributed.nn": "distributed.interface.functional",
+    "distributed.nn.functional": "distributed.interface.functional",
     "distributed.device_mesh": "distributed.interface.device_mesh",
     "distributed.optim": "distributed.algorithms.zero_redundancy_optimizer",
     "distributed.optim.zero_redundancy_optimizer": "distributed.algorithms.zero_redundancy_optimizer",
@@ -310,7 +319,7 @@ _ABSENT_PARTS = {
 ABSENT |= {f"{whole}.{part}": ABSENT[whole] for whole, parts in _ABSENT_PARTS.items() for part in parts.split()}
 _DISTRIBUTED_PARTS = """
     _composable _tensor autograd checkpoint elastic elastic.multiprocessing
-    elastic.multiprocessing.errors fsdp nn pipelining tensor
+    elastic.multiprocessing.errors fsdp pipelining tensor
 """
 ABSENT |= {f"distributed.{part}": _ONE_PROCESS for part in _DISTRIBUTED_PARTS.split()}
 

@@ -8,10 +8,8 @@ Modules, in reading order:
 - `data_parallel`: `nn.parallel.DistributedDataParallel`: one model on all ranks, each with its part of the batch.
 - `default_group`: Set-up of process groups: the one of all ranks, and groups of some of them.
 - `mpi`: MPI by mpi4py, which is imported when the ranks of a program meet, and not before: its import is MPI_Init.
-- `objects`: Exchange of Python objects, as pickles: only among ranks that trust one another.
 - `ordered_sum`: Sums over ranks in one order, so that their bits depend neither on MPI, nor on the sizes of messages
   or buckets.
-- `point_to_point`: Messages from one rank to another.
 - `process_group`: Groups of ranks, which exchange arrays over MPI as they lie in memory.
 - `rank_watch`: The watch of a rank: it reports what the rank waits for, and hears which rank was lost or is stuck.
 - `reducer`: Gradients of all ranks, averaged bucket by bucket while backward goes on.
@@ -67,6 +65,18 @@ from adjoint.distributed.default_group import split_group as split_group
 from adjoint.distributed.interface.device_mesh import DeviceMesh as DeviceMesh
 from adjoint.distributed.interface.device_mesh import init_device_mesh as init_device_mesh
 from adjoint.distributed.interface.file_store import FileStore as FileStore
+from adjoint.distributed.interface.objects import all_gather_object as all_gather_object
+from adjoint.distributed.interface.objects import broadcast_object_list as broadcast_object_list
+from adjoint.distributed.interface.objects import gather_object as gather_object
+from adjoint.distributed.interface.objects import scatter_object_list as scatter_object_list
+from adjoint.distributed.interface.point_to_point import P2POp as P2POp
+from adjoint.distributed.interface.point_to_point import batch_isend_irecv as batch_isend_irecv
+from adjoint.distributed.interface.point_to_point import irecv as irecv
+from adjoint.distributed.interface.point_to_point import isend as isend
+from adjoint.distributed.interface.point_to_point import recv as recv
+from adjoint.distributed.interface.point_to_point import recv_object_list as recv_object_list
+from adjoint.distributed.interface.point_to_point import send as send
+from adjoint.distributed.interface.point_to_point import send_object_list as send_object_list
 from adjoint.distributed.interface.store import DistBackendError as DistBackendError
 from adjoint.distributed.interface.store import DistError as DistError
 from adjoint.distributed.interface.store import DistNetworkError as DistNetworkError
@@ -76,18 +86,6 @@ from adjoint.distributed.interface.store import PrefixStore as PrefixStore
 from adjoint.distributed.interface.store import QueueEmptyError as QueueEmptyError
 from adjoint.distributed.interface.store import Store as Store
 from adjoint.distributed.interface.tcp_store import TCPStore as TCPStore
-from adjoint.distributed.objects import all_gather_object as all_gather_object
-from adjoint.distributed.objects import broadcast_object_list as broadcast_object_list
-from adjoint.distributed.objects import gather_object as gather_object
-from adjoint.distributed.objects import scatter_object_list as scatter_object_list
-from adjoint.distributed.point_to_point import P2POp as P2POp
-from adjoint.distributed.point_to_point import batch_isend_irecv as batch_isend_irecv
-from adjoint.distributed.point_to_point import irecv as irecv
-from adjoint.distributed.point_to_point import isend as isend
-from adjoint.distributed.point_to_point import recv as recv
-from adjoint.distributed.point_to_point import recv_object_list as recv_object_list
-from adjoint.distributed.point_to_point import send as send
-from adjoint.distributed.point_to_point import send_object_list as send_object_list
 from adjoint.distributed.process_group import ProcessGroup as ProcessGroup
 from adjoint.distributed.work import Work as Work
 from adjoint.ops.collectives import ReduceOp as ReduceOp

@@ -6,4 +6,7 @@ Modules, in reading order:
 - `zero_redundancy_optimizer`: `ZeroRedundancyOptimizer`: each rank keeps the state of its share of the parameters,
   and updates only these.
 - `sync_batch_norm`: `nn.SyncBatchNorm`: batch normalisation by the statistics of all ranks' batches.
+- `comm_hooks`: Communication hooks of `DistributedDataParallel`: what averages the gradients of a bucket in place of
+  a plain sum.
+- `power_sgd`: PowerSGD: gradients of matrices are exchanged as products of two narrow ones.
 """

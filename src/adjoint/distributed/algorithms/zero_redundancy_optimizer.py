@@ -21,7 +21,7 @@ from adjoint.core.typing import Array, StateDict
 from adjoint.distributed.algorithms.join import Join, Joinable, JoinHook
 from adjoint.distributed.collectives import broadcast
 from adjoint.distributed.default_group import resolve_group
-from adjoint.distributed.objects import gather_object
+from adjoint.distributed.interface.objects import gather_object
 from adjoint.distributed.process_group import ProcessGroup
 from adjoint.functions.creation.creation import empty
 from adjoint.functions.shape.join import cat
@@ -98,7 +98,8 @@ class ZeroRedundancyOptimizer(Optimizer, Joinable):
         Joinable.__init__(self)
         Optimizer.__init__(self, params, defaults)
         self._shares = [self._deal_out(group["params"]) for group in self.param_groups]
-        self.optim = make_optimizer(optimizer_class, self._own_groups(), defaults)
+        make: Callable[..., Optimizer] = optimizer_class
+        self.optim = make(self._own_groups(), **defaults)
         copy_options(self.optim.param_groups, self.param_groups)
         self._buckets = self._lay_side_by_side() if parameters_as_bucket_view else []
 
@@ -265,12 +266,6 @@ class ZeroRedundancyOptimizer(Optimizer, Joinable):
     def join_process_group(self) -> ProcessGroup:
         """The ranks."""
         return self.process_group
-
-
-def make_optimizer(kind: type[Optimizer], groups: list[Group], defaults: Group) -> Optimizer:
-    """Return the optimizer of the groups, some of which may have no parameters."""
-    make = cast("Callable[..., Optimizer]", kind)
-    return make(groups, **defaults)
 
 
 def name_parameters(group: Group, share: list[Tensor]) -> Group:

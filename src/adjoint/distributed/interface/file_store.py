@@ -84,7 +84,10 @@ def agree_on_address(store: Store, rank: int, world_size: int, timeout: float) -
         nodes = {store.get(f"adjoint/node/{other}") for other in range(world_size)}
         host = "127.0.0.1" if len(nodes) == 1 else socket.gethostname()
         key = os.environ.get(KEY_VARIABLE) or secrets.token_hex(16)
-        store.set("adjoint/address", json.dumps([host, _free_port(host), key]))
+        with socket.socket() as listener:
+            listener.bind((host, 0))
+            port = listener.getsockname()[1]  # free for the rendezvous, which begins there next
+        store.set("adjoint/address", json.dumps([host, port, key]))
     host, port, os.environ[KEY_VARIABLE] = json.loads(store.get("adjoint/address"))
     return host, port
 
@@ -97,9 +100,3 @@ def meet_by_file(path: str, rank: int, world_size: int, timeout: float) -> tuple
         with suppress(OSError):
             os.unlink(path)
     return address
-
-
-def _free_port(host: str) -> int:
-    with socket.socket() as listener:
-        listener.bind((host, 0))
-        return int(listener.getsockname()[1])
