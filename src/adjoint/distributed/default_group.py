@@ -337,6 +337,11 @@ def get_group_rank(group: ProcessGroup, global_rank: int) -> int:
     return ranks.index(global_rank)
 
 
+def find_group(ranks: Sequence[int]) -> ProcessGroup | None:
+    """Return a group that has these ranks, the oldest; None where there is none."""
+    return next((each for each in _groups if each.ranks == sorted(ranks)), None)
+
+
 def new_group(
     ranks: Sequence[int] | None = None,
     timeout: timedelta | None = None,
