@@ -112,7 +112,8 @@ class DistributedDataParallel(Module, Joinable):
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
         Join.notify_join_context(self)
         root, self.reducer.active = 0, None
-        syncs_buffers = self._syncs_buffers()
+        wanted = self.broadcast_buffers and self.training and self.reducer.is_wanted and self.process_group.size() > 1
+        syncs_buffers = bool(wanted) and any(True for _ in self.module.buffers())
         if read_join_config(self).enable:
             exchanges_used = self.find_unused_parameters and not has_interpreter()
             own = [self.process_group.rank(), syncs_buffers, self.reducer.is_wanted, exchanges_used]
@@ -121,10 +122,6 @@ class DistributedDataParallel(Module, Joinable):
         if syncs_buffers:
             self._sync_buffers(root)
         return self.module(*inputs, **kwargs)
-
-    def _syncs_buffers(self) -> bool:
-        wanted = self.broadcast_buffers and self.training and self.reducer.is_wanted and self.process_group.size() > 1
-        return bool(wanted) and any(True for _ in self.module.buffers())
 
     def _sync_buffers(self, root: int) -> None:
         """Give all ranks the buffers of rank `root`."""
