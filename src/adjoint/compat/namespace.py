@@ -6,6 +6,8 @@ Every name is written without the package: `nn.utils.rnn` is `adjoint.nn.utils.r
 
 from __future__ import annotations
 
+from adjoint.compat import distributed_names
+
 # PyTorch's module: the module here that it is, or `module:name` for a module that is a value of another one. Several
 # modules, or `name=other` for a name that is called otherwise there, make a module that has the names of all of them.
 MODULES = {
@@ -61,19 +63,6 @@ MODULES = {
     "cuda.nvtx": "compat.stubs.devices.absent:nvtx",
     "cuda.random": "compat.stubs.devices.cuda",
     "cuda.streams": "compat.stubs.devices.cuda",
-    "distributed._functional_collectives": "distributed.interface.functional_collectives",
-    "distributed.algorithms.ddp_comm_hooks": "distributed.algorithms.power_sgd",
-    "distributed.algorithms.ddp_comm_hooks.debugging_hooks": "distributed.algorithms.comm_hooks",
-    "distributed.algorithms.ddp_comm_hooks.default_hooks": "distributed.algorithms.comm_hooks",
-    "distributed.algorithms.ddp_comm_hooks.powerSGD_hook": (
-        "distributed.algorithms.power_sgd powerSGD_hook=power_sgd_hook batched_powerSGD_hook=batched_power_sgd_hook"
-    ),
-    "distributed.nn": "distributed.interface.functional",
-    "distributed.nn.functional": "distributed.interface.functional",
-    "distributed.device_mesh": "distributed.interface.device_mesh",
-    "distributed.optim": "distributed.algorithms.zero_redundancy_optimizer",
-    "distributed.optim.zero_redundancy_optimizer": "distributed.algorithms.zero_redundancy_optimizer",
-    "distributed.rpc": "distributed",
     "func.stateless": "compat.stubs.functorch",
     "functional": "__init__",
     "futures": "compat.stubs.futures",
@@ -181,6 +170,8 @@ MODULES = {
     "xpu": "compat.stubs.devices.absent:xpu",
 }
 
+MODULES |= distributed_names.MODULES
+
 # Modules for each distribution by PyTorch's names, where one file here has several.
 _DISTRIBUTIONS = {
     "discrete.bernoulli": "bernoulli geometric",
@@ -261,6 +252,7 @@ NAMES |= {
     "utils.swap_tensors": f"{_PRIVATE_HOME}:swap_tensors",
 }
 
+NAMES |= distributed_names.NAMES
 _SIZE_FUNCTIONS = "_list_with_default _pair _single _triple"
 _OVERRIDE_FUNCTIONS = "handle_torch_function has_torch_function has_torch_function_unary has_torch_function_variadic"
 NAMES |= {f"nn.functional.{name}": f"compat.stubs.nn.internals:{name}" for name in _SIZE_FUNCTIONS.split()}
@@ -287,7 +279,6 @@ NAMES |= {
 
 # Parts of PyTorch that are not here, with the reason.
 _QUANTIZED = "there are no quantised numbers"
-_ONE_PROCESS = "there is one process"
 ABSENT = {
     "_inductor": "adjoint.compile makes native code by itself",
     "_subclasses": "there are no fake tensors: those of the device 'meta' have shapes and types without values",
@@ -317,15 +308,10 @@ _ABSENT_PARTS = {
     "onnx": "symbolic_helper symbolic_opset9 symbolic_opset11 utils",
 }
 ABSENT |= {f"{whole}.{part}": ABSENT[whole] for whole, parts in _ABSENT_PARTS.items() for part in parts.split()}
-_DISTRIBUTED_PARTS = """
-    _composable _tensor autograd checkpoint elastic elastic.multiprocessing
-    elastic.multiprocessing.errors fsdp pipelining tensor
-"""
-ABSENT |= {f"distributed.{part}": _ONE_PROCESS for part in _DISTRIBUTED_PARTS.split()}
+ABSENT |= distributed_names.ABSENT
 
 # Of absent parts: the names that decorate a function, which stays as it is, and the predicates, which return False.
 DECORATORS = {
-    "distributed.elastic.multiprocessing.errors": "record",
     "onnx": "register_custom_op_symbolic",
     "onnx.symbolic_helper": "parse_args",
 }

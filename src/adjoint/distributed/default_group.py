@@ -26,8 +26,9 @@ from adjoint.core.runtime.launcher_variables import (
 from adjoint.core.runtime.threads import set_num_threads
 from adjoint.data.sampler import rank_slot
 from adjoint.distributed import rendezvous
-from adjoint.distributed.interface.file_store import agree_on_address, meet_by_file
-from adjoint.distributed.interface.store import Store
+from adjoint.distributed.interface.file_store import agree_on_address, meet_by_file, split_options
+from adjoint.distributed.interface.store import HashStore, Store
+from adjoint.distributed.interface.tcp_store import TCPStore
 from adjoint.distributed.mpi import Communicator, has_mpi, initialize_mpi, mpi_module
 from adjoint.distributed.process_group import ProcessGroup
 from adjoint.distributed.rank_watch import CollectiveCall, RankWatch
@@ -160,13 +161,6 @@ def _resolve_number(variable: str, given: int) -> int:
             f"environment variable {variable} expected, but not set"
         )
     return int(os.environ[variable])
-
-
-def split_options(init_method: str | None) -> tuple[str | None, dict[str, int]]:
-    """Return the address, and the numbers that follow it behind a question mark."""
-    address, _, query = (init_method or "").partition("?")
-    pairs = [pair.partition("=") for pair in query.split("&") if pair]
-    return address or None, {name: int(number) for name, _, number in pairs}
 
 
 def _resolve_address(
@@ -337,6 +331,18 @@ def get_group_rank(group: ProcessGroup, global_rank: int) -> int:
     return ranks.index(global_rank)
 
 
+def count_groups() -> int:
+    """Return the number of groups that this process is in."""
+    return len(_groups)
+
+
+def open_default_store() -> Store:
+    """Return a store that all ranks share: the one beside rank 0; with one process, one of its own."""
+    if not _watch:
+        return HashStore()
+    return TCPStore(*_watch[0].address, key=_watch[0].key)
+
+
 def find_group(ranks: Sequence[int]) -> ProcessGroup | None:
     """Return a group that has these ranks, the oldest; None where there is none."""
     return next((each for each in _groups if each.ranks == sorted(ranks)), None)
@@ -350,13 +356,15 @@ def new_group(
     use_local_synchronization: bool = False,
     group_desc: str | None = None,
     device_id: object = None,
+    sort_ranks: bool = True,
 ) -> SomeRanks:
     """Return a group of some ranks; to the others `GroupMember.NON_GROUP_MEMBER`.
 
-    All ranks call it, in the same order. Raises: ValueError for ranks that are not there, or twice.
+    All ranks call it, in the same order. `sort_ranks=False` numbers them in the order given. Raises: ValueError for
+    ranks that are not there, or twice.
     """
     whole = resolve_group(None)
-    chosen = list(range(whole.size())) if ranks is None else sorted(ranks)
+    chosen = list(range(whole.size())) if ranks is None else sorted(ranks) if sort_ranks else list(ranks)
     if len(set(chosen)) != len(chosen) or not set(chosen) <= set(range(whole.size())):
         raise ValueError(f"new_group: ranks {chosen} are not different ones of 0 to {whole.size() - 1}")
     name = backend or whole.backend
@@ -366,7 +374,8 @@ def new_group(
         return made
     inside = whole.rank() in chosen
     color = 0 if inside else mpi_module().UNDEFINED
-    part = whole.call("new_group", lambda comm: comm.Split(color, whole.rank()))
+    number = chosen.index(whole.rank()) if inside else 0
+    part = whole.call("new_group", lambda comm: comm.Split(color, number))
     if not inside:
         return GroupMember.NON_GROUP_MEMBER
     made = ProcessGroup(part, chosen, name)
@@ -418,6 +427,7 @@ def split_group(
     timeout: timedelta | None = None,
     pg_options: object = None,
     group_desc: str | None = None,
+    backend: str | None = None,
 ) -> ProcessGroup | None:
     """Return this rank's part of a group, None if it is in no part. All ranks of the group call it, and no others.
 

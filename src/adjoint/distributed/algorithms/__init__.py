@@ -9,4 +9,5 @@ Modules, in reading order:
 - `comm_hooks`: Communication hooks of `DistributedDataParallel`: what averages the gradients of a bucket in place of
   a plain sum.
 - `power_sgd`: PowerSGD: gradients of matrices are exchanged as products of two narrow ones.
+- `model_averaging`: Local SGD: ranks train apart for some steps, and then average their parameters.
 """

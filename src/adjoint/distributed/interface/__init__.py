@@ -11,4 +11,7 @@ Modules, in reading order:
 - `functional`: `torch.distributed.nn.functional`: collectives that return new tensors, through which gradients go.
 - `functional_collectives`: `torch.distributed._functional_collectives`: collectives that return new tensors, and name
   reductions by words.
+- `c10d_names`: Names of `torch.distributed.distributed_c10d` that programs ask for besides groups and collectives.
+- `elastic_names`: Names of `torch.distributed.elastic`: errors of ranks, which `record` writes where the launcher
+  says.
 """

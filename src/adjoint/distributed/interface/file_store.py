@@ -73,6 +73,13 @@ class FileStore(Store):
             yield file
 
 
+def split_options(init_method: str | None) -> tuple[str | None, dict[str, int]]:
+    """Return the address, and the numbers that follow it behind a question mark."""
+    address, _, query = (init_method or "").partition("?")
+    pairs = [pair.partition("=") for pair in query.split("&") if pair]
+    return address or None, {name: int(number) for name, _, number in pairs}
+
+
 def agree_on_address(store: Store, rank: int, world_size: int, timeout: float) -> tuple[str, int]:
     """Return where rank 0 is met, which it chooses, and tells the others by the store, with the job's key.
 

@@ -30,6 +30,7 @@ class TCPStore(Store):
         is_master: True in the one process that starts the store; the store ends with it.
         timeout: how long to wait for the master, and for keys.
         multi_tenant, master_listen_fd, use_libuv: accepted.
+        key: the job's key. Default: that of the environment.
 
     Raises: DistNetworkError where the store cannot be reached or begun; DistStoreError if processes do not come.
     """
@@ -45,12 +46,14 @@ class TCPStore(Store):
         multi_tenant: bool = False,
         master_listen_fd: int | None = None,
         use_libuv: bool = True,
+        *,
+        key: bytes | None = None,
     ) -> None:
         super().__init__()
         self.host, self.port, self._timeout = host_name, port, timeout
         self.libuvBackend = use_libuv
         self._lock = threading.Lock()
-        self._key = rendezvous.job_key(host_name)
+        self._key = rendezvous.job_key(host_name) if key is None else key
         server = self._start_server() if is_master else None
         self._connect()
         Finalize(self, _end, (self._connection, self._reader, server), exitpriority=0)
@@ -107,7 +110,7 @@ class TCPStore(Store):
 
     def clone(self) -> Store:
         """Return another connection to the store."""
-        return TCPStore(self.host, self.port, timeout=self._timeout)
+        return TCPStore(self.host, self.port, timeout=self._timeout, key=self._key)
 
     def __repr__(self) -> str:
         return f"TCPStore(host={self.host!r}, port={self.port})"
