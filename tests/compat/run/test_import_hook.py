@@ -88,8 +88,8 @@ PROGRAMS = {
         except NotImplementedError as error:
             print(error)
     """, "True True True", "True True True 'a\\n  b'", "tensor(True)",
-        "torch.distributed._tensor.experimental.implicit_replication is not part of adjoint: tensors lie on one "
-        "rank: exchange parts by torch.distributed.nn.functional, in groups of a mesh"),
+        ("torch.distributed._tensor.experimental.implicit_replication is not part of adjoint: tensors lie on one "
+         "rank: exchange parts by torch.distributed.nn.functional, in groups of a mesh")),
 }  # fmt: skip
 
 
