@@ -17,6 +17,7 @@ Modules, in reading order:
 - `quasirandom`: Quasirandom numbers: points of Sobol's sequence, which fill space more evenly than random ones.
 - `interop`: Interoperation with other libraries: NumPy, DLPack, the array API standard, einops.
 - `testing`: Tensors to test with, comparison with tolerances, and gradients held against finite differences.
+- `diagnosis`: Diagnosis: what is wrong with a program, told by its lines and the user's names.
 - `utils`: Recomputation of activations, the counter of operations, the profiler, and the switch for deterministic
   results.
 - `linalg`: `adjoint.linalg`: linear algebra on stacks of matrices.
@@ -78,8 +79,12 @@ from adjoint.core.op.eager_kernels import routine_slot as _routine_slot
 from adjoint.core.op.matmul_precision import get_float32_matmul_precision as get_float32_matmul_precision
 from adjoint.core.op.matmul_precision import set_float32_matmul_precision as set_float32_matmul_precision
 from adjoint.core.runtime.compile_slot import compile_slot as _compile_slot
+from adjoint.core.runtime.explanation_slot import explain_uncaught_errors as _explain_uncaught_errors
+from adjoint.core.runtime.explanation_slot import explanation_slot as _explanation_slot
+from adjoint.core.runtime.explanation_slot import uncaught_slot as _uncaught_slot
 from adjoint.core.runtime.gc_pause import gc_paused as _uncollected
 from adjoint.core.runtime.lazy_import import importing as _importing
+from adjoint.core.runtime.lazy_import import missing_name_error as _missing_name_error
 from adjoint.core.tensor.memory_format import channels_last as channels_last
 from adjoint.core.tensor.memory_format import channels_last_3d as channels_last_3d
 from adjoint.core.tensor.memory_format import contiguous_format as contiguous_format
@@ -275,7 +280,7 @@ def __getattr__(name: str) -> Any:
         if value is None:
             value = _finder.find_name(name)
     if value is None:
-        raise AttributeError(f"module 'adjoint' has no attribute {name!r}")
+        raise _missing_name_error("adjoint", name, __dir__())
     globals()[name] = value = getattr(value, attribute) if attribute else value
     return value
 
@@ -311,6 +316,23 @@ def _map_in_front(function: Any, tensors: Any) -> Any:
         from adjoint.transforms.vmap.vmap import vmap_dim0
 
     return vmap_dim0(function, tensors)
+
+
+@_explanation_slot.fill
+def _explain(error: BaseException) -> None:
+    with _importing():
+        from adjoint.diagnosis.error_explanation import add_explanation
+    add_explanation(error)
+
+
+@_uncaught_slot.fill
+def _explain_uncaught(error: BaseException, trace: Any) -> None:
+    with _importing():
+        from adjoint.diagnosis.error_explanation import add_uncaught_explanation
+    add_uncaught_explanation(error, trace)
+
+
+_explain_uncaught_errors()
 
 
 @_answers_slot.fill

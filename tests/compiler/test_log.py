@@ -26,8 +26,8 @@ step(ad.ones(3, 4))
 step(ad.ones(5, 4))
 """
 LINES = {
-    "compile": [r"step: 1 kernels and 0 calls in \d+\.\d{3} s, with the first call; step: first call.*",
-                r"step: 1 kernels and .* with the first call; step: dimension 0 of argument 'x': 3 → 5.*"],
+    "compile": [r"step: 1 kernel and 0 NumPy calls in \d+\.\d{3} s, with the first call; step: first call.*",
+                r"step: 1 kernel and .* with the first call; step: dimension 0 of argument 'x': 3 → 5.*"],
     "trace": [r"step: 8 equations of 1 inputs, \d+ guards, 0 writes, 0 effects in Python"],
     "graph": [r"step: as traced", r"step: as computed"],
     "rewrite": [r"step: apply_rules: 8 → 3 equations; times_one 2, .*"],

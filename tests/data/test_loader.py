@@ -274,6 +274,20 @@ def test_distributed_sampler_is_pytorchs(count: int, replicas: int, shuffle: boo
         assert [*both[0], len(both[0])] == [*both[1], len(both[1])]
 
 
+@pytest.mark.parametrize("drop_last", [False, True])
+@pytest.mark.parametrize(("count", "replicas", "size"), [(24, 2, 4), (23, 4, 2), (26, 3, 4), (5, 4, 3)])
+def test_batches_of_replicas_are_the_batches_of_one(count: int, replicas: int, size: int, drop_last: bool) -> None:
+    parts = []
+    for rank in range(replicas):
+        sampler = data.DistributedSampler(range(count), replicas, rank, seed=3, drop_last=drop_last, batch_size=size)
+        parts.append(list(data.BatchSampler(sampler, size, False)))
+        assert len(list(sampler)) == len(sampler)
+    order = list(data.DistributedSampler(range(count), 1, 0, seed=3))
+    total = len(sampler) * replicas
+    whole = data.BatchSampler((order * 2)[:total], size * replicas, False)
+    assert [[i for batch in batches for i in batch] for batches in zip(*parts, strict=True)] == list(whole)
+
+
 def test_distributed_sampler_of_one_process_and_its_refusal() -> None:
     assert list(data.DistributedSampler(range(4), shuffle=False)) == [0, 1, 2, 3]
     with pytest.raises(ValueError, match=r"Invalid rank 2, rank should be in the interval \[0, 1\]"):

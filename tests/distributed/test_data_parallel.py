@@ -3,7 +3,11 @@
 from pathlib import Path
 
 import pytest
+from tests.support.mirror_ranks import mirror_ranks
 from tests.support.ranks import needs_mpi, outputs, run_ranks
+
+import adjoint as ad
+from adjoint import nn
 
 TRAIN = """
     import sys
@@ -148,3 +152,32 @@ def test_buffers_are_rank_0s_before_each_forward_and_hooks_average_buckets(tmp_p
         print("done")
     """
     assert outputs(run_ranks(tmp_path, 2, program)) == ["done"] * 2
+
+
+def test_what_is_ignored_and_what_is_refused() -> None:
+    with mirror_ranks() as comm:
+        net = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2), nn.Linear(2, 1))
+        DDP = nn.parallel.DistributedDataParallel
+        DDP._set_params_and_buffers_to_ignore_for_model(net, ["0.weight", "0.bias", "1.running_mean"])
+        model = DDP(net)
+        names = {name for _, name in model.reducer.names.values()}
+        assert names == {"1.weight", "1.bias", "2.weight", "2.bias"}
+        assert comm.calls == ["allgather", *["Bcast"] * 6]  # four parameters and two buffers
+        comm.calls.clear()
+        assert model.will_sync_module_buffers()
+        model(ad.ones(3, 2)).sum().backward()
+        assert comm.calls == ["Bcast", "Bcast", "Allgather"]
+        model.register_comm_hook(None, lambda state, bucket: None)
+        with pytest.raises(RuntimeError, match="can only be called once"):
+            model.register_comm_hook(None, lambda state, bucket: None)
+        for options, kind, told in (
+            ({"device_ids": [0, 1]}, ValueError, "contain a single element"),
+            ({"process_group": model.process_group, "device_mesh": object()}, RuntimeError, "Cannot specify both"),
+            ({"shards": 3}, ValueError, "shards=3 for 2 ranks"),
+        ):
+            with pytest.raises(kind, match=told):
+                DDP(nn.Linear(1, 1), **options)
+        with pytest.raises(RuntimeError, match="Run a dummy forward pass"):
+            DDP(nn.LazyLinear(1))
+        with pytest.raises(RuntimeError, match="doesn't have any parameter"):
+            DDP(nn.ReLU())

@@ -21,7 +21,7 @@ in_both_types = pytest.mark.parametrize("dtype", DTYPES, ids=["float32", "float6
 FOLLOWING = ("standard_gamma", "dirichlet")  # numbers that follow their quantiles: special/test_implicit_reparam.py
 
 
-BETWEEN_RANKS = {"collective"}  # takes several processes: tests/distributed/test_collectives.py
+BETWEEN_RANKS = {"collective", "boundary"}  # of several processes: tests of distributed
 
 
 def test_every_op_has_a_sample() -> None:

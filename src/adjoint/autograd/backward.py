@@ -11,6 +11,7 @@ import numpy as np
 from adjoint.autograd.engine import engine
 from adjoint.autograd.graph import GradientEdge, accumulation_tensor, resolve_node
 from adjoint.core.dtype.dtype import DTYPES, is_floating
+from adjoint.core.runtime.explanation_slot import explain_errors
 from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.runtime.slot import Slot
 from adjoint.core.tensor.size import Size
@@ -24,6 +25,7 @@ Walk = Callable[..., Sequence[Tensor | None]]
 map_in_front_slot: Slot[Callable[[Walk, Sequence[Tensor | None]], Sequence[Tensor | None]]] = Slot("map_in_front")
 
 
+@explain_errors
 def backward(
     tensors: TensorsOrEdges,
     grad_tensors: Tensor | Sequence[Tensor | None] | None = None,
@@ -64,6 +66,7 @@ def backward(
     engine.run_backward(seeds, retain_graph=retain, create_graph=create_graph, targets=holders)
 
 
+@explain_errors
 def grad(
     outputs: TensorsOrEdges,
     inputs: TensorsOrEdges,

@@ -189,7 +189,12 @@ def _forward_graph(graph: Graph, outcome: StepEffects) -> Graph:
 
     out = Graph(graph.name)
     out.inputs = [v for v in graph.inputs if not isinstance(v.source, IncomingGrad)]
-    out.equations = graph.equations
+    late = set(graph.inputs) - set(out.inputs)
+    for v in graph.equations:  # exchanges of gradients, which nothing else would drop
+        if late.isdisjoint(v.operands):
+            out.equations.append(v)
+        else:
+            late.add(v)
     out.outputs = outcome.outputs()
     return eliminate_dead_code(out)
 

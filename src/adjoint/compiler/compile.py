@@ -26,17 +26,18 @@ from adjoint.compiler.trace.signature import (
 )
 from adjoint.core.graph.source_location import warn_user
 from adjoint.core.runtime import pytree
+from adjoint.core.runtime.exchange_log import CallLog, log_exchanges
 from adjoint.core.runtime.fork_safety import CachedProperty
 from adjoint.core.runtime.lazy_import import importing
 from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.runtime.package_name import display_name
+from adjoint.core.runtime.text_table import pluralize
 from adjoint.core.typing import Function, Operand
 
 if TYPE_CHECKING:
     from adjoint.compiler.build import CompiledEntry
     from adjoint.compiler.cuts.staged_entry import StagedEntry
     from adjoint.compiler.trace.batch_sizes import Size
-    from adjoint.compiler.trace.events.step_events import Outcome
 
 TORCH_COMPILE_OPTIONS = {"mode", "fullgraph", "dynamic", "backend", "options", "disable"}  # torch.compile's
 MAX_PROGRAMS_PER_SIGNATURE = 8  # kept for one signature, when the Python state that steps rely on keeps changing
@@ -173,7 +174,7 @@ class CompiledFunction(StepReports):
         since = self._sizes.clock() if self._sizes.can_compare else 0.0
         leaves, structure = pytree.flatten((args, kwargs))
         key, given = self._arguments.make_key(leaves, structure)
-        events: list[Outcome] = []
+        events = CallLog()
         result = self._run_in_turn(key, given, args, kwargs, events, since, may_trace=False)
         if result is TRACE_NEEDED:
             with tracing_alone() as may_trace:
@@ -195,7 +196,7 @@ class CompiledFunction(StepReports):
         return result
 
     def _run_known(
-        self, signature: Signature, key: SignatureKey, given: list[Operand], log: list[Outcome]
+        self, signature: Signature, key: SignatureKey, given: list[Operand], log: CallLog
     ) -> tuple[CompiledEntry | StagedEntry | None, Operand, bool]:
         """The program that fits and its leaves; no leaves if none does, or else why the call is to run eagerly.
 
@@ -213,13 +214,14 @@ class CompiledFunction(StepReports):
             self._note_turn(signature, entry)
         return entry, found, is_state_known
 
-    def _run_eagerly(self, args: tuple[object, ...], kwargs: dict[str, object], events: list[Outcome]) -> Any:
+    def _run_eagerly(self, args: tuple[object, ...], kwargs: dict[str, object], events: CallLog) -> Any:
         """The result of the function itself; what took place in this call already does not take place again."""
-        if not any(outcome.is_replayed for outcome in events):
-            return self.function(*args, **kwargs)
-        from adjoint.compiler.cuts.replay import run_with_outcomes
+        with log_exchanges(events.exchanges or None):
+            if not any(outcome.is_replayed for outcome in events):
+                return self.function(*args, **kwargs)
+            from adjoint.compiler.cuts.replay import run_with_outcomes
 
-        return run_with_outcomes(self.function, args, kwargs, events)
+            return run_with_outcomes(self.function, args, kwargs, events)
 
     def _run_in_turn(
         self,
@@ -227,7 +229,7 @@ class CompiledFunction(StepReports):
         given: list[Operand],
         args: tuple[object, ...],
         kwargs: dict[str, object],
-        events: list[Outcome],
+        events: CallLog,
         since: float,
         may_trace: bool,
     ) -> object:
@@ -296,7 +298,7 @@ class CompiledFunction(StepReports):
         args: tuple[object, ...],
         kwargs: dict[str, object],
         given: list[Operand],
-        events: list[Outcome],
+        events: CallLog,
     ) -> object:
         """The result of the first call of a new program."""
         reason = find_changes(self.recompilations, signature, key, self._parameters, given, events)
@@ -342,7 +344,7 @@ class CompiledFunction(StepReports):
             self._costs.add_change("tracing again", reason, TRACED, seconds)
         if "compile" in LOGGED:
             calls = len(entry.program.fusion.order) - len(entry.program.kernels)
-            counts = f"{len(entry.program.kernels)} kernels and {calls} calls"
+            counts = f"{pluralize(len(entry.program.kernels), 'kernel')} and {pluralize(calls, 'NumPy call')}"
             log("compile", f"{self.name}: {counts} in {seconds:.3f} s, with the first call; {self.recompilations[-1]}")
         return entry.rebuild(leaves)
 
@@ -352,7 +354,7 @@ class CompiledFunction(StepReports):
         key: SignatureKey,
         args: tuple[object, ...],
         kwargs: dict[str, object],
-        events: list[Outcome],
+        events: CallLog,
     ) -> tuple[CompiledEntry | StagedEntry, Callable[[], None]]:
         """A new program, and what takes back the state that its trace made."""
         with importing():
@@ -363,15 +365,19 @@ class CompiledFunction(StepReports):
                 find_dynamic_sources([g for p in entry.programs for g in p.outcome.guards if not g.holds()])
             )
         varying = [i for i, kind in enumerate(key[1]) if kind in (int, float)]
-        if not (signature.dynamic_sources or varying):
-            return trace_step(self.function, self.name, args, kwargs, log=events)
+
+        def trace(specialize: bool) -> tuple[CompiledEntry | StagedEntry, Callable[[], None]]:
+            sources = signature.dynamic_sources
+            with log_exchanges(events.exchanges):
+                return trace_step(self.function, self.name, args, kwargs, sources, varying, specialize, events)
+
         try:
-            return trace_step(self.function, self.name, args, kwargs, signature.dynamic_sources, varying, log=events)
-        except Exception:  # noqa: BLE001  a number itself was wanted: then each is a program of its own
-            signature.dynamic_sources.clear()
-            return trace_step(
-                self.function, self.name, args, kwargs, {}, varying, specialize_arguments=True, log=events
-            )
+            return trace(specialize=False)
+        except Exception:
+            if not (signature.dynamic_sources or varying):
+                raise
+            signature.dynamic_sources.clear()  # a number itself was wanted: then each is a program of its own
+            return trace(specialize=True)
 
     @CachedProperty
     def _parameters(self) -> list[str]:

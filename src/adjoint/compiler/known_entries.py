@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from adjoint.compiler.build import CompiledEntry
     from adjoint.compiler.cuts.staged_entry import StagedEntry
     from adjoint.compiler.report.advice import CallCosts
-    from adjoint.compiler.trace.events.step_events import Outcome
     from adjoint.compiler.trace.signature import Signature, SignatureKey
+    from adjoint.core.runtime.exchange_log import CallLog
     from adjoint.core.typing import Operand
 
 MIN_HANDOVERS = 3  # from one program to another and back, before the next call is taken to go on so
@@ -86,7 +86,7 @@ def renew(entry: CompiledEntry, costs: CallCosts) -> bool:
 
 
 def run_path(
-    signature: Signature, latest: CompiledEntry | StagedEntry | None, given: list[Operand], log: list[Outcome]
+    signature: Signature, latest: CompiledEntry | StagedEntry | None, given: list[Operand], log: CallLog
 ) -> tuple[CompiledEntry | StagedEntry | None, Operand]:
     """Return the entry that a call goes along and its leaves, of a step that asks for values.
 

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from itertools import islice
 from typing import Any
 
+from adjoint.core.graph.source_location import Site, library_files
+from adjoint.core.runtime.explanation_slot import explanation_slot
+from adjoint.core.typing import Operand
 from adjoint.data.collate import default_collate
 from adjoint.data.dataset import IterableDataset, fetch_rows
 
@@ -36,16 +40,42 @@ def make_fetcher(kind: int, dataset: Any, batched: bool, collate_fn: Callable[[A
 def _make_map_fetcher(dataset: Any, batched: bool, collate_fn: Callable[[Any], Any]) -> Fetch:
     fetch_many = getattr(dataset, "__getitems__", None)
 
+    def read(i: Operand) -> Operand:
+        try:
+            return dataset[i]
+        except Exception as error:
+            error.add_note(f"in sample {i!r} of {_describe(dataset)}")
+            raise
+
+    def collate(samples: object) -> object:
+        try:
+            return collate_fn(samples)
+        except Exception as error:
+            error.add_note(f"in putting together samples of {_describe(dataset)}")
+            explanation_slot.call(error)
+            raise
+
     def fetch(at: Any) -> Any:
         if not batched:
-            return collate_fn(dataset[at])
+            return collate(read(at))
         if collate_fn is default_collate:
             batch = fetch_rows(dataset, at)
             if batch is not None:
                 return batch
-        return collate_fn(fetch_many(at) if fetch_many else [dataset[i] for i in at])
+        return collate(fetch_many(at) if fetch_many else [read(i) for i in at])
 
     return fetch
+
+
+def _describe(dataset: Operand) -> str:
+    """Return the class of a dataset, the line of its `__getitem__`, and the number of samples that it claims."""
+    told = f"the dataset {type(dataset).__name__}"
+    code = getattr(getattr(type(dataset), "__getitem__", None), "__code__", None)
+    if code is not None and not library_files[code.co_filename]:
+        told += f" ({Site(code.co_filename, code.co_firstlineno, code.co_name).describe_briefly()})"
+    with suppress(Exception):  # the user's code; the error that is told is another
+        told += f", {len(dataset)} by its __len__"
+    return told
 
 
 def _make_iterable_fetcher(

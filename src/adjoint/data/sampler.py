@@ -203,6 +203,9 @@ class DistributedSampler(Sampler[int]):
     All get equally many: the first indices come again at the end, or `drop_last` leaves out the last. Without
     `num_replicas` and `rank` they are those of the process group; without a group this process is the only one.
 
+    With `batch_size`, that of each replica, the replicas' batches are neighbours: together they are the batch of one
+    process that takes `num_replicas` times as much, in its order.
+
     Raises: ValueError for a rank that does not exist.
     """
 
@@ -214,6 +217,7 @@ class DistributedSampler(Sampler[int]):
         shuffle: bool = True,
         seed: int = 0,
         drop_last: bool = False,
+        batch_size: int | None = None,
     ) -> None:
         own_rank, ranks = rank_slot.call()
         self.num_replicas = ranks if num_replicas is None else num_replicas
@@ -225,6 +229,7 @@ class DistributedSampler(Sampler[int]):
         self.drop_last = drop_last
         self.shuffle = shuffle
         self.seed = seed
+        self.batch_size = batch_size
         whole, rest = divmod(len(dataset), self.num_replicas)
         self.num_samples = whole if drop_last or not rest else whole + 1
         self.total_size = self.num_samples * self.num_replicas
@@ -233,7 +238,17 @@ class DistributedSampler(Sampler[int]):
         order = list(range(len(self.dataset)))
         if self.shuffle:
             order = Generator().manual_seed(self.seed + self.epoch).randperm(len(order)).tolist()
-        return iter(list(islice(cycle(order), self.total_size))[self.rank :: self.num_replicas])
+        order = list(islice(cycle(order), self.total_size))
+        if self.batch_size is None:
+            return iter(order[self.rank :: self.num_replicas])
+        return iter(self._take_neighbours(order, self.batch_size))
+
+    def _take_neighbours(self, order: list[int], size: int) -> Iterator[int]:
+        """Yield this replica's part of each batch of all; of the last, smaller one the same share."""
+        for begin in range(0, len(order), size * self.num_replicas):
+            batch = order[begin : begin + size * self.num_replicas]
+            share = len(batch) // self.num_replicas
+            yield from batch[self.rank * share : (self.rank + 1) * share]
 
     def __len__(self) -> int:
         return self.num_samples

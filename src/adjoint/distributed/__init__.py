@@ -12,7 +12,6 @@ Modules, in reading order:
   or buckets.
 - `process_group`: Groups of ranks, which exchange arrays over MPI as they lie in memory.
 - `rank_watch`: The watch of a rank: it reports what the rank waits for, and hears which rank was lost or is stuck.
-- `reducer`: Gradients of all ranks, averaged bucket by bucket while backward goes on.
 - `rendezvous`: The meeting of ranks that a launcher without MPI has started.
 - `rendezvous_server`: The rendezvous: a process beside rank 0 by which ranks find one another, and learn which of
   them has ended.
@@ -22,10 +21,16 @@ Modules, in reading order:
 - `algorithms`: Ways to train on several ranks, beside `DistributedDataParallel`, under PyTorch's names.
 - `interface`: What programs ask of `torch.distributed` besides groups and collectives: stores, meshes, names of its
   modules.
+- `call_checks`: Comparison of what ranks are about to exchange, where they may differ: `ADJOINT_DISTRIBUTED_DEBUG=1`.
+- `gradients`: Gradients of several ranks: which parts of a batch they are of, and how ranks add them up.
 """
 
 from __future__ import annotations
 
+from adjoint.distributed.call_checks import DebugLevel as DebugLevel
+from adjoint.distributed.call_checks import get_debug_level as get_debug_level
+from adjoint.distributed.call_checks import set_debug_level as set_debug_level
+from adjoint.distributed.call_checks import set_debug_level_from_env as set_debug_level_from_env
 from adjoint.distributed.collectives import all_gather as all_gather
 from adjoint.distributed.collectives import all_gather_into_tensor as all_gather_into_tensor
 from adjoint.distributed.collectives import all_reduce as all_reduce
@@ -62,6 +67,8 @@ from adjoint.distributed.default_group import new_group as new_group
 from adjoint.distributed.default_group import new_subgroups as new_subgroups
 from adjoint.distributed.default_group import new_subgroups_by_enumeration as new_subgroups_by_enumeration
 from adjoint.distributed.default_group import split_group as split_group
+from adjoint.distributed.gradients.gradient_bucket import GradBucket as GradBucket
+from adjoint.distributed.gradients.reducer import Reducer as Reducer
 from adjoint.distributed.interface.c10d_names import Backend as Backend
 from adjoint.distributed.interface.c10d_names import BackendConfig as BackendConfig
 from adjoint.distributed.interface.c10d_names import GroupName as GroupName
@@ -105,7 +112,5 @@ from adjoint.distributed.interface.store import QueueEmptyError as QueueEmptyErr
 from adjoint.distributed.interface.store import Store as Store
 from adjoint.distributed.interface.tcp_store import TCPStore as TCPStore
 from adjoint.distributed.process_group import ProcessGroup as ProcessGroup
-from adjoint.distributed.reducer import GradBucket as GradBucket
-from adjoint.distributed.reducer import Reducer as Reducer
 from adjoint.distributed.work import Work as Work
 from adjoint.ops.collectives import ReduceOp as ReduceOp

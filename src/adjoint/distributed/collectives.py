@@ -8,6 +8,7 @@ from typing import cast
 import numpy as np
 
 from adjoint.core.graph.source_location import user_instruction
+from adjoint.core.runtime.exchange_log import exchange_logs, take_exchanged
 from adjoint.core.runtime.mode import has_interpreter, refuse_while_tracing
 from adjoint.core.tensor.storage import mark_written
 from adjoint.core.tensor.tensor import Tensor
@@ -26,7 +27,7 @@ from adjoint.distributed.mpi import Communicator, bytes_of, exchange_pairwise
 from adjoint.distributed.process_group import ProcessGroup
 from adjoint.distributed.work import Work
 from adjoint.ops import collectives as ops
-from adjoint.ops.collectives import ReduceOp
+from adjoint.ops.collectives import How, ReduceOp
 from adjoint.ops.mutation.inplace import write_in_place
 
 Group = ProcessGroup | None
@@ -51,7 +52,9 @@ def all_reduce(tensor: Tensor, op: ReduceOp = ReduceOp.SUM, group: Group = None,
         write_in_place(source, cast("Tensor", ops.all_reduce(source, group=found, how=op)), "all_reduce")
         return Work() if async_op else None
     array = array_to_write("all_reduce", tensor)
-    return _exchange(found, "all_reduce", lambda comm: found.reduce_into(comm, array, array, op), [tensor], async_op)
+    return _exchange(
+        found, "all_reduce", lambda comm: found.reduce_into(comm, array, array, op), [tensor], async_op, x=array, how=op
+    )
 
 
 def reduce(
@@ -72,7 +75,10 @@ def reduce(
     array = array_to_write("reduce", tensor)
     out = array if found.rank() == root else np.empty_like(array)
     written = [tensor] if found.rank() == root else []
-    return _exchange(found, "reduce", lambda comm: found.reduce_into(comm, out, array, op), written, async_op)
+    return _exchange(
+        found, "reduce", lambda comm: found.reduce_into(comm, out, array, op), written, async_op,
+        x=array, how=f"{op.name} to rank {root}",
+    )
 
 
 def broadcast(
@@ -92,7 +98,9 @@ def broadcast(
         write_in_place(source, cast("Tensor", ops.broadcast(source, group=found, how=root)), "broadcast")
         return Work() if async_op else None
     array = array_to_write("broadcast", tensor)
-    return _exchange(found, "broadcast", lambda comm: comm.Bcast(bytes_of(array), root), [tensor], async_op)
+    return _exchange(
+        found, "broadcast", lambda comm: comm.Bcast(bytes_of(array), root), [tensor], async_op, x=array, how=root
+    )
 
 
 def all_gather(
@@ -115,7 +123,7 @@ def all_gather(
     whole = np.empty((found.size(), *x.shape), x.dtype)
     return _exchange(
         found, "all_gather", lambda comm: found.gather_into(comm, whole, x), list(tensor_list), async_op,
-        lambda: _copy_parts(tensor_list, whole), alone=lambda: np.copyto(whole, x),
+        lambda: _copy_parts(tensor_list, whole), alone=lambda: np.copyto(whole, x), x=x,
     )
 
 
@@ -142,7 +150,7 @@ def all_gather_into_tensor(
     array, source = array_to_write(name, out), x.array
     return _exchange(
         found, name, lambda comm: found.gather_into(comm, array, source), [out], async_op,
-        alone=lambda: np.copyto(array.reshape(-1), source.reshape(-1)),
+        alone=lambda: np.copyto(array.reshape(-1), source.reshape(-1)), x=source,
     )
 
 
@@ -192,7 +200,7 @@ def _reduce_scatter(
     array = array_to_write(name, output)
     return _exchange(
         found, name, lambda comm: found.reduce_scatter_into(comm, array, x, op), [output], async_op,
-        alone=lambda: np.copyto(array.reshape(-1), x.reshape(-1)),
+        alone=lambda: np.copyto(array.reshape(-1), x.reshape(-1)), x=x, how=op,
     )
 
 
@@ -218,7 +226,7 @@ def all_to_all(
             exchange_pairwise(comm, sources, targets)
 
     return _exchange(
-        found, "all_to_all", exchange, list(output_tensor_list), async_op, alone=lambda: exchange(None)
+        found, "all_to_all", exchange, list(output_tensor_list), async_op, alone=lambda: exchange(None), x=sources[0]
     )
 
 
@@ -250,7 +258,7 @@ def all_to_all_single(
     return _exchange(
         found, "all_to_all_single",
         lambda comm: found.exchange_blocks(comm, array, values, sizes[1], sizes[0]),
-        [output], async_op, alone=lambda: np.copyto(array, values),
+        [output], async_op, alone=lambda: np.copyto(array, values), x=values,
     )
 
 
@@ -294,7 +302,7 @@ def gather(
 
     return _exchange(
         found, "gather", lambda comm: comm.Gather(bytes_of(x), into, root), list(lists), async_op, finish,
-        alone=lambda: None if whole is None else np.copyto(whole, x),
+        alone=lambda: None if whole is None else np.copyto(whole, x), x=x, how=root,
     )
 
 
@@ -319,7 +327,7 @@ def scatter(
     source = None if whole is None else bytes_of(whole)
     return _exchange(
         found, "scatter", lambda comm: comm.Scatter(source, bytes_of(array), root), [tensor], async_op,
-        alone=lambda: None if whole is None else np.copyto(array, whole[0]),
+        alone=lambda: None if whole is None else np.copyto(array, whole[0]), x=array, how=root,
     )
 
 
@@ -347,16 +355,23 @@ def _exchange(
     async_op: bool,
     finish: Callable[[], object] | None = None,
     alone: Callable[[], object] | None = None,
+    x: Array | None = None,
+    how: How | str = None,
 ) -> Work | None:
-    """Carry out an exchange, or begin it; `alone` is what one process does by itself."""
+    """Carry out an exchange, or begin it; `alone` is what one process does by itself.
+
+    `x` and `how` are what ranks compare where they are asked to: the operand, and the reduction or the root.
+    """
     count = len(found.ranks)
+    if count > 1 and exchange_logs.count and take_exchanged([tensor.array for tensor in written]):
+        count, alone, finish = 1, None, None
     if async_op:
-        future = found.call_behind(name, exchange) if count > 1 else None
+        future = found.call_behind(name, exchange, x, how) if count > 1 else None
         if future is None and alone is not None:
             alone()
         return Work(future, tuple(written), finish)
     if count > 1:
-        found.call(name, exchange)
+        found.call(name, exchange, x, how)
     elif alone is not None:
         alone()
     if finish is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -13,10 +13,13 @@ from adjoint.core.tensor.tensor import Tensor
 from adjoint.distributed.algorithms.join import Join, Joinable, JoinHook, read_join_config
 from adjoint.distributed.collectives import all_gather_into_tensor, broadcast
 from adjoint.distributed.default_group import resolve_group
+from adjoint.distributed.gradients.batch_shards import call_by_shards, count_own_shards
+from adjoint.distributed.gradients.gradient_bucket import CommHook
+from adjoint.distributed.gradients.reducer import BUCKET_BYTES, FIRST_BUCKET_BYTES, Reducer
 from adjoint.distributed.process_group import ProcessGroup
-from adjoint.distributed.reducer import BUCKET_BYTES, FIRST_BUCKET_BYTES, CommHook, Reducer
 from adjoint.functions.creation.creation import empty, tensor
 from adjoint.nn.module.module import Module
+from adjoint.nn.module.uninitialized import UninitializedParameter
 
 MEBIBYTE = 1 << 20
 
@@ -49,16 +52,22 @@ class DistributedDataParallel(Module, Joinable):
 
     Args:
         module: the model, with the same parameters on each rank.
-        device_ids, output_device, dim, check_reduction, static_graph: accepted; there are no devices to choose.
-        broadcast_buffers: False to leave each rank its own buffers, such as running statistics.
-        process_group: the ranks. Default: all.
+        device_ids, output_device, check_reduction: accepted; there are no devices to choose.
+        dim: along which `shards` are cut. Default: 0.
+        broadcast_buffers, forward_sync_buffers: False to leave each rank its own buffers, such as running statistics.
+        process_group, device_mesh: the ranks. Default: all.
         bucket_cap_mb: size of the buckets in which gradients are exchanged. Default: 25, the first 1.
         find_unused_parameters: True where parameters may take no part in a loss; their gradients count as zero.
-        gradient_as_bucket_view: accepted: gradients keep memory of their own.
+        gradient_as_bucket_view: True to let `.grad` be the memory in which eager passes exchange gradients.
+        static_graph: True where a pass may compute a gradient in parts, as checkpoints with `use_reentrant=True` do
+            around shared weights: gradients are exchanged at its end. Unused parameters are found, too.
+        shards: number of parts of the global batch that are computed apart, so that training has the same bits on any
+            number of ranks that divides them; each has 1, 2, 4, … parts of its batch.
         init_sync: False to leave the parameters as they are.
 
-    Raises: ValueError before `init_process_group`; RuntimeError for a module without parameters that require grad, or
-    with others than rank 0 has; in backward RuntimeError for parameters without a gradient.
+    Raises: ValueError before `init_process_group`, and for `shards` that ranks cannot share; RuntimeError for a module
+    without parameters that require grad, or with others than rank 0 has; in backward RuntimeError for parameters
+    without a gradient.
 
     Example:
         >>> import adjoint as ad
@@ -84,36 +93,70 @@ class DistributedDataParallel(Module, Joinable):
         check_reduction: bool = False,
         gradient_as_bucket_view: bool = False,
         static_graph: bool = False,
+        shards: int | None = None,
+        device_mesh: Any = None,
+        forward_sync_buffers: bool | None = None,
         **options: object,
     ) -> None:
         super().__init__()
-        group = resolve_group(process_group)
-        named = [(name, parameter) for name, parameter in module.named_parameters() if parameter.requires_grad]
+        if process_group is not None and device_mesh is not None:
+            raise RuntimeError("Cannot specify both process_group and device_mesh arguments.")
+        if isinstance(device_ids, (list, tuple)) and len(device_ids) > 1:
+            raise ValueError("device_ids can only be None or contain a single element.")
+        group = resolve_group(process_group if device_mesh is None else device_mesh.get_group(mesh_dim=0))
+        self.parameters_to_ignore = set(getattr(module, "_ddp_params_and_buffers_to_ignore", ()))
+        ignored = self.parameters_to_ignore
+        held = [(name, parameter) for name, parameter in module.named_parameters() if name not in ignored]
+        if any(isinstance(parameter, UninitializedParameter) for _, parameter in held):
+            raise RuntimeError(
+                "Modules with uninitialized parameters can't be used with `DistributedDataParallel`. Run a dummy "
+                "forward pass to correctly initialize the modules"
+            )
+        named = [(name, parameter) for name, parameter in held if parameter.requires_grad]
         if not named:
             raise RuntimeError(
                 "DistributedDataParallel is not needed when a module doesn't have any parameter that requires a "
                 "gradient."
             )
         self.module = module
-        self.dim, self.broadcast_buffers = dim, broadcast_buffers
+        self.dim = dim
+        self.broadcast_buffers = broadcast_buffers if forward_sync_buffers is None else forward_sync_buffers
         self.device_ids = list(device_ids) if isinstance(device_ids, (list, tuple)) else []
         self.output_device, self.static_graph = output_device, static_graph
         self.find_unused_parameters, self.gradient_as_bucket_view = find_unused_parameters, gradient_as_bucket_view
         if init_sync and group.size() > 1:
-            _check_alike(module, group)
-            _broadcast_all(module, 0, group)
+            _check_alike(held, group)
+            for tensor in (*(parameter for _, parameter in held), *self._exchanged_buffers()):
+                broadcast(tensor.detach(), group_src=0, group=group)
         cap = BUCKET_BYTES if bucket_cap_mb is None else int(bucket_cap_mb * MEBIBYTE)
         first = min(FIRST_BUCKET_BYTES, cap)
+        self.shards, self.own_shards = shards, 1 if shards is None else count_own_shards(shards, group.size())
         Joinable.__init__(self)
         self._divide_by_initial_world_size = True
         vars(self)["process_group"] = group
-        vars(self)["reducer"] = Reducer(named, group, first, cap, find_unused_parameters)
+        vars(self)["reducer"] = Reducer(
+            named, group, first, cap, find_unused_parameters, gradient_as_bucket_view, is_sum_first=shards is not None
+        )
+        vars(self)["named_trained"] = named
+        self.reducer.is_static = static_graph
+
+    def _exchanged_buffers(self) -> list[Tensor]:
+        """Return the buffers that ranks share."""
+        return [buffer for name, buffer in self.module.named_buffers() if name not in self.parameters_to_ignore]
+
+    def will_sync_module_buffers(self) -> bool:
+        """Return whether a training forward gives rank 0's buffers to all."""
+        return bool(self.broadcast_buffers and self.reducer.has_exchanges() and self._exchanged_buffers())
+
+    @staticmethod
+    def _set_params_and_buffers_to_ignore_for_model(module: Module, params_and_buffers_to_ignore: object) -> None:
+        """Leave these parameters and buffers of a module, by their names, to each rank."""
+        module._ddp_params_and_buffers_to_ignore = params_and_buffers_to_ignore
 
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
         Join.notify_join_context(self)
         root, self.reducer.active = 0, None
-        wanted = self.broadcast_buffers and self.training and self.reducer.is_wanted and self.process_group.size() > 1
-        syncs_buffers = bool(wanted) and any(True for _ in self.module.buffers())
+        syncs_buffers = self.training and self.will_sync_module_buffers()
         if read_join_config(self).enable:
             exchanges_used = self.find_unused_parameters and not has_interpreter()
             own = [self.process_group.rank(), syncs_buffers, self.reducer.is_wanted, exchanges_used]
@@ -121,11 +164,13 @@ class DistributedDataParallel(Module, Joinable):
             root = int(told[:, 0].max().item()) if syncs_buffers else 0
         if syncs_buffers:
             self._sync_buffers(root)
-        return self.module(*inputs, **kwargs)
+        if self.shards is None:
+            return self.module(*inputs, **kwargs)
+        return call_by_shards(self.module, self.named_trained, self.own_shards, self.dim, inputs, kwargs)
 
     def _sync_buffers(self, root: int) -> None:
         """Give all ranks the buffers of rank `root`."""
-        for buffer in self.module.buffers():
+        for buffer in self._exchanged_buffers():
             broadcast(buffer.detach(), group_src=root, group=self.process_group)
 
     def _tell_ranks(self, own: list[int]) -> Tensor:
@@ -141,11 +186,13 @@ class DistributedDataParallel(Module, Joinable):
     @contextmanager
     def no_sync(self) -> Iterator[None]:
         """Return a context in which backward passes add to this rank's own gradients; the next pass averages them."""
-        before, self.reducer.is_wanted = self.reducer.is_wanted, False
+        name = "is_paused_in_trace" if has_interpreter() else "is_wanted"
+        before = getattr(self.reducer, name)
+        setattr(self.reducer, name, has_interpreter())
         try:
             yield
         finally:
-            self.reducer.is_wanted = before
+            setattr(self.reducer, name, before)
 
     def join(
         self,
@@ -193,13 +240,19 @@ class DistributedDataParallel(Module, Joinable):
     def require_backward_grad_sync(self, wanted: bool) -> None:
         self.reducer.is_wanted = wanted
 
+    def _set_static_graph(self) -> None:
+        """Take each pass to go the same way, as `static_graph=True` does."""
+        self.static_graph = self.reducer.is_static = True
+
     def register_comm_hook(self, state: object, hook: CommHook) -> None:
         """Have `hook(state, bucket)` average the gradients of each bucket; it returns a future of them.
 
-        Raises: TypeError for a hook that cannot be called.
+        Raises: TypeError for a hook that cannot be called; RuntimeError where there is one already.
         """
         if not callable(hook):
             raise TypeError("Communication hook must be callable.")
+        if self.reducer.buckets[0].hook is not None:
+            raise RuntimeError("register_comm_hook or register_builtin_comm_hook can only be called once.")
         self.reducer.set_hook(state, hook)
 
 
@@ -209,9 +262,9 @@ def _broadcast_all(module: Module, root: int, group: ProcessGroup) -> None:
         broadcast(each.detach(), group_src=root, group=group)
 
 
-def _check_alike(module: Module, group: ProcessGroup) -> None:
+def _check_alike(held: Sequence[tuple[str, Tensor]], group: ProcessGroup) -> None:
     """Raise RuntimeError where the parameters of a rank are not those of rank 0."""
-    own = [(name, tuple(parameter.shape), str(parameter.dtype)) for name, parameter in module.named_parameters()]
+    own = [(name, tuple(parameter.shape), str(parameter.dtype)) for name, parameter in held]
     all_named = group.call("DistributedDataParallel", lambda comm: comm.allgather(own))
     for rank, named in enumerate(all_named):
         if named != all_named[0]:

@@ -23,9 +23,11 @@ from adjoint.core.runtime.launcher_variables import (
     set_torch_variables,
     threads_per_rank,
 )
+from adjoint.core.runtime.mode import depends_on, guard_on, nondefault
 from adjoint.core.runtime.threads import set_num_threads
 from adjoint.data.sampler import rank_slot
 from adjoint.distributed import rendezvous
+from adjoint.distributed.call_checks import CallChecker, DebugLevel, get_debug_level
 from adjoint.distributed.interface.file_store import agree_on_address, meet_by_file, split_options
 from adjoint.distributed.interface.store import HashStore, Store
 from adjoint.distributed.interface.tcp_store import TCPStore
@@ -51,6 +53,7 @@ class GroupMember(group):
     NON_GROUP_MEMBER = -100
 
 
+_groups_made = [0]  # by `new_group`, which all ranks call in one order
 _groups: list[ProcessGroup] = []  # all that are set up, the one of all ranks first
 _watch: list[RankWatch] = []
 
@@ -62,7 +65,17 @@ def is_available() -> bool:
 
 def is_initialized() -> bool:
     """Return whether `init_process_group` was called, and `destroy_process_group` was not."""
-    return group.WORLD is not None
+    return _guard_on_world() is not None
+
+
+@depends_on(lambda _: [_groups])
+def _find_world(_: object) -> ProcessGroup | None:
+    return group.WORLD
+
+
+def _guard_on_world() -> ProcessGroup | None:
+    """Return the group of all ranks, on which the caller relies: with another one a compiled step is traced anew."""
+    return guard_on(group, _find_world, "the group of all ranks")
 
 
 def is_mpi_available() -> bool:
@@ -138,7 +151,10 @@ def init_process_group(
         address = None if is_started_by_mpi() else _resolve_address(init_method, store, rank, world_size, seconds)
         _begin_mpi(rank, world_size, address, seconds)
     comm = mpi_module().COMM_WORLD.Dup() if world_size > 1 else None
-    _set_world(ProcessGroup(comm, list(range(world_size)), name))
+    made = ProcessGroup(comm, list(range(world_size)), name)
+    if comm is not None and get_debug_level() is DebugLevel.DETAIL:
+        made.checker = CallChecker(comm.Dup())
+    _set_world(made)
 
 
 def _begin_mpi(rank: int, size: int, address: tuple[str, int] | None, seconds: float) -> None:
@@ -280,6 +296,8 @@ def destroy_process_group(group: ProcessGroup | None = None) -> None:
 def resolve_group(group: ProcessGroup | None) -> ProcessGroup:
     """Return the group, or that of all ranks. Raises ValueError until it is set up, or where this rank is not in it."""
     found = GroupMember.WORLD if group is None else group
+    if nondefault.count and group is None:
+        _guard_on_world()
     if found is None:
         raise ValueError("Default process group has not been initialized, please make sure to call init_process_group.")
     if not isinstance(found, ProcessGroup):
@@ -376,9 +394,11 @@ def new_group(
     color = 0 if inside else mpi_module().UNDEFINED
     number = chosen.index(whole.rank()) if inside else 0
     part = whole.call("new_group", lambda comm: comm.Split(color, number))
+    _groups_made[0] += 1
     if not inside:
         return GroupMember.NON_GROUP_MEMBER
     made = ProcessGroup(part, chosen, name)
+    made.checker, made.number = whole.checker, _groups_made[0]
     _groups.append(made)
     return made
 

@@ -20,6 +20,7 @@ from adjoint.distributed.mpi import Communicator, bytes_of, exchange_pairwise
 MAX_GATHERED_BYTES = 1 << 19  # of all ranks, up to which each rank gets all values: one exchange in place of two
 PIECE_BYTES = 1 << 20  # which are exchanged and added while they lie in the cache
 MIN_HALVING_RANKS = 8
+FP_ERRORS = (RuntimeWarning, FloatingPointError)  # of overflow, which is no error here
 
 Allocate = Callable[[int], Array]  # so many bytes of the communicator's scratch memory
 
@@ -53,11 +54,18 @@ def sum_over_ranks(comm: Communicator, out: Array, x: Array, allocate: Allocate)
     if count * x.nbytes <= MAX_GATHERED_BYTES:
         gathered = allocate(count * x.nbytes)
         comm.Allgather(bytes_of(values), gathered)
-        add_pairwise(gathered.view(x.dtype).reshape(count, values.size), target)
-    elif count >= MIN_HALVING_RANKS and count & (count - 1) == 0 and x.dtype.itemsize > 2:
-        _sum_by_halving(comm, target, values, allocate)
-    else:
-        _sum_by_shares(comm, target, values, allocate)
+        rows = gathered.view(x.dtype).reshape(count, values.size)
+        try:
+            add_pairwise(rows, target)
+        except FP_ERRORS:  # a block of errstate takes longer than the sum
+            with np.errstate(all="ignore"):
+                add_pairwise(rows, target)
+        return
+    sum_large = _sum_by_shares
+    if count >= MIN_HALVING_RANKS and count & (count - 1) == 0 and x.dtype.itemsize > 2:
+        sum_large = _sum_by_halving
+    with np.errstate(all="ignore"):  # an error between messages would leave the other ranks alone
+        sum_large(comm, target, values, allocate)
 
 
 def _sum_by_shares(comm: Communicator, target: Array, values: Array, allocate: Allocate) -> None:

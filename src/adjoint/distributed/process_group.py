@@ -10,8 +10,10 @@ from typing import TypeVar
 
 import numpy as np
 
-from adjoint.core.graph.source_location import user_instruction
+from adjoint.core.graph.source_location import site_of, user_instruction
+from adjoint.core.runtime.exchange_log import exchange_logs, exchange_once, exchange_site
 from adjoint.core.typing import Array
+from adjoint.distributed.call_checks import CallChecker, make_facts
 from adjoint.distributed.mpi import Communicator, bytes_of, exchange_pairwise, mpi_module
 from adjoint.distributed.ordered_sum import MAX_GATHERED_BYTES, add_pairwise, sum_over_ranks
 from adjoint.distributed.rank_watch import CollectiveCall
@@ -42,6 +44,8 @@ class ProcessGroup:
         self._messages = None if comm is None else comm.Dup()  # of send and recv, whose tags are the user's
         self._thread: ThreadPoolExecutor | None = None
         self._scratch: dict[bool, Array] = {}
+        self.checker: CallChecker | None = None  # of ranks that compare their calls
+        self.number = 0  # how many groups all ranks had made before
         self.calls = 0
         self.current_call: CollectiveCall | None = None
 
@@ -57,26 +61,58 @@ class ProcessGroup:
         """Return the name of the backend that was asked for."""
         return self.backend
 
+    def plan_facts(self) -> tuple[object, ...]:
+        """Return the facts that a plan on disk is for."""
+        return ("group", tuple(self.ranks))
+
     def __repr__(self) -> str:
         return f"ProcessGroup({self.backend!r}, rank {self._rank} of {self.size()})"
 
-    def call(self, name: str, exchange: Callable[[Communicator], T]) -> T:
-        """Return `exchange(communicator)`, in which this rank waits for the others; `name` is told if it is stuck."""
+    def call(
+        self, name: str, exchange: Callable[[Communicator], T], x: Array | None = None, how: How | str = None
+    ) -> T:
+        """Return `exchange(communicator)`, in which this rank waits for the others; `name` is told if it is stuck.
+
+        With a `checker` ranks compare the name, the operand `x`, and the reduction or root `how` before.
+        """
         if self.comm is None:
-            raise RuntimeError(f"{name}: the group has one process")
+            raise self._make_closed_error(name)
+        if self.checker is not None:
+            self._compare_calls(name, x, how)
         return self._wait_in(name, exchange, self.comm)
 
     def call_message(self, name: str, exchange: Callable[[Communicator], T]) -> T:
         """Return `exchange(communicator)` on the one whose tags are the user's."""
         if self._messages is None:
-            raise RuntimeError(f"{name}: the group has one process")
+            raise self._make_closed_error(name)
         return self._wait_in(name, exchange, self._messages)
 
-    def call_behind(self, name: str, exchange: Callable[[Communicator], T]) -> Future[T]:
+    def call_behind(
+        self, name: str, exchange: Callable[[Communicator], T], x: Array | None = None, how: How | str = None
+    ) -> Future[T]:
         """Carry out the exchange in the group's thread, one after another."""
+        if self.comm is None:
+            raise self._make_closed_error(name)
+        if self.checker is not None:
+            self._compare_calls(name, x, how)
+        return self.start_thread().submit(exchange, self._behind)
+
+    def start_thread(self) -> ThreadPoolExecutor:
+        """Return the group's thread; it is started where it was not yet."""
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, thread_name_prefix="adjoint-exchange")
-        return self._thread.submit(exchange, self._behind)
+            self._thread.submit(int)
+        return self._thread
+
+    def _compare_calls(self, name: str, x: Array | None, how: How | str) -> None:
+        """Raise RuntimeError on all ranks where they are about to call something else."""
+        checker = self.checker
+        assert checker is not None
+        site = exchange_site() or site_of(*user_instruction())
+        self._wait_in(name, checker.compare, make_facts(name, x, how, self.ranks, self.number, site))
+
+    def _make_closed_error(self, name: str) -> RuntimeError:
+        return RuntimeError(f"{name}: the group {'has one process' if self.size() == 1 else 'was destroyed'}")
 
     def wait_for(self, work: Future[T], name: str) -> T:
         """Return the result of what `call_behind` began; this rank counts as waiting in it."""
@@ -85,7 +121,8 @@ class ProcessGroup:
     def _wait_in(self, name: str, wait: Callable[..., T], *arguments: object) -> T:
         """Return `wait(*arguments)`; meanwhile the watch finds this rank in the call `name`."""
         self.calls += 1
-        self.current_call = call = CollectiveCall(self.calls, name, user_instruction(), time.monotonic())
+        location = (exchange_logs.count and exchange_site()) or user_instruction()
+        self.current_call = call = CollectiveCall(self.calls, name, location, time.monotonic())
         try:
             return wait(*arguments)
         finally:
@@ -157,7 +194,7 @@ class ProcessGroup:
 
     def exchange_into(self, name: str, out: Array, x: Array, how: How) -> None:
         """Carry out a collective of a compiled step, or of a graph: from x into `out`."""
-        if self.comm is None:
+        if self.size() == 1:
             np.copyto(out, x)
             return
         exchanges: dict[str, Callable[[Communicator], object]] = {
@@ -169,7 +206,7 @@ class ProcessGroup:
         }
         if name == "broadcast" and self._rank == how:
             np.copyto(out, x)
-        self.call(name, exchanges[name])
+        exchange_once((out,), lambda: self.call(name, exchanges[name], x, how))
 
     def _allocate(self, comm: Communicator, count: int) -> Array:
         """Return so many bytes of scratch memory: what goes over one communicator comes one after another."""

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from math import inf
 
-from adjoint.core.graph.source_location import InstructionLocation, site_of
+from adjoint.core.graph.source_location import InstructionLocation, Site, site_of
 from adjoint.core.runtime.launcher_variables import LOST_RANK_STATUS
 from adjoint.distributed.rendezvous import connect
 from adjoint.distributed.rendezvous_server import send_line
@@ -28,12 +28,13 @@ class CollectiveCall:
 
     number: int
     name: str
-    location: InstructionLocation  # the user's; it is put into words only when it is told
+    location: InstructionLocation | Site  # the user's; it is put into words only when it is told
     began: float  # seconds of the monotonic clock; infinite once it has ended
 
     def describe(self) -> str:
         """Return the call and the user's line."""
-        return f"{self.name} #{self.number}, from {site_of(*self.location)}"
+        site = self.location if isinstance(self.location, Site) else site_of(*self.location)
+        return f"{self.name} #{self.number}, from {site}"
 
 
 def find_shared_files() -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Protocol, cast
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from adjoint.core.op.families import primitive
 from adjoint.core.op.spec import Spec
+from adjoint.core.runtime.exchange_log import ExchangeTimes
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Array, Function, Operand
 from adjoint.ops.creation import full
@@ -48,10 +49,18 @@ class RankGroup(Protocol):
 
 
 class GradientBucket(Protocol):
-    """Gradients that ranks add up while backward goes on: `adjoint.distributed.reducer.Bucket`."""
+    """Gradients that ranks add up while backward goes on: `GradBucket` of `adjoint.distributed`."""
 
-    def start(self, x: Array) -> None:
-        """Begin to add up all ranks' x."""
+    times: ExchangeTimes  # of its exchanges, which may go on behind
+    memory: Array  # in which the sums come to lie
+
+    @property
+    def group(self) -> RankGroup:
+        """The ranks."""
+        ...
+
+    def start(self, gradients: Sequence[Array]) -> None:
+        """Begin to add up all ranks' gradients."""
         ...
 
     def finish(self) -> Array:
@@ -131,14 +140,20 @@ def all_to_all(x: Array, *, group: RankGroup, how: How) -> Array:
     return _exchange("all_to_all_single", x, x.shape, group, how)
 
 
-@collective(spec=_same_spec)
-def start_all_reduce(x: Array, *, bucket: GradientBucket) -> Array:
-    """x, which ranks begin to add up."""
-    bucket.start(x)
-    return x
+@collective(spec=lambda *gradients, bucket: Spec((0,), bucket.memory.dtype))
+def start_all_reduce(*gradients: Array, bucket: GradientBucket) -> Array:
+    """No elements, for `finish_all_reduce`: ranks begin to add up the gradients."""
+    bucket.start(gradients)
+    return np.empty(0, bucket.memory.dtype)
 
 
-@collective(spec=_same_spec)
-def finish_all_reduce(x: Array, *, bucket: GradientBucket) -> Array:
-    """The sums of what `start_all_reduce` returned as x, once all ranks have them."""
+@collective(spec=lambda started, *, bucket: Spec(bucket.memory.shape, bucket.memory.dtype))
+def finish_all_reduce(started: Array, *, bucket: GradientBucket) -> Array:
+    """The sums of what ranks began to add up, once all have them, in the bucket's memory."""
     return bucket.finish()
+
+
+@primitive(family="boundary", effect=True, spec=_same_spec, dx=lambda g: separate_shard(g))
+def separate_shard(x: Array) -> Array:
+    """x, of which a compiled step makes the same kernels whatever stands before: rounding depends on them."""
+    return x

@@ -9,6 +9,7 @@ import warnings
 from typing import Any, BinaryIO
 
 from adjoint.core.dtype.device import META, device, is_meta
+from adjoint.core.runtime.explanation_slot import explain_errors
 from adjoint.core.tensor.shape_tracer import move_to_device
 from adjoint.serialization.load_options import writes_through
 from adjoint.serialization.safetensors import Path
@@ -55,6 +56,7 @@ def save(
     write_file("save", f, write(obj, folder))
 
 
+@explain_errors
 def load(
     f: Path | BinaryIO,
     map_location: Any = None,

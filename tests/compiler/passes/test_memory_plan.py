@@ -121,7 +121,7 @@ def test_late_memory_is_lent_until_it_is_filled() -> None:
     early, gradient = span(1 << 18, 0, 4), span(1 << 18, 5, 9)
     made = plan_memory([early], [gradient])
     assert made == MemoryPlan({}, 0, 0, {gradient.value: 0}, {early.value: 0})
-    assert str(made).endswith("; 1 values of 1048576 bytes lie where gradients will")
+    assert str(made).endswith("; 1 value of 1048576 bytes where gradients will lie")
     assert not plan_memory([early._replace(last=5)], [gradient]).lent, "the kernel that fills it reads what lay there"
     assert not plan_memory([early], [gradient], since=1).lent
 

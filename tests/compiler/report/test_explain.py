@@ -66,7 +66,7 @@ def test_the_text_names_every_step_once(compiled: Any) -> None:
     text = str(compiled.explain())
     head, titles, *rest = text.splitlines()
     count = len(compiled.graph.equations)
-    assert head.startswith(f"attend: {count} equations in 2 kernels and 1 NumPy calls; arena of ")
+    assert head.startswith(f"attend: {count} equations in 2 kernels and 1 NumPy call; arena of ")
     assert titles.split() == ["#", "kind", "read", "written", "flops", "line", "ops"]
     assert [line.split()[0] for line in rest[:-1] if line[0] != " "] == ["0", "1", "2"]
     assert sum(" begins here, at test_explain.py:" in line for line in rest) == 3

@@ -13,6 +13,7 @@ FILLED_ON_IMPORT = {  # slot: the module whose function `import adjoint` puts th
     "answers": "adjoint",
     "compile": "adjoint",
     "dispatch_scope": "adjoint.compat.finder",
+    "explanation": "adjoint",
     "map_in_front": "adjoint",
     "module_name": "adjoint.compat.finder",
     "block_on": "adjoint.core.tensor.shape_tracer",
@@ -20,6 +21,7 @@ FILLED_ON_IMPORT = {  # slot: the module whose function `import adjoint` puts th
     "kernel_maker": "adjoint",
     "replay": "adjoint.ops.mutation.view_update",
     "routine": "adjoint",
+    "uncaught": "adjoint",
     "write": "adjoint.ops.mutation.inplace",
     "write_out": "adjoint.functions.api.out",
 }

@@ -23,6 +23,7 @@ from tests.support.files.pickles import MARKER
 
 import adjoint as ad
 from adjoint import data, nn, optim  # noqa: F401  what programs have imported, and trusted files may name
+from adjoint.core.runtime.explanation_slot import explanation_slot
 from adjoint.serialization import FileError, SafetensorsError, load
 
 CHECKED = {"ours.pt", "ours.safetensors"}  # in these every alteration is noticed
@@ -41,6 +42,7 @@ def watch(event: str, arguments: Any) -> None:
 
 
 def main(sound: str, kind: str, first: int, count: int) -> None:
+    explanation_slot.empty()  # an explanation opens and parses the program's own source
     whole = Path(sound).read_bytes()
     expected = bits(load(sound))
     warm_up(sound, kind)

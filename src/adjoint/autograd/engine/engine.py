@@ -27,6 +27,7 @@ from adjoint.autograd.engine.saved_values import rule_arguments, saved_arrays
 from adjoint.autograd.engine.where_masks import propagate_where_mask
 from adjoint.core.graph.node import FREED, Leaf, OutputSlot, Vertex
 from adjoint.core.graph.not_implemented import refuse_gradient
+from adjoint.core.runtime.explanation_slot import explanation_slot
 from adjoint.core.runtime.mode import INHERITED_BY_THREADS, ModeScope, mode, nondefault, set_backward_origin, set_modes
 from adjoint.core.tensor.mutation_log import mutation_log
 from adjoint.core.tensor.tensor import Tensor
@@ -91,6 +92,7 @@ def _run_pass(gradients: GraphTask, finish: Callable[[], Result]) -> Result:
         return result
     except Exception as error:
         add_node_note(error, run_nodes.__code__)
+        explanation_slot.call(error)
         raise
     except BaseException:  # Ctrl-C, perhaps just as the block was about to be left
         set_modes(recording=recording)
@@ -146,6 +148,16 @@ def queue_callback(callback: Callable[[], object]) -> None:
     if not _running.passes:
         raise RuntimeError("Final callbacks can only be installed during backward pass.")
     _running.passes[-1].callbacks.append(callback)
+
+
+def outermost_pass() -> GraphTask | None:
+    """Return the backward pass that this thread is in, the outermost of several."""
+    return _running.passes[0] if _running.passes else None
+
+
+def call_at_end_of_all(callback: Callable[[], object]) -> None:
+    """Call `callback()` when the outermost of the backward passes that run has ended."""
+    _running.passes[0].callbacks.append(callback)
 
 
 def run_nodes(gradients: GraphTask, stepwise: bool = False) -> Iterator[tuple[Vertex, Operand]]:

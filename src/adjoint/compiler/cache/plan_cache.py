@@ -1,7 +1,8 @@
 """The cache of plans on disk: a trace that another process has compiled is bound at once.
 
 The key is of all that decides a plan: the graph with its constants and origins, what it overwrites, the machine, and
-the source files of this package. Inputs are told by their numbers, ops by their names. A graph with a user's op, a
+the source files of this package. Inputs are told by their numbers, ops by their names. Groups of ranks and buckets of
+gradients are told by their ranks and sizes; a plan that is read gets those of its trace. A graph with a user's op, a
 generator or an array among its parameters has no key; a plan that cannot be read is made again.
 """
 
@@ -16,7 +17,7 @@ import numpy as np
 
 from adjoint.compiler.cache.disk_cache import default_disk_cache
 from adjoint.compiler.cache.hashing import new_hasher
-from adjoint.compiler.cache.plan_codec import dump_plan, load_plan, op_location
+from adjoint.compiler.cache.plan_codec import dump_plan, load_plan, op_location, owned_objects
 from adjoint.compiler.cache.source_fingerprint import source_fingerprint
 from adjoint.compiler.ir.graph import (
     Argument,
@@ -32,6 +33,7 @@ from adjoint.compiler.ir.graph import (
 from adjoint.compiler.kernels.plan import CachedPlan
 from adjoint.compiler.llvm.jit.target import host
 from adjoint.compiler.log import LOGGED, log
+from adjoint.core.typing import Params
 
 PLAN_SUFFIX = ".plan"
 MIN_EQUATIONS_TO_CACHE = 32  # equations from which on to read a plan takes less time than to make it
@@ -89,18 +91,26 @@ def _plan_key(graph: Graph, written: Sequence[Value], precision: str) -> str | N
     ops: dict[object, int] = {}
     types: dict[np.dtype[Any], int] = {}
     origins: dict[object, int] = {}
+    owned = owned_objects(graph)
     for v in graph.equations:
-        if v.op.effect and v.op.family != "check":
+        if v.op.effect and v.op.family not in ("check", "collective", "boundary"):
             return None  # a generator is this process's own
         inputs = [(numbers[x],) if type(x) is Value else x for x in v.inputs]
         op, dtype = ops.setdefault(v.op, len(ops)), types.setdefault(v.dtype, len(types))
-        facts.append((op, inputs, v.params, v.shape, dtype, origins.setdefault(v.origin, len(origins))))
+        params = v.params if v.op.family != "collective" else _tell_ranks(v.params, owned)
+        facts.append((op, inputs, params, v.shape, dtype, origins.setdefault(v.origin, len(origins))))
     names = [op_location(op) for op in ops]
     text = repr((facts, names, [(t.str, t.name) for t in types], list(origins)))
     if None in names or any(word in text for word in UNSTABLE_REPR_MARKS):
         return None
     digest.update(text.encode())
     return digest.hexdigest()
+
+
+def _tell_ranks(params: Params, owned: list[object]) -> list[object]:
+    """Return an exchange's parameters, with the facts about the groups and buckets of this process among them."""
+    numbers = {id(x): i for i, x in enumerate(owned)}
+    return [(name, numbers.get(id(x)), x.plan_facts() if id(x) in numbers else x) for name, x in params.items()]
 
 
 def _source_facts(source: Source) -> tuple[object, ...]:

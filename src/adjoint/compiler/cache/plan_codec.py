@@ -35,6 +35,12 @@ PLAIN_SLOTS = tuple(sorted({*Group.__slots__} - {*VALUE_SLOTS, *Group.TRANSIENT_
 Row = tuple[object, ...]
 
 
+def owned_objects(traced: Graph) -> list[object]:
+    """Return the groups of ranks and the buckets of gradients of a traced graph, which are this process's own."""
+    found = [x for v in traced.equations if v.op.family == "collective" for x in v.params.values()]
+    return list({id(x): x for x in found if hasattr(x, "plan_facts")}.values())
+
+
 @cache
 def op_location(op: Op) -> tuple[str, str] | None:
     """Return the module and name of a library op; None for a user's, or one made on the way."""
@@ -84,8 +90,9 @@ def dump_plan(plan: CachedPlan, traced: Graph) -> bytes | None:
         params = {values[v]: v.params for v in graph.equations if v.params}
         inputs = [(v.shape, v.dtype, v.source) for v in further]
         memory = fusion.placed_in_concat, fusion.elided_concats, fusion.memo
-        _Pickler(file, values, groups).dump((list(objects), params, inputs))
-        _Pickler(file, values, groups).dump(memory)
+        owned = owned_objects(traced)
+        _Pickler(file, values, groups, owned).dump((list(objects), params, inputs))
+        _Pickler(file, values, groups, owned).dump(memory)
         return file.getvalue()
     return None
 
@@ -102,7 +109,8 @@ def load_plan(data: bytes, traced: Graph) -> CachedPlan:
     file = io.BytesIO(data)
     (name, precision, rounds), inputs, outputs, equations, view_rows, group_rows, kernel_rows, codes = pickle.load(file)
     values, groups = [*traced.inputs], [object.__new__(Group) for _ in group_rows]
-    objects, params, further = _Unpickler(file, values, groups).load()
+    owned = owned_objects(traced)
+    objects, params, further = _Unpickler(file, values, groups, owned).load()
     values += [Value(None, (), {}, Spec(shape, dtype), None, source) for shape, dtype, source in further]
     given = len(values)
     for op, operands, others, shape, dtype, origin in equations:
@@ -119,7 +127,7 @@ def load_plan(data: bytes, traced: Graph) -> CachedPlan:
     for group, row in zip(groups, group_rows, strict=True):
         _fill_group(group, values, *row)
     maker = {v: group for group in groups for v in group.equations}
-    inside, elided, memo = _Unpickler(file, values, groups).load()
+    inside, elided, memo = _Unpickler(file, values, groups, owned).load()
     fusion = Fusion(precision, views, maker, graph, groups, inside, elided, memo=memo)
     for i, group in enumerate(groups):  # in order: each after what it needs
         group.ids, group.ancestors, group.needs, group.users = 1 << i, 0, set(), set()
@@ -158,17 +166,22 @@ def _lower_kernel_text(name: str, fusion: Fusion, made: dict[str, str]) -> str:
 
 
 class _Pickler(pickle.Pickler):
-    """Writes values and groups as their numbers, ops and common types by their names."""
+    """Writes values, groups and what the process owns as their numbers, ops and common types by their names."""
 
-    def __init__(self, file: IO[bytes], values: dict[Value, int], groups: dict[Group, int]) -> None:
+    def __init__(
+        self, file: IO[bytes], values: dict[Value, int], groups: dict[Group, int], owned: list[object]
+    ) -> None:
         super().__init__(file, 5)
         self.values, self.groups = values, groups
+        self.owned = {id(x): i for i, x in enumerate(owned)}
 
     def persistent_id(self, found: object) -> tuple[object, ...] | None:
         if isinstance(found, Value):
             return "value", self.values[found]
         if isinstance(found, Group):
             return "group", self.groups[found]
+        if id(found) in self.owned:
+            return "owned", self.owned[id(found)]
         if isinstance(found, Op):
             location = op_location(found)
             if location is None:
@@ -182,9 +195,9 @@ class _Pickler(pickle.Pickler):
 class _Unpickler(pickle.Unpickler):
     """Finds them again."""
 
-    def __init__(self, file: IO[bytes], values: list[Value], groups: list[Group]) -> None:
+    def __init__(self, file: IO[bytes], values: list[Value], groups: list[Group], owned: list[object]) -> None:
         super().__init__(file)
-        self.values, self.groups = values, groups
+        self.values, self.groups, self.owned = values, groups, owned
 
     def persistent_load(self, place: Operand) -> object:
         kind, name, *more = place
@@ -192,4 +205,6 @@ class _Unpickler(pickle.Unpickler):
             return self.values[name]
         if kind == "group":
             return self.groups[name]
+        if kind == "owned":
+            return self.owned[name]
         return import_module(name).__dict__[more[0]].op if kind == "op" else np.dtype(name)

@@ -10,6 +10,7 @@ from adjoint.compiler.trace.events.step_events import Outcome, StepEvent, fits_r
 from adjoint.compiler.trace.guards import GuardFailure, describe_object
 from adjoint.core.random.generator_state import put_back, take_places
 from adjoint.core.runtime import pytree
+from adjoint.core.runtime.exchange_log import CallLog, log_exchanges
 from adjoint.core.typing import Function, Operand, Operands
 
 
@@ -60,6 +61,9 @@ class StagedEntry:
         self.stages, self.commit, self.slots, self.events, self.written = stages, commit, slots, events, written
         self.generators = generators  # from which programs draw before it is known that the call goes this way
         self.program = stages[commit].program
+        self.has_exchanges = any(
+            v.op.family == "collective" for stage in stages for v in stage.program.graph.equations
+        )
         self.count = -1
         self.follower: Function | None = None
         self.taken = 0  # how often the call went this way
@@ -125,7 +129,11 @@ class StagedEntry:
         outcomes = list(log)
         self.written.is_set = False
         try:
-            leaves = self._run_stages(slots, outcomes, first_call)
+            if self.has_exchanges and isinstance(log, CallLog):
+                with log_exchanges(log.exchanges):
+                    leaves = self._run_stages(slots, outcomes, first_call)
+            else:
+                leaves = self._run_stages(slots, outcomes, first_call)
         except Exception as error:
             if self.written.is_set:
                 raise

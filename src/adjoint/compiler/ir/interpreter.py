@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from time import perf_counter
+
 import numpy as np
 
 from adjoint.compiler.ir.graph import Constant, Graph, Value
 from adjoint.core.op.evaluation import evaluate as call
+from adjoint.core.runtime.exchange_log import ExchangeTimes, exchanging_at
 from adjoint.core.typing import Array, Function, NumpyDtype, Operand
 
 ELEMENTWISE_FAMILIES = ("unary", "binary", "elementwise")
@@ -27,6 +30,8 @@ def evaluate_equation(value: Value, known: dict[Value, Array]) -> Operand:
         result = call(
             value.op, tuple(operand_array(value, i, x, known) for i, x in enumerate(value.inputs)), value.params
         )
+    if value.op.family == "collective":
+        return result.copy()  # of memory in which the next exchange may lie
     return result if result.dtype == value.dtype else result.astype(value.dtype)
 
 
@@ -57,8 +62,11 @@ def operand_dtype(value: Value, i: int) -> NumpyDtype:
     return value.dtype
 
 
-def call_with_note(value: Value) -> Function:
-    """Return the NumPy function of an equation; what it raises carries a note of the line that the equation is from."""
+def call_with_note(value: Value, times: ExchangeTimes | None = None) -> Function:
+    """Return the NumPy function of an equation; what it raises carries a note of the line that the equation is from.
+
+    `times`: of an exchange, whose calls are to be timed.
+    """
     op, params, dtype, origin = value.op, value.params, value.dtype, value.origin
 
     def compute(*operands: Operand) -> Operand:
@@ -70,4 +78,14 @@ def call_with_note(value: Value) -> Function:
             raise
         return result if op.family == "check" or result.dtype == dtype else result.astype(dtype)
 
-    return compute
+    if times is None or origin is None:
+        return compute
+
+    def exchange(*operands: Operand) -> Operand:
+        start = perf_counter()
+        with exchanging_at(origin.site):
+            result = compute(*operands)
+        times.add_since(start)
+        return result
+
+    return exchange

@@ -175,4 +175,6 @@ def describe_call(value: Value) -> str:
         return f"{value.op.name} looks at what a kernel has found"
     if value.op.family == "collective":
         return f"{value.op.name} is an exchange between ranks"
+    if value.op.family == "boundary":
+        return f"{value.op.name} keeps one shard's work apart"
     return f"{value.op.name} is computed by NumPy"

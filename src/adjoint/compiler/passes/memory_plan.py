@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from adjoint.core.runtime.text_table import pluralize
 from adjoint.core.typing import Array
 
 if TYPE_CHECKING:
@@ -47,8 +48,10 @@ class MemoryPlan(NamedTuple):
 
     def __str__(self) -> str:
         lent = sum(v.nbytes for v in self.lent)
-        besides = f"; {len(self.lent)} values of {lent} bytes lie where gradients will" if lent else ""
-        return f"arena of {self.size} bytes for {len(self.offsets)} values, {self.unshared} without reuse{besides}"
+        others = pluralize(len(self.lent), "value")
+        besides = f"; {others} of {lent} bytes where gradients will lie" if lent else ""
+        values = pluralize(len(self.offsets), "value")
+        return f"arena of {self.size} bytes for {values}, {self.unshared} without reuse{besides}"
 
 
 def plan_memory(spans: Iterable[Span], late: Sequence[Span] = (), since: int = 0) -> MemoryPlan:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+from collections import Counter
 from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
@@ -25,11 +26,13 @@ from adjoint.compiler.progress import progress
 from adjoint.compiler.runtime.native_entry import Check, KernelCall, Segment
 from adjoint.compiler.trace.step_outputs import StepEffects
 from adjoint.compiler.trace.symbolic_strides import lies_with_strides
+from adjoint.core.runtime.exchange_log import ExchangeTimes
 from adjoint.core.runtime.threads import get_num_threads
 from adjoint.core.tensor.as_strided import element_strides, memory_span
 from adjoint.core.typing import Array
 
-FAMILIES_THAT_NEVER_RAISE = ("contraction", "convolution", "random", "cat", "movement")  # once their shapes agree
+# once their shapes agree
+FAMILIES_THAT_NEVER_RAISE = ("contraction", "convolution", "random", "cat", "movement", "boundary")
 
 ReadersByValue = dict[Value, list[tuple[Group, StridedView]]]
 
@@ -54,12 +57,15 @@ class Binding:
         ]  # Python's, put into memory at each call
         self.settings = _array_type(ctypes.c_double, max(1, len(self.numbers)))()
         self.integers = _array_type(ctypes.c_int64, len(self.settings)).from_buffer(self.settings)  # the same memory
+        self.exchanged_in_place: set[Value] = set()  # what exchanges leave in memory of their own
+        self.exchange_times: dict[Value, ExchangeTimes] = {}
         self._views: dict[str, StridedView] = {}  # operands of calls, by name
         readers = _collect_readers(fusion)
         self._place_inputs()
         self._place_results()
         self._place_gradients()
         self._place_writes(readers)
+        self._place_sums()
         self.plan: MemoryPlan = self._place_in_arena(readers)
         self._engine = load(_compile_kernels(kernels.values()))
         self.threads = max(get_num_threads(), os.cpu_count() or 1)  # for which there is scratch memory
@@ -120,6 +126,19 @@ class Binding:
                 self.buffers[v] = self.buffers[symbol]
             else:
                 self.local_names[v] = self.local_names[symbol]
+
+    def _place_sums(self) -> None:
+        """Leave sums of gradients in the memory of their exchange, unless that is filled again in the same program."""
+        exchanges = [v for v in self.graph.equations if "bucket" in v.params]
+        uses = Counter(id(v.params["bucket"]) for v in exchanges)
+        for v in exchanges:
+            bucket = v.params["bucket"]
+            alone = uses[id(bucket)] == 2 and v not in self.fusion.placed_in_concat
+            if v.op.name == "finish_all_reduce" and alone and not self._is_placed(v):
+                self.buffers[v] = BoundBuffer(bucket.memory)
+                self.exchanged_in_place.add(v)
+            elif v.op.name == "start_all_reduce":  # it gives nothing
+                self.exchanged_in_place.add(v)
 
     def _may_overwrite(self, symbol: Value, v: Value, reads: list[tuple[Group, StridedView]], safe: int) -> bool:
         """`reads`: of the old value; before the step `safe` an error may still come, which leaves all as it was."""

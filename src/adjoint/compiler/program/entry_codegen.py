@@ -12,6 +12,7 @@ from adjoint.compiler.runtime.result_buffers import MIN_REUSED_BYTES
 from adjoint.compiler.trace.step_outputs import Parent
 from adjoint.compiler.trace.symbolic_number import guard_code
 from adjoint.core.random.generator_state import put_back, take_places
+from adjoint.core.runtime.exchange_log import ExchangeTimes
 
 
 class EntryCodegen(ResultCodegen):
@@ -101,7 +102,8 @@ class EntryCodegen(ResultCodegen):
 
         So it leaves what eager code leaves that raises. What generators gave until then they give again.
         """
-        if not self.outcome.reruns_eagerly or self.binding.last_step_that_may_raise() < 0:
+        exchanges = any(v.op.family == "collective" for v in self.graph.equations)  # the other ranks make them once
+        if not self.outcome.reruns_eagerly or exchanges or self.binding.last_step_that_may_raise() < 0:
             self._steps()
             return
         drawn = {id(g): g for v in self.graph.equations if (g := v.params.get("generator")) is not None}
@@ -155,11 +157,15 @@ class EntryCodegen(ResultCodegen):
         if value.op.family == "contraction":
             self._emit_line(f"matmul({', '.join(operands)}, out={self.binding.array_of(value, self.names)})", depth)
             return
-        called = self.name(call_with_note(value), value.op.name)
+        times = None
+        if value.op.family == "collective":
+            times = self.binding.exchange_times.setdefault(value, ExchangeTimes())
+        called = self.name(call_with_note(value, times), value.op.name)
         if depth == 1:  # not where a check has failed
             self.numpy_calls[called] = value
         said = f"{called}({', '.join(operands)})"
-        if value.op.family != "check" or value in self.graph.outputs:
+        copied = value.op.family != "check" or value in self.graph.outputs
+        if copied and value not in self.binding.exchanged_in_place:
             said = f"copyto({self.binding.array_of(value, self.names)}, {said})"
         self._emit_line(said, depth)
 

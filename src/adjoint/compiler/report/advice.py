@@ -184,7 +184,7 @@ class ObservedRun:
             program.names[name] = program.names[name].args[1]
             site = None if value.origin is None else value.origin.site
             seconds = OBSERVED_CALLS * self._seconds.get(name, 0.0)
-            if value.op.family != "collective":  # ranks wait for one another: that is what the program asks for
+            if value.op.family not in ("collective", "boundary"):  # what the program asks for
                 self.costs.add(f"{value.op.name}, as a call of NumPy,", site, NUMPY, seconds)
         for k, guard in enumerate(program.outcome.guards):
             if k not in program.guard_checks.facts:

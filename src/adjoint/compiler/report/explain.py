@@ -17,7 +17,7 @@ from adjoint.compiler.passes.loops.repeated_rows import Least, Row, RowTable
 from adjoint.compiler.report.loop_text import format_loops
 from adjoint.core.op.spec import describe
 from adjoint.core.runtime.html import render_table
-from adjoint.core.runtime.text_table import format_columns
+from adjoint.core.runtime.text_table import format_columns, pluralize
 
 if TYPE_CHECKING:
     from adjoint.compiler.cuts.staged_entry import StagedEntry
@@ -58,12 +58,12 @@ class Boundary(NamedTuple):
 
 @dataclass(frozen=True)
 class ExplainEntry:
-    """One kernel or one call of NumPy: its equations, what it stores and costs, and why it begins: `reason`, because
-    of the line in `origin`.
+    """One kernel, one exchange between ranks or one call of NumPy: its equations, what it stores and costs, and why it
+    begins: `reason`, because of the line in `origin`.
     """
 
     number: int
-    kind: str  # "kernel", "check" or "call"
+    kind: str  # "kernel", "check", "exchange" or "call"
     name: str
     equations: tuple[Equation, ...]
     results: tuple[str, ...]
@@ -118,11 +118,10 @@ class Explanation:
     def head(self) -> str:
         """The totals in a sentence."""
         kinds = Counter(entry.kind for entry in self.entries)
-        checks = f", {kinds['check']} checks" if kinds["check"] else ""
-        return (
-            f"{self.name}: {self.equations} equations in {kinds['kernel']} kernels{checks} and {kinds['call']} NumPy "
-            f"calls; {self.plan}"
-        )
+        parts = [pluralize(kinds["kernel"], "kernel")]
+        parts += [pluralize(kinds[kind], kind) for kind in ("check", "exchange") if kinds[kind]]
+        calls = pluralize(kinds["call"], "NumPy call")
+        return f"{self.name}: {pluralize(self.equations, 'equation')} in {', '.join(parts)} and {calls}; {self.plan}"
 
     def __str__(self) -> str:
         rows: list[tuple[str, ...]] = [TABLE_COLUMNS]
@@ -256,17 +255,57 @@ def _explain_group(program: Program, group: Group, numbers: dict[Group, int], na
     )
     return ExplainEntry(
         number=numbers[group],
-        kind="kernel" if not group.call else "check" if program.binding.is_native(group) else "call",
+        kind=_kind_of(program, group),
         name=kernel.name if kernel else group.equations[0].op.name,
         equations=equations,
         results=tuple(describe(v) for v in group.stored),
         read=bytes_read(group, fusion),
         written=bytes_written(group),
         flops=total_flops(group),
-        reason=group.reason,
+        reason=describe_exchange(program, group.equations[0]) or group.reason,
         origin=equations[0].origin,
         boundaries=tuple(_find_boundaries(graph, fusion, group, numbers, names)),
     )
+
+
+def _kind_of(program: Program, group: Group) -> str:
+    if not group.call:
+        return "kernel"
+    if group.equations[0].op.family == "collective":
+        return "exchange"
+    return "check" if program.binding.is_native(group) else "call"
+
+
+def describe_exchange(program: Program, value: Value) -> str:
+    """Return who exchanges how much, and how long that took in the calls so far; an empty string for other equations.
+
+    What a bucket of gradients takes is its own time, most of which may lie behind other work; the step waited for the
+    rest.
+    """
+    if value.op.family != "collective":
+        return ""
+    bucket = value.params.get("bucket")
+    group = value.params["group"] if bucket is None else bucket.group
+    waited = times.mean() if (times := program.binding.exchange_times.get(value)) else None
+    whole = waited if bucket is None else bucket.times.mean()
+    told = "" if whole is None else f", {_format_milliseconds(whole)} ms"
+    if waited is not None and whole is not None:
+        told += f", of which {_format_milliseconds(min(waited, whole))} waited"
+    size = format_size(max(value.nbytes, sum(x.nbytes for x in value.operands)))
+    return f"{value.op.name} is exchanged by {pluralize(group.size(), 'rank')}, {size}{told}"
+
+
+def _format_milliseconds(seconds: float) -> str:
+    milliseconds = 1e3 * seconds
+    return f"{milliseconds:.2g}" if milliseconds < 10 else f"{milliseconds:,.0f}"
+
+
+def format_size(count: int) -> str:
+    """Return a number of bytes as it is read: "96 bytes", "1.0 MB"."""
+    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= size:
+            return f"{count / size:.1f} {unit}"
+    return f"{count} bytes"
 
 
 def _find_boundaries(

@@ -11,6 +11,7 @@ import numpy as np
 from adjoint.core.graph.source_location import library_files
 from adjoint.core.op.signature import parameters_of, with_parameters_of
 from adjoint.core.op.spec import broadcast_shapes, describe
+from adjoint.core.runtime.explanation_slot import explanation_slot
 from adjoint.core.typing import Function, Operand, Operands, Params
 
 if TYPE_CHECKING:
@@ -23,7 +24,9 @@ EVALUATION_ERRORS = (RuntimeWarning, FloatingPointError, ValueError, TypeError, 
 def retry_ignoring_fp_errors(op: Op, operands: Operands, params: Params, error: Exception) -> Operand:
     """Evaluate the op again without floating-point warnings if `error` is one; else raise the user's error."""
     if not isinstance(error, (RuntimeWarning, FloatingPointError)):  # overflow and 0/0, which are no errors here
-        raise user_error(op, operands, error) from error
+        shown = user_error(op, operands, error)
+        explanation_slot.call(shown)
+        raise shown from error
     with np.errstate(all="ignore"):
         return op.evaluate(*operands, **params)
 
@@ -72,6 +75,11 @@ def name_call(error: Exception, function: Function, args: Operands, kwargs: Para
     is_ours = trace is not None and library_files[trace.tb_frame.f_code.co_filename]  # not of what the library called
     if not is_ours or type(error) not in NAMED_ERRORS or not isinstance(error.args[0], str):
         return
+    _name_function(error, function, args, kwargs)
+    explanation_slot.call(error)
+
+
+def _name_function(error: Exception, function: Function, args: Operands, kwargs: Params) -> None:
     message: str = vars(error).setdefault("message_of_op", error.args[0])
     arrays = [getattr(x, "array", None) for x in (*args, *kwargs.values())]
     given = [x for x in arrays if x is not None and hasattr(x, "shape") and hasattr(x, "dtype")]

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Mapping
 from inspect import CO_VARARGS
 from typing import NamedTuple, TypeVar
 
-from adjoint.core.typing import Function
+from adjoint.core.graph.source_location import library_files
+from adjoint.core.runtime.explanation_slot import with_explanation
+from adjoint.core.typing import Function, Operand
 
 Wrapper = TypeVar("Wrapper", bound=Function)
 
@@ -27,6 +31,19 @@ def with_parameters(wrapper: Wrapper, names: tuple[str, ...]) -> Wrapper:
 def with_parameters_of(wrapper: Wrapper, function: Function) -> Wrapper:
     """Give a wrapper the parameter names of the function that it wraps."""
     return with_parameters(wrapper, parameters_of(function).positional)
+
+
+def check_keywords(kind: Operand, keywords: Mapping[str, object]) -> None:
+    """Raise TypeError, as Python would, for keywords that the `__init__` of a class of the library does not take."""
+    function = kind.__init__
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    if code is None or not library_files[code.co_filename] or code.co_flags & inspect.CO_VARKEYWORDS:
+        return
+    taken = code.co_varnames[code.co_posonlyargcount : code.co_argcount + code.co_kwonlyargcount]
+    for name in keywords:
+        if name not in taken:
+            message = f"{function.__qualname__}() got an unexpected keyword argument {name!r}"
+            raise with_explanation(TypeError(message))
 
 
 def parameters_of(function: Function) -> Parameters:

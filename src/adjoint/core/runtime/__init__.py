@@ -11,7 +11,7 @@ Modules, in reading order:
   for that.
 - `slot`: Slots for calls upward: a lower layer calls a slot that a higher layer fills.
 - `pytree`: Pytrees: tuples, lists, dicts, named tuples and dataclasses of leaves.
-- `text_table`: Rows of cells as text whose columns stand below one another.
+- `text_table`: Text for people: rows whose columns stand below one another, and numbers of things.
 - `deterministic`: Deterministic mode: an error where results may depend on order, and a fill value in uninitialised
   memory.
 - `lazy_import`: Lazy names of a package (PEP 562): a module is imported when one of its names is first read.
@@ -23,4 +23,8 @@ Modules, in reading order:
   way.
 - `launcher_variables`: Environment variables by which launchers tell a process its rank: PyTorch's names are set from
   those of others.
+- `explanation_slot`: The slot of what explains errors: a layer above finds the user's names and lines, and says what
+  to do.
+- `exchange_log`: The exchanges of one call of a compiled step: they take place once, even where the call begins
+  again.
 """

@@ -1,10 +1,19 @@
-"""Rows of cells as text whose columns stand below one another."""
+"""Text for people: rows whose columns stand below one another, and numbers of things."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
 GAP = "  "
+
+
+def pluralize(count: int, noun: str) -> str:
+    """Return "1 kernel", "2 kernels" and so on.
+
+    >>> pluralize(1, "kernel"), pluralize(1200, "NumPy call")
+    ('1 kernel', '1,200 NumPy calls')
+    """
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def format_columns(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> list[str]:

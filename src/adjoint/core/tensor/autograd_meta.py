@@ -11,6 +11,7 @@ from adjoint.core.graph.hooks import Hook, HookDict, hooks_of
 from adjoint.core.graph.node import Leaf, edge
 from adjoint.core.graph.source_location import warn_user
 from adjoint.core.graph.tensor_like import TensorLike
+from adjoint.core.runtime.explanation_slot import with_explanation
 from adjoint.core.runtime.mode import mode, nondefault, touch_gradient
 from adjoint.core.tensor.data_access import DataAccess
 from adjoint.core.tensor.detach_record import DetachRecord, detach_record_here
@@ -71,9 +72,8 @@ class AutogradMeta(DataAccess):
         own: Any = self  # the slots are Tensor's
         if requires_grad and self.node is None:
             if not is_floating(self.array):
-                raise RuntimeError(
-                    f"only Tensors of floating point dtype can require gradients, this one is {self.dtype}"
-                )
+                message = f"only Tensors of floating point dtype can require gradients, this one is {self.dtype}"
+                raise with_explanation(RuntimeError(message))
             if not isinstance(self.storage_, InferenceStorage):
                 own.node = self._restore_leaf()
                 if nondefault.count and mode.interpreter is not None:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from adjoint.core.graph.node import Vertex
+from adjoint.core.runtime.explanation_slot import with_explanation
 from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.external_aliases import export_array
 from adjoint.core.tensor.protocols import ProtocolMethods
@@ -46,7 +47,8 @@ class DataAccess(ProtocolMethods):
             array([1., 2.], dtype=float32)
         """
         if self.node is not None and mode.recording and not force:
-            raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
+            message = "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
+            raise with_explanation(RuntimeError(message))
         array = self.numpy_view("numpy()")
         if array.dtype.kind == "V":
             raise TypeError("Got unsupported ScalarType BFloat16: NumPy has no such type, float() gives one it has")
@@ -79,7 +81,8 @@ class DataAccess(ProtocolMethods):
             return number
         array = self.numpy_view("item()")
         if array.size != 1:
-            raise RuntimeError(f"a Tensor with {array.size} elements cannot be converted to Scalar")
+            message = f"a Tensor with {array.size} elements cannot be converted to Scalar"
+            raise with_explanation(RuntimeError(message))
         return array.item()
 
     def _late_number(self) -> Operand:
@@ -99,11 +102,8 @@ class DataAccess(ProtocolMethods):
             return bool(number)
         array = self.numpy_view("bool()")
         if array.size != 1:
-            raise RuntimeError(
-                "Boolean value of Tensor with no values is ambiguous"
-                if array.size == 0
-                else "Boolean value of Tensor with more than one value is ambiguous"
-            )
+            some = "no values" if array.size == 0 else "more than one value"
+            raise with_explanation(RuntimeError(f"Boolean value of Tensor with {some} is ambiguous"))
         return bool(array.reshape(()))
 
     def __float__(self) -> float:

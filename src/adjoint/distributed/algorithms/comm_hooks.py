@@ -10,8 +10,8 @@ from adjoint.core.dtype.dtype import bfloat16, dtype, float16
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.distributed.collectives import all_reduce
 from adjoint.distributed.default_group import resolve_group
+from adjoint.distributed.gradients.gradient_bucket import GradBucket
 from adjoint.distributed.process_group import ProcessGroup
-from adjoint.distributed.reducer import GradBucket
 
 Averaged: TypeAlias = Future[Any]  # of the averaged gradients
 Hook: TypeAlias = Callable[..., Averaged]  # (state, bucket), where the state is the hook's own

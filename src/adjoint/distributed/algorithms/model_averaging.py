@@ -17,8 +17,8 @@ from adjoint.core.typing import StateDict
 from adjoint.distributed.algorithms.comm_hooks import Averaged, average, complete
 from adjoint.distributed.collectives import Group, all_reduce
 from adjoint.distributed.default_group import is_non_member, new_subgroups, resolve_group
+from adjoint.distributed.gradients.gradient_bucket import GradBucket
 from adjoint.distributed.process_group import ProcessGroup
-from adjoint.distributed.reducer import GradBucket
 from adjoint.functions.shape.join import cat
 from adjoint.optim.step.optimizer import Optimizer
 from adjoint.optim.step.param_groups import Group as ParamGroup

@@ -28,8 +28,8 @@ from adjoint.distributed.algorithms.comm_hooks import (
 from adjoint.distributed.collectives import all_reduce
 from adjoint.distributed.data_parallel import DistributedDataParallel
 from adjoint.distributed.default_group import resolve_group
+from adjoint.distributed.gradients.gradient_bucket import GradBucket
 from adjoint.distributed.process_group import ProcessGroup
-from adjoint.distributed.reducer import GradBucket
 from adjoint.functions.creation.random import randn
 from adjoint.functions.shape.join import cat
 

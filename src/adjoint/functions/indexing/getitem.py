@@ -12,6 +12,7 @@ from adjoint.core.graph.source_location import user_site
 from adjoint.core.op.apply import apply
 from adjoint.core.op.op import op_of
 from adjoint.core.op.spec import broadcast_shapes
+from adjoint.core.runtime.explanation_slot import with_explanation
 from adjoint.core.runtime.mode import call_on_values, mode, nondefault
 from adjoint.core.tensor.as_strided import as_writable
 from adjoint.core.tensor.storage import mark_written, view_of
@@ -78,7 +79,8 @@ class IndexPlan:
             self._keep((start, max(start, stop), step))
         elif isinstance(item, int):
             if not -shape[d] <= item < shape[d]:
-                raise IndexError(f"index {item} is out of bounds for dimension {d} with size {shape[d]}")
+                message = f"index {item} is out of bounds for dimension {d} with size {shape[d]}"
+                raise with_explanation(IndexError(message))
             self.basic.append(item % shape[d])
             self.bounds.append((0, shape[d], 1))
             self.integers.append((d, item % shape[d]))

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from adjoint.core.op.autocast import autocast_down
+from adjoint.core.runtime.explanation_slot import explain_errors
 from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operands
@@ -21,6 +22,7 @@ __all__ = ["einsum"]
 LETTERS = ascii_uppercase + ascii_lowercase  # in the order of the numbers that may stand for them
 
 
+@explain_errors
 def einsum(equation: Tensor | str, *operands: Any) -> Tensor:
     """Return the sums of products of the operands, over the letters that the result lacks.
 

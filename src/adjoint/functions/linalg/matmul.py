@@ -11,6 +11,7 @@ from adjoint.core.op.autocast import autocast_down
 from adjoint.core.op.families import with_eager_fast_path
 from adjoint.core.op.op import op_of
 from adjoint.core.op.spec import broadcast_shapes
+from adjoint.core.runtime.explanation_slot import with_explanation
 from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.tensor import Tensor, constant
 from adjoint.core.typing import Array, Operand
@@ -34,17 +35,17 @@ def _check_same_dtype(name: str, x: Tensor, y: Tensor) -> None:
                 "dot : expected both vectors to have same dtype, but found "
                 f"{scalar_type(x.dtype)} and {scalar_type(y.dtype)}"
             )
-        raise RuntimeError(
-            f"{name}: expected m1 and m2 to have the same dtype, but got: {x.dtype.name} != {y.dtype.name}"
-        )
+        message = f"{name}: expected m1 and m2 to have the same dtype, but got: {x.dtype.name} != {y.dtype.name}"
+        raise with_explanation(RuntimeError(message))
 
 
 def _check_inner_sizes(name: str, x: Tensor, y: Tensor) -> None:
     if x.array.shape[-1] != y.array.shape[-2]:
-        raise RuntimeError(
+        message = (
             f"{name}: inner sizes differ, {tuple(x.array.shape)} @ {tuple(y.array.shape)}: mat1 and mat2 shapes cannot "
             f"be multiplied ({x.array.shape[-2]}x{x.array.shape[-1]} and {y.array.shape[-2]}x{y.array.shape[-1]})"
         )
+        raise with_explanation(RuntimeError(message))
 
 
 @public()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from adjoint.core.runtime.explanation_slot import with_explanation
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import DeviceLike, DtypeLike
 from adjoint.functions.creation.creation import empty
@@ -79,7 +80,8 @@ class MultiheadAttention(Module):
         self.batch_first = batch_first
         self.head_dim = embed_dim // num_heads
         if self.head_dim * num_heads != embed_dim:
-            raise AssertionError("embed_dim must be divisible by num_heads")
+            message = f"embed_dim must be divisible by num_heads: {embed_dim} is no multiple of {num_heads}"
+            raise with_explanation(AssertionError(message))
         allocate = partial(empty, dtype=dtype, device=device)
         together = self._qkv_same_embed_dim
         for name, inputs in (("q", embed_dim), ("k", self.kdim), ("v", self.vdim)):

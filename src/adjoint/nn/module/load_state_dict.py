@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from adjoint.core.graph.hooks import RemovableHandle
+from adjoint.core.runtime.explanation_slot import explain_errors
 from adjoint.core.runtime.mode import ModeScope
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Function, StateDict
@@ -52,6 +53,7 @@ class LoadErrors(list[str]):
         self.writes.clear()
 
 
+@explain_errors
 def load_state_dict(
     self: AnyModule, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
 ) -> IncompatibleKeys:

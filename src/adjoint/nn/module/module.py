@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
+from adjoint.core.op.signature import check_keywords
 from adjoint.core.runtime.compile_slot import compile_slot
 from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.tensor import Tensor
@@ -53,6 +54,12 @@ class Module:
     _state_key_versions: ClassVar[dict[str, int]] = {}  # the `_version` of the class that brought a name into the state
     call_super_init: bool = False  # whether `__init__` goes on to the next class among the bases
     _compiled_call_impl: Function | None = None
+
+    def __new__(cls, *args: object, **kwargs: object) -> Self:
+        if kwargs:
+            check_keywords(cls, kwargs)
+        make: Function = super().__new__  # of a class that is another base of the module's
+        return cast("Self", make(cls) if make is object.__new__ else make(cls, *args, **kwargs))
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         if not self.call_super_init and (args or kwargs):

@@ -7,6 +7,7 @@ from contextlib import suppress
 from itertools import chain
 from typing import Any
 
+from adjoint.core.runtime.explanation_slot import explanation_slot
 from adjoint.core.runtime.mode import depends_on, guard_on, mode
 from adjoint.core.typing import Function
 from adjoint.nn.module.hooks import (
@@ -156,6 +157,7 @@ def add_module_path(error: BaseException, module: AnyModule) -> None:
             error.__notes__.remove(_format_path_note(left))
         left.append(module)
         error.add_note(_format_path_note(left))
+    explanation_slot.call(error)
 
 
 def _format_path_note(left: list[AnyModule]) -> str:

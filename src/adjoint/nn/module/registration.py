@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from adjoint.core.runtime.explanation_slot import with_explanation
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Function
 from adjoint.nn.module.hooks import COMPILED_CALL_NAME, RUN_HOOK_NAMES, global_hooks, refresh_hook_tables
@@ -26,7 +27,8 @@ def set_attribute(module: AnyModule, name: str, value: object, tables: Tables) -
         if isinstance(value, kind):
             if names is None:
                 plural = "parameters" if kind is Parameter else what.removeprefix("child ")
-                raise AttributeError(f"cannot assign {plural} before Module.__init__() call")
+                message = f"cannot assign {plural} before Module.__init__() call"
+                raise with_explanation(AttributeError(message))
             if names.get(name) is value:
                 return
             if table != "_buffers":

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Self, TypeVar
 import numpy as np
 
 from adjoint.core.dtype.dtype import dtype, float16, float32, float64, int8, int16, int32, int64, uint8
+from adjoint.core.runtime.explanation_slot import explain_errors
 from adjoint.core.tensor.tensor import Tensor, constant
 from adjoint.core.typing import Array
 from adjoint.functions.creation.creation import full
@@ -107,6 +108,7 @@ def invert_permutation(permutation: Tensor | None) -> Tensor | None:
     return None if permutation is None else permutation.argsort()
 
 
+@explain_errors
 def pack_padded_sequence(
     input: Tensor, lengths: Tensor | Sequence[int], batch_first: bool = False, enforce_sorted: bool = True
 ) -> PackedSequence:

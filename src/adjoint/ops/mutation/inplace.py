@@ -18,6 +18,7 @@ from adjoint.core.graph.node import Leaf, Node, PackedValue, Vertex, edge
 from adjoint.core.graph.source_location import user_instruction
 from adjoint.core.op.apply import make_node
 from adjoint.core.op.op import Op, op_of
+from adjoint.core.runtime.explanation_slot import with_explanation
 from adjoint.core.runtime.interpreter import Interpreter
 from adjoint.core.runtime.mode import mode, nondefault, recorded_by_caller
 from adjoint.core.tensor.as_strided import as_writable
@@ -125,14 +126,14 @@ def check_writable(x: Tensor, called: str, history: bool) -> None:
             and mode.recording
             and type(view.base.node) is Leaf
         ):
-            raise RuntimeError(_LEAF_ERROR.format(called, "a view of "))
+            raise with_explanation(RuntimeError(_LEAF_ERROR.format(called, "a view of ")))
         return
     if view is not None and view.creation_meta is not CreationMeta.NORMALLY:
         raise RuntimeError(f"{called}: {_VIEW_ERRORS[view.creation_meta].format(_describe_view(x, view))}")
     if type(x.node) is Leaf:
-        raise RuntimeError(_LEAF_ERROR.format(called, ""))
+        raise with_explanation(RuntimeError(_LEAF_ERROR.format(called, "")))
     if view is not None and view.base.is_leaf and (x.node is not None or _is_view_of_recorded(view)):
-        raise RuntimeError(_LEAF_ERROR.format(called, "a view of "))
+        raise with_explanation(RuntimeError(_LEAF_ERROR.format(called, "a view of ")))
 
 
 _LEAF_ERROR = "{}: {}a leaf Variable that requires grad is being used in an in-place operation."

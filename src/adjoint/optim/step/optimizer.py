@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from adjoint.autograd.grad_mode import enable_grad
 from adjoint.core.graph.hooks import HookDict, RemovableHandle, add_hook
+from adjoint.core.op.signature import check_keywords
+from adjoint.core.runtime.explanation_slot import explain_errors
 from adjoint.core.runtime.mode import ModeScope, depends_on, guard_on, refuse_while_tracing, undo_on_failure
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Function, StateDict
@@ -60,11 +62,16 @@ class Optimizer:
     _optimizer_load_state_dict_post_hooks: HookDict
     _opt_called = False
 
+    def __new__(cls, *args: object, **kwargs: object) -> Self:
+        check_keywords(cls, kwargs)
+        return super().__new__(cls)
+
     def __init_subclass__(cls, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)
         if "step" in cls.__dict__:
             cls.step = with_step_hooks(cls.step)  # type: ignore[method-assign]
 
+    @explain_errors
     def __init__(self, params: ParamsT, defaults: Group) -> None:
         self.defaults = defaults
         self.state: State = defaultdict(dict)

@@ -8,6 +8,7 @@ import numpy as np
 
 from adjoint.compiler.ir.graph import Constant, ScalarInput, Setting, Value
 from adjoint.compiler.ir.interpreter import evaluate_equation
+from adjoint.compiler.trace.untraced import without_frame_tracing
 from adjoint.core.runtime.mode import tracing_paused
 from adjoint.core.typing import Array, Operand
 
@@ -48,6 +49,7 @@ class TracedValues:
                 generator.load_state_array(place)
         self._places.clear()
 
+    @without_frame_tracing
     def _evaluate(self, value: Value) -> None:
         known, tracer = self._known, self.tracer
         for _, array, symbol in tracer.state[self._states :]:

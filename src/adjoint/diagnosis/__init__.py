@@ -1,0 +1,12 @@
+"""Diagnosis: what is wrong with a program, told by its lines and the user's names.
+
+Modules, in reading order:
+
+- `call_stack`: The user's frames, of calls that run and of calls that an error has ended.
+- `error_explanation`: Notes on errors: the user's line, its operands with the lines that made them, and what to do.
+- `failure`: A call that failed: the error, the user's line, its operands, and the module in which it failed.
+- `operands`: Operands of a call that failed: the user's names for them, their values, and the lines that made them.
+- `remedies`: Remedies: for each kind of error, what the user can write instead.
+- `source_expressions`: Expressions of a program's source, found from frames: what a line calls, and where a name was
+  given its value.
+"""

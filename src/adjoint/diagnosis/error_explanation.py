@@ -1,0 +1,61 @@
+"""Notes on errors: the user's line, its operands with the lines that made them, and what to do."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from types import TracebackType
+
+from adjoint.core.graph.source_location import library_files
+from adjoint.diagnosis.call_stack import find_stack
+from adjoint.diagnosis.failure import Failure, inspect_failure
+from adjoint.diagnosis.remedies import find_remedy
+
+EXPLANATION = "_adjoint_explanation"  # the attribute of an error that holds the note
+
+
+def add_explanation(error: BaseException) -> None:
+    """Add a note to an error of the library that is about to leave it: what the user's line worked on, and a remedy.
+
+    Calls further out, which know more, replace the note of a call further in.
+    """
+    with suppress(Exception):  # nothing may hide the error itself
+        stack = find_stack(error.__traceback__) if _is_ours(error) else []
+        if stack:
+            failure = inspect_failure(error, stack)
+            _replace_note(error, describe_failure(failure, find_remedy(failure)))
+
+
+def add_uncaught_explanation(error: BaseException, trace: TracebackType | None) -> None:
+    """Add a note to an error that nothing has caught, if none was added when it left the library.
+
+    One that Python raised in the user's own line gets it only where there is a remedy.
+    """
+    with suppress(Exception):
+        stack = find_stack(trace)
+        if stack and EXPLANATION not in error.__dict__:
+            failure = inspect_failure(error, stack)
+            remedy = find_remedy(failure)
+            if remedy or (stack[0].called and library_files[stack[0].called[0].f_code.co_filename]):
+                _replace_note(error, describe_failure(failure, remedy))
+
+
+def describe_failure(failure: Failure, remedy: str | None) -> str:
+    """Return the lines of a note."""
+    lines = [] if failure.line is None else [f"at {failure.line.describe()}"]
+    lines += [f"  {each}" for each in failure.describe_operands()]
+    return "\n".join([*lines, *([f"try: {remedy}"] if remedy else [])])
+
+
+def _replace_note(error: BaseException, note: str) -> None:
+    if EXPLANATION in error.__dict__:
+        error.__notes__.remove(error.__dict__[EXPLANATION])
+    error.__dict__[EXPLANATION] = note
+    error.add_note(note)
+
+
+def _is_ours(error: BaseException) -> bool:
+    """Return whether the library raised the error, and not code that it called."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace is None or library_files[trace.tb_frame.f_code.co_filename]

@@ -1,0 +1,120 @@
+"""A call that failed: the error, the user's line, its operands, and the module in which it failed."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import pairwise
+from types import FrameType, TracebackType
+
+from adjoint.core.graph.source_location import library_files
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand
+from adjoint.diagnosis.call_stack import Stack
+from adjoint.diagnosis.operands import NamedValue, Origin, describe_value, find_operands, is_module
+
+
+@dataclass
+class Failure:
+    """What is known of an error that leaves the library."""
+
+    error: BaseException
+    stack: Stack  # the user's frames
+    line: Origin | None
+    operands: list[NamedValue]
+    modules: list[Operand] = field(default_factory=list)  # whose calls the error has left, innermost first
+
+    @property
+    def frame(self) -> FrameType:
+        """The user's innermost frame."""
+        return self.stack[0].frame
+
+    @property
+    def message(self) -> str:
+        """The error's own words."""
+        return str(self.error)
+
+    @cached_property
+    def locals(self) -> dict[str, Operand]:
+        """Names of the innermost frames of the library, of which the error tells: arguments of what failed."""
+        found: dict[str, Operand] = {}
+        trace: TracebackType | None = self.error.__traceback__
+        while trace is not None:
+            if library_files[trace.tb_frame.f_code.co_filename]:
+                found |= {name: x for name, x in trace.tb_frame.f_locals.items() if not name.startswith("_")}
+            trace = trace.tb_next
+        return found
+
+    def module(self) -> NamedValue | None:
+        """Return the innermost module that failed, under the user's name, with the line that made it."""
+        if not self.modules:
+            return next((each for each in self.operands if is_module(each.value)), None)
+        outer = next((each for each in self.operands if any(each.value is module for module in self.modules)), None)
+        inner = self.modules[0]
+        if outer is None:
+            return NamedValue(type(inner).__name__, inner)
+        names = _path_within(outer.value, self.modules)
+        text = outer.text + "".join(f"[{name}]" if name.isdigit() else f".{name}" for name in names)
+        return NamedValue(text, inner, _find_part(outer.origin, names))
+
+    def tensors(self) -> list[NamedValue]:
+        """Return the operands that are tensors."""
+        return [each for each in self.operands if isinstance(each.value, Tensor)]
+
+    def name_of(self, value: object, default: str) -> str:
+        """Return the user's name of a value."""
+        return next((each.text for each in self.operands if each.value is value), default)
+
+    def describe_operands(self) -> list[str]:
+        """Return a line for each operand that tells something."""
+        module = self.module()
+        shown = [module] if module is not None else []
+        seen = {id(each.value) for each in shown}
+        for each in self.operands:
+            if id(each.value) not in seen and _is_telling(each):
+                seen.add(id(each.value))
+                shown.append(each)
+        return [each.describe() for each in shown]
+
+
+def _is_telling(operand: NamedValue) -> bool:
+    value = operand.value
+    if value is None or isinstance(value, (bool, str, bytes, type)):
+        return False
+    if is_module(value):
+        return False
+    return not hasattr(value, "__dict__") or hasattr(value, "shape") or isinstance(value, (list, tuple))
+
+
+def _path_within(outer: Operand, modules: list[Operand]) -> list[str]:
+    """Return the names that lead from the module `outer` to the innermost one."""
+    names: list[str] = []
+    chain = modules[: next(i for i, each in enumerate(modules) if each is outer) + 1][::-1]
+    for parent, child in pairwise(chain):
+        found = (name for name, each in vars(parent)["_modules"].items() if each is child)
+        names.append(next(found, type(child).__name__))
+    return names
+
+
+def _find_part(origin: Origin | None, names: list[str]) -> Origin | None:
+    """Return the argument of `nn.Sequential(…)` that made the part of a module with these names."""
+    if origin is None:
+        return None
+    node = origin.value
+    for name in names:
+        if not isinstance(node, ast.Call) or not name.isdigit() or int(name) >= len(node.args):
+            return origin
+        node = node.args[int(name)]
+        if isinstance(node, ast.Starred):
+            return origin
+    return origin if node is None or not names else Origin(origin.source, node)
+
+
+def inspect_failure(error: BaseException, stack: Stack) -> Failure:
+    """Return what is known of an error that has come to the user's frames."""
+    line, operands = find_operands(stack)
+    return Failure(error, stack, line, operands, list(error.__dict__.get("modules", ())))
+
+
+__all__ = ["Failure", "describe_value", "inspect_failure"]

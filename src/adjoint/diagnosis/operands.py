@@ -1,0 +1,249 @@
+"""Operands of a call that failed: the user's names for them, their values, and the lines that made them."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from types import FrameType, ModuleType
+
+import numpy as np
+
+from adjoint.core.graph.source_location import library_files
+from adjoint.core.op.spec import describe
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand
+from adjoint.diagnosis.call_stack import Stack
+from adjoint.diagnosis.source_expressions import (
+    Scope,
+    SourceFile,
+    find_assignment,
+    find_attribute_assignment,
+    find_expression,
+    shorten,
+    text_of,
+)
+
+MAX_SEARCHED_ELEMENTS = 1 << 20
+MODULE_CALLS = frozenset({"_wrapped_call_impl", "_call_impl", "__call__", "trace_forward"})
+MISSING = object()
+TENSOR_ATTRIBUTES = frozenset({"T", "mT", "H", "data", "grad"})
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The statement that gave a name its value, or the argument of a call that did."""
+
+    source: SourceFile
+    node: ast.AST
+
+    @property
+    def value(self) -> ast.expr | None:
+        """The expression of which the value was made."""
+        if isinstance(self.node, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
+            return self.node.value
+        return self.node if isinstance(self.node, ast.expr) else None
+
+    def place(self) -> str:
+        """Return the file and the line: `train.py:12`."""
+        return self.source.place_of(self.node)
+
+    def describe(self) -> str:
+        """Return the place and the text: `train.py:12: x = x.flatten(1)`."""
+        return f"{self.place()}: {self.source.text_of(self.node)}"
+
+
+@dataclass(frozen=True)
+class NamedValue:
+    """A part of the user's expression: its text, its value, and where the value was made."""
+
+    text: str
+    value: Operand
+    origin: Origin | None = None
+
+    def describe(self) -> str:
+        """Return the name, the value, and its origin."""
+        where = "" if self.origin is None else f", from {self.origin.describe()}"
+        return f"{self.text}: {describe_value(self.value)}{where}"
+
+
+def describe_value(value: object) -> str:
+    """Return what tells a value apart: type and shape of a tensor, the first line of a module, a short text else."""
+    if isinstance(value, Tensor):
+        return describe_tensor(value)
+    if is_module(value):
+        lines = repr(value).splitlines()
+        return lines[0] if len(lines) == 1 else type(value).__name__
+    if isinstance(value, (list, tuple)) and value and all(isinstance(each, Tensor) for each in value):
+        shown = ", ".join(describe_value(each) for each in value[:4])
+        return f"{type(value).__name__} of {len(value)}: {shown}{', …' if len(value) > 4 else ''}"
+    return shorten(repr(value))
+
+
+def describe_tensor(x: Tensor) -> str:
+    """Return type and shape; of integers, such as classes and indices, the least and the greatest too."""
+    array = x.array
+    if not isinstance(array, np.ndarray):
+        return describe(array) if hasattr(array, "dtype") else "a tensor"
+    told = describe(array)
+    if array.dtype.kind in "iu" and 0 < array.size <= MAX_SEARCHED_ELEMENTS:
+        told += f" of {array.min()} to {array.max()}" if array.size > 1 else f" of {array.min()}"
+    return told
+
+
+def is_module(value: object) -> bool:
+    """Return whether the value is a module of `nn`."""
+    return hasattr(type(value), "forward") and "_modules" in getattr(value, "__dict__", ())
+
+
+def find_operands(stack: Stack) -> tuple[Origin | None, list[NamedValue]]:
+    """Return the expression that the innermost frame carries out, and its parts that are tensors, modules, numbers."""
+    found = find_expression(stack[0])
+    if found is None:
+        return None, []
+    source, node = found
+    operands: dict[str, NamedValue] = {}
+    for part in _parts(node):
+        value = evaluate(part, stack[0].frame)
+        if value is MISSING or isinstance(value, ModuleType) or (callable(value) and not is_module(value)):
+            continue
+        text = text_of(part)
+        if text not in operands and (isinstance(value, Tensor) or not isinstance(part, ast.Constant)):
+            operands[text] = NamedValue(text, value, find_origin(source, part, stack))
+    return Origin(source, node), list(operands.values())
+
+
+def _parts(node: ast.AST) -> Iterator[ast.expr]:
+    """Yield the parts of an expression that stand for values, from left to right."""
+    if isinstance(node, (ast.Name, ast.Attribute)):
+        if not isinstance(getattr(node, "ctx", None), ast.Store):
+            yield node
+        return
+    if isinstance(node, ast.Subscript):
+        yield node
+        yield from _parts(node.value)
+        yield from _parts(node.slice)
+        return
+    if isinstance(node, ast.Call):
+        yield from _callee_parts(node.func)
+        for argument in (*node.args, *(keyword.value for keyword in node.keywords)):
+            yield from _parts(argument.value if isinstance(argument, ast.Starred) else argument)
+        return
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
+        return
+    if isinstance(node, (ast.For, ast.AsyncFor, ast.With, ast.AsyncWith, ast.If, ast.While)):
+        return
+    for child in ast.iter_child_nodes(node):
+        yield from _parts(child)
+
+
+def _callee_parts(function: ast.expr) -> Iterator[ast.expr]:
+    """Yield a module that is called, or the object of a method."""
+    yield function
+    if isinstance(function, ast.Attribute):
+        yield from _parts(function.value)
+    elif not isinstance(function, ast.Name):
+        yield from _parts(function)
+
+
+def evaluate(node: ast.expr, frame: FrameType) -> Operand:
+    """Return the value of names, attributes and items, without running any of the user's code; MISSING else."""
+    if isinstance(node, ast.Name):
+        for names in (frame.f_locals, frame.f_globals, vars(builtins)):
+            if node.id in names:
+                return names[node.id]
+        return MISSING
+    if isinstance(node, ast.Constant):
+        return node.value
+    if isinstance(node, ast.Attribute):
+        owner = evaluate(node.value, frame)
+        return MISSING if owner is MISSING else read_attribute(owner, node.attr)
+    if isinstance(node, ast.Subscript):
+        return _read_item(evaluate(node.value, frame), evaluate(node.slice, frame))
+    return MISSING
+
+
+def read_attribute(owner: object, name: str) -> Operand:
+    """Return an attribute that the object holds or a module has registered; MISSING where it would be computed."""
+    if isinstance(owner, Tensor):
+        return getattr(owner, name) if name in TENSOR_ATTRIBUTES else MISSING
+    held = getattr(owner, "__dict__", {})
+    for table in (held, *(held.get(key) or {} for key in ("_parameters", "_buffers", "_modules"))):
+        if isinstance(table, Mapping) and name in table:
+            return table[name]
+    return MISSING
+
+
+def _read_item(owner: Operand, key: Operand) -> Operand:
+    if key is MISSING or owner is MISSING:
+        return MISSING
+    if is_module(owner):
+        owner = list(vars(owner)["_modules"].values()) if isinstance(key, int) else vars(owner)["_modules"]
+    if type(owner) in (list, tuple, dict):
+        with suppress(LookupError, TypeError):
+            return owner[key]
+    return MISSING
+
+
+def find_origin(source: SourceFile, node: ast.expr, stack: Stack) -> Origin | None:
+    """Return the statement that gave the name or the attribute its value; None where the source does not say it."""
+    if isinstance(node, ast.Subscript):
+        return find_origin(source, node.value, stack)
+    if isinstance(node, ast.Attribute):
+        owner = evaluate(node.value, stack[0].frame)
+        found = None if owner is MISSING else find_attribute_assignment(owner, node.attr)
+        outside = None if owner is MISSING else _find_outside_assignment(owner, node.attr, stack)
+        if outside is not None:
+            return outside
+        if found is not None:
+            return Origin(*found)
+        return find_origin(source, node.value, stack) if isinstance(owner, Tensor) else None
+    if not isinstance(node, ast.Name):
+        return None
+    scope = source.scope_of(node)
+    assignment = find_assignment(source, scope, node.id, node)
+    if assignment is None and node.id in _parameter_names(scope):
+        return _find_argument(scope, node.id, stack)
+    if assignment is None and not isinstance(scope, ast.Module) and node.id not in stack[0].frame.f_locals:
+        assignment = find_assignment(source, source.tree, node.id, None)
+    return None if assignment is None else Origin(source, assignment)
+
+
+def _find_outside_assignment(owner: object, name: str, stack: Stack) -> Origin | None:
+    """Return the statement `model.name = …`, not of the class itself, by which one of the frames set the attribute."""
+    for place in stack:
+        source, _ = find_expression(place) or (None, None)
+        for target in source.outside_assignments.get(name, ()) if source is not None else ():
+            if source is not None and evaluate(target.value, place.frame) is owner:
+                return Origin(source, source.statement_of(target))
+    return None
+
+
+def _parameter_names(scope: Scope) -> list[str]:
+    if isinstance(scope, (ast.ClassDef, ast.Module)):
+        return []
+    given = scope.args
+    return [each.arg for each in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
+
+
+def _find_argument(scope: Scope, name: str, stack: Stack) -> Origin | None:
+    """Return where the argument of a function was made: by the caller, or further out."""
+    # between the user's call and the user's function, modules' calls alone pass arguments on as they are
+    if len(stack) == 1 or not all(
+        library_files[each.f_code.co_filename] and each.f_code.co_name in MODULE_CALLS for each in stack[1].called
+    ):
+        return None
+    source, call = find_expression(stack[1]) or (None, None)
+    if source is None or not isinstance(call, ast.Call):
+        return None
+    names = _parameter_names(scope)
+    place = names.index(name) - (names[0] == "self")
+    argument = next((each.value for each in call.keywords if each.arg == name), None)
+    if argument is None and 0 <= place < len(call.args):
+        given = call.args[: place + 1]
+        argument = None if any(isinstance(each, ast.Starred) for each in given) else given[-1]
+    if argument is None:
+        return None
+    return find_origin(source, argument, stack[1:]) or Origin(source, argument)

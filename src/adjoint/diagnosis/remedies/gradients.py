@@ -1,0 +1,293 @@
+"""Remedies for passes backward: losses without a graph, graphs that are gone, values overwritten, wrong gradients."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from collections.abc import Callable
+from types import CodeType
+
+from adjoint.core.graph.source_location import Site
+from adjoint.core.tensor.detach_record import detach_record_of
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.diagnosis.call_stack import user_files
+from adjoint.diagnosis.failure import Failure
+from adjoint.diagnosis.operands import Origin, evaluate, find_origin, is_module
+from adjoint.diagnosis.remedies.registry import at, remedy
+from adjoint.diagnosis.source_expressions import SourceFile, parse_source, text_of
+
+MAX_STEPS_BACK = 12
+CUTTING_METHODS = {
+    "detach": "it cuts the graph",
+    "item": "it gives a Python number",
+    "numpy": "it gives an array",
+    "tolist": "it gives Python numbers",
+    **dict.fromkeys(("argmax", "argmin", "argsort"), "indices have no gradient"),
+    **dict.fromkeys(("long", "int"), "integers have no gradient"),
+    "round": "its gradient is 0",
+    "bool": "truths have no gradient",
+}
+CUTTING_FUNCTIONS = {"tensor": "it copies values without their graph", "from_numpy": "arrays have no graph"}
+CUTTING_BLOCKS = ("no_grad", "inference_mode", "set_grad_enabled")
+
+
+@remedy(r"grad can be implicitly created only for scalar outputs")
+def reduce_loss(failure: Failure, match: re.Match[str]) -> str:
+    """A loss of several elements."""
+    loss = next((each for each in failure.tensors()), None)
+    if loss is None:
+        return "reduce the loss first: .mean() or .sum()"
+    where = "" if loss.origin is None else f", from {loss.origin.place()},"
+    return f"{loss.text}{where} has {loss.value.numel()} elements: {loss.text}.mean().backward(), or .sum()"
+
+
+@remedy(r"element \d+ of tensors does not require grad and does not have a grad_fn")
+def find_cut(failure: Failure, match: re.Match[str]) -> str | None:
+    """A loss without a graph: the line that cut it."""
+    for describe in (_describe_record, _describe_cut, _describe_copy, _describe_frozen_module):
+        found = _walk_back(failure, describe)
+        if found is not None:
+            return found
+    return "nothing that it is made of requires grad: requires_grad=True for what is to be learned"
+
+
+def _walk_back(failure: Failure, describe: Callable[[Failure, SourceFile, ast.AST], str | None]) -> str | None:
+    """Return what `describe` finds at the failing line, or at those that made its operands, nearest first."""
+    if failure.line is None:
+        return None
+    pending: list[Origin] = [failure.line]
+    seen: set[ast.AST] = set()
+    for _ in range(MAX_STEPS_BACK):
+        if not pending:
+            return None
+        origin = pending.pop(0)
+        if origin.node in seen:
+            continue
+        seen.add(origin.node)
+        found = describe(failure, origin.source, origin.node)
+        if found:
+            return found
+        for node in ast.walk(origin.value or origin.node):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+                further = find_origin(origin.source, node, failure.stack)
+                if further is not None and not isinstance(further.node, ast.For):
+                    pending.append(further)
+            if isinstance(node, ast.Call):
+                pending.extend(_find_function(node, origin.source, failure))
+    return None
+
+
+def _find_function(call: ast.Call, source: SourceFile, failure: Failure) -> list[Origin]:
+    """Return the definition of the user's function, or of the forward of the module, that is called."""
+    called = evaluate(call.func, failure.frame)
+    if is_module(called):
+        code = getattr(type(called).forward, "__code__", None)
+    else:
+        code = getattr(inspect.unwrap(called), "__code__", None) if inspect.isfunction(called) else None
+    if code is None or not user_files[code.co_filename]:
+        return []
+    home = parse_source(code.co_filename) or source
+    return [
+        Origin(home, node)
+        for node in ast.walk(home.tree)
+        if isinstance(node, ast.FunctionDef)
+        and code.co_firstlineno in (node.lineno, *(decorator.lineno for decorator in node.decorator_list))
+    ]
+
+
+def _describe_record(failure: Failure, source: SourceFile, node: ast.AST) -> str | None:
+    """Return where a tensor of the line was cut off its history, which a detached tensor knows."""
+    for part in ast.walk(node):
+        value = evaluate(part, failure.frame) if isinstance(part, (ast.Name, ast.Attribute)) else None
+        is_cut = isinstance(value, Tensor) and value.is_floating_point() and not value.requires_grad
+        record = detach_record_of(value) if is_cut else None
+        if record is not None and isinstance(part, ast.expr):
+            name, place = text_of(part), f"{record.what} at {record.site.describe_briefly()}"
+            if record.what.startswith("detach"):
+                return f"{name} lost its graph by {place}: leave that out of what the loss is made of"
+            return f"{name} was made under {place}, where ops are not recorded: compute it outside"
+    return None
+
+
+def _describe_cut(failure: Failure, source: SourceFile, node: ast.AST) -> str | None:
+    for part in ast.walk(node):
+        if isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute):
+            why = CUTTING_METHODS.get(part.func.attr)
+            if why:
+                place = Origin(source, part).place()
+                return f"{text_of(part.func)}(…) at {place}: {why}; leave it out of what the loss is made of"
+        if isinstance(part, ast.Attribute) and part.attr == "data":
+            return f"{text_of(part)} at {Origin(source, part).place()} has no graph: use the tensor itself"
+    around: ast.AST | None = node
+    while around is not None:
+        if isinstance(around, (ast.With, ast.AsyncWith)):
+            for item in around.items:
+                text = text_of(item.context_expr)
+                if any(block in text for block in CUTTING_BLOCKS):
+                    line = Origin(source, around).place()
+                    return f"with {text} at {line} records no graph: compute {_name(failure)} outside of it"
+        if isinstance(around, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            for decorator in around.decorator_list:
+                if any(block in text_of(decorator) for block in CUTTING_BLOCKS):
+                    line = Origin(source, decorator).place()
+                    return f"@{text_of(decorator)} of {around.name} at {line} records no graph"
+        around = source.parents.get(around)
+    return None
+
+
+def _describe_copy(failure: Failure, source: SourceFile, node: ast.AST) -> str | None:
+    for part in ast.walk(node):
+        if isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute) and part.args:
+            if part.func.attr == "grad" and not any(keyword.arg == "create_graph" for keyword in part.keywords):
+                place = Origin(source, part).place()
+                return f"create_graph=True in {text_of(part.func)}(…) at {place}: without, gradients have no graph"
+            why = CUTTING_FUNCTIONS.get(part.func.attr)
+            if why and not any(keyword.arg == "requires_grad" for keyword in part.keywords):
+                place = Origin(source, part).place()
+                return f"{text_of(part.func)}(…) at {place}: {why}; compute with the tensor itself"
+    return None
+
+
+def _describe_frozen_module(failure: Failure, source: SourceFile, node: ast.AST) -> str | None:
+    for part in ast.walk(node):
+        value = evaluate(part, failure.frame) if isinstance(part, (ast.Name, ast.Attribute)) else None
+        held = getattr(value, "parameters", None)
+        if callable(held) and "_modules" in getattr(value, "__dict__", ()):
+            parameters = list(held())
+            if parameters and not any(each.requires_grad for each in parameters):
+                where = _find_freezing(source)
+                return f"all parameters of {text_of(part)} are frozen{where}: leave those that are to be trained"
+    return None
+
+
+def _find_freezing(source: SourceFile) -> str:
+    """Return the line that sets `requires_grad` to False."""
+    for node in ast.walk(source.tree):
+        target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "func", None)
+        value = node.value if isinstance(node, ast.Assign) else next(iter(getattr(node, "args", None) or []), None)
+        name = getattr(target, "attr", "")
+        if name.rstrip("_") == "requires_grad" and isinstance(value, ast.Constant) and value.value is False:
+            return f" by {Origin(source, node).describe()}"
+    return ""
+
+
+def _name(failure: Failure) -> str:
+    return next((each.text for each in failure.tensors()), "the tensor")
+
+
+@remedy(r"Trying to backward through the graph a second time.*\(At (\w+), (?:recorded|applied) at (.*):(\d+)\.\)")
+def find_kept_graph(failure: Failure, match: re.Match[str]) -> str | None:
+    """A graph that a pass has freed: made once before a loop, or kept by a state that the next step uses."""
+    if failure.line is None:
+        return None
+    source, call = failure.line.source, failure.line.node
+    loop: ast.AST | None = call
+    while loop is not None and not isinstance(loop, (ast.For, ast.While)):
+        loop = source.parents.get(loop)
+    line = int(match[3])
+    if loop is None or source.name != match[2]:
+        freed = f"the first pass freed what line {line} recorded"
+        return f"{freed}: .detach() where the passes share values, one backward() for all, or retain_graph=True"
+    begin, end = loop.lineno, loop.end_lineno or loop.lineno
+    if not begin <= line <= end:
+        return f"line {line} is computed once, before the loop at line {begin}: compute it in the loop"
+    carried = _carried_names(loop)
+    if carried:
+        name = carried[0]
+        return f"{name} carries the graph of one step into the next: {name} = {name}.detach() at the loop's start"
+    return f"the first pass has freed what line {line} recorded: sum the losses and call backward() once"
+
+
+def _carried_names(loop: ast.For | ast.While) -> list[str]:
+    """Return names that a turn of the loop reads before it gives them a value for the next."""
+    read: dict[str, tuple[int, int]] = {}
+    written: dict[str, tuple[int, int]] = {}
+    for statement in loop.body:
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Name):
+                table = read if isinstance(node.ctx, ast.Load) else written
+                own = statement.lineno, node.col_offset
+                table.setdefault(node.id, own if table is read else (statement.lineno, 10_000))
+    return [name for name, place in written.items() if name in read and read[name] < place]
+
+
+@remedy(r"modified by an inplace operation.*It was written at (.*):(\d+);")
+def write_elsewhere(failure: Failure, match: re.Match[str]) -> str | None:
+    """A saved value that was overwritten."""
+    if failure.line is None or failure.line.source.name != match[1]:
+        return None
+    for node in ast.walk(failure.line.source.tree):
+        if isinstance(node, ast.AugAssign) and node.lineno == int(match[2]):
+            target, operator = text_of(node.target), text_of(node).removeprefix(text_of(node.target)).split("=", 1)[0]
+            value = text_of(node.value)
+            return f"line {match[2]} makes a new tensor instead: {target} = {target} {operator.strip()} {value}"
+    return f"line {match[2]} makes a new tensor instead of writing into this one"
+
+
+@remedy(r"a leaf Variable that requires grad is being used in an in-place operation")
+def update_without_recording(failure: Failure, match: re.Match[str]) -> str:
+    """A parameter that is changed while the graph records."""
+    return "with torch.no_grad(): around it, where it is an update; else make a new tensor"
+
+
+@remedy(r"Can't call numpy\(\) on Tensor that requires grad")
+def detach_first(failure: Failure, match: re.Match[str]) -> str:
+    """An array of a tensor with a graph."""
+    x = next((each for each in failure.operands if isinstance(each.value, (list, tuple))), None)
+    if x is not None and not failure.tensors():
+        return f"{x.text} holds tensors with graphs: .item() of each where it is kept{at(x)}"
+    return f"{_name(failure)}.detach().numpy()"
+
+
+@remedy(r"One of the differentiated Tensors does not require grad")
+def require_input_grad(failure: Failure, match: re.Match[str]) -> str | None:
+    """A derivative with respect to a tensor that asks for none."""
+    x = next((each for each in failure.tensors()[::-1] if not each.value.requires_grad), None)
+    return None if x is None else f"{x.text}{at(x)}: {x.text}.requires_grad_() before it is used"
+
+
+@remedy(r"Tensor at index (\d+) appears to not have been used in the graph")
+def find_unused_input(failure: Failure, match: re.Match[str]) -> str | None:
+    """A tensor that the result does not depend on."""
+    if failure.line is None or not isinstance(failure.line.node, ast.Call) or len(failure.line.node.args) < 2:
+        return None
+    given = failure.line.node.args[1]
+    if not isinstance(given, (ast.List, ast.Tuple)) or int(match[1]) >= len(given.elts):
+        return None
+    name = text_of(given.elts[int(match[1])])
+    return f"{name} takes no part in {text_of(failure.line.node.args[0])}; allow_unused=True gives None for it"
+
+
+def _place_of(code: CodeType) -> str:
+    """Return the file and the first line of a function."""
+    return Site(code.co_filename, code.co_firstlineno, code.co_name).describe_briefly()
+
+
+@remedy(r"[Ff]unction (\w+)Backward returned an (?:incorrect number of gradients|invalid gradient)")
+def find_backward(failure: Failure, match: re.Match[str]) -> str | None:
+    """A Function whose backward returns other gradients than forward took arguments."""
+    kind = evaluate(ast.Name(match[1], ast.Load()), failure.frame)
+    code = getattr(getattr(kind, "backward", None), "__code__", None)
+    if code is None:
+        return None
+    forward = getattr(kind.forward, "__code__", None)
+    taken = () if forward is None else forward.co_varnames[1 : forward.co_argcount]
+    return (
+        f"{match[1]}.backward, {_place_of(code)}, returns a gradient of its shape for each argument of forward "
+        f"({', '.join(taken)}), None for those without"
+    )
+
+
+@remedy(r"hook '.*' has changed the size of value")
+def find_hook(failure: Failure, match: re.Match[str]) -> str | None:
+    """A hook that returns another shape."""
+    code = getattr(failure.locals.get("hook"), "__code__", None)
+    where = "the hook" if code is None else f"the hook of {_place_of(code)}"
+    return f"{where} returns a gradient of the shape that it gets, or None to leave it"
+
+
+@remedy(r"[Oo]nly Tensors of floating point (?:and complex )?dtype can require gradients")
+def use_floats(failure: Failure, match: re.Match[str]) -> str:
+    """A tensor of integers that is to be learned."""
+    return "dtype=torch.float32, or values with a point: integers have no gradient"

@@ -1,0 +1,305 @@
+"""Remedies for single operations: indices, joins and splits, types, attention, vmap and derivatives of functions."""
+
+from __future__ import annotations
+
+import re
+
+from adjoint.core.dtype.dtype import bool_
+from adjoint.diagnosis.failure import Failure
+from adjoint.diagnosis.remedies.registry import at, first_tensor, float_tensor, name_of_shape, remedy, shape_of
+
+
+@remedy(r"tensors used as indices must be|Expected dtype int32/int64 for index|only applicable to index tensor")
+def convert_index(failure: Failure, match: re.Match[str]) -> str:
+    """Indices that are no integers."""
+    return f"{float_tensor(failure)} holds floats, and indices are integers: .long()"
+
+
+@remedy(r"shape of the mask \[([\d, ]+)\] at index (\d+) does not match the shape of the indexed tensor \[([\d, ]+)\]")
+def fit_index_mask(failure: Failure, match: re.Match[str]) -> str:
+    """A mask of another length."""
+    mask, whole = shape_of(match[1]), shape_of(match[3])
+    name = name_of_shape(failure, mask, "the mask")
+    where = at(next((each for each in failure.tensors() if each.text == name), None))
+    return f"{name}{where} has {mask}, and is to have {whole[: len(mask)]}: one truth for each row"
+
+
+@remedy(r"value tensor of shape \[([\d, ]*)\] cannot be broadcast to indexing result of shape \[([\d, ]*)\]")
+def fit_value(failure: Failure, match: re.Match[str]) -> str:
+    """A value that does not fill the place."""
+    return f"the place has the shape [{match[2]}]: a value of that, or of 1 in its dimensions"
+
+
+@remedy(r"Index tensor must have the same number of dimensions as (?:input|self) tensor")
+def give_index_dimensions(failure: Failure, match: re.Match[str]) -> str | None:
+    """An index of gather or scatter with fewer dimensions."""
+    tensors = failure.tensors()
+    if len(tensors) < 2:
+        return None
+    x, index = tensors[0], tensors[1]
+    missing = x.value.ndim - index.value.ndim
+    if missing <= 0:
+        return None
+    return f"{index.text}{'.unsqueeze(-1)' * missing} has {x.value.ndim} dimensions, as {x.text}; .squeeze(-1) after it"
+
+
+@remedy(r"Class values must be (?:non-negative and )?smaller than num_classes, but got (\d+)")
+def count_one_hot(failure: Failure, match: re.Match[str]) -> str:
+    """A class beyond the columns."""
+    return f"classes begin at 0: num_classes={int(match[1]) + 1} for a class {match[1]}"
+
+
+@remedy(r"where expected condition to be a boolean tensor|expected condition to be a boolean")
+def ask_condition(failure: Failure, match: re.Match[str]) -> str:
+    """A condition of numbers."""
+    x = first_tensor(failure)
+    return f"a condition holds truths: {x} > 0, or {x}.bool()"
+
+
+@remedy(r"bitwise_(\w+) is not implemented for tensors of type float")
+def compare_first(failure: Failure, match: re.Match[str]) -> str:
+    """Logic of numbers."""
+    return "& | ~ join truths: compare both sides first, (x > 0) & (y > 0)"
+
+
+@remedy(r"result type (\w+) can't be cast to the desired output type (\w+)")
+def widen_first(failure: Failure, match: re.Match[str]) -> str:
+    """A result that the tensor's own type does not hold."""
+    x = next((each for each in failure.tensors()), None)
+    name = "the tensor" if x is None else f"{x.text}{at(x)}"
+    return (
+        f"{name} is {match[2].lower()}: make it .{match[1].lower()}() first, or write x = x + y, which makes a new one"
+    )
+
+
+@remedy(
+    r"expanded size of the tensor \((\d+)\) must match the existing size \((\d+)\) at non-singleton dimension (\d+)"
+)
+def expand_ones(failure: Failure, match: re.Match[str]) -> str:
+    """A dimension that is not 1, and cannot be repeated as a view."""
+    return f"expand repeats dimensions of 1: unsqueeze one first, or keep {match[2]} (-1) in dimension {match[3]}"
+
+
+@remedy(r"permute\(\): number of dimensions|permute\(sparse_coo\): number of dimensions|length of the desired ordering")
+def name_all_dimensions(failure: Failure, match: re.Match[str]) -> str:
+    """An order of some of the dimensions."""
+    x = first_tensor(failure)
+    return f"permute names each dimension of {x} once; {x}.transpose(a, b) changes two of them"
+
+
+@remedy(r"repeat dims can not be smaller than number of dimensions")
+def repeat_all_dimensions(failure: Failure, match: re.Match[str]) -> str:
+    """Fewer numbers than dimensions."""
+    x = next((each for each in failure.tensors()), None)
+    name, count = ("x", 2) if x is None else (x.text, x.value.ndim)
+    return f"a number for each dimension: {name}.repeat({', '.join(['2'] + ['1'] * (count - 1))})"
+
+
+@remedy(r"split_with_sizes expects split_sizes to sum exactly to (\d+) .* but got split_sizes=\[([\d, ]+)\]")
+def split_whole(failure: Failure, match: re.Match[str]) -> str:
+    """Sizes of parts that are not the whole."""
+    sizes = shape_of(match[2])
+    return (
+        f"the parts add up to {sum(sizes)}, the whole is {match[1]}: {[*sizes[:-1], int(match[1]) - sum(sizes[:-1])]}"
+    )
+
+
+@remedy(r"bmm: expected \(b, n, k\) and \(b, k, m\), got \(([\d, ]+)\) and \(([\d, ]+)\)")
+def batch_both(failure: Failure, match: re.Match[str]) -> str:
+    """A product of batches with a single matrix, or with other batches."""
+    return "bmm takes two batches of matrices; `a @ b` broadcasts a single one over the other's batch"
+
+
+@remedy(r"Padding length must be divisible by 2")
+def pad_both_sides(failure: Failure, match: re.Match[str]) -> str:
+    """An odd number of paddings."""
+    return "two numbers for each dimension, from the last on: (left, right, top, bottom)"
+
+
+@remedy(
+    r"num_channels \((\d+)\) must be divisible by num_groups \((\d+)\)|(?:in|out)_channels must be divisible by groups"
+)
+def divide_channels(failure: Failure, match: re.Match[str]) -> str:
+    """Groups that do not divide the channels."""
+    if not match[1]:
+        return "groups= divides both numbers of channels"
+    fitting = [str(n) for n in range(1, int(match[1]) + 1) if int(match[1]) % n == 0]
+    return f"{match[2]} groups do not divide {match[1]} channels: {', '.join(fitting)} do"
+
+
+@remedy(r"dropout probability has to be between 0 and 1, but got (\S+)")
+def give_probability(failure: Failure, match: re.Match[str]) -> str | None:
+    """A percentage, or a number of units, as a probability."""
+    value = float(match[1])
+    return f"a probability: p={value / 100:g} for {value:g} %" if 1 < value <= 100 else "a probability, such as p=0.5"
+
+
+@remedy(r"Given normalized_shape=\[([\d, ]+)\], expected input with shape .*, but got input of size\[([\d, ]+)\]")
+def fit_normalized_shape(failure: Failure, match: re.Match[str]) -> str:
+    """A normalisation over other features."""
+    layer, size = failure.module(), shape_of(match[2])
+    name = "normalized_shape" if layer is None else f"{layer.text}{at(layer)}"
+    count = len(shape_of(match[1]))
+    fitting = size[-1] if count == 1 else list(size[-count:])
+    return f"{name} is over [{match[1]}], the input's last sizes are {list(size[-count:])}: nn.LayerNorm({fitting})"
+
+
+@remedy(r"input_lengths must be of size batch_size|target_lengths must be of size batch_size")
+def give_each_length(failure: Failure, match: re.Match[str]) -> str:
+    """More or fewer lengths than samples."""
+    return "one length for each sample: inputs are (time, batch, classes), lengths (batch,)"
+
+
+@remedy(r"inconsistent input_size: got (\d+) expected (\d+)")
+def fit_cell(failure: Failure, match: re.Match[str]) -> str:
+    """A recurrent cell whose input has other features."""
+    layer = failure.module()
+    name, kind = ("the cell", "LSTMCell") if layer is None else (layer.text, type(layer.value).__name__)
+    return f"{name}{at(layer)} takes {match[2]} features, its input has {match[1]}: nn.{kind}({match[1]}, …) there"
+
+
+@remedy(r"expected query .* but got query \(([\d, ]+)\), key \(([\d, ]+)\), value \(([\d, ]+)\)")
+def fit_attention(failure: Failure, match: re.Match[str]) -> str:
+    """Queries, keys and values that do not fit."""
+    query, key, value = (shape_of(each) for each in match.groups())
+    names = [name_of_shape(failure, shape, word) for shape, word in ((query, "query"), (key, "key"), (value, "value"))]
+    if query[-1] != key[-1]:
+        where = at(next((each for each in failure.tensors() if each.text == names[1]), None))
+        return f"the last sizes of {names[0]} and {names[1]}{where} are one number: {query[-1]} against {key[-1]}"
+    return f"{names[1]} and {names[2]} have one length: {key[-2]} against {value[-2]}"
+
+
+@remedy(r"scaled_dot_product_attention of query \((.*?)\), key \((.*?)\), .* and attn_mask \((.*?)\)")
+def fit_attention_mask(failure: Failure, match: re.Match[str]) -> str:
+    """A mask that does not broadcast over the scores."""
+    query, key, mask = (shape_of(each) for each in match.groups())
+    name = name_of_shape(failure, mask, "attn_mask")
+    scores = (*query[:-1], key[-2])
+    if len(mask) == 2 and mask == (query[0], key[-2]):
+        return f"of (batch, keys), {name}[:, None, None, :] broadcasts over the scores, {scores}; True takes part"
+    return f"{name}, {mask}, is to broadcast over the scores, {scores}"
+
+
+@remedy(r"key_padded_mask\.shape\[(\d)\] to be (\d+), but got (\d+)")
+def fit_padding_mask(failure: Failure, match: re.Match[str]) -> str:
+    """A mask of padding in another order."""
+    mask = next((each for each in failure.tensors()[::-1] if each.value.dtype == bool_), None)
+    name = "the mask" if mask is None else f"{mask.text}{at(mask)}"
+    return f"{name} is (batch, keys), whatever batch_first says: transpose it, if it is (keys, batch)"
+
+
+@remedy(r"Output size is too small")
+def pool_less(failure: Failure, match: re.Match[str]) -> str:
+    """A window larger than what is left."""
+    layer = failure.module()
+    name = "the window" if layer is None else f"{layer.text}{at(layer)}"
+    return f"{name} has nothing left to go over: fewer poolings, padding before, or larger inputs"
+
+
+@remedy(r"Padding size should be less than the corresponding input dimension")
+def reflect_less(failure: Failure, match: re.Match[str]) -> str:
+    """More reflection than there is to reflect."""
+    return 'reflection repeats what is there: less padding, or mode="replicate"'
+
+
+@remedy(r"must have the same number of columns|selected index k out of range|expected a non-empty list of Tensors")
+def count_elements(failure: Failure, match: re.Match[str]) -> str:
+    """Fewer elements than the call needs."""
+    ways = {
+        "must": "rows of both have one length: the last sizes agree",
+        "selected": "k is at most the size of that dimension: min(k, x.shape[dim])",
+        "expected": "the list is empty: nothing was added before, or a filter left nothing",
+    }
+    return ways[match[0].split()[0]]
+
+
+@remedy(r"negative.*array\.copy\(\)")
+def copy_array(failure: Failure, match: re.Match[str]) -> str:
+    """An array that is read backwards."""
+    return "np.ascontiguousarray(…) or .copy() of the array, whose rows run backwards"
+
+
+@remedy(r"Expected primals to be a tuple|Expected tangents to be a tuple")
+def give_tuples(failure: Failure, match: re.Match[str]) -> str:
+    """Arguments of a transform that are not in a tuple."""
+    return "inputs and tangents are tuples, one of each for each argument: jvp(f, (x,), (v,))"
+
+
+@remedy(r"support the deepcopy protocol")
+def copy_leaf(failure: Failure, match: re.Match[str]) -> str:
+    """A copy of a tensor with a graph."""
+    x = next((each for each in failure.tensors() if not each.value.is_leaf), None)
+    name = "it" if x is None else f"{x.text}{at(x)}"
+    return f"{name} has a graph: .detach().clone() copies the values"
+
+
+@remedy(r"scaled_dot_product_attention of query \((\d+), .*key \((\d+), ")
+def fit_batches(failure: Failure, match: re.Match[str]) -> str:
+    """Attention between batches of different sizes."""
+    return f"the batches differ, {match[1]} against {match[2]}: (length, batch, features), or batch_first=True"
+
+
+@remedy(r"non-empty 2D or 3D \(batch mode\) tensor expected for input, but got (\d)D")
+def choose_pooling(failure: Failure, match: re.Match[str]) -> str | None:
+    """A pooling for inputs of another number of dimensions."""
+    layer = failure.module()
+    if layer is None:
+        return None
+    other = re.sub(r"\dd$", {"4": "2d", "5": "3d"}.get(match[1], ""), type(layer.value).__name__)
+    return f"{layer.text}{at(layer)}: nn.{other} takes {match[1]} dimensions"
+
+
+@remedy(r"size is \(([\d, ]+)\): one number for each is needed")
+def give_both_sizes(failure: Failure, match: re.Match[str]) -> str:
+    """Fewer sizes than spatial dimensions."""
+    return "size=(height, width), or one number for all"
+
+
+@remedy(r"calling \.item\(\) on a Tensor.*vmap")
+def stay_in_tensors(failure: Failure, match: re.Match[str]) -> str:
+    """A Python number of each example of vmap."""
+    return "compute with the tensor itself, torch.where(condition, a, b) for decisions"
+
+
+@remedy(r"same size in the mapped dimension, got sizes \[([\d, ]+)\]")
+def map_alike(failure: Failure, match: re.Match[str]) -> str:
+    """Arguments of vmap of different lengths."""
+    told = ", ".join(f"{each.text} {tuple(each.value.shape)}" for each in failure.tensors())
+    return f"in_dims=(0, None) maps the first alone; sizes [{match[1]}]{': ' + told if told else ''}"
+
+
+@remedy(r"Expected f\(\*args\) to return a scalar")
+def differentiate_vector(failure: Failure, match: re.Match[str]) -> str:
+    """The gradient of a function of several values."""
+    return "reduce the result, f(x).sum(); torch.func.jacrev gives the derivatives of each value"
+
+
+@remedy(r"Jacobian mismatch for output (\d+) with respect to input (\d+)")
+def check_in_double(failure: Failure, match: re.Match[str]) -> str:
+    """A comparison of derivatives, in float32 or of a wrong rule."""
+    single = any(str(each.value.dtype).endswith("float32") for each in failure.tensors())
+    if single or "float32" in str(failure.locals.get("inputs", "")) or not failure.tensors():
+        return "differences need float64: .double() for the inputs; if they differ then, the backward is wrong"
+    return "the backward of the function is wrong: compare it with the derivative by hand"
+
+
+@remedy(r"Inference tensors cannot be saved for backward")
+def leave_inference_mode(failure: Failure, match: re.Match[str]) -> str:
+    """A tensor of inference mode in a computation that is differentiated."""
+    x = next((each for each in failure.tensors() if each.value.is_inference()), None)
+    name = "it" if x is None else f"{x.text}{at(x)}"
+    return f"{name} was made in inference_mode: no_grad() there, or {'x' if x is None else x.text}.clone()"
+
+
+@remedy(r"Legacy autograd function with non-static forward")
+def make_static(failure: Failure, match: re.Match[str]) -> str:
+    """A Function in the style of before 2018."""
+    return "@staticmethod over forward(ctx, …) and backward(ctx, …), and Name.apply(x) to call it"
+
+
+@remedy(r"'numpy\.ndarray' object has no attribute")
+def keep_tensors(failure: Failure, match: re.Match[str]) -> str:
+    """An array where a tensor belongs."""
+    if failure.modules:
+        return "its input is an array: torch.from_numpy(…) before it; what a forward hook returns replaces the output"
+    return "torch.from_numpy(…) makes a tensor of an array"

@@ -1,0 +1,154 @@
+"""Remedies for shapes that do not fit: layers, products, broadcasting, views, joins, indices."""
+
+from __future__ import annotations
+
+import re
+from math import prod
+
+from adjoint.diagnosis.failure import Failure
+from adjoint.diagnosis.remedies.registry import at, name_of_shape, name_operand, remedy, shape_of
+
+
+@remedy(r"linear: input is \(([\d, ]*)\), weight \((\d+), (\d+)\)")
+def fit_linear(failure: Failure, match: re.Match[str]) -> str:
+    """A linear layer whose input has other features."""
+    shape, out, expected = shape_of(match[1]), int(match[2]), int(match[3])
+    x, layer = name_of_shape(failure, shape), failure.module()
+    for begin in range(len(shape) - 1):
+        if prod(shape[begin:]) == expected:
+            return f"flatten the input first: {x}.flatten({begin}) has {expected} features"
+    if len(shape) > 1 and expected in shape[:-1]:
+        return f"the last dimension holds the features, and dimension {shape.index(expected)} has {expected}: transpose"
+    if len(shape) == 1 and prod(shape) % expected == 0:
+        return f"reshape the input to (batch, {expected}): {x}.reshape(-1, {expected})"
+    features = shape[-1] if shape else 1
+    name = "the layer" if layer is None else layer.text
+    return f"{name}{at(layer)} takes {expected} features, {x} has {features}: nn.Linear({features}, {out}) there"
+
+
+@remedy(r"weight of size \[([\d, ]+)\], expected input\[([\d, ]+)\] to have (\d+) channels, but got (\d+)")
+def fit_convolution(failure: Failure, match: re.Match[str]) -> str:
+    """A convolution whose input has other channels."""
+    shape, expected, found = shape_of(match[2]), int(match[3]), int(match[4])
+    x, layer = name_of_shape(failure, shape), failure.module()
+    if shape[-1] == expected:
+        order = (0, len(shape) - 1, *range(1, len(shape) - 1))
+        return f"channels come after the batch: {x}.permute{order}, which has {expected} channels"
+    name, kind = ("the layer", "Conv") if layer is None else (layer.text, type(layer.value).__name__)
+    out = shape_of(match[1])[0]
+    return f"{name}{at(layer)} takes {expected} channels, its input has {found}: nn.{kind}({found}, {out}, …) there"
+
+
+@remedy(r"Kernel size: \(([\d x]+)\).*greater than actual input size")
+def shrink_kernel(failure: Failure, match: re.Match[str]) -> str:
+    """A window larger than what it moves over."""
+    layer = failure.module()
+    name = "the layer" if layer is None else layer.text
+    return f"give {name}{at(layer)} padding, or a smaller kernel; layers before it made the input small"
+
+
+@remedy(r"inner sizes differ, \(([\d, ]+)\) @ \(([\d, ]+)\)")
+def fit_product(failure: Failure, match: re.Match[str]) -> str | None:
+    """A matrix product whose inner sizes differ."""
+    a, b = shape_of(match[1]), shape_of(match[2])
+    x, y = name_operand(failure, a, 0), name_operand(failure, b, 1)
+    if len(b) > 1 and a[-1] == b[-1]:
+        return f"transpose the second: {x} @ {y}.mT is {a[:-1]} by {b[-2]}"
+    if len(a) > 1 and len(b) > 1 and a[-2] == b[-2]:
+        return f"transpose the first: {x}.mT @ {y}"
+    if len(a) > 1 and len(b) > 1 and a[-2] == b[-1]:
+        return f"the other way round: {y} @ {x}"
+    return f"the last size of {x}, {a[-1]}, must be the last but one of {y}, {b[-2] if len(b) > 1 else b[-1]}"
+
+
+@remedy(r"shapes \(([\d, ]*)\) (?:and )?\(([\d, ]*)\)")
+@remedy(r"\[([\d, ]*)\] does not expand to \[([\d, ]*)\]")
+def fit_broadcast(failure: Failure, match: re.Match[str]) -> str:
+    """Elementwise operands of which neither can be stretched to the other."""
+    a, b = shape_of(match[1]), shape_of(match[2])
+    x, y = name_operand(failure, a, 0), name_operand(failure, b, 1)
+    for name, small, large in ((y, b, a), (x, a, b)):
+        if len(small) < len(large) and small == large[: len(small)]:
+            added = len(large) - len(small)
+            return f"add dimensions at the end: {name}{'.unsqueeze(-1)' * added} is {(*small, *(1,) * added)}"
+    if sorted(a) == sorted(b):
+        return f"their dimensions come in different orders: transpose {x} or {y}"
+    sizes = [(p, q) for p, q in zip(a[::-1], b[::-1], strict=False) if p != q and 1 not in (p, q)]
+    told = " and ".join(f"{p} against {q}" for p, q in sizes)
+    return f"{x} and {y} must agree in each dimension, or have 1 there, counted from the last: {told}"
+
+
+@remedy(r"shape '\[([-\d, ]*)\]' is invalid for input of size (\d+)")
+def fit_view(failure: Failure, match: re.Match[str]) -> str:
+    """A view with another number of elements."""
+    wanted, size = [int(n) for n in re.findall(r"-?\d+", match[1])], int(match[2])
+    rest = prod(n for n in wanted if n > 0)
+    if -1 in wanted:
+        return f"{size} elements cannot be divided by {rest}: the sizes other than -1 must divide them"
+    known = [n for n in wanted[1:] if n > 0]
+    if known and size % prod(known) == 0:
+        return f"{wanted} would hold {rest} elements; {[size // prod(known), *known]} holds the {size}"
+    if len(wanted) == 2 and size % wanted[0] == 0:
+        return f"{wanted} would hold {rest} elements; {[wanted[0], size // wanted[0]]} holds the {size}"
+    return f"{wanted} would hold {rest} elements, and there are {size}: the sizes must multiply to that"
+
+
+@remedy(r"view size is not compatible with input tensor's size and stride")
+def reshape_instead(failure: Failure, match: re.Match[str]) -> str:
+    """A view of memory in another order."""
+    x = next((each.text for each in failure.tensors()), "x")
+    return f"{x}.reshape(…), which copies where it must, or {x}.contiguous().view(…)"
+
+
+@remedy(r"Sizes of tensors must match except in dimension")
+def fit_cat(failure: Failure, match: re.Match[str]) -> str | None:
+    """Tensors to be joined that differ in another dimension."""
+    shapes = [tuple(each.value.shape) for each in failure.tensors()]
+    for dim in range(min(map(len, shapes), default=0)):
+        if len({(*shape[:dim], *shape[dim + 1 :]) for shape in shapes}) == 1:
+            return f"they differ in dimension {dim} alone: cat([…], dim={dim})"
+    return "pad or cut the others to one size"
+
+
+@remedy(r"equal size, but got (\[[\d, ]*\]) at entry (\d+) and (\[[\d, ]*\]) at entry (\d+)")
+def fit_stack(failure: Failure, match: re.Match[str]) -> str:
+    """Tensors to be stacked that differ in size."""
+    return (
+        f"bring entry {match[4]}, {match[3]}, and entry {match[2]}, {match[1]}, to one size: "
+        "nn.utils.rnn.pad_sequence pads them; for samples of a DataLoader, in `__getitem__` or in collate_fn="
+    )
+
+
+@remedy(r"index (-?\d+) is out of bounds for dimension (\d+) with size (\d+)")
+def stay_in_bounds(failure: Failure, match: re.Match[str]) -> str:
+    """An index past the end."""
+    size = int(match[3])
+    return f"indices of dimension {match[2]} go from 0 to {size - 1}, or -{size} to -1"
+
+
+@remedy(r"Dimension out of range \(expected to be in range of \[(-?\d+), (-?\d+)\], but got (-?\d+)\)")
+def stay_in_dimensions(failure: Failure, match: re.Match[str]) -> str:
+    """A dimension that the tensor has not."""
+    x = next((each for each in failure.tensors()), None)
+    told = "the tensor" if x is None else f"{x.text}, {tuple(x.value.shape)},"
+    return f"{told} has {int(match[2]) + 1} dimensions, 0 to {match[2]}; -1 is the last"
+
+
+@remedy(r"subscript (\w) has size (\d+) for operand (\d+) which does not broadcast with previously seen size (\d+)")
+def fit_subscripts(failure: Failure, match: re.Match[str]) -> str:
+    """A letter of einsum with two sizes."""
+    shapes = ", ".join(f"{each.text} is {tuple(each.value.shape)}" for each in failure.tensors())
+    return f"{match[1]!r} is {match[4]}, and {match[2]} in operand {match[3]}: another letter there; {shapes}"
+
+
+@remedy(r"a Tensor with (\d+) elements cannot be converted to Scalar")
+def reduce_first(failure: Failure, match: re.Match[str]) -> str:
+    """A number asked of several elements."""
+    x = next((each.text for each in failure.tensors()), "x")
+    return f"reduce it first, {x}.mean().item() or .sum(); {x}.tolist() gives all {match[1]}"
+
+
+@remedy(r"Boolean value of Tensor with more than one value is ambiguous")
+def ask_any_or_all(failure: Failure, match: re.Match[str]) -> str:
+    """A decision by several elements."""
+    return "(…).any() or .all() for one answer; torch.where(condition, a, b) chooses by element; & | ~ for and, or, not"

@@ -1,0 +1,226 @@
+"""Expressions of a program's source, found from frames: what a line calls, and where a name was given its value."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import linecache
+import sys
+from collections.abc import Iterator
+from functools import cached_property, lru_cache
+from itertools import islice
+from types import CodeType
+
+from adjoint.core.graph.source_location import Site
+from adjoint.diagnosis.call_stack import UserFrame, user_files
+
+MAX_PARSED_FILES = 8
+MAX_KNOWN_INSTRUCTIONS = 256
+MAX_SHOWN_CHARACTERS = 100
+Scope = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef | ast.Module
+SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef, ast.Module)
+Position = tuple[int, int, int, int]  # first line, last line, first column, last column, as the syntax tree has them
+
+
+class SourceFile:
+    """The syntax tree of a file or a notebook's cell, with the parent of every node."""
+
+    def __init__(self, name: str, text: str) -> None:
+        self.name, self.tree = name, ast.parse(text)
+        self.lines = [line.encode() for line in text.splitlines()]  # columns count bytes
+        self.parents: dict[ast.AST, ast.AST] = {
+            child: node for node in ast.walk(self.tree) for child in ast.iter_child_nodes(node)
+        }
+        self._assignments: dict[ast.AST, dict[str, list[ast.stmt]]] = {}
+
+    def scope_of(self, node: ast.AST) -> Scope:
+        """Return the innermost function, class or module around the node."""
+        node = self.parents.get(node, self.tree)
+        while not isinstance(node, SCOPES):
+            node = self.parents[node]
+        return node
+
+    def statement_of(self, node: ast.AST) -> ast.AST:
+        """Return the statement of which the node is a part."""
+        while not isinstance(node, (ast.stmt, ast.Module)):
+            node = self.parents[node]
+        return node
+
+    def place_of(self, node: ast.AST) -> str:
+        """Return the file and the line of a node: `train.py:12`."""
+        return Site(self.name, getattr(node, "lineno", 0), "").describe_briefly()
+
+    def text_of(self, node: ast.AST) -> str:
+        """Return the statement around a node as it is written; of a block its first line."""
+        statement = self.statement_of(node)
+        if isinstance(node, ast.expr) and getattr(statement, "lineno", 0) != node.lineno:
+            statement = node  # an argument on a line of its own
+        if hasattr(statement, "body"):
+            return shorten(linecache.getline(self.name, getattr(statement, "lineno", 0)).partition("#")[0])
+        own = _position(statement)
+        return "" if own is None else self._text_between(own)
+
+    def _text_between(self, place: Position) -> str:
+        lines = self.lines[place[0] - 1 : place[1]]
+        lines[-1] = lines[-1][: place[3]]
+        lines[0] = lines[0][place[2] :]
+        return shorten(b" ".join(lines).decode())
+
+    def assignments_in(self, scope: Scope) -> dict[str, list[ast.stmt]]:
+        """Return the statements of a scope, in their order, by the names that they give a value."""
+        found = self._assignments.get(scope)
+        if found is None:
+            found = self._assignments[scope] = {}
+            for statement in _statements(scope):
+                for name in _bound_names(statement):
+                    found.setdefault(name, []).append(statement)
+        return found
+
+    @cached_property
+    def outside_assignments(self) -> dict[str, list[ast.Attribute]]:
+        """The targets of the statements `model.name = …`, of anything but `self`, by the attribute's name."""
+        found: dict[str, list[ast.Attribute]] = {}
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and text_of(node.value) != "self":
+                found.setdefault(node.attr, []).append(node)
+        return found
+
+    @cached_property
+    def attribute_assignments(self) -> dict[tuple[str, str], list[ast.stmt]]:
+        """The statements `self.name = …` of each class, by its name and the attribute's."""
+        found: dict[tuple[str, str], list[ast.stmt]] = {}
+        for scope in ast.walk(self.tree):
+            for node in ast.walk(scope) if isinstance(scope, ast.ClassDef) else ():
+                if isinstance(node, (ast.Assign, ast.AnnAssign)) and isinstance(scope, ast.ClassDef):
+                    for name in _bound_attributes(node):
+                        found.setdefault((scope.name, name), []).append(node)
+        return found
+
+
+def shorten(text: str) -> str:
+    """Return the text on one line, without its end if it is long."""
+    text = " ".join(text.split())
+    return text if len(text) <= MAX_SHOWN_CHARACTERS else text[: MAX_SHOWN_CHARACTERS - 2] + " …"
+
+
+@lru_cache(maxsize=MAX_PARSED_FILES)
+def _parse(name: str, lines: tuple[str, ...]) -> SourceFile | None:
+    try:
+        return SourceFile(name, "".join(lines))
+    except (SyntaxError, ValueError, RecursionError):
+        return None
+
+
+def parse_source(name: str, names: dict[str, object] | None = None) -> SourceFile | None:
+    """Return the syntax tree of a file; None where its source cannot be had."""
+    lines = linecache.getlines(name, names)
+    return _parse(name, tuple(lines)) if lines else None
+
+
+def find_expression(place: UserFrame) -> tuple[SourceFile, ast.AST] | None:
+    """Return the expression or statement that the frame carries out, and its file."""
+    code = place.frame.f_code
+    source = parse_source(code.co_filename, place.frame.f_globals)
+    found = None if source is None else _find_instruction(source, code, place.offset)
+    return None if source is None or found is None else (source, found)
+
+
+@lru_cache(maxsize=MAX_KNOWN_INSTRUCTIONS)
+def _find_instruction(source: SourceFile, code: CodeType, offset: int) -> ast.AST | None:
+    line, end_line, column, end_column = next(islice(code.co_positions(), offset // 2, None), (None,) * 4)
+    if line is None or end_line is None or column is None or end_column is None:
+        return None
+    place = line, end_line, column, end_column
+    found: Position | None = None
+    expression: ast.AST | None = None
+    for node in ast.walk(source.tree):
+        own = _position(node)
+        if own is not None and _contains(own, place) and (found is None or _contains(found, own)):
+            found, expression = own, node
+    return expression
+
+
+def _position(node: ast.AST) -> Position | None:
+    if not isinstance(node, (ast.expr, ast.stmt)) or node.end_lineno is None or node.end_col_offset is None:
+        return None
+    return node.lineno, node.end_lineno, node.col_offset, node.end_col_offset
+
+
+def _contains(outer: Position, inner: Position) -> bool:
+    return (outer[0], outer[2]) <= (inner[0], inner[2]) and (outer[1], outer[3]) >= (inner[1], inner[3])
+
+
+def text_of(node: ast.AST) -> str:
+    """Return an expression as a program writes it."""
+    return shorten(ast.unparse(node))
+
+
+def find_assignment(source: SourceFile, scope: Scope, name: str, before: ast.AST | None) -> ast.stmt | None:
+    """Return the last statement of the scope that gives `name` a value before the node; else the last of all.
+
+    What stands later in a loop around the node comes before it too.
+    """
+    line = (before.lineno, before.col_offset) if isinstance(before, (ast.expr, ast.stmt)) else (sys.maxsize, 0)
+    own = None if before is None else source.statement_of(before)
+    earlier, later = None, None
+    for statement in source.assignments_in(scope).get(name, ()):
+        if statement is own:
+            continue
+        if (statement.lineno, statement.col_offset) < line:
+            earlier = statement
+        else:
+            later = statement
+    return earlier or later
+
+
+def find_attribute_assignment(owner: object, name: str) -> tuple[SourceFile, ast.stmt] | None:
+    """Return the statement `self.name = …` of the classes of `owner`, that of `__init__` first."""
+    for kind in type(owner).__mro__:
+        # by the file of its module; of a class of a notebook or of `exec`, by that of one of its functions
+        codes = (getattr(value, "__code__", None) for value in vars(kind).values())
+        method_file = next((code.co_filename for code in codes if inspect.iscode(code)), None)
+        file = getattr(sys.modules.get(kind.__module__), "__file__", None) or method_file
+        if file is None or not user_files[file]:
+            continue
+        source = parse_source(file)
+        found = [] if source is None else source.attribute_assignments.get((kind.__name__, name), [])
+        if source is not None and found:
+            methods = [getattr(source.scope_of(node), "name", "") for node in found]
+            return source, found[methods.index("__init__") if "__init__" in methods else 0]
+    return None
+
+
+def _bound_attributes(node: ast.Assign | ast.AnnAssign) -> set[str]:
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+    return {
+        part.attr
+        for target in targets
+        for part in ast.walk(target)
+        if isinstance(part, ast.Attribute) and isinstance(part.value, ast.Name) and part.value.id == "self"
+    }
+
+
+def _statements(scope: ast.AST) -> Iterator[ast.stmt]:
+    """Yield the statements of a scope in their order, those in blocks too, but of no scope within it."""
+    for child in ast.iter_child_nodes(scope):
+        if isinstance(child, ast.stmt):
+            yield child
+        if not isinstance(child, SCOPES):
+            yield from _statements(child)
+
+
+def _bound_names(statement: ast.stmt) -> set[str]:
+    targets: list[ast.AST] = []
+    if isinstance(statement, ast.Assign):
+        targets = list(statement.targets)
+    elif isinstance(statement, (ast.AugAssign, ast.AnnAssign, ast.For, ast.AsyncFor)):
+        targets = [statement.target]
+    elif isinstance(statement, (ast.With, ast.AsyncWith)):
+        targets = [item.optional_vars for item in statement.items if item.optional_vars is not None]
+    walrus = [node.target for node in ast.walk(statement) if isinstance(node, ast.NamedExpr)]
+    return {
+        part.id
+        for target in (*targets, *walrus)
+        for part in ast.walk(target)
+        if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)
+    }

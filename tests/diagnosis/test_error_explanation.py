@@ -1,0 +1,147 @@
+"""Mistaken programs: the error names the line to blame, and says what to write instead.
+
+A file of `mistakes` holds programs, each under its name: the line to blame ends in `# <--`, the remedy follows after
+`try:`. `--update-golden` writes the remedies anew.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import sys
+import warnings
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+import adjoint as ad
+from adjoint import nn
+from adjoint.diagnosis.error_explanation import EXPLANATION, add_explanation, add_uncaught_explanation
+
+FOLDER = Path(__file__).with_name("mistakes")
+HEAD = "import numpy as np\nimport adjoint as torch\nfrom adjoint import nn\nimport adjoint.nn.functional as F\n"
+MARK = "  # <--"
+
+
+class Mistake(NamedTuple):
+    """A program, and what its error is to say."""
+
+    name: str
+    program: str
+    remedy: str
+
+
+def read_mistakes(path: Path) -> list[Mistake]:
+    found = []
+    for text in path.read_text(encoding="utf-8").split("=== ")[1:]:
+        name, program, remedy = re.fullmatch(r"(\w+)\n(.*?)try: ?(.*?)\n*", text, re.DOTALL).groups()  # type: ignore[union-attr]
+        found.append(Mistake(name, program, remedy))
+    return found
+
+
+MISTAKES = {path: read_mistakes(path) for path in sorted(FOLDER.glob("*.txt"))}
+
+
+@pytest.mark.parametrize(
+    ("path", "mistake"),
+    [pytest.param(path, each, id=each.name) for path, mistakes in MISTAKES.items() for each in mistakes],
+)
+def test_a_mistake_is_named(path: Path, mistake: Mistake, tmp_path: Path, request: Any, monkeypatch: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    error = run_program(HEAD + mistake.program, tmp_path / f"{mistake.name}.py")
+    assert error is not None, "nothing was raised"
+    text = "\n".join([str(error), *getattr(error, "__notes__", ())])
+    line = next(i for i, each in enumerate((HEAD + mistake.program).split("\n"), 1) if MARK in each)
+    assert f"{mistake.name}.py:{line}" in text or last_line(error, f"{mistake.name}.py") == line, text
+    remedy = next((each.removeprefix("try: ") for each in text.split("\n") if each.startswith("try: ")), "")
+    if request.config.getoption("--update-golden"):
+        update(path, mistake, remedy)
+    assert remedy == mistake.remedy
+
+
+def run_program(text: str, path: Path) -> BaseException | None:
+    """Return the error that ends a program, explained as one that nothing has caught."""
+    path.write_text(text, encoding="utf-8")
+    ad.manual_seed(0)
+    with redirect_stdout(io.StringIO()), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            exec(compile(text, str(path), "exec"), {"__name__": "program"})
+        except Exception as error:  # noqa: BLE001  the programs raise errors of all kinds
+            add_uncaught_explanation(error, error.__traceback__)
+            return error
+    return None
+
+
+def last_line(error: BaseException, file: str) -> int:
+    trace, line = error.__traceback__, 0
+    while trace is not None:
+        line = trace.tb_lineno if trace.tb_frame.f_code.co_filename.endswith(file) else line
+        trace = trace.tb_next
+    return line
+
+
+def update(path: Path, mistake: Mistake, remedy: str) -> None:
+    text = path.read_text(encoding="utf-8")
+    head, rest = text.split(f"=== {mistake.name}\n", 1)
+    body, _, following = rest.partition("=== ")
+    body = body.rsplit("try:", 1)[0] + f"try: {remedy}\n"
+    path.write_text(f"{head}=== {mistake.name}\n{body}{'=== ' if following else ''}{following}", encoding="utf-8")
+
+
+def test_an_error_that_is_caught_is_explained_too(tmp_path: Path) -> None:
+    x, w = ad.ones(3, 4), ad.ones(5, 2)
+    with pytest.raises(RuntimeError) as caught:
+        x @ w
+    assert "x: f32[3,4], from test_error_explanation.py:" in "\n".join(caught.value.__notes__)
+
+
+def test_errors_of_other_libraries_and_of_the_program_stay_as_they_are() -> None:
+    model = nn.Linear(2, 2)
+    model.register_forward_hook(lambda module, inputs, output: {}["missing"])
+    with pytest.raises(KeyError) as caught:
+        model(ad.ones(1, 2))
+    assert not any("try:" in note for note in caught.value.__notes__)
+    error = ZeroDivisionError("division by zero")
+    add_explanation(error)
+    add_uncaught_explanation(error, None)
+    assert not hasattr(error, "__notes__") or EXPLANATION in vars(error)
+
+
+def test_an_error_is_explained_once_however_many_calls_it_leaves() -> None:
+    model = nn.Sequential(nn.Sequential(nn.Linear(2, 3)), nn.Linear(4, 2))
+    with pytest.raises(RuntimeError) as caught:
+        model(ad.ones(1, 2))
+    notes = [note for note in caught.value.__notes__ if "try:" in note]
+    assert len(notes) == 1
+    assert "model[1]: Linear(in_features=4" in notes[0]
+
+
+def test_what_is_explained_runs_none_of_the_users_code() -> None:
+    class Holder:
+        @property
+        def weight(self) -> Any:
+            raise AssertionError("the property is the user's code")
+
+        def __repr__(self) -> str:
+            raise AssertionError("so is the repr")
+
+    holder, x = Holder(), ad.ones(3)
+    with pytest.raises(RuntimeError, match="do not broadcast"):
+        _ = (x + ad.ones(4), holder)
+
+
+def test_the_hook_of_uncaught_errors_calls_the_one_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    from adjoint.core.runtime.explanation_slot import explain_uncaught_errors
+
+    shown: list[BaseException] = []
+    monkeypatch.setattr(sys, "excepthook", lambda kind, error, trace: shown.append(error))
+    explain_uncaught_errors()
+    x = ad.ones(2)
+    try:
+        x.meen()
+    except AttributeError as error:
+        sys.excepthook(type(error), error, error.__traceback__)
+    assert shown[0].__notes__[-1].endswith("is meant, perhaps") or "try:" in shown[0].__notes__[-1]
