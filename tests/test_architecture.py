@@ -21,7 +21,7 @@ LAYERS: dict[str, set[str]] = {  # each with the layers that it may import, besi
     "nn": EAGER,
     "optim": EAGER | {"nn"},  # averaged models
     "data": EAGER,
-    "distributed": EAGER | {"data", "nn", "compat"},
+    "distributed": EAGER | {"data", "nn", "optim", "compat"},
     "distributions": EAGER,
     "serialization": EAGER | {"nn"},
     "amp": EAGER | {"optim"},

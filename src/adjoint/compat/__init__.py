@@ -21,4 +21,6 @@ Modules, in reading order:
 - `fx`: `adjoint.fx`, which is `torch.fx`: functions and modules as graphs of calls that can be read and changed.
 - `overridable_functions`: Tables of the functions that `__torch_function__` overrides, as `adjoint.overrides` gives
   them to programs.
+- `distributed_names`: Table of the names below PyTorch's `torch.distributed` and their homes here, in the form of
+  `namespace`.
 """

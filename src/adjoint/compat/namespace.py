@@ -6,6 +6,8 @@ Every name is written without the package: `nn.utils.rnn` is `adjoint.nn.utils.r
 
 from __future__ import annotations
 
+from adjoint.compat import distributed_names
+
 # PyTorch's module: the module here that it is, or `module:name` for a module that is a value of another one. Several
 # modules, or `name=other` for a name that is called otherwise there, make a module that has the names of all of them.
 MODULES = {
@@ -61,7 +63,6 @@ MODULES = {
     "cuda.nvtx": "compat.stubs.devices.absent:nvtx",
     "cuda.random": "compat.stubs.devices.cuda",
     "cuda.streams": "compat.stubs.devices.cuda",
-    "distributed.rpc": "distributed",
     "func.stateless": "compat.stubs.functorch",
     "functional": "__init__",
     "futures": "compat.stubs.futures",
@@ -169,6 +170,8 @@ MODULES = {
     "xpu": "compat.stubs.devices.absent:xpu",
 }
 
+MODULES |= distributed_names.MODULES
+
 # Modules for each distribution by PyTorch's names, where one file here has several.
 _DISTRIBUTIONS = {
     "discrete.bernoulli": "bernoulli geometric",
@@ -212,7 +215,7 @@ NAMES = {
     "autograd.is_view_replay_enabled": "compat.stubs.autograd:is_view_replay_enabled",
     "nn.Container": "compat.stubs.nn.parallel:Container",
     "nn.DataParallel": "compat.stubs.nn.parallel:DataParallel",
-    "nn.SyncBatchNorm": "distributed.sync_batch_norm:SyncBatchNorm",
+    "nn.SyncBatchNorm": "distributed.algorithms.sync_batch_norm:SyncBatchNorm",
     "nn.functional._threshold": "nn.functional:threshold",
     "optim.SparseAdam": "compat.stubs.sparse_adam:SparseAdam",
     "utils.checkpoint.DefaultDeviceType": "compat.stubs.devices.absent:DefaultDeviceType",
@@ -249,6 +252,7 @@ NAMES |= {
     "utils.swap_tensors": f"{_PRIVATE_HOME}:swap_tensors",
 }
 
+NAMES |= distributed_names.NAMES
 _SIZE_FUNCTIONS = "_list_with_default _pair _single _triple"
 _OVERRIDE_FUNCTIONS = "handle_torch_function has_torch_function has_torch_function_unary has_torch_function_variadic"
 NAMES |= {f"nn.functional.{name}": f"compat.stubs.nn.internals:{name}" for name in _SIZE_FUNCTIONS.split()}
@@ -275,7 +279,6 @@ NAMES |= {
 
 # Parts of PyTorch that are not here, with the reason.
 _QUANTIZED = "there are no quantised numbers"
-_ONE_PROCESS = "there is one process"
 ABSENT = {
     "_inductor": "adjoint.compile makes native code by itself",
     "_subclasses": "there are no fake tensors: those of the device 'meta' have shapes and types without values",
@@ -305,15 +308,10 @@ _ABSENT_PARTS = {
     "onnx": "symbolic_helper symbolic_opset9 symbolic_opset11 utils",
 }
 ABSENT |= {f"{whole}.{part}": ABSENT[whole] for whole, parts in _ABSENT_PARTS.items() for part in parts.split()}
-_DISTRIBUTED_PARTS = """
-    _composable _tensor algorithms autograd checkpoint device_mesh elastic elastic.multiprocessing
-    elastic.multiprocessing.errors fsdp nn optim pipelining tensor
-"""
-ABSENT |= {f"distributed.{part}": _ONE_PROCESS for part in _DISTRIBUTED_PARTS.split()}
+ABSENT |= distributed_names.ABSENT
 
 # Of absent parts: the names that decorate a function, which stays as it is, and the predicates, which return False.
 DECORATORS = {
-    "distributed.elastic.multiprocessing.errors": "record",
     "onnx": "register_custom_op_symbolic",
     "onnx.symbolic_helper": "parse_args",
 }

@@ -331,7 +331,9 @@ def scatter(
     )
 
 
-def barrier(group: Group = None, async_op: bool = False, device_ids: object = None) -> Work | None:
+def barrier(
+    group: Group = None, async_op: bool = False, device_ids: object = None, timeout: object = None
+) -> Work | None:
     """Wait until all ranks have come here."""
     if is_non_member(group):
         return None

@@ -6,21 +6,46 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from adjoint.core.dtype.device import device
+from adjoint.core.dtype.dtype import int64
 from adjoint.core.runtime.mode import has_interpreter
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.distributed.collectives import broadcast
+from adjoint.distributed.algorithms.join import Join, Joinable, JoinHook, read_join_config
+from adjoint.distributed.collectives import all_gather_into_tensor, broadcast
 from adjoint.distributed.default_group import resolve_group
 from adjoint.distributed.gradients.batch_shards import call_by_shards, count_own_shards
 from adjoint.distributed.gradients.gradient_bucket import CommHook
 from adjoint.distributed.gradients.reducer import BUCKET_BYTES, FIRST_BUCKET_BYTES, Reducer
 from adjoint.distributed.process_group import ProcessGroup
+from adjoint.functions.creation.creation import empty, tensor
 from adjoint.nn.module.module import Module
 from adjoint.nn.module.uninitialized import UninitializedParameter
 
 MEBIBYTE = 1 << 20
 
 
-class DistributedDataParallel(Module):
+class DataParallelJoinHook(JoinHook):
+    """Answers of a rank without inputs to the passes of the others."""
+
+    def __init__(self, model: DistributedDataParallel) -> None:
+        self.model = model
+
+    def main_hook(self) -> None:
+        told = self.model._tell_ranks([-1, 0, 0, 0])
+        root, syncs_buffers, syncs_gradients, exchanges_used = told.amax(0).tolist()
+        if syncs_buffers:
+            self.model._sync_buffers(root)
+        if syncs_gradients:
+            self.model.reducer.answer(bool(exchanges_used))
+
+    def post_hook(self, is_last_joiner: bool) -> None:
+        group = self.model.process_group
+        root = int(self.model._tell_ranks([group.rank() if is_last_joiner else -1, 0, 0, 0]).amax().item())
+        _broadcast_all(self.model.module, root, group)
+        self.model.reducer.active = None
+
+
+class DistributedDataParallel(Module, Joinable):
     """Module that calls its `module`, and averages gradients over the ranks of a group while backward goes on.
 
     Parameters and buffers of rank 0 are given to all when it is made; later buffers, before each training forward.
@@ -106,6 +131,8 @@ class DistributedDataParallel(Module):
         cap = BUCKET_BYTES if bucket_cap_mb is None else int(bucket_cap_mb * MEBIBYTE)
         first = min(FIRST_BUCKET_BYTES, cap)
         self.shards, self.own_shards = shards, 1 if shards is None else count_own_shards(shards, group.size())
+        Joinable.__init__(self)
+        self._divide_by_initial_world_size = True
         vars(self)["process_group"] = group
         vars(self)["reducer"] = Reducer(
             named, group, first, cap, find_unused_parameters, gradient_as_bucket_view, is_sum_first=shards is not None
@@ -127,12 +154,34 @@ class DistributedDataParallel(Module):
         module._ddp_params_and_buffers_to_ignore = params_and_buffers_to_ignore
 
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
-        if self.broadcast_buffers and self.training and self.reducer.has_exchanges():
-            for buffer in self._exchanged_buffers():
-                broadcast(buffer.detach(), group_src=0, group=self.process_group)
+        Join.notify_join_context(self)
+        root, self.reducer.active = 0, None
+        syncs_buffers = self.training and self.will_sync_module_buffers()
+        if read_join_config(self).enable:
+            exchanges_used = self.find_unused_parameters and not has_interpreter()
+            own = [self.process_group.rank(), syncs_buffers, self.reducer.is_wanted, exchanges_used]
+            told = self._tell_ranks(own)
+            root = int(told[:, 0].max().item()) if syncs_buffers else 0
+        if syncs_buffers:
+            self._sync_buffers(root)
         if self.shards is None:
             return self.module(*inputs, **kwargs)
         return call_by_shards(self.module, self.named_trained, self.own_shards, self.dim, inputs, kwargs)
+
+    def _sync_buffers(self, root: int) -> None:
+        """Give all ranks the buffers of rank `root`."""
+        for buffer in self._exchanged_buffers():
+            broadcast(buffer.detach(), group_src=root, group=self.process_group)
+
+    def _tell_ranks(self, own: list[int]) -> Tensor:
+        """Return what all ranks tell of an iteration, and take the number of those that have inputs.
+
+        They tell their number, -1 without inputs, and whether they exchange buffers, gradients, and their use.
+        """
+        told = empty(self.process_group.size(), len(own), dtype=int64)
+        all_gather_into_tensor(told, tensor(own, dtype=int64), group=self.process_group)
+        self.reducer.active = None if self._divide_by_initial_world_size else (told[:, 0] >= 0).sum()
+        return told
 
     @contextmanager
     def no_sync(self) -> Iterator[None]:
@@ -144,6 +193,42 @@ class DistributedDataParallel(Module):
             yield
         finally:
             setattr(self.reducer, name, before)
+
+    def join(
+        self,
+        divide_by_initial_world_size: bool = True,
+        enable: bool = True,
+        throw_on_early_termination: bool = False,
+    ) -> Join:
+        """Return a context in which ranks may have different numbers of batches.
+
+        Ranks that have left it answer the others' exchanges with gradients of zero; at its end all get the parameters
+        of the last.
+
+        Args:
+            divide_by_initial_world_size: False to average over the ranks that still have inputs.
+            enable: False for a context without effect.
+            throw_on_early_termination: True to raise RuntimeError on all ranks once one has no more batches.
+        """
+        return Join(
+            [self], enable, throw_on_early_termination, divide_by_initial_world_size=divide_by_initial_world_size
+        )
+
+    def join_hook(self, **kwargs: object) -> JoinHook:
+        """Return the hook that answers the others' passes when this rank has no more inputs."""
+        self._divide_by_initial_world_size = bool(kwargs.get("divide_by_initial_world_size", True))
+        return DataParallelJoinHook(self)
+
+    @property
+    def join_device(self) -> device:
+        """The CPU."""
+        return device("cpu")
+
+    @property
+    def join_process_group(self) -> ProcessGroup:
+        """The ranks."""
+        group: ProcessGroup = self.process_group
+        return group
 
     @property
     def require_backward_grad_sync(self) -> bool:
@@ -169,6 +254,12 @@ class DistributedDataParallel(Module):
         if self.reducer.buckets[0].hook is not None:
             raise RuntimeError("register_comm_hook or register_builtin_comm_hook can only be called once.")
         self.reducer.set_hook(state, hook)
+
+
+def _broadcast_all(module: Module, root: int, group: ProcessGroup) -> None:
+    """Give all ranks the parameters and buffers of one."""
+    for each in (*module.parameters(), *module.buffers()):
+        broadcast(each.detach(), group_src=root, group=group)
 
 
 def _check_alike(held: Sequence[tuple[str, Tensor]], group: ProcessGroup) -> None:

@@ -30,6 +30,9 @@ from adjoint.core.runtime.threads import set_num_threads
 from adjoint.data.sampler import rank_slot
 from adjoint.distributed import rendezvous
 from adjoint.distributed.call_checks import CallChecker, DebugLevel, get_debug_level
+from adjoint.distributed.interface.file_store import agree_on_address, meet_by_file, split_options
+from adjoint.distributed.interface.store import HashStore, Store
+from adjoint.distributed.interface.tcp_store import TCPStore
 from adjoint.distributed.mpi import Communicator, has_mpi, initialize_mpi, mpi_module
 from adjoint.distributed.process_group import ProcessGroup
 from adjoint.distributed.rank_watch import CollectiveCall, RankWatch, find_shared_files
@@ -116,7 +119,7 @@ def init_process_group(
     timeout: timedelta | None = None,
     world_size: int = -1,
     rank: int = -1,
-    store: object = None,
+    store: Store | None = None,
     group_name: str = "",
     pg_options: object = None,
     device_id: object = None,
@@ -128,7 +131,8 @@ def init_process_group(
 
     Args:
         backend: "mpi"; "gloo" and others mean MPI too, and `get_backend` returns what was asked for.
-        init_method: "env://", or "tcp://host:port".
+        init_method: "env://", "tcp://host:port", or "file:///path" of a new file; "?rank=0&world_size=2" may follow.
+        store: where ranks meet instead; rank and size are given with it.
         timeout: how long ranks wait for one another, at the start and in collectives. Default: 30 minutes.
 
     Raises: ValueError where the group is set up already, or rank, size or address are missing; RuntimeError without
@@ -139,13 +143,19 @@ def init_process_group(
     name = (backend or "mpi").lower()
     if not set(name.replace("cpu:", "").replace("cuda:", "").split(",")) <= {*BACKENDS, "undefined"}:
         raise ValueError(f"unknown backend {backend!r}: {', '.join(BACKENDS)}")
+    if store is not None and init_method is not None:
+        raise ValueError("Cannot specify both init_method and store.")
     set_torch_variables()
+    init_method, options = split_options(init_method)
+    rank, world_size = options.get("rank", rank), options.get("world_size", world_size)
+    if store is not None and min(rank, world_size) < 0:
+        raise ValueError("rank and world_size must be given with a store")
     rank, world_size = _resolve_number("RANK", rank), _resolve_number("WORLD_SIZE", world_size)
     if not 0 <= rank < world_size:
         raise ValueError(f"rank {rank} is not one of {world_size}: ranks are 0 to world_size - 1")
     seconds = DEFAULT_TIMEOUT_SECONDS if timeout is None else timeout.total_seconds()
     if world_size > 1 and not _watch:  # MPI begins once in a process
-        address = None if is_started_by_mpi() else _resolve_address(init_method)
+        address = None if is_started_by_mpi() else _resolve_address(init_method, store, rank, world_size, seconds)
         _begin_mpi(rank, world_size, address, seconds)
     comm = mpi_module().COMM_WORLD.Dup() if world_size > 1 else None
     made = ProcessGroup(comm, list(range(world_size)), name)
@@ -188,13 +198,19 @@ def _resolve_number(variable: str, given: int) -> int:
     return int(os.environ[variable])
 
 
-def _resolve_address(init_method: str | None) -> tuple[str, int]:
+def _resolve_address(
+    init_method: str | None, store: Store | None, rank: int, world_size: int, seconds: float
+) -> tuple[str, int]:
     """Return where rank 0 is met. Raises ValueError where nothing says so."""
+    if store is not None:
+        return agree_on_address(store, rank, world_size, seconds)
+    if init_method is not None and init_method.startswith("file://"):
+        return meet_by_file(init_method.removeprefix("file://"), rank, world_size, seconds)
     if init_method is not None and init_method.startswith("tcp://"):
         host, _, number = init_method.removeprefix("tcp://").rpartition(":")
         return host, int(number)
     if init_method not in {None, ENV}:
-        raise ValueError(f"init_method {init_method!r}: ranks meet by env:// or tcp://host:port")
+        raise ValueError(f"init_method {init_method!r}: ranks meet by env://, tcp://host:port or file:///path")
     missing = [name for name in ("MASTER_ADDR", "MASTER_PORT") if name not in os.environ]
     if missing:
         raise ValueError(
@@ -351,6 +367,23 @@ def get_group_rank(group: ProcessGroup, global_rank: int) -> int:
     return ranks.index(global_rank)
 
 
+def count_groups() -> int:
+    """Return the number of groups that this process is in."""
+    return len(_groups)
+
+
+def open_default_store() -> Store:
+    """Return a store that all ranks share: the one beside rank 0; with one process, one of its own."""
+    if not _watch:
+        return HashStore()
+    return TCPStore(*_watch[0].address, key=_watch[0].key)
+
+
+def find_group(ranks: Sequence[int]) -> ProcessGroup | None:
+    """Return a group that has these ranks, the oldest; None where there is none."""
+    return next((each for each in _groups if each.ranks == sorted(ranks)), None)
+
+
 def new_group(
     ranks: Sequence[int] | None = None,
     timeout: timedelta | None = None,
@@ -359,13 +392,15 @@ def new_group(
     use_local_synchronization: bool = False,
     group_desc: str | None = None,
     device_id: object = None,
+    sort_ranks: bool = True,
 ) -> SomeRanks:
     """Return a group of some ranks; to the others `GroupMember.NON_GROUP_MEMBER`.
 
-    All ranks call it, in the same order. Raises: ValueError for ranks that are not there, or twice.
+    All ranks call it, in the same order. `sort_ranks=False` numbers them in the order given. Raises: ValueError for
+    ranks that are not there, or twice.
     """
     whole = resolve_group(None)
-    chosen = list(range(whole.size())) if ranks is None else sorted(ranks)
+    chosen = list(range(whole.size())) if ranks is None else sorted(ranks) if sort_ranks else list(ranks)
     if len(set(chosen)) != len(chosen) or not set(chosen) <= set(range(whole.size())):
         raise ValueError(f"new_group: ranks {chosen} are not different ones of 0 to {whole.size() - 1}")
     name = backend or whole.backend
@@ -375,7 +410,8 @@ def new_group(
         return made
     inside = whole.rank() in chosen
     color = 0 if inside else mpi_module().UNDEFINED
-    part = whole.call("new_group", lambda comm: comm.Split(color, whole.rank()))
+    number = chosen.index(whole.rank()) if inside else 0
+    part = whole.call("new_group", lambda comm: comm.Split(color, number))
     _groups_made[0] += 1
     if not inside:
         return GroupMember.NON_GROUP_MEMBER
@@ -397,11 +433,12 @@ def new_subgroups(
 
     Raises: ValueError where the number of ranks is no multiple.
     """
-    count = get_world_size(group)
+    ranks = get_process_group_ranks(group)
+    count = len(ranks)
     size = int(os.environ.get("LOCAL_WORLD_SIZE", count)) if group_size is None else group_size
     if size < 1 or count % size:
         raise ValueError(f"The world size ({count}) must be divisible by group_size={size}")
-    return new_subgroups_by_enumeration([list(range(i, i + size)) for i in range(0, count, size)], timeout, backend)
+    return new_subgroups_by_enumeration([ranks[i : i + size] for i in range(0, count, size)], timeout, backend)
 
 
 def new_subgroups_by_enumeration(
@@ -412,9 +449,45 @@ def new_subgroups_by_enumeration(
     group_desc: str | None = None,
 ) -> tuple[SomeRanks, list[SomeRanks]]:
     """Return this rank's group, and all, one for each list of ranks. Raises ValueError for a rank in two of them."""
+    if not ranks_per_subgroup_list:
+        raise ValueError("The arg 'ranks_per_subgroup_list' cannot be empty")
     listed = [rank for ranks in ranks_per_subgroup_list for rank in ranks]
     if len(set(listed)) != len(listed):
         raise ValueError("The new group's rank should be unique")
     groups = [new_group(ranks, timeout, backend) for ranks in ranks_per_subgroup_list]
     own = next((each for each in groups if not is_non_member(each)), None)
     return own, groups
+
+
+def split_group(
+    parent_pg: ProcessGroup | None = None,
+    split_ranks: Sequence[Sequence[int]] | None = None,
+    timeout: timedelta | None = None,
+    pg_options: object = None,
+    group_desc: str | None = None,
+    backend: str | None = None,
+) -> ProcessGroup | None:
+    """Return this rank's part of a group, None if it is in no part. All ranks of the group call it, and no others.
+
+    Args:
+        split_ranks: the parts, as numbers in the group.
+
+    Raises: ValueError for no parts, an empty one, and for ranks that are not there, or twice.
+    """
+    parent = resolve_group(parent_pg)
+    if not split_ranks or not all(split_ranks):
+        raise ValueError("split_ranks cannot be None or empty, nor a part of it")
+    listed = [rank for ranks in split_ranks for rank in ranks]
+    if len(set(listed)) != len(listed) or not set(listed) <= set(range(parent.size())):
+        raise ValueError(f"split_group: ranks {listed} are not different ones of 0 to {parent.size() - 1}")
+    color = next((i for i, ranks in enumerate(split_ranks) if parent.rank() in ranks), None)
+    if parent.comm is None:
+        made = ProcessGroup(None, list(parent.ranks), parent.backend)
+    else:
+        number = mpi_module().UNDEFINED if color is None else color
+        part = parent.call("split_group", lambda comm: comm.Split(number, parent.rank()))
+        if color is None:
+            return None
+        made = ProcessGroup(part, [parent.ranks[i] for i in sorted(split_ranks[color])], parent.backend)
+    _groups.append(made)
+    return made

@@ -63,6 +63,7 @@ class RankWatch:
         timeout: float,
     ) -> None:
         self.rank, self.current_call, self.timeout = rank, current_call, timeout
+        self.address, self.key = address, key  # of the rendezvous
         self.connection = connect(address, key, "watch", rank, timeout)
         self.connection.settimeout(None)
         self.statuses: dict[str, str] = {}

@@ -35,20 +35,35 @@ def job_key(host: str) -> bytes:
 
 def start_server(host: str, port: int, size: int, timeout: float, key: bytes, *, meets: bool) -> int:
     """Start the rendezvous beside rank 0; return its port. Raises RuntimeError where it cannot listen."""
+    server, port = _start(host, port, size, timeout, key, "meets" if meets else "watches")
+    assert server.stdin is not None  # it is a pipe
+    server.stdin.close()
+    server.returncode = 0  # it outlives this process, and nobody waits for it
+    return port
+
+
+def start_store_server(host: str, port: int, timeout: float, key: bytes) -> tuple[subprocess.Popen[str], int]:
+    """Start a process that keeps a store until its standard input is closed; return it, and its port."""
+    return _start(host, port, 0, timeout, key, "stores")
+
+
+def _start(
+    host: str, port: int, size: int, timeout: float, key: bytes, kind: str
+) -> tuple[subprocess.Popen[str], int]:
     path = Path(__file__).with_name("rendezvous_server.py")
-    kind = "meets" if meets else "watches"
     command = [sys.executable, "-S", "-E", str(path), host, str(port), str(size), str(timeout), kind]
     pipe = subprocess.PIPE
     server = subprocess.Popen(command, start_new_session=True, stdin=pipe, stdout=pipe, text=True)
     assert server.stdin is not None and server.stdout is not None  # noqa: PT018  both are pipes
-    with server.stdin, server.stdout:
+    with server.stdout:
         server.stdin.write(f"{key.hex()}\n")
-        server.stdin.close()
+        server.stdin.flush()
         word, _, rest = server.stdout.readline().strip().partition(" ")
     if word != "port":
+        server.stdin.close()
+        server.wait()
         raise RuntimeError(f"rank 0 cannot listen at {host}:{port} ({rest or 'the rendezvous did not start'})")
-    server.returncode = 0  # it outlives this process, and nobody waits for it
-    return int(rest)
+    return server, int(rest)
 
 
 def connect(address: tuple[str, int], key: bytes, purpose: str, rank: int, timeout: float) -> socket.socket:

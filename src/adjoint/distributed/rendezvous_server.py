@@ -50,7 +50,7 @@ class RendezvousServer:
         self.lost: dict[int, str] = {}
         self.watchers: dict[int, socket.socket] = {}
         self.statuses: dict[int, object] = {}
-        self.stored: dict[str, bytes] = {}
+        self.stored = KeyValues()
         self.shared_files: set[str] = set()
         self.socket = socket.create_server(address, backlog=size + 8)
 
@@ -73,6 +73,11 @@ class RendezvousServer:
         for path in {*self.shared_files, *named}:
             with suppress(OSError):
                 os.unlink(path)
+
+    def serve_stores(self) -> None:
+        """Answer until the process that has started this one ends, or closes its end of standard input."""
+        threading.Thread(target=self._accept, daemon=True).start()
+        sys.stdin.read()
 
     def _accept(self) -> None:
         while True:
@@ -252,41 +257,73 @@ class RendezvousServer:
 
     def _serve_store(self, connection: socket.socket, reader: IO[str], greeting: Message) -> None:
         for line in reader:
-            request = json.loads(line)
-            with self.changed:
-                answer = self._answer_store(request, base64.b64decode(request.get("value", "")))
-                self.changed.notify_all()
-            send_line(connection, json.dumps(answer))
+            send_line(connection, json.dumps(self.stored.answer(json.loads(line))))
 
-    def _answer_store(self, request: dict[str, str], value: bytes) -> Message:
-        """Carry out a request of a store, and return its answer; values are in base 64."""
-        key, found = request.get("key", ""), value
+
+class KeyValues:
+    """Values of a store by key, and queues of values. Requests may wait until others have set a key."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, bytes] = {}
+        self.changed = threading.Condition()
+
+    def answer(self, request: dict[str, str]) -> Message:
+        """Carry out a request, and return its answer; values are in base 64, keys have a line each."""
+        awaited = awaited_keys(request)
+        with self.changed:
+            if awaited and not self.changed.wait_for(lambda: self.has(awaited), float(request["timeout"])):
+                return {"missing": [key for key in awaited if key not in self.values]}
+            try:
+                answer = self.carry_out(request)
+            except ValueError as error:  # a value that is no number
+                answer = {"error": str(error)}
+            self.changed.notify_all()
+        return answer
+
+    def has(self, keys: list[str]) -> bool:
+        """Return whether all keys are set."""
+        return all(key in self.values for key in keys)
+
+    def carry_out(self, request: dict[str, str]) -> Message:
+        """Return the answer to a request that waits for nothing more."""
+        key, value = request.get("key", ""), base64.b64decode(request.get("value", ""))
+        held, found = self.values.get(key), value
         match request["do"]:
             case "set":
-                self.stored[key] = value
+                self.values[key] = value
             case "get" | "wait":
-                keys = request["keys"].split("\n") if request["do"] == "wait" else [key]
-                timeout = float(request["timeout"])
-                if not self.changed.wait_for(lambda: all(each in self.stored for each in keys), timeout):
-                    return {"missing": [each for each in keys if each not in self.stored]}
-                found = self.stored.get(key, b"")
+                found = held or b""
             case "add":
-                self.stored[key] = found = str(int(self.stored.get(key, b"0")) + int(value)).encode()
+                self.values[key] = found = str(int(held or b"0") + int(value)).encode()
             case "compare_set":
                 expected = base64.b64decode(request["expected"])
-                if self.stored.get(key, b"" if not expected else None) == expected:
-                    self.stored[key] = value
-                found = self.stored.get(key, expected)
+                if (held or b"") == expected:
+                    self.values[key] = value
+                found = self.values.get(key, expected)
             case "append":
-                self.stored[key] = found = self.stored.get(key, b"") + value
+                self.values[key] = found = (held or b"") + value
+            case "push":
+                self.values[key] = json.dumps([*json.loads(held or b"[]"), request["value"]]).encode()
+            case "pop":
+                if held is None:
+                    return {"missing": [key]}
+                first, *rest = json.loads(held)
+                self.values[key] = json.dumps(rest).encode()
+                if not rest:
+                    del self.values[key]
+                found = base64.b64decode(first)
+            case "length":
+                return {"number": len(json.loads(held or b"[]"))}
             case "delete":
-                return {"number": int(self.stored.pop(key, None) is not None)}
+                return {"number": int(self.values.pop(key, None) is not None)}
             case "check":
-                return {"number": int(all(each in self.stored for each in request["keys"].split("\n")))}
+                return {"number": int(self.has(split_keys(request)))}
             case "count":
-                return {"number": len(self.stored)}
+                return {"number": len(self.values)}
+            case "list":
+                return {"keys": list(self.values)}
             case _:
-                raise ValueError(request["do"])
+                raise ValueError(f"a store has no {request['do']!r}")
         return {"value": base64.b64encode(found).decode()}
 
 
@@ -299,6 +336,18 @@ def hash_name(name: str) -> int:
     for byte in name.encode():
         number = (number ^ byte) * 16777619 % (1 << 32)
     return number
+
+
+def split_keys(request: dict[str, str]) -> list[str]:
+    """Return the keys of a request that has several."""
+    return request["keys"].split("\n") if request["keys"] else []
+
+
+def awaited_keys(request: dict[str, str]) -> list[str]:
+    """Return the keys that must be set before a request is answered."""
+    if "timeout" not in request:
+        return []
+    return split_keys(request) if request["do"] == "wait" else [request["key"]]
 
 
 def prove(key: bytes, nonce: str) -> str:
@@ -342,16 +391,19 @@ def _try_to_send(connection: socket.socket, message: Message) -> None:
         send_line(connection, json.dumps(message))
 
 
-def main(host: str, port: str, size: str, timeout: str, meets: str) -> None:
+def main(host: str, port: str, size: str, timeout: str, kind: str) -> None:
     """Serve; the first line of standard output is the port, or why there is none."""
     try:
         key = bytes.fromhex(sys.stdin.readline())
-        server = RendezvousServer((host, int(port)), int(size), float(timeout), key, meets == "meets")
+        server = RendezvousServer((host, int(port)), int(size), float(timeout), key, kind == "meets")
     except OSError as error:
         print(f"error {error.strerror}", flush=True)  # noqa: T201  the starter reads it
         return
     print(f"port {server.socket.getsockname()[1]}", flush=True)  # noqa: T201
-    server.serve()
+    if kind == "stores":
+        server.serve_stores()
+    else:
+        server.serve()
 
 
 if __name__ == "__main__":

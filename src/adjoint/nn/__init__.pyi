@@ -6,7 +6,7 @@ from adjoint.compat.stubs import annotations as common_types
 from adjoint.compat.stubs.nn import internals as _reduction
 from adjoint.compat.stubs.nn.parallel import Container as Container
 from adjoint.compat.stubs.nn.parallel import DataParallel as DataParallel
-from adjoint.distributed.sync_batch_norm import SyncBatchNorm as SyncBatchNorm
+from adjoint.distributed.algorithms.sync_batch_norm import SyncBatchNorm as SyncBatchNorm
 from adjoint.nn import conv_grad as grad
 from adjoint.nn import functional as functional
 from adjoint.nn import init as init

@@ -13,6 +13,7 @@ from adjoint.core.op.spec import Spec
 from adjoint.core.runtime.exchange_log import ExchangeTimes
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Array, Function, Operand
+from adjoint.ops.creation import full
 
 
 class ReduceOp(Enum):
@@ -36,6 +37,10 @@ class RankGroup(Protocol):
 
     def size(self) -> int:
         """Return the number of ranks."""
+        ...
+
+    def rank(self) -> int:
+        """Return the number of this process."""
         ...
 
     def exchange_into(self, name: str, out: Array, x: Array, how: How) -> None:
@@ -97,7 +102,15 @@ def all_reduce(x: Array, *, group: RankGroup, how: How) -> Array:
     return _exchange("all_reduce", x, x.shape, group, how)
 
 
-@collective(spec=_same_spec)
+def _differentiate_broadcast(g: Operand, group: RankGroup, how: How) -> Tensor:
+    """Return the sum of all ranks' gradients on the one whose values all have, and zeros on the others."""
+    total = cast("Tensor", all_reduce(g, group=group, how=ReduceOp.SUM))
+    if group.rank() == how:
+        return total
+    return cast("Tensor", full(shape=g.shape, value=0, dtype=g.dtype if isinstance(g, np.ndarray) else g.array.dtype))
+
+
+@collective(spec=_same_spec, dx=_differentiate_broadcast)
 def broadcast(x: Array, *, group: RankGroup, how: How) -> Array:
     """The values of rank `how`."""
     return _exchange("broadcast", x, x.shape, group, how)

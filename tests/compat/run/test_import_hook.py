@@ -81,14 +81,15 @@ PROGRAMS = {
         from torch.nn.modules.module import _addindent
         from torch.utils.data.dataloader import _collate_fn_t, _utils
         print(torch.torch is torch, torch.DeviceObjType is torch.device, torch.Future is torch.futures.Future)
-        print(vmap is torch.func.vmap, vjp is torch.func.vjp, record(len) is len, repr(_addindent("a\\nb", 2)))
+        print(vmap is torch.func.vmap, vjp is torch.func.vjp, record(len)('ab') == 2, repr(_addindent("a\\nb", 2)))
         print(_clipped_sigmoid(torch.tensor(100.0)) < 1)
         try:
             implicit_replication()
         except NotImplementedError as error:
             print(error)
     """, "True True True", "True True True 'a\\n  b'", "tensor(True)",
-        "torch.distributed._tensor.experimental.implicit_replication is not part of adjoint: there is one process"),
+        ("torch.distributed._tensor.experimental.implicit_replication is not part of adjoint: tensors lie on one "
+         "rank: exchange parts by torch.distributed.nn.functional, in groups of a mesh")),
 }  # fmt: skip
 
 
