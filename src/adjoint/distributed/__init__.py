@@ -25,6 +25,8 @@ Modules, in reading order:
 - `gradients`: Gradients of several ranks: which parts of a batch they are of, and how ranks add them up.
 - `launch_options`: Options of the launcher, which are torchrun's.
 - `rank_output`: Output of ranks in files: `--redirects` and `--tee` of the launcher.
+- `rank_end`: The end of a rank: an error in one ends all, after its traceback, and one that ends as it should tells
+  so.
 """
 
 from __future__ import annotations

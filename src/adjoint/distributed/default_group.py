@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import secrets
 import socket
-import sys
-import time
-from array import array
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import timedelta
 from math import inf
 from multiprocessing.util import Finalize
-from types import TracebackType
 from typing import Any, TypeAlias
 
 from adjoint.core.dtype.device import cuda_devices
@@ -35,6 +30,7 @@ from adjoint.distributed.interface.store import HashStore, Store
 from adjoint.distributed.interface.tcp_store import TCPStore
 from adjoint.distributed.mpi import Communicator, has_mpi, initialize_mpi, mpi_module
 from adjoint.distributed.process_group import ProcessGroup
+from adjoint.distributed.rank_end import end_all_after_uncaught_errors, leave_ranks
 from adjoint.distributed.rank_watch import CollectiveCall, RankWatch, find_shared_files
 
 BACKENDS = ("mpi", "gloo", "nccl", "ucc", "xccl")  # names that programs give; all mean MPI here
@@ -173,9 +169,9 @@ def _begin_mpi(rank: int, size: int, address: tuple[str, int] | None, seconds: f
     # a program that starts its ranks by itself tells no number of those on this machine
     if (threads := threads_per_rank({"LOCAL_WORLD_SIZE": str(nodes.count(nodes[rank])), **os.environ})) is not None:
         set_num_threads(threads)
-    _end_all_after_uncaught_errors(rank, has_launcher=address is None)
+    end_all_after_uncaught_errors(rank, _watch, has_launcher=address is None)
     # processes of multiprocessing run these, and no handlers of atexit; others run them by atexit
-    Finalize(None, _leave_ranks, exitpriority=0)
+    Finalize(None, leave_ranks, [_watch], exitpriority=0)
 
 
 def _remove_names_of_shared_memory(comm: Communicator) -> None:
@@ -241,52 +237,6 @@ def _watch_ranks(comm: Communicator, address: tuple[str, int] | None, seconds: f
         return max(waiting or calls, key=lambda call: call.number, default=None)
 
     _watch.append(RankWatch(comm.rank, address, key, current_call, seconds))
-
-
-def _end_all_after_uncaught_errors(rank: int, *, has_launcher: bool) -> None:
-    """Have an error that ends this process end all, after its traceback: the others would wait for it for ever."""
-    show = sys.excepthook
-
-    def show_and_end(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-        show(kind, error, trace)
-        why = f"ended with {kind.__name__}"
-        sys.stdout.flush()
-        sys.stderr.write(f"adjoint: rank {rank} {why}, and the others end with it\n")
-        sys.stderr.flush()
-        if has_launcher:
-            _wait_for_reader(2)  # the first end of a rank makes mpiexec drop what it has not read
-        for watch in _watch:
-            watch.fail(why)
-        if has_launcher:
-            mpi_module().COMM_WORLD.Abort(1)
-        os._exit(1)
-
-    sys.excepthook = show_and_end
-
-
-def _wait_for_reader(descriptor: int) -> None:
-    """Wait, for a second at most, until what was written to a pipe has been read and passed on."""
-    import fcntl  # POSIX alone has it, as it has MPI's launchers
-    import termios
-
-    unread, end = array("i", [1]), time.monotonic() + 1.0
-    with suppress(OSError):  # not a pipe: nobody reads it
-        while unread[0] and time.monotonic() < end:
-            time.sleep(0.05)
-            fcntl.ioctl(descriptor, termios.FIONREAD, unread)
-
-
-def _leave_ranks() -> None:
-    """Tell the others how this process ends; one that ends as it should waits for them in MPI_Finalize."""
-    error = sys.exc_info()[1]  # in a process of multiprocessing, what ends it
-    failed = error is not None and not (isinstance(error, SystemExit) and error.code in {None, 0})
-    for watch in _watch:
-        if failed:
-            watch.fail(f"ended with {type(error).__name__}")
-        else:
-            watch.end()
-    if not failed and multiprocessing.parent_process() is not None and not mpi_module().Is_finalized():
-        mpi_module().Finalize()  # elsewhere mpi4py does it
 
 
 def _set_world(world: ProcessGroup | None) -> None:

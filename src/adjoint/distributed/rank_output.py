@@ -30,7 +30,10 @@ class RankOutput:
 
     def destination(self, name: str) -> Destination:
         """Return where a stream of the rank goes."""
-        in_file, copied = (self._has(chosen, name) for chosen in (self.options.redirected, self.options.copied))
+        in_file, copied = (
+            name in chosen.get(self.local, chosen.get(-1, ()))
+            for chosen in (self.options.redirected, self.options.copied)
+        )
         hidden = self.options.shown is not None and self.local not in self.options.shown
         if not (in_file or copied):
             return subprocess.DEVNULL if hidden else None
@@ -41,9 +44,6 @@ class RankOutput:
             return file
         self.copies.append((name, file))
         return subprocess.PIPE
-
-    def _has(self, chosen: dict[int, tuple[str, ...]], name: str) -> bool:
-        return name in chosen.get(self.local, chosen.get(-1, ()))
 
     def begin(self, process: subprocess.Popen[bytes]) -> None:
         """Begin to copy what the rank writes."""

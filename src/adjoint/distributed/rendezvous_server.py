@@ -27,6 +27,7 @@ from typing import IO, TypeAlias
 
 MAX_LINE_BYTES = 1 << 24
 HANDSHAKE_SECONDS = 10.0
+FAREWELL_SECONDS = 2.0  # for which a store outlives the process that has it
 CHECK_SECONDS = 0.2  # after which a rank that waits for the others is looked at
 Message: TypeAlias = dict[str, object]
 
@@ -48,6 +49,7 @@ class RendezvousServer:
         self.came: set[int] = set()
         self.gone: set[int] = set()
         self.lost: dict[int, str] = {}
+        self.connections: set[socket.socket] = set()
         self.watchers: dict[int, socket.socket] = {}
         self.statuses: dict[int, object] = {}
         self.stored = KeyValues()
@@ -75,9 +77,14 @@ class RendezvousServer:
                 os.unlink(path)
 
     def serve_stores(self) -> None:
-        """Answer until the process that has started this one ends, or closes its end of standard input."""
+        """Answer until the process that has started this one ends, or closes its end of standard input.
+
+        What the others have asked before, such as whether all have come to a barrier, is answered still.
+        """
         threading.Thread(target=self._accept, daemon=True).start()
         sys.stdin.read()
+        with self.changed:
+            self.changed.wait_for(lambda: not self.connections, FAREWELL_SECONDS)
 
     def _accept(self) -> None:
         while True:
@@ -89,6 +96,8 @@ class RendezvousServer:
 
     def _serve_connection(self, connection: socket.socket) -> None:
         """Ask for a proof of the key, and answer what the connection is for; a stranger gets no answer."""
+        with self.changed:
+            self.connections.add(connection)
         try:
             connection.settimeout(HANDSHAKE_SECONDS)
             nonce = secrets.token_hex(16)
@@ -104,6 +113,9 @@ class RendezvousServer:
             pass  # the peer has gone, or is none of ours: what follows from it is decided below
         finally:
             connection.close()
+            with self.changed:
+                self.connections.discard(connection)
+                self.changed.notify_all()
 
     # Ranks: who came, who was lost
 

@@ -168,8 +168,9 @@ def test_a_rank_without_inputs_answers_with_zeros_and_means_are_over_the_others(
     comm: MirrorCommunicator, finds: bool
 ) -> None:
     model = DDP(nn.Linear(2, 1), find_unused_parameters=finds)
-    model.reducer.active = ad.tensor(1)
-    model(ad.ones(1, 2)).sum().backward()
+    out = model(ad.ones(1, 2)).sum()
+    model.reducer.active = ad.tensor(1)  # a forward tells it anew
+    out.backward()
     assert model.module.bias.grad.tolist() == [2.0]  # two ranks' mean, of which one has inputs
     calls = list(comm.calls)
     comm.calls.clear()

@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import MutableMapping, Sequence
 from importlib import import_module
 from types import SimpleNamespace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from adjoint.compat.absent_device import NoStream, constant_functions
 from adjoint.compat.functions import legacy_types
@@ -31,7 +31,7 @@ CAPABILITY = (8, 0)  # of the first devices with bfloat16, which the CPU has too
 NONE_ANSWERS = """
     init ipc_collect set_per_process_memory_fraction set_stream set_sync_debug_mode synchronize
 """
-CUDA_ANSWERS: dict[str, Any] = {
+CUDA_ANSWERS: dict[str, object] = {
     **dict.fromkeys(NONE_ANSWERS.split()),
     **dict.fromkeys(("can_device_access_peer", "is_available", "is_bf16_supported", "is_initialized"), True),
     **dict.fromkeys(("get_sync_debug_mode", "memory_usage", "temperature", "utilization"), 0),
@@ -42,7 +42,7 @@ CUDA_ANSWERS: dict[str, Any] = {
 }
 ACCELERATOR_NONES = "empty_cache reset_accumulated_memory_stats reset_peak_memory_stats set_stream synchronize"
 ACCELERATOR_ZEROS = "max_memory_allocated max_memory_reserved memory_allocated memory_reserved"
-ACCELERATOR_ANSWERS: dict[str, Any] = {
+ACCELERATOR_ANSWERS: dict[str, object] = {
     **dict.fromkeys(ACCELERATOR_NONES.split()),
     **dict.fromkeys(ACCELERATOR_ZEROS.split(), 0),
     "is_available": True,
@@ -231,7 +231,7 @@ CUDA_FUNCTIONS = (
     *(Event, Stream, current_device, current_stream, device, device_count, get_device_name, get_device_properties),
     *(get_rng_state_all, mem_get_info, memory_stats, set_device, set_rng_state_all),
 )
-CUDA_NAMES: dict[str, Any] = {
+CUDA_NAMES: dict[str, object] = {
     **constant_functions("adjoint.cuda", CUDA_ANSWERS),
     **{name: getattr(legacy_types, name) for name in legacy_types.__all__ if name.endswith("Tensor")},
     **{function.__name__: function for function in CUDA_FUNCTIONS},
@@ -240,7 +240,7 @@ CUDA_NAMES: dict[str, Any] = {
     "initial_seed": initial_seed,
     "set_rng_state": set_device_rng_state,
 }
-ACCELERATOR_NAMES: dict[str, Any] = {
+ACCELERATOR_NAMES: dict[str, object] = {
     **constant_functions("adjoint.accelerator", ACCELERATOR_ANSWERS),
     **{function.__name__: function for function in (current_accelerator, current_stream, device_count, memory_stats)},
     **dict.fromkeys(("current_device_index", "current_device_idx"), current_device),
