@@ -30,6 +30,7 @@ Modules, in reading order:
 - `compat`: PyTorch's names that nothing else here needs, from one table.
 - `masked`: `adjoint.masked`: sums, extremes and the like of the elements that a mask admits, as `torch.masked` has
   them.
+- `diagnosis`: Diagnosis: what is wrong with a program, told by its lines and the user's names.
 """
 
 from __future__ import annotations
@@ -187,6 +188,7 @@ if TYPE_CHECKING:
     from adjoint.core.tensor.memory_format import sparse_coo as sparse_coo
     from adjoint.core.tensor.memory_format import sparse_csc as sparse_csc
     from adjoint.core.tensor.memory_format import sparse_csr as sparse_csr
+    from adjoint.diagnosis.doctor import doctor as doctor
     from adjoint.functions.creation.buffers_dlpack import *
     from adjoint.functions.creation.linspace_logspace import *
     from adjoint.functions.creation.random import *
@@ -255,6 +257,7 @@ _LAZY_NAMES = {
     "core.dtype.dtype_info": "finfo iinfo",
     "core.runtime.threads": "get_num_threads set_num_threads",
     "core.tensor.memory_format": "jagged sparse_bsc sparse_bsr sparse_coo sparse_csc sparse_csr",
+    "diagnosis.doctor": "doctor",
     "serialization.files": "load save",
     "transforms.vmap.vmap": "vmap",
 }

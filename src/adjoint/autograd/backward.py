@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,10 @@ TensorsOrEdges = TensorOrEdge | Sequence[TensorOrEdge]
 Walk = Callable[..., Sequence[Tensor | None]]
 # Does a walk for all rows of its gradients at once: that is for `vmap`, above.
 map_in_front_slot: Slot[Callable[[Walk, Sequence[Tensor | None]], Sequence[Tensor | None]]] = Slot("map_in_front")
+
+# Watchers of programs: the innermost gives a block around each `backward`, for the tensors it starts from and whether
+# the graph is retained.
+pass_watchers: list[Callable[[Sequence[TensorOrEdge], bool], AbstractContextManager[None]]] = []
 
 
 @explain_errors
@@ -63,7 +68,11 @@ def backward(
             raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
         _nodes(targets)
     holders = None if targets is None else list(map(accumulation_tensor, targets))
-    engine.run_backward(seeds, retain_graph=retain, create_graph=create_graph, targets=holders)
+    if not pass_watchers:
+        engine.run_backward(seeds, retain_graph=retain, create_graph=create_graph, targets=holders)
+        return
+    with pass_watchers[-1](roots, retain):
+        engine.run_backward(seeds, retain_graph=retain, create_graph=create_graph, targets=holders)
 
 
 @explain_errors

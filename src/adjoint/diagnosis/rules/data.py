@@ -1,0 +1,239 @@
+"""Rules on data: its scale, its order, labels and batches that never change."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from adjoint.core.graph.source_location import library_files, user_instruction
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.data.sampler import SequentialSampler
+from adjoint.diagnosis.findings import Place, place_of_frame, place_of_instruction
+from adjoint.diagnosis.watch.events import ModuleCall, caller_frame, caller_place, root_mean_square
+from adjoint.diagnosis.watch.facts import is_array
+from adjoint.diagnosis.watch.names import describe_iterated
+from adjoint.diagnosis.watch.rule import WatchRule
+
+LARGE_INPUT = 20.0  # root mean square from which an input counts as not normalised
+CHECKED_STEPS = 3
+MIN_SAMPLES = 8
+
+
+class InputScale(WatchRule):
+    """Data of large numbers that enters a layer as it is."""
+
+    ops = frozenset({"linear", "mm", "addmm", "convolution"})
+
+    def see_op(self, op: Any, inputs: Sequence[Any], out: Tensor) -> None:
+        if out.node is None or self.facts.steps >= CHECKED_STEPS:
+            return
+        x, weight = (inputs[1], inputs[2]) if op.name == "addmm" else (inputs[0], inputs[1])
+        if not is_array(x) or not is_array(weight) or x.node is not None or weight.node is None:
+            return
+        array = x.array
+        if array.dtype.kind != "f" or array.size < MIN_SAMPLES or getattr(x, "_detach_record", None) is not None:
+            return
+        size = root_mean_square(array)
+        if not LARGE_INPUT < size < np.inf:
+            return
+        call = self.facts.calls[0] if self.facts.calls else None
+        place, name = caller_place(), "the input"
+        if call is not None and call.place is not None:
+            place = call.place
+        first, last = float(array.min()), float(array.max())
+        self.report(
+            "input-not-normalized",
+            place,
+            self.facts.names.name_of_module(call.module) if call is not None else name,
+            f"{name} {tuple(x.shape)} goes from {first:.4g} to {last:.4g} (mean {array.mean():.3g}, standard deviation "
+            f"{array.std():.3g}): gradients and steps are as much too large",
+            "divide by 255" if first >= 0 and 200 < last <= 255 else "subtract the mean and divide by the deviation",
+            f"{first:.4g} to {last:.4g}",
+        )
+
+
+class Targets(WatchRule):
+    """Labels that are all the same, or that come in order of their class."""
+
+    ops = frozenset({"mean_nll", "entropy", "squared_error"})
+
+    def __init__(self, facts: Any) -> None:
+        super().__init__(facts)
+        self.batches: list[tuple[float, float, bool, int, int]] = []
+        self.place: Place | None = None
+        self.classes = 0
+        self.loader: tuple[Any, Place | None, str] | None = None
+
+    def loader_is_read(self, loader: Any) -> None:
+        """See a pass over a loader begin."""
+        frame = caller_frame()
+        if self.loader is None or not self.facts.steps:
+            name, made = describe_iterated(loader, frame)
+            self.loader = loader, made or place_of_frame(frame), name
+
+    def see_op(self, op: Any, inputs: Sequence[Any], out: Tensor) -> None:
+        target = inputs[1]
+        if out.node is None or not is_array(target) or target.node is not None or len(self.batches) >= 64:
+            return
+        y = target.array
+        if y.size < MIN_SAMPLES or (op.name == "squared_error" and y.ndim > 1 and y.shape[-1] != 1):
+            return
+        if op.name == "mean_nll":
+            self.classes = max(self.classes, inputs[0].array.shape[1])
+        flat = y.ravel()
+        is_sorted = bool((flat[1:] >= flat[:-1]).all())
+        self.batches.append((float(flat.min()), float(flat.max()), is_sorted, y.size, self.facts.iteration))
+        self.place = self.place or caller_place()
+
+    def finish(self) -> None:
+        batches = self.batches
+        if len(batches) < 3:
+            return
+        constant = all(low == high for low, high, *_ in batches)
+        values = {low for low, *_ in batches}
+        total = sum(size for *_, size, _ in batches)
+        if constant and len(values) == 1 and total >= 32:
+            if self.classes == 1:
+                return
+            self.report(
+                "labels-constant",
+                self.place,
+                "target",
+                f"all {total} labels of {len(batches)} batches are {next(iter(values)):g}: nothing can be learned",
+                "look at how the labels are made",
+                f"{next(iter(values)):g}",
+            )
+            return
+        pure = sum(low == high for low, high, *_ in batches)
+        ordered = all(batch[2] for batch in batches) and sum(
+            after[0] >= before[1] for before, after in pairwise(batches)
+        ) >= 0.6 * (len(batches) - 1)
+        if (pure >= 0.7 * len(batches) and len(values) > 1) or (ordered and len(values) > 1):
+            self._report_order(pure)
+
+    def _report_order(self, pure: int) -> None:
+        place, name = self.place, "target"
+        advice = "shuffle the samples before they are cut into batches (randperm)"
+        if self.loader is not None:
+            loader, made, text = self.loader
+            if not isinstance(getattr(loader, "sampler", None), SequentialSampler):
+                return
+            place, name = made or place, text or "the loader"
+            advice = "DataLoader(…, shuffle=True)"
+        count = len(self.batches)
+        what = f"{pure} of {count} batches have one class only" if pure else f"the labels of {count} batches ascend"
+        problem = f"{what}: the data comes in order of its labels"
+        self.report("data-not-shuffled", place, name, problem, advice, f"{pure}/{count}")
+
+
+class SameBatch(WatchRule):
+    """The same batch in each step, although a loader gives others; and random numbers that repeat."""
+
+    ops = frozenset({"normal", "uniform", "randint", "random_integers", "permutation", "dropout_factor"})
+
+    def __init__(self, facts: Any) -> None:
+        super().__init__(facts)
+        self.draws: dict[tuple[Any, int], tuple[bytes, int, int]] = {}
+        self.passes: list[tuple[Any, int, Place]] = []
+        self.inputs: list[tuple[bytes, Place | None]] = []
+
+    def see_op(self, op: Any, inputs: Sequence[Any], out: Tensor) -> None:
+        if out.array.size < 4:
+            return
+        location = user_instruction(2)
+        if library_files[location[0].co_filename]:
+            return
+        print_of, now = fingerprint(out.array), self.facts.steps
+        before = self.draws.get(location)
+        if before is None or before[0] != print_of:
+            self.draws[location] = print_of, now, 1
+            return
+        count = before[2] + (now > before[1])
+        self.draws[location] = print_of, now, count
+        if count == 4:
+            what = "the dropout mask is" if op.name == "dropout_factor" else "the random numbers are"
+            self.report(
+                "random-numbers-repeat",
+                place_of_instruction(location),
+                "manual_seed",
+                f"{what} the same in {count} steps: the generator is seeded anew in each",
+                "call manual_seed once, before the loop",
+                count,
+            )
+
+    def loader_is_read(self, loader: Any) -> None:
+        """See a pass over a loader begin."""
+        self.passes.append((loader, self.facts.steps, place_of_frame(caller_frame())))
+
+    def enter_module(self, call: ModuleCall) -> None:
+        if call.parent is not None or not call.is_recording or not call.module.training or len(self.inputs) > 64:
+            return
+        if next(iter(call.module.parameters()), None) is None:
+            return
+        x = next((x for x in call.tensors() if is_array(x)), None)
+        if x is None or x.array.size < 2:
+            return
+        self.inputs.append((fingerprint(x.array), call.place))
+        rows = x.array
+        if rows.ndim >= 2 and len(rows) >= 4 and self.passes and x.node is None and len(self.inputs) == 3:
+            self._check_rows(rows, call)
+
+    def _check_rows(self, rows: Any, call: ModuleCall) -> None:
+        if (rows == rows[:1]).all() and np.ptp(rows[0]) > 0:
+            loader, _, place = self.passes[-1]
+            self.report(
+                "same-sample",
+                place,
+                type(getattr(loader, "dataset", loader)).__name__,
+                f"all {len(rows)} samples of a batch are the same",
+                "look at the dataset's __getitem__: does it use its index?",
+                len(rows),
+            )
+
+    def finish(self) -> None:
+        prints = [each for each, _ in self.inputs]
+        if len(prints) < 4 or len(set(prints)) > 1 or not self.passes:
+            return
+        loader, _, place = self.passes[-1]
+        steps = {steps for each, steps, _ in self.passes if each is loader}
+        length = _length(loader)
+        if length is not None and length < 2:
+            return
+        if len(steps) >= 4:  # a pass in each step
+            self.report(
+                "same-batch",
+                place,
+                "next(iter(loader))",
+                f"all {len(prints)} steps get the same batch: each begins a new pass over the loader",
+                "for x, y in loader: …, or keep one iterator: it = iter(loader), next(it)",
+                len(prints),
+            )
+        elif len(prints) >= 4 and steps and min(steps) == 0 and _is_loop(place):
+            self.report(
+                "same-batch",
+                self.inputs[0][1],
+                "input",
+                f"the model gets the same batch in all {len(prints)} steps, although the loader gives {length}",
+                "give the model the batch of this turn of the loop",
+                len(prints),
+            )
+
+
+def _is_loop(place: Place) -> bool:
+    return place.text.startswith("for ")
+
+
+def _length(loader: Any) -> int | None:
+    try:
+        return len(loader)
+    except TypeError:
+        return None
+
+
+def fingerprint(array: Any) -> bytes:
+    """Return bytes that tell arrays apart: some of their elements."""
+    flat = array.ravel()
+    return bytes(flat[:: max(1, flat.size // 256)].tobytes()) + str(array.shape).encode()

@@ -1,0 +1,273 @@
+"""Rules on memory: graphs that are kept from step to step, and writes that the graph does not see."""
+
+from __future__ import annotations
+
+import ast
+import gc
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+from adjoint.core.graph.node import Leaf
+from adjoint.core.graph.source_location import Site
+from adjoint.core.tensor.mutation_log import mutation_log, owner
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.diagnosis.findings import Place, place_of_frame, place_of_instruction
+from adjoint.diagnosis.source_expressions import SourceFile, find_expression, parse_source, text_of, user_frames
+from adjoint.diagnosis.watch.events import Backward, OptimizerStep, caller_frame
+from adjoint.diagnosis.watch.facts import is_array
+from adjoint.diagnosis.watch.rule import WatchRule
+
+DEPTH = 3  # passes through which a sum has grown
+MAX_NODES = 20_000
+
+
+class GrowingSum(WatchRule):
+    """`total += loss`: a sum of losses with their graphs."""
+
+    ops = frozenset({"add", "cat", "stack", "mul", "sub"})
+
+    def __init__(self, facts: Any) -> None:
+        super().__init__(facts)
+        self.depths: weakref.WeakKeyDictionary[Any, tuple[int, int]] = weakref.WeakKeyDictionary()
+
+    def see_op(self, op: Any, inputs: Sequence[Any], out: Tensor) -> None:
+        if out.node is None or not self.facts.iteration or self.facts.calls:
+            return
+        depth, now = 0, self.facts.iteration
+        for x in inputs:
+            node = x.node if isinstance(x, Tensor) else None
+            if node is None or type(node) is Leaf:
+                continue
+            known = self.depths.get(node)
+            if known is not None:
+                depth = max(depth, known[0] + (known[1] < now))
+            elif out.array.size <= 4096:
+                self.depths[node] = 0, now
+        self.depths[out.node] = depth, now
+        if depth == DEPTH:
+            frame = caller_frame()
+            found = find_expression(frame)
+            name = _target_of(found[0].statement_of(found[1])) if found is not None else ""
+            self.report(
+                "graph-kept",
+                place_of_frame(frame),
+                name or "the sum",
+                f"{name or 'the sum'} adds up results with their graphs: after {depth + 1} backward passes it keeps "
+                f"{depth + 1} graphs, and memory grows with each step",
+                "add loss.item(), or loss.detach()",
+                depth + 1,
+            )
+
+
+def _target_of(node: ast.AST) -> str:
+    """Return the name that a statement gives a value."""
+    if isinstance(node, ast.AugAssign):
+        return text_of(node.target)
+    if isinstance(node, ast.Assign):
+        return text_of(node.targets[0])
+    return ""
+
+
+def _target_at(place: Place) -> str:
+    """Return the name to which a line assigns."""
+    source = parse_source(place.site.file)
+    nodes = () if source is None else ast.walk(source.tree)
+    found = (_target_of(node) for node in nodes if getattr(node, "lineno", 0) == place.site.line)
+    return next(filter(None, found), "")
+
+
+class KeptResults(WatchRule):
+    """A list that keeps losses or outputs with their graphs."""
+
+    def __init__(self, facts: Any) -> None:
+        super().__init__(facts)
+        self.losses: list[tuple[weakref.ref[Tensor], Place]] = []
+        self.is_reported = False
+
+    def begin_backward(self, backward: Backward) -> None:
+        for root in backward.roots:
+            if root.node is not None and type(root.node) is not Leaf:
+                self.losses.append((weakref.ref(root), backward.place))
+        del self.losses[:-8]
+
+    def before_step(self, step: OptimizerStep) -> None:
+        if self.is_reported or len(self.losses) < 5:
+            return
+        alive = [x for x in (reference() for reference, _ in self.losses[:-1]) if x is not None and x.node is not None]
+        if len(alive) < 4:
+            return
+        frame = caller_frame()
+        name, source = _find_container(alive[0], frame)
+        if name:
+            self.is_reported = True
+            place = _append_place(source, name) or self.losses[-1][1]
+            self.report(
+                "graph-kept",
+                place,
+                name,
+                f"{name} keeps the losses with their graphs: {len(alive)} of earlier steps are still alive, and memory "
+                "grows with each step",
+                f"append loss.item(), or loss.detach(), to {name}",
+                len(alive),
+            )
+
+
+def _find_container(x: Tensor, frame: Any) -> tuple[str, SourceFile | None]:
+    """Return the name of the list or dict that holds a tensor."""
+    holders = {id(holder) for holder in gc.get_referrers(x) if isinstance(holder, (list, dict))}
+    for outer, _ in user_frames(frame):
+        source = parse_source(outer.f_code.co_filename, outer.f_globals)
+        for names in (outer.f_locals, outer.f_globals):
+            for name, value in list(names.items()):
+                if isinstance(value, (list, dict)) and id(value) in holders and value is not names:
+                    return name, source
+                if isinstance(value, dict):
+                    inner = next((key for key, part in value.items() if id(part) in holders), None)
+                    if inner is not None and value is not names and value is not outer.f_globals:
+                        return name, source
+                for key, part in getattr(value, "__dict__", {}).items() if name == "self" else ():
+                    if isinstance(part, (list, dict)) and id(part) in holders:
+                        return f"{name}.{key}", source
+    return "", None
+
+
+def _append_place(source: SourceFile | None, name: str) -> Place | None:
+    """Return the line that adds to a list."""
+    if source is None:
+        return None
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ADDERS:
+            owner = node.func.value
+            text = text_of(owner.value if isinstance(owner, ast.Subscript) else owner)
+        elif isinstance(node, ast.AugAssign):
+            text = text_of(node.target)
+        elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Subscript):
+            text = text_of(node.targets[0].value)
+        else:
+            continue
+        if text == name:
+            return Place(Site(source.name, node.lineno, ""))
+    return None
+
+
+ADDERS = ("append", "extend", "insert", "add", "setdefault")
+
+
+class CarriedGraph(WatchRule):
+    """State that carries the graphs of all steps before: `retain_graph=True` and no `detach()`."""
+
+    def __init__(self, facts: Any) -> None:
+        super().__init__(facts)
+        self.counts: list[int] = []
+        self.ends: list[int] = []
+
+    def begin_backward(self, backward: Backward) -> None:
+        start = self.ends[-1] if self.ends else -1
+        self.ends.append(backward.began)
+        if not backward.is_retained or start < 0:
+            return
+        old, crossing = 0, None
+        stack = [root.node for root in backward.roots if root.node is not None]
+        seen = set(stack)
+        while stack and len(seen) < MAX_NODES:
+            node = stack.pop()
+            for parent in getattr(node, "parents", ()):
+                if parent is None or parent in seen or type(parent) is Leaf:
+                    continue
+                seen.add(parent)
+                stack.append(parent)
+                if parent.sequence_nr <= start:
+                    old += 1
+                    if node.sequence_nr > start and hasattr(node, "code"):
+                        crossing = node
+        self.counts.append(old)
+        last = self.counts[-3:]
+        if len(last) == 3 and last[0] < last[1] < last[2] and crossing is not None:
+            place = place_of_instruction((crossing.code, crossing.instruction_offset))
+            self.report(
+                "graph-carried",
+                place,
+                _target_at(place) or "the state",
+                f"backward() goes through the graphs of all steps before: {old} nodes of them by now, entered at "
+                "this line; each step takes longer and keeps more memory",
+                "detach() the state between steps (h = h.detach()), and leave out retain_graph=True",
+                old,
+            )
+
+
+class RepeatedWrite(WatchRule):
+    """In-place arithmetic on data that later steps read again: a dataset that changes with every pass."""
+
+    def __init__(self, facts: Any) -> None:
+        super().__init__(facts)
+        self.writes: dict[tuple[int, Any, int], tuple[Any, set[int], tuple[Any, int]]] = {}
+
+    def enter_module(self, call: Any) -> None:
+        if call.parent is not None or not call.is_recording:
+            return
+        for x in call.tensors():
+            if not is_array(x) or x.node is not None:
+                continue
+            memory: Any = owner(x.array)
+            write = mutation_log.by_memory.get(id(memory))
+            if write is not None and isinstance(write.place, tuple):
+                self._note_write(memory, write.place)
+
+    def _note_write(self, memory: Any, place: tuple[Any, int]) -> None:
+        key = id(memory), place[0], place[1]
+        known = self.writes.get(key)
+        if known is None:
+            self.writes[key] = memory, {self.facts.iteration}, place
+        else:
+            known[1].add(self.facts.iteration)
+
+    def finish(self) -> None:
+        for _, iterations, place in self.writes.values():
+            if len(iterations) < 2:
+                continue
+            where = place_of_instruction(place)
+            source = parse_source(where.site.file)
+            if source is None or not _is_arithmetic(source, where.site.line):
+                continue
+            self.report(
+                "data-changed-in-place",
+                where,
+                _written_name(source, where.site.line),
+                f"{_written_name(source, where.site.line)} is changed in place in {len(iterations)} steps, and its "
+                "memory is the data itself: each pass over the data sees other values",
+                "make a new tensor: x = x - …, in place of x -= …, or clone() the batch first",
+                len(iterations),
+            )
+
+
+INPLACE_METHODS = frozenset({"add_", "sub_", "mul_", "div_", "clamp_", "neg_", "pow_", "sqrt_", "abs_", "addcmul_"})
+
+
+def _arithmetic_nodes(source: SourceFile, line: int) -> list[ast.AST]:
+    return [
+        node
+        for node in ast.walk(source.tree)
+        if getattr(node, "lineno", 0) <= line <= getattr(node, "end_lineno", 0)
+        and (
+            isinstance(node, ast.AugAssign)
+            or (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Attribute)
+                and node.func.attr in INPLACE_METHODS
+            )
+        )
+    ]
+
+
+def _is_arithmetic(source: SourceFile, line: int) -> bool:
+    return bool(_arithmetic_nodes(source, line))
+
+
+def _written_name(source: SourceFile, line: int) -> str:
+    for node in _arithmetic_nodes(source, line):
+        if isinstance(node, ast.AugAssign):
+            return text_of(node.target)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            return text_of(node.func.value)
+    return "the data"

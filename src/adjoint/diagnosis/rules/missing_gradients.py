@@ -1,0 +1,325 @@
+"""Rules on parameters that get no gradient, or that no optimizer has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from adjoint.core.graph.node import Leaf
+from adjoint.diagnosis.findings import Place, place_of_instruction, place_of_origin
+from adjoint.diagnosis.operands import Origin
+from adjoint.diagnosis.source_expressions import find_attribute_assignment
+from adjoint.diagnosis.watch.events import Backward, Cut, ModuleCall, OptimizerRecord, OptimizerStep, caller_frame
+from adjoint.diagnosis.watch.facts import leaves_below
+from adjoint.diagnosis.watch.names import describe_callee
+from adjoint.diagnosis.watch.rule import WatchRule
+from adjoint.nn.module.module import Module
+
+FIRST_PASSES = 4  # whose graphs are walked for leaves
+WEAK_CUTS = ("item()", "tolist()", "argmax()")  # which programs use to print, too
+
+
+class MissingGradients(WatchRule):
+    """Parameters of a model or an optimizer that never get a gradient, with the reason."""
+
+    def __init__(self, facts: Any) -> None:
+        super().__init__(facts)
+        self.with_gradient: set[int] = set()
+        self.leaf_uses: dict[int, tuple[Any, int]] = {}  # tensors that require grad, and in how many passes
+        self.first_roots: dict[int, Place] = {}
+
+    def begin_backward(self, backward: Backward) -> None:
+        if backward.iteration < FIRST_PASSES:
+            for leaf in leaves_below(backward.roots):
+                tensor: Any = leaf.variable
+                if tensor is not None:
+                    _, count = self.leaf_uses.get(id(tensor), (tensor, 0))
+                    self.leaf_uses[id(tensor)] = tensor, count + 1
+            for root in backward.roots:
+                if type(root.node) is Leaf:
+                    self.first_roots.setdefault(
+                        backward.iteration, describe_callee(caller_frame())[1] or backward.place
+                    )
+
+    def before_step(self, step: OptimizerStep) -> None:
+        self.with_gradient.update(id(p) for p in step.record.parameters() if p._grad is not None)
+        for root in self.facts.names.models():
+            self.with_gradient.update(id(p) for p in root.module.parameters() if p._grad is not None)
+
+    def finish(self) -> None:
+        records = [record for record in self.facts.optimizers.values() if record.steps >= 2]
+        if not records:
+            return
+        if not self.facts.backwards:
+            self._report_no_backward(records[0])
+            return
+        if any(self._is_independent(record) for record in records):
+            return
+        missing = self._missing(records)
+        self._report_replaced(records, missing)
+        self._report_not_in_optimizer(records)
+        self._report_frozen_groups(records)
+        self._report_unreached(missing)
+
+    def _report_no_backward(self, record: OptimizerRecord) -> None:
+        if not any(id(p) in self.with_gradient for p in record.parameters()):
+            self.report(
+                "no-backward",
+                record.step_place,
+                record.name,
+                f"{record.name} made {record.steps} steps, but backward() has not been called: no parameter has a "
+                "gradient",
+                "call loss.backward() before the step",
+                record.steps,
+            )
+
+    def _is_independent(self, record: OptimizerRecord) -> bool:
+        """Report a loss from which no parameter of the optimizer got a gradient."""
+        parameters = [p for p in record.parameters() if p.requires_grad]
+        if not parameters or any(id(p) in self.with_gradient for p in parameters):
+            return False
+        models = {id(p) for root in self.facts.names.models() for p in root.module.parameters()}
+        if any(id(p) not in models for p in parameters) and models & self.with_gradient:
+            return False  # parameters that were replaced
+        if self.first_roots:
+            place = next(iter(self.first_roots.values()))
+            problem = "the loss of backward() is a tensor made anew, not computed from the parameters"
+        else:
+            place = self.facts.backwards[0].place
+            problem = f"the loss does not depend on any parameter of {record.name}"
+        cut = None if self.first_roots else self._find_cut(-1)
+        if cut is not None:
+            place, problem = cut.place, f"{problem}: {cut.what} ended the history here"
+        self.report(
+            "loss-independent-of-model",
+            place,
+            record.name,
+            f"{problem}; all {len(parameters)} have no gradient",
+            "compute the loss from the model's output by recorded ops: no tensor(…), item(), numpy() or detach()",
+            len(parameters),
+        )
+        return True
+
+    def _missing(self, records: list[OptimizerRecord]) -> list[Any]:
+        """Return the parameters that require grad and have never had one, of models that are trained."""
+        trained = self.facts.find_optimizers()
+        found = {id(p): p for record in records for p in record.parameters()}
+        for root in self.facts.names.models():
+            parts = list(root.module.parameters())
+            if any(id(p) in trained and id(p) in self.with_gradient for p in parts):
+                found.update({id(p): p for p in parts})
+        return [p for key, p in found.items() if p.requires_grad and key not in self.with_gradient]
+
+    def _report_replaced(self, records: list[OptimizerRecord], missing: list[Any]) -> None:
+        """Report an optimizer whose parameters are no longer those of the model."""
+        names = self.facts.names
+        models = {id(p): p for root in names.models() for p in root.module.parameters()}
+        trained = self.facts.find_optimizers()
+        new = [p for key, p in models.items() if key not in trained and p.requires_grad and key in self.with_gradient]
+        for record in records:
+            mine = {id(p) for p in record.parameters()}
+            stale = [p for p in missing if id(p) in mine and id(p) not in models]
+            if not stale or not new:
+                continue
+            first = names.name_of_parameter(new[0])
+            self.report(
+                "optimizer-before-parameters",
+                record.made or names.origin_of_parameter(new[0]),
+                record.name,
+                f"{record.name} has {len(stale)} parameters that the model has no longer, and lacks {len(new)} of the "
+                f"model's: {first} …"
+                if len(new) > 1
+                else f"{record.name} updates a parameter that the model has no longer, and lacks {first}",
+                "make the optimizer after the last change of the model's parameters",
+                len(new),
+            )
+            missing[:] = [p for p in missing if id(p) not in {id(s) for s in stale}]
+
+    def _report_not_in_optimizer(self, records: list[OptimizerRecord]) -> None:
+        names, trained = self.facts.names, self.facts.find_optimizers()
+        if self.facts.has_found("optimizer-before-parameters"):
+            return
+        for root in names.models():
+            parts = list(root.module.named_parameters())
+            if not any(id(p) in trained for _, p in parts) and len(records) > 1:
+                continue
+            absent = [
+                (name, p)
+                for name, p in parts
+                if p.requires_grad and id(p) not in trained and id(p) in self.with_gradient
+            ]
+            if absent:
+                self._report_absent([f"{root.name}.{name}" for name, _ in absent], absent[0][1], records[0])
+        self._report_unregistered(records[0])
+
+    def _report_absent(self, found: list[str], first: Any, record: OptimizerRecord) -> None:
+        self.report(
+            "not-in-optimizer",
+            record.made or self.facts.names.origin_of_parameter(first),
+            found[0],
+            f"{_join(found)} {'get' if len(found) > 1 else 'gets'} gradients, but no optimizer has "
+            f"{'them' if len(found) > 1 else 'it'}",
+            f"give {record.name} all parameters that shall learn, or requires_grad_(False) to those that shall not",
+            len(found),
+        )
+
+    def _report_unregistered(self, record: OptimizerRecord) -> None:
+        """Report modules and tensors in use that no model has registered."""
+        names, trained = self.facts.names, self.facts.find_optimizers()
+        registered = {id(part) for root in names.roots.values() for part in root.module.modules()}
+        reported = set()
+        for module, calls in self.facts.called.values():
+            own = [p for p in module._parameters.values() if p is not None and p.requires_grad]
+            call = calls[0]
+            if id(module) in registered or not own or call.parent is None or not call.is_recording:
+                continue
+            if any(id(p) in trained for p in own):
+                continue
+            holder = next((c for c in _callers(call) if id(c.module) in registered), None)
+            if holder is None or (id(holder.module), type(module)) in reported:
+                continue
+            reported.add((id(holder.module), type(module)))
+            name, place = _find_holder(holder.module, module)
+            made_anew = not name
+            owner = names.name_of_module(holder.module)
+            what = f"{owner}.{name}" if name else f"{type(module).__name__} in forward of {owner}"
+            self.report(
+                "unregistered-module",
+                place or call.place or names.origin_of_module(holder.module),
+                what,
+                f"{what} is {'made anew in each forward' if made_anew else 'no submodule'}: parameters() does not "
+                "list its weights, and no optimizer has them",
+                "make it in __init__ as an attribute" if made_anew else "keep it in nn.ModuleList or nn.ModuleDict",
+                sum(p.numel() for p in own),
+            )
+        for tensor, count in self.leaf_uses.values():
+            if count < 2 or id(tensor) in trained:
+                continue
+            for root in names.roots.values():
+                for part in root.module.modules():
+                    key = next((key for key, value in vars(part).items() if value is tensor), None)
+                    if key is not None:
+                        self._report_tensor_attribute(part, key, tensor)
+
+    def _report_tensor_attribute(self, part: Module, key: str, tensor: Any) -> None:
+        name = f"{self.facts.names.name_of_module(part)}.{key}"
+        self.report(
+            "not-a-parameter",
+            _attribute_place(part, key),
+            name,
+            f"{name} {tuple(tensor.shape)} is a tensor that requires grad but no Parameter: parameters() does not "
+            "list it, and no optimizer has it",
+            f"self.{key} = nn.Parameter(…)",
+            tuple(tensor.shape),
+        )
+
+    def _report_frozen_groups(self, records: list[OptimizerRecord]) -> None:
+        for record in records:
+            groups = record.optimizer.param_groups
+            for i, group in enumerate(groups):
+                if group["params"] and not any(p.requires_grad or p._grad is not None for p in group["params"]):
+                    name = self.facts.names.name_of_parameter(group["params"][0])
+                    self.report(
+                        "frozen-parameters",
+                        record.made,
+                        name,
+                        f"all {len(group['params'])} parameters of group {i} of {record.name} are frozen "
+                        f"(requires_grad is False): {name} …",
+                        "requires_grad_(True) for those that shall learn, or leave the group out",
+                        len(group["params"]),
+                    )
+
+    def _report_unreached(self, missing: list[Any]) -> None:
+        names = self.facts.names
+        owners: dict[int, tuple[Module | None, list[Any]]] = {}
+        for p in missing:
+            owner = _owner_of(p, [root.module for root in names.models()])
+            owners.setdefault(id(owner) if owner is not None else id(p), (owner, []))[1].append(p)
+        groups: dict[tuple[str, Place | None, str], list[Any]] = {}
+        for owner, parts in owners.values():
+            why, place, advice = self._explain(owner, parts[0])
+            groups.setdefault((why, place, advice), []).extend(parts)
+        for (why, place, advice), parts in groups.items():
+            called = [names.name_of_parameter(p) for p in parts]
+            self.report(
+                "no-gradient",
+                place,
+                called[0],
+                f"{_join(called)} never get{'s' if len(called) == 1 else ''} a gradient: {why}",
+                advice,
+                len(called),
+            )
+
+    def _explain(self, owner: Module | None, parameter: Any) -> tuple[str, Place | None, str]:
+        """Return why a parameter got no gradient, the line to blame, and what to do."""
+        names = self.facts.names
+        calls = [] if owner is None else self.facts.called.get(id(owner), (owner, []))[1]
+        if not calls and id(parameter) not in self.leaf_uses:
+            cut = self._find_cut(-1) if owner is None else None
+            if cut is not None:
+                return f"{cut.what} ends the history", cut.place, "leave it out of what is trained"
+            return (
+                "the forward pass does not use it",
+                names.origin_of_parameter(parameter),
+                "use it in forward, or remove it",
+            )
+        unrecorded = [call for call in calls if not call.is_recording]
+        if calls and len(unrecorded) == len(calls):
+            record = calls[0].record
+            what, place = ("no_grad", calls[0].root.place) if record is None else (
+                record.what, place_of_instruction((record.code, record.instruction_offset))
+            )  # fmt: skip
+            return (
+                f"it is used only under {what}",
+                place,
+                "leave this forward out of the block, or freeze the parameter",
+            )
+        cut = self._find_cut(calls[0].time if calls else -1)
+        if cut is not None:
+            return f"{cut.what} ends the history of its result", cut.place, f"leave out {cut.what} on this way"
+        return (
+            "its result does not lead to the loss",
+            names.origin_of_parameter(parameter),
+            "use the result in the loss, or remove the layer",
+        )
+
+    def _find_cut(self, since: int) -> Cut | None:
+        """Return the first cut after a time, those that programs print by only if there is no other."""
+        cuts = [cut for cut in self.facts.cuts if cut.time > since]
+        strong = [cut for cut in cuts if not cut.what.startswith(WEAK_CUTS)]
+        return next(iter(strong or cuts), None)
+
+
+def _join(names: list[str]) -> str:
+    if len(names) <= 3:
+        return ", ".join(names)
+    return f"{', '.join(names[:2])} and {len(names) - 2} more"
+
+
+def _callers(call: ModuleCall) -> list[ModuleCall]:
+    found, parent = [], call.parent
+    while parent is not None:
+        found.append(parent)
+        parent = parent.parent
+    return found
+
+
+def _owner_of(parameter: Any, roots: list[Module]) -> Module | None:
+    for root in roots:
+        for part in root.modules():
+            if any(p is parameter for p in part._parameters.values()):
+                return part
+    return None
+
+
+def _attribute_place(owner: Module, key: str) -> Place | None:
+    found = find_attribute_assignment(owner, key)
+    return None if found is None else place_of_origin(Origin(*found))
+
+
+def _find_holder(owner: Module, module: Module) -> tuple[str, Place | None]:
+    """Return the attribute of a module whose list or dict holds another module, and the line that set it."""
+    for key, value in vars(owner).items():
+        held = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
+        if key[:1] != "_" and any(module is each for each in held):
+            return key, _attribute_place(owner, key)
+    return "", None

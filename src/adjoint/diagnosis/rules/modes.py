@@ -1,0 +1,187 @@
+"""Rules on modes: evaluation mode while training, training mode while evaluating, and normalization of one value."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from adjoint.core.graph.source_location import library_files
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.diagnosis.findings import Place, place_of_frame
+from adjoint.diagnosis.watch.events import Backward, ModuleCall, caller_frame, caller_place
+from adjoint.diagnosis.watch.rule import WatchRule
+from adjoint.nn.layers.dropout import AlphaDropout, Dropout, FeatureAlphaDropout
+from adjoint.nn.layers.group_norm import GroupNorm
+from adjoint.nn.layers.normalization import BatchNorm, LayerNorm
+from adjoint.nn.module.module import Module
+
+DROPOUTS = (Dropout, AlphaDropout, FeatureAlphaDropout)
+
+
+class EvaluationMode(WatchRule):
+    """A model in evaluation mode that is trained."""
+
+    def __init__(self, facts: Any) -> None:
+        super().__init__(facts)
+        self.set_at: dict[int, Place] = {}
+        self.calls: list[ModuleCall] = []  # since the last backward pass
+        self.passes: dict[int, list[ModuleCall]] = {}
+        self.trained: dict[int, int] = {}
+
+    def mode_is_set(self, module: Any, training: bool = True) -> None:
+        """See `train()` and `eval()`."""
+        frame = caller_frame()
+        if not training and not library_files[frame.f_code.co_filename]:
+            self.set_at[id(module)] = place_of_frame(frame)
+
+    def leave_module(self, call: ModuleCall, output: Any) -> None:
+        if call.parent is None and call.is_recording and isinstance(output, Tensor) and output.node is not None:
+            self.calls.append(call)
+
+    def begin_backward(self, backward: Backward) -> None:
+        for call in self.calls[-8:]:
+            if call.module.training:
+                self.trained[id(call.module)] = self.trained.get(id(call.module), 0) + 1
+            elif mode_dependent(call.module):
+                self.passes.setdefault(id(call.module), []).append(call)
+        self.calls.clear()
+
+    def finish(self) -> None:
+        optimized = self.facts.find_optimizers()
+        for calls in self.passes.values():
+            module, call = calls[0].module, calls[0]
+            if len(calls) < 2 or not any(id(p) in optimized and p.requires_grad for p in module.parameters()):
+                continue
+            name, layers = self.facts.names.name_of_module(module), mode_dependent(module)
+            self.report(
+                "eval-while-training",
+                self.set_at.get(id(module)) or call.place,
+                name,
+                f"{name} is trained in evaluation mode ({len(calls)} steps): {describe_layers(layers)}",
+                f"call {name}.train() before the training loop, and again after each evaluation",
+                len(calls),
+            )
+
+
+class TrainingMode(WatchRule):
+    """A model in training mode that is evaluated without recording, and dropout that is always on."""
+
+    ops = frozenset({"dropout_factor"})
+
+    def __init__(self, facts: Any) -> None:
+        super().__init__(facts)
+        self.suspects: list[tuple[ModuleCall, int]] = []
+        self.used_records: set[tuple[Any, int]] = set()
+        self.was_stepping = 0
+
+    def see_op(self, op: Any, inputs: Sequence[Any], out: Tensor) -> None:
+        call = self.facts.calls[-1] if self.facts.calls else None
+        if call is None or call.module.training or isinstance(call.module, DROPOUTS):
+            return
+        frame = caller_frame()
+        if call.root.module.training or not _is_forward_of(call.module, frame):
+            return
+        name = self.facts.names.name_of_module(call.module)
+        self.report(
+            "dropout-in-evaluation",
+            place_of_frame(frame),
+            name,
+            f"dropout is on in {name}, which is in evaluation mode",
+            "F.dropout(x, p, training=self.training), or an nn.Dropout layer",
+        )
+
+    def enter_module(self, call: ModuleCall) -> None:
+        if call.is_recording:
+            for x in call.tensors():
+                record = getattr(x, "_detach_record", None)
+                if record is not None:
+                    self.used_records.add((record.code, record.instruction_offset))
+            return
+        if call.parent is not None or call.record is None or library_files[call.record.code.co_filename]:
+            return
+        if call.module.training and mode_dependent(call.module):
+            self.suspects.append((call, self.facts.steps))
+
+    def finish(self) -> None:
+        optimized = self.facts.find_optimizers()
+        reported = set()
+        for call, steps in self.suspects:
+            record, module = call.record, call.module
+            if record is None or not steps or (record.code, record.instruction_offset) in self.used_records:
+                continue
+            if id(module) in reported or not any(id(p) in optimized for p in module.parameters()):
+                continue
+            reported.add(id(module))
+            name = self.facts.names.name_of_module(module)
+            self.report(
+                "train-while-evaluating",
+                call.place,
+                name,
+                f"{name} is evaluated in training mode: {describe_layers(mode_dependent(module), evaluating=True)}",
+                f"call {name}.eval() before it, and {name}.train() before training goes on",
+            )
+
+
+class SingleValueNorm(WatchRule):
+    """A normalization whose statistics are over one value: its result does not depend on its input."""
+
+    def enter_module(self, call: ModuleCall) -> None:
+        module = call.module
+        inputs = call.tensors()
+        if not inputs or not inputs[0].array.ndim:
+            return
+        x = inputs[0]
+        if isinstance(module, LayerNorm):
+            count, over = _product(module.normalized_shape), "its last dimensions"
+        elif isinstance(module, GroupNorm):
+            count, over = x.array[0].size // module.num_groups if x.array.shape[0] else 0, "a group"
+        elif isinstance(module, BatchNorm) and (module.training or module.running_mean is None):
+            count, over = x.array.size // max(x.array.shape[1], 1) if x.array.ndim > 1 else 0, "a channel"
+        else:
+            return
+        if count == 1:
+            name = self.facts.names.name_of_module(module)
+            self.report(
+                "norm-of-one-value",
+                self.facts.names.origin_of_module(module) or caller_place(),
+                name,
+                f"{name} normalizes over {over}, which has one value for an input {tuple(x.shape)}: the result is "
+                "its bias, whatever the input",
+                "normalize over more values: another dimension, fewer groups or a larger batch",
+                1,
+            )
+
+
+def mode_dependent(module: Module) -> list[Module]:
+    """Return the parts of a module that work differently in training and evaluation mode."""
+    return [
+        part
+        for part in module.modules()
+        if (isinstance(part, DROPOUTS) and getattr(part, "p", 0) > 0)
+        or (isinstance(part, BatchNorm) and part.running_mean is not None)
+    ]
+
+
+def describe_layers(layers: list[Module], evaluating: bool = False) -> str:
+    """Return what the mode does to layers."""
+    dropouts = sum(isinstance(layer, DROPOUTS) for layer in layers)
+    norms = len(layers) - dropouts
+    told = []
+    if dropouts:
+        told.append(f"{dropouts} dropout layer{'s' * (dropouts > 1)} {'drop' if evaluating else 'do not drop'}")
+    if norms:
+        does = "use the batch's statistics and change the running ones" if evaluating else "use running statistics"
+        told.append(f"{norms} batch norm layer{'s' * (norms > 1)} {does}")
+    return ", ".join(told)
+
+
+def _product(numbers: Sequence[int]) -> int:
+    found = 1
+    for number in numbers:
+        found *= number
+    return found
+
+
+def _is_forward_of(module: Module, frame: Any) -> bool:
+    """Return whether the frame runs a method of the module."""
+    return frame.f_locals.get("self") is module

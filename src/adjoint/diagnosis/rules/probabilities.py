@@ -1,0 +1,189 @@
+"""Rules on probabilities: softmax or sigmoid applied twice, and softmax over the wrong dimension."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from adjoint.core.graph.source_location import library_files
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.diagnosis.findings import Place, place_of_instruction
+from adjoint.diagnosis.rules.library_calls import find_library_call
+from adjoint.diagnosis.watch.events import ModuleCall, caller_place
+from adjoint.diagnosis.watch.facts import op_name, producer_of
+from adjoint.diagnosis.watch.rule import WatchRule
+
+NORMALIZED = frozenset({"softmax", "log_softmax"})
+PASSED_THROUGH = frozenset({"log", "clamp", "add", "dropout", "maximum", "minimum"})
+
+
+class RepeatedActivation(WatchRule):
+    """A loss that applies softmax or sigmoid itself, to what went through one already."""
+
+    ops = frozenset({"log_softmax", "abs", "softmax"})
+
+    def see_op(self, op: Any, inputs: Sequence[Any], out: Tensor) -> None:
+        made = producer_of(inputs[0])
+        name = op_name(made)
+        if op.name == "abs":
+            call = find_library_call("binary_cross_entropy_with_logits")
+            if call is not None and name in {"sigmoid", "softmax", "relu"}:
+                self._report_sigmoid(made, name)
+            return
+        if name not in {*NORMALIZED, "sigmoid", "relu"} or library_files[made.code.co_filename]:
+            return
+        loss = find_library_call("cross_entropy") if op.name == "log_softmax" else None
+        if loss is not None:
+            self._report_softmax(made, name, inputs[0])
+        elif name in NORMALIZED and made.params == out_params(out):
+            self._report_twice(made, name, op.name)
+
+    def _report_softmax(self, made: Any, name: str, x: Tensor) -> None:
+        layer = {"sigmoid": "sigmoid", "relu": "ReLU"}.get(name, name)
+        self.report(
+            f"{layer.lower()}-before-cross-entropy",
+            place_of_node(made),
+            layer,
+            f"cross_entropy at {caller_place().site.describe_briefly()} gets the result of {layer}, of shape "
+            f"{tuple(x.shape)}, and takes log_softmax itself",
+            f"give cross_entropy the logits: leave out this {layer}"
+            + ("" if name == "relu" else ", or use it only to read probabilities"),
+            tuple(x.shape),
+        )
+
+    def _report_sigmoid(self, made: Any, name: str) -> None:
+        self.report(
+            f"{name}-before-bce-with-logits",
+            place_of_node(made),
+            name,
+            f"binary_cross_entropy_with_logits at {caller_place().site.describe_briefly()} gets the result of {name}, "
+            "and takes the sigmoid itself",
+            f"leave out this {name}" + (", or use binary_cross_entropy" if name == "sigmoid" else ""),
+        )
+
+    def _report_twice(self, made: Any, first: str, second: str) -> None:
+        self.report(
+            "softmax-twice",
+            place_of_node(made),
+            first,
+            f"{second} at {caller_place().site.describe_briefly()} is taken of the result of {first}",
+            f"leave out one of them: {second} needs logits",
+        )
+
+
+class SoftmaxDimension(WatchRule):
+    """A softmax over the batch where classes were meant, or over queries in attention."""
+
+    ops = frozenset({"mean_nll", "bmm", "log_softmax"})
+
+    def see_op(self, op: Any, inputs: Sequence[Any], out: Tensor) -> None:
+        x = inputs[0]
+        if op.name == "bmm":
+            self._check_attention(x)
+        elif op.name == "mean_nll":
+            self._check_classes(x)
+        elif isinstance(x, Tensor) and find_library_call("cross_entropy") is not None:
+            axis = 0 if x.array.ndim == 1 else 1
+            if x.array.shape[axis] == 1:
+                self.report(
+                    "one-class",
+                    caller_place(),
+                    "cross_entropy",
+                    f"cross_entropy gets logits {tuple(x.shape)} with one class: the loss is 0, whatever they are",
+                    "give one output for each class, or use binary_cross_entropy_with_logits",
+                    tuple(x.shape),
+                )
+
+    def leave_module(self, call: ModuleCall, output: Any) -> None:
+        if call.parent is None and call.is_recording and isinstance(output, Tensor) and output.node is not None:
+            self._check_classes(output)
+
+    def _check_classes(self, x: Any) -> None:
+        made = producer_of(x)
+        for _ in range(4):
+            if op_name(made) not in PASSED_THROUGH:
+                break
+            made = producer_of(made.parents[0]) if made.parents and made.parents[0] is not None else None
+        if op_name(made) not in NORMALIZED or library_files[made.code.co_filename]:
+            return
+        shape, axis = made.shape, (made.params or {}).get("axis")
+        if axis == 0 and len(shape) in {2, 3} and shape[0] > 1 and shape[-1] > 1:
+            self.report(
+                "softmax-dimension",
+                place_of_node(made),
+                op_name(made),
+                f"{op_name(made)} of {tuple(shape)} is taken over dimension 0, the batch: the classes of a sample do "
+                "not sum to 1",
+                "take it over the classes: dim=-1" if len(shape) == 2 else "name the dimension of the classes: dim=…",
+                f"dim=0 of {tuple(shape)}",
+            )
+
+    def _check_attention(self, x: Any) -> None:
+        made = producer_of(x) if isinstance(x, Tensor) and x.node is not None else None
+        if made is not None and op_name(made) == "mul" and made.parents[0] is not None:  # dropout
+            made = producer_of(made.parents[0])
+        if op_name(made) != "softmax" or library_files[made.code.co_filename]:
+            return
+        shape, axis = made.shape, (made.params or {}).get("axis")
+        if axis is not None and axis != len(shape) - 1 and shape == tuple(x.shape):
+            self.report(
+                "softmax-dimension",
+                place_of_node(made),
+                "softmax",
+                f"softmax of {tuple(shape)} is taken over dimension {axis}, but the product with the values sums over "
+                "the last: the weights of a query do not sum to 1",
+                "take it over the keys: dim=-1",
+                f"dim={axis} of {tuple(shape)}",
+            )
+
+
+class MissingLogarithm(WatchRule):
+    """`nll_loss` of something that is no logarithm of probabilities."""
+
+    ops = frozenset({"mean_nll", "mean_weighted_nll"})
+
+    def see_op(self, op: Any, inputs: Sequence[Any], out: Tensor) -> None:
+        x = inputs[0]
+        made = producer_of(x)
+        if not isinstance(x, Tensor) or not x.array.size or op_name(made) == "log_softmax":
+            return
+        greatest = float(x.array.max())
+        if greatest > 1e-3:
+            what = "probabilities of softmax" if op_name(made) == "softmax" else "values that are no log-probabilities"
+            self.report(
+                "nll-without-log",
+                caller_place(),
+                "nll_loss",
+                f"nll_loss gets {what} (up to {greatest:.3g}; a log-probability is at most 0)",
+                "use log_softmax before it, or cross_entropy of the logits",
+                f"{greatest:.3g}",
+            )
+
+
+class DivergenceReduction(WatchRule):
+    """`kl_div` with the mean over all elements, which is no divergence."""
+
+    ops = frozenset({"xlogy"})
+
+    def see_op(self, op: Any, inputs: Sequence[Any], out: Tensor) -> None:
+        call = find_library_call("kl_div")
+        if call is not None and call.f_locals.get("reduction") == "mean" and out.array.ndim > 1:
+            n = out.array.size // out.array.shape[0]
+            self.report(
+                "wrong-reduction",
+                caller_place(),
+                "kl_div",
+                f'kl_div with reduction="mean" divides by all {out.array.size} elements: {n} times too small',
+                'use reduction="batchmean"',
+                n,
+            )
+
+
+def out_params(out: Tensor) -> Any:
+    """Return the parameters of the op that made a tensor."""
+    return getattr(out.node, "params", None)
+
+
+def place_of_node(node: Any) -> Place:
+    """Return the user's line that recorded a node."""
+    return place_of_instruction((node.code, node.instruction_offset))

@@ -1,0 +1,254 @@
+"""Rules on the order of a training step: clearing of gradients, rates, schedules, and what the loss does."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from adjoint.diagnosis.findings import Place
+from adjoint.diagnosis.watch.events import Backward, OptimizerStep, caller_place
+from adjoint.diagnosis.watch.rule import WatchRule
+
+SAMPLE = 256  # elements of a parameter that are compared before and after a step
+DIVERGED = 10.0  # times the first loss
+
+
+class Clearing(WatchRule):
+    """Gradients that are never cleared between steps, or cleared before they are used."""
+
+    def __init__(self, facts: Any) -> None:
+        super().__init__(facts)
+        self.sampled: dict[int, list[Any]] = {}  # parameters of each optimizer that had gradients at its last step
+        self.passes: dict[int, int] = {}  # since its last step
+        self.is_cleared: dict[int, bool] = {}
+        self.uncleared: dict[int, list[OptimizerStep]] = {}
+        self.cleared_steps: dict[int, int] = {}
+        self.emptied: dict[int, list[OptimizerStep]] = {}
+
+    def begin_backward(self, backward: Backward) -> None:
+        for key, parameters in self.sampled.items():
+            self.passes[key] = self.passes.get(key, 0) + 1
+            if not self.is_cleared.get(key) and any(_is_clear(p) for p in parameters):
+                self.is_cleared[key] = True
+
+    def before_step(self, step: OptimizerStep) -> None:
+        key = id(step.record.optimizer)
+        if step.number > 0 and self.sampled.get(key) and self.passes.get(key, 0):
+            if self.is_cleared.get(key):
+                self.cleared_steps[key] = self.cleared_steps.get(key, 0) + 1
+            elif not any(_is_clear(p) for p in self.sampled[key]):
+                self.uncleared.setdefault(key, []).append(step)
+        parameters = [p for p in step.record.parameters() if p.requires_grad]
+        zeroed = self.facts.zeroed
+        is_zeroed_since = bool(zeroed) and zeroed[-1][0] == self.facts.iteration and self.passes.get(key, 1) > 0
+        if parameters and is_zeroed_since and all(map(_is_clear, parameters)):
+            self.emptied.setdefault(key, []).append(step)
+        self.sampled[key] = [p for p in parameters if not _is_clear(p)][:3]
+        self.passes[key], self.is_cleared[key] = 0, False
+
+    def finish(self) -> None:
+        for key, steps in self.uncleared.items():
+            record = steps[0].record
+            if self.cleared_steps.get(key) or record.steps < 3:
+                continue
+            place = self.facts.backwards[-1].place if self.facts.backwards else record.step_place
+            sizes = [value for value in steps[-1].sizes.values() if value is not None]
+            self.report(
+                "zero-grad-forgotten",
+                place,
+                record.name,
+                f"{record.name} made {record.steps} steps, and its gradients were never cleared: each backward() adds "
+                "to those of all steps before",
+                f"call {record.name}.zero_grad() before each backward()",
+                f"gradient {max(sizes):.3g} after {record.steps} steps" if sizes else record.steps,
+            )
+        for steps in self.emptied.values():
+            record = steps[0].record
+            zeroed = self.facts.zeroed
+            if len(steps) == record.steps >= 2 and zeroed and self.facts.backwards:
+                self.report(
+                    "zero-grad-before-step",
+                    zeroed[-1][1],
+                    record.name,
+                    f"the gradients are cleared between backward() and {record.name}.step(): no step changes anything",
+                    "call zero_grad() before backward(), or after the step",
+                    record.steps,
+                )
+
+
+class MissingStep(WatchRule):
+    """Backward passes after which no optimizer makes a step, although one clears the gradients."""
+
+    def finish(self) -> None:
+        facts = self.facts
+        if facts.steps == 0 and len(facts.backwards) >= 4 and len(facts.zeroed) >= 4:
+            self.report(
+                "step-forgotten",
+                facts.backwards[0].place,
+                "optimizer",
+                f"backward() ran {len(facts.backwards)} times and the gradients were cleared, but no optimizer made a "
+                "step",
+                "call optimizer.step() after backward()",
+                len(facts.backwards),
+            )
+
+
+class ScheduleOrder(WatchRule):
+    """A schedule that goes on before the optimizer's first step, or that takes the rate to 0."""
+
+    def __init__(self, facts: Any) -> None:
+        super().__init__(facts)
+        self.places: dict[int, Place] = {}
+
+    def schedule_steps(self, schedule: Any, *args: Any, **kwargs: Any) -> None:
+        """See the step of a schedule."""
+        if getattr(schedule, "_is_initial", False) or getattr(schedule, "last_epoch", 0) is None:
+            return
+        optimizer = getattr(schedule, "optimizer", None)
+        if optimizer is None or not hasattr(schedule, "_step_count") or schedule._step_count < 1:
+            return
+        place = caller_place()
+        self.places[id(optimizer)] = place
+        if not optimizer._opt_called and schedule._step_count == 1:
+            self.report(
+                "scheduler-before-optimizer",
+                place,
+                type(schedule).__name__,
+                f"{type(schedule).__name__}.step() comes before the first step of the optimizer: the first learning "
+                "rate is skipped",
+                "call scheduler.step() after optimizer.step()",
+            )
+
+    def finish(self) -> None:
+        for key, record in self.facts.optimizers.items():
+            rates = [max(map(abs, each), default=0.0) for each in record.rates]
+            if len(rates) < 2:
+                continue
+            if max(rates) == 0:
+                self.report(
+                    "zero-learning-rate",
+                    record.made or record.step_place,
+                    record.name,
+                    f"the learning rate of {record.name} is 0 in all {len(rates)} steps: nothing is learned",
+                    "set lr to a positive number such as 1e-3",
+                    0,
+                )
+                continue
+            for i, group in enumerate(zip(*record.rates, strict=False)):
+                if len(record.rates[0]) > 1 and not any(group) and len(group) >= 3:
+                    self.report(
+                        "zero-learning-rate",
+                        record.made or record.step_place,
+                        record.name,
+                        f"the learning rate of group {i} of {record.name} is 0 in all {len(group)} steps",
+                        "set its lr to a positive number, or leave the group out",
+                        0,
+                    )
+            late = rates[len(rates) // 2 :]
+            if key in self.places and len(late) >= 5 and max(late) < 1e-4 * max(rates[:2]):
+                self.report(
+                    "learning-rate-vanishes",
+                    self.places[key],
+                    record.name,
+                    f"the schedule takes the learning rate from {rates[0]:.3g} to {rates[-1]:.3g} within {len(rates)} "
+                    "steps",
+                    "step the schedule once for each epoch, or give it the number of all steps",
+                    f"{rates[-1]:.3g}",
+                )
+
+
+class LearningRate(WatchRule):
+    """A loss that grows, steps as large as the parameters, or too small to change them."""
+
+    def __init__(self, facts: Any) -> None:
+        super().__init__(facts)
+        self.before: list[tuple[Any, Any]] = []
+        self.ratios: dict[int, list[float]] = {}
+        self.first_size: dict[int, float] = {}
+
+    def before_step(self, step: OptimizerStep) -> None:
+        self.before = []
+        if step.number < 20:
+            for p in step.record.parameters():
+                if step.sizes.get(id(p)) and type(p.array) is np.ndarray:
+                    self.before.append((p, p.array.ravel()[:SAMPLE].copy()))
+            known = [size for size in step.sizes.values() if size is not None]
+            self.first_size.setdefault(id(step.record.optimizer), max(known, default=0.0))
+
+    def after_step(self, step: OptimizerStep) -> None:
+        changes, sizes = 0.0, 0.0
+        for p, old in self.before:
+            new = p.array.ravel()[:SAMPLE]
+            with np.errstate(all="ignore"):
+                changes += float(np.square(new - old, dtype=np.float64).sum())
+                sizes += float(np.square(old, dtype=np.float64).sum())
+        if self.before:
+            ratio = math.sqrt(changes / sizes) if sizes > 0 and math.isfinite(changes) else 0.0
+            self.ratios.setdefault(id(step.record.optimizer), []).append(ratio)
+        self.before = []
+
+    def finish(self) -> None:
+        facts = self.facts
+        for key, record in facts.optimizers.items():
+            if facts.has_found("zero-grad-forgotten", "input-not-normalized", "zero-learning-rate", "nan"):
+                return
+            rate = max((max(each, default=0.0) for each in record.rates), default=0.0)
+            ratios = self.ratios.get(key, [])
+            losses = facts.losses()
+            if rate <= 0 or len(facts.optimizers) > 1:
+                continue
+            if len(ratios) >= 3 and max(ratios) == 0:
+                self._report_too_small(record, rate, len(ratios))
+            elif _diverges(losses):
+                self._report_divergence(record, rate, losses)
+            elif len(ratios) >= 6 and median(ratios) > 0.5 and not _falls(losses):
+                self._report_divergence(record, rate, losses, median(ratios))
+
+    def _report_too_small(self, record: Any, rate: float, count: int) -> None:
+        self.report(
+            "learning-rate-too-small",
+            record.made or record.step_place,
+            record.name,
+            f"{count} steps of {record.name} with lr={rate:.3g} changed no parameter: the steps are below float32's "
+            "precision",
+            "set a larger lr, such as 1e-3",
+            f"{rate:.3g}",
+        )
+
+    def _report_divergence(self, record: Any, rate: float, losses: Sequence[float], ratio: float = 0.0) -> None:
+        finite = [loss for loss in losses if math.isfinite(loss)]
+        told = f"the loss goes from {losses[0]:.3g} to {losses[-1]:.3g} in {len(losses)} steps"
+        if ratio:
+            told += f"; a step changes the parameters by {ratio:.0%}"
+        self.report(
+            "learning-rate-too-large",
+            record.made or record.step_place,
+            record.name,
+            f"with lr={rate:.3g}, {told}",
+            f"set lr to {rate / 10:.1g} or less, or clip the gradients",
+            f"{max(finite, default=math.inf):.3g}",
+        )
+
+
+def _is_clear(parameter: Any) -> bool:
+    grad = parameter._grad
+    return grad is None or not grad.array.any()
+
+
+def _diverges(losses: Sequence[float]) -> bool:
+    """Return whether losses end far above where they began."""
+    if len(losses) < 4 or not math.isfinite(losses[0]):
+        return False
+    if not math.isfinite(losses[-1]):
+        return True
+    late = losses[-3:]
+    return min(late) > DIVERGED * (abs(max(losses[:2], key=abs)) + 1e-3) and min(late) > 0
+
+
+def _falls(losses: Sequence[float]) -> bool:
+    third = max(1, len(losses) // 3)
+    return median(losses[-third:]) < 0.9 * median(losses[:third])

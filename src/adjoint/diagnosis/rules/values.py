@@ -1,0 +1,260 @@
+"""Rules on values: the first NaN, gradients that vanish or explode, units that never fire."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from adjoint.core.graph.source_location import library_files
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.diagnosis.findings import Finding, Place, place_of_frame, place_of_instruction
+from adjoint.diagnosis.operands import find_operands
+from adjoint.diagnosis.watch.events import Backward, OptimizerStep, caller_frame
+from adjoint.diagnosis.watch.facts import is_array
+from adjoint.diagnosis.watch.rule import WatchRule
+
+STEEP_AT_ZERO = frozenset({"sqrt", "rsqrt", "log", "pow", "norm", "vector_norm", "div", "acos", "asin"})
+VANISHED, EXPLODED = 1e-6, 1e3  # root mean squares of gradients: against the largest, and by themselves
+DEAD_SHARE = 0.9
+SMALL_SIZE = 4096
+
+
+class FirstNaN(WatchRule):
+    """The line that made the first NaN or infinity of a loss, or an op whose gradient is infinite."""
+
+    def __init__(self, facts: Any) -> None:
+        super().__init__(facts)
+        self.first: Finding | None = None
+        self.first_infinity: Finding | None = None
+        self.steep: Finding | None = None
+        self.is_confirmed = False
+
+    def see_op(self, op: Any, inputs: Sequence[Any], out: Tensor) -> None:
+        array = out.array
+        if array.dtype.kind != "f" or self.first is not None:
+            return
+        if op.name in STEEP_AT_ZERO and out.node is not None and self.steep is None:
+            self._check_steepness(op, inputs, out)
+        if is_finite(array):
+            return
+        has_nan = bool(np.isnan(array).any())
+        if not has_nan and self.first_infinity is not None:
+            return
+        arrays = [x.array for x in inputs if is_array(x) and x.array.dtype.kind == "f"]
+        if any((np.isnan if has_nan else np.isinf)(array).any() for array in arrays):
+            return
+        found = self._describe(op, inputs, out, "NaN" if has_nan else "infinity")
+        if has_nan:
+            self.first = found
+        else:
+            self.first_infinity = found
+
+    def _describe(self, op: Any, inputs: Sequence[Any], out: Tensor, what: str) -> Finding:
+        frame = caller_frame()
+        named = _describe_operands(frame, inputs)
+        advice = {
+            "log": "keep its operand positive: clamp(min=1e-8), or a function for logits such as log_softmax",
+            "div": "keep the divisor from 0: add a small eps",
+            "sqrt": "keep its operand positive: add a small eps",
+            "exp": "limit its operand, or use logsumexp or softmax",
+            "pow": "keep its operand positive",
+        }.get(op.name, "look at the operands: a smaller learning rate, or a check of the data")
+        return Finding(
+            "nan",
+            place_of_frame(frame),
+            f"{op.name} of {named}",
+            what,
+            f"{op.name} makes the first {what}, of {named}",
+            advice,
+        )
+
+    def _check_steepness(self, op: Any, inputs: Sequence[Any], out: Tensor) -> None:
+        x = inputs[0]
+        if not is_array(x) or x.node is None or x.array.size > SMALL_SIZE:
+            return
+        if op.name in {"div", "pow", "log"} and not (op.name == "pow" and _exponent(inputs) < 1):
+            return
+        at_zero = not (out.array if "norm" in op.name else x.array).all()
+        if at_zero:
+            frame = caller_frame()
+            named = _describe_operands(frame, inputs[:1])
+            self.steep = Finding(
+                "nan",
+                place_of_frame(frame),
+                f"{op.name} of {named}",
+                "0",
+                f"the gradient of {op.name} is infinite at 0, which {named or 'its operand'} has; a NaN follows in "
+                "backward",
+                "add a small eps to its operand",
+            )
+
+    def begin_backward(self, backward: Backward) -> None:
+        if backward.loss is not None and not math.isfinite(backward.loss):
+            self._confirm(self.first or self.first_infinity)
+
+    def before_step(self, step: OptimizerStep) -> None:
+        if not self.is_confirmed and any(size is not None and math.isnan(size) for size in step.sizes.values()):
+            self._confirm(self.steep or self.first or self.first_infinity)
+
+    def _confirm(self, finding: Finding | None) -> None:
+        if finding is not None and not self.is_confirmed and self._is_cause(finding):
+            self.facts.report.add(finding)
+        self.is_confirmed = True
+
+    def _is_cause(self, finding: Finding) -> bool:
+        """Return whether the NaN comes from the op, and not from steps that diverge: then the rate is to blame."""
+        losses = [loss for loss in self.facts.losses() if math.isfinite(loss)]
+        return len(losses) < 2 or abs(losses[-1]) < 1e3 * (abs(losses[0]) + 1e-3)
+
+
+def _exponent(inputs: Sequence[Any]) -> float:
+    given = inputs[1]
+    if isinstance(given, Tensor):
+        return float(given.array) if is_array(given) and given.array.size == 1 else math.inf
+    return float(given) if isinstance(given, (int, float)) else math.inf
+
+
+def _describe_operands(frame: Any, inputs: Sequence[Any]) -> str:
+    _, operands = find_operands(frame)
+    told = []
+    for x in inputs:
+        if is_array(x) and x.array.dtype.kind == "f" and x.array.size:
+            name = next((each.text for each in operands if each.value is x), "its operand")
+            finite = x.array[np.isfinite(x.array)]
+            extent = f"{finite.min():.3g} to {finite.max():.3g}" if finite.size else "nothing finite"
+            told.append(f"{name} {tuple(x.shape)} of {extent}")
+    return " and ".join(told)
+
+
+def is_finite(array: Any) -> bool:
+    """Return whether all elements are finite; fast for large arrays of which all are."""
+    if array.size > SMALL_SIZE and array.flags.c_contiguous and array.dtype.itemsize >= 4:
+        flat = array.reshape(-1)
+        product = float(np.dot(flat, flat))
+        if product - product == 0.0:
+            return True
+    return bool(np.isfinite(array).all())
+
+
+class DeadUnits(WatchRule):
+    """Units of ReLU that are 0 for every sample."""
+
+    ops = frozenset({"relu"})
+
+    def __init__(self, facts: Any) -> None:
+        super().__init__(facts)
+        self.alive: dict[Any, tuple[Any, int, int, str]] = {}  # by the line and the module
+
+    def see_op(self, op: Any, inputs: Sequence[Any], out: Tensor) -> None:
+        array = out.array
+        if out.node is None or array.ndim < 2 or array.shape[0] < 2:
+            return
+        axis = 1 if array.ndim >= 4 else array.ndim - 1
+        code, offset = out.node.code, out.node.instruction_offset
+        key = code, offset, id(self.facts.module()), array.shape[axis]
+        axes = tuple(i for i in range(array.ndim) if i != axis)
+        fires = array.any(axis=axes)
+        before = self.alive.get(key)
+        samples, steps = array.size // array.shape[axis], 1
+        name = ""
+        if before is None:
+            module = self.facts.module()
+            name = self.facts.names.name_of_module(module) if module is not None else "relu"
+        else:
+            fires = fires | before[0]
+            samples, steps, name = samples + before[1], 1 + before[2], before[3]
+        self.alive[key] = fires, samples, steps, name
+
+    def finish(self) -> None:
+        for (code, offset, _, count), (alive, samples, steps, name) in self.alive.items():
+            dead = count - int(np.count_nonzero(alive))
+            if steps < 3 or samples < 24 or count < 4 or dead < DEAD_SHARE * count:
+                continue
+            place = place_of_instruction((code, offset))
+            self.report(
+                "dead-units",
+                None if library_files[place.site.file] else place,
+                name,
+                f"{dead} of {count} units of ReLU in {name} are 0 for all {samples} samples: they get no gradient",
+                "lower the learning rate, look at the bias and the scale of the input, or use LeakyReLU",
+                f"{dead}/{count}",
+            )
+
+
+class GradientSizes(WatchRule):
+    """Gradients that vanish or explode on the way back, by module."""
+
+    def __init__(self, facts: Any) -> None:
+        super().__init__(facts)
+        self.sizes: dict[int, tuple[Any, list[float]]] = {}
+        self.totals: list[float] = []
+
+    def before_step(self, step: OptimizerStep) -> None:
+        largest = 0.0
+        for p in step.record.parameters():
+            size = step.sizes.get(id(p))
+            if size is not None and math.isfinite(size):
+                self.sizes.setdefault(id(p), (p, []))[1].append(size)
+                largest = max(largest, size)
+        if step.sizes:
+            self.totals.append(largest)
+
+    def finish(self) -> None:
+        names = self.facts.names
+        weights = [(p, sizes) for p, sizes in self.sizes.values() if p.array.ndim >= 2 and len(sizes) >= 3]
+        if not weights or self.facts.has_found("nan", "zero-grad-forgotten", "one-class"):
+            return
+        greatest = max(max(sizes) for _, sizes in weights)
+        if greatest == 0:
+            self._report_zero(weights)
+            return
+        if len(weights) >= 3:
+            small = [(p, sizes) for p, sizes in weights if max(sizes) < VANISHED * greatest and max(sizes) > 0]
+            if small:
+                first = names.name_of_parameter(small[0][0])
+                self.report(
+                    "vanishing-gradients",
+                    names.origin_of_parameter(small[0][0]),
+                    first,
+                    f"the gradient of {first} is {max(small[0][1]):.2g}, and the largest is {greatest:.2g}; it "
+                    f"vanishes in {len(small)} of {len(weights)} weights",
+                    "use ReLU in place of sigmoid or tanh, normalization layers, skip connections, or fewer layers",
+                    f"{max(small[0][1]):.2g}",
+                )
+        zero = [p for p, sizes in weights if max(sizes) == 0]
+        if zero and not self.facts.has_found("dead-units"):
+            self._report_zero([(p, []) for p in zero])
+        largest = [(p, median(sizes)) for p, sizes in weights if sizes[0] > EXPLODED and median(sizes) > EXPLODED]
+        if largest and not self.facts.has_found("input-not-normalized"):
+            p, size = max(largest, key=lambda pair: pair[1])
+            name = names.name_of_parameter(p)
+            self.report(
+                "exploding-gradients",
+                names.origin_of_parameter(p) or self._loss_place(),
+                name,
+                f"the gradient of {name} has a root mean square of {size:.2g}, from the first step on",
+                "scale the initial weights down, use the mean and not the sum in the loss, or clip_grad_norm_",
+                f"{size:.2g}",
+            )
+
+    def _loss_place(self) -> Place | None:
+        return self.facts.backwards[-1].place if self.facts.backwards else None
+
+    def _report_zero(self, weights: Sequence[tuple[Any, Sequence[float]]]) -> None:
+        if self.facts.has_found("dead-units", "zero-grad-before-step"):
+            return
+        names = self.facts.names
+        cut = next((cut for cut in self.facts.cuts if not cut.what.startswith(("item", "argmax", "tolist"))), None)
+        name = names.name_of_parameter(weights[0][0])
+        self.report(
+            "zero-gradient",
+            cut.place if cut is not None else names.origin_of_parameter(weights[0][0]) or self._loss_place(),
+            name,
+            f"the gradient of {name} is exactly 0 in every step ({len(weights)} weights)",
+            "look for round(), sign(), a clamp beyond its limits, a factor 0, or units that never fire",
+            0,
+        )

@@ -1,0 +1,12 @@
+"""The watch of a running program: its events, the facts they give, and the hooks that catch them.
+
+Modules, in reading order:
+
+- `events`: Events of a watched program: calls of modules, cuts of the graph, backward passes, steps of optimizers.
+- `facts`: Facts about a watched program that all rules may read.
+- `names`: The user's names of modules, parameters and optimizers, and the lines that made them.
+- `op_observer`: The observer of ops: the value of a thread's `mode.anomaly_detector` while a program is watched.
+- `patches`: Attributes of classes that are replaced while a program is watched, and restored afterwards.
+- `rule`: Base of rules: functions of what a watched program does, which add findings to the report.
+- `watch`: The watch of a program: hooks that turn what it does into events of rules, and are all removed at its end.
+"""

@@ -1,0 +1,111 @@
+"""Events of a watched program: calls of modules, cuts of the graph, backward passes, steps of optimizers."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import Any
+
+import numpy as np
+
+from adjoint.core.graph.source_location import user_frame
+from adjoint.core.tensor.detach_record import DetachRecord
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.diagnosis.findings import Place, place_of_frame
+from adjoint.nn.module.module import Module
+from adjoint.optim.step.optimizer import Optimizer
+
+Array = np.ndarray
+
+
+@dataclass
+class ModuleCall:
+    """One call of a module."""
+
+    module: Module
+    inputs: tuple[Any, ...]
+    parent: ModuleCall | None
+    time: int
+    is_recording: bool
+    record: DetachRecord | None  # the line that switched recording off
+    place: Place | None = None  # the user's line, of the outermost calls and of the first of each module
+
+    @property
+    def root(self) -> ModuleCall:
+        """The outermost call around this one."""
+        call = self
+        while call.parent is not None:
+            call = call.parent
+        return call
+
+    def tensors(self) -> list[Tensor]:
+        """Return the inputs that are tensors."""
+        return [x for x in self.inputs if isinstance(x, Tensor)]
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A place at which the history of a tensor ends: `detach()`, a block without recording, a Python number."""
+
+    what: str
+    place: Place
+    time: int
+    within: Module | None  # the module whose forward ran
+
+
+@dataclass
+class Backward:
+    """One backward pass that accumulates gradients."""
+
+    roots: tuple[Tensor, ...]
+    place: Place
+    is_retained: bool
+    iteration: int
+    loss: float | None  # of a single number
+    began: int  # the sequence number of nodes at its start
+
+
+@dataclass
+class OptimizerRecord:
+    """An optimizer that was seen at a step, under the user's name, with the line that made it."""
+
+    optimizer: Optimizer
+    name: str
+    made: Place | None
+    step_place: Place | None = None
+    steps: int = 0
+    rates: list[list[float]] = field(default_factory=list)  # of each step, by group
+
+    def parameters(self) -> list[Any]:
+        """Return the parameters of all groups."""
+        return [p for group in self.optimizer.param_groups for p in group["params"]]
+
+
+@dataclass
+class OptimizerStep:
+    """One step of an optimizer."""
+
+    record: OptimizerRecord
+    number: int  # from 0, of this optimizer
+    place: Place
+    sizes: dict[int, float | None]  # by a parameter's id: root mean square of the gradient, None without one
+
+
+def caller_frame() -> FrameType:
+    """Return the frame of the user's line that called into the library."""
+    return user_frame(sys._getframe(1))
+
+
+def caller_place() -> Place:
+    """Return the user's line that called into the library."""
+    return place_of_frame(caller_frame())
+
+
+def root_mean_square(array: Array) -> float:
+    """Return the root mean square of the elements; infinite or NaN where one is."""
+    if not array.size:
+        return 0.0
+    flat = array.ravel()
+    with np.errstate(all="ignore"):
+        return float(np.sqrt(np.vdot(flat, flat).real / flat.size))

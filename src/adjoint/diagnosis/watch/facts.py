@@ -1,0 +1,104 @@
+"""Facts about a watched program that all rules may read."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+import numpy as np
+
+from adjoint.core.graph.node import Leaf
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.diagnosis.findings import Place, Report
+from adjoint.diagnosis.watch.events import Backward, Cut, ModuleCall, OptimizerRecord
+from adjoint.diagnosis.watch.names import Names
+from adjoint.nn.module.module import Module
+
+MAX_CUTS = 2000
+
+
+class Facts:
+    """What the watch knows so far: names, calls, optimizers, passes, steps."""
+
+    def __init__(self, report: Report) -> None:
+        self.report = report
+        self.names = Names()
+        self.time = 0  # of events that are compared in order
+        self.calls: list[ModuleCall] = []  # that run, the outermost first
+        self.optimizers: dict[int, OptimizerRecord] = {}
+        self.iteration = 0  # the number of backward passes
+        self.steps = 0  # of all optimizers
+        self.backwards: list[Backward] = []
+        self.cuts: list[Cut] = []
+        self.called: dict[int, tuple[Module, list[ModuleCall]]] = {}  # the first calls of each module
+        self.zeroed: list[tuple[int, Place]] = []  # how many passes had run when gradients were cleared, and where
+        self.is_stepping = self.is_loader_used = False
+        self.first_step: int | None = None
+
+    def tick(self) -> int:
+        """Return the next time."""
+        self.time += 1
+        return self.time
+
+    def module(self) -> Module | None:
+        """Return the module whose forward runs, the innermost."""
+        return self.calls[-1].module if self.calls else None
+
+    def cut(self, what: str, place: Place) -> None:
+        """Note a place where a history ends."""
+        if len(self.cuts) < MAX_CUTS:
+            self.cuts.append(Cut(what, place, self.tick(), self.module()))
+
+    def find_optimizers(self) -> dict[int, OptimizerRecord]:
+        """Return the optimizer of each parameter, by the parameter's id."""
+        return {id(p): record for record in self.optimizers.values() for p in record.parameters()}
+
+    def losses(self) -> list[float]:
+        """Return the losses of all backward passes."""
+        return [backward.loss for backward in self.backwards if backward.loss is not None]
+
+    def has_found(self, *kinds: str) -> bool:
+        """Return whether the report has a finding of one of these kinds."""
+        return any(finding.kind in kinds for finding in self.report)
+
+
+def producer_of(x: Any) -> Any:
+    """Return the node of an op that made the tensor, past movements of its elements; None for leaves and data."""
+    node = x.node if isinstance(x, Tensor) else x
+    while node is not None and type(node) is not Leaf:
+        op = getattr(node, "op", None)
+        if op is None or op.family != "movement":
+            break
+        node = node.parents[0] if node.parents else None
+    return None if node is None or type(node) is Leaf else node
+
+
+def op_name(node: Any) -> str:
+    """Return the name of the op that made a node."""
+    op = getattr(node, "op", None)
+    return "" if op is None else op.name
+
+
+def is_array(x: Any) -> bool:
+    """Return whether a tensor has values here, and not in a trace."""
+    return isinstance(x, Tensor) and type(x.array) is np.ndarray
+
+
+def leaves_below(roots: tuple[Tensor, ...]) -> set[Leaf]:
+    """Return the leaves from which the tensors were computed."""
+    found: set[Any] = set()
+    stack = [root.node for root in roots if root.node is not None]
+    leaves: set[Leaf] = set()
+    while stack:
+        node = stack.pop()
+        if node in found:
+            continue
+        found.add(node)
+        if type(node) is Leaf:
+            leaves.add(node)
+        else:
+            stack.extend(parent for parent in node.parents if parent is not None)
+    return leaves
+
+
+WeakTensor = weakref.ref[Tensor]

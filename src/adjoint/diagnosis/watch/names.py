@@ -1,0 +1,182 @@
+"""The user's names of modules, parameters and optimizers, and the lines that made them."""
+
+from __future__ import annotations
+
+import ast
+from types import FrameType
+from typing import Any
+
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.diagnosis.findings import Place, place_of_origin
+from adjoint.diagnosis.operands import MISSING, Origin, evaluate, find_origin, is_module
+from adjoint.diagnosis.source_expressions import (
+    SourceFile,
+    find_assignment,
+    find_attribute_assignment,
+    find_expression,
+    text_of,
+    user_frames,
+)
+from adjoint.nn.module.module import Module
+
+MAX_SEARCHED_FRAMES = 8
+MAX_SEARCHED_ITEMS = 64
+
+
+class RootModule:
+    """A module that the user calls by a name of his own, and the line that made it."""
+
+    def __init__(self, module: Module, name: str, made: Place | None) -> None:
+        self.module, self.name, self.made = module, name, made
+
+
+class Names:
+    """Names of what the watch has seen."""
+
+    def __init__(self) -> None:
+        self.roots: dict[int, RootModule] = {}
+        self.tensors: dict[int, str] = {}
+
+    def note_call(self, module: Module, frame: FrameType) -> None:
+        """Note the name of a module that was called from the user's line."""
+        if any(module is part for root in self.roots.values() for part in root.module.modules()):
+            return
+        owner, name, made = _find_owner(module, frame)
+        for key, root in list(self.roots.items()):
+            if any(root.module is part for part in owner.modules()):
+                del self.roots[key]
+        self.roots[id(owner)] = RootModule(owner, name, made)
+
+    def models(self) -> list[RootModule]:
+        """Return the outermost modules that have parameters."""
+        return [root for root in self.roots.values() if next(iter(root.module.parameters()), None) is not None]
+
+    def name_of_module(self, module: Module) -> str:
+        """Return `model.encoder.0`, or the class's name."""
+        for root in self.roots.values():
+            for name, part in root.module.named_modules():
+                if part is module:
+                    return f"{root.name}.{name}" if name else root.name
+        return type(module).__name__
+
+    def name_of_parameter(self, parameter: Any) -> str:
+        """Return `model.fc1.weight`, a variable's name, or type and shape."""
+        for root in self.roots.values():
+            for name, part in root.module.named_parameters(remove_duplicate=False):
+                if part is parameter:
+                    return f"{root.name}.{name}"
+        return self.tensors.get(id(parameter)) or f"a parameter of shape {tuple(parameter.shape)}"
+
+    def note_tensors(self, tensors: list[Any], frame: FrameType) -> None:
+        """Look for the names of tensors among the variables around the frame."""
+        missing = {id(x) for x in tensors} - self.tensors.keys()
+        for outer, _ in zip((frame for frame, _ in user_frames(frame)), range(MAX_SEARCHED_FRAMES), strict=False):
+            for names in (outer.f_locals, outer.f_globals):
+                for name, value in list(names.items()):
+                    for path, part in _parts(name, value):
+                        if id(part) in missing:
+                            self.tensors.setdefault(id(part), path)
+
+    def origin_of_module(self, module: Module) -> Place | None:
+        """Return the line that made a module: `self.fc1 = …`, or that of the container it is in."""
+        for root in self.roots.values():
+            for name, part in root.module.named_modules():
+                if part is module:
+                    return self._origin_within(root, name) or root.made
+        return None
+
+    def origin_of_parameter(self, parameter: Any) -> Place | None:
+        """Return the line that made a parameter, or its module."""
+        for root in self.roots.values():
+            for name, part in root.module.named_parameters(remove_duplicate=False):
+                if part is parameter:
+                    return self._origin_within(root, name) or root.made
+        return None
+
+    def _origin_within(self, root: RootModule, path: str) -> Place | None:
+        """Return the innermost assignment in the user's classes on the way to the part `path` of a root."""
+        found, owner = None, root.module
+        for name in path.split("."):
+            assigned = find_attribute_assignment(owner, name) if name and not name.isdigit() else None
+            if assigned is not None:
+                found = place_of_origin(Origin(*assigned))
+            child = owner._modules.get(name)
+            if child is None:
+                break
+            owner = child
+        return found
+
+
+def _parts(name: str, value: Any) -> list[tuple[str, Any]]:
+    """Return the tensors that a variable holds, each with its expression."""
+    if isinstance(value, Tensor):
+        return [(name, value)]
+    if isinstance(value, (list, tuple)) and len(value) <= MAX_SEARCHED_ITEMS:
+        return [(f"{name}[{i}]", part) for i, part in enumerate(value) if isinstance(part, Tensor)]
+    if isinstance(value, dict) and len(value) <= MAX_SEARCHED_ITEMS:
+        return [(f"{name}[{key!r}]", part) for key, part in value.items() if isinstance(part, Tensor)]
+    if is_module(value):
+        return [(f"{name}.{path}", part) for path, part in value.named_parameters()]
+    held = getattr(value, "__dict__", None)
+    if name == "self" and isinstance(held, dict):
+        return [(f"{name}.{key}", part) for key, part in held.items() if isinstance(part, Tensor)]
+    return []
+
+
+def _find_owner(module: Module, frame: FrameType) -> tuple[Module, str, Place | None]:
+    """Return the outermost module of the expression that was called, its text, and the line that made it."""
+    found = find_expression(frame)
+    if found is not None and isinstance(found[1], ast.Call):
+        source, node = found[0], found[1].func
+        chain: list[ast.expr] = []
+        while isinstance(node, (ast.Attribute, ast.Subscript)):
+            chain.append(node)
+            node = node.value
+        for part in (node, *reversed(chain)):
+            value = evaluate(part, frame)
+            if value is not MISSING and is_module(value) and any(module is each for each in value.modules()):
+                named_self = isinstance(part, ast.Name) and part.id == "self"
+                text = type(value).__name__ if named_self else text_of(part)
+                return value, text, None if named_self else _origin(source, part, frame)
+    for outer, _ in zip((each for each, _ in user_frames(frame)), range(MAX_SEARCHED_FRAMES), strict=False):
+        for names in (outer.f_locals, outer.f_globals):
+            for name, value in list(names.items()):
+                if value is module:
+                    return module, name, _origin_of_name(name, outer)
+    return module, type(module).__name__, None
+
+
+def _origin(source: SourceFile, node: ast.expr, frame: FrameType) -> Place | None:
+    return place_of_origin(find_origin(source, node, frame))
+
+
+def _origin_of_name(name: str, frame: FrameType) -> Place | None:
+    found = find_expression(frame)
+    if found is None:
+        return None
+    source, node = found
+    statement = find_assignment(source, source.scope_of(node), name, node) or find_assignment(
+        source, source.tree, name, None
+    )
+    return None if statement is None else place_of_origin(Origin(source, statement))
+
+
+def describe_callee(frame: FrameType) -> tuple[str, Place | None]:
+    """Return the text of the object whose method the frame calls, `optimizer` of `optimizer.step()`, and its origin."""
+    found = find_expression(frame)
+    if found is None or not isinstance(found[1], ast.Call) or not isinstance(found[1].func, ast.Attribute):
+        return "", None
+    owner = found[1].func.value
+    return text_of(owner), _origin(found[0], owner, frame)
+
+
+def describe_iterated(value: object, frame: FrameType) -> tuple[str, Place | None]:
+    """Return the text of an object that the frame iterates over, in a loop or an argument, and its origin."""
+    found = find_expression(frame)
+    if found is None:
+        return "", None
+    node = found[1].iter if isinstance(found[1], (ast.For, ast.AsyncFor, ast.comprehension)) else found[1]
+    for part in ast.walk(node):
+        if isinstance(part, (ast.Name, ast.Attribute)) and evaluate(part, frame) is value:
+            return text_of(part), _origin(found[0], part, frame)
+    return "", None

@@ -1,0 +1,52 @@
+"""Attributes of classes that are replaced while a program is watched, and restored afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from adjoint.core.typing import Function
+
+MISSING = object()
+
+
+class Patches:
+    """Replaced attributes with their former values."""
+
+    def __init__(self) -> None:
+        self.replaced: list[tuple[Any, str, object]] = []
+
+    def replace(self, owner: Any, name: str, make: Callable[[Any], object]) -> None:
+        """Replace an attribute of the class's own by what `make` makes of it."""
+        held = vars(owner).get(name, MISSING)
+        if held is not MISSING:
+            self.replaced.append((owner, name, held))
+            setattr(owner, name, make(held))
+
+    def restore(self) -> None:
+        """Give all attributes their former values."""
+        while self.replaced:
+            owner, name, held = self.replaced.pop()
+            setattr(owner, name, held)
+
+
+def call_first(notice: Function) -> Callable[[Function], Function]:
+    """Return a maker of methods that call `notice(self, *arguments)` ahead of the method they replace."""
+
+    def make(method: Function) -> Function:
+        def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+            notice(self, *args, **kwargs)
+            return method(self, *args, **kwargs)
+
+        for name in ("__name__", "__qualname__", "__doc__", "__module__"):
+            setattr(call, name, getattr(method, name))
+        return call
+
+    return make
+
+
+def classes_below(kind: type) -> Iterator[type]:
+    """Yield a class and all its subclasses."""
+    yield kind
+    for below in kind.__subclasses__():
+        yield from classes_below(below)

@@ -1,0 +1,55 @@
+"""Base of rules: functions of what a watched program does, which add findings to the report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.diagnosis.findings import Finding, Place
+
+if TYPE_CHECKING:
+    from adjoint.diagnosis.watch.events import Backward, ModuleCall, OptimizerStep
+    from adjoint.diagnosis.watch.facts import Facts
+
+
+class WatchRule:
+    """One kind of mistake. A subclass defines the methods of the events that it looks at.
+
+    `ops` names the ops whose results it sees.
+    """
+
+    ops: frozenset[str] = frozenset()
+
+    def __init__(self, facts: Facts) -> None:
+        self.facts = facts
+
+    def see_op(self, op: Any, inputs: Sequence[Any], out: Tensor) -> None:
+        """See the result of an op of `ops`, in the first steps."""
+
+    def enter_module(self, call: ModuleCall) -> None:
+        """See a module that is about to run."""
+
+    def leave_module(self, call: ModuleCall, output: Any) -> None:
+        """See what a module gave."""
+
+    def begin_backward(self, backward: Backward) -> None:
+        """See a backward pass, whose graph is still whole."""
+
+    def before_step(self, step: OptimizerStep) -> None:
+        """See the gradients that an optimizer is about to use."""
+
+    def after_step(self, step: OptimizerStep) -> None:
+        """See the parameters that a step has changed."""
+
+    def finish(self) -> None:
+        """Add what only the whole watch tells."""
+
+    def report(self, kind: str, place: Place | None, name: str, problem: str, advice: str, number: object = "") -> None:
+        """Add a finding."""
+        self.facts.report.add(Finding(kind, place, name, str(number), problem, advice))
+
+
+def is_overridden(rule: WatchRule, method: str) -> bool:
+    """Return whether a rule looks at the events of a method."""
+    return getattr(type(rule), method) is not getattr(WatchRule, method)

@@ -1,0 +1,212 @@
+"""The watch of a program: hooks that turn what it does into events of rules, and are all removed at its end."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import numpy as np
+
+from adjoint.autograd.backward import pass_watchers
+from adjoint.core.graph.source_location import library_files
+from adjoint.core.runtime.mode import has_interpreter, mode
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.data.loader import DataLoader
+from adjoint.diagnosis.findings import Report, place_of_frame
+from adjoint.diagnosis.watch.events import (
+    Backward,
+    ModuleCall,
+    OptimizerRecord,
+    OptimizerStep,
+    caller_frame,
+    root_mean_square,
+)
+from adjoint.diagnosis.watch.facts import Facts
+from adjoint.diagnosis.watch.names import describe_callee
+from adjoint.diagnosis.watch.op_observer import OpObserver
+from adjoint.diagnosis.watch.patches import Patches, call_first, classes_below
+from adjoint.diagnosis.watch.rule import WatchRule, is_overridden
+from adjoint.nn.module.hooks import register_module_forward_hook, register_module_forward_pre_hook
+from adjoint.nn.module.module import Module
+from adjoint.optim.lr.scheduler import LRScheduler
+from adjoint.optim.step.hooks import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+from adjoint.optim.step.optimizer import Optimizer
+
+EVENTS = ("enter_module", "leave_module", "begin_backward", "before_step", "after_step", "finish")
+MAX_KNOWN_CALLS = 8  # of each module
+
+
+class Watch:
+    """Watches this thread from `start` to `stop`: ops in the first `steps` steps, all else to the end."""
+
+    def __init__(self, rules: Sequence[type[WatchRule]], report: Report, steps: int) -> None:
+        self.facts = Facts(report)
+        self.steps = steps
+        self.rules = [rule(self.facts) for rule in rules]
+        self.handlers = {
+            event: [getattr(rule, event) for rule in self.rules if is_overridden(rule, event)] for event in EVENTS
+        }
+        self.observer = OpObserver(self.facts, self.rules)
+        self.patches, self.op_patches = Patches(), Patches()
+        self.handles: list[Any] = []
+        self.thread = threading.get_ident()
+        self.current_steps: list[OptimizerStep] = []
+
+    def start(self) -> None:
+        """Begin to watch."""
+        facts = self.facts
+        self.handles = [
+            register_module_forward_pre_hook(self._enter_module),
+            register_module_forward_hook(self._leave_module, always_call=True),
+            register_optimizer_step_pre_hook(self._before_step),
+            register_optimizer_step_post_hook(self._after_step),
+        ]
+        pass_watchers.append(self._backward)
+        for owner in (Optimizer, Module):
+            self.patches.replace(owner, "zero_grad", call_first(self._note_zero_grad))
+        for kind in classes_below(LRScheduler):
+            self.patches.replace(kind, "step", call_first(self._call("schedule_steps")))
+        self.patches.replace(Module, "train", call_first(self._call("mode_is_set")))
+        self.patches.replace(DataLoader, "__iter__", call_first(self._call("loader_is_read")))
+        self.op_patches.replace(Tensor, "detach", call_first(self._note_cut("detach()")))
+        self.op_patches.replace(Tensor, "item", call_first(self._note_cut("item()")))
+        self.op_patches.replace(Tensor, "tolist", call_first(self._note_cut("tolist()")))
+        self.op_patches.replace(Tensor, "numpy", call_first(self._note_cut("numpy()")))
+        self.observer.start()
+        facts.first_step = None
+
+    def stop(self) -> None:
+        """Remove all hooks, and add the findings that only the whole watch tells."""
+        self._stop_ops()
+        self.patches.restore()
+        for handle in self.handles:
+            handle.remove()
+        if self._backward in pass_watchers:
+            pass_watchers.remove(self._backward)
+        self.facts.report.steps = self.facts.steps
+        for handler in self.handlers["finish"]:
+            handler()
+
+    def _stop_ops(self) -> None:
+        self.observer.stop()
+        self.op_patches.restore()
+
+    def _is_ours(self) -> bool:
+        """Return whether the event belongs to the program that is watched."""
+        return threading.get_ident() == self.thread and not has_interpreter()
+
+    def _call(self, event: str) -> Any:
+        """Return a function that passes an event of a method on to the rules that define it."""
+        handlers = [getattr(rule, event) for rule in self.rules if hasattr(rule, event)]
+
+        def notice(owner: Any, *args: Any, **kwargs: Any) -> None:
+            if self._is_ours():
+                for handler in handlers:
+                    handler(owner, *args, **kwargs)
+
+        return notice
+
+    def _note_cut(self, what: str) -> Any:
+        def notice(tensor: Tensor, *args: Any, **kwargs: Any) -> None:
+            if tensor.node is None or not mode.recording or not self._is_ours():
+                return
+            frame, called = sys._getframe(2), what
+            if frame.f_code.co_name == "data" and frame.f_back is not None:  # the property
+                frame, called = frame.f_back, ".data"
+            if not library_files[frame.f_code.co_filename]:
+                self.facts.cut(called, place_of_frame(frame))
+
+        return notice
+
+    def _note_zero_grad(self, owner: Any, *args: Any, **kwargs: Any) -> None:
+        if self._is_ours():
+            self.facts.zeroed.append((self.facts.iteration, place_of_frame(caller_frame())))
+
+    def _enter_module(self, module: Module, args: tuple[Any, ...]) -> None:
+        if not self._is_ours():
+            return
+        facts = self.facts
+        parent = facts.calls[-1] if facts.calls else None
+        call = ModuleCall(module, args, parent, facts.tick(), mode.recording, mode.detach_record)
+        if parent is None:
+            frame = caller_frame()
+            call.place = place_of_frame(frame)
+            facts.names.note_call(module, frame)
+        facts.calls.append(call)
+        known = facts.called.setdefault(id(module), (module, []))[1]
+        if not known and parent is not None and module._parameters:
+            call.place = place_of_frame(caller_frame())
+        if len(known) < MAX_KNOWN_CALLS:
+            known.append(call)
+        for handler in self.handlers["enter_module"]:
+            handler(call)
+
+    def _leave_module(self, module: Module, args: tuple[Any, ...], output: Any) -> None:
+        if not self._is_ours():
+            return
+        calls = self.facts.calls
+        while calls:
+            call = calls.pop()
+            if call.module is module:
+                for handler in self.handlers["leave_module"]:
+                    handler(call, output)
+                break
+
+    def _backward(self, roots: Sequence[Any], is_retained: bool) -> AbstractContextManager[None]:
+        if not self._is_ours():
+            return nullcontext()
+        facts = self.facts
+        tensors = tuple(root for root in roots if isinstance(root, Tensor))
+        loss = float(tensors[0].array) if len(tensors) == 1 and tensors[0].array.size == 1 else None
+        began = max((root.node.sequence_nr for root in tensors if root.node is not None), default=-1)
+        backward = Backward(tensors, place_of_frame(caller_frame()), is_retained, facts.iteration, loss, began)
+        for handler in self.handlers["begin_backward"]:
+            handler(backward)
+        backward.roots = ()
+        facts.backwards.append(backward)
+        facts.iteration += 1
+        return self.observer.suspend()
+
+    def _before_step(self, optimizer: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if not self._is_ours():
+            return
+        facts = self.facts
+        frame = caller_frame()
+        record = facts.optimizers.get(id(optimizer))
+        if record is None:
+            name, made = describe_callee(frame)
+            record = OptimizerRecord(optimizer, name or type(optimizer).__name__, made, place_of_frame(frame))
+            facts.optimizers[id(optimizer)] = record
+            facts.names.note_tensors(record.parameters(), frame)
+        record.rates.append([float(group["lr"]) for group in optimizer.param_groups if "lr" in group])
+        sizes = _gradient_sizes(record) if record.steps < self.steps else {}
+        step = OptimizerStep(record, record.steps, place_of_frame(frame), sizes)
+        self.current_steps.append(step)
+        for handler in self.handlers["before_step"]:
+            handler(step)
+        if not args and not kwargs.get("closure"):
+            self.observer.pause()
+
+    def _after_step(self, optimizer: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if not self._is_ours() or not self.current_steps:
+            return
+        self.observer.resume()
+        step = self.current_steps.pop()
+        for handler in self.handlers["after_step"]:
+            handler(step)
+        step.record.steps += 1
+        self.facts.steps += 1
+        if step.record.steps >= self.steps:
+            self._stop_ops()
+
+
+def _gradient_sizes(record: OptimizerRecord) -> dict[int, float | None]:
+    sizes: dict[int, float | None] = {}
+    for p in record.parameters():
+        grad = p._grad
+        known = grad is not None and type(grad.array) is np.ndarray
+        sizes[id(p)] = root_mean_square(grad.array) if known else None
+    return sizes
