@@ -40,8 +40,8 @@ LAYERS: dict[str, set[str]] = {  # each with the layers that it may import, besi
     "compiler": {"core", "ops", "autograd"},
     "__main__": {"core", "compiler", "compat"},  # the command line
     "compat": EAGER | {
-        "amp", "data", "distributions", "func", "interop", "library", "nn", "optim", "serialization", "testing",
-        "utils",
+        "amp", "data", "diagnosis", "distributions", "func", "interop", "library", "nn", "optim", "serialization",
+        "testing", "utils",
     },
 }  # fmt: skip
 OUTSIDE: dict[str, set[str]] = {layer: {"numpy"} for layer in LAYERS} | {"compiler": {"numpy", "llvmlite"}}

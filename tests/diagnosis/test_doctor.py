@@ -8,10 +8,11 @@ import warnings
 from pathlib import Path
 
 import pytest
-from tests.support.mistaken_programs import Mistake
+from tests.support.mistaken_programs import PRELUDE, Mistake
 from tests.support.mistaken_programs.loops import LOOP_MISTAKES
 from tests.support.mistaken_programs.losses import LOSS_MISTAKES
 from tests.support.mistaken_programs.parameters import PARAMETER_MISTAKES
+from tests.support.mistaken_programs.sound import SOUND_PROGRAMS
 
 import adjoint as ad
 from adjoint.diagnosis.findings import Report
@@ -45,3 +46,8 @@ def test_mistake_is_found_with_its_line_and_name(mistake: Mistake, tmp_path: Pat
 @EACH
 def test_corrected_program_has_no_finding(mistake: Mistake, tmp_path: Path) -> None:
     assert str(examine(mistake.corrected, tmp_path)).startswith("doctor: nothing found")
+
+
+@pytest.mark.parametrize("source", [pytest.param(source, id=title) for title, source in SOUND_PROGRAMS.items()])
+def test_sound_program_has_no_finding(source: str, tmp_path: Path) -> None:
+    assert str(examine(PRELUDE + source, tmp_path)).startswith("doctor: nothing found")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import sys
 from collections.abc import Callable
 from types import TracebackType
@@ -58,6 +59,13 @@ class Doctor:
         if watch is not None:
             watch.stop()
             (self.file or sys.stderr).write(f"{self.report}\n")
+
+
+def watch_until_exit() -> None:
+    """Watch from now on, and report when the process ends."""
+    watched = Doctor()
+    watched.__enter__()
+    atexit.register(watched.__exit__, None, None, None)
 
 
 def doctor(

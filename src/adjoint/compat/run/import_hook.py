@@ -34,11 +34,16 @@ PARTS_NOT_IN_TORCH = frozenset({"array_api", "core", "data", "functions", "inter
 RENAMED_CLASSES: tuple[type, ...] = (Tensor, Size, dtype, device)
 
 
-def stand_in() -> None:
+def stand_in(doctor: bool = False) -> None:
     """Let `import torch` mean adjoint from now on, in this process; a second call does nothing.
 
-    PyTorch may be installed: it is not looked at. Raises RuntimeError where it has been imported before.
+    PyTorch may be installed: it is not looked at. Raises RuntimeError where it has been imported before. `doctor`:
+    watch the training steps from now on, and report at the end of the process what is silently wrong with them.
     """
+    if doctor:
+        from adjoint.diagnosis.doctor import watch_until_exit
+
+        watch_until_exit()
     if any(isinstance(finder, Finder) for finder in sys.meta_path):
         return
     if "torch" in sys.modules:

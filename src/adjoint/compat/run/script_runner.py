@@ -19,10 +19,11 @@ from adjoint.core.runtime.launcher_variables import set_torch_variables
 from adjoint.core.tensor.tensor import Tensor
 
 USAGE = """\
-usage: python -m adjoint.run [--cuda=cpu] script.py [args…]
-       python -m adjoint.run [--cuda=cpu] -m module [args…]
+usage: python -m adjoint.run [--doctor] [--cuda=cpu] script.py [args…]
+       python -m adjoint.run [--doctor] [--cuda=cpu] -m module [args…]
 
 Runs a program written for PyTorch, unmodified, on adjoint: `import torch` means adjoint in it.
+--doctor watches its first training steps, and reports at the end what is silently wrong with them.
 --cuda=cpu lets a program that asks for CUDA have the CPU; --cuda=cpu:4 shows it four devices."""
 RUN_FOLDER = os.path.dirname(os.path.abspath(__file__)) + os.sep
 # PyTorch's launchers, which start programs in the same way: the options by which ours does what they do
@@ -44,11 +45,14 @@ class MainSpec(ModuleSpec):
 
 
 def main(arguments: list[str]) -> int:
-    """Run `[--cuda=cpu] script.py args…` or `… -m module args…`. Returns the exit status."""
-    arguments, cuda = _take_cuda(arguments)
+    """Run `[--doctor] [--cuda=cpu] script.py args…` or `… -m module args…`. Returns the exit status."""
+    is_watched = arguments[:1] == ["--doctor"]
+    arguments, cuda = _take_cuda(arguments[is_watched:])
     if arguments and arguments[0] in {"-h", "--help"}:
         sys.stdout.write(f"{USAGE}\n")
         return 0
+    if arguments[:1] == ["--doctor"]:
+        is_watched, arguments = True, arguments[1:]
     named = bool(arguments) and arguments[0] == "-m"
     rest = arguments[1:] if named else arguments
     if not rest or rest[0].startswith("-"):
@@ -80,7 +84,12 @@ def main(arguments: list[str]) -> int:
     except SyntaxError as error:
         sys.excepthook(type(error), error.with_traceback(None), None)
         return 1
-    return _run(code, module)
+    if not is_watched:
+        return _run(code, module)
+    from adjoint.diagnosis.doctor import doctor
+
+    with doctor():
+        return _run(code, module)
 
 
 def _take_cuda(arguments: list[str]) -> tuple[list[str], str | None]:

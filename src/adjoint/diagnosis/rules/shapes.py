@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.diagnosis.findings import Finding, Place, place_of_frame, place_of_origin
 from adjoint.diagnosis.operands import find_operands
+from adjoint.diagnosis.source_expressions import find_expression, text_of
 from adjoint.diagnosis.rules.library_calls import find_library_call
 from adjoint.diagnosis.watch.events import Backward, caller_frame
 from adjoint.diagnosis.watch.facts import is_array, op_name
@@ -137,10 +139,16 @@ class DoublePrecision(GraphRule):
 def names_of_operands(frame: Any, *values: Tensor) -> str:
     """Return the user's names of values, joined by "and"."""
     _, operands = find_operands(frame)
+    found = find_expression(frame)
+    node = None if found is None else found[1]
+    texts = ["the prediction", "the target"]
+    if isinstance(node, ast.BinOp):
+        texts = [text_of(node.left), text_of(node.right)]
+    elif isinstance(node, ast.Call) and len(node.args) == 2:
+        texts = [text_of(each) for each in node.args]
     names = []
-    for i, value in enumerate(values):
-        known = (each.text for each in operands if each.value is value)
-        names.append(next(known, "the prediction" if i == 0 and len(values) > 1 else "the target"))
+    for value, text in zip(values, texts, strict=False):
+        names.append(next((each.text for each in operands if each.value is value), text))
     return " and ".join(names)
 
 
