@@ -14,6 +14,7 @@ from adjoint.diagnosis.watch.names import describe_callee
 from adjoint.diagnosis.watch.rule import WatchRule
 from adjoint.nn.module.module import Module
 
+PERIOD = 16  # of the steps in which all models are looked through again
 FIRST_PASSES = 4  # whose graphs are walked for leaves
 WEAK_CUTS = ("item()", "tolist()", "argmax()")  # which programs use to print, too
 
@@ -24,6 +25,7 @@ class MissingGradients(WatchRule):
     def __init__(self, facts: Any) -> None:
         super().__init__(facts)
         self.with_gradient: set[int] = set()
+        self.waiting: list[Any] = []  # parameters of models that have had no gradient
         self.leaf_uses: dict[int, tuple[Any, int]] = {}  # tensors that require grad, and in how many passes
         self.first_roots: dict[int, Place] = {}
 
@@ -42,8 +44,10 @@ class MissingGradients(WatchRule):
 
     def before_step(self, step: OptimizerStep) -> None:
         self.with_gradient.update(id(p) for p in step.record.parameters() if p._grad is not None)
-        for root in self.facts.names.models():
-            self.with_gradient.update(id(p) for p in root.module.parameters() if p._grad is not None)
+        if step.number < FIRST_PASSES or step.number % PERIOD == 0:
+            self.waiting = [p for root in self.facts.names.models() for p in root.module.parameters()]
+        self.with_gradient.update(id(p) for p in self.waiting if p._grad is not None)
+        self.waiting = [p for p in self.waiting if p._grad is None]
 
     def finish(self) -> None:
         records = [record for record in self.facts.optimizers.values() if record.steps >= 2]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import islice
 from statistics import median
 from typing import Any
 
@@ -13,6 +14,7 @@ from adjoint.diagnosis.findings import Place
 from adjoint.diagnosis.watch.events import Backward, OptimizerStep, caller_place
 from adjoint.diagnosis.watch.rule import WatchRule
 
+MAX_SAMPLED = 32  # parameters
 SAMPLE = 256  # elements of a parameter that are compared before and after a step
 DIVERGED = 10.0  # times the first loss
 
@@ -47,7 +49,7 @@ class Clearing(WatchRule):
         is_zeroed_since = bool(zeroed) and zeroed[-1][0] == self.facts.iteration and self.passes.get(key, 1) > 0
         if parameters and is_zeroed_since and all(map(_is_clear, parameters)):
             self.emptied.setdefault(key, []).append(step)
-        self.sampled[key] = [p for p in parameters if not _is_clear(p)][:3]
+        self.sampled[key] = list(islice((p for p in parameters if not _is_clear(p)), 3))
         self.passes[key], self.is_cleared[key] = 0, False
 
     def finish(self) -> None:
@@ -172,8 +174,8 @@ class LearningRate(WatchRule):
 
     def before_step(self, step: OptimizerStep) -> None:
         self.before = []
-        if step.number < 20:
-            for p in step.record.parameters():
+        if step.sizes:
+            for p in step.record.parameters()[:MAX_SAMPLED]:
                 if step.sizes.get(id(p)) and type(p.array) is np.ndarray:
                     self.before.append((p, p.array.ravel()[:SAMPLE].copy()))
             known = [size for size in step.sizes.values() if size is not None]
@@ -181,11 +183,11 @@ class LearningRate(WatchRule):
 
     def after_step(self, step: OptimizerStep) -> None:
         changes, sizes = 0.0, 0.0
-        for p, old in self.before:
-            new = p.array.ravel()[:SAMPLE]
-            with np.errstate(all="ignore"):
-                changes += float(np.square(new - old, dtype=np.float64).sum())
-                sizes += float(np.square(old, dtype=np.float64).sum())
+        with np.errstate(all="ignore"):
+            for p, old in self.before:
+                change = p.array.ravel()[:SAMPLE] - old
+                changes += float(np.vdot(change, change).real)
+                sizes += float(np.vdot(old, old).real)
         if self.before:
             ratio = math.sqrt(changes / sizes) if sizes > 0 and math.isfinite(changes) else 0.0
             self.ratios.setdefault(id(step.record.optimizer), []).append(ratio)

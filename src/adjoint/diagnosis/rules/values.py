@@ -21,6 +21,7 @@ STEEP_AT_ZERO = frozenset({"sqrt", "rsqrt", "log", "pow", "norm", "vector_norm",
 VANISHED, EXPLODED = 1e-6, 1e3  # root mean squares of gradients: against the largest, and by themselves
 DEAD_SHARE = 0.9
 SMALL_SIZE = 4096
+INFINITY = math.inf
 
 
 class FirstNaN(WatchRule):
@@ -131,11 +132,11 @@ def _describe_operands(frame: Any, inputs: Sequence[Any]) -> str:
 
 
 def is_finite(array: Any) -> bool:
-    """Return whether all elements are finite; fast for large arrays of which all are."""
-    if array.size > SMALL_SIZE and array.flags.c_contiguous and array.dtype.itemsize >= 4:
+    """Return whether all elements are finite; fast where their squares are."""
+    if array.dtype.itemsize >= 4 and array.flags.c_contiguous:
         flat = array.reshape(-1)
-        product = float(np.dot(flat, flat))
-        if product - product == 0.0:
+        product = flat.dot(flat)
+        if -INFINITY < product < INFINITY:
             return True
     return bool(np.isfinite(array).all())
 

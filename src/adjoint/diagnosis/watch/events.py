@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from dataclasses import dataclass, field
 from types import FrameType
@@ -106,6 +107,4 @@ def root_mean_square(array: Array) -> float:
     """Return the root mean square of the elements; infinite or NaN where one is."""
     if not array.size:
         return 0.0
-    flat = array.ravel()
-    with np.errstate(all="ignore"):
-        return float(np.sqrt(np.vdot(flat, flat).real / flat.size))
+    return math.sqrt(float(np.vdot(array, array).real) / array.size)

@@ -187,7 +187,7 @@ class Watch:
         self.current_steps.append(step)
         for handler in self.handlers["before_step"]:
             handler(step)
-        if not args and not kwargs.get("closure"):
+        if len(args) < 2 and not kwargs.get("closure"):  # a closure's ops are the program's own
             self.observer.pause()
 
     def _after_step(self, optimizer: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
