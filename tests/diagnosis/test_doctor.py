@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import linecache
 import warnings
@@ -15,7 +16,13 @@ from tests.support.mistaken_programs.parameters import PARAMETER_MISTAKES
 from tests.support.mistaken_programs.sound import SOUND_PROGRAMS
 
 import adjoint as ad
+from adjoint import Tensor, nn, optim
+from adjoint.autograd.backward import pass_watchers
+from adjoint.core.runtime.mode import mode, nondefault
+from adjoint.data import DataLoader
 from adjoint.diagnosis.findings import Report
+from adjoint.nn.module.hooks import global_hooks
+from adjoint.optim.step.hooks import GLOBAL_STEP_POST_HOOKS, GLOBAL_STEP_PRE_HOOKS
 
 MISTAKES = [*LOSS_MISTAKES, *PARAMETER_MISTAKES, *LOOP_MISTAKES]
 EACH = pytest.mark.parametrize("mistake", [pytest.param(mistake, id=mistake.title) for mistake in MISTAKES])
@@ -51,3 +58,112 @@ def test_corrected_program_has_no_finding(mistake: Mistake, tmp_path: Path) -> N
 @pytest.mark.parametrize("source", [pytest.param(source, id=title) for title, source in SOUND_PROGRAMS.items()])
 def test_sound_program_has_no_finding(source: str, tmp_path: Path) -> None:
     assert str(examine(PRELUDE + source, tmp_path)).startswith("doctor: nothing found")
+
+
+def hooks_in_place() -> tuple[object, ...]:
+    """What a watch changes while it lasts."""
+    return (
+        [getattr(Tensor, name) for name in ("detach", "item", "numpy", "tolist")],
+        vars(nn.Module)["train"], vars(nn.Module)["zero_grad"], vars(optim.Optimizer)["zero_grad"],
+        vars(DataLoader)["__iter__"], vars(optim.lr_scheduler.LRScheduler)["step"], list(pass_watchers),
+        dict(global_hooks._forward_hooks), dict(global_hooks._forward_pre_hooks), dict(GLOBAL_STEP_PRE_HOOKS),
+        dict(GLOBAL_STEP_POST_HOOKS), mode.anomaly_detector, nondefault.count,
+    )  # fmt: skip
+
+
+def test_nothing_is_left_behind() -> None:
+    before = hooks_in_place()
+    model = nn.Linear(2, 1)
+    opt = optim.SGD(model.parameters(), lr=0.1)
+    with ad.doctor(steps=2, file=io.StringIO()):
+        assert hooks_in_place() != before
+        for _ in range(4):
+            opt.zero_grad()
+            model(ad.randn(3, 2)).square().mean().backward()
+            opt.step()
+    assert hooks_in_place() == before
+
+
+def test_nothing_is_left_behind_after_an_error_in_the_middle_of_a_module_and_a_step() -> None:
+    class Broken(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            raise KeyError("in forward")
+
+    def fail() -> Tensor:
+        raise KeyError("in the closure")
+
+    before = hooks_in_place()
+    opt = optim.SGD([nn.Parameter(ad.ones(1))], lr=0.1)
+    for call in (lambda: nn.Sequential(Broken())(ad.ones(1)), lambda: opt.step(fail)):
+        with pytest.raises(KeyError), ad.doctor(file=io.StringIO()):
+            call()
+        assert hooks_in_place() == before
+
+
+def test_an_error_of_the_program_is_reported_after_what_was_found() -> None:
+    file = io.StringIO()
+    with pytest.raises(ValueError, match="stop"), ad.doctor(file=file):
+        raise ValueError("stop")
+    assert file.getvalue() == "doctor: nothing found in 0 steps\n"
+
+
+def test_step_function_is_called_and_its_report_returned() -> None:
+    model = nn.Linear(2, 1)
+    opt = optim.SGD(model.parameters(), lr=0.1)
+    calls = []
+
+    def step(x: Tensor) -> None:
+        calls.append(x)
+        model(x).square().mean().backward()
+        opt.step()
+
+    file = io.StringIO()
+    report = ad.doctor(step, ad.ones(3, 2), calls=4, file=file)
+    assert len(calls) == 4
+    assert report.kinds() == ["zero-grad-forgotten"]
+    assert file.getvalue() == f"{report}\n"
+    assert len(report) == 1
+    assert list(report) == report.findings
+    assert report.findings[0].name == "opt"
+
+
+def test_values_are_those_of_the_program_without_it() -> None:
+    def train(is_watched: bool) -> list[float]:
+        ad.manual_seed(3)
+        model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Dropout(0.2), nn.Linear(8, 2))
+        opt = optim.Adam(model.parameters(), lr=0.01)
+        x, y = ad.randn(16, 4), ad.randint(0, 2, (16,))
+        losses = []
+        with ad.doctor(file=io.StringIO()) if is_watched else contextlib.nullcontext():
+            for _ in range(6):
+                opt.zero_grad()
+                loss = nn.functional.cross_entropy(model(x), y)
+                loss.backward()
+                opt.step()
+                losses.append(loss.item())
+        return losses
+
+    assert train(True) == pytest.approx(train(False), rel=1e-5)
+
+
+def test_a_compiled_step_is_examined_too() -> None:
+    model = nn.Linear(3, 2)
+    opt = optim.SGD(model.parameters(), lr=0.1)
+
+    @ad.compile
+    def step(x: Tensor, y: Tensor) -> Tensor:
+        loss = nn.functional.cross_entropy(model(x).softmax(1), y)
+        loss.backward()
+        opt.step()
+        return loss
+
+    x, y = ad.randn(8, 3), ad.randint(0, 2, (8,))
+    step(x, y)
+    with ad.doctor(file=io.StringIO()) as report:
+        for _ in range(30):
+            step(x, y)
+    assert "softmax-before-cross-entropy" in report.kinds()
+    count = step.compilations
+    step(x, y)
+    step(x, y)
+    assert step.compilations <= count + 1

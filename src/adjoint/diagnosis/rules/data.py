@@ -19,7 +19,7 @@ from adjoint.diagnosis.watch.rule import WatchRule
 
 LARGE_INPUT = 20.0  # root mean square from which an input counts as not normalised
 CHECKED_STEPS = 3
-MIN_SAMPLES = 8
+MIN_SAMPLES, MAX_INPUTS = 8, 24
 
 
 class InputScale(WatchRule):
@@ -169,7 +169,7 @@ class SameBatch(WatchRule):
         self.passes.append((loader, self.facts.steps, place_of_frame(caller_frame())))
 
     def enter_module(self, call: ModuleCall) -> None:
-        if call.parent is not None or not call.is_recording or not call.module.training or len(self.inputs) > 64:
+        if call.parent is not None or not call.is_recording or not call.module.training or len(self.inputs) >= MAX_INPUTS:
             return
         if next(iter(call.module.parameters()), None) is None:
             return

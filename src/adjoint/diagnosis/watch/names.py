@@ -36,9 +36,13 @@ class Names:
     def __init__(self) -> None:
         self.roots: dict[int, RootModule] = {}
         self.tensors: dict[int, str] = {}
+        self.known: dict[int, Module] = {}  # modules whose names have been looked for
 
     def note_call(self, module: Module, frame: FrameType) -> None:
         """Note the name of a module that was called from the user's line."""
+        if self.known.get(id(module)) is module:
+            return
+        self.known[id(module)] = module
         if any(module is part for root in self.roots.values() for part in root.module.modules()):
             return
         owner, name, made = _find_owner(module, frame)

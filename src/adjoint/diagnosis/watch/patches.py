@@ -7,8 +7,6 @@ from typing import Any
 
 from adjoint.core.typing import Function
 
-MISSING = object()
-
 
 class Patches:
     """Replaced attributes with their former values."""
@@ -17,11 +15,13 @@ class Patches:
         self.replaced: list[tuple[Any, str, object]] = []
 
     def replace(self, owner: Any, name: str, make: Callable[[Any], object]) -> None:
-        """Replace an attribute of the class's own by what `make` makes of it."""
-        held = vars(owner).get(name, MISSING)
-        if held is not MISSING:
-            self.replaced.append((owner, name, held))
-            setattr(owner, name, make(held))
+        """Replace an attribute where the class, or the base that it comes from, has it."""
+        for kind in owner.__mro__:
+            if name in vars(kind):
+                held = vars(kind)[name]
+                self.replaced.append((kind, name, held))
+                setattr(kind, name, make(held))
+                break
 
     def restore(self) -> None:
         """Give all attributes their former values."""

@@ -36,6 +36,7 @@ from adjoint.optim.step.hooks import register_optimizer_step_post_hook, register
 from adjoint.optim.step.optimizer import Optimizer
 
 EVENTS = ("enter_module", "leave_module", "begin_backward", "before_step", "after_step", "finish")
+CLOSE_STEPS, PERIOD = 6, 4  # ops are watched in the first steps, and then in each fourth
 MAX_KNOWN_CALLS = 8  # of each module
 
 
@@ -54,6 +55,7 @@ class Watch:
         self.handles: list[Any] = []
         self.thread = threading.get_ident()
         self.current_steps: list[OptimizerStep] = []
+        self.is_resting = False  # ops of this step are not watched
 
     def start(self) -> None:
         """Begin to watch."""
@@ -68,7 +70,8 @@ class Watch:
         for owner in (Optimizer, Module):
             self.patches.replace(owner, "zero_grad", call_first(self._note_zero_grad))
         for kind in classes_below(LRScheduler):
-            self.patches.replace(kind, "step", call_first(self._call("schedule_steps")))
+            if "step" in vars(kind):
+                self.patches.replace(kind, "step", call_first(self._call("schedule_steps")))
         self.patches.replace(Module, "train", call_first(self._call("mode_is_set")))
         self.patches.replace(DataLoader, "__iter__", call_first(self._call("loader_is_read")))
         self.op_patches.replace(Tensor, "detach", call_first(self._note_cut("detach()")))
@@ -135,6 +138,8 @@ class Watch:
             frame = caller_frame()
             call.place = place_of_frame(frame)
             facts.names.note_call(module, frame)
+            if self.is_resting and not mode.recording:  # an evaluation
+                self.observer.resume()
         facts.calls.append(call)
         known = facts.called.setdefault(id(module), (module, []))[1]
         if not known and parent is not None and module._parameters:
@@ -148,6 +153,8 @@ class Watch:
         if not self._is_ours():
             return
         calls = self.facts.calls
+        if self.is_resting and len(calls) == 1:
+            self.observer.pause()
         while calls:
             call = calls.pop()
             if call.module is module:
@@ -193,7 +200,6 @@ class Watch:
     def _after_step(self, optimizer: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if not self._is_ours() or not self.current_steps:
             return
-        self.observer.resume()
         step = self.current_steps.pop()
         for handler in self.handlers["after_step"]:
             handler(step)
@@ -201,6 +207,8 @@ class Watch:
         self.facts.steps += 1
         if step.record.steps >= self.steps:
             self._stop_ops()
+        self.is_resting = step.record.steps >= CLOSE_STEPS and step.record.steps % PERIOD != 0
+        (self.observer.pause if self.is_resting else self.observer.resume)()
 
 
 def _gradient_sizes(record: OptimizerRecord) -> dict[int, float | None]:
