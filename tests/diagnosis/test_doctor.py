@@ -36,6 +36,7 @@ def examine(text: str, folder: Path) -> Report:
     with warnings.catch_warnings(), ad.doctor(file=io.StringIO()) as report:
         warnings.simplefilter("ignore")
         exec(compile(text, str(path), "exec"), {"__name__": "program"})
+    assert report.failures == []
     return report
 
 

@@ -10,7 +10,7 @@ from typing import Any, TextIO
 
 from adjoint.diagnosis.findings import Finding, Report
 from adjoint.diagnosis.rules.data import InputScale, SameBatch, Targets
-from adjoint.diagnosis.rules.memory import CarriedGraph, GrowingSum, KeptResults, RepeatedWrite
+from adjoint.diagnosis.rules.memory import CarriedGraph, GrowingSum, KeptResults
 from adjoint.diagnosis.rules.missing_gradients import MissingGradients
 from adjoint.diagnosis.rules.modes import EvaluationMode, SingleValueNorm, TrainingMode
 from adjoint.diagnosis.rules.probabilities import (
@@ -20,8 +20,10 @@ from adjoint.diagnosis.rules.probabilities import (
     SoftmaxDimension,
 )
 from adjoint.diagnosis.rules.shapes import AllPairs, DoublePrecision
+from adjoint.diagnosis.rules.sharing import LostSharing, Recompilations
 from adjoint.diagnosis.rules.steps import Clearing, LearningRate, MissingStep, ScheduleOrder
 from adjoint.diagnosis.rules.values import DeadUnits, FirstNaN, GradientSizes
+from adjoint.diagnosis.rules.writes import HiddenWrite, RepeatedWrite
 from adjoint.diagnosis.watch.rule import WatchRule
 from adjoint.diagnosis.watch.watch import Watch
 
@@ -33,7 +35,7 @@ CALLS = 5  # of a step function
 RULES: tuple[type[WatchRule], ...] = (
     RepeatedActivation, SoftmaxDimension, MissingLogarithm, DivergenceReduction, AllPairs, DoublePrecision, Clearing,
     MissingStep, MissingGradients, EvaluationMode, TrainingMode, SingleValueNorm, InputScale, Targets, SameBatch,
-    RepeatedWrite, GrowingSum, KeptResults, CarriedGraph, FirstNaN, ScheduleOrder, DeadUnits, LearningRate,
+    RepeatedWrite, HiddenWrite, LostSharing, Recompilations, GrowingSum, KeptResults, CarriedGraph, FirstNaN, ScheduleOrder, DeadUnits, LearningRate,
     GradientSizes,
 )  # fmt: skip
 

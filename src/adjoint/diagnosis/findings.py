@@ -72,6 +72,7 @@ class Report:
 
     findings: list[Finding] = field(default_factory=list)
     steps: int = 0
+    failures: list[str] = field(default_factory=list)  # of rules, which a program never sees
 
     def add(self, finding: Finding) -> None:
         """Add a finding, unless the same one is there already."""

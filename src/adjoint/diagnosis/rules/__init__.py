@@ -13,4 +13,7 @@ Modules, in reading order:
   in.
 - `steps`: Rules on the order of a training step: clearing of gradients, rates, schedules, and what the loss does.
 - `values`: Rules on values: the first NaN, gradients that vanish or explode, units that never fire.
+- `sharing`: Rules on what was made twice: weights that shall be shared, and functions that are compiled again and
+  again.
+- `writes`: Rules on writes: data that changes with each pass, and values that are written behind the graph's back.
 """

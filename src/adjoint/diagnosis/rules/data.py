@@ -169,7 +169,12 @@ class SameBatch(WatchRule):
         self.passes.append((loader, self.facts.steps, place_of_frame(caller_frame())))
 
     def enter_module(self, call: ModuleCall) -> None:
-        if call.parent is not None or not call.is_recording or not call.module.training or len(self.inputs) >= MAX_INPUTS:
+        if (
+            call.parent is not None
+            or not call.is_recording
+            or not call.module.training
+            or len(self.inputs) >= MAX_INPUTS
+        ):
             return
         if next(iter(call.module.parameters()), None) is None:
             return

@@ -10,12 +10,10 @@ from typing import Any
 
 from adjoint.core.graph.node import Leaf
 from adjoint.core.graph.source_location import Site
-from adjoint.core.tensor.mutation_log import mutation_log, owner
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.diagnosis.findings import Place, place_of_frame, place_of_instruction
 from adjoint.diagnosis.source_expressions import SourceFile, find_expression, parse_source, text_of, user_frames
-from adjoint.diagnosis.watch.events import Backward, OptimizerStep, caller_frame
-from adjoint.diagnosis.watch.facts import is_array
+from adjoint.diagnosis.watch.events import Backward, ModuleCall, OptimizerStep, caller_frame
 from adjoint.diagnosis.watch.rule import WatchRule
 
 DEPTH = 3  # passes through which a sum has grown
@@ -83,18 +81,26 @@ class KeptResults(WatchRule):
     def __init__(self, facts: Any) -> None:
         super().__init__(facts)
         self.losses: list[tuple[weakref.ref[Tensor], Place]] = []
+        self.outputs: list[tuple[weakref.ref[Tensor], Place]] = []  # since the last backward pass
         self.is_reported = False
 
+    def leave_module(self, call: ModuleCall, output: Any) -> None:
+        if call.parent is None and call.is_recording and call.place is not None and len(self.outputs) < 2:
+            if isinstance(output, Tensor) and output.node is not None:
+                self.outputs.append((weakref.ref(output), call.place))
+
     def begin_backward(self, backward: Backward) -> None:
+        self.losses += self.outputs
+        self.outputs = []
         for root in backward.roots:
             if root.node is not None and type(root.node) is not Leaf:
                 self.losses.append((weakref.ref(root), backward.place))
-        del self.losses[:-8]
+        del self.losses[:-20]
 
     def before_step(self, step: OptimizerStep) -> None:
         if self.is_reported or len(self.losses) < 5:
             return
-        alive = [x for x in (reference() for reference, _ in self.losses[:-1]) if x is not None and x.node is not None]
+        alive = [x for x in (reference() for reference, _ in self.losses[:-2]) if x is not None and x.node is not None]
         if len(alive) < 4:
             return
         frame = caller_frame()
@@ -102,13 +108,14 @@ class KeptResults(WatchRule):
         if name:
             self.is_reported = True
             place = _append_place(source, name) or self.losses[-1][1]
+            kept = "losses" if not alive[0].array.ndim else "outputs"
             self.report(
                 "graph-kept",
                 place,
                 name,
-                f"{name} keeps the losses with their graphs: {len(alive)} of earlier steps are still alive, and memory "
+                f"{name} keeps the {kept} with their graphs: {len(alive)} of earlier steps are still alive, and memory "
                 "grows with each step",
-                f"append loss.item(), or loss.detach(), to {name}",
+                f"give {name} numbers or detached tensors: item(), or detach()",
                 len(alive),
             )
 
@@ -194,80 +201,3 @@ class CarriedGraph(WatchRule):
                 "detach() the state between steps (h = h.detach()), and leave out retain_graph=True",
                 old,
             )
-
-
-class RepeatedWrite(WatchRule):
-    """In-place arithmetic on data that later steps read again: a dataset that changes with every pass."""
-
-    def __init__(self, facts: Any) -> None:
-        super().__init__(facts)
-        self.writes: dict[tuple[int, Any, int], tuple[Any, set[int], tuple[Any, int]]] = {}
-
-    def enter_module(self, call: Any) -> None:
-        if call.parent is not None or not call.is_recording:
-            return
-        for x in call.tensors():
-            if not is_array(x) or x.node is not None:
-                continue
-            memory: Any = owner(x.array)
-            write = mutation_log.by_memory.get(id(memory))
-            if write is not None and isinstance(write.place, tuple):
-                self._note_write(memory, write.place)
-
-    def _note_write(self, memory: Any, place: tuple[Any, int]) -> None:
-        key = id(memory), place[0], place[1]
-        known = self.writes.get(key)
-        if known is None:
-            self.writes[key] = memory, {self.facts.iteration}, place
-        else:
-            known[1].add(self.facts.iteration)
-
-    def finish(self) -> None:
-        for _, iterations, place in self.writes.values():
-            if len(iterations) < 2:
-                continue
-            where = place_of_instruction(place)
-            source = parse_source(where.site.file)
-            if source is None or not _is_arithmetic(source, where.site.line):
-                continue
-            self.report(
-                "data-changed-in-place",
-                where,
-                _written_name(source, where.site.line),
-                f"{_written_name(source, where.site.line)} is changed in place in {len(iterations)} steps, and its "
-                "memory is the data itself: each pass over the data sees other values",
-                "make a new tensor: x = x - …, in place of x -= …, or clone() the batch first",
-                len(iterations),
-            )
-
-
-INPLACE_METHODS = frozenset({"add_", "sub_", "mul_", "div_", "clamp_", "neg_", "pow_", "sqrt_", "abs_", "addcmul_"})
-
-
-def _arithmetic_nodes(source: SourceFile, line: int) -> list[ast.AST]:
-    return [
-        node
-        for node in ast.walk(source.tree)
-        if getattr(node, "lineno", 0) <= line <= getattr(node, "end_lineno", 0)
-        and (
-            isinstance(node, ast.AugAssign)
-            or (
-                isinstance(node, ast.Call)
-                and isinstance(node.func, ast.Attribute)
-                and node.func.attr in INPLACE_METHODS
-            )
-        )
-    ]
-
-
-def _is_arithmetic(source: SourceFile, line: int) -> bool:
-    return bool(_arithmetic_nodes(source, line))
-
-
-def _written_name(source: SourceFile, line: int) -> str:
-    for node in _arithmetic_nodes(source, line):
-        if isinstance(node, ast.AugAssign):
-            return text_of(node.target)
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            return text_of(node.func.value)
-    return "the data"

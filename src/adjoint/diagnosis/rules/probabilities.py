@@ -30,16 +30,22 @@ class RepeatedActivation(WatchRule):
             if call is not None and name in {"sigmoid", "softmax", "relu"}:
                 self._report_sigmoid(made, name)
             return
-        if name not in {*NORMALIZED, "sigmoid", "relu"} or library_files[made.code.co_filename]:
-            return
         loss = find_library_call("cross_entropy") if op.name == "log_softmax" else None
+        if op.name == "softmax" and out.node is not None and out.array.shape[out.node.params["axis"]] == 1:
+            self._report_one_class(out)
+        if name not in {*NORMALIZED, "sigmoid", "relu"}:
+            if loss is not None and made is not None and is_distribution(inputs[0].array, out.node.params["axis"]):
+                self._report_softmax(made, "softmax", inputs[0])
+            return
+        if library_files[made.code.co_filename]:
+            return
         if loss is not None:
             self._report_softmax(made, name, inputs[0])
         elif name in NORMALIZED and made.params == out_params(out):
             self._report_twice(made, name, op.name)
 
     def _report_softmax(self, made: Any, name: str, x: Tensor) -> None:
-        layer = {"sigmoid": "sigmoid", "relu": "ReLU"}.get(name, name)
+        layer = {"relu": "ReLU"}.get(name, name)
         self.report(
             f"{layer.lower()}-before-cross-entropy",
             place_of_node(made),
@@ -49,6 +55,16 @@ class RepeatedActivation(WatchRule):
             f"give cross_entropy the logits: leave out this {layer}"
             + ("" if name == "relu" else ", or use it only to read probabilities"),
             tuple(x.shape),
+        )
+
+    def _report_one_class(self, out: Tensor) -> None:
+        self.report(
+            "one-class",
+            caller_place(),
+            "softmax",
+            f"softmax of {tuple(out.shape)} is over one value: the result is 1, whatever it is",
+            "use sigmoid for one output, or give one output for each class",
+            tuple(out.shape),
         )
 
     def _report_sigmoid(self, made: Any, name: str) -> None:
@@ -177,6 +193,14 @@ class DivergenceReduction(WatchRule):
                 'use reduction="batchmean"',
                 n,
             )
+
+
+def is_distribution(array: Any, axis: int) -> bool:
+    """Return whether the numbers along an axis are probabilities that sum to 1, for several samples."""
+    count = array.shape[axis]
+    if count < 2 or array.size < 4 * count or array.dtype.kind != "f" or array.min() < 0:
+        return False
+    return bool(abs(array.sum(axis=axis) - 1).max() < 1e-4)
 
 
 def out_params(out: Tensor) -> Any:

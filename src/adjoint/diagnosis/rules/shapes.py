@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from adjoint.core.graph.node import Leaf
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.diagnosis.findings import Finding, Place, place_of_frame, place_of_origin
 from adjoint.diagnosis.operands import find_operands
-from adjoint.diagnosis.source_expressions import find_expression, text_of
 from adjoint.diagnosis.rules.library_calls import find_library_call
+from adjoint.diagnosis.source_expressions import find_expression, text_of
 from adjoint.diagnosis.watch.events import Backward, caller_frame
 from adjoint.diagnosis.watch.facts import is_array, op_name
 from adjoint.diagnosis.watch.rule import WatchRule
@@ -99,7 +100,7 @@ class AllPairs(GraphRule):
         column, row = (one, other) if len(one) > len(other) else (other, one)
         if len(column) != len(row) + 1 or column[-1] != 1 or column[:-1] != row:
             return False
-        if op.name != "sub" or np.may_share_memory(a.array, b.array):
+        if op.name == "add" or type(prediction.node) is Leaf or np.may_share_memory(a.array, b.array):
             return False
         made = prediction.node
         movement = getattr(getattr(made, "op", None), "family", "") == "movement"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from itertools import islice
 from statistics import median
@@ -10,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from adjoint.core.graph.source_location import library_files
 from adjoint.diagnosis.findings import Place
 from adjoint.diagnosis.watch.events import Backward, OptimizerStep, caller_place
 from adjoint.diagnosis.watch.rule import WatchRule
@@ -108,14 +110,14 @@ class ScheduleOrder(WatchRule):
 
     def schedule_steps(self, schedule: Any, *args: Any, **kwargs: Any) -> None:
         """See the step of a schedule."""
-        if getattr(schedule, "_is_initial", False) or getattr(schedule, "last_epoch", 0) is None:
-            return
         optimizer = getattr(schedule, "optimizer", None)
-        if optimizer is None or not hasattr(schedule, "_step_count") or schedule._step_count < 1:
+        if optimizer is None or not hasattr(schedule, "_step_count"):
             return
+        if schedule._is_initial or library_files[sys._getframe(4).f_code.co_filename]:
+            return  # the first rates, set by its constructor, or a step within another
         place = caller_place()
         self.places[id(optimizer)] = place
-        if not optimizer._opt_called and schedule._step_count == 1:
+        if not optimizer._opt_called:
             self.report(
                 "scheduler-before-optimizer",
                 place,
@@ -201,13 +203,15 @@ class LearningRate(WatchRule):
             rate = max((max(each, default=0.0) for each in record.rates), default=0.0)
             ratios = self.ratios.get(key, [])
             losses = facts.losses()
-            if rate <= 0 or len(facts.optimizers) > 1:
+            if rate <= 0 or not losses or len(facts.optimizers) > 1:
                 continue
             if len(ratios) >= 3 and max(ratios) == 0:
                 self._report_too_small(record, rate, len(ratios))
             elif _diverges(losses):
                 self._report_divergence(record, rate, losses)
-            elif len(ratios) >= 6 and median(ratios) > 0.5 and not _falls(losses):
+            elif len(ratios) >= 6 and max(ratios) > 0.5 and median(losses) > DIVERGED * abs(losses[0]) > 0:
+                self._report_divergence(record, rate, losses, max(ratios))
+            elif len(ratios) >= 6 and (median(ratios) > 0.5 or max(ratios) > 2) and not _falls(losses):
                 self._report_divergence(record, rate, losses, median(ratios))
 
     def _report_too_small(self, record: Any, rate: float, count: int) -> None:

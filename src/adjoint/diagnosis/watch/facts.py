@@ -30,10 +30,9 @@ class Facts:
         self.steps = 0  # of all optimizers
         self.backwards: list[Backward] = []
         self.cuts: list[Cut] = []
+        self.data_reads: list[tuple[Any, int, str, Place]] = []  # memory read through `.data`, and its last write
         self.called: dict[int, tuple[Module, list[ModuleCall]]] = {}  # the first calls of each module
         self.zeroed: list[tuple[int, Place]] = []  # how many passes had run when gradients were cleared, and where
-        self.is_stepping = self.is_loader_used = False
-        self.first_step: int | None = None
 
     def tick(self) -> int:
         """Return the next time."""

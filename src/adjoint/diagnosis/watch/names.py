@@ -165,6 +165,11 @@ def _origin_of_name(name: str, frame: FrameType) -> Place | None:
     return None if statement is None else place_of_origin(Origin(source, statement))
 
 
+def name_of_value(value: object, frame: FrameType) -> str:
+    """Return the name of the frame's variable that has the value."""
+    return next((name for name, each in frame.f_locals.items() if each is value), "the value")
+
+
 def describe_callee(frame: FrameType) -> tuple[str, Place | None]:
     """Return the text of the object whose method the frame calls, `optimizer` of `optimizer.step()`, and its origin."""
     found = find_expression(frame)

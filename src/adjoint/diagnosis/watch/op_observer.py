@@ -14,7 +14,7 @@ from adjoint.core.runtime.mode import has_interpreter, mode, set_modes
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.diagnosis.findings import place_of_instruction
 from adjoint.diagnosis.watch.facts import Facts
-from adjoint.diagnosis.watch.rule import WatchRule, is_overridden
+from adjoint.diagnosis.watch.rule import WatchRule, guard, is_overridden
 
 ndarray = np.ndarray
 
@@ -27,9 +27,10 @@ class OpObserver:
         self.other: Any = None
         self.is_watching = False
         self.thread = threading.get_ident()
-        self.of_all = [rule.see_op for rule in rules if is_overridden(rule, "see_op") and not rule.ops]
+        see = {rule: guard(rule, rule.see_op) for rule in rules if is_overridden(rule, "see_op")}
+        self.of_all = [handler for rule, handler in see.items() if not rule.ops]
         names = {name for rule in rules for name in rule.ops}
-        self.by_name = {name: [rule.see_op for rule in rules if name in rule.ops] for name in names}
+        self.by_name = {name: [handler for rule, handler in see.items() if name in rule.ops] for name in names}
         self.seen_records: set[tuple[Any, int, int]] = set()
 
     def __getattr__(self, name: str) -> Any:

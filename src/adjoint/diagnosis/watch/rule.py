@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Function
 from adjoint.diagnosis.findings import Finding, Place
 
 if TYPE_CHECKING:
@@ -48,6 +49,22 @@ class WatchRule:
     def report(self, kind: str, place: Place | None, name: str, problem: str, advice: str, number: object = "") -> None:
         """Add a finding."""
         self.facts.report.add(Finding(kind, place, name, str(number), problem, advice))
+
+
+def guard(rule: WatchRule, handler: Function) -> Function:
+    """Return a handler whose errors are kept from the program; after one it does nothing more."""
+    failures, is_broken = rule.facts.report.failures, False
+
+    def call(*args: Any, **kwargs: Any) -> None:
+        nonlocal is_broken
+        if not is_broken:
+            try:
+                handler(*args, **kwargs)
+            except Exception as error:  # noqa: BLE001  whatever a rule stumbles over
+                is_broken = True
+                failures.append(f"{type(rule).__name__}.{handler.__name__}: {type(error).__name__}: {error}")
+
+    return call
 
 
 def is_overridden(rule: WatchRule, method: str) -> bool:

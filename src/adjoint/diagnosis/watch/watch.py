@@ -11,8 +11,10 @@ from typing import Any
 import numpy as np
 
 from adjoint.autograd.backward import pass_watchers
+from adjoint.core.graph.node import Leaf
 from adjoint.core.graph.source_location import library_files
 from adjoint.core.runtime.mode import has_interpreter, mode
+from adjoint.core.tensor.mutation_log import mutation_log, owner
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.data.loader import DataLoader
 from adjoint.diagnosis.findings import Report, place_of_frame
@@ -25,10 +27,10 @@ from adjoint.diagnosis.watch.events import (
     root_mean_square,
 )
 from adjoint.diagnosis.watch.facts import Facts
-from adjoint.diagnosis.watch.names import describe_callee
+from adjoint.diagnosis.watch.names import describe_callee, name_of_value
 from adjoint.diagnosis.watch.op_observer import OpObserver
 from adjoint.diagnosis.watch.patches import Patches, call_first, classes_below
-from adjoint.diagnosis.watch.rule import WatchRule, is_overridden
+from adjoint.diagnosis.watch.rule import WatchRule, guard, is_overridden
 from adjoint.nn.module.hooks import register_module_forward_hook, register_module_forward_pre_hook
 from adjoint.nn.module.module import Module
 from adjoint.optim.lr.scheduler import LRScheduler
@@ -48,13 +50,15 @@ class Watch:
         self.steps = steps
         self.rules = [rule(self.facts) for rule in rules]
         self.handlers = {
-            event: [getattr(rule, event) for rule in self.rules if is_overridden(rule, event)] for event in EVENTS
+            event: [guard(rule, getattr(rule, event)) for rule in self.rules if is_overridden(rule, event)]
+            for event in EVENTS
         }
         self.observer = OpObserver(self.facts, self.rules)
         self.patches, self.op_patches = Patches(), Patches()
         self.handles: list[Any] = []
         self.thread = threading.get_ident()
         self.current_steps: list[OptimizerStep] = []
+        self.is_compiler_watched = False
         self.is_resting = False  # ops of this step are not watched
 
     def start(self) -> None:
@@ -78,8 +82,8 @@ class Watch:
         self.op_patches.replace(Tensor, "item", call_first(self._note_cut("item()")))
         self.op_patches.replace(Tensor, "tolist", call_first(self._note_cut("tolist()")))
         self.op_patches.replace(Tensor, "numpy", call_first(self._note_cut("numpy()")))
+        self._watch_compiler()
         self.observer.start()
-        facts.first_step = None
 
     def stop(self) -> None:
         """Remove all hooks, and add the findings that only the whole watch tells."""
@@ -93,6 +97,14 @@ class Watch:
         for handler in self.handlers["finish"]:
             handler()
 
+    def _watch_compiler(self) -> None:
+        """See what is compiled, once the compiler is loaded."""
+        kind = getattr(sys.modules.get("adjoint.compiler.compile"), "CompiledFunction", None)
+        if kind is not None and not self.is_compiler_watched:
+            self.is_compiler_watched = True
+            self.patches.replace(kind, "__init__", call_first(self._call("function_is_compiled")))
+            self.patches.replace(kind, "_dispatch", call_first(self._call("compiled_is_called")))
+
     def _stop_ops(self) -> None:
         self.observer.stop()
         self.op_patches.restore()
@@ -103,7 +115,7 @@ class Watch:
 
     def _call(self, event: str) -> Any:
         """Return a function that passes an event of a method on to the rules that define it."""
-        handlers = [getattr(rule, event) for rule in self.rules if hasattr(rule, event)]
+        handlers = [guard(rule, getattr(rule, event)) for rule in self.rules if hasattr(rule, event)]
 
         def notice(owner: Any, *args: Any, **kwargs: Any) -> None:
             if self._is_ours():
@@ -119,8 +131,15 @@ class Watch:
             frame, called = sys._getframe(2), what
             if frame.f_code.co_name == "data" and frame.f_back is not None:  # the property
                 frame, called = frame.f_back, ".data"
-            if not library_files[frame.f_code.co_filename]:
-                self.facts.cut(called, place_of_frame(frame))
+            if library_files[frame.f_code.co_filename]:
+                return
+            self.facts.cut(called, place_of_frame(frame))
+            if called == ".data" and type(tensor.node) is not Leaf and type(tensor.array) is np.ndarray:
+                memory: Any = owner(tensor.array)
+                write = mutation_log.by_memory.get(id(memory))
+                before = -1 if write is None else write.sequence_nr
+                name = name_of_value(tensor, frame)
+                self.facts.data_reads.append((memory, before, name, place_of_frame(frame)))
 
         return notice
 
@@ -181,6 +200,7 @@ class Watch:
         if not self._is_ours():
             return
         facts = self.facts
+        self._watch_compiler()
         frame = caller_frame()
         record = facts.optimizers.get(id(optimizer))
         if record is None:

@@ -1,0 +1,131 @@
+"""Rules on writes: data that changes with each pass, and values that are written behind the graph's back."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from adjoint.core.graph.source_location import Site
+from adjoint.core.tensor.mutation_log import mutation_log, owner
+from adjoint.diagnosis.findings import place_of_instruction
+from adjoint.diagnosis.source_expressions import SourceFile, parse_source, text_of
+from adjoint.diagnosis.watch.events import Backward
+from adjoint.diagnosis.watch.facts import is_array
+from adjoint.diagnosis.watch.rule import WatchRule
+
+SCANNED_PASSES = 32
+
+
+def is_instruction(place: Any) -> bool:
+    """Return whether a write's place is an instruction of the program, and not a line that NumPy code wrote at."""
+    return place is not None and not isinstance(place, Site)
+
+
+class RepeatedWrite(WatchRule):
+    """In-place arithmetic on data that later steps read again: a dataset that changes with every pass."""
+
+    def __init__(self, facts: Any) -> None:
+        super().__init__(facts)
+        self.samples: dict[int, tuple[Any, int]] = {}
+        self.writes: dict[tuple[int, Any, int], tuple[Any, set[int], tuple[Any, int]]] = {}
+
+    def enter_module(self, call: Any) -> None:
+        if call.parent is not None or not call.is_recording:
+            return
+        for x in call.tensors():
+            if not is_array(x) or x.node is not None:
+                continue
+            memory: Any = owner(x.array)
+            write = mutation_log.by_memory.get(id(memory))
+            if write is not None and is_instruction(write.place):
+                self._note_write(memory, write.place)
+
+    def _note_write(self, memory: Any, place: tuple[Any, int]) -> None:
+        key = id(memory), place[0], place[1]
+        known = self.writes.get(key)
+        if known is None:
+            self.writes[key] = memory, {self.facts.iteration}, place
+        else:
+            known[1].add(self.facts.iteration)
+
+    def begin_backward(self, backward: Backward) -> None:
+        """Look for samples that a dataset changes where it keeps them."""
+        if backward.iteration >= SCANNED_PASSES:
+            return
+        for key, write in list(mutation_log.by_memory.items()):
+            if is_instruction(write.place) and write.place[0].co_name == "__getitem__":
+                known = self.samples.get(key)
+                memory = write.memory()
+                if known is None or known[0] is not memory:
+                    self.samples[key] = memory, write.sequence_nr
+                elif write.sequence_nr > known[1]:
+                    self._note_write(memory, write.place)
+                    self.writes[key, write.place[0], write.place[1]][1].add(-1)  # the first time
+
+    def finish(self) -> None:
+        for _, iterations, place in self.writes.values():
+            if len(iterations) < 2:
+                continue
+            where = place_of_instruction(place)
+            source = parse_source(where.site.file)
+            if source is None or not _is_arithmetic(source, where.site.line):
+                continue
+            self.report(
+                "data-changed-in-place",
+                where,
+                _written_name(source, where.site.line),
+                f"{_written_name(source, where.site.line)} is changed in place in {len(iterations)} steps, and its "
+                "memory is the data itself: each pass over the data sees other values",
+                "make a new tensor: x = x - …, in place of x -= …, or clone() the batch first",
+                len(iterations),
+            )
+
+
+INPLACE_METHODS = frozenset({"add_", "sub_", "mul_", "div_", "clamp_", "neg_", "pow_", "sqrt_", "abs_", "addcmul_"})
+
+
+def _arithmetic_nodes(source: SourceFile, line: int) -> list[ast.AST]:
+    return [
+        node
+        for node in ast.walk(source.tree)
+        if getattr(node, "lineno", 0) <= line <= getattr(node, "end_lineno", 0)
+        and (
+            isinstance(node, ast.AugAssign)
+            or (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Attribute)
+                and node.func.attr in INPLACE_METHODS
+            )
+        )
+    ]
+
+
+def _is_arithmetic(source: SourceFile, line: int) -> bool:
+    return bool(_arithmetic_nodes(source, line))
+
+
+def _written_name(source: SourceFile, line: int) -> str:
+    for node in _arithmetic_nodes(source, line):
+        if isinstance(node, ast.AugAssign):
+            return text_of(node.target)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            return text_of(node.func.value)
+    return "the data"
+
+
+class HiddenWrite(WatchRule):
+    """A write through `.data` into a value that a recorded op has made: the gradient does not know of it."""
+
+    def begin_backward(self, backward: Backward) -> None:
+        for memory, before, name, place in self.facts.data_reads:
+            write = mutation_log.by_memory.get(id(memory))
+            if write is not None and write.sequence_nr > before:
+                self.report(
+                    "data-write",
+                    place,
+                    name,
+                    f"{name} is written through .data after the op that made it was recorded: backward() computes the "
+                    "gradient as if it had not been",
+                    "use a recorded op in place of it, such as clamp() or where(), and assign the result",
+                )
+        self.facts.data_reads.clear()
