@@ -35,8 +35,8 @@ CALLS = 5  # of a step function
 RULES: tuple[type[WatchRule], ...] = (
     RepeatedActivation, SoftmaxDimension, MissingLogarithm, DivergenceReduction, AllPairs, DoublePrecision, Clearing,
     MissingStep, MissingGradients, EvaluationMode, TrainingMode, SingleValueNorm, InputScale, Targets, SameBatch,
-    RepeatedWrite, HiddenWrite, LostSharing, Recompilations, GrowingSum, KeptResults, CarriedGraph, FirstNaN, ScheduleOrder, DeadUnits, LearningRate,
-    GradientSizes,
+    RepeatedWrite, HiddenWrite, LostSharing, Recompilations, GrowingSum, KeptResults, CarriedGraph, FirstNaN,
+    ScheduleOrder, DeadUnits, LearningRate, GradientSizes,
 )  # fmt: skip
 
 

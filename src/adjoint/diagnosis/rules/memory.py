@@ -85,9 +85,10 @@ class KeptResults(WatchRule):
         self.is_reported = False
 
     def leave_module(self, call: ModuleCall, output: Any) -> None:
-        if call.parent is None and call.is_recording and call.place is not None and len(self.outputs) < 2:
-            if isinstance(output, Tensor) and output.node is not None:
-                self.outputs.append((weakref.ref(output), call.place))
+        if call.parent is not None or not call.is_recording or call.place is None or len(self.outputs) >= 2:
+            return
+        if isinstance(output, Tensor) and output.node is not None:
+            self.outputs.append((weakref.ref(output), call.place))
 
     def begin_backward(self, backward: Backward) -> None:
         self.losses += self.outputs

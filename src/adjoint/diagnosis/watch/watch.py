@@ -63,7 +63,6 @@ class Watch:
 
     def start(self) -> None:
         """Begin to watch."""
-        facts = self.facts
         self.handles = [
             register_module_forward_pre_hook(self._enter_module),
             register_module_forward_hook(self._leave_module, always_call=True),
@@ -71,8 +70,8 @@ class Watch:
             register_optimizer_step_post_hook(self._after_step),
         ]
         pass_watchers.append(self._backward)
-        for owner in (Optimizer, Module):
-            self.patches.replace(owner, "zero_grad", call_first(self._note_zero_grad))
+        for kind in (Optimizer, Module):
+            self.patches.replace(kind, "zero_grad", call_first(self._note_zero_grad))
         for kind in classes_below(LRScheduler):
             if "step" in vars(kind):
                 self.patches.replace(kind, "step", call_first(self._call("schedule_steps")))
