@@ -175,7 +175,8 @@ class CarriedGraph(WatchRule):
         self.ends.append(backward.began)
         if not backward.is_retained or start < 0:
             return
-        old, crossing = 0, None
+        old = 0
+        crossing: Any = None
         stack = [root.node for root in backward.roots if root.node is not None]
         seen = set(stack)
         while stack and len(seen) < MAX_NODES:

@@ -31,10 +31,10 @@ class RepeatedActivation(WatchRule):
                 self._report_sigmoid(made, name)
             return
         loss = find_library_call("cross_entropy") if op.name == "log_softmax" else None
-        if op.name == "softmax" and out.node is not None and out.array.shape[out.node.params["axis"]] == 1:
+        if op.name == "softmax" and out.node is not None and out.array.shape[out_params(out)["axis"]] == 1:
             self._report_one_class(out)
         if name not in {*NORMALIZED, "sigmoid", "relu"}:
-            if loss is not None and made is not None and is_distribution(inputs[0].array, out.node.params["axis"]):
+            if loss is not None and made is not None and is_distribution(inputs[0].array, out_params(out)["axis"]):
                 self._report_softmax(made, "softmax", inputs[0])
             return
         if library_files[made.code.co_filename]:
@@ -138,7 +138,7 @@ class SoftmaxDimension(WatchRule):
         made = producer_of(x) if isinstance(x, Tensor) and x.node is not None else None
         if made is not None and op_name(made) == "mul" and made.parents[0] is not None:  # dropout
             made = producer_of(made.parents[0])
-        if op_name(made) != "softmax" or library_files[made.code.co_filename]:
+        if made is None or op_name(made) != "softmax" or library_files[made.code.co_filename]:
             return
         shape, axis = made.shape, (made.params or {}).get("axis")
         if axis is not None and axis != len(shape) - 1 and shape == tuple(x.shape):

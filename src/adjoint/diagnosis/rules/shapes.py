@@ -102,7 +102,7 @@ class AllPairs(GraphRule):
             return False
         if op.name == "add" or type(prediction.node) is Leaf or np.may_share_memory(a.array, b.array):
             return False
-        made = prediction.node
+        made: Any = prediction.node
         movement = getattr(getattr(made, "op", None), "family", "") == "movement"
         return not (movement and getattr(made, "code", None) is frame.f_code and made.site.line == frame.f_lineno)
 

@@ -155,8 +155,8 @@ class DeadUnits(WatchRule):
         if out.node is None or array.ndim < 2 or array.shape[0] < 2:
             return
         axis = 1 if array.ndim >= 4 else array.ndim - 1
-        code, offset = out.node.code, out.node.instruction_offset
-        key = code, offset, id(self.facts.module()), array.shape[axis]
+        node: Any = out.node
+        key = node.code, node.instruction_offset, id(self.facts.module()), array.shape[axis]
         axes = tuple(i for i in range(array.ndim) if i != axis)
         fires = array.any(axis=axes)
         before = self.alive.get(key)

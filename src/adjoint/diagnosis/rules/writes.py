@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ast
-from typing import Any
+from typing import Any, TypeGuard
 
-from adjoint.core.graph.source_location import Site
+from adjoint.core.graph.source_location import InstructionLocation, Site
 from adjoint.core.tensor.mutation_log import mutation_log, owner
 from adjoint.diagnosis.findings import place_of_instruction
 from adjoint.diagnosis.source_expressions import SourceFile, parse_source, text_of
@@ -16,7 +16,7 @@ from adjoint.diagnosis.watch.rule import WatchRule
 SCANNED_PASSES = 32
 
 
-def is_instruction(place: Any) -> bool:
+def is_instruction(place: Site | InstructionLocation | None) -> TypeGuard[InstructionLocation]:
     """Return whether a write's place is an instruction of the program, and not a line that NumPy code wrote at."""
     return place is not None and not isinstance(place, Site)
 

@@ -45,7 +45,7 @@ def call_first(notice: Function) -> Callable[[Function], Function]:
     return make
 
 
-def classes_below(kind: type) -> Iterator[type]:
+def classes_below(kind: type[Any]) -> Iterator[type[Any]]:
     """Yield a class and all its subclasses."""
     yield kind
     for below in kind.__subclasses__():
