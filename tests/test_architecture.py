@@ -28,7 +28,7 @@ LAYERS: dict[str, set[str]] = {  # each with the layers that it may import, besi
     "quasirandom": EAGER,
     "interop": EAGER | {"serialization", "nn"},
     "testing": EAGER,
-    "diagnosis": EAGER,
+    "diagnosis": EAGER | {"nn", "optim", "data"},
     "utils": EAGER | {"data", "nn"},
     "linalg": EAGER,
     "masked": EAGER,

@@ -30,7 +30,6 @@ Modules, in reading order:
 - `compat`: PyTorch's names that nothing else here needs, from one table.
 - `masked`: `adjoint.masked`: sums, extremes and the like of the elements that a mask admits, as `torch.masked` has
   them.
-- `diagnosis`: Diagnosis: what is wrong with a program, told by its lines and the user's names.
 """
 
 from __future__ import annotations

@@ -9,4 +9,8 @@ Modules, in reading order:
 - `remedies`: Remedies: for each kind of error, what the user can write instead.
 - `source_expressions`: Expressions of a program's source, found from frames: what a line calls, and where a name was
   given its value.
+- `doctor`: `ad.doctor`: watches the first training steps of a program, and reports what is silently wrong.
+- `findings`: Findings of `ad.doctor`: what is wrong, the line to blame, the name, the number, and what to do.
+- `rules`: Rules of `ad.doctor`: each sees the events of a watched program, and names one kind of mistake.
+- `watch`: The watch of a running program: its events, the facts they give, and the hooks that catch them.
 """

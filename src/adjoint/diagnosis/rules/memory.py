@@ -12,8 +12,9 @@ from adjoint.core.graph.node import Leaf
 from adjoint.core.graph.source_location import Site
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.diagnosis.findings import Place, place_of_frame, place_of_instruction
-from adjoint.diagnosis.source_expressions import SourceFile, find_expression, parse_source, text_of, user_frames
+from adjoint.diagnosis.source_expressions import SourceFile, parse_source, text_of
 from adjoint.diagnosis.watch.events import Backward, ModuleCall, OptimizerStep, caller_frame
+from adjoint.diagnosis.watch.frames import find_expression, user_frames
 from adjoint.diagnosis.watch.rule import WatchRule
 
 DEPTH = 3  # passes through which a sum has grown
@@ -124,7 +125,7 @@ class KeptResults(WatchRule):
 def _find_container(x: Tensor, frame: Any) -> tuple[str, SourceFile | None]:
     """Return the name of the list or dict that holds a tensor."""
     holders = {id(holder) for holder in gc.get_referrers(x) if isinstance(holder, (list, dict))}
-    for outer, _ in user_frames(frame):
+    for outer in user_frames(frame):
         source = parse_source(outer.f_code.co_filename, outer.f_globals)
         for names in (outer.f_locals, outer.f_globals):
             for name, value in list(names.items()):

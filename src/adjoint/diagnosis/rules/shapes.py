@@ -11,11 +11,11 @@ import numpy as np
 from adjoint.core.graph.node import Leaf
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.diagnosis.findings import Finding, Place, place_of_frame, place_of_origin
-from adjoint.diagnosis.operands import find_operands
 from adjoint.diagnosis.rules.library_calls import find_library_call
-from adjoint.diagnosis.source_expressions import find_expression, text_of
+from adjoint.diagnosis.source_expressions import text_of
 from adjoint.diagnosis.watch.events import Backward, caller_frame
 from adjoint.diagnosis.watch.facts import is_array, op_name
+from adjoint.diagnosis.watch.frames import find_expression, find_operands
 from adjoint.diagnosis.watch.rule import WatchRule
 
 LOSSES = (
@@ -139,7 +139,7 @@ class DoublePrecision(GraphRule):
 
 def names_of_operands(frame: Any, *values: Tensor) -> str:
     """Return the user's names of values, joined by "and"."""
-    _, operands = find_operands(frame)
+    operands = find_operands(frame)
     found = find_expression(frame)
     node = None if found is None else found[1]
     texts = ["the prediction", "the target"]
@@ -155,5 +155,5 @@ def names_of_operands(frame: Any, *values: Tensor) -> str:
 
 def origin_of_operand(frame: Any, value: Tensor) -> Place | None:
     """Return the line that made an operand; None where the source does not say it."""
-    _, operands = find_operands(frame)
+    operands = find_operands(frame)
     return next((place_of_origin(each.origin) for each in operands if each.value is value), None)

@@ -12,9 +12,9 @@ import numpy as np
 from adjoint.core.graph.source_location import library_files
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.diagnosis.findings import Finding, Place, place_of_frame, place_of_instruction
-from adjoint.diagnosis.operands import find_operands
 from adjoint.diagnosis.watch.events import Backward, OptimizerStep, caller_frame
 from adjoint.diagnosis.watch.facts import is_array
+from adjoint.diagnosis.watch.frames import find_operands
 from adjoint.diagnosis.watch.rule import WatchRule
 
 STEEP_AT_ZERO = frozenset({"sqrt", "rsqrt", "log", "pow", "norm", "vector_norm", "div", "acos", "asin"})
@@ -120,7 +120,7 @@ def _exponent(inputs: Sequence[Any]) -> float:
 
 
 def _describe_operands(frame: Any, inputs: Sequence[Any]) -> str:
-    _, operands = find_operands(frame)
+    operands = find_operands(frame)
     told = []
     for x in inputs:
         if is_array(x) and x.array.dtype.kind == "f" and x.array.size:

@@ -9,4 +9,5 @@ Modules, in reading order:
 - `patches`: Attributes of classes that are replaced while a program is watched, and restored afterwards.
 - `rule`: Base of rules: functions of what a watched program does, which add findings to the report.
 - `watch`: The watch of a program: hooks that turn what it does into events of rules, and are all removed at its end.
+- `frames`: Expressions and names of frames that run: what explains errors, for a program that goes on.
 """

@@ -8,15 +8,13 @@ from typing import Any
 
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.diagnosis.findings import Place, place_of_origin
-from adjoint.diagnosis.operands import MISSING, Origin, evaluate, find_origin, is_module
+from adjoint.diagnosis.operands import MISSING, Origin, evaluate, is_module
 from adjoint.diagnosis.source_expressions import (
-    SourceFile,
     find_assignment,
     find_attribute_assignment,
-    find_expression,
     text_of,
-    user_frames,
 )
+from adjoint.diagnosis.watch.frames import find_expression, find_origin_place, user_frames
 from adjoint.nn.module.module import Module
 
 MAX_SEARCHED_FRAMES = 8
@@ -74,7 +72,7 @@ class Names:
     def note_tensors(self, tensors: list[Any], frame: FrameType) -> None:
         """Look for the names of tensors among the variables around the frame."""
         missing = {id(x) for x in tensors} - self.tensors.keys()
-        for outer, _ in zip((frame for frame, _ in user_frames(frame)), range(MAX_SEARCHED_FRAMES), strict=False):
+        for outer in user_frames(frame)[:MAX_SEARCHED_FRAMES]:
             for names in (outer.f_locals, outer.f_globals):
                 for name, value in list(names.items()):
                     for path, part in _parts(name, value):
@@ -141,17 +139,13 @@ def _find_owner(module: Module, frame: FrameType) -> tuple[Module, str, Place | 
             if value is not MISSING and is_module(value) and any(module is each for each in value.modules()):
                 named_self = isinstance(part, ast.Name) and part.id == "self"
                 text = type(value).__name__ if named_self else text_of(part)
-                return value, text, None if named_self else _origin(source, part, frame)
-    for outer, _ in zip((each for each, _ in user_frames(frame)), range(MAX_SEARCHED_FRAMES), strict=False):
+                return value, text, None if named_self else find_origin_place(source, part, frame)
+    for outer in user_frames(frame)[:MAX_SEARCHED_FRAMES]:
         for names in (outer.f_locals, outer.f_globals):
             for name, value in list(names.items()):
                 if value is module:
                     return module, name, _origin_of_name(name, outer)
     return module, type(module).__name__, None
-
-
-def _origin(source: SourceFile, node: ast.expr, frame: FrameType) -> Place | None:
-    return place_of_origin(find_origin(source, node, frame))
 
 
 def _origin_of_name(name: str, frame: FrameType) -> Place | None:
@@ -176,7 +170,7 @@ def describe_callee(frame: FrameType) -> tuple[str, Place | None]:
     if found is None or not isinstance(found[1], ast.Call) or not isinstance(found[1].func, ast.Attribute):
         return "", None
     owner = found[1].func.value
-    return text_of(owner), _origin(found[0], owner, frame)
+    return text_of(owner), find_origin_place(found[0], owner, frame)
 
 
 def describe_iterated(value: object, frame: FrameType) -> tuple[str, Place | None]:
@@ -187,5 +181,5 @@ def describe_iterated(value: object, frame: FrameType) -> tuple[str, Place | Non
     node = found[1].iter if isinstance(found[1], (ast.For, ast.AsyncFor, ast.comprehension)) else found[1]
     for part in ast.walk(node):
         if isinstance(part, (ast.Name, ast.Attribute)) and evaluate(part, frame) is value:
-            return text_of(part), _origin(found[0], part, frame)
+            return text_of(part), find_origin_place(found[0], part, frame)
     return "", None
