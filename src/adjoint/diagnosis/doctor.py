@@ -6,8 +6,9 @@ import atexit
 import sys
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, TextIO
+from typing import TextIO
 
+from adjoint.core.typing import Operand
 from adjoint.diagnosis.findings import Finding, Report
 from adjoint.diagnosis.rules.data import InputScale, SameBatch, Targets
 from adjoint.diagnosis.rules.memory import CarriedGraph, GrowingSum, KeptResults
@@ -33,11 +34,34 @@ STEPS = 20  # of each optimizer, in which ops are watched too
 CALLS = 5  # of a step function
 # Causes come before their effects: a later rule reads what those before have found.
 RULES: tuple[type[WatchRule], ...] = (
-    RepeatedActivation, SoftmaxDimension, MissingLogarithm, DivergenceReduction, AllPairs, DoublePrecision, Clearing,
-    MissingStep, MissingGradients, EvaluationMode, TrainingMode, SingleValueNorm, InputScale, Targets, SameBatch,
-    RepeatedWrite, HiddenWrite, LostSharing, Recompilations, GrowingSum, KeptResults, CarriedGraph, FirstNaN,
-    ScheduleOrder, DeadUnits, LearningRate, GradientSizes,
-)  # fmt: skip
+    RepeatedActivation,
+    SoftmaxDimension,
+    MissingLogarithm,
+    DivergenceReduction,
+    AllPairs,
+    DoublePrecision,
+    Clearing,
+    MissingStep,
+    MissingGradients,
+    EvaluationMode,
+    TrainingMode,
+    SingleValueNorm,
+    InputScale,
+    Targets,
+    SameBatch,
+    RepeatedWrite,
+    HiddenWrite,
+    LostSharing,
+    Recompilations,
+    GrowingSum,
+    KeptResults,
+    CarriedGraph,
+    FirstNaN,
+    ScheduleOrder,
+    DeadUnits,
+    LearningRate,
+    GradientSizes,
+)
 
 
 class Doctor:
@@ -71,12 +95,12 @@ def watch_until_exit() -> None:
 
 
 def doctor(
-    step: Callable[..., Any] | None = None,
-    *batch: Any,
+    step: Callable[..., Operand] | None = None,
+    *batch: Operand,
     calls: int = CALLS,
     steps: int = STEPS,
     file: TextIO | None = None,
-) -> Any:
+) -> Operand:
     """Watch training steps, and report what is silently wrong with them: the line, the name, the number, what to do.
 
     Without arguments it gives a context: `with ad.doctor() as report:`. Given a step function it calls

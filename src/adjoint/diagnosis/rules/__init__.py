@@ -3,7 +3,6 @@
 Modules, in reading order:
 
 - `data`: Rules on data: its scale, its order, labels and batches that never change.
-- `library_calls`: Functions of the library that the user's line calls, found among the frames of the stack.
 - `memory`: Rules on memory: graphs that are kept from step to step, and writes that the graph does not see.
 - `missing_gradients`: Rules on parameters that get no gradient, or that no optimizer has.
 - `modes`: Rules on modes: evaluation mode while training, training mode while evaluating, and normalization of one

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
 from adjoint.core.graph.source_location import library_files, user_instruction
+from adjoint.core.op.op import Op
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand, Operands
 from adjoint.data.sampler import SequentialSampler
 from adjoint.diagnosis.findings import Place, place_of_frame, place_of_instruction
 from adjoint.diagnosis.watch.events import ModuleCall, caller_frame, caller_place, root_mean_square
-from adjoint.diagnosis.watch.facts import is_array
+from adjoint.diagnosis.watch.facts import Facts, is_array
 from adjoint.diagnosis.watch.names import describe_iterated
 from adjoint.diagnosis.watch.rule import WatchRule
 
@@ -27,7 +27,7 @@ class InputScale(WatchRule):
 
     ops = frozenset({"linear", "mm", "addmm", "convolution"})
 
-    def see_op(self, op: Any, inputs: Sequence[Any], out: Tensor) -> None:
+    def see_op(self, op: Op, inputs: Operands, out: Tensor) -> None:
         if out.node is None or self.facts.steps >= CHECKED_STEPS:
             return
         x, weight = (inputs[1], inputs[2]) if op.name == "addmm" else (inputs[0], inputs[1])
@@ -60,21 +60,21 @@ class Targets(WatchRule):
 
     ops = frozenset({"mean_nll", "entropy", "squared_error"})
 
-    def __init__(self, facts: Any) -> None:
+    def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
         self.batches: list[tuple[float, float, bool, int, int]] = []
         self.place: Place | None = None
         self.classes = 0
-        self.loader: tuple[Any, Place | None, str] | None = None
+        self.loader: tuple[Operand, Place | None, str] | None = None
 
-    def loader_is_read(self, loader: Any) -> None:
+    def loader_is_read(self, loader: Operand) -> None:
         """See a pass over a loader begin."""
         frame = caller_frame()
         if self.loader is None or not self.facts.steps:
             name, made = describe_iterated(loader, frame)
             self.loader = loader, made or place_of_frame(frame), name
 
-    def see_op(self, op: Any, inputs: Sequence[Any], out: Tensor) -> None:
+    def see_op(self, op: Op, inputs: Operands, out: Tensor) -> None:
         target = inputs[1]
         if out.node is None or not is_array(target) or target.node is not None or len(self.batches) >= 64:
             return
@@ -134,13 +134,13 @@ class SameBatch(WatchRule):
 
     ops = frozenset({"normal", "uniform", "randint", "random_integers", "permutation", "dropout_factor"})
 
-    def __init__(self, facts: Any) -> None:
+    def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
-        self.draws: dict[tuple[Any, int], tuple[bytes, int, int]] = {}
-        self.passes: list[tuple[Any, int, Place]] = []
+        self.draws: dict[tuple[Operand, int], tuple[bytes, int, int]] = {}
+        self.passes: list[tuple[Operand, int, Place]] = []
         self.inputs: list[tuple[bytes, Place | None]] = []
 
-    def see_op(self, op: Any, inputs: Sequence[Any], out: Tensor) -> None:
+    def see_op(self, op: Op, inputs: Operands, out: Tensor) -> None:
         if out.array.size < 4:
             return
         location = user_instruction(2)
@@ -164,7 +164,7 @@ class SameBatch(WatchRule):
                 count,
             )
 
-    def loader_is_read(self, loader: Any) -> None:
+    def loader_is_read(self, loader: Operand) -> None:
         """See a pass over a loader begin."""
         self.passes.append((loader, self.facts.steps, place_of_frame(caller_frame())))
 
@@ -186,7 +186,7 @@ class SameBatch(WatchRule):
         if rows.ndim >= 2 and len(rows) >= 4 and self.passes and x.node is None and len(self.inputs) == 3:
             self._check_rows(rows, call)
 
-    def _check_rows(self, rows: Any, call: ModuleCall) -> None:
+    def _check_rows(self, rows: Operand, call: ModuleCall) -> None:
         if (rows == rows[:1]).all() and np.ptp(rows[0]) > 0:
             loader, _, place = self.passes[-1]
             self.report(
@@ -231,14 +231,14 @@ def _is_loop(place: Place) -> bool:
     return place.text.startswith("for ")
 
 
-def _length(loader: Any) -> int | None:
+def _length(loader: Operand) -> int | None:
     try:
         return len(loader)
     except TypeError:
         return None
 
 
-def fingerprint(array: Any) -> bytes:
+def fingerprint(array: Operand) -> bytes:
     """Return bytes that tell arrays apart: some of their elements."""
     flat = array.ravel()
     return bytes(flat[:: max(1, flat.size // 256)].tobytes()) + str(array.shape).encode()

@@ -5,15 +5,17 @@ from __future__ import annotations
 import ast
 import gc
 import weakref
-from collections.abc import Sequence
-from typing import Any
+from types import FrameType
 
 from adjoint.core.graph.node import Leaf
 from adjoint.core.graph.source_location import Site
+from adjoint.core.op.op import Op
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand, Operands
 from adjoint.diagnosis.findings import Place, place_of_frame, place_of_instruction
 from adjoint.diagnosis.source_expressions import SourceFile, parse_source, text_of
 from adjoint.diagnosis.watch.events import Backward, ModuleCall, OptimizerStep, caller_frame
+from adjoint.diagnosis.watch.facts import Facts
 from adjoint.diagnosis.watch.frames import find_expression, user_frames
 from adjoint.diagnosis.watch.rule import WatchRule
 
@@ -26,11 +28,11 @@ class GrowingSum(WatchRule):
 
     ops = frozenset({"add", "cat", "stack", "mul", "sub"})
 
-    def __init__(self, facts: Any) -> None:
+    def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
-        self.depths: weakref.WeakKeyDictionary[Any, tuple[int, int]] = weakref.WeakKeyDictionary()
+        self.depths: weakref.WeakKeyDictionary[Operand, tuple[int, int]] = weakref.WeakKeyDictionary()
 
-    def see_op(self, op: Any, inputs: Sequence[Any], out: Tensor) -> None:
+    def see_op(self, op: Op, inputs: Operands, out: Tensor) -> None:
         if out.node is None or not self.facts.iteration or self.facts.calls:
             return
         depth, now = 0, self.facts.iteration
@@ -79,13 +81,13 @@ def _target_at(place: Place) -> str:
 class KeptResults(WatchRule):
     """A list that keeps losses or outputs with their graphs."""
 
-    def __init__(self, facts: Any) -> None:
+    def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
         self.losses: list[tuple[weakref.ref[Tensor], Place]] = []
         self.outputs: list[tuple[weakref.ref[Tensor], Place]] = []  # since the last backward pass
         self.is_reported = False
 
-    def leave_module(self, call: ModuleCall, output: Any) -> None:
+    def leave_module(self, call: ModuleCall, output: Operand) -> None:
         if call.parent is not None or not call.is_recording or call.place is None or len(self.outputs) >= 2:
             return
         if isinstance(output, Tensor) and output.node is not None:
@@ -122,7 +124,7 @@ class KeptResults(WatchRule):
             )
 
 
-def _find_container(x: Tensor, frame: Any) -> tuple[str, SourceFile | None]:
+def _find_container(x: Tensor, frame: FrameType) -> tuple[str, SourceFile | None]:
     """Return the name of the list or dict that holds a tensor."""
     holders = {id(holder) for holder in gc.get_referrers(x) if isinstance(holder, (list, dict))}
     for outer in user_frames(frame):
@@ -166,7 +168,7 @@ ADDERS = ("append", "extend", "insert", "add", "setdefault")
 class CarriedGraph(WatchRule):
     """State that carries the graphs of all steps before: `retain_graph=True` and no `detach()`."""
 
-    def __init__(self, facts: Any) -> None:
+    def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
         self.counts: list[int] = []
         self.ends: list[int] = []
@@ -177,7 +179,7 @@ class CarriedGraph(WatchRule):
         if not backward.is_retained or start < 0:
             return
         old = 0
-        crossing: Any = None
+        crossing: Operand = None
         stack = [root.node for root in backward.roots if root.node is not None]
         seen = set(stack)
         while stack and len(seen) < MAX_NODES:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from adjoint.core.graph.node import Leaf
+from adjoint.core.typing import Operand
 from adjoint.diagnosis.findings import Place, place_of_instruction, place_of_origin
 from adjoint.diagnosis.operands import Origin
 from adjoint.diagnosis.source_expressions import find_attribute_assignment
 from adjoint.diagnosis.watch.events import Backward, Cut, ModuleCall, OptimizerRecord, OptimizerStep, caller_frame
-from adjoint.diagnosis.watch.facts import leaves_below
+from adjoint.diagnosis.watch.facts import Facts, leaves_below
 from adjoint.diagnosis.watch.names import describe_callee
 from adjoint.diagnosis.watch.rule import WatchRule
 from adjoint.nn.module.module import Module
@@ -22,17 +21,17 @@ WEAK_CUTS = ("item()", "tolist()", "argmax()")  # which programs use to print, t
 class MissingGradients(WatchRule):
     """Parameters of a model or an optimizer that never get a gradient, with the reason."""
 
-    def __init__(self, facts: Any) -> None:
+    def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
         self.with_gradient: set[int] = set()
-        self.waiting: list[Any] = []  # parameters of models that have had no gradient
-        self.leaf_uses: dict[int, tuple[Any, int]] = {}  # tensors that require grad, and in how many passes
+        self.waiting: list[Operand] = []  # parameters of models that have had no gradient
+        self.leaf_uses: dict[int, tuple[Operand, int]] = {}  # tensors that require grad, and in how many passes
         self.first_roots: dict[int, Place] = {}
 
     def begin_backward(self, backward: Backward) -> None:
         if backward.iteration < FIRST_PASSES:
             for leaf in leaves_below(backward.roots):
-                tensor: Any = leaf.variable
+                tensor: Operand = leaf.variable
                 if tensor is not None:
                     _, count = self.leaf_uses.get(id(tensor), (tensor, 0))
                     self.leaf_uses[id(tensor)] = tensor, count + 1
@@ -103,7 +102,7 @@ class MissingGradients(WatchRule):
         )
         return True
 
-    def _missing(self, records: list[OptimizerRecord]) -> list[Any]:
+    def _missing(self, records: list[OptimizerRecord]) -> list[Operand]:
         """Return the parameters that require grad and have never had one, of models that are trained."""
         trained = self.facts.find_optimizers()
         found = {id(p): p for record in records for p in record.parameters()}
@@ -113,7 +112,7 @@ class MissingGradients(WatchRule):
                 found.update({id(p): p for p in parts})
         return [p for key, p in found.items() if p.requires_grad and key not in self.with_gradient]
 
-    def _report_replaced(self, records: list[OptimizerRecord], missing: list[Any]) -> None:
+    def _report_replaced(self, records: list[OptimizerRecord], missing: list[Operand]) -> None:
         """Report an optimizer whose parameters are no longer those of the model."""
         names = self.facts.names
         models = {id(p): p for root in names.models() for p in root.module.parameters()}
@@ -155,7 +154,7 @@ class MissingGradients(WatchRule):
                 self._report_absent([f"{root.name}.{name}" for name, _ in absent], absent[0][1], records[0])
         self._report_unregistered(records[0])
 
-    def _report_absent(self, found: list[str], first: Any, record: OptimizerRecord) -> None:
+    def _report_absent(self, found: list[str], first: Operand, record: OptimizerRecord) -> None:
         self.report(
             "not-in-optimizer",
             record.made or self.facts.names.origin_of_parameter(first),
@@ -204,7 +203,7 @@ class MissingGradients(WatchRule):
                     if key is not None:
                         self._report_tensor_attribute(part, key, tensor)
 
-    def _report_tensor_attribute(self, part: Module, key: str, tensor: Any) -> None:
+    def _report_tensor_attribute(self, part: Module, key: str, tensor: Operand) -> None:
         name = f"{self.facts.names.name_of_module(part)}.{key}"
         self.report(
             "not-a-parameter",
@@ -232,13 +231,13 @@ class MissingGradients(WatchRule):
                         len(group["params"]),
                     )
 
-    def _report_unreached(self, missing: list[Any]) -> None:
+    def _report_unreached(self, missing: list[Operand]) -> None:
         names = self.facts.names
-        owners: dict[int, tuple[Module | None, list[Any]]] = {}
+        owners: dict[int, tuple[Module | None, list[Operand]]] = {}
         for p in missing:
             owner = _owner_of(p, [root.module for root in names.models()])
             owners.setdefault(id(owner) if owner is not None else id(p), (owner, []))[1].append(p)
-        groups: dict[tuple[str, Place | None, str], list[Any]] = {}
+        groups: dict[tuple[str, Place | None, str], list[Operand]] = {}
         for owner, parts in owners.values():
             why, place, advice = self._explain(owner, parts[0])
             groups.setdefault((why, place, advice), []).extend(parts)
@@ -253,7 +252,7 @@ class MissingGradients(WatchRule):
                 len(called),
             )
 
-    def _explain(self, owner: Module | None, parameter: Any) -> tuple[str, Place | None, str]:
+    def _explain(self, owner: Module | None, parameter: Operand) -> tuple[str, Place | None, str]:
         """Return why a parameter got no gradient, the line to blame, and what to do."""
         names = self.facts.names
         calls = [] if owner is None else self.facts.called.get(id(owner), (owner, []))[1]
@@ -269,9 +268,11 @@ class MissingGradients(WatchRule):
         unrecorded = [call for call in calls if not call.is_recording]
         if calls and len(unrecorded) == len(calls):
             record = calls[0].record
-            what, place = ("no_grad", calls[0].root.place) if record is None else (
-                record.what, place_of_instruction((record.code, record.instruction_offset))
-            )  # fmt: skip
+            what, place = (
+                ("no_grad", calls[0].root.place)
+                if record is None
+                else (record.what, place_of_instruction((record.code, record.instruction_offset)))
+            )
             return (
                 f"it is used only under {what}",
                 place,
@@ -307,7 +308,7 @@ def _callers(call: ModuleCall) -> list[ModuleCall]:
     return found
 
 
-def _owner_of(parameter: Any, roots: list[Module]) -> Module | None:
+def _owner_of(parameter: Operand, roots: list[Module]) -> Module | None:
     for root in roots:
         for part in root.modules():
             if any(p is parameter for p in part._parameters.values()):

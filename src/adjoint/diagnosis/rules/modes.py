@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from types import FrameType
 
 from adjoint.core.graph.source_location import library_files
+from adjoint.core.op.op import Op
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand, Operands
 from adjoint.diagnosis.findings import Place, place_of_frame
 from adjoint.diagnosis.watch.events import Backward, ModuleCall, caller_frame, caller_place
+from adjoint.diagnosis.watch.facts import Facts
 from adjoint.diagnosis.watch.rule import WatchRule
 from adjoint.nn.layers.dropout import AlphaDropout, Dropout, FeatureAlphaDropout
 from adjoint.nn.layers.group_norm import GroupNorm
@@ -21,20 +24,20 @@ DROPOUTS = (Dropout, AlphaDropout, FeatureAlphaDropout)
 class EvaluationMode(WatchRule):
     """A model in evaluation mode that is trained."""
 
-    def __init__(self, facts: Any) -> None:
+    def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
         self.set_at: dict[int, Place] = {}
         self.calls: list[ModuleCall] = []  # since the last backward pass
         self.passes: dict[int, list[ModuleCall]] = {}
         self.trained: dict[int, int] = {}
 
-    def mode_is_set(self, module: Any, training: bool = True) -> None:
+    def mode_is_set(self, module: Operand, training: bool = True) -> None:
         """See `train()` and `eval()`."""
         frame = caller_frame()
         if not training and not library_files[frame.f_code.co_filename]:
             self.set_at[id(module)] = place_of_frame(frame)
 
-    def leave_module(self, call: ModuleCall, output: Any) -> None:
+    def leave_module(self, call: ModuleCall, output: Operand) -> None:
         if call.parent is None and call.is_recording and isinstance(output, Tensor) and output.node is not None:
             self.calls.append(call)
 
@@ -68,13 +71,13 @@ class TrainingMode(WatchRule):
 
     ops = frozenset({"dropout_factor"})
 
-    def __init__(self, facts: Any) -> None:
+    def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
         self.suspects: list[tuple[ModuleCall, int]] = []
-        self.used_records: set[tuple[Any, int]] = set()
+        self.used_records: set[tuple[Operand, int]] = set()
         self.was_stepping = 0
 
-    def see_op(self, op: Any, inputs: Sequence[Any], out: Tensor) -> None:
+    def see_op(self, op: Op, inputs: Operands, out: Tensor) -> None:
         call = self.facts.calls[-1] if self.facts.calls else None
         if call is None or call.module.training or isinstance(call.module, DROPOUTS):
             return
@@ -182,6 +185,6 @@ def _product(numbers: Sequence[int]) -> int:
     return found
 
 
-def _is_forward_of(module: Module, frame: Any) -> bool:
+def _is_forward_of(module: Module, frame: FrameType) -> bool:
     """Return whether the frame runs a method of the module."""
     return frame.f_locals.get("self") is module

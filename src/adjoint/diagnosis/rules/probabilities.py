@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 from adjoint.core.graph.source_location import library_files
+from adjoint.core.op.op import Op
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand, Operands
 from adjoint.diagnosis.findings import Place, place_of_instruction
-from adjoint.diagnosis.rules.library_calls import find_library_call
 from adjoint.diagnosis.watch.events import ModuleCall, caller_place
 from adjoint.diagnosis.watch.facts import op_name, producer_of
+from adjoint.diagnosis.watch.frames import find_library_call
 from adjoint.diagnosis.watch.rule import WatchRule
 
 NORMALIZED = frozenset({"softmax", "log_softmax"})
@@ -22,7 +21,7 @@ class RepeatedActivation(WatchRule):
 
     ops = frozenset({"log_softmax", "abs", "softmax"})
 
-    def see_op(self, op: Any, inputs: Sequence[Any], out: Tensor) -> None:
+    def see_op(self, op: Op, inputs: Operands, out: Tensor) -> None:
         made = producer_of(inputs[0])
         name = op_name(made)
         if op.name == "abs":
@@ -44,7 +43,7 @@ class RepeatedActivation(WatchRule):
         elif name in NORMALIZED and made.params == out_params(out):
             self._report_twice(made, name, op.name)
 
-    def _report_softmax(self, made: Any, name: str, x: Tensor) -> None:
+    def _report_softmax(self, made: Operand, name: str, x: Tensor) -> None:
         layer = {"relu": "ReLU"}.get(name, name)
         self.report(
             f"{layer.lower()}-before-cross-entropy",
@@ -67,7 +66,7 @@ class RepeatedActivation(WatchRule):
             tuple(out.shape),
         )
 
-    def _report_sigmoid(self, made: Any, name: str) -> None:
+    def _report_sigmoid(self, made: Operand, name: str) -> None:
         self.report(
             f"{name}-before-bce-with-logits",
             place_of_node(made),
@@ -77,7 +76,7 @@ class RepeatedActivation(WatchRule):
             f"leave out this {name}" + (", or use binary_cross_entropy" if name == "sigmoid" else ""),
         )
 
-    def _report_twice(self, made: Any, first: str, second: str) -> None:
+    def _report_twice(self, made: Operand, first: str, second: str) -> None:
         self.report(
             "softmax-twice",
             place_of_node(made),
@@ -92,7 +91,7 @@ class SoftmaxDimension(WatchRule):
 
     ops = frozenset({"mean_nll", "bmm", "log_softmax"})
 
-    def see_op(self, op: Any, inputs: Sequence[Any], out: Tensor) -> None:
+    def see_op(self, op: Op, inputs: Operands, out: Tensor) -> None:
         x = inputs[0]
         if op.name == "bmm":
             self._check_attention(x)
@@ -110,11 +109,11 @@ class SoftmaxDimension(WatchRule):
                     tuple(x.shape),
                 )
 
-    def leave_module(self, call: ModuleCall, output: Any) -> None:
+    def leave_module(self, call: ModuleCall, output: Operand) -> None:
         if call.parent is None and call.is_recording and isinstance(output, Tensor) and output.node is not None:
             self._check_classes(output)
 
-    def _check_classes(self, x: Any) -> None:
+    def _check_classes(self, x: Operand) -> None:
         made = producer_of(x)
         for _ in range(4):
             if op_name(made) not in PASSED_THROUGH:
@@ -134,7 +133,7 @@ class SoftmaxDimension(WatchRule):
                 f"dim=0 of {tuple(shape)}",
             )
 
-    def _check_attention(self, x: Any) -> None:
+    def _check_attention(self, x: Operand) -> None:
         made = producer_of(x) if isinstance(x, Tensor) and x.node is not None else None
         if made is not None and op_name(made) == "mul" and made.parents[0] is not None:  # dropout
             made = producer_of(made.parents[0])
@@ -158,7 +157,7 @@ class MissingLogarithm(WatchRule):
 
     ops = frozenset({"mean_nll", "mean_weighted_nll"})
 
-    def see_op(self, op: Any, inputs: Sequence[Any], out: Tensor) -> None:
+    def see_op(self, op: Op, inputs: Operands, out: Tensor) -> None:
         x = inputs[0]
         made = producer_of(x)
         if not isinstance(x, Tensor) or not x.array.size or op_name(made) == "log_softmax":
@@ -181,7 +180,7 @@ class DivergenceReduction(WatchRule):
 
     ops = frozenset({"xlogy"})
 
-    def see_op(self, op: Any, inputs: Sequence[Any], out: Tensor) -> None:
+    def see_op(self, op: Op, inputs: Operands, out: Tensor) -> None:
         call = find_library_call("kl_div")
         if call is not None and call.f_locals.get("reduction") == "mean" and out.array.ndim > 1:
             n = out.array.size // out.array.shape[0]
@@ -195,7 +194,7 @@ class DivergenceReduction(WatchRule):
             )
 
 
-def is_distribution(array: Any, axis: int) -> bool:
+def is_distribution(array: Operand, axis: int) -> bool:
     """Return whether the numbers along an axis are probabilities that sum to 1, for several samples."""
     count = array.shape[axis]
     if count < 2 or array.size < 4 * count or array.dtype.kind != "f" or array.min() < 0:
@@ -203,11 +202,11 @@ def is_distribution(array: Any, axis: int) -> bool:
     return bool(abs(array.sum(axis=axis) - 1).max() < 1e-4)
 
 
-def out_params(out: Tensor) -> Any:
+def out_params(out: Tensor) -> Operand:
     """Return the parameters of the op that made a tensor."""
     return getattr(out.node, "params", None)
 
 
-def place_of_node(node: Any) -> Place:
+def place_of_node(node: Operand) -> Place:
     """Return the user's line that recorded a node."""
     return place_of_instruction((node.code, node.instruction_offset))

@@ -3,34 +3,40 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
-from typing import Any
+from types import FrameType
 
 import numpy as np
 
 from adjoint.core.graph.node import Leaf
+from adjoint.core.op.op import Op
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand, Operands
 from adjoint.diagnosis.findings import Finding, Place, place_of_frame, place_of_origin
-from adjoint.diagnosis.rules.library_calls import find_library_call
 from adjoint.diagnosis.source_expressions import text_of
 from adjoint.diagnosis.watch.events import Backward, caller_frame
-from adjoint.diagnosis.watch.facts import is_array, op_name
-from adjoint.diagnosis.watch.frames import find_expression, find_operands
+from adjoint.diagnosis.watch.facts import Facts, is_array, op_name
+from adjoint.diagnosis.watch.frames import find_expression, find_library_call, find_operands
 from adjoint.diagnosis.watch.rule import WatchRule
 
 LOSSES = (
-    "mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy", "gaussian_nll_loss",
-    "poisson_nll_loss", "binary_cross_entropy_with_logits",
-)  # fmt: skip
+    "mse_loss",
+    "l1_loss",
+    "smooth_l1_loss",
+    "huber_loss",
+    "binary_cross_entropy",
+    "gaussian_nll_loss",
+    "poisson_nll_loss",
+    "binary_cross_entropy_with_logits",
+)
 
 
 class GraphRule(WatchRule):
     """A rule whose findings count only where a backward pass goes through the op."""
 
-    def __init__(self, facts: Any) -> None:
+    def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
-        self.pending: dict[Any, Finding] = {}
-        self.seen: set[tuple[Any, int]] = set()
+        self.pending: dict[Operand, Finding] = {}
+        self.seen: set[tuple[Operand, int]] = set()
 
     def suspect(self, out: Tensor, finding: Finding) -> None:
         """Keep a finding until a backward pass reaches the node of `out`."""
@@ -58,7 +64,7 @@ class AllPairs(GraphRule):
 
     ops = frozenset({"sub", "add", "mul", "div", "squared_error", "entropy"})
 
-    def see_op(self, op: Any, inputs: Sequence[Any], out: Tensor) -> None:
+    def see_op(self, op: Op, inputs: Operands, out: Tensor) -> None:
         if len(inputs) < 2 or not (is_array(inputs[0]) and is_array(inputs[1])):
             return
         a, b = inputs[0], inputs[1]
@@ -91,7 +97,7 @@ class AllPairs(GraphRule):
             ),
         )
 
-    def _is_error(self, op: Any, a: Tensor, b: Tensor, frame: Any) -> bool:
+    def _is_error(self, op: Operand, a: Tensor, b: Tensor, frame: FrameType) -> bool:
         """Return whether a prediction, with a history, meets data: (N, 1) and (N,)."""
         if (a.node is None) == (b.node is None):
             return False
@@ -102,7 +108,7 @@ class AllPairs(GraphRule):
             return False
         if op.name == "add" or type(prediction.node) is Leaf or np.may_share_memory(a.array, b.array):
             return False
-        made: Any = prediction.node
+        made: Operand = prediction.node
         movement = getattr(getattr(made, "op", None), "family", "") == "movement"
         return not (movement and getattr(made, "code", None) is frame.f_code and made.site.line == frame.f_lineno)
 
@@ -112,7 +118,7 @@ class DoublePrecision(GraphRule):
 
     ops = frozenset({"sub", "add", "mul", "div", "squared_error", "where", "maximum", "minimum"})
 
-    def see_op(self, op: Any, inputs: Sequence[Any], out: Tensor) -> None:
+    def see_op(self, op: Op, inputs: Operands, out: Tensor) -> None:
         if out.array.dtype != np.float64 or out.node is None:
             return
         tensors = [x for x in inputs if is_array(x)]
@@ -137,7 +143,7 @@ class DoublePrecision(GraphRule):
         )
 
 
-def names_of_operands(frame: Any, *values: Tensor) -> str:
+def names_of_operands(frame: FrameType, *values: Tensor) -> str:
     """Return the user's names of values, joined by "and"."""
     operands = find_operands(frame)
     found = find_expression(frame)
@@ -153,7 +159,7 @@ def names_of_operands(frame: Any, *values: Tensor) -> str:
     return " and ".join(names)
 
 
-def origin_of_operand(frame: Any, value: Tensor) -> Place | None:
+def origin_of_operand(frame: FrameType, value: Tensor) -> Place | None:
     """Return the line that made an operand; None where the source does not say it."""
     operands = find_operands(frame)
     return next((place_of_origin(each.origin) for each in operands if each.value is value), None)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from adjoint.core.graph.source_location import Site
+from adjoint.core.typing import Operand
 from adjoint.diagnosis.findings import Place
 from adjoint.diagnosis.watch.events import OptimizerStep, caller_place
+from adjoint.diagnosis.watch.facts import Facts
 from adjoint.diagnosis.watch.rule import WatchRule
 
 MANY_COMPILATIONS = 5
@@ -21,7 +21,7 @@ class LostSharing(WatchRule):
         if self.facts.steps:
             return
         for root in self.facts.names.models():
-            found: dict[tuple[int, ...], list[tuple[str, Any, type]]] = {}
+            found: dict[tuple[int, ...], list[tuple[str, Operand, type]]] = {}
             for path, part in root.module.named_modules():
                 for name, p in part._parameters.items():
                     if p is not None and p.array.ndim >= 2 and p.array.size >= 4 and type(p.array) is np.ndarray:
@@ -30,7 +30,7 @@ class LostSharing(WatchRule):
             for same in found.values():
                 self._compare(same)
 
-    def _compare(self, same: list[tuple[str, Any, type]]) -> None:
+    def _compare(self, same: list[tuple[str, Operand, type]]) -> None:
         for i, (first, p, kind) in enumerate(same):
             for second, q, other in same[i + 1 :]:
                 if p is q or kind is other or np.ptp(p.array) == 0 or not np.array_equal(p.array, q.array):
@@ -49,19 +49,19 @@ class LostSharing(WatchRule):
 class Recompilations(WatchRule):
     """A function that is compiled in each step."""
 
-    def __init__(self, facts: Any) -> None:
+    def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
-        self.made: dict[Any, tuple[int, Place]] = {}
-        self.compiled: dict[int, Any] = {}
+        self.made: dict[Operand, tuple[int, Place]] = {}
+        self.compiled: dict[int, Operand] = {}
 
-    def function_is_compiled(self, compiled: Any, function: Any, *args: Any, **kwargs: Any) -> None:
+    def function_is_compiled(self, compiled: Operand, function: Operand, *args: object, **kwargs: object) -> None:
         """See `compile(function)`."""
         code = getattr(function, "__code__", None)
         if code is not None:
             count, place = self.made.get(code, (0, caller_place()))
             self.made[code] = count + 1, place
 
-    def compiled_is_called(self, compiled: Any, *args: Any, **kwargs: Any) -> None:
+    def compiled_is_called(self, compiled: Operand, *args: object, **kwargs: object) -> None:
         """See a call of a compiled function."""
         self.compiled[id(compiled)] = compiled
 
@@ -90,6 +90,6 @@ class Recompilations(WatchRule):
                 )
 
 
-def place_of_code(code: Any) -> Place:
+def place_of_code(code: Operand) -> Place:
     """Return the first line of a function."""
     return Place(Site(code.co_filename, code.co_firstlineno, code.co_name))

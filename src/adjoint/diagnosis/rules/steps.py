@@ -7,13 +7,14 @@ import sys
 from collections.abc import Sequence
 from itertools import islice
 from statistics import median
-from typing import Any
 
 import numpy as np
 
 from adjoint.core.graph.source_location import library_files
+from adjoint.core.typing import Operand
 from adjoint.diagnosis.findings import Place
 from adjoint.diagnosis.watch.events import Backward, OptimizerStep, caller_place
+from adjoint.diagnosis.watch.facts import Facts
 from adjoint.diagnosis.watch.rule import WatchRule
 
 MAX_SAMPLED = 32  # parameters
@@ -24,9 +25,9 @@ DIVERGED = 10.0  # times the first loss
 class Clearing(WatchRule):
     """Gradients that are never cleared between steps, or cleared before they are used."""
 
-    def __init__(self, facts: Any) -> None:
+    def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
-        self.sampled: dict[int, list[Any]] = {}  # parameters of each optimizer that had gradients at its last step
+        self.sampled: dict[int, list[Operand]] = {}  # parameters of each optimizer that had gradients at its last step
         self.passes: dict[int, int] = {}  # since its last step
         self.is_cleared: dict[int, bool] = {}
         self.uncleared: dict[int, list[OptimizerStep]] = {}
@@ -104,11 +105,11 @@ class MissingStep(WatchRule):
 class ScheduleOrder(WatchRule):
     """A schedule that goes on before the optimizer's first step, or that takes the rate to 0."""
 
-    def __init__(self, facts: Any) -> None:
+    def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
         self.places: dict[int, Place] = {}
 
-    def schedule_steps(self, schedule: Any, *args: Any, **kwargs: Any) -> None:
+    def schedule_steps(self, schedule: Operand, *args: object, **kwargs: object) -> None:
         """See the step of a schedule."""
         optimizer = getattr(schedule, "optimizer", None)
         if optimizer is None or not hasattr(schedule, "_step_count"):
@@ -168,9 +169,9 @@ class ScheduleOrder(WatchRule):
 class LearningRate(WatchRule):
     """A loss that grows, steps as large as the parameters, or too small to change them."""
 
-    def __init__(self, facts: Any) -> None:
+    def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
-        self.before: list[tuple[Any, Any]] = []
+        self.before: list[tuple[Operand, Operand]] = []
         self.ratios: dict[int, list[float]] = {}
         self.first_size: dict[int, float] = {}
 
@@ -214,7 +215,7 @@ class LearningRate(WatchRule):
             elif len(ratios) >= 6 and (median(ratios) > 0.5 or max(ratios) > 2) and not _falls(losses):
                 self._report_divergence(record, rate, losses, median(ratios))
 
-    def _report_too_small(self, record: Any, rate: float, count: int) -> None:
+    def _report_too_small(self, record: Operand, rate: float, count: int) -> None:
         self.report(
             "learning-rate-too-small",
             record.made or record.step_place,
@@ -225,7 +226,7 @@ class LearningRate(WatchRule):
             f"{rate:.3g}",
         )
 
-    def _report_divergence(self, record: Any, rate: float, losses: Sequence[float], ratio: float = 0.0) -> None:
+    def _report_divergence(self, record: Operand, rate: float, losses: Sequence[float], ratio: float = 0.0) -> None:
         finite = [loss for loss in losses if math.isfinite(loss)]
         told = f"the loss goes from {losses[0]:.3g} to {losses[-1]:.3g} in {len(losses)} steps"
         if ratio:
@@ -240,7 +241,7 @@ class LearningRate(WatchRule):
         )
 
 
-def _is_clear(parameter: Any) -> bool:
+def _is_clear(parameter: Operand) -> bool:
     grad = parameter._grad
     return grad is None or not grad.array.any()
 

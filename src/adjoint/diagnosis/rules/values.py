@@ -5,15 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from statistics import median
-from typing import Any
+from types import FrameType
 
 import numpy as np
 
 from adjoint.core.graph.source_location import library_files
+from adjoint.core.op.op import Op
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand, Operands
 from adjoint.diagnosis.findings import Finding, Place, place_of_frame, place_of_instruction
 from adjoint.diagnosis.watch.events import Backward, OptimizerStep, caller_frame
-from adjoint.diagnosis.watch.facts import is_array
+from adjoint.diagnosis.watch.facts import Facts, is_array
 from adjoint.diagnosis.watch.frames import find_operands
 from adjoint.diagnosis.watch.rule import WatchRule
 
@@ -27,14 +29,14 @@ INFINITY = math.inf
 class FirstNaN(WatchRule):
     """The line that made the first NaN or infinity of a loss, or an op whose gradient is infinite."""
 
-    def __init__(self, facts: Any) -> None:
+    def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
         self.first: Finding | None = None
         self.first_infinity: Finding | None = None
         self.steep: Finding | None = None
         self.is_confirmed = False
 
-    def see_op(self, op: Any, inputs: Sequence[Any], out: Tensor) -> None:
+    def see_op(self, op: Op, inputs: Operands, out: Tensor) -> None:
         array = out.array
         if array.dtype.kind != "f" or self.first is not None:
             return
@@ -54,7 +56,7 @@ class FirstNaN(WatchRule):
         else:
             self.first_infinity = found
 
-    def _describe(self, op: Any, inputs: Sequence[Any], out: Tensor, what: str) -> Finding:
+    def _describe(self, op: Op, inputs: Operands, out: Tensor, what: str) -> Finding:
         frame = caller_frame()
         named = _describe_operands(frame, inputs)
         advice = {
@@ -73,7 +75,7 @@ class FirstNaN(WatchRule):
             advice,
         )
 
-    def _check_steepness(self, op: Any, inputs: Sequence[Any], out: Tensor) -> None:
+    def _check_steepness(self, op: Op, inputs: Operands, out: Tensor) -> None:
         x = inputs[0]
         if not is_array(x) or x.node is None or x.array.size > SMALL_SIZE:
             return
@@ -112,14 +114,14 @@ class FirstNaN(WatchRule):
         return len(losses) < 2 or abs(losses[-1]) < 1e3 * (abs(losses[0]) + 1e-3)
 
 
-def _exponent(inputs: Sequence[Any]) -> float:
+def _exponent(inputs: Operands) -> float:
     given = inputs[1]
     if isinstance(given, Tensor):
         return float(given.array) if is_array(given) and given.array.size == 1 else math.inf
     return float(given) if isinstance(given, (int, float)) else math.inf
 
 
-def _describe_operands(frame: Any, inputs: Sequence[Any]) -> str:
+def _describe_operands(frame: FrameType, inputs: Operands) -> str:
     operands = find_operands(frame)
     told = []
     for x in inputs:
@@ -131,7 +133,7 @@ def _describe_operands(frame: Any, inputs: Sequence[Any]) -> str:
     return " and ".join(told)
 
 
-def is_finite(array: Any) -> bool:
+def is_finite(array: Operand) -> bool:
     """Return whether all elements are finite; fast where their squares are."""
     if array.dtype.itemsize >= 4 and array.flags.c_contiguous:
         flat = array.reshape(-1)
@@ -146,16 +148,16 @@ class DeadUnits(WatchRule):
 
     ops = frozenset({"relu"})
 
-    def __init__(self, facts: Any) -> None:
+    def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
-        self.alive: dict[Any, tuple[Any, int, int, str]] = {}  # by the line and the module
+        self.alive: dict[Operand, tuple[Operand, int, int, str]] = {}  # by the line and the module
 
-    def see_op(self, op: Any, inputs: Sequence[Any], out: Tensor) -> None:
+    def see_op(self, op: Op, inputs: Operands, out: Tensor) -> None:
         array = out.array
         if out.node is None or array.ndim < 2 or array.shape[0] < 2:
             return
         axis = 1 if array.ndim >= 4 else array.ndim - 1
-        node: Any = out.node
+        node: Operand = out.node
         key = node.code, node.instruction_offset, id(self.facts.module()), array.shape[axis]
         axes = tuple(i for i in range(array.ndim) if i != axis)
         fires = array.any(axis=axes)
@@ -189,9 +191,9 @@ class DeadUnits(WatchRule):
 class GradientSizes(WatchRule):
     """Gradients that vanish or explode on the way back, by module."""
 
-    def __init__(self, facts: Any) -> None:
+    def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
-        self.sizes: dict[int, tuple[Any, list[float]]] = {}
+        self.sizes: dict[int, tuple[Operand, list[float]]] = {}
         self.totals: list[float] = []
 
     def before_step(self, step: OptimizerStep) -> None:
@@ -245,7 +247,7 @@ class GradientSizes(WatchRule):
     def _loss_place(self) -> Place | None:
         return self.facts.backwards[-1].place if self.facts.backwards else None
 
-    def _report_zero(self, weights: Sequence[tuple[Any, Sequence[float]]]) -> None:
+    def _report_zero(self, weights: Sequence[tuple[Operand, Sequence[float]]]) -> None:
         if self.facts.has_found("dead-units", "zero-grad-before-step"):
             return
         names = self.facts.names

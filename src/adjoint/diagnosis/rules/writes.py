@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import ast
-from typing import Any, TypeGuard
+from typing import TypeGuard
 
 from adjoint.core.graph.source_location import InstructionLocation, Site
 from adjoint.core.tensor.mutation_log import mutation_log, owner
+from adjoint.core.typing import Operand
 from adjoint.diagnosis.findings import place_of_instruction
 from adjoint.diagnosis.source_expressions import SourceFile, parse_source, text_of
 from adjoint.diagnosis.watch.events import Backward
-from adjoint.diagnosis.watch.facts import is_array
+from adjoint.diagnosis.watch.facts import Facts, is_array
 from adjoint.diagnosis.watch.rule import WatchRule
 
 SCANNED_PASSES = 32
@@ -24,23 +25,23 @@ def is_instruction(place: Site | InstructionLocation | None) -> TypeGuard[Instru
 class RepeatedWrite(WatchRule):
     """In-place arithmetic on data that later steps read again: a dataset that changes with every pass."""
 
-    def __init__(self, facts: Any) -> None:
+    def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
-        self.samples: dict[int, tuple[Any, int]] = {}
-        self.writes: dict[tuple[int, Any, int], tuple[Any, set[int], tuple[Any, int]]] = {}
+        self.samples: dict[int, tuple[Operand, int]] = {}
+        self.writes: dict[tuple[int, Operand, int], tuple[Operand, set[int], tuple[Operand, int]]] = {}
 
-    def enter_module(self, call: Any) -> None:
+    def enter_module(self, call: Operand) -> None:
         if call.parent is not None or not call.is_recording:
             return
         for x in call.tensors():
             if not is_array(x) or x.node is not None:
                 continue
-            memory: Any = owner(x.array)
+            memory: Operand = owner(x.array)
             write = mutation_log.by_memory.get(id(memory))
             if write is not None and is_instruction(write.place):
                 self._note_write(memory, write.place)
 
-    def _note_write(self, memory: Any, place: tuple[Any, int]) -> None:
+    def _note_write(self, memory: Operand, place: tuple[Operand, int]) -> None:
         key = id(memory), place[0], place[1]
         known = self.writes.get(key)
         if known is None:

@@ -6,13 +6,13 @@ import math
 import sys
 from dataclasses import dataclass, field
 from types import FrameType
-from typing import Any
 
 import numpy as np
 
 from adjoint.core.graph.source_location import user_frame
 from adjoint.core.tensor.detach_record import DetachRecord
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand
 from adjoint.diagnosis.findings import Place, place_of_frame
 from adjoint.nn.module.module import Module
 from adjoint.optim.step.optimizer import Optimizer
@@ -25,7 +25,7 @@ class ModuleCall:
     """One call of a module."""
 
     module: Module
-    inputs: tuple[Any, ...]
+    inputs: tuple[Operand, ...]
     parent: ModuleCall | None
     time: int
     is_recording: bool
@@ -78,7 +78,7 @@ class OptimizerRecord:
     steps: int = 0
     rates: list[list[float]] = field(default_factory=list)  # of each step, by group
 
-    def parameters(self) -> list[Any]:
+    def parameters(self) -> list[Operand]:
         """Return the parameters of all groups."""
         return [p for group in self.optimizer.param_groups for p in group["params"]]
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import weakref
-from typing import Any
 
 import numpy as np
 
 from adjoint.core.graph.node import Leaf
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand
 from adjoint.diagnosis.findings import Place, Report
 from adjoint.diagnosis.watch.events import Backward, Cut, ModuleCall, OptimizerRecord
 from adjoint.diagnosis.watch.names import Names
@@ -30,7 +30,7 @@ class Facts:
         self.steps = 0  # of all optimizers
         self.backwards: list[Backward] = []
         self.cuts: list[Cut] = []
-        self.data_reads: list[tuple[Any, int, str, Place]] = []  # memory read through `.data`, and its last write
+        self.data_reads: list[tuple[Operand, int, str, Place]] = []  # memory read through `.data`, and its last write
         self.called: dict[int, tuple[Module, list[ModuleCall]]] = {}  # the first calls of each module
         self.zeroed: list[tuple[int, Place]] = []  # how many passes had run when gradients were cleared, and where
 
@@ -61,7 +61,7 @@ class Facts:
         return any(finding.kind in kinds for finding in self.report)
 
 
-def producer_of(x: Any) -> Any:
+def producer_of(x: Operand) -> Operand:
     """Return the node of an op that made the tensor, past movements of its elements; None for leaves and data."""
     node = x.node if isinstance(x, Tensor) else x
     while node is not None and type(node) is not Leaf:
@@ -72,20 +72,20 @@ def producer_of(x: Any) -> Any:
     return None if node is None or type(node) is Leaf else node
 
 
-def op_name(node: Any) -> str:
+def op_name(node: Operand) -> str:
     """Return the name of the op that made a node."""
     op = getattr(node, "op", None)
     return "" if op is None else op.name
 
 
-def is_array(x: Any) -> bool:
+def is_array(x: Operand) -> bool:
     """Return whether a tensor has values here, and not in a trace."""
     return isinstance(x, Tensor) and type(x.array) is np.ndarray
 
 
 def leaves_below(roots: tuple[Tensor, ...]) -> set[Leaf]:
     """Return the leaves from which the tensors were computed."""
-    found: set[Any] = set()
+    found: set[Operand] = set()
     stack = [root.node for root in roots if root.node is not None]
     leaves: set[Leaf] = set()
     while stack:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import ast
+import sys
 from types import FrameType
 
+from adjoint.core.graph.source_location import library_files
 from adjoint.diagnosis import operands, source_expressions
 from adjoint.diagnosis.call_stack import Stack, UserFrame, find_stack
 from adjoint.diagnosis.findings import Place, place_of_origin
 from adjoint.diagnosis.operands import NamedValue
 from adjoint.diagnosis.source_expressions import SourceFile
+
+MAX_DEPTH = 24
 
 
 def stack_from(frame: FrameType) -> Stack:
@@ -37,3 +41,15 @@ def find_operands(frame: FrameType) -> list[NamedValue]:
 def find_origin_place(source: SourceFile, node: ast.expr, frame: FrameType) -> Place | None:
     """Return the line that gave a name or an attribute its value."""
     return place_of_origin(operands.find_origin(source, node, stack_from(frame)))
+
+
+def find_library_call(*names: str) -> FrameType | None:
+    """Return the frame of a library's function of one of these names, within the user's innermost line."""
+    frame: FrameType | None = sys._getframe(1)
+    for _ in range(MAX_DEPTH):
+        if frame is None or not library_files[frame.f_code.co_filename]:
+            return None
+        if frame.f_code.co_name in names:
+            return frame
+        frame = frame.f_back
+    return None

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 from types import FrameType
-from typing import Any
 
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand
 from adjoint.diagnosis.findings import Place, place_of_origin
 from adjoint.diagnosis.operands import MISSING, Origin, evaluate, is_module
 from adjoint.diagnosis.source_expressions import (
@@ -61,7 +61,7 @@ class Names:
                     return f"{root.name}.{name}" if name else root.name
         return type(module).__name__
 
-    def name_of_parameter(self, parameter: Any) -> str:
+    def name_of_parameter(self, parameter: Operand) -> str:
         """Return `model.fc1.weight`, a variable's name, or type and shape."""
         for root in self.roots.values():
             for name, part in root.module.named_parameters(remove_duplicate=False):
@@ -69,7 +69,7 @@ class Names:
                     return f"{root.name}.{name}"
         return self.tensors.get(id(parameter)) or f"a parameter of shape {tuple(parameter.shape)}"
 
-    def note_tensors(self, tensors: list[Any], frame: FrameType) -> None:
+    def note_tensors(self, tensors: list[Operand], frame: FrameType) -> None:
         """Look for the names of tensors among the variables around the frame."""
         missing = {id(x) for x in tensors} - self.tensors.keys()
         for outer in user_frames(frame)[:MAX_SEARCHED_FRAMES]:
@@ -87,7 +87,7 @@ class Names:
                     return self._origin_within(root, name) or root.made
         return None
 
-    def origin_of_parameter(self, parameter: Any) -> Place | None:
+    def origin_of_parameter(self, parameter: Operand) -> Place | None:
         """Return the line that made a parameter, or its module."""
         for root in self.roots.values():
             for name, part in root.module.named_parameters(remove_duplicate=False):
@@ -109,7 +109,7 @@ class Names:
         return found
 
 
-def _parts(name: str, value: Any) -> list[tuple[str, Any]]:
+def _parts(name: str, value: Operand) -> list[tuple[str, Operand]]:
     """Return the tensors that a variable holds, each with its expression."""
     if isinstance(value, Tensor):
         return [(name, value)]

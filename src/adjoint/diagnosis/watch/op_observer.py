@@ -5,13 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 import numpy as np
 
 from adjoint.core.graph.source_location import library_files, user_instruction
+from adjoint.core.op.op import Op
 from adjoint.core.runtime.mode import has_interpreter, mode, set_modes
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand, Operands
 from adjoint.diagnosis.findings import place_of_instruction
 from adjoint.diagnosis.watch.facts import Facts
 from adjoint.diagnosis.watch.rule import WatchRule, guard, is_overridden
@@ -24,16 +25,16 @@ class OpObserver:
 
     def __init__(self, facts: Facts, rules: Sequence[WatchRule]) -> None:
         self.facts = facts
-        self.other: Any = None
+        self.other: Operand = None
         self.is_watching = False
         self.thread = threading.get_ident()
         see = {rule: guard(rule, rule.see_op) for rule in rules if is_overridden(rule, "see_op")}
         self.of_all = [handler for rule, handler in see.items() if not rule.ops]
         names = {name for rule in rules for name in rule.ops}
         self.by_name = {name: [handler for rule, handler in see.items() if name in rule.ops] for name in names}
-        self.seen_records: set[tuple[Any, int, int]] = set()
+        self.seen_records: set[tuple[Operand, int, int]] = set()
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> Operand:
         """Return `pull` of the watcher that was there before, if it runs the nodes of the walk."""
         if name == "pull" and self.other is not None:
             return self.other.pull
@@ -71,7 +72,7 @@ class OpObserver:
             if was_seeing:
                 self.resume()
 
-    def observe_op(self, op: Any, inputs: Sequence[Any], out: Any) -> None:
+    def observe_op(self, op: Op, inputs: Operands, out: Operand) -> None:
         """See the result of an op."""
         if self.other is not None:
             self.other.observe_op(op, inputs, out)
@@ -88,7 +89,7 @@ class OpObserver:
         if out.node is None:
             self._note_lost_history(op, inputs)
 
-    def _note_lost_history(self, op: Any, inputs: Sequence[Any]) -> None:
+    def _note_lost_history(self, op: Op, inputs: Operands) -> None:
         """Note an op without a gradient of something that has a history, and a block that switches recording off."""
         if not any(isinstance(x, Tensor) and x.node is not None for x in inputs):
             return

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
-from adjoint.core.typing import Function
+from adjoint.core.typing import Function, Operand
 
 
 class Patches:
     """Replaced attributes with their former values."""
 
     def __init__(self) -> None:
-        self.replaced: list[tuple[Any, str, object]] = []
+        self.replaced: list[tuple[Operand, str, object]] = []
 
-    def replace(self, owner: Any, name: str, make: Callable[[Any], object]) -> None:
+    def replace(self, owner: Operand, name: str, make: Callable[[Operand], object]) -> None:
         """Replace an attribute where the class, or the base that it comes from, has it."""
         for kind in owner.__mro__:
             if name in vars(kind):
@@ -34,7 +33,7 @@ def call_first(notice: Function) -> Callable[[Function], Function]:
     """Return a maker of methods that call `notice(self, *arguments)` ahead of the method they replace."""
 
     def make(method: Function) -> Function:
-        def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        def call(self: Operand, *args: object, **kwargs: object) -> Operand:
             notice(self, *args, **kwargs)
             return method(self, *args, **kwargs)
 
@@ -45,7 +44,7 @@ def call_first(notice: Function) -> Callable[[Function], Function]:
     return make
 
 
-def classes_below(kind: type[Any]) -> Iterator[type[Any]]:
+def classes_below(kind: type[Operand]) -> Iterator[type[Operand]]:
     """Yield a class and all its subclasses."""
     yield kind
     for below in kind.__subclasses__():

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from adjoint.core.op.op import Op
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import Function
+from adjoint.core.typing import Function, Operand, Operands
 from adjoint.diagnosis.findings import Finding, Place
 
 if TYPE_CHECKING:
@@ -25,13 +25,13 @@ class WatchRule:
     def __init__(self, facts: Facts) -> None:
         self.facts = facts
 
-    def see_op(self, op: Any, inputs: Sequence[Any], out: Tensor) -> None:
+    def see_op(self, op: Op, inputs: Operands, out: Tensor) -> None:
         """See the result of an op of `ops`, in the first steps."""
 
     def enter_module(self, call: ModuleCall) -> None:
         """See a module that is about to run."""
 
-    def leave_module(self, call: ModuleCall, output: Any) -> None:
+    def leave_module(self, call: ModuleCall, output: Operand) -> None:
         """See what a module gave."""
 
     def begin_backward(self, backward: Backward) -> None:
@@ -55,7 +55,7 @@ def guard(rule: WatchRule, handler: Function) -> Function:
     """Return a handler whose errors are kept from the program; after one it does nothing more."""
     failures, is_broken = rule.facts.report.failures, False
 
-    def call(*args: Any, **kwargs: Any) -> None:
+    def call(*args: object, **kwargs: object) -> None:
         nonlocal is_broken
         if not is_broken:
             try:

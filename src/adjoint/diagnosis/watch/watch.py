@@ -6,7 +6,6 @@ import sys
 import threading
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
 
 import numpy as np
 
@@ -16,6 +15,7 @@ from adjoint.core.graph.source_location import library_files
 from adjoint.core.runtime.mode import has_interpreter, mode
 from adjoint.core.tensor.mutation_log import mutation_log, owner
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand
 from adjoint.data.loader import DataLoader
 from adjoint.diagnosis.findings import Report, place_of_frame
 from adjoint.diagnosis.watch.events import (
@@ -55,7 +55,7 @@ class Watch:
         }
         self.observer = OpObserver(self.facts, self.rules)
         self.patches, self.op_patches = Patches(), Patches()
-        self.handles: list[Any] = []
+        self.handles: list[Operand] = []
         self.thread = threading.get_ident()
         self.current_steps: list[OptimizerStep] = []
         self.is_compiler_watched = False
@@ -112,19 +112,19 @@ class Watch:
         """Return whether the event belongs to the program that is watched."""
         return threading.get_ident() == self.thread and not has_interpreter()
 
-    def _call(self, event: str) -> Any:
+    def _call(self, event: str) -> Operand:
         """Return a function that passes an event of a method on to the rules that define it."""
         handlers = [guard(rule, getattr(rule, event)) for rule in self.rules if hasattr(rule, event)]
 
-        def notice(owner: Any, *args: Any, **kwargs: Any) -> None:
+        def notice(owner: Operand, *args: object, **kwargs: object) -> None:
             if self._is_ours():
                 for handler in handlers:
                     handler(owner, *args, **kwargs)
 
         return notice
 
-    def _note_cut(self, what: str) -> Any:
-        def notice(tensor: Tensor, *args: Any, **kwargs: Any) -> None:
+    def _note_cut(self, what: str) -> Operand:
+        def notice(tensor: Tensor, *args: object, **kwargs: object) -> None:
             if tensor.node is None or not mode.recording or not self._is_ours():
                 return
             frame, called = sys._getframe(2), what
@@ -134,7 +134,7 @@ class Watch:
                 return
             self.facts.cut(called, place_of_frame(frame))
             if called == ".data" and type(tensor.node) is not Leaf and type(tensor.array) is np.ndarray:
-                memory: Any = owner(tensor.array)
+                memory: Operand = owner(tensor.array)
                 write = mutation_log.by_memory.get(id(memory))
                 before = -1 if write is None else write.sequence_nr
                 name = name_of_value(tensor, frame)
@@ -142,11 +142,11 @@ class Watch:
 
         return notice
 
-    def _note_zero_grad(self, owner: Any, *args: Any, **kwargs: Any) -> None:
+    def _note_zero_grad(self, owner: Operand, *args: object, **kwargs: object) -> None:
         if self._is_ours():
             self.facts.zeroed.append((self.facts.iteration, place_of_frame(caller_frame())))
 
-    def _enter_module(self, module: Module, args: tuple[Any, ...]) -> None:
+    def _enter_module(self, module: Module, args: tuple[Operand, ...]) -> None:
         if not self._is_ours():
             return
         facts = self.facts
@@ -167,7 +167,7 @@ class Watch:
         for handler in self.handlers["enter_module"]:
             handler(call)
 
-    def _leave_module(self, module: Module, args: tuple[Any, ...], output: Any) -> None:
+    def _leave_module(self, module: Module, args: tuple[Operand, ...], output: Operand) -> None:
         if not self._is_ours():
             return
         calls = self.facts.calls
@@ -180,7 +180,7 @@ class Watch:
                     handler(call, output)
                 break
 
-    def _backward(self, roots: Sequence[Any], is_retained: bool) -> AbstractContextManager[None]:
+    def _backward(self, roots: Sequence[Operand], is_retained: bool) -> AbstractContextManager[None]:
         if not self._is_ours():
             return nullcontext()
         facts = self.facts
@@ -195,7 +195,7 @@ class Watch:
         facts.iteration += 1
         return self.observer.suspend()
 
-    def _before_step(self, optimizer: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def _before_step(self, optimizer: Optimizer, args: tuple[Operand, ...], kwargs: dict[str, Operand]) -> None:
         if not self._is_ours():
             return
         facts = self.facts
@@ -216,7 +216,7 @@ class Watch:
         if len(args) < 2 and not kwargs.get("closure"):  # a closure's ops are the program's own
             self.observer.pause()
 
-    def _after_step(self, optimizer: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def _after_step(self, optimizer: Optimizer, args: tuple[Operand, ...], kwargs: dict[str, Operand]) -> None:
         if not self._is_ours() or not self.current_steps:
             return
         step = self.current_steps.pop()
