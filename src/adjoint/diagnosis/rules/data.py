@@ -216,7 +216,7 @@ class SameBatch(WatchRule):
                 "for x, y in loader: …, or keep one iterator: it = iter(loader), next(it)",
                 len(prints),
             )
-        elif len(prints) >= 4 and steps and min(steps) == 0 and _is_loop(place):
+        elif len(prints) >= 4 and steps and min(steps) == 0 and place.text.startswith("for "):
             self.report(
                 "same-batch",
                 self.inputs[0][1],
@@ -225,10 +225,6 @@ class SameBatch(WatchRule):
                 "give the model the batch of this turn of the loop",
                 len(prints),
             )
-
-
-def _is_loop(place: Place) -> bool:
-    return place.text.startswith("for ")
 
 
 def _length(loader: Operand) -> int | None:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from adjoint.core.graph.node import Leaf
 from adjoint.core.typing import Operand
-from adjoint.diagnosis.findings import Place, place_of_instruction, place_of_origin
-from adjoint.diagnosis.operands import Origin
-from adjoint.diagnosis.source_expressions import find_attribute_assignment
+from adjoint.diagnosis.findings import Place, place_of_instruction
 from adjoint.diagnosis.watch.events import Backward, Cut, ModuleCall, OptimizerRecord, OptimizerStep, caller_frame
 from adjoint.diagnosis.watch.facts import Facts, leaves_below
+from adjoint.diagnosis.watch.frames import place_of_attribute
 from adjoint.diagnosis.watch.names import describe_callee
 from adjoint.diagnosis.watch.rule import WatchRule
 from adjoint.nn.module.module import Module
@@ -207,7 +206,7 @@ class MissingGradients(WatchRule):
         name = f"{self.facts.names.name_of_module(part)}.{key}"
         self.report(
             "not-a-parameter",
-            _attribute_place(part, key),
+            place_of_attribute(part, key),
             name,
             f"{name} {tuple(tensor.shape)} is a tensor that requires grad but no Parameter: parameters() does not "
             "list it, and no optimizer has it",
@@ -316,15 +315,10 @@ def _owner_of(parameter: Operand, roots: list[Module]) -> Module | None:
     return None
 
 
-def _attribute_place(owner: Module, key: str) -> Place | None:
-    found = find_attribute_assignment(owner, key)
-    return None if found is None else place_of_origin(Origin(*found))
-
-
 def _find_holder(owner: Module, module: Module) -> tuple[str, Place | None]:
     """Return the attribute of a module whose list or dict holds another module, and the line that set it."""
     for key, value in vars(owner).items():
         held = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
         if key[:1] != "_" and any(module is each for each in held):
-            return key, _attribute_place(owner, key)
+            return key, place_of_attribute(owner, key)
     return "", None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import FrameType
 
 from adjoint.core.graph.source_location import library_files
 from adjoint.core.op.op import Op
@@ -82,7 +81,7 @@ class TrainingMode(WatchRule):
         if call is None or call.module.training or isinstance(call.module, DROPOUTS):
             return
         frame = caller_frame()
-        if call.root.module.training or not _is_forward_of(call.module, frame):
+        if call.root.module.training or frame.f_locals.get("self") is not call.module:
             return
         name = self.facts.names.name_of_module(call.module)
         self.report(
@@ -183,8 +182,3 @@ def _product(numbers: Sequence[int]) -> int:
     for number in numbers:
         found *= number
     return found
-
-
-def _is_forward_of(module: Module, frame: FrameType) -> bool:
-    """Return whether the frame runs a method of the module."""
-    return frame.f_locals.get("self") is module

@@ -69,7 +69,7 @@ class RepeatedWrite(WatchRule):
                 continue
             where = place_of_instruction(place)
             source = parse_source(where.site.file)
-            if source is None or not _is_arithmetic(source, where.site.line):
+            if source is None or not _arithmetic_nodes(source, where.site.line):
                 continue
             self.report(
                 "data-changed-in-place",
@@ -99,10 +99,6 @@ def _arithmetic_nodes(source: SourceFile, line: int) -> list[ast.AST]:
             )
         )
     ]
-
-
-def _is_arithmetic(source: SourceFile, line: int) -> bool:
-    return bool(_arithmetic_nodes(source, line))
 
 
 def _written_name(source: SourceFile, line: int) -> str:

@@ -6,7 +6,6 @@ Modules, in reading order:
 - `facts`: Facts about a watched program that all rules may read.
 - `names`: The user's names of modules, parameters and optimizers, and the lines that made them.
 - `op_observer`: The observer of ops: the value of a thread's `mode.anomaly_detector` while a program is watched.
-- `patches`: Attributes of classes that are replaced while a program is watched, and restored afterwards.
 - `rule`: Base of rules: functions of what a watched program does, which add findings to the report.
 - `watch`: The watch of a program: hooks that turn what it does into events of rules, and are all removed at its end.
 - `frames`: Expressions and names of frames that run: what explains errors, for a program that goes on.

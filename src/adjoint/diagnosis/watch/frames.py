@@ -10,7 +10,7 @@ from adjoint.core.graph.source_location import library_files
 from adjoint.diagnosis import operands, source_expressions
 from adjoint.diagnosis.call_stack import Stack, UserFrame, find_stack
 from adjoint.diagnosis.findings import Place, place_of_origin
-from adjoint.diagnosis.operands import NamedValue
+from adjoint.diagnosis.operands import NamedValue, Origin
 from adjoint.diagnosis.source_expressions import SourceFile
 
 MAX_DEPTH = 24
@@ -53,3 +53,9 @@ def find_library_call(*names: str) -> FrameType | None:
             return frame
         frame = frame.f_back
     return None
+
+
+def place_of_attribute(owner: object, key: str) -> Place | None:
+    """Return the line that set an attribute in a class of the user's."""
+    found = source_expressions.find_attribute_assignment(owner, key)
+    return None if found is None else place_of_origin(Origin(*found))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 import numpy as np
@@ -15,7 +15,7 @@ from adjoint.core.graph.source_location import library_files
 from adjoint.core.runtime.mode import has_interpreter, mode
 from adjoint.core.tensor.mutation_log import mutation_log, owner
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import Operand
+from adjoint.core.typing import Function, Operand
 from adjoint.data.loader import DataLoader
 from adjoint.diagnosis.findings import Report, place_of_frame
 from adjoint.diagnosis.watch.events import (
@@ -29,7 +29,6 @@ from adjoint.diagnosis.watch.events import (
 from adjoint.diagnosis.watch.facts import Facts
 from adjoint.diagnosis.watch.names import describe_callee, name_of_value
 from adjoint.diagnosis.watch.op_observer import OpObserver
-from adjoint.diagnosis.watch.patches import Patches, call_first, classes_below
 from adjoint.diagnosis.watch.rule import WatchRule, guard, is_overridden
 from adjoint.nn.module.hooks import register_module_forward_hook, register_module_forward_pre_hook
 from adjoint.nn.module.module import Module
@@ -40,6 +39,50 @@ from adjoint.optim.step.optimizer import Optimizer
 EVENTS = ("enter_module", "leave_module", "begin_backward", "before_step", "after_step", "finish")
 CLOSE_STEPS, PERIOD = 6, 4  # ops are watched in the first steps, and then in each fourth
 MAX_KNOWN_CALLS = 8  # of each module
+
+
+class Patches:
+    """Replaced attributes with their former values."""
+
+    def __init__(self) -> None:
+        self.replaced: list[tuple[Operand, str, object]] = []
+
+    def replace(self, owner: Operand, name: str, make: Callable[[Operand], object]) -> None:
+        """Replace an attribute where the class, or the base that it comes from, has it."""
+        for kind in owner.__mro__:
+            if name in vars(kind):
+                held = vars(kind)[name]
+                self.replaced.append((kind, name, held))
+                setattr(kind, name, make(held))
+                break
+
+    def restore(self) -> None:
+        """Give all attributes their former values."""
+        while self.replaced:
+            owner, name, held = self.replaced.pop()
+            setattr(owner, name, held)
+
+
+def call_first(notice: Function) -> Callable[[Function], Function]:
+    """Return a maker of methods that call `notice(self, *arguments)` ahead of the method they replace."""
+
+    def make(method: Function) -> Function:
+        def call(self: Operand, *args: object, **kwargs: object) -> Operand:
+            notice(self, *args, **kwargs)
+            return method(self, *args, **kwargs)
+
+        for name in ("__name__", "__qualname__", "__doc__", "__module__"):
+            setattr(call, name, getattr(method, name))
+        return call
+
+    return make
+
+
+def classes_below(kind: type[Operand]) -> Iterator[type[Operand]]:
+    """Yield a class and all its subclasses."""
+    yield kind
+    for below in kind.__subclasses__():
+        yield from classes_below(below)
 
 
 class Watch:
