@@ -9,6 +9,8 @@ import warnings
 from pathlib import Path
 
 import pytest
+from benchmarks.workloads import TINY
+from benchmarks.workloads.workload import Workload
 from tests.support.mistaken_programs import PRELUDE, Mistake
 from tests.support.mistaken_programs.loops import LOOP_MISTAKES
 from tests.support.mistaken_programs.losses import LOSS_MISTAKES
@@ -168,3 +170,14 @@ def test_a_compiled_step_is_examined_too() -> None:
     step(x, y)
     step(x, y)
     assert step.compilations <= count + 1
+
+
+@pytest.mark.parametrize("workload", [pytest.param(each, id=name) for name, each in TINY.items()])
+def test_workload_has_no_finding(workload: Workload) -> None:
+    start = workload.start()
+    step = workload.step(ad, start)
+    batches = [tuple(map(ad.tensor, batch)) for batch in start.batches]
+    with ad.doctor(file=io.StringIO()) as report:
+        for i in range(6):
+            step(*batches[i % len(batches)])
+    assert (report.findings, report.failures) == ([], [])

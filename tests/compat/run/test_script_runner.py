@@ -147,3 +147,31 @@ def test_what_torch_compile_cannot_take_runs_eagerly_unless_the_whole_is_asked_f
     done = run(tmp_path, "script.py", script=LISTS_FILES)
     assert done.error == ""
     assert done.out.splitlines() == ["[2.0, 2.0, 2.0] [2.0, 2.0, 2.0] 2", "True", "torch.Size([1, 2])", "TraceError"]
+
+
+FORGETFUL = """
+import torch
+from torch import nn
+model = nn.Linear(3, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+x = torch.randn(8, 3)
+for _ in range(4):
+    model(x).square().mean().backward()
+    optimizer.step()
+print("done")
+"""
+
+
+def test_a_watched_script_is_reported_on_at_its_end(tmp_path: Path) -> None:
+    ours = run(tmp_path, "--doctor", "script.py", script=FORGETFUL)
+    assert (ours.status, ours.out) == (0, "done")
+    assert "script.py:8: model(x).square().mean().backward()\n  optimizer made 4 steps" in ours.err
+    assert run(tmp_path, "script.py", script=FORGETFUL).err == ""
+
+
+def test_a_program_that_stands_in_may_ask_for_the_watch(tmp_path: Path) -> None:
+    text = f"import adjoint.run\nadjoint.run.stand_in(doctor=True)\n{FORGETFUL}"
+    (tmp_path / "program.py").write_text(text, encoding="utf-8")
+    ours = start(tmp_path, "program.py")
+    assert ours.out == "done"
+    assert "zero-grad-forgotten" in ours.err
