@@ -165,8 +165,8 @@ print("done")
 def test_a_watched_script_is_reported_on_at_its_end(tmp_path: Path) -> None:
     ours = run(tmp_path, "--doctor", "script.py", script=FORGETFUL)
     assert (ours.status, ours.out) == (0, "done")
-    assert "script.py:8: model(x).square().mean().backward()\n  optimizer made 4 steps" in ours.err
-    assert run(tmp_path, "script.py", script=FORGETFUL).err == ""
+    assert "script.py:8: model(x).square().mean().backward()\n  optimizer made 4 steps" in ours.error
+    assert run(tmp_path, "script.py", script=FORGETFUL).error == ""
 
 
 def test_a_program_that_stands_in_may_ask_for_the_watch(tmp_path: Path) -> None:
@@ -174,4 +174,4 @@ def test_a_program_that_stands_in_may_ask_for_the_watch(tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(text, encoding="utf-8")
     ours = start(tmp_path, "program.py")
     assert ours.out == "done"
-    assert "zero-grad-forgotten" in ours.err
+    assert "zero-grad-forgotten" in ours.error
