@@ -31,7 +31,6 @@ LAYERS: dict[str, set[str]] = {  # each with the layers that it may import, besi
     "diagnosis": EAGER | {"nn", "optim", "data"},
     "utils": EAGER | {"data", "nn"},
     "linalg": EAGER,
-    "masked": EAGER,
     "fft": EAGER,
     "func": EAGER,
     "signal": EAGER,

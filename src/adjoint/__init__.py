@@ -28,8 +28,6 @@ Modules, in reading order:
 - `library`: `adjoint.library`: custom ops with names and gradients of their own, as `torch.library` has them.
 - `compiler`: The compiler: a Python step becomes native code by tracing, rewriting, fusion and lowering.
 - `compat`: PyTorch's names that nothing else here needs, from one table.
-- `masked`: `adjoint.masked`: sums, extremes and the like of the elements that a mask admits, as `torch.masked` has
-  them.
 """
 
 from __future__ import annotations
@@ -142,7 +140,6 @@ if TYPE_CHECKING:
     from adjoint import interop as interop
     from adjoint import library as library
     from adjoint import linalg as linalg
-    from adjoint import masked as masked
     from adjoint import nn as nn
     from adjoint import optim as optim
     from adjoint import quasirandom as quasirandom
@@ -247,7 +244,7 @@ __version__ = "0.1.0"
 
 # Imported when they are first asked for: a program that only differentiates starts without them.
 _LAZY_MODULES = """
-    amp compiler data distributed distributions fft func interop library linalg masked nn optim quasirandom
+    amp compiler data distributed distributions fft func interop library linalg nn optim quasirandom
     serialization signal special testing utils
 """
 _LAZY_NAMES = {
