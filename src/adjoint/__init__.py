@@ -220,6 +220,7 @@ if TYPE_CHECKING:
     from adjoint.functions.nn.pad import *
     from adjoint.functions.nn.pooling import *
     from adjoint.functions.nn.unpool_fold import unfold as unfold
+    from adjoint.functions.reduction import masked as masked
     from adjoint.functions.reduction.cumulative import *
     from adjoint.functions.reduction.histogram import *
     from adjoint.functions.reduction.numerical_calculus import *
