@@ -132,7 +132,8 @@ class RankWatch:
         return f"rank {self.rank} has waited {waited:.0f} s in {call.describe()}" + (f"; {where}" if where else "")
 
     def fail(self, why: str) -> None:
-        """Tell the others why this rank ends."""
+        """Tell the others why this rank ends; that they end with it is no news to it."""
+        self.has_ended = True
         self._send({"failed": why})
 
     def end(self) -> None:

@@ -45,7 +45,7 @@ class _ExchangeLogs:
 
     def __init__(self) -> None:
         self.count = 0
-        self.lock = reset_after_fork(threading.Lock())
+        self.lock = reset_after_fork(threading.RLock())
 
     def add(self, change: int) -> None:
         """Count a block that begins (1) or ends (-1)."""

@@ -52,7 +52,7 @@ class TCPStore(Store):
         super().__init__()
         self.host, self.port, self._timeout = host_name, port, timeout
         self.libuvBackend = use_libuv
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._key = rendezvous.job_key(host_name) if key is None else key
         server = self._start_server() if is_master else None
         self._connect()
