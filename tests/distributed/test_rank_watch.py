@@ -1,5 +1,6 @@
 """A rank that is lost, fails or is stuck is named with the line where the others wait, and all end."""
 
+import re
 import sys
 import time
 from pathlib import Path

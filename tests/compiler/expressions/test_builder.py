@@ -445,7 +445,7 @@ def test_a_new_op_is_differentiable_by_one_rule() -> None:
     with symbolic():
         x = const(2.0)
         y = ruleless(x) * 2.0
-        with pytest.raises(RuntimeError, match=r"no gradient rule for ruleless, used at .*test_builder.py:\d+$"):
+        with pytest.raises(RuntimeError, match=r"no gradient rule for ruleless, used at .*test_builder.py:\d+(\n|$)"):
             compute_gradient(y, None, {x})
         other = const(1.0)
         assert compute_gradient(y * other, None, {other})[other].item() == 6.0  # it does not lie on the way
