@@ -229,6 +229,7 @@ LEFT_OUT: dict[str, str] = {
     "clear_autocast_cache": MODES, "get_autocast_dtype": MODES, "is_autocast_cache_enabled": MODES,
     "is_autocast_enabled": MODES, "set_autocast_cache_enabled": MODES, "set_autocast_dtype": MODES,
     "set_autocast_enabled": MODES,
+    "doctor": "watches training steps",
     "from_dlpack": "of memory, not of tensors", "frombuffer": "of bytes, not of tensors",
     "from_file": "of a file, not of tensors",
     "from_numpy": "of arrays, not of tensors", "get_default_dtype": MODES, "get_rng_state": MODES,
