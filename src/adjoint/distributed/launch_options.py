@@ -86,7 +86,9 @@ def read_options(arguments: Sequence[str]) -> LaunchOptions:
     _check(parser, given)
     hosts = tuple(filter(None, given.hosts.split(",")))
     nodes = len(hosts) or (1 if given.standalone else int(given.nnodes.partition(":")[0]))
-    host, port = _split_endpoint(given.rdzv_endpoint) if given.rdzv_endpoint and not given.standalone else ("", "")
+    endpoint = "" if given.standalone else given.rdzv_endpoint or ""
+    host, _, port = endpoint.rpartition(":") if re.search(r":\d+$", endpoint) else (endpoint, "", "")
+    port = "" if port == "0" else port
     return LaunchOptions(
         ranks_per_node=count_processors() if given.nproc_per_node in PER_PROCESSOR else int(given.nproc_per_node),
         nodes=nodes,
@@ -136,11 +138,6 @@ def _check(parser: argparse.ArgumentParser, given: argparse.Namespace) -> None:
         parser.error("--module and --no-python: a program is a module or a command")
     if given.cuda and (given.no_python or given.adjoint):
         parser.error("--cuda is for programs in which `import torch` means adjoint")
-
-
-def _split_endpoint(endpoint: str) -> tuple[str, str]:
-    host, _, port = endpoint.rpartition(":") if re.search(r":\d+$", endpoint) else (endpoint, "", "")
-    return host, "" if port == "0" else port
 
 
 def _read_streams(parser: argparse.ArgumentParser, text: str) -> dict[int, tuple[str, ...]]:

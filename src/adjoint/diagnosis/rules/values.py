@@ -104,14 +104,12 @@ class FirstNaN(WatchRule):
             self._confirm(self.steep or self.first or self.first_infinity)
 
     def _confirm(self, finding: Finding | None) -> None:
-        if finding is not None and not self.is_confirmed and self._is_cause(finding):
+        # where steps diverged before, the rate is to blame, and not the op that made the first NaN
+        losses = [loss for loss in self.facts.losses() if math.isfinite(loss)]
+        is_cause = len(losses) < 2 or abs(losses[-1]) < 1e3 * (abs(losses[0]) + 1e-3)
+        if finding is not None and not self.is_confirmed and is_cause:
             self.facts.report.add(finding)
         self.is_confirmed = True
-
-    def _is_cause(self, finding: Finding) -> bool:
-        """Return whether the NaN comes from the op, and not from steps that diverge: then the rate is to blame."""
-        losses = [loss for loss in self.facts.losses() if math.isfinite(loss)]
-        return len(losses) < 2 or abs(losses[-1]) < 1e3 * (abs(losses[0]) + 1e-3)
 
 
 def _exponent(inputs: Operands) -> float:

@@ -122,7 +122,10 @@ class Reducer:
 
     def _start(self, bucket: GradBucket) -> None:
         bucket.is_started = True
-        gradients = [_gradient_of(parameter) for parameter in bucket.parameters()]
+        gradients = [
+            wrap(np.zeros(each.shape, each.array.dtype)) if each.grad is None else each.grad
+            for each in bucket.parameters()
+        ]
         if not has_interpreter():
             bucket.start([gradient.array for gradient in gradients])
             return
@@ -213,9 +216,3 @@ class Reducer:
 def _is_wanted(reducer: Reducer) -> bool:
     """Return whether backward passes exchange gradients."""
     return reducer.is_wanted
-
-
-def _gradient_of(parameter: Tensor) -> Tensor:
-    if parameter.grad is None:
-        return wrap(np.zeros(parameter.shape, parameter.array.dtype))
-    return parameter.grad
