@@ -39,6 +39,8 @@ class Failure:
     def locals(self) -> dict[str, Operand]:
         """Names of the innermost frames of the library, of which the error tells: arguments of what failed."""
         found: dict[str, Operand] = {}
+        for frame in self.stack[0].called:  # those that still run
+            found |= {name: x for name, x in frame.f_locals.items() if not name.startswith("_")}
         trace: TracebackType | None = self.error.__traceback__
         while trace is not None:
             if library_files[trace.tb_frame.f_code.co_filename]:

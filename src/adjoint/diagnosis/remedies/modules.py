@@ -92,10 +92,10 @@ def unpack_results(failure: Failure, match: re.Match[str]) -> str | None:
     return f"{given.text}{at(given)} is a tuple, {kind}: output, state = …; or {given.text}[0]"
 
 
-@remedy(r"embed_dim must be divisible by num_heads: (\d+) is no multiple of (\d+)")
+@remedy(r"embed_dim must be divisible by num_heads")
 def divide_heads(failure: Failure, match: re.Match[str]) -> str:
     """A width that the heads do not divide."""
-    width, heads = int(match[1]), int(match[2])
+    width, heads = failure.locals["embed_dim"], failure.locals["num_heads"]
     fitting = [n for n in range(1, 33) if width % n == 0]
     nearest = width // heads * heads
     return f"{heads} heads do not divide {width}: {', '.join(map(str, fitting))} do; or a width of {nearest}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import gc
 import weakref
 from types import FrameType
 
@@ -21,6 +20,7 @@ from adjoint.diagnosis.watch.rule import WatchRule
 
 DEPTH = 3  # passes through which a sum has grown
 MAX_NODES = 20_000
+MAX_ELEMENTS = 100_000  # of a container that is looked into
 
 
 class GrowingSum(WatchRule):
@@ -126,21 +126,25 @@ class KeptResults(WatchRule):
 
 def _find_container(x: Tensor, frame: FrameType) -> tuple[str, SourceFile | None]:
     """Return the name of the list or dict that holds a tensor."""
-    holders = {id(holder) for holder in gc.get_referrers(x) if isinstance(holder, (list, dict))}
     for outer in user_frames(frame):
         source = parse_source(outer.f_code.co_filename, outer.f_globals)
         for names in (outer.f_locals, outer.f_globals):
             for name, value in list(names.items()):
-                if isinstance(value, (list, dict)) and id(value) in holders and value is not names:
+                if value is names or value is outer.f_globals:
+                    continue
+                if _holds(value, x) or (isinstance(value, dict) and any(_holds(part, x) for part in value.values())):
                     return name, source
-                if isinstance(value, dict):
-                    inner = next((key for key, part in value.items() if id(part) in holders), None)
-                    if inner is not None and value is not names and value is not outer.f_globals:
-                        return name, source
                 for key, part in getattr(value, "__dict__", {}).items() if name == "self" else ():
-                    if isinstance(part, (list, dict)) and id(part) in holders:
+                    if _holds(part, x):
                         return f"{name}.{key}", source
     return "", None
+
+
+def _holds(container: object, x: Tensor) -> bool:
+    """Return whether a list or a dict has the tensor; the collector does not tell of containers that it froze."""
+    if not isinstance(container, (list, dict)) or len(container) > MAX_ELEMENTS:
+        return False
+    return any(part is x for part in (container.values() if isinstance(container, dict) else container))
 
 
 def _append_place(source: SourceFile | None, name: str) -> Place | None:

@@ -53,7 +53,8 @@ class RepeatedWrite(WatchRule):
         """Look for samples that a dataset changes where it keeps them."""
         if backward.iteration >= SCANNED_PASSES:
             return
-        for key, write in list(mutation_log.by_memory.items()):
+        # a copy in one step: a list of its items makes objects, and the collector may take entries out meanwhile
+        for key, write in mutation_log.by_memory.copy().items():
             if is_instruction(write.place) and write.place[0].co_name == "__getitem__":
                 known = self.samples.get(key)
                 memory = write.memory()

@@ -80,8 +80,7 @@ class MultiheadAttention(Module):
         self.batch_first = batch_first
         self.head_dim = embed_dim // num_heads
         if self.head_dim * num_heads != embed_dim:
-            message = f"embed_dim must be divisible by num_heads: {embed_dim} is no multiple of {num_heads}"
-            raise with_explanation(AssertionError(message))
+            raise with_explanation(AssertionError("embed_dim must be divisible by num_heads"))
         allocate = partial(empty, dtype=dtype, device=device)
         together = self._qkv_same_embed_dim
         for name, inputs in (("q", embed_dim), ("k", self.kdim), ("v", self.vdim)):
