@@ -108,11 +108,13 @@ class KeptResults(WatchRule):
         if len(alive) < 4:
             return
         frame = caller_frame()
-        name, source = _find_container(alive[0], frame)
+        # one that only a cycle keeps, until the collector runs, is in no container
+        found = ((x, *_find_container(x, frame)) for x in alive)
+        kept_one, name, source = next((each for each in found if each[1]), (alive[0], "", None))
         if name:
             self.is_reported = True
             place = _append_place(source, name) or self.losses[-1][1]
-            kept = "losses" if not alive[0].array.ndim else "outputs"
+            kept = "losses" if not kept_one.array.ndim else "outputs"
             self.report(
                 "graph-kept",
                 place,
