@@ -7,7 +7,7 @@ from contextlib import suppress
 from itertools import islice
 from typing import Any
 
-from adjoint.core.graph.source_location import Site, library_files
+from adjoint.core.graph.source_location import definition_site, library_files
 from adjoint.core.runtime.explanation_slot import explanation_slot
 from adjoint.core.typing import Operand
 from adjoint.data.collate import default_collate
@@ -72,7 +72,7 @@ def _describe(dataset: Operand) -> str:
     told = f"the dataset {type(dataset).__name__}"
     code = getattr(getattr(type(dataset), "__getitem__", None), "__code__", None)
     if code is not None and not library_files[code.co_filename]:
-        told += f" ({Site(code.co_filename, code.co_firstlineno, code.co_name).describe_briefly()})"
+        told += f" ({definition_site(code).describe_briefly()})"
     with suppress(Exception):  # the user's code; the error that is told is another
         told += f", {len(dataset)} by its __len__"
     return told

@@ -12,12 +12,12 @@ from adjoint.core.graph.source_location import library_files
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
 from adjoint.diagnosis.call_stack import Stack
-from adjoint.diagnosis.operands import NamedValue, Origin, describe_value, find_operands, is_module
+from adjoint.diagnosis.operands import NamedValue, Origin, find_operands, is_module
 
 
 @dataclass
 class Failure:
-    """What is known of an error that leaves the library."""
+    """The facts known about an error that leaves the library."""
 
     error: BaseException
     stack: Stack  # the user's frames
@@ -51,7 +51,7 @@ class Failure:
     def module(self) -> NamedValue | None:
         """Return the innermost module that failed, under the user's name, with the line that made it."""
         if not self.modules:
-            return next((each for each in self.operands if is_module(each.value)), None)
+            return self.named_module()
         outer = next((each for each in self.operands if any(each.value is module for module in self.modules)), None)
         inner = self.modules[0]
         if outer is None:
@@ -60,13 +60,13 @@ class Failure:
         text = outer.text + "".join(f"[{name}]" if name.isdigit() else f".{name}" for name in names)
         return NamedValue(text, inner, _find_part(outer.origin, names))
 
+    def named_module(self) -> NamedValue | None:
+        """Return the first operand that is a module."""
+        return next((each for each in self.operands if is_module(each.value)), None)
+
     def tensors(self) -> list[NamedValue]:
         """Return the operands that are tensors."""
         return [each for each in self.operands if isinstance(each.value, Tensor)]
-
-    def name_of(self, value: object, default: str) -> str:
-        """Return the user's name of a value."""
-        return next((each.text for each in self.operands if each.value is value), default)
 
     def describe_operands(self) -> list[str]:
         """Return a line for each operand that tells something."""
@@ -117,6 +117,3 @@ def inspect_failure(error: BaseException, stack: Stack) -> Failure:
     """Return what is known of an error that has come to the user's frames."""
     line, operands = find_operands(stack)
     return Failure(error, stack, line, operands, list(error.__dict__.get("modules", ())))
-
-
-__all__ = ["Failure", "describe_value", "inspect_failure"]

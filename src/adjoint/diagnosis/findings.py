@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from types import FrameType
 
 from adjoint.core.graph.source_location import InstructionLocation, Site, site_of
+from adjoint.core.runtime.text_table import pluralize
 from adjoint.diagnosis.operands import Origin
 from adjoint.diagnosis.source_expressions import shorten
 
@@ -94,10 +95,10 @@ class Report:
         return bool(self.findings)
 
     def __str__(self) -> str:
-        count, steps = len(self.findings), f"{self.steps} step{'' if self.steps == 1 else 's'}"
-        if not count:
+        steps = pluralize(self.steps, "step")
+        if not self.findings:
             return f"doctor: nothing found in {steps}"
-        title = f"doctor: {count} finding{'' if count == 1 else 's'} in {steps}"
+        title = f"doctor: {pluralize(len(self.findings), 'finding')} in {steps}"
         return "\n".join([title, *(f"{i}. {each}" for i, each in enumerate(self.findings, 1))])
 
     def __repr__(self) -> str:

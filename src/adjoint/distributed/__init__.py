@@ -19,8 +19,8 @@ Modules, in reading order:
   starts it.
 - `work`: Exchanges that may not have ended.
 - `algorithms`: Ways to train on several ranks, beside `DistributedDataParallel`, under PyTorch's names.
-- `interface`: What programs ask of `torch.distributed` besides groups and collectives: stores, meshes, names of its
-  modules.
+- `interface`: Names that programs ask of `torch.distributed` besides groups and collectives: stores, meshes, names of
+  its modules.
 - `call_checks`: Comparison of what ranks are about to exchange, where they may differ: `ADJOINT_DISTRIBUTED_DEBUG=1`.
 - `gradients`: Gradients of several ranks: which parts of a batch they are of, and how ranks add them up.
 - `launch_options`: Options of the launcher, which are torchrun's.

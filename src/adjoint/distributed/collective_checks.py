@@ -45,14 +45,19 @@ def check_root_list(
     name: str, tensors: Sequence[Tensor] | None, is_root: bool, group: ProcessGroup
 ) -> Sequence[Tensor]:
     """Return the list of the root, which alone has one."""
-    if not is_root:
-        if tensors:
-            raise ValueError(f"{name}: the list must not be specified on non-root ranks")
+    check_root_alone_gives(name, tensors, is_root, "tensors")
+    if not is_root or tensors is None:
         return ()
-    if tensors is None:
-        raise ValueError(f"{name}: the root rank gives the list of tensors")
     check_count(name, tensors, group)
     return tensors
+
+
+def check_root_alone_gives(name: str, given: Sequence[object] | None, is_root: bool, what: str) -> None:
+    """Raise ValueError for a root without a list, or another rank with one."""
+    if is_root and given is None:
+        raise ValueError(f"{name}: the root rank gives the list of {what}")
+    if not is_root and given:
+        raise ValueError(f"{name}: the list must not be specified on non-root ranks")
 
 
 def check_alike(name: str, tensors: Sequence[Tensor]) -> None:

@@ -34,15 +34,21 @@ def add_pairwise(rows: Sequence[Array] | Array, out: Array | None = None) -> Arr
     if len(rows) == 2 and out is not None and dtype.itemsize > 2:
         return np.add(rows[0], rows[1], out=out)
     parts = [row.astype(np.float32) for row in rows] if dtype.itemsize == 2 and dtype.kind in "fV" else list(rows)
+    whole = add_neighbours(parts, out)
+    if out is None:
+        return whole.astype(dtype)
+    if whole is not out:
+        np.copyto(out, whole, casting="unsafe")
+    return out
+
+
+def add_neighbours(parts: list[Array], out: Array | None = None) -> Array:
+    """Return the sum of the parts in their own type, neighbours first; in `out` where that has the type."""
     while len(parts) > 1:
         into = out if len(parts) == 2 and out is not None and out.dtype == parts[0].dtype else None
         sums = [np.add(a, b, out=into) for a, b in zip(parts[::2], parts[1::2], strict=False)]
         parts = sums + parts[len(parts) & ~1 :]
-    if out is None:
-        return parts[0].astype(dtype)
-    if parts[0] is not out:
-        np.copyto(out, parts[0], casting="unsafe")
-    return out
+    return parts[0]
 
 
 def sum_over_ranks(comm: Communicator, out: Array, x: Array, allocate: Allocate) -> None:

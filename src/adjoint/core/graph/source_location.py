@@ -79,6 +79,11 @@ def warn_user(message: str, kind: type[Warning] = UserWarning) -> None:
     warnings.warn(message, kind, stacklevel=level)
 
 
+def definition_site(code: CodeType) -> Site:
+    """Return the line at which a function begins."""
+    return Site(code.co_filename, code.co_firstlineno, code.co_name)
+
+
 def site_of(code: CodeType, at: int) -> Site:
     """Return the line of the instruction `at` (a byte offset, `frame.f_lasti`) of a function's code."""
     line = next((row[0] for row in islice(code.co_positions(), at // 2, None)), None)

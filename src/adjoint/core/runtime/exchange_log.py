@@ -25,12 +25,12 @@ class CallLog(list[Operand]):
 
     @cached_property
     def exchanges(self) -> list[Exchanged]:
-        """What the exchanges have brought, in their order."""
+        """Results of the exchanges, in their order."""
         return []
 
 
 class _ExchangeLog(threading.local):
-    """What the exchanges of this thread's call have brought, and how many of them it has come to."""
+    """Results of the exchanges of this thread's call, and the number of them that it has come to."""
 
     def __init__(self) -> None:
         self.results: list[Exchanged] | None = None
@@ -59,7 +59,7 @@ exchange_logs = _ExchangeLogs()
 
 
 class ExchangeTimes:
-    """How often an exchange was made, and how long that took in all."""
+    """The number of times that an exchange was made, and the seconds that they took in all."""
 
     __slots__ = ("count", "seconds")
 

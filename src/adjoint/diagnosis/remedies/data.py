@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 import re
 
-from adjoint.core.graph.source_location import Site
+from adjoint.core.graph.source_location import definition_site
 from adjoint.diagnosis.failure import Failure
-from adjoint.diagnosis.operands import evaluate, is_module
+from adjoint.diagnosis.operands import evaluate
 from adjoint.diagnosis.remedies.registry import at, remedy
 
 
@@ -45,7 +45,7 @@ def define_length(failure: Failure, match: re.Match[str]) -> str | None:
     """A dataset without a length."""
     kind = evaluate(ast.Name(match[1], ast.Load()), failure.frame)
     code = next((each.__code__ for each in vars(kind).values() if hasattr(each, "__code__")), None)
-    where = "" if code is None else f" ({Site(code.co_filename, code.co_firstlineno, '').describe_briefly()})"
+    where = "" if code is None else f" ({definition_site(code).describe_briefly()})"
     return f"{match[1]}{where} needs __len__, the number of its samples, for a loader that shuffles or draws from it"
 
 
@@ -87,8 +87,9 @@ def make_parameter(failure: Failure, match: re.Match[str]) -> str:
 @remedy(r"(\w+) is not an Optimizer")
 def give_optimizer(failure: Failure, match: re.Match[str]) -> str:
     """A model where a schedule wants an optimizer."""
-    model = next((each.text for each in failure.operands if is_module(each.value)), "it")
-    return f"a schedule changes an optimizer's rate: give it the optimizer of {model}'s parameters"
+    model = failure.named_module()
+    name = "it" if model is None else model.text
+    return f"a schedule changes an optimizer's rate: give it the optimizer of {name}'s parameters"
 
 
 @remedy(r"parameter group that doesn't match the size of optimizer's group")

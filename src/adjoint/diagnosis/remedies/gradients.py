@@ -6,15 +6,14 @@ import ast
 import inspect
 import re
 from collections.abc import Callable
-from types import CodeType
 
-from adjoint.core.graph.source_location import Site
+from adjoint.core.graph.source_location import definition_site
 from adjoint.core.tensor.detach_record import detach_record_of
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.diagnosis.call_stack import user_files
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import Origin, evaluate, find_origin, is_module
-from adjoint.diagnosis.remedies.registry import at, remedy
+from adjoint.diagnosis.remedies.registry import at, first_tensor, remedy
 from adjoint.diagnosis.source_expressions import SourceFile, parse_source, text_of
 
 MAX_STEPS_BACK = 12
@@ -126,7 +125,8 @@ def _describe_cut(failure: Failure, source: SourceFile, node: ast.AST) -> str | 
                 text = text_of(item.context_expr)
                 if any(block in text for block in CUTTING_BLOCKS):
                     line = Origin(source, around).place()
-                    return f"with {text} at {line} records no graph: compute {_name(failure)} outside of it"
+                    name = first_tensor(failure, "the tensor")
+                    return f"with {text} at {line} records no graph: compute {name} outside of it"
         if isinstance(around, (ast.FunctionDef, ast.AsyncFunctionDef)):
             for decorator in around.decorator_list:
                 if any(block in text_of(decorator) for block in CUTTING_BLOCKS):
@@ -170,10 +170,6 @@ def _find_freezing(source: SourceFile) -> str:
         if name.rstrip("_") == "requires_grad" and isinstance(value, ast.Constant) and value.value is False:
             return f" by {Origin(source, node).describe()}"
     return ""
-
-
-def _name(failure: Failure) -> str:
-    return next((each.text for each in failure.tensors()), "the tensor")
 
 
 @remedy(r"Trying to backward through the graph a second time.*\(At (\w+), (?:recorded|applied) at (.*):(\d+)\.\)")
@@ -237,7 +233,7 @@ def detach_first(failure: Failure, match: re.Match[str]) -> str:
     x = next((each for each in failure.operands if isinstance(each.value, (list, tuple))), None)
     if x is not None and not failure.tensors():
         return f"{x.text} holds tensors with graphs: .item() of each where it is kept{at(x)}"
-    return f"{_name(failure)}.detach().numpy()"
+    return f"{first_tensor(failure, 'the tensor')}.detach().numpy()"
 
 
 @remedy(r"One of the differentiated Tensors does not require grad")
@@ -259,11 +255,6 @@ def find_unused_input(failure: Failure, match: re.Match[str]) -> str | None:
     return f"{name} takes no part in {text_of(failure.line.node.args[0])}; allow_unused=True gives None for it"
 
 
-def _place_of(code: CodeType) -> str:
-    """Return the file and the first line of a function."""
-    return Site(code.co_filename, code.co_firstlineno, code.co_name).describe_briefly()
-
-
 @remedy(r"[Ff]unction (\w+)Backward returned an (?:incorrect number of gradients|invalid gradient)")
 def find_backward(failure: Failure, match: re.Match[str]) -> str | None:
     """A Function whose backward returns other gradients than forward took arguments."""
@@ -273,8 +264,9 @@ def find_backward(failure: Failure, match: re.Match[str]) -> str | None:
         return None
     forward = getattr(kind.forward, "__code__", None)
     taken = () if forward is None else forward.co_varnames[1 : forward.co_argcount]
+    where = definition_site(code).describe_briefly()
     return (
-        f"{match[1]}.backward, {_place_of(code)}, returns a gradient of its shape for each argument of forward "
+        f"{match[1]}.backward, {where}, returns a gradient of its shape for each argument of forward "
         f"({', '.join(taken)}), None for those without"
     )
 
@@ -283,7 +275,7 @@ def find_backward(failure: Failure, match: re.Match[str]) -> str | None:
 def find_hook(failure: Failure, match: re.Match[str]) -> str | None:
     """A hook that returns another shape."""
     code = getattr(failure.locals.get("hook"), "__code__", None)
-    where = "the hook" if code is None else f"the hook of {_place_of(code)}"
+    where = "the hook" if code is None else f"the hook of {definition_site(code).describe_briefly()}"
     return f"{where} returns a gradient of the shape that it gets, or None to leave it"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from adjoint.diagnosis.failure import Failure
-from adjoint.diagnosis.remedies.registry import at, name_of_shape, remedy, shape_of
+from adjoint.diagnosis.remedies.registry import at, describe_layer, first_tensor, name_of_shape, remedy, shape_of
 
 
 def _target(failure: Failure) -> str:
@@ -124,7 +124,7 @@ def match_target_shape(failure: Failure, match: re.Match[str]) -> str:
 @remedy(r"all elements of input should be between 0 and 1")
 def use_logits(failure: Failure, match: re.Match[str]) -> str:
     """Scores where probabilities belong."""
-    x = next((each.text for each in failure.tensors()), "x")
+    x = first_tensor(failure)
     return f"probabilities: torch.sigmoid({x}); or binary_cross_entropy_with_logits({x}, …), which takes scores"
 
 
@@ -143,8 +143,7 @@ def convert_input(failure: Failure, match: re.Match[str]) -> str:
 def grow_embedding(failure: Failure, match: re.Match[str]) -> str:
     """A row that the table has not."""
     index, rows = int(match[1]), int(match[2])
-    layer = failure.module()
-    name = "the table" if layer is None else f"{layer.text}{at(layer)}"
+    name, _ = describe_layer(failure, "the table")
     if index < 0:
         return f"rows are counted from 0: {index} stands perhaps for padding, which is a row too (padding_idx=)"
     return f"indices go from 0 to {rows - 1}: {name} needs nn.Embedding({index + 1}, …), or the indices begin at 1"

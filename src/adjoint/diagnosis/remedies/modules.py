@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from adjoint.core.graph.source_location import definition_site
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import Origin, is_module
-from adjoint.diagnosis.remedies.registry import at, name_of_shape, remedy, shape_of
+from adjoint.diagnosis.remedies.registry import at, describe_layer, first_tensor, name_of_shape, remedy, shape_of
 from adjoint.diagnosis.source_expressions import find_attribute_assignment
 
 
@@ -71,10 +72,10 @@ def _where(failure: Failure, name: str) -> str:
 def fit_features(failure: Failure, match: re.Match[str]) -> str:
     """A recurrent layer whose input has other features."""
     layer = failure.module()
-    name, kind = ("the layer", "RNN") if layer is None else (layer.text, type(layer.value).__name__)
+    name, kind = describe_layer(failure, kind="RNN")
     hidden = "…" if layer is None else layer.value.hidden_size
     wanted = f"nn.{kind}({match[2]}, {hidden}) there"
-    return f"{name}{at(layer)} takes {match[1]} features, its input has {match[2]}: {wanted}"
+    return f"{name} takes {match[1]} features, its input has {match[2]}: {wanted}"
 
 
 @remedy(r"'tuple' object has no attribute|argument '\w+' \(position \d+\) must be Tensor, not tuple")
@@ -135,7 +136,7 @@ def choose_dimensions(failure: Failure, match: re.Match[str]) -> str:
     spatial = {2: "1d", 3: "1d", 4: "2d", 5: "3d"}.get(found)
     other = re.sub(r"\dd$", spatial or "", name)
     if name.endswith("2d") and found == 3:
-        x = next((each.text for each in failure.tensors()), "x")
+        x = first_tensor(failure)
         return f"a batch dimension is missing: {x}.unsqueeze(0)"
     if spatial and other != name:
         return f"{layer.text}{at(layer)}: nn.{other} takes {found} dimensions"
@@ -156,7 +157,7 @@ def fit_channels(failure: Failure, match: re.Match[str]) -> str:
 @remedy(r"'(\w+)' object is not iterable|params argument given to the optimizer should be an iterable")
 def give_parameters(failure: Failure, match: re.Match[str]) -> str | None:
     """A model or a tensor where an optimizer wants parameters."""
-    model = next((each for each in failure.operands if is_module(each.value)), None)
+    model = failure.named_module()
     if model is not None:
         return f"an optimizer takes parameters: {model.text}.parameters()"
     tensor = next((each for each in failure.tensors()), None)
@@ -166,7 +167,7 @@ def give_parameters(failure: Failure, match: re.Match[str]) -> str | None:
 @remedy(r"optimizer got an empty parameter list")
 def register_parameters(failure: Failure, match: re.Match[str]) -> str:
     """A model that has registered nothing."""
-    model = next((each for each in failure.operands if is_module(each.value)), None)
+    model = failure.named_module()
     hidden = [] if model is None else _find_unregistered_modules(model.value)
     if model is not None and hidden:
         name, kind = hidden[0]
@@ -215,7 +216,7 @@ def name_forward(failure: Failure, match: re.Match[str]) -> str:
     for name in similar or methods[:1]:
         code = getattr(vars(type(module))[name], "__code__", None)
         if code is not None:
-            where = f": {name}, {code.co_filename.rsplit('/', 1)[-1]}:{code.co_firstlineno}, is to be called forward"
+            where = f": {name}, {definition_site(code).describe_briefly()}, is to be called forward"
     return f"a module's method that computes is called forward{where}"
 
 

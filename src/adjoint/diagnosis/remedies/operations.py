@@ -6,7 +6,15 @@ import re
 
 from adjoint.core.dtype.dtype import bool_
 from adjoint.diagnosis.failure import Failure
-from adjoint.diagnosis.remedies.registry import at, first_tensor, float_tensor, name_of_shape, remedy, shape_of
+from adjoint.diagnosis.remedies.registry import (
+    at,
+    describe_layer,
+    first_tensor,
+    float_tensor,
+    name_of_shape,
+    remedy,
+    shape_of,
+)
 
 
 @remedy(r"tensors used as indices must be|Expected dtype int32/int64 for index|only applicable to index tensor")
@@ -137,8 +145,7 @@ def give_probability(failure: Failure, match: re.Match[str]) -> str | None:
 @remedy(r"Given normalized_shape=\[([\d, ]+)\], expected input with shape .*, but got input of size\[([\d, ]+)\]")
 def fit_normalized_shape(failure: Failure, match: re.Match[str]) -> str:
     """A normalisation over other features."""
-    layer, size = failure.module(), shape_of(match[2])
-    name = "normalized_shape" if layer is None else f"{layer.text}{at(layer)}"
+    name, size = describe_layer(failure, "normalized_shape")[0], shape_of(match[2])
     count = len(shape_of(match[1]))
     fitting = size[-1] if count == 1 else list(size[-count:])
     return f"{name} is over [{match[1]}], the input's last sizes are {list(size[-count:])}: nn.LayerNorm({fitting})"
@@ -153,9 +160,8 @@ def give_each_length(failure: Failure, match: re.Match[str]) -> str:
 @remedy(r"inconsistent input_size: got (\d+) expected (\d+)")
 def fit_cell(failure: Failure, match: re.Match[str]) -> str:
     """A recurrent cell whose input has other features."""
-    layer = failure.module()
-    name, kind = ("the cell", "LSTMCell") if layer is None else (layer.text, type(layer.value).__name__)
-    return f"{name}{at(layer)} takes {match[2]} features, its input has {match[1]}: nn.{kind}({match[1]}, …) there"
+    name, kind = describe_layer(failure, "the cell", "LSTMCell")
+    return f"{name} takes {match[2]} features, its input has {match[1]}: nn.{kind}({match[1]}, …) there"
 
 
 @remedy(r"expected query .* but got query \(([\d, ]+)\), key \(([\d, ]+)\), value \(([\d, ]+)\)")
@@ -191,8 +197,7 @@ def fit_padding_mask(failure: Failure, match: re.Match[str]) -> str:
 @remedy(r"Output size is too small")
 def pool_less(failure: Failure, match: re.Match[str]) -> str:
     """A window larger than what is left."""
-    layer = failure.module()
-    name = "the window" if layer is None else f"{layer.text}{at(layer)}"
+    name, _ = describe_layer(failure, "the window")
     return f"{name} has nothing left to go over: fewer poolings, padding before, or larger inputs"
 
 

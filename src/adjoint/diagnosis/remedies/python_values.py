@@ -7,7 +7,7 @@ import inspect
 import re
 from difflib import get_close_matches
 
-from adjoint.core.graph.source_location import Site
+from adjoint.core.graph.source_location import definition_site
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
 from adjoint.diagnosis.call_stack import user_files
@@ -111,7 +111,7 @@ def _find_silent_function(failure: Failure, node: ast.AST | None) -> str | None:
 
 def _describe_silent_function(function: Operand) -> str:
     code = function.__code__
-    site = Site(code.co_filename, code.co_firstlineno, code.co_name).describe_briefly()
+    site = definition_site(code).describe_briefly()
     return f"{function.__qualname__.rsplit('<locals>.', 1)[-1]}, {site}, may return nothing: a return at its end"
 
 
@@ -178,7 +178,7 @@ def name_parameters(failure: Failure, match: re.Match[str]) -> str | None:
     hook = failure.locals.get("hook", failure.locals.get("after"))
     code = getattr(getattr(hook, "call", hook), "__code__", None)
     if code is not None and failure.modules:
-        site = Site(code.co_filename, code.co_firstlineno, code.co_name).describe_briefly()
+        site = definition_site(code).describe_briefly()
         return f"the hook of {site} takes (module, inputs, output); a forward pre-hook takes (module, inputs)"
     node = None if failure.line is None else failure.line.node
     function: Operand = evaluate(node.func, failure.frame) if isinstance(node, ast.Call) else MISSING

@@ -61,6 +61,12 @@ def name_operand(failure: Failure, shape: Shape, place: int) -> str:
     return name_of_shape(failure, shape, default)
 
 
+def describe_layer(failure: Failure, name: str = "the layer", kind: str = "Module") -> tuple[str, str]:
+    """Return the user's name of the module that failed with the line that made it, and its class; or the defaults."""
+    layer = failure.module()
+    return (name, kind) if layer is None else (f"{layer.text}{at(layer)}", type(layer.value).__name__)
+
+
 def at(operand: NamedValue | None) -> str:
     """Return " at train.py:9" for the line that made an operand."""
     return "" if operand is None or operand.origin is None else f" at {operand.origin.place()}"

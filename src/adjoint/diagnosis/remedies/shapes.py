@@ -6,14 +6,21 @@ import re
 from math import prod
 
 from adjoint.diagnosis.failure import Failure
-from adjoint.diagnosis.remedies.registry import at, name_of_shape, name_operand, remedy, shape_of
+from adjoint.diagnosis.remedies.registry import (
+    describe_layer,
+    first_tensor,
+    name_of_shape,
+    name_operand,
+    remedy,
+    shape_of,
+)
 
 
 @remedy(r"linear: input is \(([\d, ]*)\), weight \((\d+), (\d+)\)")
 def fit_linear(failure: Failure, match: re.Match[str]) -> str:
     """A linear layer whose input has other features."""
     shape, out, expected = shape_of(match[1]), int(match[2]), int(match[3])
-    x, layer = name_of_shape(failure, shape), failure.module()
+    x = name_of_shape(failure, shape)
     for begin in range(len(shape) - 1):
         if prod(shape[begin:]) == expected:
             return f"flatten the input first: {x}.flatten({begin}) has {expected} features"
@@ -22,29 +29,28 @@ def fit_linear(failure: Failure, match: re.Match[str]) -> str:
     if len(shape) == 1 and prod(shape) % expected == 0:
         return f"reshape the input to (batch, {expected}): {x}.reshape(-1, {expected})"
     features = shape[-1] if shape else 1
-    name = "the layer" if layer is None else layer.text
-    return f"{name}{at(layer)} takes {expected} features, {x} has {features}: nn.Linear({features}, {out}) there"
+    name, _ = describe_layer(failure)
+    return f"{name} takes {expected} features, {x} has {features}: nn.Linear({features}, {out}) there"
 
 
 @remedy(r"weight of size \[([\d, ]+)\], expected input\[([\d, ]+)\] to have (\d+) channels, but got (\d+)")
 def fit_convolution(failure: Failure, match: re.Match[str]) -> str:
     """A convolution whose input has other channels."""
     shape, expected, found = shape_of(match[2]), int(match[3]), int(match[4])
-    x, layer = name_of_shape(failure, shape), failure.module()
+    x = name_of_shape(failure, shape)
     if shape[-1] == expected:
         order = (0, len(shape) - 1, *range(1, len(shape) - 1))
         return f"channels come after the batch: {x}.permute{order}, which has {expected} channels"
-    name, kind = ("the layer", "Conv") if layer is None else (layer.text, type(layer.value).__name__)
+    name, kind = describe_layer(failure, kind="Conv")
     out = shape_of(match[1])[0]
-    return f"{name}{at(layer)} takes {expected} channels, its input has {found}: nn.{kind}({found}, {out}, …) there"
+    return f"{name} takes {expected} channels, its input has {found}: nn.{kind}({found}, {out}, …) there"
 
 
 @remedy(r"Kernel size: \(([\d x]+)\).*greater than actual input size")
 def shrink_kernel(failure: Failure, match: re.Match[str]) -> str:
     """A window larger than what it moves over."""
-    layer = failure.module()
-    name = "the layer" if layer is None else layer.text
-    return f"give {name}{at(layer)} padding, or a smaller kernel; layers before it made the input small"
+    name, _ = describe_layer(failure)
+    return f"give {name} padding, or a smaller kernel; layers before it made the input small"
 
 
 @remedy(r"inner sizes differ, \(([\d, ]+)\) @ \(([\d, ]+)\)")
@@ -96,7 +102,7 @@ def fit_view(failure: Failure, match: re.Match[str]) -> str:
 @remedy(r"view size is not compatible with input tensor's size and stride")
 def reshape_instead(failure: Failure, match: re.Match[str]) -> str:
     """A view of memory in another order."""
-    x = next((each.text for each in failure.tensors()), "x")
+    x = first_tensor(failure)
     return f"{x}.reshape(…), which copies where it must, or {x}.contiguous().view(…)"
 
 
@@ -144,7 +150,7 @@ def fit_subscripts(failure: Failure, match: re.Match[str]) -> str:
 @remedy(r"a Tensor with (\d+) elements cannot be converted to Scalar")
 def reduce_first(failure: Failure, match: re.Match[str]) -> str:
     """A number asked of several elements."""
-    x = next((each.text for each in failure.tensors()), "x")
+    x = first_tensor(failure)
     return f"reduce it first, {x}.mean().item() or .sum(); {x}.tolist() gives all {match[1]}"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from adjoint.core.graph.source_location import Site
+from adjoint.core.graph.source_location import definition_site
 from adjoint.core.typing import Operand
 from adjoint.diagnosis.findings import Place
 from adjoint.diagnosis.watch.events import OptimizerStep, caller_place
@@ -92,4 +92,4 @@ class Recompilations(WatchRule):
 
 def place_of_code(code: Operand) -> Place:
     """Return the first line of a function."""
-    return Place(Site(code.co_filename, code.co_firstlineno, code.co_name))
+    return Place(definition_site(code))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
-
 import numpy as np
 
 from adjoint.core.graph.node import Leaf
@@ -18,7 +16,7 @@ MAX_CUTS = 2000
 
 
 class Facts:
-    """What the watch knows so far: names, calls, optimizers, passes, steps."""
+    """The facts that the watch knows so far: names, calls, optimizers, passes, steps."""
 
     def __init__(self, report: Report) -> None:
         self.report = report
@@ -98,6 +96,3 @@ def leaves_below(roots: tuple[Tensor, ...]) -> set[Leaf]:
         else:
             stack.extend(parent for parent in node.parents if parent is not None)
     return leaves
-
-
-WeakTensor = weakref.ref[Tensor]

@@ -12,9 +12,11 @@ from typing import Any
 import numpy as np
 
 from adjoint.core.runtime.exchange_log import ExchangeTimes, exchange_once
+from adjoint.core.runtime.launcher_variables import read_local_size
 from adjoint.core.tensor.tensor import Tensor, wrap
 from adjoint.core.typing import Array
 from adjoint.distributed.mpi import Communicator
+from adjoint.distributed.ordered_sum import add_neighbours
 from adjoint.distributed.process_group import ProcessGroup
 from adjoint.ops.collectives import ReduceOp
 
@@ -159,11 +161,8 @@ def _add_shards(group: ProcessGroup, comm: Communicator, memory: Array) -> None:
         return
     gathered = np.empty((group.size(), memory.size), memory.dtype)
     group.gather_into(comm, gathered, memory)
-    sums = list(gathered)
     with np.errstate(all="ignore"):
-        while len(sums) > 1:
-            sums = [a + b for a, b in zip(sums[::2], sums[1::2], strict=False)] + sums[len(sums) & ~1 :]
-    np.copyto(memory, sums[0])
+        np.copyto(memory, add_neighbours(list(gathered)))
 
 
 def overlaps(group: ProcessGroup) -> bool:
@@ -171,5 +170,5 @@ def overlaps(group: ProcessGroup) -> bool:
     asked = os.environ.get("ADJOINT_OVERLAP")
     if asked is not None:
         return asked == "1"
-    here = int(os.environ.get("LOCAL_WORLD_SIZE", group.size()))
-    return (os.cpu_count() or 1) >= 2 * here
+    # by the machine's processors, and not by this process's share: ranks that answer otherwise would wait for ever
+    return (os.cpu_count() or 1) >= 2 * (read_local_size() or group.size())

@@ -1,4 +1,4 @@
-"""What programs ask of `torch.distributed` besides groups and collectives: stores, meshes, names of its modules.
+"""Names that programs ask of `torch.distributed` besides groups and collectives: stores, meshes, names of its modules.
 
 Modules, in reading order:
 

@@ -117,7 +117,7 @@ def reduce(tensor: Tensor, dst: int, op: ReduceOp = ReduceOp.SUM, group: Group =
 
 
 class _CallContext(Context):
-    """What backward needs of a collective."""
+    """The facts about a collective that backward needs."""
 
     group: ProcessGroup
     root: int

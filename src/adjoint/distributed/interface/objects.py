@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from adjoint.core.runtime.mode import refuse_while_tracing
-from adjoint.distributed.collective_checks import resolve_root
+from adjoint.distributed.collective_checks import check_root_alone_gives, resolve_root
 from adjoint.distributed.collectives import Group
 from adjoint.distributed.default_group import is_non_member, resolve_group
 
@@ -63,10 +63,7 @@ def gather_object(
     found = resolve_group(group)
     root = resolve_root(found, dst, group_dst)
     refuse_while_tracing("gather_object()")
-    if found.rank() == root and object_gather_list is None:
-        raise ValueError("gather_object: the root rank gives the list of objects")
-    if found.rank() != root and object_gather_list:
-        raise ValueError("gather_object: the list must not be specified on non-root ranks")
+    check_root_alone_gives("gather_object", object_gather_list, found.rank() == root, "objects")
     data = pickle.dumps(obj)
     parts = [data] if found.comm is None else found.call("gather_object", lambda comm: comm.gather(data, root))
     if object_gather_list is not None and parts is not None:

@@ -49,7 +49,7 @@ class Store:
 
     @property
     def timeout(self) -> timedelta:
-        """How long a request waits for a key."""
+        """The time for which a request waits for a key."""
         return self._timeout
 
     def set_timeout(self, timeout: timedelta, /) -> None:
@@ -192,7 +192,7 @@ class PrefixStore(Store):
 
     @property
     def timeout(self) -> timedelta:
-        """How long a request waits for a key."""
+        """The time for which a request waits for a key."""
         return self.underlying_store.timeout
 
     def set_timeout(self, timeout: timedelta, /) -> None:
