@@ -60,8 +60,8 @@ def main() -> None:
         variants = {name: VARIANTS[name] for name in given.variants}
         with busy(given.busy):
             for name in given.only:
-                outcomes[name] = contest(name, threads, cores, rounds, seconds, _progress, variants)
-                _progress("")
+                outcomes[name] = contest(name, threads, cores, rounds, seconds, progress, variants)
+                progress("")
                 print(_details(WORKLOADS[name], threads, outcomes[name], limit), end="\n\n", flush=True)
         kept = {name: _kept(WORKLOADS[name], each, limit) for name, each in outcomes.items()}
         found["workloads"][str(threads)] = kept
@@ -96,11 +96,11 @@ def startup(cores: list[int], repeats: int) -> dict[str, Any]:
             for _ in range(repeats):
                 with tempfile.TemporaryDirectory() as folder:
                     for how in ("cold", "from disk"):
-                        _progress(f"{name}: first step of {variant}, {how}")
+                        progress(f"{name}: first step of {variant}, {how}")
                         taken = first_step(name, variant, cores, folder)
                         if taken is not None:
                             found.setdefault(f"{name}, {variant}", {}).setdefault(how, []).append(taken)
-    _progress("")
+    progress("")
     return {
         name: {how: tuple(map(median, zip(*taken, strict=True))) for how, taken in each.items()}
         for name, each in found.items()
@@ -246,7 +246,8 @@ def short(seconds: float) -> str:
     return f"{seconds * scale:#.3g}".rstrip(".") + f" {unit}"
 
 
-def _progress(what: str) -> None:
+def progress(what: str) -> None:
+    """Show what is being done, on a terminal only."""
     if sys.stderr.isatty():
         print(f"\r\033[K{what}", end="", file=sys.stderr, flush=True)
 
