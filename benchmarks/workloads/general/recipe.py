@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-
-from ..workload import BATCHES, Batch, NotYet, Start, Step, Work, Workload
+from benchmarks.workloads.workload import BATCHES, Batch, NotYet, Start, Step, Work, Workload
 
 LOADS: dict[str, Workload] = {}
 TINY_LOADS: dict[str, Workload] = {}  # the same at sizes that take no time: for tests

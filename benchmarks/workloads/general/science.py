@@ -33,7 +33,7 @@ def neural_ode(width: int = 48, steps: int = 20, batch: int = 64) -> Recipe:
     return Recipe(batches, build)
 
 
-@load("fourier-operator", "2-d Fourier neural operator: rfft2, complex products, irfft2", width=3, modes=2, side=8, batch=2)
+@load("fourier-operator", "Fourier neural operator: rfft2, complex products, irfft2", width=3, modes=2, side=8, batch=2)
 def fourier_operator(width: int = 20, modes: int = 10, side: int = 48, batch: int = 4) -> Recipe:
     """After Li and others, 2021."""
 
@@ -64,7 +64,7 @@ def fourier_operator(width: int = 20, modes: int = 10, side: int = 48, batch: in
     return Recipe(batches, build)
 
 
-@load("gaussian-mixture", "full covariances: batches of Cholesky factors and triangular solves", size=2, parts=2, batch=5)
+@load("gaussian-mixture", "full covariances: batches of Cholesky factors and solves", size=2, parts=2, batch=5)
 def gaussian_mixture(size: int = 12, parts: int = 24, batch: int = 256) -> Recipe:
     """Log likelihood of points under a mixture of normal distributions."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 from .recipe import Recipe, draw_batches, load
@@ -85,14 +86,14 @@ def sound(width: int = 24, samples: int = 2048, batch: int = 8) -> Recipe:
 
     def build(library: Any) -> tuple[Any, Any]:
         nn = library.nn
-        sizes = (1, width, 2 * width, 4 * width)
+        sizes = (1, width, 2 * width, 4 * width)  # channels; every stride is 4, every padding 2
         down = nn.ModuleList([
             nn.Sequential(nn.Conv1d(a, b, 8, stride=4, padding=2), nn.ReLU(), nn.Conv1d(b, 2 * b, 1), nn.GLU(1))
-            for a, b in zip(sizes, sizes[1:], strict=False)
+            for a, b in pairwise(sizes)
         ])  # fmt: skip
         up = nn.ModuleList([
-            nn.Sequential(nn.Conv1d(b, 2 * b, 3, padding=1), nn.GLU(1), nn.ConvTranspose1d(b, a, 8, stride=4, padding=2))
-            for a, b in zip(sizes, sizes[1:], strict=False)
+            nn.Sequential(nn.Conv1d(b, 2 * b, 3, padding=1), nn.GLU(1), nn.ConvTranspose1d(b, a, 8, 4, 2))
+            for a, b in pairwise(sizes)
         ])  # fmt: skip
         model = nn.ModuleList([down, up])
 

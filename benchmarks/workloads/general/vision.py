@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..workload import images
+from benchmarks.workloads.workload import images
+
 from .recipe import Recipe, draw_batches, load
 
 SGD = {"lr": 0.02, "momentum": 0.9, "weight_decay": 1e-4}
@@ -64,7 +65,8 @@ def squeeze_excite(width: int = 24, side: int = 28, blocks: int = 4, batch: int 
                 return x + self.project(hidden * self.gate(hidden))
 
         stem = nn.Conv2d(3, width, 3, stride=2, padding=1)
-        model = nn.Sequential(stem, *[Block() for _ in range(blocks)], nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(width, 10))
+        head = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(width, 10))
+        model = nn.Sequential(stem, *[Block() for _ in range(blocks)], head)
         return model, lambda x, y: nn.functional.cross_entropy(model(x), y, label_smoothing=0.1)
 
     return Recipe(images((3, side, side), 10, batch), build, "RMSprop", {"lr": 1e-3, "momentum": 0.9})
