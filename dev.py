@@ -51,7 +51,7 @@ def main(arguments: list[str]) -> int:
     """Run the task named first."""
     tasks = {
         "demo": demo, "check": check, "test": test, "lint": lint, "types": types, "stubs": stubs, "bench": bench,
-        "lock": lock,
+        "docs": docs, "lock": lock,
     }  # fmt: skip
     name, *rest = arguments or ["help"]
     if name in tasks:
@@ -150,6 +150,11 @@ def bench(arguments: list[str]) -> int:
         run(["-m", f"benchmarks.{name}", *rest], one_thread(), oracle=oracle_wanted())
     say(f"bench takes one of: {', '.join(known) or 'none yet'}")
     return 2
+
+
+def docs(arguments: list[str]) -> NoReturn:
+    """Build the site from README.md, docs/ and all docstrings into site/; --out FOLDER puts it elsewhere."""
+    run([str(ROOT / "tools" / "build_site.py"), *arguments], os.environ)
 
 
 def lock(arguments: list[str]) -> int:

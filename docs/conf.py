@@ -1,0 +1,20 @@
+"""Settings of the site that `python3 dev.py docs` builds, for Sphinx: Markdown pages by MyST, the theme Furo."""
+
+project = "Adjoint"
+author = "The Adjoint authors"
+html_title = "Adjoint"
+extensions = ["myst_parser"]
+myst_enable_extensions = ["colon_fence"]
+myst_heading_anchors = 4  # so that pages can link to each other's headings, as they do on GitHub
+html_theme = "furo"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_theme_options = {"navigation_with_keys": True}
+html_copy_source = False
+html_show_copyright = False
+pygments_style = "friendly"
+pygments_dark_style = "github-dark"
+add_module_names = False
+toc_object_entries_show_parents = "hide"
+python_maximum_signature_line_length = 100
+nitpicky = False  # types of signatures are words for the reader; links between pages are checked without this
