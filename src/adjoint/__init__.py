@@ -83,6 +83,7 @@ from adjoint.core.runtime.explanation_slot import uncaught_slot as _uncaught_slo
 from adjoint.core.runtime.gc_pause import gc_paused as _uncollected
 from adjoint.core.runtime.lazy_import import importing as _importing
 from adjoint.core.runtime.lazy_import import missing_name_error as _missing_name_error
+from adjoint.core.runtime.notebook import display_slot as _display_slot
 from adjoint.core.tensor.memory_format import channels_last as channels_last
 from adjoint.core.tensor.memory_format import channels_last_3d as channels_last_3d
 from adjoint.core.tensor.memory_format import contiguous_format as contiguous_format
@@ -323,6 +324,13 @@ def _explain(error: BaseException) -> None:
     with _importing():
         from adjoint.diagnosis.error_explanation import add_explanation
     add_explanation(error)
+
+
+@_display_slot.fill
+def _render_for_notebook(value: object) -> str | None:
+    with _importing():
+        from adjoint.diagnosis.displays.module_display import render
+    return render(value)
 
 
 @_uncaught_slot.fill

@@ -13,4 +13,5 @@ Modules, in reading order:
 - `findings`: Findings of `ad.doctor`: what is wrong, the line to blame, the name, the number, and what to do.
 - `rules`: Rules of `ad.doctor`: each sees the events of a watched program, and names one kind of mistake.
 - `watch`: The watch of a running program: its events, the facts they give, and the hooks that catch them.
+- `displays`: Displays of tensors and modules in notebooks.
 """

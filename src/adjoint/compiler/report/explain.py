@@ -17,7 +17,7 @@ from adjoint.compiler.passes.loops.repeated_rows import Least, Row, RowTable
 from adjoint.compiler.report.loop_text import format_loops
 from adjoint.core.op.spec import describe
 from adjoint.core.runtime.html import render_table
-from adjoint.core.runtime.text_table import format_columns, pluralize
+from adjoint.core.runtime.text_table import format_columns, format_size, pluralize
 
 if TYPE_CHECKING:
     from adjoint.compiler.cuts.staged_entry import StagedEntry
@@ -298,14 +298,6 @@ def describe_exchange(program: Program, value: Value) -> str:
 def _format_milliseconds(seconds: float) -> str:
     milliseconds = 1e3 * seconds
     return f"{milliseconds:.2g}" if milliseconds < 10 else f"{milliseconds:,.0f}"
-
-
-def format_size(count: int) -> str:
-    """Return a number of bytes as it is read: "96 bytes", "1.0 MB"."""
-    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if count >= size:
-            return f"{count / size:.1f} {unit}"
-    return f"{count} bytes"
 
 
 def _find_boundaries(

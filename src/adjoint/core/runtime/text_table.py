@@ -16,6 +16,14 @@ def pluralize(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
+def format_size(count: int) -> str:
+    """Return a number of bytes as it is read: "96 bytes", "1.0 MB"."""
+    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= size:
+            return f"{count / size:.1f} {unit}"
+    return f"{count} bytes"
+
+
 def format_columns(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> list[str]:
     """Format one line for each row; the columns numbered in `right` are flush right.
 

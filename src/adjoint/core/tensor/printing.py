@@ -108,13 +108,13 @@ def _elements(array: Array, indent: int) -> str:
     if summary:
         ends = [np.arange(n if edge else 0) if n <= 2 * edge else np.r_[0:edge, n - edge : n] for n in array.shape]
         shown = array[np.ix_(*ends)]
-    text, width = _style(shown)
+    text, width = choose_element_text(shown)
     if array.ndim == 0:
         return text(array[()])
     return _rows(array, indent, text, width, summary)
 
 
-def _style(shown: Array) -> tuple[Text, int]:
+def choose_element_text(shown: Array) -> tuple[Text, int]:
     """Return a function from an element to its text, and the common width of all texts."""
     kind = shown.dtype.kind
     if kind in "biu":

@@ -12,6 +12,7 @@ from adjoint.core.dtype.device import CPU, META, device, require_cpu
 from adjoint.core.dtype.dtype import DTYPES, dtype
 from adjoint.core.graph.node import Leaf, Node, OutputSlot, PackedValue, Vertex
 from adjoint.core.runtime.mode import mode, nondefault
+from adjoint.core.runtime.notebook import show_in_notebook
 from adjoint.core.tensor.as_strided import copy_keeping_strides, dense_strides, element_strides, strided_view
 from adjoint.core.tensor.autograd_meta import AutogradMeta
 from adjoint.core.tensor.construction import array_from_constructor
@@ -217,6 +218,8 @@ class Tensor(AutogradMeta):
     def __repr__(self, **_: object) -> str:
         shown = mode.interpreter.show(self) if nondefault.count and mode.interpreter is not None else None
         return format_tensor(self) if shown is None else shown
+
+    _repr_html_ = show_in_notebook
 
     def __dir__(self) -> list[str]:
         unset = {name for name in ("_detach_record", "_leaf", "_tangents") if not hasattr(self, name)}

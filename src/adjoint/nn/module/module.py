@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self, cast
 from adjoint.core.op.signature import check_keywords
 from adjoint.core.runtime.compile_slot import compile_slot
 from adjoint.core.runtime.mode import mode, nondefault
+from adjoint.core.runtime.notebook import show_in_notebook
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Function, StateDict
 from adjoint.nn.module import hooks, module_path, registration, traversal
@@ -171,6 +172,8 @@ class Module:
             return f"{self._get_name()}({extra[0]})"
         lines = "".join(f"\n  {line}" for line in (*extra, *children))
         return f"{self._get_name()}({lines}\n)" if lines else f"{self._get_name()}()"
+
+    _repr_html_ = show_in_notebook
 
     def extra_repr(self) -> str:
         """Return the settings to show in the module's `repr`."""
