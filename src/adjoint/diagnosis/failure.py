@@ -12,7 +12,8 @@ from adjoint.core.graph.source_location import library_files
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
 from adjoint.diagnosis.call_stack import Stack
-from adjoint.diagnosis.operands import NamedValue, Origin, find_operands, is_module
+from adjoint.diagnosis.operands import NamedValue, Origin, evaluate, find_operands, find_origin, find_return, is_module
+from adjoint.diagnosis.source_expressions import find_expression, text_of
 
 
 @dataclass
@@ -77,7 +78,32 @@ class Failure:
             if id(each.value) not in seen and _is_telling(each):
                 seen.add(id(each.value))
                 shown.append(each)
-        return [each.describe() for each in shown]
+        return [each.describe() for each in shown] + self._describe_arguments() + self._describe_model()
+
+    def _describe_model(self) -> list[str]:
+        """Return a line for the model around the module that failed, with the line that made it."""
+        for place in self.stack[1:]:
+            source, call = find_expression(place) or (None, None)
+            model = evaluate(call.func, place.frame) if isinstance(call, ast.Call) else None
+            if source is None or not isinstance(call, ast.Call) or not any(model is each for each in self.modules[1:]):
+                continue
+            origin = find_origin(source, call.func, self.stack[self.stack.index(place) :])
+            if origin is not None and isinstance(origin.value, ast.Call) and origin.value.args:
+                return [NamedValue(text_of(call.func), model, origin).describe()]
+        return []
+
+    def _describe_arguments(self) -> list[str]:
+        """Return a line for each argument of the line that a function of the user's returns."""
+        found = []
+        for node in ast.walk(self.line.node) if self.line is not None else ():
+            if self.line is not None and isinstance(node, ast.Call) and node is not self.line.node:
+                returned = (
+                    None
+                    if is_module(evaluate(node.func, self.frame))
+                    else find_return(Origin(self.line.source, node), self.stack)
+                )
+                found += [] if returned is None else [f"{text_of(node)}: given at {returned.describe()}"]
+        return found
 
 
 def _is_telling(operand: NamedValue) -> bool:

@@ -7,7 +7,7 @@ import builtins
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from types import FrameType, ModuleType
+from types import CodeType, FrameType, ModuleType
 
 import numpy as np
 
@@ -15,13 +15,15 @@ from adjoint.core.graph.source_location import library_files
 from adjoint.core.op.spec import describe
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
-from adjoint.diagnosis.call_stack import Stack
+from adjoint.diagnosis.call_stack import Stack, user_files
 from adjoint.diagnosis.source_expressions import (
     Scope,
     SourceFile,
     find_assignment,
     find_attribute_assignment,
     find_expression,
+    find_result,
+    parse_source,
     shorten,
     text_of,
 )
@@ -62,11 +64,13 @@ class NamedValue:
     text: str
     value: Operand
     origin: Origin | None = None
+    returned: Origin | None = None  # the `return` of the user's function that gave it
 
     def describe(self) -> str:
         """Return the name, the value, and its origin."""
         where = "" if self.origin is None else f", from {self.origin.describe()}"
-        return f"{self.text}: {describe_value(self.value)}{where}"
+        inside = "" if self.returned is None else f"; given at {self.returned.describe()}"
+        return f"{self.text}: {describe_value(self.value)}{where}{inside}"
 
 
 def describe_value(value: object) -> str:
@@ -105,14 +109,62 @@ def find_operands(stack: Stack) -> tuple[Origin | None, list[NamedValue]]:
         return None, []
     source, node = found
     operands: dict[str, NamedValue] = {}
-    for part in _parts(node):
+    parts = list(_parts(node))
+    if isinstance(node, ast.Attribute):  # one that its owner has not
+        parts += _parts(node.value)
+    for part in parts:
         value = evaluate(part, stack[0].frame)
         if value is MISSING or isinstance(value, ModuleType) or (callable(value) and not is_module(value)):
             continue
         text = text_of(part)
         if text not in operands and (isinstance(value, Tensor) or not isinstance(part, ast.Constant)):
-            operands[text] = NamedValue(text, value, find_origin(source, part, stack))
+            origin = find_origin(source, part, stack)
+            operands[text] = NamedValue(text, value, origin, find_return(origin, stack))
     return Origin(source, node), list(operands.values())
+
+
+def find_return(origin: Origin | None, stack: Stack) -> Origin | None:
+    """Return the last `return` or `yield` of the user's function that gives what a statement assigns.
+
+    In a loop over a loader, that is the one of the dataset's `__getitem__`.
+    """
+    node = None if origin is None else origin.node
+    call = node.iter if isinstance(node, (ast.For, ast.AsyncFor)) else None if origin is None else origin.value
+    if call is None:
+        return None
+    for place in stack:
+        for function in _called_functions(call, place.frame):
+            code = getattr(function, "__code__", None)
+            if isinstance(code, CodeType) and user_files[code.co_filename]:
+                source = parse_source(code.co_filename)
+                given = None if source is None else find_result(source, code.co_firstlineno)
+                return None if source is None or given is None else Origin(source, given)
+    if origin is not None and isinstance(call, (ast.Name, ast.Attribute)) and call is not origin.value:
+        return find_origin(origin.source, call, stack)  # the loader
+    return None
+
+
+def _called_functions(node: ast.expr, frame: FrameType) -> Iterator[Operand]:
+    """Yield the functions that give the value of an expression: a call's, or those that a loader reads samples by."""
+    owner = evaluate(node, frame)
+    if owner is not MISSING:
+        yield getattr(type(read_attribute(owner, "dataset")), "__getitem__", MISSING)
+        yield getattr(type(owner), "__iter__", MISSING)
+    if not isinstance(node, ast.Call):
+        return
+    function = evaluate(node.func, frame)
+    if function is MISSING and isinstance(node.func, ast.Attribute):
+        holder = evaluate(node.func.value, frame)
+        function = MISSING if holder is MISSING else getattr(type(holder), node.func.attr, MISSING)
+    yield type(function).forward if is_module(function) else function
+    if isinstance(function, type):
+        yield vars(function).get("__getitem__", vars(function).get("__iter__", MISSING))
+    for argument in node.args:  # of DataLoader(…), enumerate(…), tqdm(…)
+        value = evaluate(argument, frame)
+        is_source = isinstance(argument, ast.Call) or (value is not MISSING and hasattr(type(value), "__getitem__"))
+        if is_source and not isinstance(value, Tensor):
+            yield getattr(type(value), "__getitem__", MISSING)
+            yield from _called_functions(argument, frame)
 
 
 def _parts(node: ast.AST) -> Iterator[ast.expr]:
@@ -198,7 +250,8 @@ def find_origin(source: SourceFile, node: ast.expr, stack: Stack) -> Origin | No
         if outside is not None:
             return outside
         if found is not None:
-            return Origin(*found)
+            filled = _find_filling(found[0], found[1], f"self.{node.attr}")
+            return Origin(found[0], filled or found[1])
         return find_origin(source, node.value, stack) if isinstance(owner, Tensor) else None
     if not isinstance(node, ast.Name):
         return None
@@ -208,7 +261,20 @@ def find_origin(source: SourceFile, node: ast.expr, stack: Stack) -> Origin | No
         return _find_argument(scope, node.id, stack)
     if assignment is None and not isinstance(scope, ast.Module) and node.id not in stack[0].frame.f_locals:
         assignment = find_assignment(source, source.tree, node.id, None)
-    return None if assignment is None else Origin(source, assignment)
+    filled = None if assignment is None else _find_filling(source, assignment, node.id)
+    return None if assignment is None else Origin(source, filled or assignment)
+
+
+def _find_filling(source: SourceFile, assignment: ast.stmt, name: str) -> ast.AST | None:
+    """Return the first `name.append(…)` of a list that is made empty."""
+    value = getattr(assignment, "value", None)
+    if not (isinstance(value, ast.List) and not value.elts) and text_of(value or assignment) != "list()":
+        return None
+    for node in ast.walk(source.tree):
+        is_append = isinstance(node, ast.Call) and text_of(node.func) == f"{name}.append"
+        if is_append:
+            return node
+    return None
 
 
 def _find_outside_assignment(owner: object, name: str, stack: Stack) -> Origin | None:

@@ -14,8 +14,11 @@ Modules, in reading order:
   unpacking.
 - `registry`: Registry of remedies, each a function of a failure that is found by the words of the error.
 - `shapes`: Remedies for shapes that do not fit: layers, products, broadcasting, views, joins, indices.
+- `training`: Remedies for what drives a training: closures and schedules, gradient scalers, checkpoints' parts,
+  weights.
 """
 
+from adjoint.diagnosis.remedies import training as training  # isort: skip  before the general remedies
 from adjoint.diagnosis.remedies import data as data
 from adjoint.diagnosis.remedies import gradients as gradients
 from adjoint.diagnosis.remedies import losses as losses

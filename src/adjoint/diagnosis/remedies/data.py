@@ -7,8 +7,9 @@ import re
 
 from adjoint.core.graph.source_location import definition_site
 from adjoint.diagnosis.failure import Failure
-from adjoint.diagnosis.operands import evaluate
+from adjoint.diagnosis.operands import Origin, evaluate
 from adjoint.diagnosis.remedies.registry import at, remedy
+from adjoint.diagnosis.source_expressions import find_result, parse_source
 
 
 @remedy(r"expected sequence of length (\d+) at dim (\d+) \(got (\d+)\)")
@@ -43,10 +44,41 @@ def split_all(failure: Failure, match: re.Match[str]) -> str:
 @remedy(r"object of type '(\w+)' has no len\(\)")
 def define_length(failure: Failure, match: re.Match[str]) -> str | None:
     """A dataset without a length."""
+    batch = failure.locals.get("batch", failure.locals.get("samples"))
+    if match[1] == "NoneType":
+        places = [i for i, each in enumerate(batch) if each is None] if isinstance(batch, (list, tuple)) else []
+        if not places:
+            return None
+        return (
+            f"sample {places[0]} of the batch is None{_find_getitem(failure)}: leave such samples out when the dataset "
+            "is made, or in a collate_fn="
+        )
     kind = evaluate(ast.Name(match[1], ast.Load()), failure.frame)
     code = next((each.__code__ for each in vars(kind).values() if hasattr(each, "__code__")), None)
     where = "" if code is None else f" ({definition_site(code).describe_briefly()})"
     return f"{match[1]}{where} needs __len__, the number of its samples, for a loader that shuffles or draws from it"
+
+
+def _find_getitem(failure: Failure) -> str:
+    """Return the line of `__getitem__` of the dataset of which a batch was put together."""
+    dataset = failure.locals.get("dataset")
+    owner = failure.locals.get("self")
+    dataset = getattr(owner, "dataset", None) if dataset is None else dataset
+    code = getattr(getattr(type(dataset), "__getitem__", None), "__code__", None)
+    source = None if code is None else parse_source(code.co_filename)
+    result = None if source is None or code is None else find_result(source, code.co_firstlineno)
+    return "" if source is None or result is None else f", from __getitem__ at {Origin(source, result).place()}"
+
+
+@remedy(r"'str' object has no attribute|must be Tensor, not str")
+def read_keys(failure: Failure, match: re.Match[str]) -> str | None:
+    """The keys of a batch, or of another dict, where its values are wanted."""
+    for operand in failure.operands:
+        node = None if operand.origin is None else operand.origin.node
+        if isinstance(operand.value, str) and isinstance(node, (ast.For, ast.AsyncFor)):
+            key, name = repr(operand.value), f"{operand.text}{at(operand)}"
+            return f"{name} is the key {key}, for the batch is a dict: for batch in …, and batch[{key}]"
+    return None
 
 
 @remedy(r"batch must contain tensors, numpy arrays, numbers, dicts or lists; found <class '([\w.]+)'>")

@@ -14,7 +14,7 @@ from adjoint.diagnosis.call_stack import user_files
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import Origin, evaluate, find_origin, is_module
 from adjoint.diagnosis.remedies.registry import at, first_tensor, remedy
-from adjoint.diagnosis.source_expressions import SourceFile, parse_source, text_of
+from adjoint.diagnosis.source_expressions import SourceFile, find_result, parse_source, text_of
 
 MAX_STEPS_BACK = 12
 CUTTING_METHODS = {
@@ -105,6 +105,10 @@ def _describe_record(failure: Failure, source: SourceFile, node: ast.AST) -> str
             name, place = text_of(part), f"{record.what} at {record.site.describe_briefly()}"
             if record.what.startswith("detach"):
                 return f"{name} lost its graph by {place}: leave that out of what the loss is made of"
+            for written in source.assignments_in(source.scope_of(part)).get(name, ()):
+                if isinstance(written, ast.Assign) and f"{name}.grad" in text_of(written.value):
+                    made = f"{name} = … at {Origin(source, written).place()} makes a tensor that requires no grad"
+                    return f"{made}: change the values of {name} itself, {name} -= … under no_grad()"
             return f"{name} was made under {place}, where ops are not recorded: compute it outside"
     return None
 
@@ -186,13 +190,46 @@ def find_kept_graph(failure: Failure, match: re.Match[str]) -> str | None:
         freed = f"the first pass freed what line {line} recorded"
         return f"{freed}: .detach() where the passes share values, one backward() for all, or retain_graph=True"
     begin, end = loop.lineno, loop.end_lineno or loop.lineno
+    own = next((each for each in ast.walk(source.tree) if getattr(each, "lineno", 0) == line), loop)
+    is_called = isinstance(own, ast.stmt) and source.scope_of(own) is not source.scope_of(loop)
+    if is_called and _find_shared_value(failure, loop) is not None:
+        begin = min(begin, line)
+        end = max(end, line)
     if not begin <= line <= end:
         return f"line {line} is computed once, before the loop at line {begin}: compute it in the loop"
+    shared = _find_shared_value(failure, loop)
+    if shared is not None:
+        name, place = shared
+        return (
+            f"{name} at {place} is used by two backward passes of one step: {name}.detach() in the first loss, or "
+            "retain_graph=True in the first backward()"
+        )
     carried = _carried_names(loop)
     if carried:
         name = carried[0]
         return f"{name} carries the graph of one step into the next: {name} = {name}.detach() at the loop's start"
     return f"the first pass has freed what line {line} recorded: sum the losses and call backward() once"
+
+
+def _find_shared_value(failure: Failure, loop: ast.For | ast.While) -> tuple[str, str] | None:
+    """Return a value with a graph that the loop makes before its first backward() and reads again after it."""
+    passes = sorted(
+        node.lineno
+        for node in ast.walk(loop)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "backward"
+    )
+    if len(passes) < 2 or failure.line is None:
+        return None
+    names = [node for node in ast.walk(loop) if isinstance(node, ast.Name)]
+    for made in names:
+        value = evaluate(made, failure.frame) if isinstance(made.ctx, ast.Store) and made.lineno < passes[0] else None
+        if not isinstance(value, Tensor) or value.is_leaf:
+            continue
+        read = [node.lineno for node in names if node.id == made.id and isinstance(node.ctx, ast.Load)]
+        written = [node.lineno for node in names if node.id == made.id and isinstance(node.ctx, ast.Store)]
+        if len(written) == 1 and any(line <= passes[0] for line in read) and any(line > passes[0] for line in read):
+            return made.id, Origin(failure.line.source, made).place()
+    return None
 
 
 def _carried_names(loop: ast.For | ast.While) -> list[str]:
@@ -265,6 +302,9 @@ def find_backward(failure: Failure, match: re.Match[str]) -> str | None:
     forward = getattr(kind.forward, "__code__", None)
     taken = () if forward is None else forward.co_varnames[1 : forward.co_argcount]
     where = definition_site(code).describe_briefly()
+    source = parse_source(code.co_filename)
+    result = None if source is None else find_result(source, code.co_firstlineno)
+    where = where if source is None or result is None else Origin(source, result).place()
     return (
         f"{match[1]}.backward, {where}, returns a gradient of its shape for each argument of forward "
         f"({', '.join(taken)}), None for those without"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Mapping
 
@@ -9,7 +10,7 @@ from adjoint.core.graph.source_location import definition_site
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import Origin, is_module
 from adjoint.diagnosis.remedies.registry import at, describe_layer, first_tensor, name_of_shape, remedy, shape_of
-from adjoint.diagnosis.source_expressions import find_attribute_assignment
+from adjoint.diagnosis.source_expressions import find_attribute_assignment, text_of
 
 
 @remedy(r"Missing key.*Unexpected key")
@@ -26,6 +27,12 @@ def rename_keys(failure: Failure, match: re.Match[str]) -> str | None:
                 return (
                     f"{operand.text}{at(operand)} holds more than the state: load_state_dict({operand.text}[{key!r}])"
                 )
+    state = failure.locals.get("state_dict")
+    node = None if failure.line is None else failure.line.node
+    for key, value in state.items() if isinstance(state, Mapping) else ():
+        if isinstance(value, Mapping) and missing[0] in value and isinstance(node, ast.Call) and node.args:
+            name, held = text_of(node.args[0]), ", ".join(map(repr, failure.locals["state_dict"]))
+            return f"{name} holds more than the state, {held}: load_state_dict({name}[{key!r}])"
     short, long = sorted((missing[0], unexpected[0]), key=len)
     prefix = long.removesuffix(short)
     if prefix == long or not prefix.endswith("."):
@@ -83,6 +90,8 @@ def unpack_results(failure: Failure, match: re.Match[str]) -> str | None:
     """Several results where one tensor belongs."""
     given = next((each for each in failure.operands if type(each.value) is tuple), None)
     layer = failure.module()
+    if given is not None and layer is not None and not failure.stack[0].called:  # a hook
+        return f"{given.text} of {layer.text} is a tuple of {len(given.value)}: take one of them, {given.text}[0]"
     if given is None and layer is not None and type(layer.value).__name__ in ("GRU", "RNN", "GRUCell", "RNNCell"):
         return f"{layer.text} has one state, not the pair of an LSTM: {layer.text}(x, h0)"
     if given is None and layer is not None and "[" in layer.text:

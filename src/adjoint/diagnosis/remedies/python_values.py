@@ -12,10 +12,11 @@ from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
 from adjoint.diagnosis.call_stack import user_files
 from adjoint.diagnosis.failure import Failure
-from adjoint.diagnosis.operands import MISSING, NamedValue, evaluate, find_origin, is_module
+from adjoint.diagnosis.operands import MISSING, NamedValue, Origin, evaluate, find_origin, find_return, is_module
 from adjoint.diagnosis.remedies.registry import at, remedy
-from adjoint.diagnosis.source_expressions import SourceFile, text_of
+from adjoint.diagnosis.source_expressions import SourceFile, find_function_body, parse_source, text_of
 
+MAX_CALLS_FOLLOWED = 5
 SYNONYMS = {
     "learning_rate": "lr", "l2": "weight_decay", "decay": "weight_decay", "axis": "dim", "dims": "dim",
     "keepdims": "keepdim", "units": "out_features", "filters": "out_channels", "stride_size": "stride",
@@ -55,6 +56,9 @@ def _called_function(failure: Failure) -> Operand:
 @remedy(r"'?NoneType'?")
 def find_none(failure: Failure, match: re.Match[str]) -> str | None:
     """None where a value belongs: a gradient that is not there, a function that returns nothing."""
+    silent_argument = _find_silent_argument(failure)
+    if silent_argument is not None:
+        return silent_argument
     for operand in _named_parts(failure):
         if operand.value is None and operand.text.endswith(".grad"):
             return _explain_missing_gradient(failure, operand)
@@ -67,6 +71,16 @@ def find_none(failure: Failure, match: re.Match[str]) -> str | None:
             if part is not failure.modules[0] and _may_return_nothing(type(part).forward):
                 return _describe_silent_function(type(part).forward)
     return None if failure.line is None else _find_silent_function(failure, failure.line.node)
+
+
+def _find_silent_argument(failure: Failure) -> str | None:
+    """Return which function of the user's, given to the call that failed, has no return."""
+    node = failure.line.node if failure.line is not None and failure.stack[0].called else None
+    for argument in (*node.args, *(each.value for each in node.keywords)) if isinstance(node, ast.Call) else ():
+        function = evaluate(argument, failure.frame)
+        if inspect.isfunction(function) and _may_return_nothing(function):
+            return _describe_silent_function(function)
+    return None
 
 
 def _named_parts(failure: Failure) -> list[NamedValue]:
@@ -104,9 +118,41 @@ def _find_silent_function(failure: Failure, node: ast.AST | None) -> str | None:
             function = getattr(made, "forward", MISSING)
         if function is MISSING and isinstance(call.func, ast.Attribute) and call.func.attr == "apply":
             function = getattr(evaluate(call.func.value, failure.frame), "forward", MISSING)
-        if getattr(function, "__code__", None) is not None and _may_return_nothing(function):
-            return _describe_silent_function(function)
+        silent = _follow_returns(function)
+        if silent is not None:
+            return _describe_silent_function(silent)
     return None
+
+
+def _follow_returns(function: Operand) -> Operand:
+    """Return the function that may return nothing: this one, or one whose result it returns as it is."""
+    for _ in range(MAX_CALLS_FOLLOWED):
+        code = getattr(function, "__code__", None)
+        if code is None or not user_files[code.co_filename]:
+            return None
+        if _may_return_nothing(function):
+            return function
+        source = parse_source(code.co_filename)
+        body = [] if source is None else find_function_body(source, code.co_firstlineno)
+        call = body[-1].value if body and isinstance(body[-1], ast.Return) else None
+        if source is None or not isinstance(call, ast.Call):
+            return None
+        function = _called_by_name(function.__globals__, source, call.func)
+    return None
+
+
+def _called_by_name(names: dict[str, Operand], source: SourceFile, called: ast.expr) -> Operand:
+    """Return the function that a call stands for: one by its name, or the forward of a part that `__init__` made."""
+    if isinstance(called, ast.Name):
+        return names.get(called.id)
+    if not isinstance(called, ast.Attribute) or text_of(called.value) != "self":
+        return None
+    scope = source.scope_of(called)
+    owner = source.scope_of(scope)
+    made = source.attribute_assignments.get((getattr(owner, "name", ""), called.attr), [])
+    value = getattr(made[0], "value", None) if made else None
+    kind = names.get(value.func.id) if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) else None
+    return getattr(kind, "forward", None) if kind else getattr(names.get(getattr(owner, "name", "")), called.attr, None)
 
 
 def _describe_silent_function(function: Operand) -> str:
@@ -169,6 +215,13 @@ def name_inputs(failure: Failure, match: re.Match[str]) -> str | None:
         return None
     forward: Operand = type(layer.value).forward
     names = [name for name in inspect.signature(forward).parameters if name != "self"]
+    node = None if failure.line is None else failure.line.node
+    for argument in node.args if isinstance(node, ast.Call) and len(node.args) == 1 else ():
+        given = evaluate(argument, failure.frame)
+        if isinstance(given, (list, tuple)) and len(given) == len(names):
+            name, kind = text_of(argument), type(given).__name__
+            told = f"{layer.text} takes {', '.join(names)}, and {name} is one {kind} of {len(given)}"
+            return f"{told}: {layer.text}(*{name})"
     return f"{layer.text} takes {', '.join(names)}"
 
 
@@ -194,6 +247,10 @@ def unpack_as_many(failure: Failure, match: re.Match[str]) -> str | None:
     """A statement with more or fewer names than values."""
     if failure.line is None:
         return None
+    if failure.stack[0].called and type(failure.modules[0] if failure.modules else None).__name__ == "LSTM":
+        lstm, state = failure.module(), failure.tensors()[-1:]
+        name, given = ("lstm" if lstm is None else lstm.text), (state[0].text if state else "h0")
+        return f"the state of an LSTM is a pair, (hidden, cell): {name}(x, ({given}, c0)), c0 of the shape of {given}"
     statement = failure.line.source.statement_of(failure.line.node)
     value = getattr(statement, "iter" if isinstance(statement, (ast.For, ast.AsyncFor)) else "value", None)
     text = "the value" if value is None else text_of(value)
@@ -210,6 +267,11 @@ def unpack_as_many(failure: Failure, match: re.Match[str]) -> str | None:
         place = at(next((each for each in _named_parts(failure) if each.value is layer), None))
         names = int(match[3])
         return f"{text_of(called)}{place} gives one tensor, which goes by rows: {text}.chunk({names}, dim=-1)"
+    held = MISSING if value is None else evaluate(value, failure.frame)
+    names = int(match[1] or match[3])
+    if isinstance(held, (list, tuple)) and all(isinstance(each, (list, tuple)) and len(each) == names for each in held):
+        targets = text_of(statement.targets[0]).strip("()") if isinstance(statement, ast.Assign) else "a, b"
+        return f"{text} is a list of {len(held)} samples of {names} each: {targets} = zip(*{text})"
     size = f", which has {match[2]}" if match[2] else ""
     return f"as many names as {text} gives{size}"
 
@@ -217,6 +279,9 @@ def unpack_as_many(failure: Failure, match: re.Match[str]) -> str | None:
 def _describe_dataset(failure: Failure, statement: ast.For | ast.AsyncFor) -> str:
     """Return the dataset of the loader that the loop goes through, and the line that made it."""
     source: SourceFile | None = None if failure.line is None else failure.line.source
+    given = None if source is None else find_return(Origin(source, statement), failure.stack)
+    if given is not None:
+        return f"; they come from {given.describe()}"
     for node in ast.walk(statement.iter):
         value = evaluate(node, failure.frame) if isinstance(node, (ast.Name, ast.Attribute)) else MISSING
         if isinstance(node, (ast.Name, ast.Attribute)) and hasattr(value, "__getitem__") and source is not None:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import re
 from math import prod
 
+from adjoint.core.dtype.dtype import bool_
+from adjoint.core.typing import Shape
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.remedies.registry import (
+    at,
     describe_layer,
     first_tensor,
     name_of_shape,
@@ -67,6 +70,20 @@ def fit_product(failure: Failure, match: re.Match[str]) -> str | None:
     return f"the last size of {x}, {a[-1]}, must be the last but one of {y}, {b[-2] if len(b) > 1 else b[-1]}"
 
 
+@remedy(r"^where\(bool\[([\d,]*)\], \w+\[([\d,]*)\], \w+\[([\d,]*)\]\): operands could not be broadcast")
+def fit_condition(failure: Failure, match: re.Match[str]) -> str:
+    """A mask of another size than what it chooses from."""
+    mask, *others = (shape_of(each) for each in match.groups())
+    values = max(others, key=len)
+    name, x = name_of_shape(failure, mask, "the mask"), name_of_shape(failure, values, "the input")
+    where = at(next((each for each in failure.tensors() if each.text == name), None))
+    told = f"{name}{where} is {mask}, and {x} is {values}"
+    if len(mask) <= len(values) and all(p >= q for p, q in zip(mask[::-1], values[::-1], strict=False)):
+        cut = ", ".join(f":{n}" for n in values[-len(mask) :])
+        return f"{told}: make the mask of that length, or cut it, {name}[{cut}]"
+    return f"{told}: they must agree in each dimension, or have 1 there, counted from the last"
+
+
 @remedy(r"shapes \(([\d, ]*)\) (?:and )?\(([\d, ]*)\)")
 @remedy(r"\[([\d, ]*)\] does not expand to \[([\d, ]*)\]")
 def fit_broadcast(failure: Failure, match: re.Match[str]) -> str:
@@ -80,8 +97,54 @@ def fit_broadcast(failure: Failure, match: re.Match[str]) -> str:
     if sorted(a) == sorted(b):
         return f"their dimensions come in different orders: transpose {x} or {y}"
     sizes = [(p, q) for p, q in zip(a[::-1], b[::-1], strict=False) if p != q and 1 not in (p, q)]
+    table = _find_longer_table(failure, a, b)
+    if table is not None:
+        name, dim, size, where = table
+        cut = ", ".join([":"] * dim + [f":{size}"])
+        return f"{name}{where} is for inputs of one length: as much of it as the input has, {name}[{cut}]"
     told = " and ".join(f"{p} against {q}" for p, q in sizes)
     return f"{x} and {y} must agree in each dimension, or have 1 there, counted from the last: {told}"
+
+
+@remedy(r"Expected (\d)D \(unbatched\) or (\d)D \(batched\) input to (\w+), but got input of size: \[([\d, ]+)\]")
+def give_spatial_dimensions(failure: Failure, match: re.Match[str]) -> str:
+    """An input of a convolution with fewer or more dimensions."""
+    count, shape = int(match[2]), shape_of(match[4])
+    x = name_of_shape(failure, shape)
+    where = at(next((each for each in failure.tensors() if each.text == x), None))
+    layer = describe_layer(failure)[0]
+    missing = count - len(shape)
+    told = f"{layer} takes (batch, channels, …), {count} dimensions, and {x}{where} is {shape}"
+    if missing <= 0:
+        return f"{told}: flatten or leave out {1 - missing if missing else 1} of them"
+    channels = getattr(getattr(failure.module(), "value", None), "in_channels", 0)
+    if "transpose" in match[3] or (len(shape) == 2 and shape[1] == channels):
+        return f"{told}: {x}[{', '.join([':'] * len(shape) + ['None'] * missing)}] is {(*shape, *(1,) * missing)}"
+    return f"{told}: {x}[{', '.join(['None'] * missing)}] is {(*(1,) * missing, *shape)}"
+
+
+@remedy(r"zero-dimensional tensor \(at position \d+\) cannot be concatenated")
+def stack_numbers(failure: Failure, match: re.Match[str]) -> str:
+    """Tensors without dimensions in a join along one."""
+    x = next((each for each in failure.operands if isinstance(each.value, (list, tuple))), None)
+    if x is None:
+        return "torch.stack joins tensors without dimensions"
+    return f"{x.text} holds tensors without dimensions{at(x)}: torch.stack({x.text}), or keep a dimension there"
+
+
+def _find_longer_table(failure: Failure, a: Shape, b: Shape) -> tuple[str, int, int, str] | None:
+    """Return the parameter or buffer that is longer than the input: its name, the dimension, the input's size."""
+    module = None if not failure.modules else failure.modules[0]
+    held = [*vars(module)["_parameters"].values(), *vars(module)["_buffers"].values()] if module is not None else []
+    for own, other in ((a, b), (b, a)):
+        table = next((each for each in failure.tensors() if tuple(each.value.shape) == own), None)
+        if table is None or not any(table.value is each for each in held):
+            continue
+        sizes = list(zip(range(len(own))[::-1], own[::-1], other[::-1], strict=False))
+        differing = [(dim, q) for dim, p, q in sizes if p != q and 1 not in (p, q)]
+        if len(differing) == 1 and own[differing[0][0]] > differing[0][1]:
+            return table.text, *differing[0], at(table)
+    return None
 
 
 @remedy(r"shape '\[([-\d, ]*)\]' is invalid for input of size (\d+)")
@@ -151,6 +214,10 @@ def fit_subscripts(failure: Failure, match: re.Match[str]) -> str:
 def reduce_first(failure: Failure, match: re.Match[str]) -> str:
     """A number asked of several elements."""
     x = first_tensor(failure)
+    if any(each.value.dtype == bool_ for each in failure.tensors()[:1]):
+        return (
+            f"it holds a truth for each element: {x}.sum().item() counts them, {x}.float().mean().item() is the share"
+        )
     return f"reduce it first, {x}.mean().item() or .sum(); {x}.tolist() gives all {match[1]}"
 
 
