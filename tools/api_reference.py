@@ -59,7 +59,9 @@ def find_public_names(module: str) -> dict[str, Any]:
     names = listed if isinstance(holder, ModuleType) and listed else sorted(dir(holder))
     found = {}
     for name in names:
-        value = None if name.startswith("_") else inspect.getattr_static(holder, name, None) or getattr(holder, name, None)
+        if name.startswith("_"):
+            continue
+        value = inspect.getattr_static(holder, name, None) or getattr(holder, name, None)
         if isinstance(value, (staticmethod, classmethod)):
             value = value.__func__
         if is_documented(value) and (listed or belongs_to(value, holder)):

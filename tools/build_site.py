@@ -1,7 +1,7 @@
 """The site: `python3 dev.py docs` builds README.md, docs/ and the API reference into site/, which needs no network.
 
-Sphinx makes it, and every warning is an error: a link without an end, a page that no other lists, a block that cannot be
-read. Links to files of the project lead to pages with their lines.
+Sphinx makes it, and every warning is an error: a link without an end, a page that no other lists, a block that cannot
+be read. Links to files of the project lead to pages with their lines.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tools")]
 BESIDE = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")  # pages that stand outside of docs/
 LINK = re.compile(r"(?<!!)\[([^\]\n]+)\]\((?!https?:|#|mailto:)([^)#\s]+)(#[^)\s]*)?\)")
 PICTURE = re.compile(r"(!\[[^\]\n]*\])\(docs/([^)\s]+)\)")
-SOURCE_PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+SOURCE_PAGE = """<!doctype html><html lang="en"><meta charset="utf-8">
+<meta name="viewport" content="width=device-width">
 <title>{name}</title><style>body{{font:13px/1.5 ui-monospace,monospace;margin:1rem}}pre{{margin:0}}
 :root{{color-scheme:light dark}}a{{color:inherit;opacity:.5;text-decoration:none;user-select:none}}
 :target{{background:#fd53}}h1{{font-size:1rem}}</style><h1>{name}</h1><pre>{lines}</pre></html>
@@ -47,7 +48,8 @@ class SourcePages:
             name = path.relative_to(ROOT).as_posix()
             rows = path.read_text(encoding="utf-8").splitlines()
             lines = "\n".join(
-                f'<span id="L{i}"><a href="#L{i}">{i:>4}</a>  {html.escape(row)}</span>' for i, row in enumerate(rows, 1)
+                f'<span id="L{i}"><a href="#L{i}">{i:>4}</a>  {html.escape(row)}</span>'
+                for i, row in enumerate(rows, 1)
             )
             page = self.site / "source" / f"{name}.html"
             page.parent.mkdir(parents=True, exist_ok=True)
