@@ -11,6 +11,7 @@ html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_theme_options = {"navigation_with_keys": True}
 html_copy_source = False
+html_show_search_summary = False  # it would fetch pages, which a browser refuses on the file system
 html_show_copyright = False
 pygments_style = "friendly"
 pygments_dark_style = "github-dark"

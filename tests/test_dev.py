@@ -47,7 +47,7 @@ def test_without_a_task_all_are_listed() -> None:
     assert done.returncode == 0
     _, tasks, settings = done.stdout.split("\n\n")
     first_words = [line.split()[0] for line in tasks.splitlines()]
-    assert first_words == ["demo", "check", "test", "lint", "types", "stubs", "bench", "lock"]
+    assert first_words == ["demo", "check", "test", "lint", "types", "stubs", "bench", "docs", "lock"]
     assert [line.split()[0].partition("=")[0] for line in settings.splitlines()] == [
         "ADJOINT_ORACLE", "ADJOINT_NIGHTLY", "ADJOINT_TEST_SEED",
     ]  # fmt: skip

@@ -159,7 +159,7 @@ def convert_docstring(text: str) -> list[str]:
         elif heading:
             blocks += ["", f"**{heading}**", "", *convert_entries(lines)]
         else:
-            blocks += [INLINE_HEADING.sub(r"**\1:** ", escape_markdown(line), count=1) for line in lines]
+            blocks += ["", *(INLINE_HEADING.sub(r"**\1:** ", escape_markdown(line), count=1) for line in lines)]
     return blocks
 
 

@@ -27,9 +27,9 @@ Example:
 
 def test_docstring_becomes_markdown() -> None:
     assert api_reference.convert_docstring(DOCSTRING) == [
-        "Return a\\_b, the sum.", "", "", "**Args**", "",
+        "", "Return a\\_b, the sum.", "", "", "**Args**", "",
         "- `x, y`: tensors, \\[\\*, n\\]. The second line goes on.",
-        "**Raises:** ValueError for `x < 0`.", "", "", "```pycon", ">>> add(1, 2)", "3", "```",
+        "", "**Raises:** ValueError for `x < 0`.", "", "", "```pycon", ">>> add(1, 2)", "3", "```",
     ]  # fmt: skip
 
 

@@ -20,7 +20,7 @@ class Recipe:
     `step(library)`, where it is given, makes the whole step instead.
     """
 
-    batches: list[Batch]
+    batches: Callable[[], list[Batch]]
     build: Callable[[Any], tuple[Any, Callable[..., Any]]] | None = None
     optimizer: str = "Adam"
     options: Mapping[str, float] = field(default_factory=lambda: {"lr": 1e-3})
@@ -39,14 +39,17 @@ def load(name: str, title: str, **tiny: int) -> Callable[[Callable[..., Recipe]]
     return enter
 
 
-def draw_batches(draw: Callable[[np.random.Generator], Batch]) -> list[Batch]:
-    """A few batches from one generator; floats are float32."""
-    numbers = np.random.default_rng(2)
+def draw_batches(draw: Callable[[np.random.Generator], Batch]) -> Callable[[], list[Batch]]:
+    """A function that draws a few batches, always the same; floats are float32."""
 
     def narrow(array: Any) -> Any:
         return array.astype(np.float32) if array.dtype == np.float64 else array
 
-    return [tuple(narrow(np.asarray(array)) for array in draw(numbers)) for _ in range(BATCHES)]
+    def draw_all() -> list[Batch]:
+        numbers = np.random.default_rng(2)
+        return [tuple(narrow(np.asarray(array)) for array in draw(numbers)) for _ in range(BATCHES)]
+
+    return draw_all
 
 
 def _workload(name: str, title: str, recipe: Recipe) -> Workload:
@@ -55,7 +58,7 @@ def _workload(name: str, title: str, recipe: Recipe) -> Workload:
         name=name,
         title=title,
         target=1.5,
-        start=lambda: Start({}, recipe.batches),
+        start=lambda: Start({}, recipe.batches()),
         step=lambda library, start: recipe.step(library) if recipe.step else _training_step(library, recipe),
         jax=_refuse_jax,
         work=lambda: Work(0.0, 0.0),

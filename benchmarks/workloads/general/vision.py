@@ -37,7 +37,7 @@ def dense_blocks(growth: int = 12, layers: int = 5, side: int = 32, batch: int =
         model = nn.Sequential(*parts, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(width, 10))
         return model, lambda x, y: nn.functional.cross_entropy(model(x), y)
 
-    return Recipe(images((3, side, side), 10, batch), build, "SGD", SGD)
+    return Recipe(lambda: images((3, side, side), 10, batch), build, "SGD", SGD)
 
 
 @load("squeeze-excite", "depthwise 5×5, SiLU, squeeze and excitation", width=4, side=8, blocks=1, batch=4)
@@ -69,7 +69,7 @@ def squeeze_excite(width: int = 24, side: int = 28, blocks: int = 4, batch: int 
         model = nn.Sequential(stem, *[Block() for _ in range(blocks)], head)
         return model, lambda x, y: nn.functional.cross_entropy(model(x), y, label_smoothing=0.1)
 
-    return Recipe(images((3, side, side), 10, batch), build, "RMSprop", {"lr": 1e-3, "momentum": 0.9})
+    return Recipe(lambda: images((3, side, side), 10, batch), build, "RMSprop", {"lr": 1e-3, "momentum": 0.9})
 
 
 @load("mlp-mixer", "MLP-Mixer on 4×4 patches", width=8, depth=1, side=8, batch=4)
@@ -101,7 +101,7 @@ def mlp_mixer(width: int = 96, depth: int = 4, side: int = 32, batch: int = 32) 
 
         return model, loss
 
-    return Recipe(images((3, side, side), 10, batch), build, "AdamW", {"lr": 1e-3, "weight_decay": 0.05})
+    return Recipe(lambda: images((3, side, side), 10, batch), build, "AdamW", {"lr": 1e-3, "weight_decay": 0.05})
 
 
 @load("volumes", "3-d convolutions with batch norm and pooling", width=2, side=12, batch=2)
@@ -118,7 +118,7 @@ def volumes(width: int = 12, side: int = 24, batch: int = 4) -> Recipe:
         )  # fmt: skip
         return model, lambda x, y: nn.functional.cross_entropy(model(x), y)
 
-    return Recipe(images((1, side, side, side), 4, batch), build)
+    return Recipe(lambda: images((1, side, side, side), 4, batch), build)
 
 
 @load("points", "PointNet: 1×1 convolutions over points, their maximum", points=16, batch=4)
@@ -135,7 +135,7 @@ def points(points: int = 512, batch: int = 16) -> Recipe:
         model = nn.ModuleList([features, head])
         return model, lambda x, y: nn.functional.cross_entropy(head(features(x).amax(2)), y)
 
-    return Recipe(images((3, points), 10, batch), build)
+    return Recipe(lambda: images((3, points), 10, batch), build)
 
 
 @load("segmentation", "U-shaped network: group norm, bilinear upsampling, Dice loss", width=8, side=16, batch=2)

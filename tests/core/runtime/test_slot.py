@@ -13,6 +13,7 @@ FILLED_ON_IMPORT = {  # slot: the module whose function `import adjoint` puts th
     "answers": "adjoint",
     "compile": "adjoint",
     "dispatch_scope": "adjoint.compat.finder",
+    "display": "adjoint",
     "explanation": "adjoint",
     "map_in_front": "adjoint",
     "module_name": "adjoint.compat.finder",
