@@ -31,9 +31,9 @@ def main() -> None:
         print(json.dumps(what), file=answers, flush=True)
 
     from .variants import VARIANTS, numbers
-    from .workloads import WORKLOADS, general, workload
+    from .workloads import find_workload, workload
 
-    begun, way, chosen = time.perf_counter(), VARIANTS[variant], (WORKLOADS | general.LOADS)[name]
+    begun, way, chosen = time.perf_counter(), VARIANTS[variant], find_workload(name)
     try:
         _imported(way.package, int(threads))
         resident = _resident()

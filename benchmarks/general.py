@@ -16,8 +16,8 @@ from collections.abc import Mapping
 from statistics import geometric_mean, median
 
 from .contest import Outcome, contest, fastest
-from .measure import machine, table
-from .peers import progress, short
+from .measure import allowed_cores, machine, table
+from .peers import clock_of, progress, short
 from .variants import EAGER, OURS, VARIANTS
 from .workloads.general import LOADS
 
@@ -28,7 +28,7 @@ MIN_EAGER_RATIO, MIN_COMPILED_RATIO = 1.0, 1.5  # the targets for each load
 def main() -> None:
     """Measure the loads that are asked for, and print a line for each."""
     options = parse_arguments()
-    cores = sorted(os.sched_getaffinity(0), reverse=True) if hasattr(os, "sched_getaffinity") else [0]
+    cores = allowed_cores()
     print(f"{machine()}; load of the machine before: {os.getloadavg()[0]:.1f}\n")
     rounds, seconds = (options.rounds or 3, 0.1) if options.quick else (options.rounds or 9, 0.4)
     names = [OURS, EAGER, TORCH] + [TORCH_COMPILE] * (not options.no_torch_compile)
@@ -58,7 +58,7 @@ def summarize(outcomes: Mapping[str, Mapping[str, Outcome]], threads: int) -> st
     rows, eager_ratios, compiled_ratios = [], [], []
     for name, each in outcomes.items():
         ours, eager, torch = (get_seconds(each[way], threads) for way in (OURS, EAGER, TORCH))
-        peer = fastest(each, "cpu" if threads == 1 else "wall")
+        peer = fastest(each, clock_of(threads))
         if ours is None or eager is None or torch is None or peer is None:
             rows.append((name, *["–"] * 6))
             continue
@@ -80,7 +80,7 @@ def summarize(outcomes: Mapping[str, Mapping[str, Outcome]], threads: int) -> st
 
 def get_seconds(outcome: Outcome, threads: int) -> float | None:
     """The median of a call: of work on one thread, by the clock on more."""
-    samples = outcome.cpu if threads == 1 else outcome.wall
+    samples = getattr(outcome, clock_of(threads))
     return None if samples is None else median(samples.seconds)
 
 

@@ -89,6 +89,11 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     )
 
 
+def allowed_cores() -> list[int]:
+    """The cores that this program may use, the last first; core 0 where the system does not tell."""
+    return sorted(os.sched_getaffinity(0), reverse=True) if hasattr(os, "sched_getaffinity") else [0]
+
+
 def machine() -> str:
     """Processor, cores this program may use, system and versions, on one line."""
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()

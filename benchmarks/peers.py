@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -29,7 +28,7 @@ from typing import Any
 from .bars import picture
 from .contest import ROOT, Outcome, contest, fastest, first_step
 from .limits import Limits, limits
-from .measure import machine, table
+from .measure import allowed_cores, machine, table
 from .variants import EAGER, OURS, VARIANTS
 from .workloads import WORKLOADS
 from .workloads.workload import Workload
@@ -45,7 +44,7 @@ def main() -> None:
     """Measure what is asked for, print it, and keep it."""
     given = _arguments()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that stopped processes end too
-    cores = sorted(os.sched_getaffinity(0), reverse=True) if hasattr(os, "sched_getaffinity") else [0]
+    cores = allowed_cores()
     print(machine(), end="\n\n")
     rounds, seconds = (given.rounds or 3, 0.1) if given.quick else (given.rounds or 15, 0.4)
     found: dict[str, Any] = {"machine": machine(), "limits": {}, "workloads": {}, "startup": {}}
@@ -109,7 +108,7 @@ def startup(cores: list[int], repeats: int) -> dict[str, Any]:
 
 def _details(workload: Workload, threads: int, outcomes: dict[str, Outcome], limit: Limits) -> str:
     """Every variant of one workload."""
-    bound, clock = _bound(workload, limit), _clock(threads)
+    bound, clock = _bound(workload, limit), clock_of(threads)
     ours = outcomes.get(OURS)
     rows = []
     for variant, outcome in outcomes.items():
@@ -136,17 +135,17 @@ def _summary(threads: int, outcomes: dict[str, dict[str, Outcome]], limit: Limit
         if ours is None or ours.wall is None or ours.cpu is None:
             rows.append((name, ours.absent if ours else "not asked for", *[""] * 6))
             continue
-        taken = getattr(ours, _clock(threads)).median
+        taken = getattr(ours, clock_of(threads)).median
         eager = each[EAGER].cpu.median if EAGER in each and each[EAGER].cpu is not None else None  # type: ignore[union-attr]
         cells = [name, short(ours.wall.median), short(ours.cpu.median), short(eager) if eager else ""]
-        peer = fastest(each, _clock(threads))
+        peer = fastest(each, clock_of(threads))
         if peer is None:
             cells += ["", "", ""]
         else:
             cells += [f"{short(peer[1])} {peer[0]}", f"{peer[1] / taken:.2f}", _mark(peer[1] / taken, workload.target)]
         rows.append((*cells, f"{100 * _bound(workload, limit) / taken:.0f} %"))
     columns = ("workload", "ours, clock", "ours, work", "eager, work", "fastest peer", "ratio", "target", "of bound")
-    counted = "seconds of work" if _clock(threads) == "cpu" else "seconds by the clock"
+    counted = "seconds of work" if clock_of(threads) == "cpu" else "seconds by the clock"
     return f"{threads} thread(s): the ratio is of {counted}\n{table(columns, rows)}"
 
 
@@ -186,7 +185,8 @@ def _bound(workload: Workload, limit: Limits) -> float:
     return work.bound(limit.flops, limit.bytes_per_second(work.bytes))
 
 
-def _clock(threads: int) -> str:
+def clock_of(threads: int) -> str:
+    """The clock that counts: work of one thread, which others on the machine do not lengthen; the wall's of more."""
     return "cpu" if threads == 1 else "wall"
 
 

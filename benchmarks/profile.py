@@ -31,7 +31,7 @@ from adjoint.compiler.program.entry_codegen import EntryCodegen
 from adjoint.compiler.report.explain import ExplainEntry, explain
 
 from .limits import Limits, limits
-from .measure import hold_to_one_thread, machine, table
+from .measure import allowed_cores, hold_to_one_thread, machine, table
 from .workloads import WORKLOADS
 from .workloads.workload import Workload
 
@@ -90,7 +90,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="few repetitions")
     given = parser.parse_args()
     hold_to_one_thread()
-    cores = sorted(os.sched_getaffinity(0), reverse=True) if hasattr(os, "sched_getaffinity") else [0]
+    cores = allowed_cores()
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, cores[:1])
     print(machine(), end="\n\n")

@@ -17,10 +17,8 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tools")]
 BESIDE = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")  # pages that stand outside of docs/
-LINK = re.compile(r"(?<!!)\[([^\]\n]+)\]\((?!https?:|#|mailto:)([^)#\s]+)(#[^)\s]*)?\)")
-PICTURE = re.compile(r"(!\[[^\]\n]*\])\(docs/([^)\s]+)\)")
+LINK = re.compile(r"\[([^\]\n]+)\]\((?!https?:|#|mailto:)([^)#\s]+)(#[^)\s]*)?\)")
 SOURCE_PAGE = """<!doctype html><html lang="en"><meta charset="utf-8">
 <meta name="viewport" content="width=device-width">
 <title>{name}</title><style>body{{font:13px/1.5 ui-monospace,monospace;margin:1rem}}pre{{margin:0}}
@@ -58,6 +56,7 @@ class SourcePages:
 
 def main() -> int:
     """Build the site, and tell where it is."""
+    sys.path.insert(0, str(ROOT / "src"))
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, default=ROOT / "site", help="folder of the site; ./site by default")
     out = parser.parse_args().out.resolve()
@@ -114,7 +113,7 @@ def redirect_links(text: str, folder: Path, page: Path, sources: SourcePages) ->
             return words
         return sources.link(target, 1, len(page.parts) - 1, words.strip("`"))
 
-    return PICTURE.sub(r"\1(\2)", LINK.sub(redirect, text))
+    return LINK.sub(redirect, text)
 
 
 if __name__ == "__main__":

@@ -20,3 +20,12 @@ TINY: dict[str, Workload] = {
         hessian.TINY_WHOLE, inference.TINY_MLP, inference.TINY_GPT, captured.CAPTURED,
     )
 }  # fmt: skip
+
+
+def find_workload(name: str) -> Workload:
+    """The workload or load of that name. The loads are imported for themselves alone: a start-up is measured too."""
+    if name in WORKLOADS:
+        return WORKLOADS[name]
+    from .general import LOADS
+
+    return LOADS[name]

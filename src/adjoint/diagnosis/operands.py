@@ -136,12 +136,17 @@ def find_return(origin: Origin | None, stack: Stack) -> Origin | None:
         for function in _called_functions(call, place.frame):
             code = getattr(function, "__code__", None)
             if isinstance(code, CodeType) and user_files[code.co_filename]:
-                source = parse_source(code.co_filename)
-                given = None if source is None else find_result(source, code.co_firstlineno)
-                return None if source is None or given is None else Origin(source, given)
+                return find_return_in(code)
     if origin is not None and isinstance(call, (ast.Name, ast.Attribute)) and call is not origin.value:
         return find_origin(origin.source, call, stack)  # the loader
     return None
+
+
+def find_return_in(code: CodeType) -> Origin | None:
+    """Return the last `return` or `yield` of a function."""
+    source = parse_source(code.co_filename)
+    result = None if source is None else find_result(source, code.co_firstlineno)
+    return None if source is None or result is None else Origin(source, result)
 
 
 def _called_functions(node: ast.expr, frame: FrameType) -> Iterator[Operand]:

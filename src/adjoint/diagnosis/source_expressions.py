@@ -190,29 +190,22 @@ def find_attribute_assignment(owner: object, name: str) -> tuple[SourceFile, ast
     return None
 
 
-def find_function_body(source: SourceFile, line: int) -> list[ast.stmt]:
-    """Return the statements of the function that begins at a line, with its decorators."""
+def find_function(source: SourceFile, line: int) -> ast.FunctionDef | None:
+    """Return the function that begins, with its decorators, at a line."""
     for node in ast.walk(source.tree):
         if isinstance(node, ast.FunctionDef) and line in (node.lineno, *(each.lineno for each in node.decorator_list)):
-            return node.body
-    return []
+            return node
+    return None
 
 
 def find_result(source: SourceFile, line: int) -> ast.stmt | None:
     """Return the last `return` of the function that begins at a line, or its last `yield`."""
-    found = None
-    for statement in _all_statements(find_function_body(source, line)):
+    function, found = find_function(source, line), None
+    for statement in _statements(function) if function is not None else ():
         is_yield = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Yield)
         if is_yield or isinstance(statement, ast.Return):
             found = statement
     return found
-
-
-def _all_statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    for statement in body:
-        yield statement
-        if not isinstance(statement, SCOPES):
-            yield from _statements(statement)
 
 
 def _bound_attributes(node: ast.Assign | ast.AnnAssign) -> set[str]:

@@ -27,5 +27,5 @@ Modules, in reading order:
   to do.
 - `exchange_log`: The exchanges of one call of a compiled step: they take place once, even where the call begins
   again.
-- `notebook`: Displays in notebooks: the slot of what makes them, and the frame around each.
+- `notebook`: Displays in notebooks: the slot of what makes them.
 """

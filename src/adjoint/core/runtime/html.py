@@ -1,5 +1,5 @@
 """One HTML page that needs nothing else: no script, no font, no picture from elsewhere; light or dark as the reader's
-system is.
+system is. And the frame of what a notebook shows, which takes the colours of the page that it is shown on.
 """
 
 from __future__ import annotations
@@ -42,6 +42,28 @@ summary { cursor: pointer; color: var(--link) }
 svg { width: 100%; height: auto; font: 10px system-ui, sans-serif }
 svg .axis { stroke: var(--rule) } svg text { fill: var(--dim) }
 svg rect { stroke: var(--paper); stroke-width: .5; fill: currentColor }
+"""
+FRAME_RULE = "rgba(127, 127, 127, .35)"
+FRAME_STYLE = f"""
+.adjoint {{ font-size: 13px; line-height: 1.45; overflow-x: auto;
+  --adjoint-accent: var(--jp-brand-color1, var(--vscode-textLink-foreground, #3b7dd8)) }}
+.adjoint p {{ margin: .15em 0 }}
+.adjoint .dim {{ opacity: .7 }}
+.adjoint .marked {{ color: #d0521c; font-weight: 600 }}
+.adjoint code, .adjoint pre {{ font: 12px/1.45 ui-monospace, Menlo, Consolas, monospace; color: inherit;
+  background: none; padding: 0; margin: 0 }}
+.adjoint pre {{ overflow: auto; max-height: 30em }}
+.adjoint .wide {{ overflow-x: auto }}
+.adjoint table {{ border-collapse: collapse; border: 0; margin: .3em 0; font-size: inherit; color: inherit }}
+.adjoint tr {{ background: none !important }}
+.adjoint th, .adjoint td {{ text-align: left; vertical-align: top; border: 0; border-bottom: 1px solid {FRAME_RULE};
+  padding: .1em .9em .1em 0; color: inherit; background: none; font-weight: normal }}
+.adjoint th {{ opacity: .7 }}
+.adjoint .number {{ text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums }}
+.adjoint summary {{ cursor: pointer; display: list-item }}
+.adjoint details details, .adjoint details > div {{ margin-left: 1.2em }}
+.adjoint img, .adjoint svg {{ margin: .3em .8em .3em 0; border: 1px solid {FRAME_RULE}; max-width: 100%;
+  image-rendering: pixelated; color: var(--adjoint-accent) }}
 """
 
 
@@ -101,6 +123,11 @@ def render_table(
 def render_details(summary: str, content: str) -> str:
     """Text that opens on a click."""
     return f"<details><summary>{escape(summary)}</summary><pre>{escape(content)}</pre></details>"
+
+
+def render_frame(content: str) -> str:
+    """HTML in the frame of a notebook's display, with its style."""
+    return f'<div class="adjoint"><style>{FRAME_STYLE}</style>\n{content}\n</div>'
 
 
 def _anchor(name: str) -> str:

@@ -7,13 +7,14 @@ from html import escape
 from typing import cast
 
 from adjoint.core.dtype.dtype import DTYPES
-from adjoint.core.runtime.html import render_table
+from adjoint.core.graph.source_location import library_files
+from adjoint.core.runtime.html import render_frame, render_table
 from adjoint.core.runtime.mode import mode, nondefault
-from adjoint.core.runtime.notebook import frame, has_own_display
 from adjoint.core.runtime.text_table import format_size, pluralize
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.diagnosis.displays.tensor_display import render_tensor
 from adjoint.nn.module.module import Module
+from adjoint.nn.module.uninitialized import is_lazy
 
 MAX_MODULES = 500  # of a page; those below the last are counted
 MAX_OPEN_MODULES = 12  # of a tree that is open at first
@@ -28,11 +29,19 @@ def render(value: object) -> str | None:
     return render_tensor(value) if isinstance(value, Tensor) else render_module(cast("Module", value))
 
 
+def has_own_display(value: object) -> bool:
+    """Return whether code outside the library says how a value is shown: its printed text, or another display."""
+    kind = type(value)
+    names = ["__repr__", *(name for name in dir(kind) if name.startswith(("_repr_", "_ipython_display_")))]
+    codes = [getattr(getattr(kind, name), "__code__", None) for name in names]
+    return any(code is not None and not library_files[code.co_filename] for code in codes)
+
+
 def render_module(module: Module) -> str:
     """Render a module with all below it."""
     count = sum(1 for _ in module.modules())
     lines = _ModuleTree(count <= MAX_OPEN_MODULES).render(module, "", frozenset())
-    return frame("\n".join(lines))
+    return render_frame("\n".join(lines))
 
 
 class _ModuleTree:
@@ -80,15 +89,15 @@ def _title(module: Module, name: str) -> str:
 def _count(module: Module) -> str:
     """Return the parameters of a module and all below it, each once, their bytes, and how many of them are trained."""
     parameters = list(module.parameters())
-    number = sum(p.numel() for p in parameters if not _is_without_shape(p))
     if not parameters:
         return '<span class="dim">no parameters</span>'
-    nbytes = sum(p.array.nbytes for p in parameters if not _is_without_shape(p))
-    frozen = sum(p.numel() for p in parameters if not p.requires_grad and not _is_without_shape(p))
-    parts = [pluralize(number, "parameter"), format_size(nbytes)]
+    known = [p for p in parameters if not is_lazy(p)]
+    number = sum(p.numel() for p in known)
+    frozen = sum(p.numel() for p in known if not p.requires_grad)
+    parts = [pluralize(number, "parameter"), format_size(sum(p.array.nbytes for p in known))]
     if frozen:
         parts.append("frozen" if frozen == number else f"{frozen:,} of them frozen")
-    if any(map(_is_without_shape, parameters)):
+    if len(known) < len(parameters):
         parts.append("some without a shape yet")
     return " · ".join(parts)
 
@@ -103,12 +112,8 @@ def _own_tensors(module: Module) -> list[tuple[str, Tensor, str]]:
 
 def _tensor_row(row: tuple[str, Tensor, str]) -> list[str]:
     name, tensor, what = row
-    if _is_without_shape(tensor):
+    if is_lazy(tensor):
         return [f"<code>{escape(name)}</code>", "not known yet", "", "", what]
     shape, kind = str(list(tensor.array.shape)), str(DTYPES[tensor.array.dtype]).rpartition(".")[2]
     nbytes = format_size(tensor.array.nbytes)
     return [f"<code>{escape(name)}</code>", escape(shape), escape(kind), nbytes, what]
-
-
-def _is_without_shape(tensor: Tensor) -> bool:
-    return type(tensor).__name__ in ("UninitializedParameter", "UninitializedBuffer")

@@ -8,9 +8,8 @@ from html import escape
 import numpy as np
 
 from adjoint.core.graph.node import GraphNode
-from adjoint.core.runtime.html import render_table
+from adjoint.core.runtime.html import render_frame, render_table
 from adjoint.core.runtime.mode import mode, nondefault
-from adjoint.core.runtime.notebook import frame
 from adjoint.core.runtime.text_table import pluralize
 from adjoint.core.tensor.printing import choose_element_text, format_tensor, options
 from adjoint.core.tensor.tensor import Tensor
@@ -43,7 +42,7 @@ def render_tensor(tensor: Tensor) -> str | None:
             parts.append(f"<p>{_summarize(sample, array.size)}</p>")
             parts += [f"<div>{picture}</div>" for picture in [_draw(array, sample)] if picture]
         parts.append(_render_values(tensor, array))
-    return frame("\n".join(parts))
+    return render_frame("\n".join(parts))
 
 
 def take_sample(array: Array) -> Array:

@@ -7,9 +7,8 @@ import re
 
 from adjoint.core.graph.source_location import definition_site
 from adjoint.diagnosis.failure import Failure
-from adjoint.diagnosis.operands import Origin, evaluate
+from adjoint.diagnosis.operands import evaluate, find_return_in
 from adjoint.diagnosis.remedies.registry import at, remedy
-from adjoint.diagnosis.source_expressions import find_result, parse_source
 
 
 @remedy(r"expected sequence of length (\d+) at dim (\d+) \(got (\d+)\)")
@@ -65,9 +64,8 @@ def _find_getitem(failure: Failure) -> str:
     owner = failure.locals.get("self")
     dataset = getattr(owner, "dataset", None) if dataset is None else dataset
     code = getattr(getattr(type(dataset), "__getitem__", None), "__code__", None)
-    source = None if code is None else parse_source(code.co_filename)
-    result = None if source is None or code is None else find_result(source, code.co_firstlineno)
-    return "" if source is None or result is None else f", from __getitem__ at {Origin(source, result).place()}"
+    result = None if code is None else find_return_in(code)
+    return "" if result is None else f", from __getitem__ at {result.place()}"
 
 
 @remedy(r"'str' object has no attribute|must be Tensor, not str")

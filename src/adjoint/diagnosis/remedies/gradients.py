@@ -12,9 +12,9 @@ from adjoint.core.tensor.detach_record import detach_record_of
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.diagnosis.call_stack import user_files
 from adjoint.diagnosis.failure import Failure
-from adjoint.diagnosis.operands import Origin, evaluate, find_origin, is_module
+from adjoint.diagnosis.operands import Origin, evaluate, find_origin, find_return_in, is_module
 from adjoint.diagnosis.remedies.registry import at, first_tensor, remedy
-from adjoint.diagnosis.source_expressions import SourceFile, find_result, parse_source, text_of
+from adjoint.diagnosis.source_expressions import SourceFile, parse_source, text_of
 
 MAX_STEPS_BACK = 12
 CUTTING_METHODS = {
@@ -192,12 +192,9 @@ def find_kept_graph(failure: Failure, match: re.Match[str]) -> str | None:
     begin, end = loop.lineno, loop.end_lineno or loop.lineno
     own = next((each for each in ast.walk(source.tree) if getattr(each, "lineno", 0) == line), loop)
     is_called = isinstance(own, ast.stmt) and source.scope_of(own) is not source.scope_of(loop)
-    if is_called and _find_shared_value(failure, loop) is not None:
-        begin = min(begin, line)
-        end = max(end, line)
-    if not begin <= line <= end:
-        return f"line {line} is computed once, before the loop at line {begin}: compute it in the loop"
     shared = _find_shared_value(failure, loop)
+    if not begin <= line <= end and not (is_called and shared is not None):
+        return f"line {line} is computed once, before the loop at line {begin}: compute it in the loop"
     if shared is not None:
         name, place = shared
         return (
@@ -302,9 +299,8 @@ def find_backward(failure: Failure, match: re.Match[str]) -> str | None:
     forward = getattr(kind.forward, "__code__", None)
     taken = () if forward is None else forward.co_varnames[1 : forward.co_argcount]
     where = definition_site(code).describe_briefly()
-    source = parse_source(code.co_filename)
-    result = None if source is None else find_result(source, code.co_firstlineno)
-    where = where if source is None or result is None else Origin(source, result).place()
+    result = find_return_in(code)
+    where = where if result is None else result.place()
     return (
         f"{match[1]}.backward, {where}, returns a gradient of its shape for each argument of forward "
         f"({', '.join(taken)}), None for those without"

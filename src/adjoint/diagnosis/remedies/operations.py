@@ -11,6 +11,7 @@ from adjoint.diagnosis.remedies.registry import (
     describe_layer,
     first_tensor,
     float_tensor,
+    locate_tensor,
     name_of_shape,
     remedy,
     shape_of,
@@ -28,7 +29,7 @@ def fit_index_mask(failure: Failure, match: re.Match[str]) -> str:
     """A mask of another length."""
     mask, whole = shape_of(match[1]), shape_of(match[3])
     name = name_of_shape(failure, mask, "the mask")
-    where = at(next((each for each in failure.tensors() if each.text == name), None))
+    where = locate_tensor(failure, name)
     return f"{name}{where} has {mask}, and is to have {whole[: len(mask)]}: one truth for each row"
 
 
@@ -170,7 +171,7 @@ def fit_attention(failure: Failure, match: re.Match[str]) -> str:
     query, key, value = (shape_of(each) for each in match.groups())
     names = [name_of_shape(failure, shape, word) for shape, word in ((query, "query"), (key, "key"), (value, "value"))]
     if query[-1] != key[-1]:
-        where = at(next((each for each in failure.tensors() if each.text == names[1]), None))
+        where = locate_tensor(failure, names[1])
         return f"the last sizes of {names[0]} and {names[1]}{where} are one number: {query[-1]} against {key[-1]}"
     return f"{names[1]} and {names[2]} have one length: {key[-2]} against {value[-2]}"
 

@@ -14,7 +14,7 @@ from adjoint.diagnosis.call_stack import user_files
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import MISSING, NamedValue, Origin, evaluate, find_origin, find_return, is_module
 from adjoint.diagnosis.remedies.registry import at, remedy
-from adjoint.diagnosis.source_expressions import SourceFile, find_function_body, parse_source, text_of
+from adjoint.diagnosis.source_expressions import SourceFile, find_function, parse_source, text_of
 
 MAX_CALLS_FOLLOWED = 5
 SYNONYMS = {
@@ -133,8 +133,8 @@ def _follow_returns(function: Operand) -> Operand:
         if _may_return_nothing(function):
             return function
         source = parse_source(code.co_filename)
-        body = [] if source is None else find_function_body(source, code.co_firstlineno)
-        call = body[-1].value if body and isinstance(body[-1], ast.Return) else None
+        node = None if source is None else find_function(source, code.co_firstlineno)
+        call = node.body[-1].value if node is not None and isinstance(node.body[-1], ast.Return) else None
         if source is None or not isinstance(call, ast.Call):
             return None
         function = _called_by_name(function.__globals__, source, call.func)

@@ -72,6 +72,11 @@ def at(operand: NamedValue | None) -> str:
     return "" if operand is None or operand.origin is None else f" at {operand.origin.place()}"
 
 
+def locate_tensor(failure: Failure, name: str) -> str:
+    """Return " at train.py:9" for the line that made the tensor of that name."""
+    return at(next((each for each in failure.tensors() if each.text == name), None))
+
+
 def first_tensor(failure: Failure, default: str = "x") -> str:
     """Return the name of the line's first tensor."""
     return next((each.text for each in failure.tensors()), default)

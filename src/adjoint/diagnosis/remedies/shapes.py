@@ -12,6 +12,7 @@ from adjoint.diagnosis.remedies.registry import (
     at,
     describe_layer,
     first_tensor,
+    locate_tensor,
     name_of_shape,
     name_operand,
     remedy,
@@ -76,8 +77,7 @@ def fit_condition(failure: Failure, match: re.Match[str]) -> str:
     mask, *others = (shape_of(each) for each in match.groups())
     values = max(others, key=len)
     name, x = name_of_shape(failure, mask, "the mask"), name_of_shape(failure, values, "the input")
-    where = at(next((each for each in failure.tensors() if each.text == name), None))
-    told = f"{name}{where} is {mask}, and {x} is {values}"
+    told = f"{name}{locate_tensor(failure, name)} is {mask}, and {x} is {values}"
     if len(mask) <= len(values) and all(p >= q for p, q in zip(mask[::-1], values[::-1], strict=False)):
         cut = ", ".join(f":{n}" for n in values[-len(mask) :])
         return f"{told}: make the mask of that length, or cut it, {name}[{cut}]"
@@ -111,10 +111,9 @@ def give_spatial_dimensions(failure: Failure, match: re.Match[str]) -> str:
     """An input of a convolution with fewer or more dimensions."""
     count, shape = int(match[2]), shape_of(match[4])
     x = name_of_shape(failure, shape)
-    where = at(next((each for each in failure.tensors() if each.text == x), None))
     layer = describe_layer(failure)[0]
     missing = count - len(shape)
-    told = f"{layer} takes (batch, channels, …), {count} dimensions, and {x}{where} is {shape}"
+    told = f"{layer} takes (batch, channels, …), {count} dimensions, and {x}{locate_tensor(failure, x)} is {shape}"
     if missing <= 0:
         return f"{told}: flatten or leave out {1 - missing if missing else 1} of them"
     channels = getattr(getattr(failure.module(), "value", None), "in_channels", 0)
