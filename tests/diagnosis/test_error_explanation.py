@@ -10,6 +10,7 @@ import io
 import re
 import sys
 import warnings
+import weakref
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -131,6 +132,26 @@ def test_what_is_explained_runs_none_of_the_users_code() -> None:
     holder, x = Holder(), ad.ones(3)
     with pytest.raises(RuntimeError, match="do not broadcast"):
         _ = (x + ad.ones(4), holder)
+
+
+def test_an_explained_error_keeps_no_local_variable_alive() -> None:
+    def fail(x: ad.Tensor, model: nn.Module) -> None:
+        model(x)
+
+    x, model = ad.ones(2, 3), nn.Linear(4, 2)
+    reference = weakref.ref(x)
+    with pytest.raises(RuntimeError, match="Linear"):
+        fail(x, model)
+    del x
+    assert reference() is None
+
+
+def test_what_locals_gave_before_an_error_stays() -> None:
+    x, model = ad.ones(2, 3), nn.Linear(4, 2)
+    held = locals()
+    with pytest.raises(RuntimeError, match="Linear"):
+        model(x)
+    assert held["x"] is x
 
 
 def test_the_hook_of_uncaught_errors_calls_the_one_before(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 import sysconfig
 from collections.abc import Callable, Iterable, Sequence
@@ -27,6 +28,7 @@ class UserFrame:
 
 
 Stack = Sequence[UserFrame]  # innermost first
+REFERENCES_TO_SNAPSHOT = 3  # the frame's, that of the name that reads it, and that of the call that counts
 
 
 class _UserFiles(dict[str, bool]):
@@ -74,3 +76,20 @@ def _select_user_frames(frames: Iterable[tuple[FrameType, int]]) -> Stack:
         if found:
             return found
     return []
+
+
+def release_locals(stack: Stack) -> None:
+    """Empty the copies of local variables that reading `f_locals` has left in the frames of a stack.
+
+    CPython before 3.13 keeps such a copy until the call ends: a tensor that the user deletes would stay alive, with
+    its graph. A copy that the program holds too, by `locals()`, stays as it is, and so do all under a debugger, which
+    writes them back.
+    """
+    if sys.version_info >= (3, 13) or sys.gettrace() is not None:
+        return
+    for place in stack:
+        for frame in (place.frame, *place.called):
+            if frame.f_code.co_flags & inspect.CO_OPTIMIZED:  # those of a module or class are no copy
+                snapshot = frame.f_locals
+                if sys.getrefcount(snapshot) == REFERENCES_TO_SNAPSHOT:
+                    snapshot.clear()

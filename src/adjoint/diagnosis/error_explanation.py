@@ -6,7 +6,7 @@ from contextlib import suppress
 from types import TracebackType
 
 from adjoint.core.graph.source_location import library_files
-from adjoint.diagnosis.call_stack import find_stack
+from adjoint.diagnosis.call_stack import find_stack, release_locals
 from adjoint.diagnosis.failure import Failure, inspect_failure
 from adjoint.diagnosis.remedies import find_remedy
 
@@ -21,8 +21,11 @@ def add_explanation(error: BaseException) -> None:
     with suppress(Exception):  # nothing may hide the error itself
         stack = find_stack(error.__traceback__) if _is_ours(error) else []
         if stack:
-            failure = inspect_failure(error, stack)
-            _replace_note(error, describe_failure(failure, find_remedy(failure)))
+            try:
+                failure = inspect_failure(error, stack)
+                _replace_note(error, describe_failure(failure, find_remedy(failure)))
+            finally:
+                release_locals(stack)
 
 
 def add_uncaught_explanation(error: BaseException, trace: TracebackType | None) -> None:

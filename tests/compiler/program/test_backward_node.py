@@ -118,6 +118,7 @@ def test_a_parameter_written_before_backward_is_noticed() -> None:
 
 
 def test_calls_may_overlap() -> None:
+    ad.manual_seed(0)  # the sum of others may cancel to few digits
     w = ad.randn(3, requires_grad=True)
     compiled = ad.compile(lambda x: (x * w).exp().sum())
     inputs = [ad.randn(3) for _ in range(3)]
