@@ -64,6 +64,7 @@ def test_those_of_a_leaf_run_as_soon_as_its_gradient_is_there() -> None:
     assert orders[0] == orders[1] == ["y", "inner", "x"] * 2
 
 
+@pytest.mark.needs_threads
 def test_the_first_of_several_is_seen_in_passes_that_fail_later_too() -> None:
     seen: list[int] = []
     failed: list[Exception] = []

@@ -23,7 +23,6 @@ INTERNAL = "an internal of PyTorch: there only as torch.ops.aten"
 # of what PyTorch's table has: not here yet, or never
 MISSING: dict[str, str] = {
     "chalf": "NumPy has no complex numbers of 16-bit floats",
-    "to_sparse": "there are no sparse tensors",
     **dict.fromkeys(("max_pool2d_with_indices_backward", "native_dropout_backward", "slice"), INTERNAL),
 }
 # what is compared of these, and why not more; `name type` is of one element type alone
@@ -60,7 +59,7 @@ SAME_WORDS: dict[str, str] = {
 # shapes that depend on values, or values that Python sees
 UNTRACED = re.compile(
     r"allclose|argwhere|equal|linspace/tensor_overload|logspace/tensor_overload|masked_select|nonzero|tensor_split|"
-    r"unique|unique_consecutive"
+    r"to_sparse|unique|unique_consecutive"
 )
 OPS = [pytest.param(op, id=label(op)) for op in TABLE]
 

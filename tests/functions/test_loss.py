@@ -190,3 +190,14 @@ def test_targets_of_cosine_embedding_are_one_per_pair() -> None:
         loss(ad.ones(3, 2), ad.ones(3, 2), ad.ones(3, 1))
     with pytest.raises(RuntimeError, match="1D target tensor expects 2D input tensors"):
         loss(ad.ones(2), ad.ones(2), ad.ones(2))
+
+
+@pytest.mark.parametrize(("truths", "message"), [
+    (ad.tensor([0, 1]), "Found dtype Long but expected Float"),
+    (ad.tensor([True, False]), "Found dtype Bool but expected Float"),
+    (ad.tensor([0.0, 1.0], dtype=ad.float64), "Found dtype Double but expected Float"),
+    (ad.tensor([0.0, 2.0]), "all elements of target should be between 0 and 1"),
+])  # fmt: skip
+def test_truths_of_another_type_or_range_are_refused(truths: ad.Tensor, message: str) -> None:
+    with pytest.raises(RuntimeError, match=message):
+        F.binary_cross_entropy(ad.tensor([0.25, 0.5]), truths)

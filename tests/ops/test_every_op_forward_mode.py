@@ -13,7 +13,8 @@ from adjoint.core.op.spec import Spec
 from adjoint.transforms.forward import dual_level
 
 STEP = 1e-5
-SMOOTH = [s for s in SAMPLES if s.differentiable]
+# `lookup_sparse` is called for leaves, whose gradient is sparse: tests/functions/sparse
+SMOOTH = [s for s in SAMPLES if s.differentiable and s.op.name != "lookup_sparse"]
 smooth = pytest.mark.parametrize("sample", SMOOTH, ids=lambda s: s.name)
 
 

@@ -20,6 +20,7 @@ from adjoint.core.random.generator import Generator
 from adjoint.functions.elementwise import activation
 from adjoint.functions.linalg import distance, matmul
 from adjoint.functions.loss import classification, regression
+from adjoint.functions.nn import conv_transpose, resampling
 from adjoint.functions.nn import convolution as convolutions
 from adjoint.functions.shape import join
 from adjoint.ops import creation
@@ -44,6 +45,7 @@ from adjoint.ops.linalg import (
     lu,
     matrix_exp,
     packed_factors,
+    sparse_product,
     triangular,
 )
 from adjoint.ops.linalg import (
@@ -51,7 +53,8 @@ from adjoint.ops.linalg import (
 )
 from adjoint.ops.movement import as_strided, memory_format, movement, sliding_windows
 from adjoint.ops.mutation import view_update
-from adjoint.ops.nn import attention, convolution, normalization
+from adjoint.ops.nn import activation as activations
+from adjoint.ops.nn import attention, convolution, loss_terms, normalization
 from adjoint.ops.nn import pooling as pools
 from adjoint.ops.random import draws, sampling
 from adjoint.ops.reduction import reduction, scan, variance
@@ -271,8 +274,9 @@ def _reductions() -> list[Sample]:
         _sample(sort.searchsorted, np.sort(np.round(x)), np.round(x), label="rows", right=True, dtype=whole),
         _sample(sort.leading, x, axis=1, count=2, descending=True),
         _sample(sort.leading, np.round(draw("parted", (2, 70)), 1), label="parted", axis=1, count=5, descending=False),
-        _sample(sort.middle_of_present, x, axis=1),
-        _sample(sort.middle_of_present, np.array([[2.0, np.nan, 1.0], [3.0, 5.0, 4.0]]), label="some", axis=1),
+        _sample(sort.median_index, x, axis=1, ignore_nan=False),
+        _sample(sort.median_index, np.array([[2.0, np.nan], [3.0, 5.0]]), label="some", axis=1, ignore_nan=True),
+        _sample(sort.median_index, np.array([[2.0, np.nan], [3.0, 5.0]]), label="nan", axis=1, ignore_nan=False),
         _sample(sort.index_at_rank, x, axis=1, rank=1),
         _sample(sort.index_at_rank, np.array([2.0, 1.0, 2.0, np.nan]), label="ties", axis=0, rank=2),
         _sample(indexing.argsort, x, axis=1, descending=False),
@@ -440,6 +444,14 @@ def _contractions() -> list[Sample]:
             shape=(6, 2, 3, 2),
             **grouped,
         ),
+        _sample(
+            conv_transpose._convolution_input,
+            draw("g", (2, 4, 5)),
+            weight,
+            draw("bias", (3,)),
+            shape=(2, 3, 7),
+            **plain,
+        ),
         _sample(convolutions._convolution, x, weight, draw("bias", (4,)), **plain),
         _sample(convolutions._convolution, image, kernel, draw("bias", (6,)), label="grouped", **grouped),
         _sample(matmul._addmm, draw("added", (2, 3)), draw("a", (2, 4)), draw("b", (4, 3)), beta=1, alpha=1),
@@ -452,14 +464,41 @@ def _contractions() -> list[Sample]:
         _sample(activation._gelu, draw("gelu", (3, 4))),
         _sample(activation._gelu_tanh, draw("gelu_tanh", (3, 4))),
         _sample(activation._silu, draw("silu", (3, 4))),
+        _sample(activations.leaky_relu, draw("leaky_relu", (3, 4)), negative_slope=0.2),
+        _sample(activations.elu, draw("elu", (3, 4)), alpha=0.8, scale=1.5),
+        _sample(activations.celu, draw("celu", (3, 4)), alpha=1.5),
+        _sample(activations.softplus, draw("softplus", (3, 4)), beta=2.0, threshold=2.0),
+        _sample(activations.logsigmoid, draw("logsigmoid", (3, 4))),
+        _sample(activations.hardtanh, draw("hardtanh", (3, 4)), low=-1.0, high=1.0),
+        _sample(activations.hardsigmoid, draw("hardsigmoid", (3, 4), -6.0, 6.0)),
+        _sample(activations.hardswish, draw("hardswish", (3, 4), -6.0, 6.0)),
+        _sample(activations.mish, draw("mish", (3, 4))),
+        _sample(activations.softshrink, draw("softshrink", (3, 4)), lambd=1 / 3),
+        _sample(activations.hardshrink, draw("hardshrink", (3, 4)), lambd=1 / 3),
+        _sample(loss_terms.smooth_l1, draw("near", (3, 4)), draw("far", (3, 4), 5.0, 9.0), label="linear", beta=0.5),
+        _sample(loss_terms.smooth_l1, draw("near", (3, 4)), draw("far", (3, 4), 5.0, 9.0), beta=20.0),
+        _sample(loss_terms.huber, draw("near", (3, 4)), draw("far", (3, 4), 5.0, 9.0), label="linear", delta=0.5),
+        _sample(loss_terms.huber, draw("near", (3, 4)), draw("far", (3, 4), 5.0, 9.0), delta=20.0),
+        _sample(loss_terms.logit_entropy, draw("logits", (3, 4)), draw("chances", (3, 4), 0.0, 1.0)),
+        _sample(loss_terms.square_error, draw("near", (3, 4)), draw("far", (3, 4))),
         _sample(activation._softmax, draw("softmax", (3, 4)), axis=1),
         _sample(activation._softmax, draw("softmax", (3, 4, 2)), label="first", axis=0),
         _sample(activation._log_softmax, draw("log_softmax", (3, 4)), axis=1),
         _sample(activation._log_softmax, draw("log_softmax", (3, 4, 2)), label="first", axis=0),
+        _sample(resampling._resample, draw("line", (2, 5, 3)), axis=1, taps=[(np.array([0, 1, 1, 4, 3, 3]), None)]),
         _sample(join._stack, draw("first", (2, 3)), draw("second", (2, 3)), axis=1),
         _sample(select.clamp_range, draw("limited", (3, 4)), low=-0.5, high=0.75),
         _sample(select.clamp_range, draw("limited", (3, 4)), label="below", low=0, high=None),
         _sample(indexing.take_along_row, draw("picked", (3, 4)), np.array([0, 3, 1])),
+        _sample(indexing.lookup_sparse, draw("table", (5, 3)), np.array([[1, 4], [1, 0]]), padding=None),
+        _sample(
+            sparse_product.sparse_product, draw("entries", (4,)), draw("dense", (3, 2)), np.array([0, 3, 3, 1]),
+            np.array([2, 0, 1, 2]), height=4,
+        ),
+        _sample(
+            sparse_product.sample_products, draw("left", (4, 2)), draw("right", (3, 2)), np.array([0, 3, 3, 1]),
+            np.array([2, 0, 1, 2]),
+        ),
         _sample(variance.variance, draw("var", (3, 4)), axes=(1,), keepdims=False, freedom=3.0),
         _sample(variance.deviation, draw("std", (3, 4)), axes=(0, 1), keepdims=True, freedom=12.0),
         _sample(regression.squared_error, draw("squares", (4, 3)), draw("target", (4, 3)), reduction="mean"),
@@ -479,11 +518,13 @@ def _contractions() -> list[Sample]:
 def _normalizations() -> list[Sample]:
     x, weight, bias = draw("standardize", (2, 3, 4)), draw("scale", (3, 4)), draw("shift", (3, 4))
     per_channel = draw("scale-channel", (1, 3, 1)), draw("shift-channel", (1, 3, 1))
-    f = normalization.standardize
+    f, groups, planes = normalization.standardize, normalization.standardize_groups, draw("planes", (2, 4, 9))
     return [
         _sample(f, x, weight, bias, label="layer", axes=(1, 2), eps=1e-3),
         _sample(f, x, *per_channel, label="batch", axes=(0, 2), eps=1e-3),
         _sample(f, x, None, None, label="plain", axes=(2,), eps=1e-3),
+        _sample(groups, planes, draw("scale", (4,)), draw("shift", (4,)), groups=2, eps=1e-3),
+        _sample(groups, planes, None, None, label="plain", groups=4, eps=1e-3),
     ]
 
 
@@ -524,6 +565,7 @@ def _factorisations() -> list[Sample]:
                 inverse_det_solve.det,
                 inverse_det_solve.logabsdet,
                 inverse_det_solve.sign_of_det,
+                inverse_det_solve.slogdet,
             )
         ),
         _sample(inverse_det_solve.singular_at, np.stack([np.eye(3), np.ones((3, 3)), np.zeros((3, 3))])),
@@ -649,7 +691,14 @@ def _of_complex() -> list[Sample]:
         _complex(fft.fft_c2c, z, label=label, axes=axes, inverse=inverse, scale=scale)
         for label, axes, inverse, scale in (("forward", (2,), False, 1.0), ("inverse", (0, 2), True, 0.25))
     ]
+    lines = [
+        _complex(fft.line_c2c, z, label="forward", axes=(2,), inverse=False, scale=0.5),
+        _complex(fft.line_c2c, z, label="inverse", axes=(1,), inverse=True, scale=1.0),
+        _complex(fft.line_r2c, real, axes=(1,), scale=0.5),
+        _complex(fft.line_c2r, z[..., :4], label="7", axes=(2,), n=7, scale=0.5),
+    ]
     return [
+        *lines,
         _complex(eig_svd.eig, np.array([[3.0, 1.0, -0.4], [0.5, 2.0, 0.6], [-0.2, 0.3, 1.0]])),
         _complex(of_complex.conj, z), _complex(of_complex.sgn, z), _complex(of_complex.angle, z),
         _complex(arithmetic.abs, z), _complex(of_complex.view_as_real, z),

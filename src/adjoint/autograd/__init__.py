@@ -85,7 +85,9 @@ sys.modules[__name__].__class__ = _Package
 def __getattr__(name: str) -> Any:
     module, _, attribute = _LAZY_NAMES.get(name, "").partition(":")
     if not module:
-        raise AttributeError(f"module 'adjoint.autograd' has no attribute {name!r}")
+        from adjoint.core.runtime.similar_names import missing_name_error
+
+        raise missing_name_error("adjoint.autograd", name, __dir__)
     found: Any = import_module(module)
     return getattr(found, attribute) if attribute else found
 

@@ -16,6 +16,7 @@ from adjoint.core.runtime.explanation_slot import explain_errors
 from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.runtime.slot import Slot
 from adjoint.core.tensor.size import Size
+from adjoint.core.tensor.sparse_array import is_sparse
 from adjoint.core.tensor.tensor import Tensor, constant
 from adjoint.ops.elementwise.select import cast
 
@@ -147,6 +148,9 @@ def grad(
                 f"The differentiated Tensor at index {i} appears to not have been used in the graph. "
                 "Set allow_unused=True if this is the desired behavior."
             )
+        if type(tensor) is not Tensor and is_sparse(tensor):
+            sparse: Any = tensor
+            g = sparse.wrap_gradient(g)
         result.append(g)
     return tuple(result)
 

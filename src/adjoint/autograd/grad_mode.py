@@ -244,7 +244,10 @@ class _SwitchedMode(_GradMode):
 
 
 class set_grad_enabled(_SwitchedMode):
-    """Switch recording on or off at once; as a context, until the end of the block."""
+    """Switch recording on or off at once; as a context, until the end of the block.
+
+    Raises: TypeError unless `mode` is a bool.
+    """
 
     def __init__(self, mode: bool) -> None:
         if type(mode) is not bool:

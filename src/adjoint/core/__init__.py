@@ -9,4 +9,6 @@ Modules, in reading order:
 - `tensor`: A tensor: its memory, its views, its versions, and how it prints.
 - `random`: Random numbers: generators with PyTorch's streams, and the distributions drawn from them.
 - `typing`: Names for the types in signatures.
+- `viewer`: The viewer of graphs: a document of boxes, edges, lines and steps becomes one HTML page that needs nothing
+  else.
 """

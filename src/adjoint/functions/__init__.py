@@ -12,4 +12,6 @@ Modules, in reading order:
 - `loss`: Losses.
 - `nn`: Functions of neural networks: convolution, pooling, normalization, attention, recurrence.
 - `signal`: Fourier transforms, spectrograms and windows.
+- `sparse`: Sparse tensors, as `torch.sparse` has them: coordinate and compressed layouts, and the functions that take
+  them.
 """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from enum import Enum
-from typing import Protocol, cast
+from typing import ClassVar, Protocol, cast
 
 import numpy as np
 
@@ -28,7 +28,10 @@ class ReduceOp(Enum):
     BOR = 6
     BXOR = 7
 
+    RedOpType: ClassVar[type[ReduceOp]]  # the class of the members, which PyTorch gives this name too
 
+
+ReduceOp.RedOpType = ReduceOp
 How = ReduceOp | int | None  # the reduction of a collective, or its root
 
 

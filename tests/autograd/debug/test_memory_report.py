@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import adjoint as ad
 from adjoint import nn
 from adjoint.autograd import Function, memory_report
 from adjoint.autograd.graph import saved_tensors_hooks
+from adjoint.utils.checkpoint import checkpoint
 
 
 @pytest.mark.claim("U15")
@@ -87,6 +89,43 @@ def test_functions_and_hooks() -> None:
     with saved_tensors_hooks(lambda t: t.numpy().astype(np.float16), lambda a: ad.from_numpy(a.astype(np.float32))):
         y = x.detach().requires_grad_().exp()
     assert memory_report(y).total == 20
+
+
+@pytest.mark.claim("2.11")
+@pytest.mark.parametrize("reentrant", [False, True])
+@pytest.mark.parametrize("blocks", [1, 2, 4])
+def test_a_checkpoint_keeps_its_arguments(blocks: int, reentrant: bool) -> None:
+    def run(h: Any, layers: int) -> Any:
+        for _ in range(layers):
+            h = h.sin().exp()
+        return h
+
+    h = ad.randn(10, requires_grad=True)
+    for _ in range(blocks):
+        h = checkpoint(run, h, 8 // blocks, use_reentrant=reentrant, preserve_rng_state=False)
+    report = memory_report(h)
+    assert report.total == 40 * blocks  # the leaf and the results of all blocks but the last
+    assert report.of_leaves == 40
+    assert len(report.values) == blocks
+    h.sum().backward()
+    assert memory_report(h).total == 0
+
+
+@pytest.mark.claim("2.11")
+def test_a_checkpoint_in_a_checkpoint_keeps_the_arguments_of_the_outer_one() -> None:
+    keep_little = partial(checkpoint, use_reentrant=False, preserve_rng_state=False)
+
+    def run(x: Any) -> Any:
+        return keep_little(lambda h: h.exp().exp(), x.exp()).exp()
+
+    x = ad.randn(10, requires_grad=True)
+    report = memory_report(keep_little(run, x))
+    assert [(value.what, value.nbytes) for value in report.values] == [("checkpoint", 40)]
+    with saved_tensors_hooks(lambda t: t.numpy().astype(np.float16), lambda a: ad.from_numpy(a.astype(np.float32))):
+        y = keep_little(run, x)
+    assert [(value.what, value.nbytes) for value in memory_report(y).values] == [("checkpoint", 20)]
+    kept = memory_report(checkpoint(run, x, use_reentrant=False)).values
+    assert ad.get_rng_state().numpy().shape[0] <= sum(value.nbytes for value in kept) - 40
 
 
 @pytest.mark.claim("2.11")

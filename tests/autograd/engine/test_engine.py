@@ -80,7 +80,7 @@ def test_steps_left_half_way_accumulate_nothing() -> None:
     steps = backward_steps(loss, retain_graph=True)
     next(steps)
     assert ad.is_grad_enabled()
-    steps.close()  # type: ignore[attr-defined]
+    steps.close()
     assert x.grad is None
     loss.backward()
     np.testing.assert_allclose(x.grad.numpy(), [16.30969097, 59.11244879], rtol=1e-8)

@@ -18,11 +18,13 @@ import adjoint.nn.functional
 ml_dtypes = pytest.importorskip("ml_dtypes")
 
 
+@pytest.mark.needs_processes
 def test_the_name_loads_nothing() -> None:
     said = output_of("import sys, adjoint as ad; print(ad.bfloat16, ad.bfloat16.itemsize, 'ml_dtypes' in sys.modules)")
     assert said == "adjoint.bfloat16 2 False"
 
 
+@pytest.mark.needs_processes
 def test_tensors_without_the_package_are_a_clear_error() -> None:
     said = output_of(
         "import sys; sys.modules['ml_dtypes'] = None\n"
@@ -34,6 +36,7 @@ def test_tensors_without_the_package_are_a_clear_error() -> None:
     assert said == "adjoint.bfloat16 needs the package ml_dtypes, which is not installed: pip install ml_dtypes"
 
 
+@pytest.mark.needs_processes
 def test_an_array_from_elsewhere_is_the_first() -> None:
     said = output_of(
         "import numpy as np, ml_dtypes, adjoint as ad\n"

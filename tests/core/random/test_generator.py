@@ -328,6 +328,7 @@ class TestStates:
         state[:] = 0
         np.testing.assert_array_equal(Generator().load_state_array(kept).place(), kept)
 
+    @pytest.mark.needs_threads
     def test_threads_share_a_stream(self) -> None:
         generator, alone = Generator().manual_seed(5), Generator().manual_seed(5)
         samples: list[int] = []
@@ -339,6 +340,7 @@ class TestStates:
         in_threads(lambda _: draw(), 4)
         assert sorted(samples) == sorted(alone.random(4 * 200 * 7, "int32").tolist())
 
+    @pytest.mark.needs_processes
     def test_importing_does_not_load_numpy_random(self) -> None:
         program = "import sys, adjoint.core.random.generator; sys.exit('numpy.random' in sys.modules)"
         output_of(program)

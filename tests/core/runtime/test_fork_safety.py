@@ -44,6 +44,8 @@ def slow():
 """
 
 
+@pytest.mark.needs_processes
+@pytest.mark.needs_threads
 def test_a_fork_waits_for_an_import_of_ours() -> None:
     job = """
 thread = threading.Thread(target=slow)
@@ -56,6 +58,8 @@ thread.join()
     assert output_of("SECONDS = 0.5" + SETUP + job, strict=False).split() == ["5"]
 
 
+@pytest.mark.needs_processes
+@pytest.mark.needs_threads
 def test_an_import_that_does_not_end_begins_anew() -> None:
     job = """
 forking.FORK_WAIT_SECONDS = 0.05
@@ -69,6 +73,8 @@ print(slow())
     assert output_of("SECONDS = 2" + SETUP + job, strict=False).split() == ["5", "False", "5"]
 
 
+@pytest.mark.needs_processes
+@pytest.mark.needs_threads
 def test_a_thread_that_imports_something_else_is_not_waited_for() -> None:
     job = """
 class Other(Slow):
@@ -83,6 +89,8 @@ print(forked(lambda: 3), thread.is_alive())
     assert output_of("SECONDS = 3" + SETUP + job, strict=False).split() == ["3", "True"]
 
 
+@pytest.mark.needs_processes
+@pytest.mark.needs_threads
 def test_locks_that_another_thread_holds() -> None:
     job = """
 apart, inside = forking.reset_after_fork(threading.Lock()), forking.hold_across_fork(threading.RLock())
@@ -101,6 +109,8 @@ print(forked(lambda: 4 if free.is_set() and apart.acquire(timeout=5) and inside.
     assert output_of("SECONDS = 0" + SETUP + job, strict=False).split() == ["4"]
 
 
+@pytest.mark.needs_processes
+@pytest.mark.needs_threads
 def test_a_cached_property_that_another_thread_computes() -> None:
     job = """
 class Slow:
@@ -119,6 +129,8 @@ thread.join()
     assert output_of("SECONDS = 0" + SETUP + job, strict=False).split() == ["8", "False"]
 
 
+@pytest.mark.needs_processes
+@pytest.mark.needs_threads
 def test_a_compiled_step_in_a_process_forked_in_the_middle_of_one() -> None:
     job = """
 @ad.compile

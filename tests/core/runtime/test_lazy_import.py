@@ -20,6 +20,7 @@ def loaded(program: str) -> list[str]:
     return [name for name in names if name.startswith("adjoint.")]
 
 
+@pytest.mark.needs_processes
 def test_nn_loads_what_is_used() -> None:
     modules = loaded("from adjoint import nn; nn.Linear")
     assert "adjoint.nn.layers.linear" in modules
@@ -60,6 +61,7 @@ def test_modules_of_a_package_are_its_attributes() -> None:
     assert optim.adam.Adam is optim.Adam  # type: ignore[attr-defined]
 
 
+@pytest.mark.needs_processes
 def test_a_function_is_not_hidden_by_the_module_of_its_name() -> None:
     program = "import adjoint.nn.utils.weight_norm as w; from adjoint.nn import utils; utils.weight_norm.__call__"
     assert "adjoint.nn.utils.weight_norm" in loaded(program)
@@ -72,12 +74,14 @@ def test_unknown_names_are_told(package: Any) -> None:
         package.no_such_name
 
 
+@pytest.mark.needs_processes
 @pytest.mark.parametrize("name", ["optim", "nn", "nn.functional", "nn.utils"])
 def test_a_module_tells_all_of_its_names(tmp_path: Path, name: str) -> None:
     text = f"import adjoint.{name} as m; d = m.__dict__; print(all(n in d and getattr(m, n) is d[n] for n in dir(m)))"
     assert start(tmp_path, "-c", text).out == "True"
 
 
+@pytest.mark.needs_processes
 def test_programs_look_through_the_optimizers(tmp_path: Path) -> None:
     text = """
     import torch

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from tests.support.scripts import run
 
 SHOWN = """
@@ -22,6 +23,7 @@ SHOWN = """
 """
 
 
+@pytest.mark.needs_processes
 def test_they_speak_of_torch(tmp_path: Path) -> None:
     done = run(tmp_path, "script.py", script=SHOWN)
     assert (done.status, done.error) == (0, "")

@@ -12,8 +12,10 @@ from adjoint.core.runtime.slot import SLOTS, Slot
 FILLED_ON_IMPORT = {  # slot: the module whose function `import adjoint` puts there
     "answers": "adjoint",
     "compile": "adjoint",
+    "compile_source": "adjoint",
     "dispatch_scope": "adjoint.compat.finder",
     "display": "adjoint",
+    "elementwise": "adjoint",
     "explanation": "adjoint",
     "map_in_front": "adjoint",
     "module_name": "adjoint.compat.finder",
@@ -21,7 +23,13 @@ FILLED_ON_IMPORT = {  # slot: the module whose function `import adjoint` puts th
     "cast": "adjoint.ops.elementwise.select",
     "kernel_maker": "adjoint",
     "replay": "adjoint.ops.mutation.view_update",
+    "product_tiles": "adjoint",
     "routine": "adjoint",
+    "row_kernel": "adjoint",
+    "sparse_gradient": "adjoint",
+    "sparse_tensor": "adjoint",
+    "sparse_zeros": "adjoint",
+    "stack_function": "adjoint",
     "uncaught": "adjoint",
     "write": "adjoint.ops.mutation.inplace",
     "write_out": "adjoint.functions.api.out",
@@ -66,6 +74,7 @@ def test_a_default_is_called_until_the_slot_is_filled() -> None:
     assert slot.call(3) == 3
 
 
+@pytest.mark.needs_processes
 def test_importing_the_package_fills_the_slots() -> None:
     program = (
         "import adjoint\n"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import sys
 import textwrap
 from collections.abc import Iterator
+from contextlib import ExitStack, suppress
 from typing import Any
 
 import pytest
@@ -56,6 +58,7 @@ def numbers_of_blas(program: str, **variables: str) -> list[int]:
     return [int(word) for word in " ".join(told).split()]
 
 
+@pytest.mark.needs_processes
 def test_the_number_rules_numpys_blas() -> None:
     program = """
 for n in (1, 2, 1):
@@ -74,17 +77,112 @@ print(before, told())
 """
 
 
-def test_blas_has_one_thread_beside_those_of_a_compiled_program() -> None:
+@pytest.mark.needs_processes
+@pytest.mark.parametrize("variables", [{}, {"OPENBLAS_NUM_THREADS": "3"}, {"ADJOINT_NUM_THREADS": "1"}])
+def test_numpys_own_products_keep_their_threads(variables: dict[str, str]) -> None:
     pytest.importorskip("llvmlite")
-    _, beside = numbers_of_blas(SHARED, ADJOINT_NUM_THREADS="2")
-    assert beside == 1
-
-
-@pytest.mark.parametrize("variables", [{"OPENBLAS_NUM_THREADS": "2"}, {"ADJOINT_NUM_THREADS": "1"}])
-def test_blas_keeps_its_threads_where_the_user_set_them_or_no_others_spin(variables: dict[str, str]) -> None:
-    pytest.importorskip("llvmlite")
-    before, beside = numbers_of_blas(SHARED, **variables)
+    before, beside = numbers_of_blas(SHARED, **{"ADJOINT_NUM_THREADS": "2", **variables})
     assert beside == before
+
+
+HELD = """
+from adjoint.core.runtime.threads import one_blas_thread
+import os, threading
+ad.set_num_threads(3)
+with one_blas_thread:
+    print(told(), one_blas_thread.count_threads())
+    with one_blas_thread:
+        print(told())
+    print(told())
+    ad.set_num_threads(2)
+    print(told(), one_blas_thread.count_threads())
+print(told())
+try:
+    with one_blas_thread:
+        raise ValueError
+except ValueError:
+    print(told())
+
+together = threading.Barrier(5)
+def hold():
+    for _ in range(200):
+        with one_blas_thread:
+            assert told() == 1
+    with one_blas_thread:
+        together.wait()
+        assert told() == 1
+        together.wait()
+others = [threading.Thread(target=hold) for _ in range(4)]
+for other in others:
+    other.start()
+together.wait()
+if hasattr(os, "fork"):
+    child = os.fork()
+    if not child:
+        os._exit(10 + told() if one_blas_thread.count_threads() == told() else 1)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) - 10)
+else:
+    print(2)
+together.wait()
+for other in others:
+    other.join()
+print(told())
+"""
+
+
+@pytest.mark.needs_processes
+def test_blas_is_held_to_one_thread_until_the_last_leaves() -> None:
+    in_nest = [1, 3, 1, 1, 1, 2, 2]
+    after_error, in_child, at_end = 2, 2, 2
+    assert numbers_of_blas(HELD) == [*in_nest, after_error, in_child, at_end]
+
+
+class Interruption(Exception):
+    """The error that a signal's handler raises."""
+
+
+@pytest.mark.needs_threads
+@pytest.mark.parametrize("at", range(7))
+@pytest.mark.parametrize("depth", [1, 2])
+def test_an_error_that_a_handler_raises_in_a_call_of_blas_leaves_it_its_threads(
+    at: int, depth: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    number, calls = 3, 0
+
+    def interrupt() -> None:
+        nonlocal calls
+        calls += 1
+        if calls == at:
+            with held:  # as a handler may that computes something
+                pass
+            raise Interruption
+
+    def set_number(n: int) -> None:
+        nonlocal number
+        number = n
+        interrupt()
+
+    def get_number() -> int:
+        interrupt()
+        return number
+
+    held = threads._OneBlasThread()
+    blas = threads._Blas(set_number, get_number, "", ctypes.CDLL(None) if os.name == "posix" else ctypes.pythonapi)
+    monkeypatch.setattr(threads, "_find_blas", lambda: blas)
+    for _ in range(2):
+        with suppress(Interruption), ExitStack() as stack:
+            for _ in range(depth):
+                stack.enter_context(held)
+            assert number == 1
+        assert number == 3
+    assert held.count_threads() == 3
+
+
+@pytest.mark.needs_processes
+def test_a_product_takes_no_more_threads_than_blas_or_the_program_may_have() -> None:
+    program = "from adjoint.core.runtime.threads import count_product_threads as count\nprint(count())"
+    for blas, ours, expected in [("1", "4", 1), ("2", "1", 1), ("2", "2", 2)]:
+        assert numbers_of_blas(program, OPENBLAS_NUM_THREADS=blas, ADJOINT_NUM_THREADS=ours) == [expected]
 
 
 @pytest.mark.parametrize("number", [0, -2, 2**31, 10**30])
@@ -125,6 +223,7 @@ def test_a_wish_that_is_no_number_is_none(monkeypatch: pytest.MonkeyPatch, wish:
     assert ad.get_num_threads() == threads._count_cores()
 
 
+@pytest.mark.needs_processes
 @pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="the system does not tell")
 def test_the_cores_on_which_the_process_may_run() -> None:
     program = (
@@ -134,12 +233,14 @@ def test_the_cores_on_which_the_process_may_run() -> None:
     assert 1 <= ad.get_num_threads() <= len(os.sched_getaffinity(0))
 
 
+@pytest.mark.needs_threads
 def test_processors_of_one_core_count_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2, 3}, raising=False)
     monkeypatch.setattr(threads, "_siblings", lambda processor: f"{processor % 2},{processor % 2 + 2}\n")
     assert ad.get_num_threads() == 2
 
 
+@pytest.mark.needs_threads
 def test_where_nothing_is_told_of_siblings_each_processor_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(processor: int) -> str:
         raise FileNotFoundError(processor)
@@ -149,6 +250,7 @@ def test_where_nothing_is_told_of_siblings_each_processor_counts(monkeypatch: py
     assert ad.get_num_threads() == 3
 
 
+@pytest.mark.needs_threads
 def test_where_no_affinity_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(os, "sched_getaffinity", raising=False)
     for told, number in ((6, 6), (None, 1)):
@@ -172,3 +274,11 @@ def test_a_compiled_step_may_ask_and_may_not_set() -> None:
 
     raises(RuntimeError, r"set_num_threads\(\)", lambda: sets(ad.ones(2)))
     assert ad.get_num_threads() == 3
+
+
+def test_a_python_without_its_lock_is_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "_is_gil_enabled", lambda: True, raising=False)
+    threads.warn_without_gil()
+    monkeypatch.setattr(sys, "_is_gil_enabled", lambda: False)
+    with pytest.warns(RuntimeWarning, match="without its global lock.*PYTHON_GIL=1"):
+        threads.warn_without_gil()

@@ -60,6 +60,7 @@ def test_many_parts_count_as_the_whole() -> None:
     raises(RuntimeError, REFUSED, y.backward)
 
 
+@pytest.mark.needs_processes
 def test_arrays_that_are_alive_at_exit_say_nothing(tmp_path: Path) -> None:
     program = """
 import adjoint as ad, numpy as np

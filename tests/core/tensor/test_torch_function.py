@@ -23,6 +23,7 @@ name = lambda v: type(v).__name__
 """
 
 
+@pytest.mark.needs_processes
 @pytest.mark.parametrize(
     "made",
     [
@@ -36,6 +37,7 @@ def test_results_are_of_the_subclass(made: str) -> None:
     assert run(f"{SUB}\nprint({{name(v) for v in {made}}})") == "{'Sub'}"
 
 
+@pytest.mark.needs_processes
 def test_numbers_stand_on_the_left_of_every_operator() -> None:
     program = """
     y = ad.tensor([3, 5]).as_subclass(Sub)
@@ -48,6 +50,7 @@ def test_numbers_stand_on_the_left_of_every_operator() -> None:
     assert run(SUB + textwrap.dedent(program)) == expected
 
 
+@pytest.mark.needs_processes
 def test_it_prints_under_its_name_and_gradients_are_plain() -> None:
     program = """
     w = ad.ones(2, requires_grad=True)
@@ -57,6 +60,7 @@ def test_it_prints_under_its_name_and_gradients_are_plain() -> None:
     assert run(SUB + textwrap.dedent(program)) == "Tensor Sub([1., 1., 1.]) Tensor"
 
 
+@pytest.mark.needs_processes
 def test_the_answer_is_asked_with_the_public_function() -> None:
     program = """
     calls = []
@@ -75,6 +79,7 @@ def test_the_answer_is_asked_with_the_public_function() -> None:
     assert run(program) == "add mul cat relu __getitem__ __rsub__ div mean __get__"
 
 
+@pytest.mark.needs_processes
 def test_tables_of_functions() -> None:
     program = """
     handled = {}
@@ -93,6 +98,7 @@ def test_tables_of_functions() -> None:
     assert run(program) == "mean sum relu H(1.)"
 
 
+@pytest.mark.needs_processes
 def test_a_subclass_may_decline() -> None:
     program = """
     class Off(ad.Tensor):
@@ -114,11 +120,13 @@ def test_a_subclass_may_decline() -> None:
     )
 
 
+@pytest.mark.needs_processes
 def test_blocks_in_which_nobody_is_asked() -> None:
     program = SUB + "import adjoint._C\nwith ad._C.DisableTorchFunctionSubclass():\n    print(name(x + 1))"
     assert run(program) == "Tensor"
 
 
+@pytest.mark.needs_processes
 def test_modes_see_calls_and_may_change_them() -> None:
     program = """
     from adjoint.overrides import TorchFunctionMode
@@ -141,10 +149,12 @@ def test_modes_see_calls_and_may_change_them() -> None:
     assert run(program) == "ones sin add mul mul tensor([3.]) tensor([2.]) 4"
 
 
+@pytest.mark.needs_processes
 def test_without_a_subclass_nothing_is_replaced() -> None:
     assert run("import types; nn.Parameter(ad.ones(1)); print(type(ad.sin) is types.FunctionType)") == "True"
 
 
+@pytest.mark.needs_processes
 def test_a_subclass_may_use_the_names_of_slots() -> None:
     program = """
     class Named(ad.Tensor):
@@ -163,6 +173,7 @@ def test_a_subclass_may_use_the_names_of_slots() -> None:
     assert run(program) == "8.0 mine adjoint.Size([2])"
 
 
+@pytest.mark.needs_processes
 def test_functions_keep_their_defaults() -> None:
     script = """
         class Asked(ad.Tensor):
@@ -176,6 +187,7 @@ def test_functions_keep_their_defaults() -> None:
     assert run(script) == ""
 
 
+@pytest.mark.needs_processes
 def test_warnings_point_at_the_program_where_there_is_a_subclass() -> None:
     program = """
     import warnings

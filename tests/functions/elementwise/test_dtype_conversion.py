@@ -88,6 +88,8 @@ def test_numbers_of_one_element() -> None:
     for read in (complex, float, int):
         with pytest.raises(ValueError, match="only one element tensors can be converted to Python scalars"):
             read(ad.ones(2))
+    with pytest.raises(TypeError, match="only integer tensors of a single element can be converted to an index"):
+        [10, 20, 30][ad.tensor([1, 2])]
     with pytest.raises(RuntimeError, match="Boolean value of Tensor with more than one value is ambiguous"):
         bool(ad.ones(2))
     assert_raises(RuntimeError, "Boolean value of Tensor with no values is ambiguous", lambda: bool(ad.ones(0)))

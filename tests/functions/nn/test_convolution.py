@@ -8,7 +8,7 @@ from tests.support.oracle import same, same_error, tensor, weights
 from tests.support.second_gradients import same_second_gradients
 
 import adjoint as ad
-from adjoint.functions.nn import convolution
+from adjoint.functions.nn import conv_transpose, convolution
 
 RNG = np.random.default_rng(2)
 
@@ -102,6 +102,21 @@ def test_fused_equals_composite(groups: int) -> None:
         out = form(x, w, b, **settings)
         out.backward(ad.tensor(weights(out.shape)))
         results.append([part.detach().numpy() for part in (out, x.grad, w.grad, b.grad)])
+    for fused, composed in zip(*results, strict=True):
+        np.testing.assert_allclose(fused, composed, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+def test_fused_transposed_equals_composite(groups: int) -> None:
+    op: Any = conv_transpose._convolution_input
+    settings = {"stride": (2, 1), "padding": (1, 0), "dilation": (1, 2), "groups": groups}
+    arrays = [normal(2, 6, 4, 4), normal(6, 4 // groups, 3, 2), normal(4)]
+    results = []
+    for form in (op, op.op.composite):
+        g, w, b = (tensor(ad, value) for value in arrays)
+        out = form(g, w, b, shape=(2, 4, 8, 6), **settings)
+        out.backward(ad.tensor(weights(out.shape)))
+        results.append([part.detach().numpy() for part in (out, g.grad, w.grad, b.grad)])
     for fused, composed in zip(*results, strict=True):
         np.testing.assert_allclose(fused, composed, rtol=1e-12, atol=1e-12)
 

@@ -21,6 +21,7 @@ from adjoint.core.runtime.fork_safety import reset_after_fork
 from adjoint.core.runtime.mode import mode, touch_gradient
 from adjoint.core.tensor.as_strided import match_stride_order
 from adjoint.core.tensor.mutation_log import mutation_log
+from adjoint.core.tensor.sparse_array import is_sparse, tensor_of_gradient
 from adjoint.core.tensor.tensor import Tensor, shallow_copy, wrap
 from adjoint.core.typing import Array, Operand
 from adjoint.ops.elementwise.arithmetic import add
@@ -43,7 +44,10 @@ def collect_captures(gradients: GraphTask) -> dict[Vertex, Tensor]:
     _finish_leaves(gradients, captured=True)
     found = gradients.captured_grads
     return {
-        node: wrap(take_array(found, node)) if gradients.on_arrays else _own_symbol(gradients, found[node])
+        # no name holds the gradient: `take_array` copies what somebody else sees
+        node: (
+            tensor_of_gradient(take_array(found, node)) if gradients.on_arrays else _own_symbol(gradients, found[node])
+        )
         for node in found
     }
 
@@ -154,6 +158,8 @@ def _make_store(tensor: Tensor, holder: dict[Key, Operand], key: Key, gradients:
     """Return the call that stores one gradient: a new one replaces None, a later one is added in place."""
     touch_gradient(tensor, "read")
     have, g = tensor._grad, holder[key]
+    if (type(g) is not ndarray and is_sparse(g)) or (have is not None and type(have) is not Tensor and is_sparse(have)):
+        return _make_sparse_store(tensor, have, tensor_of_gradient(g) if gradients.on_arrays else g)
     if not gradients.on_arrays:
         dual = not gradients.create_graph and mode.interpreter is None
         if have is None:
@@ -175,6 +181,15 @@ def _make_store(tensor: Tensor, holder: dict[Key, Operand], key: Key, gradients:
         return partial(_set_grad, tensor, wrap(np.asarray(have.array + g)))
     mutation_log.record(have.array, None)
     return partial(np.add, have.array, g, have.array)
+
+
+def _make_sparse_store(tensor: Tensor, have: Any, g: Any) -> Callable[[], object]:
+    """Return the call that stores a gradient where it, or the one that is there, is sparse."""
+    if have is None:
+        return partial(_set_grad, tensor, g)
+    if is_sparse(have):
+        return partial(_set_grad, tensor, have + g if is_sparse(g) else g + have)
+    return partial(have.add_, g)
 
 
 def _own_symbol(gradients: GraphTask, g: Tensor, tensor: Tensor | None = None, key: object = None) -> Tensor:

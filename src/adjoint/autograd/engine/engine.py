@@ -29,6 +29,7 @@ from adjoint.core.graph.node import FREED, Leaf, OutputSlot, Vertex
 from adjoint.core.graph.not_implemented import refuse_gradient
 from adjoint.core.runtime.explanation_slot import explanation_slot
 from adjoint.core.runtime.mode import INHERITED_BY_THREADS, ModeScope, mode, nondefault, set_backward_origin, set_modes
+from adjoint.core.runtime.threads import IN_BROWSER
 from adjoint.core.tensor.mutation_log import mutation_log
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
@@ -75,7 +76,7 @@ MAX_NESTED_PASSES = 40  # so many passes within each other fit in the frames tha
 def _run_pass(gradients: GraphTask, finish: Callable[[], Result]) -> Result:
     """Run the whole pass, then `finish`, then the callbacks that were queued meanwhile."""
     passes = _running.passes
-    if passes and len(passes) % MAX_NESTED_PASSES == 0:
+    if passes and len(passes) % MAX_NESTED_PASSES == 0 and not IN_BROWSER:
         return _run_pass_in_thread(gradients, finish, passes)
     depth, recording = len(passes), mode.recording
     try:
@@ -209,6 +210,9 @@ def run_nodes(gradients: GraphTask, stepwise: bool = False) -> Iterator[tuple[Ve
             and dtype is not complex128
         ):
             rules, positions, saved = op.rules, op.saved_slots, node.saved_values
+            if op.variadic:  # the last rule serves all further inputs
+                further = len(node.parents) - len(rules)
+                rules, positions = rules + rules[-1:] * further, positions + positions[-1:] * further
             # Plain code: `saved = saved_arrays(gradients, node)`. Skipped if nothing was packed and no array written
             # since the node was made.
             if saved is not None and (type(saved) is not tuple or node.sequence_nr < mutation_log.last):
@@ -230,7 +234,7 @@ def run_nodes(gradients: GraphTask, stepwise: bool = False) -> Iterator[tuple[Ve
                     if op.grad_slice is not None and parent in arrived:
                         gradients.add_slice_gradient(node, parent, g)
                         continue
-                    d = rule(g, *rule_arguments(node, rule, saved))
+                    d = rule(g, *rule_arguments(node, rule, saved, i))
                 else:
                     d = rule(g, *[saved[slot] for slot in slots])
                 if type(d) is not ndarray or d.dtype is not dtype:

@@ -12,7 +12,8 @@ from adjoint.core.graph.grad_dtype import ANY_DTYPE
 from adjoint.core.graph.hooks import HookDict, hooked_leaves
 from adjoint.core.graph.node import Leaf, Node, SavedValues, Vertex
 from adjoint.core.runtime.mode import mode, nondefault
-from adjoint.core.tensor.tensor import Tensor, wrap
+from adjoint.core.tensor.sparse_array import SparseArray, is_sparse, tensor_of_gradient
+from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Array, Operand
 from adjoint.ops.elementwise.arithmetic import add
 
@@ -94,8 +95,9 @@ class GraphTask:
         elif node in self.owned_buffers and self.on_arrays:
             np.add(have, g, out=have)
         else:
-            self.input_buffers[node] = self.total(have, g)
-            self.owned_buffers.add(node)
+            self.input_buffers[node] = total = self.total(have, g)
+            if type(total) is np.ndarray or not is_sparse(total):  # sparse gradients are joined, not added in place
+                self.owned_buffers.add(node)
         return have is None
 
     def include_hooked_targets(self, targets: Iterable[Vertex]) -> None:
@@ -141,7 +143,12 @@ class GraphTask:
 
     def total(self, x: Operand, y: Operand) -> Operand:
         """Return x + y in memory of its own."""
-        return np.asarray(x + y) if self.on_arrays else add(x, y)
+        if self.on_arrays:
+            total = x + y
+            return total if type(total) is SparseArray else np.asarray(total)
+        if is_sparse(x) or is_sparse(y):
+            return y + x if is_sparse(x) else x + y
+        return add(x, y)
 
     def run_tensor_hooks(self, node: Vertex, g: Operand) -> Operand:
         """Let the hooks of a tensor see, and replace, its gradient; keep it for `retain_grad` and for the caller."""
@@ -162,7 +169,7 @@ class GraphTask:
 
     def wrap_gradient(self, g: Operand) -> Tensor | None:
         """Return a gradient as users see it."""
-        return None if g is None or g is UNDEFINED else wrap(g) if self.on_arrays else g
+        return None if g is None or g is UNDEFINED else tensor_of_gradient(g) if self.on_arrays else g
 
     def unwrap_gradient(self, g: Tensor | None) -> Operand:
         """Return a user's gradient as the walk keeps it."""

@@ -9,6 +9,7 @@ import numpy as np
 from adjoint.autograd.engine.graph_task import UNDEFINED, GraphTask, OutputGrads, run_gradient_hooks
 from adjoint.autograd.engine.saved_values import rule_arguments, saved_arrays, saved_as_tensors, unpack_node_values
 from adjoint.autograd.engine.where_masks import ELEMENTWISE_FAMILIES, apply_where_mask
+from adjoint.core.dtype.dtype import default
 from adjoint.core.graph.grad_dtype import ANY_DTYPE
 from adjoint.core.graph.hooks import NodeHooks
 from adjoint.core.graph.node import GraphNode, Node, OutputSlot, SavedValues, Vertex
@@ -16,11 +17,12 @@ from adjoint.core.graph.not_implemented import refuse_gradient
 from adjoint.core.op.op import Op, Rule
 from adjoint.core.runtime.interpreter import EAGER
 from adjoint.core.runtime.mode import mode, set_backward_origin
+from adjoint.core.tensor.sparse_array import SparseArray
 from adjoint.core.tensor.tensor import Tensor, wrap
 from adjoint.core.typing import Function, NumpyDtype, Operand
 from adjoint.ops.elementwise.complex import conj
 from adjoint.ops.elementwise.select import cast
-from adjoint.ops.reduction.reduction import sum_to
+from adjoint.ops.reduction.reduction import sum_array_to, sum_to
 
 ndarray = np.ndarray
 
@@ -116,6 +118,8 @@ def recompute_typed(gradients: GraphTask, node: Node, rule: Rule, d: Operand, g:
     NumPy's promotion is not ours: a 0-d float64 widens a float32. Where dtypes were mixed, the rule runs again on
     tensors.
     """
+    if type(d) is SparseArray:
+        return d
     if type(d) is not ndarray:
         d = d.array if isinstance(d, Tensor) else np.asarray(d)
     if d.dtype != node.dtype:
@@ -131,6 +135,8 @@ def sum_to_input(gradients: GraphTask, d: Operand, parent: Vertex) -> Operand:
     array = d if gradients.on_arrays else d.array
     if array.shape == parent.shape and array.dtype == parent.dtype:
         return d
+    if gradients.on_arrays and array.dtype == parent.dtype and not (default.narrow or mode.needs_slow_path):
+        return sum_array_to(array, parent.shape)
     tensor = wrap(d) if gradients.on_arrays else d
     if array.shape != parent.shape:
         tensor = sum_to(tensor, parent.shape)

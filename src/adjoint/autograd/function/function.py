@@ -12,6 +12,7 @@ from adjoint.autograd.function.context import Context
 from adjoint.autograd.function.node import BackwardCFunction
 from adjoint.autograd.function.non_differentiable import NonDifferentiableBackward, once_differentiable
 from adjoint.autograd.function.outputs import keep_for_backward, wrap_outputs
+from adjoint.core.op.op_timer import find_op_timer
 from adjoint.core.runtime.mode import mode, nondefault, recorded_by_caller
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand, Operands
@@ -142,6 +143,8 @@ class Function(metaclass=FunctionMeta):
         special = nondefault.count and mode.is_intercepted
         duals = mode.forward_levels if special else None
         levels = () if duals is None else duals.levels_with_tangents(args)
+        if special and (timer := find_op_timer()) is not None:
+            timer.begin_op(cls.__name__)
         node = cls._backward_cls(args)
         ctx = Context(node)
         with recorded_by_caller(), nullcontext() if duals is None else duals.forward_mode_off():

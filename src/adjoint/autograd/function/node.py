@@ -63,11 +63,11 @@ class BackwardCFunction(GraphNode):
 
     def __init__(self, args: tuple[Any, ...]) -> None:
         floor = mode.level_floor if nondefault.count else -1
-        self.tensor_args = tuple(isinstance(a, Tensor) for a in args)
-        parents = tuple(a.node if given else None for a, given in zip(args, self.tensor_args, strict=True))
+        self.tensor_args = given = tuple([isinstance(a, Tensor) for a in args])
+        parents = tuple([a.node if is_tensor else None for a, is_tensor in zip(args, given, strict=True)])
         if floor >= 0:
             parents = tuple(None if p is None or p.sequence_nr < floor else p for p in parents)
-        needed = tuple(p is not None for p in parents)
+        needed = tuple([p is not None for p in parents])
         self.parents = parents if not nondefault.count or mode.recording else (None,) * len(args)
         self.context = FunctionNodeState({"needs_input_grad": needed})
         self.hooks = None

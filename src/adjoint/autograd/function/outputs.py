@@ -36,7 +36,7 @@ def wrap_outputs(node: BackwardCFunction, args: tuple[Any, ...], returned: tuple
         and (out.array.dtype.kind not in "fcV" or any(out is one for one in not_differentiable))
     )
     _check_dirty(node, args, returned, dirty)
-    if recorded:
+    if recorded and dirty:
         _check_history(node, args, returned, dirty, quiet)
     if pure and (sum(node.tensor_args) != 1 or len(returned) != 1):
         raise RuntimeError(
@@ -46,14 +46,16 @@ def wrap_outputs(node: BackwardCFunction, args: tuple[Any, ...], returned: tuple
     for tensor in dirty:
         mark_written(tensor, user_site())
     node.finish(returned, quiet)
+    inputs = {id(a) for a in args}
+    made = _view_creation_meta(args, pure)
     outputs: list[Any] = []
     for i, out in enumerate(returned):
         if isinstance(out, Tensor):
-            is_input = any(out is a for a in args)
-            modified = any(out is d for d in dirty)
+            is_input = id(out) in inputs
+            modified = bool(dirty) and any(out is d for d in dirty)
             out = _attach_history(node, out, i, is_input, modified, recorded and i not in quiet)
             if not (is_input and modified):
-                _set_creation_meta(out, _view_creation_meta(args, pure))
+                _set_creation_meta(out, made)
         outputs.append(out)
     if len(returned) - len(quiet) - node._specs.count(None) > 1 and recorded:
         for out in outputs:
@@ -67,7 +69,11 @@ def keep_for_backward(
 ) -> None:
     """Let `node` keep the tensors `saved`, and its ctx's attributes, without a way back from an output to the node."""
     state = node.context
-    if not mode.in_transform and any(tensor is not None and tensor.is_inference() for tensor in saved):
+    if (
+        nondefault.inference_used
+        and not mode.in_transform
+        and any(tensor is not None and tensor.is_inference() for tensor in saved)
+    ):
         raise RuntimeError(INFERENCE_SAVED_ERROR)
     if state.saved_tensors is not CLEARED:
         state.saved_tensors = tuple(save_variable(tensor, outputs) for tensor in saved)

@@ -123,26 +123,31 @@ def pop_packer() -> None:
     set_modes(saved_tensor_hooks=mode.saved_tensor_hooks[:-1])
 
 
-def save_tensor(tensor: Tensor) -> Callable[[], Tensor]:
-    """Save `tensor` as a node would: the function that is returned gives it back, through the innermost hooks.
+class SavedArgument:
+    """A tensor saved as a node would save it, through the innermost hooks; a call gives it back.
 
-    That raises RuntimeError if the tensor was written in place since, where there are no hooks.
+    `value`: what is kept, the tensor itself where there are no hooks. A call raises RuntimeError if that was written in
+    place since.
     """
-    if mode.saved_tensor_hooks:
-        packed, maker = mode.saved_tensor_hooks[-1].pack(tensor), tensor.node
-        return lambda: with_node(packed.unpack(), maker)
-    before = version_of(tensor)
 
-    def unpack_checked() -> Tensor:
-        if version_of(tensor) != before:
+    __slots__ = ("maker", "value", "version")
+
+    def __init__(self, tensor: Tensor) -> None:
+        hooks = mode.saved_tensor_hooks
+        self.value: Tensor | PackedValue = hooks[-1].pack(tensor) if hooks else tensor
+        self.maker, self.version = tensor.node, version_of(tensor)
+
+    def __call__(self) -> Tensor:
+        tensor = self.value
+        if not isinstance(tensor, Tensor):
+            return with_node(tensor.unpack(), self.maker)
+        if version_of(tensor) != self.version:
             raise RuntimeError(
                 "one of the variables needed for gradient computation has been modified by an inplace operation: a "
-                f"tensor of shape {list(tensor.array.shape)} was at version {before} when it was saved, and is at "
-                f"{version_of(tensor)} now; clone() it first."
+                f"tensor of shape {list(tensor.array.shape)} was at version {self.version} when it was saved, and is "
+                f"at {version_of(tensor)} now; clone() it first."
             )
         return tensor
-
-    return unpack_checked
 
 
 def version_of(tensor: Tensor) -> int:

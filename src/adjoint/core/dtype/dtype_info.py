@@ -8,7 +8,10 @@ from adjoint.core.dtype.dtype import DtypeLike, NumpyDtype, as_dtype, bfloat16, 
 
 
 class finfo:
-    """`eps`, `max`, `min`, `tiny` and their like of a floating type, the default one unless given."""
+    """`eps`, `max`, `min`, `tiny` and their like of a floating type, the default one unless given.
+
+    Raises: TypeError for other types.
+    """
 
     __slots__ = ("bits", "dtype", "eps", "max", "min", "resolution", "smallest_normal", "tiny")
 
@@ -34,7 +37,7 @@ class finfo:
 
 
 class iinfo:
-    """`bits`, `max` and `min` of an integer type."""
+    """`bits`, `max` and `min` of an integer type. Raises TypeError for other types."""
 
     __slots__ = ("bits", "dtype", "max", "min")
 

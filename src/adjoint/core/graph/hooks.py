@@ -9,6 +9,7 @@ from types import BuiltinMethodType
 from typing import TYPE_CHECKING, Any, Self
 
 from adjoint.core.runtime.mode import guard_on, mode, nondefault
+from adjoint.core.runtime.notebook import show_in_notebook
 from adjoint.core.typing import Function
 
 if TYPE_CHECKING:
@@ -123,6 +124,8 @@ class HookableNode:
     def metadata(self) -> Metadata:
         """A dictionary in which users may keep data with the node."""
         return hooks_of(self).metadata
+
+    _repr_html_ = show_in_notebook
 
     def __repr__(self) -> str:
         return f"<{self.name()} object at {id(self):#x}>"

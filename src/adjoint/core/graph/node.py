@@ -52,6 +52,7 @@ class PackedValue:
     """
 
     __slots__ = ()
+    recomputed = False  # it is not in memory: backward computes it again
 
     def unpack(self) -> TensorLike:
         """Return the tensor that was saved."""
@@ -64,6 +65,10 @@ class PackedValue:
     def arrays(self) -> Iterable[Operand]:
         """Return the arrays that hold the value. They must not be written before the value is used."""
         return ()
+
+    def kept_values(self) -> Iterable[Operand]:
+        """Return what stays in memory for it: the arrays that hold it, or the tensors that it is computed from."""
+        return self.arrays()
 
     def copy_before_write(self, memory: Array) -> PackedValue:
         """Return the value in a copy, if it shares `memory`, which is about to be written."""

@@ -14,6 +14,13 @@ Modules, in reading order:
 - `apply`: The call of an op: evaluate, wrap, record.
 - `autocast`: Automatic mixed precision: under `autocast` products take a lower precision, and sensitive functions
   float32.
-- `unary_call`: The call of an op with one input and parameters, written out like those of `families`.
 - `families`: The families of ops.
+- `op_timer`: The timer of a profile, as ops, optimizers and compiled steps see it: what they tell it.
+- `elementwise_composite`: Functions of single elements that are composed of ops: in eager mode each is one op and one
+  kernel.
+- `elementwise_kernels`: Kernels for functions of single elements: native code for arrays of any shape, made once for
+  each set of numbers.
+- `thread_crew`: Threads of Python that share the parts of one eager call: nobody waits for one that has taken none.
+- `call_template`: The call of an op with a fixed number of inputs and with parameters, written out like those of
+  `families`.
 """

@@ -12,6 +12,7 @@ from adjoint.core.op import bfloat16
 from adjoint.core.op.evaluation import _promote_operands, compute, evaluate
 from adjoint.core.op.op import Op
 from adjoint.core.op.op_errors import EVALUATION_ERRORS, retry_ignoring_fp_errors
+from adjoint.core.op.op_timer import find_op_timer
 from adjoint.core.op.recorder import attach_node
 from adjoint.core.runtime.interpreter import Interpreter
 from adjoint.core.runtime.mode import ModeScope, mode, nondefault, recorded_by_caller
@@ -29,7 +30,8 @@ new = object.__new__
 
 def apply(op: Op, inputs: Operands, params: Params) -> Tensor:
     """Call an op with any number of inputs (tensors, arrays, numbers, None): promote, trace, evaluate, record."""
-    if nondefault.count or default.narrow:
+    modes = mode.__dict__ if nondefault.count else None  # this thread's: 13 ns against 33 for one attribute of it
+    if default.narrow or (modes is not None and (modes["needs_slow_path"] or nondefault.meta_tensors)):
         return _apply_slow(op, inputs, params)
     given, recorded = [], False
     for x in inputs:  # a loop, twice as fast as a comprehension in Python 3.11
@@ -53,6 +55,11 @@ def apply(op: Op, inputs: Operands, params: Params) -> Tensor:
     out = new(Tensor)
     out.array = data
     out.node = out._grad = out.storage_ = None
+    if modes is not None:
+        cut = modes["detach_record"]
+        if cut is not None:
+            out._detach_record, out.storage_ = cut, cut.memory
+        recorded = recorded and modes["recording"]
     if recorded:
         _record(op, inputs, arrays, params, out)
     return out
@@ -91,6 +98,8 @@ def _apply_slow(op: Op, inputs: Operands, params: Params) -> Tensor:
         if op.runs_user_code or mode.saved_tensor_hooks or any(map(callable, params.values())):
             return _apply_intercepted(interpreter, op, inputs, params)
         return interpreter.run_library_code(_apply_intercepted, interpreter, op, inputs, params)
+    if special and (timer := find_op_timer()) is not None:
+        timer.begin_op(op.name)
     arrays = tuple(
         [x.array if isinstance(x, Tensor) else _scalar(op, inputs, x) if isinstance(x, generic) else x for x in inputs]
     )

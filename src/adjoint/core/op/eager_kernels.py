@@ -16,11 +16,13 @@ import numpy as np
 from adjoint.core.op.signature import with_parameters_of
 from adjoint.core.runtime.signal_handlers import handlers_deferred
 from adjoint.core.runtime.slot import Slot
+from adjoint.core.runtime.text_table import pluralize
 from adjoint.core.tensor.memory_format import call_row_major
 from adjoint.core.typing import Array, Function, NumpyDtype, Operand, Operands, Params
 
 ndarray = np.ndarray
 MIN_SECONDS = 2e-4  # seconds: a kernel takes about 200 times as long to compile
+PANEL_BYTES = 128  # bytes of a row of a panel: see compiler/kernels/small_arrays/panel_product
 MAX_SHAPES_PER_OP = 64  # kernels of one function: shapes that keep changing are left to NumPy
 CONSTANT_TYPES = frozenset({int, float, bool, str, tuple, type(None)})  # what takes part in a kernel as it is
 
@@ -29,13 +31,18 @@ Kernel = Callable[[list[Array]], Operand]
 Maker = Callable[["KernelFunction", list[Operand], Params], Kernel | None]
 
 
-def _decline(*operands: object) -> None:
+def _decline(*operands: object, **params: object) -> None:
     """Return None: this machine has no such kernel."""
 
 
 import_provider: Slot[Callable[[], Maker | None]] = Slot("kernel_maker", _decline)
 routine_slot: Slot[Callable[[str], Function | None]] = Slot("routine", _decline)  # by name
+stack_function_slot: Slot[Callable[[str], Function | None]] = Slot("stack_function", _decline)  # by name
+row_kernel_slot: Slot[Callable[[str], Function | None]] = Slot("row_kernel", _decline)  # by the op's name
 make_sampler: Slot[Callable[[Array], Any]] = Slot("drawer", _decline)  # from a random stream's state
+
+
+MIN_FIRST_SIZE = 512  # elements for which a row kernel is loaded: programs of small arrays start without the compiler
 
 
 class KernelOperand(NamedTuple):
@@ -140,7 +147,7 @@ class KernelFunction:
                 self.kernels[exact] = kernel_provider.import_provider(self, key, params)
 
     def __repr__(self) -> str:
-        return f"<{self.name}: {sum(k is not None for k in self.kernels.values())} kernels>"
+        return f"<{self.name}: {pluralize(sum(k is not None for k in self.kernels.values()), 'kernel')}>"
 
 
 def with_eager_kernel(weight: float) -> Callable[[Function], Function]:
@@ -217,11 +224,61 @@ class SmallArrayKernel:
         return f"<routine {self.name}>"
 
 
+class StackFunction:
+    """A native function of stacks of matrices, of any shapes and of float32 or float64."""
+
+    __slots__ = ("_function", "name")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._function: Function | None = None
+
+    def find(self, *arrays: Array, flags: tuple[int, ...]) -> tuple[Array, int] | None:
+        """The result, a new array, and a number that is not 0 if a matrix has none; None if NumPy should compute it."""
+        if not kernel_provider.enabled:
+            return None
+        if self._function is None:
+            self._function = stack_function_slot.call(self.name) or _decline
+        found: tuple[Array, int] | None = self._function(*arrays, flags=flags)
+        return found
+
+    def __repr__(self) -> str:
+        return f"<stack function {self.name}>"
+
+
+class RowKernel:
+    """A native function along a dimension of arrays of any size: `call(*operands, **params)` with an op's parameters.
+
+    It returns a new array, or None if NumPy should compute it.
+    """
+
+    __slots__ = ("call", "name")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.call: Function = self._resolve_and_call
+
+    def _resolve_and_call(self, *operands: Operand, **params: object) -> Array | None:
+        if not kernel_provider.enabled or not any(type(x) is ndarray and x.size >= MIN_FIRST_SIZE for x in operands):
+            return None
+        self.call = row_kernel_slot.call(self.name) or _decline
+        return self.call(*operands, **params)
+
+    def __repr__(self) -> str:
+        return f"<row kernel {self.name}>"
+
+
 def try_small_reduction(
     rows: SmallArrayKernel, whole: SmallArrayKernel, x: Operand, axes: tuple[int, ...], *numbers: float
 ) -> Array | None:
-    """Reduce a small array over all its axes or the last one; None for other axes, or if NumPy should compute it."""
+    """Reduce an array over all its axes or the last ones; None for other axes, or if NumPy should compute it."""
     if not kernel_provider.enabled:
         return None
-    rank = x.ndim
-    return whole.call(x, *numbers) if len(axes) == rank else rows.call(x, *numbers) if axes == (rank - 1,) else None
+    rank, count = x.ndim, len(axes)
+    if count == rank:
+        return whole.call(x, *numbers)
+    if count == 1:
+        return rows.call(x, *numbers) if axes[0] == rank - 1 else None
+    if count < 1 or axes != tuple(range(rank - count, rank)) or not x.flags.c_contiguous or not x.size:
+        return None
+    return rows.call(x.reshape(*x.shape[: rank - count], -1), *numbers)

@@ -14,6 +14,8 @@ import numpy as np
 
 from adjoint.core.dtype.dtype import real_type
 from adjoint.core.op.apply import NO_PARAMS, apply
+from adjoint.core.op.call_template import can_write_call, make_call
+from adjoint.core.op.elementwise_kernels import with_unary_kernel
 from adjoint.core.op.evaluation import evaluate
 from adjoint.core.op.op import Op
 from adjoint.core.op.op_errors import (
@@ -25,17 +27,26 @@ from adjoint.core.op.op_errors import (
 )
 from adjoint.core.op.recorder import record_output, record_view
 from adjoint.core.op.spec import Spec, broadcast_shapes
-from adjoint.core.op.unary_call import make_one_input_call
 from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.runtime.slot import Slot
 from adjoint.core.tensor.external_aliases import copy_if_aliased, externally_aliased
-from adjoint.core.tensor.storage import Storage, is_inference, share_view, storage_of
+from adjoint.core.tensor.storage import (
+    DEFAULT_CREATION,
+    NO_GRAD_CREATION,
+    Storage,
+    is_inference,
+    share_view,
+    storage_of,
+    view_of,
+)
 from adjoint.core.tensor.tensor import Tensor, wrap
 from adjoint.core.typing import Function, Operand
 
 ndarray = np.ndarray
 new = object.__new__
 BOOL = np.dtype(np.bool_)
+int64, INT64 = np.int64, np.dtype(np.int64)
+MIN_INT64, MAX_INT64 = -(2**63), 2**63 - 1
 NUMBERS = frozenset({int, float})  # which take the type of a floating tensor
 OPERANDS = (Tensor, int, float, bool, complex, np.ndarray, np.generic)
 out_slot: Slot[Function] = Slot("write_out")  # a result, into the tensors of `out=`
@@ -70,15 +81,17 @@ def unary(
     real_result: bool = False,
     scalar: str | Function | None = None,
     unsupported_kinds: str = "",
+    kernel: bool = False,
     **facets: Any,
 ) -> Declaration:
     """Declare an element-wise f(x). `promotion="float"` converts integers to floats, `"number"` bools to integers.
 
     `bool_result`: the result is bool. `real_result`: of complex numbers it is real. `unsupported_kinds`: the kinds of
-    elements, as NumPy has them, that f is not defined for.
+    elements, as NumPy has them, that f is not defined for. `kernel`: a kernel computes arrays that are not small.
     """
 
     def declare(function: Function) -> Function:
+        function, native = with_unary_kernel(function) if kernel else (function, None)
         check = make_kind_check(function.__name__, unsupported_kinds)
         op = _make_op(
             with_operand_check(function, check) if unsupported_kinds else function,
@@ -129,6 +142,8 @@ def unary(
             saved = (xd if keeps_x else None, data if keeps_out else None) if keeps_x or keeps_out else None
             return record_output(data, op, (xn,), None, None, saved)
 
+        if native is not None:
+            native.function = call
         return publish(call, op)
 
     return declare
@@ -166,7 +181,8 @@ def binary(
         lacks_rules = not (has_dx and has_dy)
         saves = bool(needs_dx or needs_dy)
         any_kind = promotion == "common" and not unsupported_kinds
-        quick = "fiub" if promotion == "common" and unsupported_kinds == "c" else "f"
+        quick = "".join(set("fiubc").difference(unsupported_kinds)) if promotion == "common" else "f"
+        takes_int = "i" in quick
         compute = ufunc or (op.evaluate if "f" in unsupported_kinds else function)
 
         def apply_general(input: Operand, other: Operand) -> Tensor:
@@ -199,14 +215,20 @@ def binary(
                     if type(yd) is ndarray:
                         if dtype is not yd.dtype or not (any_kind or dtype.kind in quick):
                             return otherwise(input, other)
-                    elif not right or type(yd) not in NUMBERS or dtype.kind != "f":
+                    elif not right or type(yd) not in NUMBERS:
                         return otherwise(input, other)
+                    elif dtype.kind != "f":
+                        if not (takes_int and dtype is INT64 and type(yd) is int and MIN_INT64 <= yd <= MAX_INT64):
+                            return otherwise(input, other)
+                        yd = int64(yd)
                 elif type(yd) is not ndarray or not left or type(xd) not in NUMBERS:
                     return otherwise(input, other)
                 else:
                     dtype = yd.dtype
                     if dtype.kind != "f":
-                        return otherwise(input, other)
+                        if not (takes_int and dtype is INT64 and type(xd) is int and MIN_INT64 <= xd <= MAX_INT64):
+                            return otherwise(input, other)
+                        xd = int64(xd)
                 if lacks_rules and ((xn is not None and not has_dx) or (yn is not None and not has_dy)):
                     return otherwise(input, other)
                 try:
@@ -279,29 +301,44 @@ def movement_op(
         op = _make_op(function, family="movement", spec=spec, index=index, linear=True, **facets)
 
         def call(x: Operand, **params: object) -> Tensor:
-            array = x.array if isinstance(x, Tensor) else None
-            if type(array) is not ndarray or nondefault.count or not op.differentiable:
+            array = x.array if isinstance(x, Tensor) else x
+            modes = mode.__dict__ if nondefault.count else None
+            if type(array) is not ndarray or not op.differentiable or (modes is not None and modes["needs_slow_path"]):
                 out = apply(op, (x,), params)
-                if view and array is not None and _is_view_result(x, out.array, array, op):
+                if view and array is not x and _is_view_result(x, out.array, array, op):
                     share_view(x, out, op, params)
                 return out
             try:
                 data = function(array, **params)
             except EVALUATION_ERRORS as error:
                 data = retry_ignoring_fp_errors(op, (array,), params, error)
-            shapes = None if x.node is None or not op.saves_shapes else (array.shape,)
-            parents = None if x.node is None else (x.node,)
-            if view:
+            if array is x:  # a gradient in a backward pass
+                out = new(Tensor)
+                out.array = data
+                out.node = out._grad = out.storage_ = None
+            else:
+                recorded = x.node is not None and (modes is None or modes["recording"])
+                parents = (x.node,) if recorded else None
+                shapes = (array.shape,) if recorded and op.saves_shapes else None
                 base = data.base
-                if data is array or (base is not None and (base is array or base is array.base)):
+                if view and (data is array or (base is not None and (base is array or base is array.base))):
                     if x.storage_ is None:
                         storage_of(x)
-                    if type(x.storage_) is Storage:
-                        return record_view(data, x, op, params, parents, shapes)
-                    out = wrap(data) if parents is None else record_output(data, op, parents, params, shapes, None)
-                    share_view(x, out, op, params)
-                    return out
-            return wrap(data) if parents is None else record_output(data, op, parents, params, shapes, None)
+                    made = DEFAULT_CREATION if modes is None or modes["recording"] else NO_GRAD_CREATION
+                    if type(x.storage_) is Storage or view_of(x) is not None:
+                        out = record_view(data, x, op, params, parents, shapes, made)
+                    else:
+                        out = wrap(data) if parents is None else record_output(data, op, parents, params, shapes, None)
+                        share_view(x, out, op, params)
+                elif parents is None:
+                    out = new(Tensor)
+                    out.array = data
+                    out.node = out._grad = out.storage_ = None
+                else:
+                    out = record_output(data, op, parents, params, shapes, None)
+            if modes is not None and modes["detach_record"] is not None:
+                out._detach_record = modes["detach_record"]
+            return out
 
         return publish(call, op, view=view)
 
@@ -322,8 +359,7 @@ def primitive(*, spec: Callable[..., Spec], family: str = "call", **facets: Any)
 
     def declare(function: Function) -> Function:
         op = _make_op(function, family=family, spec=spec, **facets)
-        quick = len(op.inputs) == 1 and op.fast_backward and op.promotion is None and not op.effect
-        return publish(make_one_input_call(op) if quick else op.public, op)
+        return publish(make_call(op) if can_write_call(op) else op.public, op)
 
     return declare
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
+
+import numpy as np
 
 from adjoint.core.op.eager_kernels import CostEstimate, KernelFunction
 from adjoint.core.op.signature import parameters_of
@@ -10,6 +13,7 @@ from adjoint.core.op.spec import Spec
 from adjoint.core.typing import Function, Operand, Operands, Params
 
 Rule = Callable[..., Operand]
+HAS_WIDE_POSITIONS = np.dtype(np.intp) == np.int64  # False in a browser, where NumPy's positions have 32 bits
 
 
 class Op:
@@ -64,7 +68,7 @@ class Op:
         self.name = evaluate.__name__.strip("_")
         functions = [evaluate, spec, composite, *rules.values()]
         self.runs_user_code = not all(f is None or f.__module__.startswith("adjoint.") for f in functions)
-        self.evaluate = evaluate
+        self.evaluate = evaluate if HAS_WIDE_POSITIONS or family == "fused" else with_specified_integers(evaluate, spec)
         self.family = family
         self.inputs, self.params, self.variadic = parameters
         self.spec = spec
@@ -78,7 +82,7 @@ class Op:
         self.raises = raises
         self.grad_slice = grad_slice
         self.where_mask = where_mask
-        self.fast_backward = where_mask is None and not self.variadic
+        self.fast_backward = where_mask is None
         self.public: Function = lambda *inputs, **params: call(self, inputs, params)
         self.node_name = _make_node_class(self.name, node)
         self.preserves_strides = lies = preserves_strides or family == "unary"  # as its operand does in memory
@@ -130,6 +134,19 @@ class Op:
 
     def __repr__(self) -> str:
         return self.name
+
+
+def with_specified_integers(evaluate: Function, spec: Callable[..., Spec]) -> Function:
+    """`evaluate`, whose positions and counts get the type of the spec where NumPy's have 32 bits."""
+
+    @functools.wraps(evaluate)
+    def evaluate_as_specified(*operands: Operand, **params: object) -> Operand:
+        result = evaluate(*operands, **params)
+        if getattr(result, "dtype", None) != np.int32:
+            return result
+        return result.astype(spec(*operands, **params).dtype, copy=False)
+
+    return evaluate_as_specified
 
 
 def op_of(function: Function) -> Op:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from adjoint.core.graph.node import Node, Parents, next_sequence_nr
 from adjoint.core.graph.source_location import library_files
-from adjoint.core.tensor.storage import DEFAULT_CREATION, View
+from adjoint.core.tensor.storage import DEFAULT_CREATION, MAX_FLAT_PATH_STEPS, CreationMeta, View
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Array, Operand, Params
 
@@ -71,10 +71,18 @@ def attach_node(
     return node
 
 
-def record_view(data: Array, x: Tensor, op: Op, params: Params, parents: Parents | None, shapes: Shapes) -> Tensor:
-    """Return a tensor of the array `data`, the view `op(x, **params)` of a tensor that is no view and has a `Storage`.
+def record_view(
+    data: Array,
+    x: Tensor,
+    op: Op,
+    params: Params,
+    parents: Parents | None,
+    shapes: Shapes,
+    made: CreationMeta = DEFAULT_CREATION,
+) -> Tensor:
+    """Return a tensor of the array `data`, the view `op(x, **params)` of a tensor with a `Storage`, or of its view.
 
-    The tensor has a node if there are `parents`. Modes must have their defaults.
+    The tensor has a node if there are `parents`. Modes must have their defaults, but for `recording`.
     """
     out = new(Tensor)
     out.array = data
@@ -98,9 +106,16 @@ def record_view(data: Array, x: Tensor, op: Op, params: Params, parents: Parents
         node.sequence_nr = next_sequence_nr()
         out.node, out._grad = node, None
     storage: Any = x.storage_
-    view: View[Tensor] = View()  # as `make_view` makes it
-    view.storage, view.base, view.creation_meta = storage, x, DEFAULT_CREATION
-    view.path = ((op, params, x.array.shape, data.shape),)
+    view: View[Tensor] = View()  # as `share_view` makes it
+    if type(storage) is View:
+        path = storage.path
+        view.path = (*(path if len(path) < MAX_FLAT_PATH_STEPS else (path,)), (op, params, x.array.shape, data.shape))
+        view.base, view.creation_meta = storage.base, storage.creation_meta if made is DEFAULT_CREATION else made
+        storage = storage.storage
+    else:
+        view.path = ((op, params, x.array.shape, data.shape),)
+        view.base, view.creation_meta = x, made
+    view.storage = storage
     out.storage_ = view
     aliases = storage.aliases  # as `Storage.add` does
     aliases.append(ref(out))

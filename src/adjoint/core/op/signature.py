@@ -28,6 +28,12 @@ def with_parameters(wrapper: Wrapper, names: tuple[str, ...]) -> Wrapper:
     return wrapper
 
 
+def with_all_parameters_of(wrapper: Wrapper, function: Function) -> Wrapper:
+    """Give a wrapper the parameters of the function that it wraps, keywords and defaults too."""
+    vars(wrapper).update(parameters=parameters_of(function), __wrapped__=function)
+    return wrapper
+
+
 def with_parameters_of(wrapper: Wrapper, function: Function) -> Wrapper:
     """Give a wrapper the parameter names of the function that it wraps."""
     return with_parameters(wrapper, parameters_of(function).positional)
@@ -50,7 +56,7 @@ def parameters_of(function: Function) -> Parameters:
     """Return the parameters of a plain function, or those that `with_parameters` gave to a wrapper."""
     given = getattr(function, "parameters", None)
     if given is not None:
-        return Parameters(tuple(given), (), False)
+        return given if type(given) is Parameters else Parameters(tuple(given), (), False)
     code = function.__code__
     count, names = code.co_argcount, code.co_varnames
     end = count + code.co_kwonlyargcount

@@ -24,6 +24,7 @@ from adjoint.core.typing import Array, NumpyDtype
 DEFAULT_SEED = 67280421310721
 NUMPY_SECONDS_BEFORE_NATIVE = 0.05  # native code is loaded once NumPy has drawn as long what that could have drawn
 # Seconds that NumPy, or Python, takes for a number.
+SECONDS_PER_NORMAL_CALL = 2e-4  # NumPy's many small calls
 SECONDS_PER_UNIFORM, SECONDS_PER_NORMAL, SECONDS_PER_INTEGER, SECONDS_PER_SWAP = 5e-9, 2.5e-7, 7e-9, 1e-7
 
 # What `torch.get_rng_state()` holds. `left` and `next` give one position twice: the draws until the next block is made
@@ -214,7 +215,7 @@ class RandomStream:
 
     def _many_normals(self, count: int, kind: NumpyDtype) -> Array:
         whole = count - count % BLOCK
-        native = self._native_sampler(count * SECONDS_PER_NORMAL)
+        native = self._native_sampler(SECONDS_PER_NORMAL_CALL + count * SECONDS_PER_NORMAL)
         if native is not None and kind.itemsize > 2:
             return native.normals(count, kind)
         narrow, kind = kind.itemsize == 2, np.dtype(np.float32) if kind.itemsize == 2 else kind

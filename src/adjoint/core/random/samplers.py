@@ -94,9 +94,16 @@ def multinomial(generator: Generator, weights: Array, count: int, replacement: b
     column by column if `by_column`.
     Raises RuntimeError for weights that are negative, not finite, or all zero.
     """
-    kind = weights.dtype
     wide = _wide(weights)
     replacement = replacement and count > 1
+    plain = wide.size and wide.min() >= 0 and wide.max() < np.inf and wide.max(-1).min() > 0  # the checks all pass
+    if not plain:
+        _refuse_weights(wide, replacement)
+    return _with_replacement(generator, wide, count) if replacement else _races(generator, weights, count, by_column)
+
+
+def _refuse_weights(wide: Array, replacement: bool) -> None:
+    """Raise RuntimeError for weights that are negative, not finite, or all zero."""
     if not replacement and not ((wide >= 0) & (wide < np.inf)).all():
         raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
     if (wide < 0).any():
@@ -105,8 +112,11 @@ def multinomial(generator: Generator, weights: Array, count: int, replacement: b
         raise RuntimeError("invalid multinomial distribution (encountering probability entry = infinity or NaN)")
     if not (wide.sum(-1) > 0).all():
         raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
-    if replacement:
-        return _with_replacement(generator, wide, count)
+
+
+def _races(generator: Generator, weights: Array, count: int, by_column: bool) -> Array:
+    """Return the positions of the largest w / e, with e exponential."""
+    kind, wide = weights.dtype, _wide(weights)
     shape = weights.shape[::-1] if by_column else weights.shape
     waiting = generator.exponential(shape, kind)
     races = (wide / (waiting.T if by_column else waiting).astype(wide.dtype)).astype(kind).astype(wide.dtype)

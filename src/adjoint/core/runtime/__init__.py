@@ -4,7 +4,8 @@ Modules, in reading order:
 
 - `fork_safety`: Locks across a fork: the new process has the locks of other threads, which nobody there releases.
 - `gc_pause`: A pause of Python's garbage collector while many objects are made of which none is garbage.
-- `html`: One HTML page that needs nothing else: no script, no font, no picture from elsewhere.
+- `html`: HTML of tables, and the frame of what a notebook shows, which takes the colours of the page that it is shown
+  on.
 - `libm`: Arithmetic with the bits of compiled code: the fused multiply-add, and the C library's functions per
   element.
 - `package_name`: The package's name in the names of its classes: `adjoint`, or `torch` while it runs programs written
@@ -16,8 +17,9 @@ Modules, in reading order:
   memory.
 - `lazy_import`: Lazy names of a package (PEP 562): a module is imported when one of its names is first read.
 - `mode`: The calling thread's modes: whether ops are recorded, and which interpreter receives them.
-- `threads`: The number of threads that a compiled program may use, and NumPy's BLAS.
-- `compile_slot`: `adjoint.compile` for those below it: a module compiles its own calls.
+- `threads`: The number of threads that this library may use, and how NumPy's BLAS is held to one.
+- `compile_slot`: The compiler for those below it: a module compiles its own calls, and a program's runner its
+  training steps.
 - `interpreter`: The interpreter of a thread: it receives op calls in place of NumPy.
 - `signal_handlers`: Signal handlers that interrupt the library: they wait where it is half-way, or run in another
   way.
@@ -28,4 +30,6 @@ Modules, in reading order:
 - `exchange_log`: The exchanges of one call of a compiled step: they take place once, even where the call begins
   again.
 - `notebook`: Displays in notebooks: the slot of what makes them.
+- `similar_names`: Names like one that is not there: those of other libraries, other spellings, and names of another
+  module.
 """

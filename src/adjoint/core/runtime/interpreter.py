@@ -34,6 +34,23 @@ class Interpreter:
         """Return `function(*args)`, which runs nothing of the user's: a tracer need not look for that."""
         return function(*args)
 
+    def refuse_sparse_gradient(self) -> None:
+        """Raise an error if the interpreter has no sparse gradients."""
+
+    # Layers that an export keeps whole
+
+    def resize(self, x: Operand, new: Operands, scales: Operands, mode: str, aligned: bool) -> Operand:
+        """Return (N, C, …) interpolated to the `new` sizes as one op; None if its ops are received."""
+        return None
+
+    def sweep(
+        self, kind: str, input: Operand, sizes: Operands, start: Operands, weights: Operands, reverse: bool
+    ) -> Operand:
+        """Return one direction of a recurrent layer as one op, and its last states; None if its ops are received."""
+        return None
+
+    # What stands for tensors
+
     def symbols(self, inputs: Operands) -> Operands:
         """Return what a node saves in place of the inputs of its op."""
         return tuple(getattr(x, "array", x) for x in inputs)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
 from types import ModuleType
@@ -42,15 +42,6 @@ def names_of(module: ModuleType) -> dict[str, Any]:
     return _MODULE_DICT.__get__(module)
 
 
-def missing_name_error(module: str, name: str, names: Iterable[str]) -> AttributeError:
-    """Return the error of a name that a module has not; it tells a similar one."""
-    from difflib import get_close_matches  # the package is imported without it
-
-    near = [] if name.startswith("_") else get_close_matches(name, [x for x in names if x[:1] == name[:1]], 1, 0.75)
-    hint = f". Did you mean: {near[0]!r}?" if near else ""
-    return AttributeError(f"module {module!r} has no attribute {name!r}{hint}")
-
-
 def attach_lazy_names(
     module: str, homes: Mapping[str, str], home: str = "", parts: str = ""
 ) -> tuple[list[str], Callable[[str], Any], Callable[[], list[str]]]:
@@ -67,7 +58,9 @@ def attach_lazy_names(
 
     def find(name: str) -> Any:
         if name not in sources and name not in modules:
-            raise missing_name_error(module, name, [*own, *sources])
+            from adjoint.core.runtime.similar_names import missing_name_error  # the package is imported without it
+
+            raise missing_name_error(module, name, names)
         with importing():
             found = import_module(sources.get(name) or f"{home}.{name}")
         own[name] = found = getattr(found, name) if name in sources else found

@@ -7,13 +7,18 @@ from collections.abc import Collection, Sequence
 GAP = "  "
 
 
-def pluralize(count: int, noun: str) -> str:
-    """Return "1 kernel", "2 kernels" and so on.
+def pluralize(count: int, noun: str, plural: str | None = None) -> str:
+    """Return "1 kernel", "2 kernels" and so on; `plural`: that of a noun which takes more than an s.
 
-    >>> pluralize(1, "kernel"), pluralize(1200, "NumPy call")
-    ('1 kernel', '1,200 NumPy calls')
+    >>> pluralize(1, "kernel"), pluralize(1200, "NumPy call"), pluralize(3, "index", "indices")
+    ('1 kernel', '1,200 NumPy calls', '3 indices')
     """
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+    return f"{count:,} {noun if count == 1 else plural or f'{noun}s'}"
+
+
+def join_counts(**counts: int) -> str:
+    """Return numbers of things, by the noun of each: "1 guard, 2 writes"."""
+    return ", ".join(pluralize(count, noun) for noun, count in counts.items())
 
 
 def format_size(count: int) -> str:

@@ -20,4 +20,6 @@ Modules, in reading order:
 - `printing`: The printed form of a tensor, which is PyTorch's: `tensor([1.0000, 2.5000], requires_grad=True)`.
 - `tensor`: The tensor: an array, and the node that made it.
 - `shape_tracer`: The interpreter of the device "meta", which infers shapes and types by the specs of ops.
+- `sparse_array`: The array of a sparse tensor, which is a sparse gradient in the backward walk too: values, and where
+  they stand.
 """

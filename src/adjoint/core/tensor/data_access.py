@@ -113,8 +113,9 @@ class DataAccess(ProtocolMethods):
         return int(self._real_number("int()"))
 
     def __index__(self) -> int:
-        if self.array.dtype.kind not in "iub":
-            raise TypeError("only integer tensors of a single element can be converted to an index")
+        if self.array.dtype.kind not in "iub" or self.array.size != 1:
+            message = "only integer tensors of a single element can be converted to an index"
+            raise with_explanation(TypeError(message))
         return int(self._number("index()"))
 
     def __complex__(self) -> complex:
@@ -134,5 +135,5 @@ class DataAccess(ProtocolMethods):
             return number
         array = self.numpy_view(reader)
         if array.size != 1:
-            raise ValueError("only one element tensors can be converted to Python scalars")
+            raise with_explanation(ValueError("only one element tensors can be converted to Python scalars"))
         return array.reshape(())[()]

@@ -108,7 +108,7 @@ class MutationLog:
 
     def record(self, array: Operand, site: Site | InstructionLocation | None, sequence_nr: int | None = None) -> None:
         """Record a write into `array` now, or at the sequence number `sequence_nr`."""
-        write = self.of(array)
+        write = self.by_memory.get(id(array)) or self.of(array)  # most arrays own their memory
         write.sequence_nr = sequence_nr = next_sequence_nr() if sequence_nr is None else sequence_nr
         write.place, write.outside = site, False
         if sequence_nr > self.last:  # noqa: PLR1730  half the time of max(…)

@@ -65,7 +65,8 @@ class CreationMeta(Enum):
     STALE_INFERENCE = 5  # in inference mode, and its base was written outside of it since
 
 
-DEFAULT_CREATION = CreationMeta.NORMALLY  # an enumeration takes 60 ns to look up a member
+# an enumeration takes 60 ns to look up a member
+DEFAULT_CREATION, NO_GRAD_CREATION = CreationMeta.NORMALLY, CreationMeta.NO_GRAD_MODE
 
 
 class ViewStep(NamedTuple):
@@ -223,9 +224,7 @@ def share_view(
     storage.add(alias)
 
 
-def mark_written(
-    tensor: TensorLike, site: Site | InstructionLocation, part: Operand = None, times: int = 1
-) -> None:
+def mark_written(tensor: TensorLike, site: Site | InstructionLocation, part: Operand = None, times: int = 1) -> None:
     """Count in-place writes into the memory, or into `part` of it, and log them for the nodes that saved it."""
     storage = storage_of(tensor)
     if not isinstance(storage, InferenceStorage):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterator
 from numbers import Number
 from typing import Any, Self, TypeVar
@@ -22,12 +23,12 @@ from adjoint.core.tensor.memory_format import memory_format
 from adjoint.core.tensor.meta import MetaArray, layout_without_values
 from adjoint.core.tensor.printing import format_tensor
 from adjoint.core.tensor.size import Size, new_tuple
-from adjoint.core.tensor.storage import INFERENCE, Memory, share_storage, storage_of
+from adjoint.core.tensor.storage import INFERENCE, Memory, Storage, View, share_storage, storage_of
 from adjoint.core.tensor.torch_function import default_torch_function, register_subclass
 from adjoint.core.typing import Array, DeviceLike, Operand
 
 ndarray = np.ndarray
-new = object.__new__
+new, ref = object.__new__, weakref.ref
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -356,7 +357,14 @@ def constant(array: Operand) -> Tensor:
 def detach(x: Tensor) -> Tensor:
     """Return a tensor of the memory of `x`, without its history."""
     out = wrap(x.array if not nondefault.count or mode.interpreter is None else mode.interpreter.detach_array(x))
-    share_storage(x, out)
+    storage = x.storage_.storage if type(x.storage_) is View else x.storage_
+    if type(storage) is Storage:  # as `share_storage` does it, which would be three more calls
+        out.storage_ = storage
+        storage.aliases.append(ref(out))
+        if len(storage.aliases) > storage.prune_at:
+            storage.prune()
+    else:
+        share_storage(x, out)
     if x.node is not None:
         out._detach_record = detach_record_here("detach()")
     return out

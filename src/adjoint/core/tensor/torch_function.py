@@ -191,9 +191,14 @@ def register_subclass(kind: Any, root: type) -> None:
     """Make the methods of the new subclass `root` of Tensor dispatch."""
     _root[:] = [root]
     ours = kind.__module__.partition(".")[0] == "adjoint" or kind in _root
-    if ours or kind.__torch_function__ is disabled_torch_function_impl:
-        return
+    if not ours and kind.__torch_function__ is not disabled_torch_function_impl:
+        dispatch_on_subclass(kind)
+
+
+def dispatch_on_subclass(kind: Any) -> None:
+    """Make functions, and the methods of a subclass of Tensor, ask its `__torch_function__`."""
     patch_functions()
+    root = _root[0]
     _subclasses.add(kind)
     for name, seen_as in OPERATORS.items():
         if _is_from_root(kind, name):

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from adjoint.core.graph.node import OutputSlot
+from adjoint.core.op.op_timer import find_op_timer
 from adjoint.core.op.signature import with_parameters_of
 from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.tensor import Tensor
@@ -31,7 +32,7 @@ def preserve_channels_last(function: Function) -> Function:
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         rank = _rank_of_images(args) or (_rank_of_images(kwargs.values()) if kwargs else 0)
-        if not rank or (nondefault.count and mode.is_intercepted):
+        if not rank or (nondefault.count and mode.is_intercepted and find_op_timer() is None):
             return function(*args, **kwargs)
         order = CHANNELS_LAST[rank]
         images = {id(x): x for x in (*args, *kwargs.values()) if isinstance(x, Tensor) and x.ndim == rank}

@@ -61,7 +61,7 @@ def parse_named_size(given: Operands, named: dict[str, object]) -> tuple[int, ..
         return parse_shape(given)
     shape = named.pop("size", None)
     if named:
-        raise TypeError(f"unexpected keyword argument {next(iter(named))!r}")
+        raise TypeError(f"got an unexpected keyword argument {next(iter(named))!r}")
     return parse_shape(given if shape is None else (shape,))
 
 

@@ -52,6 +52,12 @@ METHODS: dict[str, str] = {
         unsafe_split_with_sizes vsplit
     """,
     "signal.stft": "istft stft",
+    "sparse.methods": """
+        _indices _nnz _values ccol_indices coalesce col_indices crow_indices indices resize_as_sparse_
+        row_indices sparse_dim sparse_mask sparse_resize_ sparse_resize_and_clear_ to_sparse to_sparse_bsc
+        to_sparse_bsr to_sparse_coo to_sparse_csc to_sparse_csr values
+    """,
+    "sparse.product_functions": "smm sspaddmm",
 }
 FUNCTIONS: dict[str, str] = {
     "creation.buffers_dlpack": "from_dlpack from_file frombuffer",
@@ -98,6 +104,11 @@ FUNCTIONS: dict[str, str] = {
     "shape.diag_tril": "block_diag tril_indices triu_indices",
     "shape.meshgrid_combinations": "cartesian_prod combinations meshgrid",
     "signal.windows": "bartlett_window blackman_window hamming_window hann_window kaiser_window",
+    "sparse.creation": """
+        sparse_bsc_tensor sparse_bsr_tensor sparse_compressed_tensor sparse_coo_tensor sparse_csc_tensor
+        sparse_csr_tensor
+    """,
+    "sparse.product_functions": "dsmm hspmm spmm",
 }
 # Functions of `nn.functional`.
 NN_FUNCTIONS: dict[str, str] = {

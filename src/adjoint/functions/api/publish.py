@@ -15,9 +15,9 @@ from adjoint.core.op.op_errors import name_call
 from adjoint.core.op.signature import parameters_of
 from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.mutation_log import mutation_log
-from adjoint.core.tensor.storage import Storage, storage_of
+from adjoint.core.tensor.storage import Storage, View, storage_of
 from adjoint.core.tensor.tensor import Tensor, shallow_copy
-from adjoint.core.typing import Operand
+from adjoint.core.typing import Array, Operand
 from adjoint.functions.api.dim_args import parse_shape
 from adjoint.functions.api.out import check_no_overlap, write_out
 from adjoint.ops.mutation.inplace import write_in_place
@@ -31,6 +31,8 @@ ARRAY_API_NAMES = {"axis": "dim", "keepdims": "keepdim"}
 _NO_OVERLAP = "index_add_ index_copy_ index_fill_ index_put_ masked_scatter_ put_ scatter_ scatter_add_ scatter_reduce_"
 NO_OVERLAP_METHODS = frozenset(_NO_OVERLAP.split())
 INPLACE_UFUNCS = {"add_": np.add, "sub_": np.subtract, "mul_": np.multiply, "div_": np.divide}
+INTEGER_UFUNCS = frozenset({np.add, np.subtract, np.multiply})
+MAX_SMALL = 2**31  # numbers below it are no reason for NumPy to raise
 TRANSLATED_KEYWORDS = frozenset({*ARRAY_API_NAMES, "out"})
 
 
@@ -110,11 +112,22 @@ def in_place(function: Callable[..., Any], name: str) -> Callable[..., Any]:
     def call(self: Tensor, *args: Operand, **kwargs: Operand) -> Tensor:
         if ufunc is not None and len(args) == 1 and not kwargs and try_inplace_ufunc(ufunc, self, args[0]):
             return self
+        array = quiet_array(self)
+        factor = kwargs.get("alpha") if len(args) == len(kwargs) == 1 else None
+        if ufunc is not None and type(factor) is float and try_inplace_ufunc(ufunc, self, args[0], factor):
+            return self
         start = next_sequence_nr()
         given = (self, *args)
         if nondefault.count and mode.saved_tensor_hooks and mode.recording and mode.interpreter is None:
             given = tuple(_copy_if_overlapping(x, self) for x in given)
-        return write_in_place(self, function(*given, **kwargs), name, start)
+        out = function(*given, **kwargs)
+        if array is not None and out.node is None:
+            new = out.array
+            if type(new) is np.ndarray and new.shape == array.shape and new.dtype is array.dtype:
+                array[...] = new
+                mark_quiet_write(self, array)
+                return self
+        return write_in_place(self, out, name, start)
 
     call.__name__ = call.__qualname__ = name
     call.__doc__ = about
@@ -133,8 +146,11 @@ def _with_overlap_check(function: Callable[..., Any], name: str) -> Callable[...
 def operator_in_place(function: Callable[..., Any], name: str) -> Callable[..., Any]:
     """Make an in-place operator, which leaves an operand of a foreign type to its class."""
     write_into = in_place(function, name)
+    ufunc = getattr(function, "ufunc", INPLACE_UFUNCS.get(name))
 
     def call(self: Tensor, other: Operand) -> Tensor:
+        if ufunc is not None and try_inplace_ufunc(ufunc, self, other):
+            return self
         return write_into(self, other) if isinstance(other, OPERANDS) else NotImplemented
 
     call.__name__ = call.__qualname__ = name
@@ -142,33 +158,65 @@ def operator_in_place(function: Callable[..., Any], name: str) -> Callable[..., 
     return call
 
 
-def try_inplace_ufunc(ufunc: np.ufunc, x: Tensor, other: Operand) -> bool:
-    """Write ufunc(x, other) into x and return True if x is no view, and no history exists or is recorded."""
-    silent = nondefault.count and not (mode.recording or mode.needs_slow_path or nondefault.inference_used)
-    if not silent and (nondefault.count or x.node is not None):
-        return False
-    memory, array = x.storage_, x.array
-    if (memory is not None and type(memory) is not Storage) or type(array) is not np.ndarray:
+def try_inplace_ufunc(ufunc: np.ufunc, x: Tensor, other: Operand, factor: float | None = None) -> bool:
+    """Write ufunc(x, other) into x and return True if no history exists or is recorded, and no type is converted.
+
+    `factor`: of a tensor `other`, before.
+    """
+    array = quiet_array(x, other)
+    if array is None:
         return False
     dtype = array.dtype
-    if dtype.kind != "f" or not array.flags.carray:
+    if dtype.kind != "f" and (factor is not None or dtype.kind != "i" or ufunc not in INTEGER_UFUNCS):
         return False
     if type(other) is Tensor:
-        if other.node is not None and not silent:
-            return False
         other = other.array
-        if type(other) is not np.ndarray or other.shape != array.shape or other.dtype is not dtype:
+        if type(other) is not np.ndarray or other.dtype is not dtype or other.ndim > array.ndim:
             return False
-    elif type(other) is not float:
+        try:
+            other = other if factor is None else other * factor
+        except (RuntimeWarning, FloatingPointError):  # the user made errors of them
+            return False
+    elif factor is not None:
         return False
-    try:  # noqa: SIM105  `suppress` takes 0.4 µs
+    elif type(other) is int:
+        if dtype.kind == "i" and (dtype.itemsize < 8 or abs(other) > MAX_SMALL):
+            return False
+    elif type(other) is not float or dtype.kind != "f":
+        return False
+    try:
         ufunc(array, other, array)
     except (RuntimeWarning, FloatingPointError):
         pass  # the user made errors of them: all is written nevertheless
-    storage = storage_of(x)  # as `mark_written` has it
+    except (ValueError, OverflowError):  # shapes that do not broadcast; nothing is written
+        return False
+    mark_quiet_write(x, array)
+    return True
+
+
+def quiet_array(x: Tensor, other: Operand = None) -> Array | None:
+    """Return the array of `x` if a write of `other` changes nothing but its elements: there is no history."""
+    silent = nondefault.count and not (mode.recording or mode.needs_slow_path or nondefault.inference_used)
+    if not silent and (nondefault.count or x.node is not None or (type(other) is Tensor and other.node is not None)):
+        return None
+    memory, array = x.storage_, x.array
+    if type(array) is not np.ndarray:
+        return None
+    if memory is not None and type(memory) is not Storage:
+        if type(memory) is not View:
+            return None
+        storage, base = memory.storage, memory.base
+        if base.storage_ is not storage or storage.aliases[0]() is not base or not (silent or base.node is None):
+            return None  # of other memory, detached, or with a history
+    return array if array.flags.carray else None
+
+
+def mark_quiet_write(x: Tensor, array: Array) -> None:
+    """Count a write into the array of `x`, as `mark_written` does."""
+    memory = x.storage_
+    storage = storage_of(x) if memory is None else memory.storage if isinstance(memory, View) else memory
     storage.version += 1
     mutation_log.record(array, user_instruction(2))
-    return True
 
 
 def rename_node(out: Tensor, kind: str, **settings: object) -> Tensor:

@@ -15,8 +15,9 @@ from adjoint.core.runtime.deterministic import poison_uninitialized
 from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.construction import as_array
 from adjoint.core.tensor.external_aliases import import_array
-from adjoint.core.tensor.memory_format import memory_format
+from adjoint.core.tensor.memory_format import memory_format, strided
 from adjoint.core.tensor.shape_tracer import call_on_meta, device_like, move_to_device, on_requested_device
+from adjoint.core.tensor.sparse_array import sparse_zeros_slot
 from adjoint.core.tensor.tensor import Tensor, constant
 from adjoint.core.typing import Array, DeviceLike, DtypeLike, Function, NumpyDtype, Operand, Shape, ShapeLike
 from adjoint.functions.api.dim_args import parse_named_size, parse_shape
@@ -125,6 +126,8 @@ def asarray(
 
     `copy=True` always copies; with `copy=False` ValueError where sharing is impossible. A tensor keeps its history
     unless `requires_grad` is False.
+
+    Raises: ValueError if `copy` is False and the memory cannot be shared, RuntimeError for a NumPy scalar then.
     """
     if isinstance(obj, Tensor):
         return finish_factory(_alias_or_copy(obj, dtype, copy, requires_grad), requires_grad is True, device)
@@ -292,10 +295,7 @@ def _make_filled(
     requires_grad: bool,
 ) -> Tensor:
     """Return the result of `function`, `zeros` or `ones`, for a size by position or by name."""
-    if "out" in named:
-        out = named.pop("out")
-        if out is None:
-            return function(*size, dtype=dtype, device=device, requires_grad=requires_grad, **named)
+    if (out := named.pop("out", None)) is not None:
         written = write_out(out, function, *size, dtype=dtype_for_out(out, dtype), **named)
         return finish_factory(written, requires_grad, device)
     if device is not None and is_meta(device):
@@ -324,7 +324,8 @@ def zeros(
         dtype: element type. Default: the default dtype (float32 unless `set_default_dtype` changed it).
         device: "cpu" (default), or "meta" for a tensor without elements.
         requires_grad: True to record operations on the result. Default: False.
-        layout, pin_memory: ignored.
+        layout: `adjoint.strided` (default), or a sparse layout for a tensor without values.
+        pin_memory: ignored.
         out: tensor that takes the result; its dtype is used.
 
     Example:
@@ -332,7 +333,9 @@ def zeros(
         tensor([[0., 0., 0.],
                 [0., 0., 0.]])
     """
-    return _make_filled(zeros, 0, size, named, dtype, device, requires_grad)
+    if layout is None or layout is strided:
+        return _make_filled(zeros, 0, size, named, dtype, device, requires_grad)
+    return sparse_zeros_slot.call(parse_named_size(size, named), layout, dtype).requires_grad_(requires_grad)
 
 
 def ones(
@@ -482,6 +485,8 @@ def eye(
         layout, pin_memory: ignored.
         out: tensor that takes the result; its dtype is used.
 
+    Raises: RuntimeError for a negative size.
+
     Example:
         >>> ad.eye(2, 3)
         tensor([[1., 0., 0.],
@@ -504,7 +509,10 @@ def scalar_tensor(
     pin_memory: bool = False,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Return one number as a 0-d tensor of the default type, whatever the number's own."""
+    """Return one number as a 0-d tensor of the default type, whatever the number's own.
+
+    Raises: RuntimeError for a complex number in a real type.
+    """
     if isinstance(s, complex) and not DTYPES[numpy_dtype(dtype or default.floating)].is_complex:
         raise RuntimeError("value cannot be converted to type float without overflow")
     return tensor(to_number(s), dtype=dtype or default.floating, device=device, requires_grad=requires_grad)

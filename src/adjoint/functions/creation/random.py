@@ -279,8 +279,12 @@ def randint(
         tensor([3, 4, 6, 1, 2])
     """
     if size is None:
+        if high is None:
+            raise TypeError("randint() missing 1 required positional argument: 'size'")
         low, high, size = 0, low, high
     elif high is None:
+        if not low:
+            raise TypeError("randint() missing 1 required positional argument: 'high'")
         low, high = 0, low
     if out is not None:
         return _fill_out(

@@ -59,7 +59,10 @@ def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
 
 
 def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) -> Tensor:
-    """Draw how many of `count` trials succeed with probability `prob`, broadcast; both float32 or both float64."""
+    """Draw how many of `count` trials succeed with probability `prob`, broadcast; both float32 or both float64.
+
+    Raises: ValueError unless both are floating, RuntimeError for different dtypes.
+    """
     for name, x in (("count", count), ("prob", prob)):
         if x.array.dtype.kind not in "fV":
             raise ValueError(f"binomial only supports floating-point dtypes for {name}, got: {x.array.dtype}")

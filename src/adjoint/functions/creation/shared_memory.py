@@ -27,6 +27,8 @@ def share_memory_(self: Tensor) -> Tensor:
     """Move the memory of the tensor to where other processes see it and each other's writes; return the tensor.
 
     All tensors that see the same memory move along. Arrays that `numpy()` gave before keep the memory that was.
+
+    Raises: RuntimeError for another library's memory with gaps.
     """
     array = self.numpy_view("share_memory_()")
     if is_shared(self) or array.size == 0:

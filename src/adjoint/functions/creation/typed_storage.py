@@ -34,7 +34,10 @@ arenas: dict[int, tuple[weakref.ref[Array], Arena]] = {}
 
 
 class UntypedStorage:
-    """The memory that a tensor sees, as bytes; of a number so many zeros, of a sequence its bytes."""
+    """The memory that a tensor sees, as bytes; of a number so many zeros, of a sequence its bytes.
+
+    Raises: RuntimeError in `copy_` for another size.
+    """
 
     __slots__ = ("array",)
     is_cuda = is_sparse = is_sparse_csr = False
@@ -166,7 +169,7 @@ class UntypedStorage:
 
 
 class TypedStorage(UntypedStorage):
-    """The memory that a tensor sees, as elements."""
+    """The memory that a tensor sees, as elements. Raises RuntimeError for a storage of another type."""
 
     __slots__ = ()
 

@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from adjoint.core.op.eager_kernels import SmallArrayKernel, kernel_provider, with_eager_kernel
+from adjoint.core.op.elementwise_composite import elementwise_composite, with_elementwise_kernel
 from adjoint.core.op.families import with_eager_fast_path
 from adjoint.core.op.op import op_of
 from adjoint.core.tensor.tensor import Tensor
@@ -15,7 +16,8 @@ from adjoint.functions.api.compute_dtype import in_float32
 from adjoint.functions.api.dim_args import one_dim
 from adjoint.functions.api.out import with_out, write_out
 from adjoint.functions.api.publish import in_place, public, rename_node
-from adjoint.ops.elementwise import arithmetic, comparison, select, transcendental
+from adjoint.ops.elementwise import arithmetic, select, transcendental
+from adjoint.ops.nn import activation as ops
 from adjoint.ops.reduction import reduction
 from adjoint.ops.reduction.summation import add_up
 from adjoint.ops.special.erf import erf_array
@@ -49,7 +51,8 @@ def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = Fals
         >>> F.leaky_relu(ad.tensor([-1.0, 2.0]))
         tensor([-0.0100,  2.0000])
     """
-    out = select.where(comparison.gt(input, 0.0), input, arithmetic.mul(input, negative_slope))
+    x = select.copy(input) if inplace else input  # the gradient needs the values that are overwritten
+    out = ops.leaky_relu(x, negative_slope=negative_slope)
     return _write_if_inplace(input, rename_node(out, "LeakyReluBackward0"), inplace, "leaky_relu_")
 
 
@@ -71,8 +74,8 @@ def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
         >>> F.elu(ad.tensor([-1.0, 2.0]))
         tensor([-0.6321,  2.0000])
     """
-    below = select.where(comparison.gt(input, 0.0), 0.0, input)  # keeps the branch not chosen finite
-    out = select.where(comparison.gt(input, 0.0), input, arithmetic.mul(transcendental.expm1(below), alpha))
+    x = select.copy(input) if inplace else input
+    out = ops.elu(x, alpha=alpha, scale=1.0)
     return _write_if_inplace(input, rename_node(out, "EluBackward0"), inplace, "elu_")
 
 
@@ -93,8 +96,9 @@ def selu(input: Tensor, inplace: bool = False) -> Tensor:
         >>> F.selu(ad.tensor([-1.0, 2.0]))
         tensor([-1.1113,  2.1014])
     """
-    scaled = arithmetic.mul(elu(input, 1.6732632423543772), 1.0507009873554805)
-    return _write_if_inplace(input, rename_node(scaled, "EluBackward0"), inplace, "selu_")
+    x = select.copy(input) if inplace else input
+    out = ops.elu(x, alpha=1.6732632423543772, scale=1.0507009873554805)
+    return _write_if_inplace(input, rename_node(out, "EluBackward0"), inplace, "selu_")
 
 
 def _normal_cdf(x: Operand) -> Tensor:
@@ -130,23 +134,16 @@ def _gelu_tanh_share(x: Operand) -> Tensor:
     return transcendental.sigmoid((x + x * x * x * GELU_CUBIC_COEFFICIENT) * (2 * math.sqrt(2 / math.pi)))
 
 
-@with_eager_kernel(1.5e-8)
+@with_elementwise_kernel
 def _gelu_tanh_dx(g: Operand, x: Operand) -> Tensor:
     share = _gelu_tanh_share(x)
     steepness = (x * x * (3 * GELU_CUBIC_COEFFICIENT) + 1.0) * (2 * math.sqrt(2 / math.pi))
     return g * (share * (x * ((1.0 - share) * steepness) + 1.0))
 
 
-@with_eager_fast_path(
-    composite=lambda x: x * _gelu_tanh_share(x),
-    native=1.5e-8,
-    node="GeluBackward0",
-    preserves_strides=True,
-    dx=_gelu_tanh_dx,
-)
-def _gelu_tanh(x: Array) -> Array:
-    doubled = (x + x * x * x * GELU_CUBIC_COEFFICIENT) * (-2 * math.sqrt(2 / math.pi))
-    return np.divide(x, np.exp(doubled) + 1.0)
+@elementwise_composite(node="GeluBackward0", dx=_gelu_tanh_dx)
+def _gelu_tanh(x: Operand) -> Operand:
+    return x * _gelu_tanh_share(x)
 
 
 def gelu(input: Tensor, approximate: str = "none", *, out: Tensor | None = None) -> Tensor:
@@ -177,18 +174,14 @@ def gelu(input: Tensor, approximate: str = "none", *, out: Tensor | None = None)
     return _gelu(input) if approximate == "none" else _gelu_tanh(input)
 
 
-@with_eager_kernel(6e-9)
+@with_elementwise_kernel
 def _silu_dx(g: Operand, x: Operand) -> Tensor:
     share = transcendental.sigmoid(x)
     return g * (share * (x * (1.0 - share) + 1.0))
 
 
 @with_eager_fast_path(
-    composite=lambda x: x * transcendental.sigmoid(x),
-    native=6e-9,
-    node="SiluBackward0",
-    preserves_strides=True,
-    dx=_silu_dx,
+    composite=lambda x: x * transcendental.sigmoid(x), node="SiluBackward0", preserves_strides=True, dx=_silu_dx
 )
 def _silu(x: Array) -> Array:
     if kernel_provider.enabled and (found := SILU.call(x)) is not None:
@@ -238,11 +231,7 @@ def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tenso
         >>> F.softplus(ad.tensor([-1.0, 0.0, 30.0]))
         tensor([ 0.3133,  0.6931, 30.0000])
     """
-    scaled = arithmetic.mul(input, beta)
-    linear = comparison.gt(scaled, threshold)
-    below = select.where(linear, 0.0, scaled)
-    bent = arithmetic.div(transcendental.log1p(transcendental.exp(below)), beta)
-    return rename_node(select.where(linear, input, bent), "SoftplusBackward0")
+    return rename_node(ops.softplus(input, beta=beta, threshold=threshold), "SoftplusBackward0")
 
 
 @with_out
@@ -259,9 +248,7 @@ def logsigmoid(input: Tensor) -> Tensor:
         >>> F.logsigmoid(ad.tensor([-100.0, 0.0]))
         tensor([-100.0000,   -0.6931])
     """
-    size = arithmetic.abs(input)
-    out = arithmetic.minimum(input, 0.0) - transcendental.log1p(transcendental.exp(-size))
-    return rename_node(out, "LogSigmoidBackward0")
+    return rename_node(ops.logsigmoid(input), "LogSigmoidBackward0")
 
 
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
@@ -286,9 +273,8 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
         raise ValueError("min_val cannot be greater than max_val")
     if input.array.dtype.kind in "iu":
         min_val, max_val = int(min_val), int(max_val)
-    out = select.where(
-        comparison.le(input, min_val), min_val, select.where(comparison.ge(input, max_val), max_val, input)
-    )
+    x = select.copy(input) if inplace else input
+    out = ops.hardtanh(x, low=min_val, high=max_val)
     return _write_if_inplace(input, rename_node(out, "HardtanhBackward0"), inplace, "hardtanh_")
 
 
@@ -397,6 +383,9 @@ def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: 
         input: floating tensor.
         dim: dimension of the sum. Default: 0 for tensors of 0, 1 or 3 dimensions, else 1.
         dtype: floating type to which `input` is converted first. Default: None, no conversion.
+
+    Shapes:
+        input of any shape -> the same shape
 
     Raises: RuntimeError for integers without a `dtype`.
 

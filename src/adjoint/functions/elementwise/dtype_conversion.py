@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from numbers import Number
 from typing import Any, cast
 
+import numpy as np
+
 from adjoint.core.dtype import dtype as dtypes
 from adjoint.core.dtype.device import CPU, device, require_cpu
 from adjoint.core.dtype.dtype import numpy_dtype
@@ -16,6 +18,7 @@ from adjoint.core.tensor.shape_tracer import device_like, move_to_device
 from adjoint.core.tensor.tensor import Tensor, method, strided_stand_in
 from adjoint.core.typing import DeviceLike, DtypeLike, Function, Operand, ShapeLike
 from adjoint.functions.api.memory_format import dim_order_for_copy
+from adjoint.functions.api.publish import mark_quiet_write, quiet_array
 from adjoint.functions.creation import creation
 from adjoint.functions.elementwise.pointwise import clone
 from adjoint.functions.shape.shape import contiguous, expand
@@ -24,6 +27,7 @@ from adjoint.ops.movement.memory_format import copy_in_order, is_channels_last
 from adjoint.ops.mutation.inplace import content_of, write_in_place
 
 __all__: list[str] = []
+MAX_QUICK_FILL = 3e38  # which float32 holds
 
 
 @method
@@ -138,12 +142,20 @@ for _name, _kind in {
 
 @method
 def copy_(self: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:
-    """Write the values of `src`, a tensor or a number, broadcast and converted, into this tensor."""
+    """Write the values of `src`, a tensor or a number, broadcast and converted, into this tensor.
+
+    Raises: TypeError for anything else.
+    """
     if not isinstance(src, Tensor):
         if not isinstance(src, Number):
             raise TypeError(f"copy_(): argument 'other' (position 1) must be Tensor, not {type(src).__name__}")
         src = creation.tensor(src)
-    out = src if src.array.dtype == self.array.dtype else select.cast(src, dtype=self.array.dtype)
+    array, values = quiet_array(self, src), src.array
+    if array is not None and type(values) is np.ndarray and values.shape == array.shape and values.dtype is array.dtype:
+        array[...] = values
+        mark_quiet_write(self, array)
+        return self
+    out = src if values.dtype == self.array.dtype else select.cast(src, dtype=self.array.dtype)
     if out.array.shape != self.array.shape:
         out = expand(out, self.array.shape)
     return write_in_place(self, content_of(out, self), "copy_")
@@ -154,6 +166,11 @@ def fill_(self: Tensor, value: Tensor | float) -> Tensor:
     """Write one value into every element."""
     if isinstance(value, Tensor):
         return copy_(self, value)
+    array = quiet_array(self) if type(value) in (int, float) and -MAX_QUICK_FILL < value < MAX_QUICK_FILL else None
+    if array is not None and array.dtype.kind == "f" and array.itemsize >= 4:
+        array.fill(value)
+        mark_quiet_write(self, array)
+        return self
     return write_in_place(self, creation.full_like(self, value), "fill_")
 
 

@@ -195,7 +195,7 @@ def polygamma(n: Tensor | float, input: Tensor | float) -> Tensor:
 @public(inplace=True)
 @with_out
 def mvlgamma(input: Tensor, p: int) -> Tensor:
-    """Return ln of the multivariate gamma function of dimension p."""
+    """Return ln of the multivariate gamma function of dimension p. Raises RuntimeError for p < 1."""
     if p < 1:
         raise RuntimeError("p has to be greater than or equal to 1")
     total: Operand = p * (p - 1) / 4.0 * math.log(math.pi)

@@ -9,11 +9,12 @@ from adjoint.functions.api.compute_dtype import autocast_lower, in_float32
 from adjoint.functions.api.dim_args import one_dim
 from adjoint.functions.api.out import with_out
 from adjoint.functions.api.publish import rename_node
-from adjoint.functions.elementwise.activation import _write_if_inplace, softmax, softplus
+from adjoint.functions.elementwise.activation import _write_if_inplace, softmax
 from adjoint.functions.shape.split import split
 from adjoint.ops.elementwise import arithmetic, comparison, select, transcendental
 from adjoint.ops.indexing import scatter
 from adjoint.ops.movement import movement
+from adjoint.ops.nn import activation as ops
 from adjoint.ops.random import draws
 
 __all__ = ["celu", "glu", "gumbel_softmax", "hardshrink", "hardsigmoid", "hardswish", "mish", "prelu", "softshrink"]
@@ -48,10 +49,7 @@ def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     if alpha == 0:
         raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
     x = _copy_if_inplace(input, inplace)
-    above = comparison.gt(x, 0.0)
-    below = select.where(above, 0.0, arithmetic.div(x, alpha))  # keeps the branch not chosen finite
-    out = select.where(above, x, arithmetic.mul(transcendental.expm1(below), alpha))
-    return _write_if_inplace(input, out, inplace, "celu_")
+    return _write_if_inplace(input, ops.celu(x, alpha=alpha), inplace, "celu_")
 
 
 @with_out
@@ -69,7 +67,7 @@ def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
         >>> F.hardshrink(ad.tensor([-1.0, 0.25, 2.0]))
         tensor([-1.,  0.,  2.])
     """
-    return select.where(comparison.le(arithmetic.abs(input), lambd), 0.0, input)
+    return ops.hardshrink(input, lambd=lambd)
 
 
 @with_out
@@ -91,8 +89,7 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """
     if lambd < 0:
         raise RuntimeError(f"lambda must be in range [0, inf), but found {lambd}")
-    shrunk = select.where(comparison.gt(input, 0.0), arithmetic.sub(input, lambd), arithmetic.add(input, lambd))
-    return select.where(comparison.le(arithmetic.abs(input), lambd), 0.0, shrunk)
+    return ops.softshrink(input, lambd=lambd)
 
 
 def softsign(input: Tensor) -> Tensor:
@@ -125,9 +122,8 @@ def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
         >>> F.hardsigmoid(ad.tensor([-4.0, 0.0, 1.5]))
         tensor([0.0000, 0.5000, 0.7500])
     """
-    inner = arithmetic.div(arithmetic.add(input, 3.0), 6.0)
-    upper = select.where(comparison.ge(input, 3.0), 1.0, inner)
-    return _write_if_inplace(input, select.where(comparison.le(input, -3.0), 0.0, upper), inplace, "hardsigmoid_")
+    x = _copy_if_inplace(input, inplace)
+    return _write_if_inplace(input, ops.hardsigmoid(x), inplace, "hardsigmoid_")
 
 
 @in_float32
@@ -148,10 +144,7 @@ def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
         tensor([0.0000, 0.6667, 5.0000])
     """
     x = _copy_if_inplace(input, inplace)
-    middle = select.where(comparison.ge(arithmetic.abs(x), 3.0), 0.0, x)  # keeps the branch not chosen finite
-    inner = arithmetic.div(arithmetic.mul(middle, arithmetic.add(middle, 3.0)), 6.0)
-    upper = select.where(comparison.ge(x, 3.0), x, inner)
-    return _write_if_inplace(input, select.where(comparison.le(x, -3.0), 0.0, upper), inplace, "hardswish_")
+    return _write_if_inplace(input, ops.hardswish(x), inplace, "hardswish_")
 
 
 @in_float32
@@ -172,8 +165,7 @@ def mish(input: Tensor, inplace: bool = False) -> Tensor:
         tensor([-0.3034,  1.9440])
     """
     x = _copy_if_inplace(input, inplace)
-    out = arithmetic.mul(x, transcendental.tanh(softplus(x)))
-    return _write_if_inplace(input, rename_node(out, "MishBackward0"), inplace, "mish_")
+    return _write_if_inplace(input, rename_node(ops.mish(x), "MishBackward0"), inplace, "mish_")
 
 
 def glu(input: Tensor, dim: int = -1) -> Tensor:
@@ -224,6 +216,9 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
 
 def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Tensor:
     """softmax((x + g) / tau) along `dim`, g standard Gumbel; `hard` gives 1 for the largest, with the same gradient.
+
+    Shapes:
+        logits of any shape -> the same shape
 
     Source: Jang et al., 2017; Maddison et al., 2017.
     """

@@ -8,4 +8,6 @@ Modules, in reading order:
 - `gather`: Elements gathered from, and added at, positions along a dimension.
 - `scatter`: Writing, adding and folding at positions that are data: along one dimension, or at index arrays.
 - `masked_nonzero`: Choices by masks, and positions of the elements that are not zero.
+- `index_plan`: The plan of an index expression: slices, integers, new dimensions and index arrays, in the order of
+  their use.
 """

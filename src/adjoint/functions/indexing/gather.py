@@ -79,7 +79,10 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
 
 @public()
 def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
-    """Return `gather` with `input` and `indices` broadcast in the other dimensions; both flattened without a `dim`."""
+    """Return `gather` with `input` and `indices` broadcast in the other dimensions; both flattened without a `dim`.
+
+    Raises: RuntimeError unless indices are int64 and there are as many dimensions.
+    """
     if indices.array.dtype != np.int64:
         raise RuntimeError(f"take_along_dim(): dtype of indices should be Long but got {indices.dtype}")
     if dim is None:
@@ -109,7 +112,10 @@ def _broadcast_or_raise(*shapes: tuple[int, ...]) -> tuple[int, ...]:
 @public(inplace=True)
 @in_float32
 def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
-    """Return `input` with src added at `index` along `dim`; repeated positions add up."""
+    """Return `input` with src added at `index` along `dim`; repeated positions add up.
+
+    Raises: RuntimeError for different dtypes.
+    """
     axis = one_dim(dim, input.ndim)
     if not index.numel():
         return select.copy(input)

@@ -56,7 +56,10 @@ def masked_fill(input: Tensor, mask: Tensor, value: Operand) -> Tensor:
 @public()
 @with_out
 def masked_select(input: Tensor, mask: Tensor) -> Tensor:
-    """Return the elements of `input` where `mask` is true, as a vector."""
+    """Return the elements of `input` where `mask` is true, as a vector.
+
+    Raises: RuntimeError unless `mask` is bool and broadcasts.
+    """
     if mask.array.dtype.kind != "b":
         raise RuntimeError(f"masked_select: expected BoolTensor for mask, got {mask.dtype}")
     shape = _broadcast_or_raise(input.array.shape, mask.array.shape)

@@ -17,12 +17,12 @@ from adjoint.functions.api.publish import public, rename_node
 from adjoint.functions.indexing.gather import _broadcast_or_raise, _check_index
 from adjoint.functions.indexing.gather import scatter_add as _scatter_add
 from adjoint.functions.indexing.getitem import (
-    IndexPlan,
     _apply_basic_indices,
     _indexed_shape,
     _prepare_value,
     assign_masked,
 )
+from adjoint.functions.indexing.index_plan import IndexPlan
 from adjoint.functions.indexing.traced_masks import masked_scatter_traced
 from adjoint.functions.shape import shape as shapes
 from adjoint.functions.shape.diag_tril import diagonal
@@ -100,6 +100,8 @@ def scatter_reduce(
     """Return the "sum", "prod", "mean", "amax" or "amin" of `input` and all that src brings to `index` along `dim`.
 
     Where src brings nothing, `input` stays; not `include_self`: of what src brings alone. Extremes share the gradient.
+
+    Raises: RuntimeError for another reduction and for different dtypes.
     """
     axis = one_dim(dim, input.ndim)
     if reduce not in ("sum", "prod", "mean", "amax", "amin"):
@@ -184,7 +186,10 @@ def _at_least_1d(input: Tensor) -> Tensor:
 @public(inplace=True)
 @in_float32
 def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: float = 1) -> Tensor:
-    """Return `input` with alpha · source added to its slices `index` along `dim`, repeatedly where they repeat."""
+    """Return `input` with alpha · source added to its slices `index` along `dim`, repeatedly where they repeat.
+
+    Raises: RuntimeError for a fractional `alpha` between integers.
+    """
     axis, at, part = _check_row_index("index_add", index, input, dim, source)
     if part.array.dtype.kind in "iub" and not float(alpha).is_integer():
         raise RuntimeError(
@@ -233,7 +238,10 @@ def _put_rows(input: Tensor, value: Operand, axis: int, at: Tensor) -> Tensor:
 def index_reduce(
     input: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True
 ) -> Tensor:
-    """Reduce whole slices as `scatter_reduce`: the "prod", "mean", "amax" or "amin" of those that meet."""
+    """Reduce whole slices as `scatter_reduce`: the "prod", "mean", "amax" or "amin" of those that meet.
+
+    Raises: RuntimeError for another reduction.
+    """
     if reduce not in ("prod", "mean", "amax", "amin"):
         raise RuntimeError(f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}.")
     axis, at, part = _check_row_index("index_reduce", index, input, dim, source)
@@ -246,7 +254,10 @@ def index_reduce(
 
 @public(inplace=True)
 def index_put(input: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: bool = False) -> Tensor:
-    """Return `input` with `values` at a tuple of index tensors; `accumulate` adds them, also at repeated positions."""
+    """Return `input` with `values` at a tuple of index tensors; `accumulate` adds them, also at repeated positions.
+
+    Raises: RuntimeError for no index.
+    """
     if not len(indices):
         raise RuntimeError("index_put(): at least one index is needed")
     keys = [  # with at least one dimension, since a lone integer would be none that repeats
@@ -305,7 +316,10 @@ def take(input: Tensor, index: Tensor) -> Tensor:
 
 @public(inplace=True)
 def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
-    """Return `input` with source at positions `index` of the flattened tensor, or added there."""
+    """Return `input` with source at positions `index` of the flattened tensor, or added there.
+
+    Raises: IndexError unless there is a source for each position.
+    """
     if index.numel() != source.numel():
         raise IndexError(
             f"put_(): Expected source and index to have the same number of elements, but got source.numel() = "
@@ -329,7 +343,10 @@ def _check_flat_index(name: str, index: Tensor, input: Tensor) -> Tensor:
 
 @public()
 def fill_diagonal_(self: Tensor, fill_value: float, wrap: bool = False) -> Tensor:
-    """Write one value on the main diagonal; `wrap` starts it anew below a tall matrix, one row apart."""
+    """Write one value on the main diagonal; `wrap` starts it anew below a tall matrix, one row apart.
+
+    Raises: RuntimeError below two dimensions, and for more unless they are equal.
+    """
     n = self.ndim
     if n < 2:
         raise RuntimeError("dimensions must larger than 1")

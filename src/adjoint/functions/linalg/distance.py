@@ -33,7 +33,10 @@ def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
 
 @autocast_float32
 def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = "use_mm_for_euclid_dist_if_necessary") -> Tensor:
-    """Return ‖x1[…, i] - x2[…, j]‖ₚ for all pairs of rows: (…, P, M) and (…, R, M) give (…, P, R)."""
+    """Return ‖x1[…, i] - x2[…, j]‖ₚ for all pairs of rows: (…, P, M) and (…, R, M) give (…, P, R).
+
+    Raises: RuntimeError unless both have two dimensions and as many columns, and for p < 0.
+    """
     for i, x in enumerate((x1, x2), 1):
         if x.ndim < 2:
             raise RuntimeError(f"cdist only supports at least 2D tensors, X{i} got: {x.ndim}D")
@@ -101,7 +104,10 @@ def _pdist(x: Array, *, p: float) -> Array:
 
 
 def pdist(input: Tensor, p: float = 2) -> Tensor:
-    """Return ‖x[i] - x[j]‖ₚ for all pairs of rows i < j of a matrix, as a vector."""
+    """Return ‖x[i] - x[j]‖ₚ for all pairs of rows i < j of a matrix, as a vector.
+
+    Raises: RuntimeError for other ranks and p < 0.
+    """
     if input.ndim != 2:
         raise RuntimeError(f"pdist only supports 2D tensors, got: {input.ndim}D")
     if p < 0:
@@ -111,7 +117,10 @@ def pdist(input: Tensor, p: float = 2) -> Tensor:
 
 @public(inplace=True)
 def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
-    """Return `input` whose slices along `dim` with a p-norm above `maxnorm` are shortened to it."""
+    """Return `input` whose slices along `dim` with a p-norm above `maxnorm` are shortened to it.
+
+    Raises: RuntimeError for p ≤ 0, a negative `maxnorm`, and below two dimensions.
+    """
     axis = one_dim(dim, input.ndim)
     if p <= 0:
         raise RuntimeError("renorm: non-positive-norm not supported")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from string import ascii_lowercase, ascii_uppercase
 from typing import Any
 
@@ -47,7 +48,7 @@ def einsum(equation: Tensor | str, *operands: Any) -> Tensor:
     if isinstance(equation, Tensor):
         equation, operands = _equation_from_sublists([equation, *operands])
     tensors = list(operands[0]) if len(operands) == 1 and isinstance(operands[0], (list, tuple)) else list(operands)
-    terms, result = _parse_equation(equation.replace(" ", ""), [t.ndim for t in tensors])
+    terms, result = _parse_equation(equation.replace(" ", ""), tuple([t.ndim for t in tensors]))
     _check_sizes(terms, [t.array.shape for t in tensors])
     acc, letters = _diagonal(tensors[0], terms[0])
     for i in range(1, len(tensors)):
@@ -75,7 +76,8 @@ def _sublist_letters(numbers: Sequence[Any]) -> str:
     return "".join("..." if number is Ellipsis else LETTERS[number] for number in numbers)
 
 
-def _parse_equation(equation: str, ranks: list[int]) -> tuple[list[str], str]:
+@lru_cache(256)
+def _parse_equation(equation: str, ranks: tuple[int, ...]) -> tuple[list[str], str]:
     """Return the letters of each operand and of the result, with `...` spelt out in letters of its own."""
     if not ranks:
         raise ValueError(
@@ -172,10 +174,15 @@ def _contract_pair(x: Tensor, a: str, y: Tensor, b: str, later: str) -> tuple[Te
 
     def laid_out(t: Tensor, letters: str, *groups: list[str]) -> Tensor:
         order = [c for group in groups for c in group]
-        t = movement.permute(t, axes=tuple(letters.index(c) for c in order))
-        t = movement.expand(t, shape=tuple(sizes[c] for c in order))
+        axes = tuple([letters.index(c) for c in order])
+        if axes != tuple(range(len(axes))):
+            t = movement.permute(t, axes=axes)
+        whole = tuple([sizes[c] for c in order])
+        if t.array.shape != whole:
+            t = movement.expand(t, shape=whole)
         lead = [sizes[c] for c in groups[0]]
-        return movement.reshape(t, shape=(*lead, *(movement.numel(tuple(sizes[c] for c in g)) for g in groups[1:])))
+        shape = (*lead, *[movement.numel(tuple([sizes[c] for c in g])) for g in groups[1:]])
+        return t if shape == whole else movement.reshape(t, shape=shape)
 
     product = matmul.bmm(laid_out(x, a, batch, rows, inner), laid_out(y, b, batch, inner, columns))
     letters = "".join(batch + rows + columns)

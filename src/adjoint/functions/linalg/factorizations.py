@@ -66,14 +66,18 @@ def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -
     A matrix that has no factor gives NaN. `check_errors`: raise LinAlgError all the same.
     """
     out = factor_cholesky("linalg.cholesky_ex", A, upper, check_errors)
-    read = symmetrize_from_triangle(A, upper)
-    return CholeskyExResult(out, cholesky_qr.minor_not_positive(read.detach()))
+    read = A.detach()
+    read = matrices.adjoint(read) if upper else read
+    return CholeskyExResult(out, cholesky_qr.minor_not_positive(read, triangle=True))
 
 
 def factor_cholesky(name: str, A: Tensor, upper: bool, raises: bool = True) -> Tensor:
     """Return Cholesky's factor, and errors by the name of what was called."""
     check_square(name, A)
-    out = cholesky_qr.cholesky(symmetrize_from_triangle(A, upper), name=name if raises else "")
+    read = A
+    if upper:  # a complex gradient is not Hermitian: it goes to A as it is
+        read = symmetrize_from_triangle(A, True) if A.array.dtype.kind == "c" else matrices.adjoint(A)
+    out = cholesky_qr.cholesky(read, name=name if raises else "", triangle=True)
     return matrices.adjoint(out) if upper else out
 
 
@@ -124,6 +128,8 @@ def householder_product(input: Tensor, tau: Tensor) -> Tensor:
     """Return the first columns of ∏ (1 - τ v vᵀ), the v being the columns of `input` below a 1 on the diagonal.
 
     With S what is above the diagonal of Vᵀ V it is 1 - V (1 + diag(τ) S)⁻¹ diag(τ) Vᵀ.
+    Raises: RuntimeError for more columns than rows.
+
     Source: Joffrain and others, "Accumulating Householder transformations, revisited", 2006.
     """
     _check_reflectors("torch.linalg.householder_product", input, tau)
@@ -174,7 +180,10 @@ def apply_reflectors(input: Tensor, tau: Tensor, other: Tensor, left: bool, tran
 
 @with_out
 def geqrf(input: Tensor) -> GeqrfResult:
-    """Return R, and below it the reflectors whose product is Q, with their factors τ; no gradient is known."""
+    """Return R, and below it the reflectors whose product is Q, with their factors τ; no gradient is known.
+
+    Raises: RuntimeError below two dimensions.
+    """
     if input.ndim < 2:
         raise RuntimeError("torch.geqrf: input must have at least 2 dimensions.")
     check_linalg_dtype("torch.geqrf", input)
@@ -190,7 +199,10 @@ def orgqr(input: Tensor, tau: Tensor) -> Tensor:
 
 @with_out
 def ormqr(input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpose: bool = False) -> Tensor:
-    """Return Q other, or other Q unless `left`, of the whole square product Q of reflectors, or its transpose."""
+    """Return Q other, or other Q unless `left`, of the whole square product Q of reflectors, or its transpose.
+
+    Raises: RuntimeError for sizes that do not fit.
+    """
     _check_reflectors("torch.ormqr", input, tau)
     if other.ndim < 2:
         raise RuntimeError("torch.ormqr: other must have at least 2 dimensions.")

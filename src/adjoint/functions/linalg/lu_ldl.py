@@ -105,7 +105,10 @@ def _factor_lu(name: str, A: Tensor, pivot: bool, check_errors: bool = False) ->
 
 @with_out
 def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True) -> LuResult:
-    """Return P, L and U of what `lu_factor` gave; empty ones for what is not to be unpacked."""
+    """Return P, L and U of what `lu_factor` gave; empty ones for what is not to be unpacked.
+
+    Raises: RuntimeError for pivots that are not int32.
+    """
     dtype = LU_data.array.dtype
     empty = constant(np.zeros(0, dtype))
     P = L = U = empty
@@ -128,7 +131,10 @@ def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpa
 
 @with_out
 def lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False) -> Tensor:
-    """Return X with A X = B, or X A = B unless `left`, of the A whose factors are given, or of Aᵀ if `adjoint`."""
+    """Return X with A X = B, or X A = B unless `left`, of the A whose factors are given, or of Aᵀ if `adjoint`.
+
+    Raises: RuntimeError for pivots and sizes that do not fit.
+    """
     check_square("linalg.lu_solve", LU)
     check_same_dtype("linalg.lu_solve", LU, B, "LU")
     if pivots.array.dtype != np.int32:
@@ -188,7 +194,10 @@ def _factor_ldl(name: str, A: Tensor, hermitian: bool, check_errors: bool) -> Ld
 
 @with_out
 def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False) -> Tensor:
-    """Return X with A X = B, of the A whose factors `ldl_factor` gave."""
+    """Return X with A X = B, of the A whose factors `ldl_factor` gave.
+
+    Raises: RuntimeError for pivots and sizes that do not fit.
+    """
     check_square("torch.linalg.ldl_solve", LD)
     if B.ndim < 2:
         raise RuntimeError(

@@ -21,6 +21,7 @@ from adjoint.functions.api.out import with_out, write_out
 from adjoint.functions.api.publish import public
 from adjoint.ops.elementwise import arithmetic, select
 from adjoint.ops.linalg import matmul as contraction
+from adjoint.ops.linalg.blas_products import multiply_matrices
 from adjoint.ops.movement import movement
 from adjoint.ops.operators import as_operator, as_reflected_operator
 from adjoint.ops.reduction import reduction
@@ -139,7 +140,7 @@ def bmm(input: Tensor, mat2: Tensor) -> Tensor:
 @public()
 @with_out
 def mv(input: Tensor, vec: Tensor) -> Tensor:
-    """Return a matrix times a vector."""
+    """Return a matrix times a vector. Raises RuntimeError for other ranks."""
     if input.ndim != 2 or vec.ndim != 1:
         raise RuntimeError(f"mv: expected a matrix and a vector, got {input.ndim}D and {vec.ndim}D")
     return _product(input, vec)
@@ -148,7 +149,7 @@ def mv(input: Tensor, vec: Tensor) -> Tensor:
 @public()
 @with_out
 def dot(input: Tensor, tensor: Tensor) -> Tensor:
-    """Return Σ x[i] y[i] of two vectors of equal length."""
+    """Return Σ x[i] y[i] of two vectors of equal length. Raises RuntimeError for other ranks, lengths or dtypes."""
     if input.ndim != 1 or tensor.ndim != 1:
         raise RuntimeError(f"1D tensors expected, but got {input.ndim}D and {tensor.ndim}D tensors")
     _check_same_dtype("dot", input, tensor)
@@ -165,7 +166,7 @@ def dot(input: Tensor, tensor: Tensor) -> Tensor:
 @public()
 @with_out
 def outer(input: Tensor, vec2: Tensor) -> Tensor:
-    """Return x[i] y[j] of two vectors."""
+    """Return x[i] y[j] of two vectors. Raises RuntimeError for other ranks."""
     for name, given in (("self", input), ("vec2", vec2)):
         if given.ndim != 1:
             raise RuntimeError(f"outer: Expected 1-D argument {name}, but got {given.ndim}-D")
@@ -226,7 +227,7 @@ def _scale_grad(g: Operand, factor: float) -> Operand:
     dmat2=lambda g, mat1, alpha: _scale_grad(contraction.mm(movement.permute(mat1, axes=(1, 0)), g), alpha),
 )
 def _addmm(input: Array, mat1: Array, mat2: Array, *, beta: float, alpha: float) -> Array:
-    out = np.matmul(mat1, mat2)
+    out = multiply_matrices(mat1, mat2)
     if alpha != 1:
         out *= alpha
     if beta != 0:
@@ -239,10 +240,21 @@ def _linear_composite(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> 
     return out if bias is None else arithmetic.add(out, bias)
 
 
-def _linear_dx(g: Operand, weight: Operand) -> Tensor:
+def _linear_dx(g: Operand, weight: Operand) -> Operand:
     """Return g W, with the leading dimensions of g taken as one."""
+    if type(g) is np.ndarray:
+        rows = g if g.ndim == 2 else g.reshape(math.prod(g.shape[:-1]), g.shape[-1])
+        out = contraction.multiply(contraction.mm, rows, weight)
+        return out if g.ndim == 2 else out.reshape(*g.shape[:-1], weight.shape[1])
     product = contraction.mm(_as_rows(g), weight)
     return product if len(g.shape) == 2 else movement.reshape(product, shape=(*g.shape[:-1], weight.shape[1]))
+
+
+def _linear_dweight(g: Operand, x: Operand) -> Operand:
+    if type(g) is np.ndarray:
+        rows = [a if a.ndim == 2 else a.reshape(math.prod(a.shape[:-1]), a.shape[-1]) for a in (g, x)]
+        return contraction.multiply(contraction.mm, rows[0].T, rows[1])
+    return contraction.mm(movement.permute(_as_rows(g), axes=(1, 0)), _as_rows(x))
 
 
 def _as_rows(x: Operand) -> Operand:
@@ -253,7 +265,7 @@ def _as_rows(x: Operand) -> Operand:
     composite=_linear_composite,
     node=lambda node: "MmBackward0" if node.parents[2:] == (None,) else "AddmmBackward0",
     dx=_linear_dx,
-    dweight=lambda g, x: contraction.mm(movement.permute(_as_rows(g), axes=(1, 0)), _as_rows(x)),
+    dweight=_linear_dweight,
     dbias=lambda g: g,
 )
 def _linear(x: Array, weight: Array, bias: Array | None = None) -> Array:
@@ -275,6 +287,10 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Te
         return written
     if nondefault.count and mode.autocast is not None:
         input, weight, bias = autocast_down(input), autocast_down(weight), autocast_down(bias)
+    x, w = input.array, weight.array
+    rows, columns = x.shape, w.shape
+    if len(rows) > 1 and len(columns) == 2 and rows[-1] == columns[1] and x.dtype is w.dtype:  # as nearly all are
+        return _linear(input, weight, bias)
     if not input.ndim or not weight.ndim:
         raise RuntimeError(
             f"both arguments to linear need to be at least 1D, but they are {input.ndim}D and {weight.ndim}D"

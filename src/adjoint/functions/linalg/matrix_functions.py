@@ -24,7 +24,10 @@ from adjoint.ops.reduction import reduction
 
 @with_out
 def cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
-    """Return x × y of vectors of three elements along `dim`; the other dimensions broadcast."""
+    """Return x × y of vectors of three elements along `dim`; the other dimensions broadcast.
+
+    Raises: RuntimeError unless `dim` has size 3 and the ranks are equal.
+    """
     if input.ndim != other.ndim:
         raise RuntimeError(
             "linalg.cross: inputs must have the same number of dimensions, got shapes "
@@ -56,7 +59,10 @@ def matrix_exp(A: Tensor) -> Tensor:
 @with_out
 @in_float32
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
-    """Return Σ x y along `dim`; the other dimensions broadcast."""
+    """Return Σ x y along `dim`; the other dimensions broadcast.
+
+    Raises: RuntimeError for integers and for different dtypes.
+    """
     if x.array.dtype.kind not in "fcV":
         raise RuntimeError(f"linalg.vecdot: Expected a floating point or complex tensor as input. Got {x.dtype}")
     if x.array.dtype != y.array.dtype:
@@ -72,7 +78,10 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
 
 @public(method=False)
 def vander(x: Tensor, N: int | None = None) -> Tensor:
-    """Return the powers 0 … N - 1 of the elements along a new last dimension; by default N is the last size."""
+    """Return the powers 0 … N - 1 of the elements along a new last dimension; by default N is the last size.
+
+    Raises: RuntimeError for N < 2.
+    """
     n = N if N is not None else (x.array.shape[-1] if x.ndim else 1)
     if n <= 1 and (N is not None or not x.ndim):
         raise RuntimeError("N must be greater than 1.")
@@ -88,6 +97,8 @@ def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
 
     The first may be a row and the last a column, given as vectors.
     Source of the order: Cormen and others, "Introduction to Algorithms", section 15.2.
+
+    Raises: RuntimeError for less than two, for sizes that do not fit, and for different dtypes.
     """
     given = list(tensors)
     if len(given) < 2:

@@ -60,7 +60,7 @@ def nuclear_norm(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tens
 
 @with_out
 def frobenius_norm(input: Tensor, dim: int | Sequence[int], keepdim: bool = False) -> Tensor:
-    """Return √Σ x² over at most two dimensions."""
+    """Return √Σ x² over at most two dimensions. Raises RuntimeError for more."""
     dims = (dim,) if isinstance(dim, int) else tuple(dim)
     if len(dims) > 2:
         raise RuntimeError(f"Expected at most 2 dimensions, but got {len(dims)} dimensions instead.")
@@ -68,7 +68,10 @@ def frobenius_norm(input: Tensor, dim: int | Sequence[int], keepdim: bool = Fals
 
 
 def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
-    """Return (Σ |x|ᵖ)^(1/p) over all dimensions but `dim`, which are kept as 1; over all if `dim` is -1."""
+    """Return (Σ |x|ᵖ)^(1/p) over all dimensions but `dim`, which are kept as 1; over all if `dim` is -1.
+
+    Raises: IndexError for a number.
+    """
     if dim == -1:
         return power_norm(v, pow)
     if not v.ndim:

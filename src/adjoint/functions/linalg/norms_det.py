@@ -16,7 +16,7 @@ from adjoint.functions.api.publish import public
 from adjoint.functions.linalg.checks import check_linalg_dtype, check_matrix_stack, check_square
 from adjoint.functions.linalg.solve import resolve_tolerances
 from adjoint.functions.reduction import reduce
-from adjoint.functions.shape import join, shape
+from adjoint.functions.shape import shape
 from adjoint.ops.elementwise import arithmetic, comparison, select
 from adjoint.ops.linalg import eig_svd, inverse_det_solve, lstsq
 from adjoint.ops.multi_output import split_outputs
@@ -56,8 +56,7 @@ def slogdet(A: Tensor) -> SlogdetResult:
     check_square("linalg.slogdet", A)
     if A.array.dtype.kind == "c":
         return SlogdetResult(inverse_det_solve.sign_of_det(A), inverse_det_solve.logabsdet(A))
-    both = join.stack([inverse_det_solve.sign_of_det(A), inverse_det_solve.logabsdet(A)], -1)
-    return SlogdetResult(*split_outputs(both, ((), ()), "LinalgSlogdetBackward0"))
+    return SlogdetResult(*split_outputs(inverse_det_solve.slogdet(A), ((), ()), "LinalgSlogdetBackward0"))
 
 
 @with_out
@@ -220,7 +219,10 @@ def norm(
 
 @with_out
 def cond(A: Tensor, p: Operand = None) -> Tensor:
-    """Return |A| |A⁻¹| in the norm p of `matrix_norm`, 2 unless given; inf for a singular matrix."""
+    """Return |A| |A⁻¹| in the norm p of `matrix_norm`, 2 unless given; inf for a singular matrix.
+
+    Raises: RuntimeError below two dimensions and for another p.
+    """
     if A.ndim < 2:
         raise RuntimeError("linalg.cond: The input tensor must have at least 2 dimensions.")
     if p is None or p in (2, -2):

@@ -62,7 +62,10 @@ def addbmm_(self: Tensor, *args: Operand, **kwargs: Operand) -> Tensor:
 @in_float32
 @with_out
 def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
-    """Return beta · input + alpha · batch1 @ batch2, for each of a stack."""
+    """Return beta · input + alpha · batch1 @ batch2, for each of a stack.
+
+    Raises: RuntimeError for operands of different dtypes.
+    """
     kinds = [x.dtype.name for x in (input, batch1, batch2)]
     if len(set(kinds)) > 1:
         raise RuntimeError(
@@ -110,7 +113,10 @@ def ger(input: Tensor, vec2: Tensor) -> Tensor:
 
 @public()
 def inner(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return Σ over the last dimension of both, every slice with every slice; with a number, the product."""
+    """Return Σ over the last dimension of both, every slice with every slice; with a number, the product.
+
+    Raises: RuntimeError unless the last sizes agree.
+    """
     if not (input.ndim and other.ndim):
         return arithmetic.mul(input, other) if out is None else write_out(out, arithmetic.mul, input, other)
     if input.array.shape[-1] != other.array.shape[-1]:
@@ -132,6 +138,8 @@ def tensordot(a: Tensor, b: Tensor, dims: int | tuple[Sequence[int], ...] = 2, o
     """Return Σ over the last `dims` dimensions of a and the first of b, or over the two lists given.
 
     A dimension of size 1 goes with one of any size.
+
+    Raises: RuntimeError unless the sizes of the pairs agree.
     """
     if out is not None:
         return write_out(out, tensordot, a, b, dims)
@@ -166,7 +174,7 @@ def tensordot(a: Tensor, b: Tensor, dims: int | tuple[Sequence[int], ...] = 2, o
 
 
 def chain_matmul(*matrices: Tensor | Sequence[Tensor], out: Tensor | None = None) -> Tensor:
-    """Return the product of matrices, from the left."""
+    """Return the product of matrices, from the left. Raises RuntimeError for no matrix."""
     if out is not None:
         return write_out(out, chain_matmul, *matrices)
     parts: Operand = matrices[0] if len(matrices) == 1 and not isinstance(matrices[0], Tensor) else matrices
@@ -188,7 +196,10 @@ def kron(input: Tensor, other: Tensor) -> Tensor:
 
 @public()
 def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
-    """Return x × y of vectors of three elements along `dim`, the first such dimension unless given."""
+    """Return x × y of vectors of three elements along `dim`, the first such dimension unless given.
+
+    Raises: RuntimeError unless `dim` has size 3.
+    """
     sizes = input.array.shape
     if dim is None:
         found = [d for d, n in enumerate(sizes) if n == 3]
@@ -210,7 +221,10 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
 @public()
 @with_out
 def matrix_power(input: Tensor, n: int) -> Tensor:
-    """Return the n-th power of square matrices, by squaring; of the inverse for a negative n."""
+    """Return the n-th power of square matrices, by squaring; of the inverse for a negative n.
+
+    Raises: RuntimeError unless they are square, TypeError unless n is an integer.
+    """
     sizes = input.array.shape
     if input.ndim < 2:
         raise RuntimeError("linalg.matrix_power: The input tensor A must have at least 2 dimensions.")
@@ -239,7 +253,10 @@ def matrix_power(input: Tensor, n: int) -> Tensor:
 
 
 def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
-    """Return the powers of a vector's elements as columns, falling unless `increasing`."""
+    """Return the powers of a vector's elements as columns, falling unless `increasing`.
+
+    Raises: RuntimeError for other ranks and N < 0.
+    """
     if x.ndim != 1:
         raise RuntimeError(f"x must be a one-dimensional tensor, but got {x.ndim}")
     n = x.numel() if N is None else N

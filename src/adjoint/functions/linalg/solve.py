@@ -165,6 +165,8 @@ def pinv(
 
     Tolerances are numbers or tensors, one for each matrix; `rcond` is the older name of rtol. `hermitian`: A is
     symmetric, and its lower triangle is read.
+
+    Raises: RuntimeError for integers and below two dimensions.
     """
     kind = A.array.dtype
     if A.ndim < 2 or kind.kind not in "fc" or kind.itemsize == 2:
@@ -209,6 +211,8 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
     Singular values below `rcond` · the largest count as 0. What else is returned depends on the driver, as in LAPACK:
     residuals Σ (A X - B)² where A has more rows than columns and full rank, but for "gelsy", the default; the rank, but
     for "gels"; singular values for "gelsd" and "gelss". The other parts are empty.
+
+    Raises: RuntimeError for sizes that do not fit, and for another `driver`.
     """
     name = "torch.linalg.lstsq"
     if A.ndim < 2:
@@ -249,7 +253,10 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
 
 @with_out
 def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
-    """Return the inverse of A as a matrix whose rows are the first `ind` dimensions and whose columns the others."""
+    """Return the inverse of A as a matrix whose rows are the first `ind` dimensions and whose columns the others.
+
+    Raises: RuntimeError unless rows and columns are equally many.
+    """
     if ind <= 0:
         raise RuntimeError(f"Expected a strictly positive integer for 'ind', but got {ind}")
     first, rest = A.array.shape[:ind], A.array.shape[ind:]
@@ -263,7 +270,10 @@ def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
 
 @with_out
 def tensorsolve(A: Tensor, B: Tensor, dims: Sequence[int] | None = None) -> Tensor:
-    """Return X with Σ A[i…, j…] X[j…] = B[i…]; `dims` of A are first moved to its end."""
+    """Return X with Σ A[i…, j…] X[j…] = B[i…]; `dims` of A are first moved to its end.
+
+    Raises: RuntimeError unless rows and columns are equally many.
+    """
     if dims is not None:
         at = [one_dim(d, A.ndim) for d in dims]
         A = shape.permute(A, (*(d for d in range(A.ndim) if d not in at), *at))

@@ -72,7 +72,10 @@ def cholesky_inverse(input: Tensor, upper: bool = False) -> Tensor:
 @public()
 @with_out
 def cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False) -> Tensor:
-    """Return X with L Lᵀ X = input of a lower triangle L, or with Uᵀ U X = input of an upper triangle."""
+    """Return X with L Lᵀ X = input of a lower triangle L, or with Uᵀ U X = input of an upper triangle.
+
+    Raises: RuntimeError for sizes that do not fit.
+    """
     for called, x in {"b": input, "u": input2}.items():
         if x.ndim < 2:
             raise RuntimeError(f"{called} should have at least 2 dimensions, but has {x.ndim} dimensions instead")
@@ -99,7 +102,10 @@ def _solve_by_cholesky(b: Tensor, triangle: Tensor, upper: bool) -> Tensor:
 def triangular_solve(
     input: Tensor, A: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False
 ) -> TriangularSolveResult:
-    """Return X with A X = input, or Aᵀ X = input, of one triangle of A, and a copy of A."""
+    """Return X with A X = input, or Aᵀ X = input, of one triangle of A, and a copy of A.
+
+    Raises: RuntimeError below two dimensions and for different dtypes.
+    """
     for called, x in {"b": input, "A": A}.items():
         if x.ndim < 2:
             raise RuntimeError(

@@ -205,7 +205,7 @@ def _try_small_mean_nll(logs: Tensor, target: Tensor, ignore: int) -> Tensor | N
         or x.shape[:1] != classes.shape
     ):
         return None
-    loss, mean_nll = MEAN_NLL.call(x, classes), cast(Any, _mean_nll)
+    loss, mean_nll = MEAN_NLL.call(x, np.ascontiguousarray(classes)), cast(Any, _mean_nll)
     return None if loss is None else wrap_computed(mean_nll.op, (logs, target), {"ignore": ignore}, loss)
 
 
@@ -220,7 +220,7 @@ def _mean_nll_dlogs(g: Operand, target: Operand, logs_shape: Shape, ignore: int)
     """Return -g/n at each counted sample's class."""
     if kernel_provider.enabled and ignore < 0 and type(g) is np.ndarray:
         out = np.zeros(logs_shape, g.dtype)
-        if MEAN_NLL_DX.call(g, target, out) is not None:
+        if MEAN_NLL_DX.call(g, np.ascontiguousarray(target), out) is not None:
             return out
     counted = comparison.ne(target, ignore)
     array: Operand = getattr(g, "array", g)

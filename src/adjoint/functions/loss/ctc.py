@@ -7,10 +7,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.tensor import Tensor, constant
 from adjoint.core.typing import Operand
 from adjoint.functions.api.compute_dtype import autocast_float32
 from adjoint.functions.api.publish import rename_node
+from adjoint.functions.loss.ctc_recursion import LOG_ZERO, CtcRecursion
 from adjoint.functions.loss.regression import apply_loss_reduction
 from adjoint.functions.reduction.reduce import logsumexp
 from adjoint.ops.elementwise import arithmetic, comparison, select, transcendental
@@ -20,7 +22,6 @@ from adjoint.ops.reduction import reduction as reduction_ops
 
 __all__ = ["ctc_loss"]
 _sum = reduction_ops.sum
-LOG_ZERO = -1e30  # the logarithm of a probability of 0: finite, so that no difference is NaN
 
 
 @autocast_float32
@@ -154,10 +155,23 @@ def _negative_log_likelihood(x: Operand, states: Operand, spans: Operand, sizes:
     held = comparison.le(constant(np.arange(width)), last)  # behind their end the labels are anything
     states = select.where(held, states, np.asarray(0, states.array.dtype))
     indexing.check_range(states, classes, complaint, low=0, error=RuntimeError)
-    never = constant(np.full((count, 1), LOG_ZERO, kind))
     wide = movement.expand(states.unsqueeze(0), shape=(times, count, width))
     spoken = arithmetic.maximum(indexing.gather(x, wide, axis=2), LOG_ZERO)  # (T, N, states)
     skips = _can_skip_blank(states)
+    if kind.itemsize > 2 and times and not (nondefault.count and (mode.needs_slow_path or nondefault.meta_tensors)):
+        final, before = CtcRecursion.apply(_run_recursion, spoken, skips, spans, last)
+    else:
+        final, before = _run_recursion(spoken, skips, spans, last)
+    other = select.where(comparison.gt(last, 0), before, LOG_ZERO)
+    total = logsumexp(_stack_parts([final, other]), 0)
+    return arithmetic.neg(movement.reshape(total, shape=(count,)))
+
+
+def _run_recursion(spoken: Operand, skips: Operand, spans: Operand, last: Operand) -> tuple[Tensor, Tensor]:
+    """Return the logarithms of both states in which each sequence may end, (N, 1), by recorded ops."""
+    times, count, width = spoken.array.shape
+    kind = spoken.array.dtype
+    never = constant(np.full((count, 1), LOG_ZERO, kind))
     first = np.arange(width) < np.minimum(2, width)
     alpha: Operand = select.where(constant(first), spoken.select(0, 0), LOG_ZERO) if times else None
     begun = constant(np.where(np.arange(width) == 0, 0.0, LOG_ZERO).astype(kind)[None].repeat(count, 0))
@@ -177,10 +191,7 @@ def _negative_log_likelihood(x: Operand, states: Operand, spans: Operand, sizes:
     until = movement.expand(movement.reshape(spans, shape=(1, count, 1)), shape=(1, count, width))
     ends = indexing.gather(_stack_parts(alphas), until, axis=0).squeeze(0)  # (N, states)
     final = indexing.gather(ends, last, axis=1)
-    before = indexing.gather(ends, arithmetic.maximum(last - 1, 0), axis=1)
-    other = select.where(comparison.gt(last, 0), before, LOG_ZERO)
-    total = logsumexp(_stack_parts([final, other]), 0)
-    return arithmetic.neg(movement.reshape(total, shape=(count,)))
+    return final, indexing.gather(ends, arithmetic.maximum(last - 1, 0), axis=1)
 
 
 def _can_skip_blank(states: Tensor) -> Operand:

@@ -224,6 +224,8 @@ def multilabel_soft_margin_loss(
     Shapes:
         input and target (N, C) -> (), or (N,) with "none"
 
+    Raises: IndexError for an input without dimensions.
+
     Example:
         >>> F.multilabel_soft_margin_loss(ad.tensor([[0.0, 2.0]]), ad.tensor([[1.0, 0.0]]))
         tensor(1.4100)
@@ -252,6 +254,9 @@ def triplet_margin_with_distance_loss(
     """Return max(0, d(a, p) - d(a, n) + margin) with a distance d; `swap` takes d(p, n) where it is smaller.
 
     Raises ValueError for a margin of 0 or less and for other reductions, RuntimeError where ranks differ.
+
+    Shapes:
+        anchor, positive and negative (N, …) -> scalar; with reduction="none" what the distance gives
     """
     if reduction not in ("mean", "sum", "none"):
         raise ValueError(f"{reduction} is not a valid value for reduction")

@@ -7,7 +7,9 @@ import math
 import numpy as np
 
 from adjoint.core.dtype.dtype import is_floating
+from adjoint.core.dtype.dtype_info import scalar_type
 from adjoint.core.graph.source_location import warn_user
+from adjoint.core.op.elementwise_kernels import MIN_ELEMENTS
 from adjoint.core.op.families import binary, with_eager_fast_path
 from adjoint.core.op.op import op_of
 from adjoint.core.tensor.tensor import Tensor
@@ -18,6 +20,7 @@ from adjoint.functions.elementwise.activation import logsigmoid
 from adjoint.functions.reduction.reduce import check_mean_dtype
 from adjoint.ops.elementwise import arithmetic, comparison, select, transcendental
 from adjoint.ops.indexing import indexing
+from adjoint.ops.nn.loss_terms import huber, logit_entropy, smooth_l1, square_error, square_error_dx
 from adjoint.ops.reduction import reduction
 from adjoint.ops.reduction.reduction import mean as means
 from adjoint.ops.reduction.reduction import sum as sums
@@ -66,14 +69,18 @@ def _refuse_integers(name: str, input: Tensor, target: Tensor) -> None:
         raise NotImplementedError(f'"{name}" not implemented for {input.dtype}')
 
 
-def _difference(name: str, input: Tensor, target: Tensor) -> Tensor:
-    """Return input - target; different sizes broadcast, with a warning."""
+def _warn_of_broadcasting(name: str, input: Tensor, target: Tensor) -> None:
     if input.array.shape != target.array.shape:
         warn_user(
             f"{name}: Using a target size ({target.shape}) that is different to the input size ({input.shape}). This "
             "will likely lead to incorrect results due to broadcasting. Please ensure they have the same size.",
             UserWarning,
         )
+
+
+def _difference(name: str, input: Tensor, target: Tensor) -> Tensor:
+    """Return input - target; different sizes broadcast, with a warning."""
+    _warn_of_broadcasting(name, input, target)
     return arithmetic.sub(input, target)
 
 
@@ -115,9 +122,10 @@ def mse_loss(
     return rename_node(out, MSE_NODE) if weight is None else out
 
 
-def _squared_error_dx(g: Operand, x: Operand, y: Operand, reduction: str) -> Tensor:
-    share = 2.0 / max(math.prod(x.shape), 1) if reduction == "mean" else 2.0
-    return arithmetic.mul(arithmetic.mul(arithmetic.sub(x, y), share), g)
+def _squared_error_dx(g: Operand, x: Operand, y: Operand, reduction: str) -> Operand:
+    if reduction == "mean":
+        g = g * (1.0 / max(math.prod(x.shape), 1))
+    return square_error_dx(np.asarray(g) if isinstance(g, np.generic) else g, x, y)
 
 
 @with_eager_fast_path(
@@ -128,7 +136,8 @@ def _squared_error_dx(g: Operand, x: Operand, y: Operand, reduction: str) -> Ten
 )
 def squared_error(x: Array, y: Array, *, reduction: str) -> Operand:
     """Return the mean or sum of (x - y)² over all elements."""
-    squares = np.asarray(np.square(np.subtract(x, y)))
+    small = x.size < MIN_ELEMENTS
+    squares = np.asarray(np.square(np.subtract(x, y))) if small else op_of(square_error).evaluate(x, y)
     fold = op_of(means if reduction == "mean" else sums)
     return fold.evaluate(squares, axes=tuple(range(squares.ndim)), keepdims=False)
 
@@ -209,8 +218,8 @@ def smooth_l1_loss(
     if beta == 0:
         return l1_loss(input, target, size_average, reduce, reduction)
     _refuse_integers("smooth_l1_loss", input, target)
-    size = arithmetic.abs(_difference("smooth_l1_loss", input, target))
-    loss = select.where(comparison.lt(size, beta), arithmetic.square(size) * (0.5 / beta), size - 0.5 * beta)
+    _warn_of_broadcasting("smooth_l1_loss", input, target)
+    loss = smooth_l1(input, target, beta=beta)
     return rename_node(
         apply_loss_reduction(loss, resolve_legacy_reduction(size_average, reduce, reduction)), "SmoothL1LossBackward0"
     )
@@ -223,12 +232,15 @@ def huber_loss(
     """Return d² / 2 where |d| < delta, else delta (|d| - delta / 2), of d = input - target; times `weight`.
 
     Raises RuntimeError for delta ≤ 0.
+
+    Shapes:
+        input and target that broadcast -> scalar; with reduction="none" their common shape
     """
     if delta <= 0:
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
     _refuse_integers("huber_loss", input, target)
-    size = arithmetic.abs(_difference("huber_loss", input, target))
-    loss = select.where(comparison.lt(size, delta), arithmetic.square(size) * 0.5, (size - 0.5 * delta) * delta)
+    _warn_of_broadcasting("huber_loss", input, target)
+    loss = huber(input, target, delta=delta)
     out = _weight_and_reduce(loss, input, weight, reduction, None)
     return rename_node(out, "HuberLossBackward0") if weight is None else out
 
@@ -265,10 +277,11 @@ def binary_cross_entropy_with_logits(
         tensor([0.6931, 2.1269])
     """
     _check_sizes("binary_cross_entropy_with_logits", input, target)
-    positive, negative = logsigmoid(input), logsigmoid(arithmetic.neg(input))
-    gain = arithmetic.mul(target, positive)
-    gain = gain if pos_weight is None else arithmetic.mul(gain, pos_weight)
-    loss = -(gain + arithmetic.sub(1.0, target) * negative)
+    if pos_weight is None:
+        loss: Operand = logit_entropy(input, target)
+    else:
+        gain = arithmetic.mul(arithmetic.mul(target, logsigmoid(input)), pos_weight)
+        loss = -(gain + arithmetic.sub(1.0, target) * logsigmoid(arithmetic.neg(input)))
     out = apply_loss_reduction(
         loss if weight is None else loss * weight, resolve_legacy_reduction(size_average, reduce, reduction)
     )
@@ -314,16 +327,21 @@ def binary_cross_entropy(
     Shapes:
         input and target of one shape -> (), or that shape with "none"
 
-    Raises: ValueError unless input and target have the same size, RuntimeError for inputs outside [0, 1].
+    Raises: ValueError unless input and target have the same size, RuntimeError unless they have one dtype, and for
+        inputs or targets outside [0, 1].
 
     Example:
         >>> F.binary_cross_entropy(ad.tensor([0.5, 0.9]), ad.tensor([1.0, 0.0]), reduction="none")
         tensor([0.6931, 2.3026])
     """
     _check_sizes("binary_cross_entropy", input, target)
-    inside = comparison.logical_and(comparison.ge(input, 0.0), comparison.le(input, 1.0))
-    outside = select.cast(comparison.logical_not(inside), dtype=np.dtype(np.int64))
-    indexing.check_range(outside, 1, "all elements of input should be between 0 and 1", low=0, error=RuntimeError)
+    if target.dtype != input.dtype:
+        raise RuntimeError(f"Found dtype {scalar_type(target.dtype)} but expected {scalar_type(input.dtype)}")
+    for name, x in (("input", input), ("target", target)):
+        inside = comparison.logical_and(comparison.ge(x, 0.0), comparison.le(x, 1.0))
+        outside = select.cast(comparison.logical_not(inside), dtype=np.dtype(np.int64))
+        message = f"all elements of {name} should be between 0 and 1"
+        indexing.check_range(outside, 1, message, low=0, error=RuntimeError)
     loss = _entropy(input, target)
     out = apply_loss_reduction(
         loss if weight is None else loss * weight, resolve_legacy_reduction(size_average, reduce, reduction)

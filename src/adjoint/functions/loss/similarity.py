@@ -46,6 +46,8 @@ def kl_div(
     Shapes:
         input and target of one shape -> (), or that shape with "none"
 
+    Raises: RuntimeError for integers.
+
     Example:
         >>> F.kl_div(ad.tensor([[0.5, 0.5]]).log(), ad.tensor([[0.25, 0.75]]), reduction="batchmean")
         tensor(0.1308)

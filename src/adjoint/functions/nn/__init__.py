@@ -24,4 +24,5 @@ Modules, in reading order:
 - `interpolate`: Interpolation of sequences, images and volumes to other sizes.
 - `multihead_attention`: Multi-head attention: projections around scaled dot product attention.
 - `per_rank`: Functions for one, two and three dimensions, made from one function that takes the rank.
+- `resampling`: Resampling along one dimension: each new element is a sum of few old ones, with weights.
 """

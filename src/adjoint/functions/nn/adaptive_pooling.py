@@ -102,6 +102,8 @@ def _adaptive_avg_pool(rank: int, input: Tensor, output_size: int | Sequence[int
 
 def average_parts(x: Operand, sizes: Sequence[int]) -> Tensor:
     """Average the last dimensions of x over parts, of which there are `sizes`."""
+    if all(parts == 1 for parts in sizes):
+        return reduction.mean(x, axes=tuple(range(x.ndim - len(sizes), x.ndim)), keepdims=True)
     for d, parts in enumerate(sizes, x.ndim - len(sizes)):
         shape = x.array.shape
         n = shape[d]

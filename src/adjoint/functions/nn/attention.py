@@ -64,6 +64,9 @@ def _compute_attention(
     if gqa:
         key, value = _repeat_heads("key", key, query), _repeat_heads("value", value, query)
     lead = _broadcast_leading_dims(query, key, value, attn_mask)
+    weights_shape = query.array.shape[-2], key.array.shape[-2]
+    if attn_mask is not None and getattr(attn_mask, "aligns_first", False) and attn_mask.array.shape == weights_shape:
+        attn_mask, is_causal = None, True  # a CausalBias that says what the flag does
     if scale is None:
         size = query.array.shape[-1]
         scale = 1.0 / math.sqrt(size) if size else math.inf
@@ -115,6 +118,16 @@ def _reshape_mask(mask: Tensor, lead: Shape, like: Tensor) -> Tensor:
 
 
 def _check(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, causal: bool) -> None:
+    if mask is None and type(query) is type(key) is type(value) is Tensor:
+        q, k, v = query.array, key.array, value.array
+        alike = q.dtype is k.dtype is v.dtype and q.dtype.kind == "f"
+        if (
+            alike
+            and len(q.shape) == len(k.shape) == len(v.shape) > 1
+            and q.shape[-1] == k.shape[-1]
+            and k.shape[-2] == v.shape[-2]
+        ):
+            return  # as nearly always
     named = {"query": query, "key": key, "value": value}
     for name, given in named.items():
         if not isinstance(given, Tensor):
@@ -174,6 +187,8 @@ def _repeat_heads(name: str, x: Tensor, query: Tensor) -> Tensor:
 def _broadcast_leading_dims(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Shape:
     """Return the leading dimensions of all. Raises RuntimeError if they, or mask and weights, do not broadcast."""
     q, k, v = (tuple(x.array.shape) for x in (query, key, value))
+    if mask is None and q[:-2] == k[:-2] == v[:-2]:
+        return q[:-2]
     try:
         shape = (*broadcast_shapes(q[:-2], k[:-2]), q[-2], k[-2])
         lead = broadcast_shapes(shape[:-2], v[:-2])

@@ -2,18 +2,48 @@
 
 from __future__ import annotations
 
+from adjoint.core.op.families import with_eager_fast_path
+from adjoint.core.op.op import op_of
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import Params
+from adjoint.core.typing import Array, Params, Shape
 from adjoint.functions.api.channels_last import preserve_channels_last
 from adjoint.functions.api.compute_dtype import autocast_lower
 from adjoint.functions.api.dim_args import per_dimension
 from adjoint.functions.api.publish import rename_node
-from adjoint.functions.nn.convolution import check_ranks_and_types, conv1d
+from adjoint.functions.nn.convolution import add_bias, bias_gradient, check_ranks_and_types, conv1d
 from adjoint.functions.nn.per_rank import per_rank
 from adjoint.ops.movement import movement
 from adjoint.ops.nn import convolution as ops
 
 __all__ = ["conv_tbc", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"]
+
+
+_convolution_input_op = op_of(ops.convolution_input)
+
+
+@with_eager_fast_path(
+    composite=lambda g, weight, bias, **settings: add_bias(ops.convolution_input(g, weight, **settings), bias),
+    node="ConvolutionBackward0",
+    native=ops.estimate_seconds,
+    dg=_convolution_input_op.rules[0],
+    dweight=_convolution_input_op.rules[1],
+    dbias=bias_gradient,
+)
+def _convolution_input(
+    g: Array,
+    weight: Array,
+    bias: Array,
+    *,
+    shape: Shape,
+    stride: tuple[int, ...],
+    padding: tuple[int, ...],
+    dilation: tuple[int, ...],
+    groups: int,
+) -> Array:
+    settings: Params = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+    out = _convolution_input_op.evaluate(g, weight, shape=shape, **settings)
+    out += bias.reshape(-1, *(1,) * (g.ndim - 2))
+    return out
 
 
 @autocast_lower
@@ -71,6 +101,8 @@ def _conv_transpose(
     channels = (input.array.shape[0], weight.array.shape[1] * groups)
     settings: Params = {"stride": steps, "dilation": gaps, "groups": groups}
     if all(m < s for m, s in zip(more, steps, strict=True)):
+        if bias is not None:
+            return _convolution_input(input, weight, bias, shape=(*channels, *sizes), padding=frame, **settings)
         out = ops.convolution_input(input, weight, shape=(*channels, *sizes), padding=frame, **settings)
     else:  # a window more would fit: made without the frame, then cut and filled up
         out = ops.convolution_input(input, weight, shape=(*channels, *full), padding=(0,) * rank, **settings)
@@ -79,7 +111,7 @@ def _conv_transpose(
         out = movement.slice(out, bounds=(*((0, n, 1) for n in channels), *bounds))
         out = movement.pad(out, widths=((0, 0), (0, 0), *((0, max(e - f, 0)) for e, f in zip(ends, full, strict=True))))
     if bias is not None:
-        out = out + movement.reshape(bias, shape=(1, channels[1], *(1,) * rank))
+        out = add_bias(out, bias)
     return rename_node(out, "ConvolutionBackward0")
 
 

@@ -6,7 +6,7 @@ from adjoint.core.dtype.dtype_info import scalar_type
 from adjoint.core.op.families import with_eager_fast_path
 from adjoint.core.op.op import op_of
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import Array
+from adjoint.core.typing import Array, Operand
 from adjoint.functions.api.channels_last import preserve_channels_last
 from adjoint.functions.api.compute_dtype import autocast_lower
 from adjoint.functions.api.dim_args import per_dimension
@@ -21,16 +21,23 @@ __all__ = ["conv1d", "conv2d", "conv3d"]
 _convolution_op = op_of(ops.convolution)
 
 
+def add_bias(out: Tensor, bias: Tensor) -> Tensor:
+    """Return the sum of a batch of channels and a number for each channel."""
+    return out + movement.reshape(bias, shape=(1, bias.shape[0], *(1,) * (len(out.shape) - 2)))
+
+
+def bias_gradient(g: Operand) -> Operand:
+    """Return the sum of g over all but the channels."""
+    return reduction.sum(g, axes=(0, *range(2, len(g.shape))), keepdims=False)
+
+
 @with_eager_fast_path(
-    composite=lambda x, weight, bias, **settings: (
-        ops.convolution(x, weight, **settings)
-        + movement.reshape(bias, shape=(1, bias.shape[0], *(1,) * (len(x.shape) - 2)))
-    ),
+    composite=lambda x, weight, bias, **settings: add_bias(ops.convolution(x, weight, **settings), bias),
     node="ConvolutionBackward0",
     native=ops.estimate_seconds,
     dx=_convolution_op.rules[0],
     dweight=_convolution_op.rules[1],
-    dbias=lambda g: reduction.sum(g, axes=(0, *range(2, len(g.shape))), keepdims=False),
+    dbias=bias_gradient,
 )
 def _convolution(
     x: Array,

@@ -18,7 +18,10 @@ __all__ += ["feature_alpha_dropout", "feature_alpha_dropout_", "feature_dropout"
 
 
 def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Set each channel of (N, C, L) or (C, L) to 0 with probability p, else divide it by 1 - p."""
+    """Set each channel of (N, C, L) or (C, L) to 0 with probability p, else divide it by 1 - p.
+
+    Raises: RuntimeError for other ranks.
+    """
     if input.ndim not in (2, 3):
         raise RuntimeError(f"dropout1d: Expected 2D or 3D input, but received a {input.ndim}D input.")
     return _dropout_channels("dropout1d", input, p, training, inplace, 2 if input.ndim == 3 else 1)

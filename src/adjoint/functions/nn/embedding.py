@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from adjoint.core.runtime.mode import ModeScope
-from adjoint.core.tensor.tensor import Tensor, constant
+from adjoint.core.graph.node import Leaf
+from adjoint.core.runtime.mode import ModeScope, nondefault
+from adjoint.core.tensor.tensor import Tensor, constant, wrap
 from adjoint.functions.api.publish import rename_node
 from adjoint.functions.linalg import norms
 from adjoint.ops.elementwise import arithmetic, comparison, select
@@ -27,9 +28,9 @@ def embedding(
     """Return the rows of `weight` (V, D) at the indices `input` (…): (…, D). The row `padding_idx` gets no gradient.
 
     `max_norm` shortens the rows that are looked up, in place; `scale_grad_by_freq` divides each row's gradient by how
-    often it is looked up. Raises IndexError for indices outside [0, V), NotImplementedError for sparse gradients.
+    often it is looked up. With `sparse`, the gradient of a leaf `weight` is a sparse tensor of these rows. Raises
+    IndexError for indices outside [0, V).
     """
-    refuse_sparse("embedding", sparse)
     if weight.ndim != 2:
         raise RuntimeError("'weight' must be 2-D")
     check_indices(input)
@@ -39,6 +40,9 @@ def embedding(
     indexing.check_range(input, rows, f"index out of range in self: {{}}, embedding has {rows} rows", low=0)
     if max_norm is not None:
         embedding_renorm_(weight, input, max_norm, norm_type)
+    if sparse and type(weight.node) is Leaf:
+        out = indexing.lookup_sparse(weight, input, padding=None if padding_idx is None else padding_idx % rows)
+        return scale_grad_by_frequency(out, input, rows) if scale_grad_by_freq else out
     out = lookup_rows(weight, input)
     if scale_grad_by_freq:
         out = scale_grad_by_frequency(out, input, rows)
@@ -47,14 +51,6 @@ def embedding(
     padded = comparison.eq(input, padding_idx % rows)
     mask = movement.reshape(padded, shape=(*input.array.shape, 1))
     return rename_node(select.where(mask, out.detach(), out), "EmbeddingBackward0")
-
-
-def refuse_sparse(name: str, sparse: bool) -> None:
-    """Raise NotImplementedError if sparse gradients are asked for."""
-    if sparse:
-        raise NotImplementedError(
-            f"{name}: there are no sparse tensors here; use sparse=False, whose gradient is dense"
-        )
 
 
 def check_indices(input: Tensor) -> None:
@@ -109,5 +105,7 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     classes = num_classes if num_classes != -1 else max(tensor.max().item() + 1, 1)
     complaint = "Class values must be non-negative and smaller than num_classes, but got {}"
     indexing.check_range(tensor, classes, complaint, low=0, error=RuntimeError)
+    if not nondefault.count and type(tensor.array) is np.ndarray:
+        return wrap((tensor.array[..., None] == np.arange(classes)).astype(np.int64))
     column = movement.reshape(tensor, shape=(*tensor.array.shape, 1))
     return select.cast(comparison.eq(column, constant(np.arange(classes))), dtype=np.dtype(np.int64))

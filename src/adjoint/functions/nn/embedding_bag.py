@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from adjoint.core.graph.node import Leaf
 from adjoint.core.graph.source_location import warn_user
 from adjoint.core.runtime.mode import ModeScope
 from adjoint.core.tensor.tensor import Tensor, constant
@@ -17,7 +18,6 @@ from adjoint.functions.nn.embedding import (
     check_indices,
     embedding_renorm_,
     lookup_rows,
-    refuse_sparse,
     scale_grad_by_frequency,
 )
 from adjoint.functions.reduction import sort_quantile_unique
@@ -46,8 +46,8 @@ def embedding_bag(
     Bags are the rows of an `input` (bags, length), or begin in an `input` (n,) at `offsets`, of which the last is the
     end if `include_last_offset`. `per_sample_weights`, of the input's shape, weigh the rows of sums. The row
     `padding_idx` counts for nothing. The gradient of a maximum goes to the first row that has it. Raises ValueError for
-    arguments that contradict each other, RuntimeError for indices outside [0, V), NotImplementedError for sparse
-    gradients and for weights in other modes.
+    arguments that contradict each other, RuntimeError for indices outside [0, V), NotImplementedError for weights in
+    other modes than "sum".
     """
     if weight.array.dtype.kind in "iu" and input.is_floating_point():
         warn_user(
@@ -56,13 +56,14 @@ def embedding_bag(
         )
         weight, input = input, weight
     _check(input, weight, offsets, mode, per_sample_weights, include_last_offset)
-    refuse_sparse("embedding_bag", sparse)
+    if sparse and mode == "max":
+        raise ValueError("embedding_bag: max mode does not support sparse weights; use sparse=False")
     if mode == "max" and scale_grad_by_freq:
         raise ValueError("max mode does not support scaling the gradient by the frequency")
     if input.ndim == 2:
         bags, length = input.array.shape
         input = movement.reshape(input, shape=(bags * length,))
-        at = constant(np.repeat(np.arange(bags), length))
+        at = constant(np.repeat(np.arange(bags, dtype=np.int64), length))
         if per_sample_weights is not None:
             per_sample_weights = movement.reshape(per_sample_weights, shape=(bags * length,))
     else:
@@ -80,7 +81,10 @@ def embedding_bag(
         padding_idx %= rows
     if max_norm is not None:
         embedding_renorm_(weight, input, max_norm, norm_type)
-    taken = lookup_rows(weight, input)
+    if sparse and type(weight.node) is Leaf:
+        taken = indexing.lookup_sparse(weight, input, padding=padding_idx)
+    else:
+        taken = lookup_rows(weight, input)
     if scale_grad_by_freq:
         taken = scale_grad_by_frequency(taken, input, rows)
     there = None if padding_idx is None else comparison.ne(input, padding_idx)

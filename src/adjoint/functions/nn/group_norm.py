@@ -9,9 +9,10 @@ import numpy as np
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.functions.api.channels_last import preserve_channels_last
 from adjoint.functions.api.compute_dtype import input_in_float32
-from adjoint.functions.nn.normalization import layer_norm, normalized_axes, scale_and_shift
+from adjoint.functions.nn.normalization import can_use_one_op, layer_norm, normalized_axes, scale_and_shift
 from adjoint.ops.elementwise import arithmetic
 from adjoint.ops.movement import movement
+from adjoint.ops.nn.normalization import standardize_groups
 from adjoint.ops.reduction import reduction
 
 __all__ = ["group_norm", "rms_norm"]
@@ -64,6 +65,8 @@ def group_norm(
                 f"Expected {name} to be a vector of size equal to the number of channels in input, but got {name} of "
                 f"shape {list(given.array.shape)} and input of shape {list(input.array.shape)}"
             )
+    if can_use_one_op(input, weight, bias):
+        return standardize_groups(input, weight, bias, groups=num_groups, eps=eps)
     grouped = movement.reshape(input, shape=(n, num_groups, each))
     out = movement.reshape(layer_norm(grouped, (each,), eps=eps), shape=input.array.shape)
     return scale_and_shift(out, weight, bias)

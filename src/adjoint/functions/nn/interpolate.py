@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from adjoint.functions.api.compute_dtype import in_float32
 from adjoint.functions.api.publish import rename_node
 from adjoint.functions.linalg.matmul import matmul
 from adjoint.functions.nn.adaptive_pooling import average_parts
+from adjoint.functions.nn.resampling import resample, resize_whole
 from adjoint.ops.elementwise import arithmetic, select
 
 __all__ = ["interpolate", "upsample", "upsample_bilinear", "upsample_nearest"]
@@ -110,15 +110,12 @@ def interpolate(
     if antialias:
         smooth = interpolate_antialiased(input, new, scales, mode, aligned)
         return _name_upsample_node(smooth, mode, new, scales, aligned, "Aa")
+    if (whole := resize_whole(input, new, scales, mode, aligned)) is not None:
+        return whole
     out: Operand = input
     for axis, (old_size, new_size, scale) in enumerate(zip(input.array.shape[2:], new, scales, strict=True), 2):
         taps = _taps(old_size, new_size, scale, mode, aligned, dtype)
-        shape = (new_size, *(1 for _ in range(input.ndim - 1 - axis)))
-        terms = []
-        for positions, weight in taps:
-            term = out.index_select(axis, constant(positions))
-            terms.append(term if weight is None else arithmetic.mul(term, constant(weight.reshape(shape))))
-        out = reduce(arithmetic.add, terms)
+        out = resample(out, axis, taps)
     return _name_upsample_node(out, mode, new, scales, aligned)
 
 

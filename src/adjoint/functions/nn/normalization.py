@@ -4,17 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
+from adjoint.core.op.op_timer import find_op_timer
 from adjoint.core.runtime.mode import ModeScope, mode, nondefault
-from adjoint.core.tensor.tensor import Tensor, tangents_of
+from adjoint.core.tensor.tensor import Tensor, tangents_of, wrap
 from adjoint.core.typing import Operand
 from adjoint.functions.api.channels_last import preserve_channels_last
 from adjoint.functions.api.compute_dtype import in_float32, input_in_float32
 from adjoint.functions.api.out import write_out
+from adjoint.functions.api.publish import mark_quiet_write, quiet_array
 from adjoint.functions.elementwise.pointwise import clamp
 from adjoint.functions.linalg.norms import norm
 from adjoint.ops.elementwise import arithmetic, select
 from adjoint.ops.movement import movement
-from adjoint.ops.nn.normalization import moments, standardize, standardize_by_ops, with_moments
+from adjoint.ops.nn.normalization import (
+    moments,
+    standardize,
+    standardize_by_ops,
+    standardize_groups,
+    with_moments,
+)
 from adjoint.ops.nn.pooling import window_sum
 
 __all__ = ["batch_norm", "instance_norm", "layer_norm"]
@@ -34,7 +44,7 @@ def layer_norm(
     """
     check_floating("layer_norm", input)
     axes = normalized_axes(input, normalized_shape)
-    form = standardize if _can_use_one_op(input, weight, bias) else standardize_by_ops
+    form = standardize if can_use_one_op(input, weight, bias) else standardize_by_ops
     return form(input, weight, bias, axes=axes, eps=eps)
 
 
@@ -62,9 +72,9 @@ def scale_and_shift(x: Operand, weight: Tensor | None, bias: Tensor | None) -> T
     return x if bias is None else arithmetic.add(x, movement.reshape(bias, shape=per_channel))
 
 
-def _can_use_one_op(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> bool:
+def can_use_one_op(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> bool:
     """True for an eager call of one type: compiled steps, forward mode and `vmap` see what it is made of."""
-    if nondefault.count and mode.is_intercepted:
+    if nondefault.count and mode.is_intercepted and find_op_timer() is None:
         return False
     dtype = x.array.dtype
     if dtype.kind not in "fV" or dtype.itemsize < 4:
@@ -128,14 +138,16 @@ def _normalize_channels(
         count = movement.numel(tuple(shape[a] for a in axes))
         if count == 1:
             raise ValueError(f"Expected more than 1 value per channel when training, got input size {list(shape)}")
-        if _can_use_one_op(input, weight, bias):
-            mean, var = moments(input, axes) if running_mean is not None else (input, input)
+        if can_use_one_op(input, weight, bias):
             scale, shift = (None if t is None else reshape_to_channels(t) for t in (weight, bias))
             out = standardize(input, scale, shift, axes=axes, eps=eps)
+            mean, var = moments(input, axes) if running_mean is not None else (input, input)
             weight = bias = None
         else:
             out, mean, var = with_moments(input, axes, eps)
         if running_mean is not None and running_var is not None and count:
+            if _try_quiet_update((running_mean, running_var), (mean, var), momentum, count):
+                return scale_and_shift(out, weight, bias)
             with ModeScope(recording=False):
                 _update_running_statistic(
                     running_mean, movement.reshape(mean.detach(), shape=running_mean.array.shape), momentum
@@ -151,9 +163,33 @@ def _normalize_channels(
     return scale_and_shift(out, weight, bias)
 
 
+def _try_quiet_update(
+    running: tuple[Tensor, Tensor], batch: tuple[Tensor, Tensor], momentum: Tensor | float, count: int
+) -> bool:
+    """Let NumPy move the running mean and variance, as `_update_running_statistic` does, if nothing else changes."""
+    if type(momentum) is not float:
+        return False
+    arrays = [quiet_array(t) for t in running]
+    moves = [t.array for t in batch]
+    writable = [array for array in arrays if array is not None]
+    if len(writable) < 2 or any(type(new) is not np.ndarray for new in moves) or batch[0].node is not None:
+        return False
+    if any(new.dtype is not old.dtype for old, new in zip(writable, moves, strict=True)):
+        return False
+    for t, old, new, factor in zip(running, writable, moves, (1, count / (count - 1)), strict=True):
+        old[...] = old * (1 - momentum) + new.reshape(old.shape) * factor * momentum
+        mark_quiet_write(t, old)
+    return True
+
+
 def _update_running_statistic(running: Tensor, batch: Tensor, momentum: Tensor | float) -> None:
     batch = select.cast(batch, dtype=running.array.dtype) if batch.array.dtype != running.array.dtype else batch
-    running.copy_(running * (1 - momentum) + batch * momentum)
+    old, new = running.array, batch.array
+    if type(old) is np.ndarray is type(new) and type(momentum) is float and not mode.is_intercepted:  # three calls less
+        moved = wrap(old * (1 - momentum) + new * momentum)
+    else:
+        moved = running * (1 - momentum) + batch * momentum
+    running.copy_(moved)
 
 
 @input_in_float32
@@ -180,6 +216,8 @@ def instance_norm(
         raise ValueError(
             f"Expected more than 1 spatial element when training, got input size {list(input.array.shape)}"
         )
+    if running_mean is None and running_var is None and can_use_one_op(input, weight, bias):
+        return standardize_groups(input, weight, bias, groups=c, eps=eps)
     mean, var = (None if t is None else t.repeat(n) for t in (running_mean, running_var))
     flat = movement.reshape(input, shape=(1, n * c, *rest))
     out = movement.reshape(

@@ -73,27 +73,37 @@ def _run_direction(
     kind: str, input: Tensor, sizes: Sequence[int], start: State, w: Weights, reverse: bool
 ) -> tuple[Tensor, State]:
     """Return the outputs (N, H) and the last state of one direction of one layer."""
+    if nondefault.count and mode.interpreter is not None:
+        whole: tuple[Tensor, State] | None = mode.interpreter.sweep(kind, input, tuple(sizes), start, w, reverse)
+        if whole is not None:
+            return whole
     separate = kind == "GRU"  # whose reset gate scales the recurrent bias, too
     bias = w.bias_ih if separate or w.bias_ih is None else arithmetic.add(w.bias_ih, w.bias_hh)
     gates = linear(input, w.ih, bias)  # (N, G), for all times at once
     recurrent_bias = w.bias_hh if separate else None
-    times, rows, width = len(sizes), sizes[0], w.hh.array.shape[0]
-    tensors = [gates, w.hh, *start] if recurrent_bias is None else [gates, w.hh, *start, recurrent_bias]
-    at_once = sizes[-1] == rows and w.hr is None and len({x.array.dtype for x in tensors}) == 1
-    if at_once and not (nondefault.count and (mode.needs_slow_path or nondefault.meta_tensors)):
-        timed = movement.reshape(gates, shape=(times, rows, width))
-        output, *last = RecurrentSweep.apply(kind, reverse, _layer_composite, timed, w.hh, recurrent_bias, *start)
-        return movement.reshape(output, shape=(times * rows, *output.array.shape[2:])), tuple(last)
+    parts = (gates, w.hh, recurrent_bias, w.hr, *start)
+    alike = len({x.array.dtype for x in parts if x is not None}) == 1
+    lone = len(sizes) == 1 and not separate and len(start) == 1  # an RNN cell's step is two ops
+    if alike and not lone and not (nondefault.count and (mode.needs_slow_path or nondefault.meta_tensors)):
+        output, *last = RecurrentSweep.apply(kind, tuple(sizes), reverse, _layer_composite, *parts)
+        return output, tuple(last)
     outputs, end = _run_time_steps(kind, split(gates, list(sizes)), start, w.hh, recurrent_bias, w.hr, reverse)
     return _cat_parts(outputs, 0), end
 
 
 def _layer_composite(
-    kind: str, reverse: bool, gates: Tensor, hh: Tensor, bias: Tensor | None, *start: Tensor
+    kind: str,
+    sizes: tuple[int, ...],
+    reverse: bool,
+    gates: Tensor,
+    hh: Tensor,
+    bias: Tensor | None,
+    hr: Tensor | None,
+    *start: Tensor,
 ) -> tuple[Tensor, ...]:
     """Compute what `RecurrentSweep` does step by step: the composite form."""
-    outputs, end = _run_time_steps(kind, gates.unbind(0), start, hh, bias, None, reverse)
-    return stack(outputs), *end
+    outputs, end = _run_time_steps(kind, split(gates, list(sizes)), start, hh, bias, hr, reverse)
+    return _cat_parts(outputs, 0), *end
 
 
 def _run_time_steps(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from adjoint.core.dtype.dtype import default
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import DtypeLike, Function
@@ -11,7 +9,7 @@ from adjoint.functions.api import return_types
 from adjoint.functions.api.dim_args import one_dim
 from adjoint.functions.api.publish import public, rename_node
 from adjoint.functions.api.return_types import Extreme
-from adjoint.functions.reduction.reduce import _scalar_extreme, check_ordered, fold_as, sum_dtype
+from adjoint.functions.reduction.reduce import _detach_or_rewrap, _scalar_extreme, check_ordered, fold_as, sum_dtype
 from adjoint.ops.elementwise import select
 from adjoint.ops.indexing import indexing
 from adjoint.ops.reduction import reduction, scan
@@ -32,23 +30,22 @@ def cumsum(input: Tensor, dim: int, *, dtype: DtypeLike = None) -> Tensor:
         >>> ad.cumsum(ad.tensor([1, 2, 3]), dim=0)
         tensor([1, 3, 6])
     """
-    return _accumulate(np.add, reduction.cumsum, input, dim, dtype)
+    return _accumulate(reduction.running_sum, reduction.cumsum, input, dim, dtype)
 
 
 @public(inplace=True)
 def cumprod(input: Tensor, dim: int, *, dtype: DtypeLike = None) -> Tensor:
     """Return the running product along `dim`; zeros are differentiated exactly."""
-    return _accumulate(np.multiply, scan.cumprod, input, dim, dtype)
+    return _accumulate(scan.running_product, scan.cumprod, input, dim, dtype)
 
 
-def _accumulate(ufunc: np.ufunc, op: Function, input: Tensor, dim: int, dtype: DtypeLike) -> Tensor:
+def _accumulate(run: Function, op: Function, input: Tensor, dim: int, dtype: DtypeLike) -> Tensor:
     """Return running results, for which no array of the elements in the result's type is made besides."""
     axis, target = one_dim(dim, input.ndim), sum_dtype(input, dtype)
     if not input.ndim:
         return select.copy(input) if target == input.array.dtype else select.cast(input, dtype=target)
     if target != input.array.dtype:
-        wide = reduction.WIDER.get(target, target) if ufunc is np.add else target
-        found = fold_as(lambda x, *_: reduction.accumulate(ufunc, x, axis, wide), input, target, (axis,), True)
+        found = fold_as(lambda x, *_: run(x, axis, target), input, target, (axis,), True)
         if found is not None:
             return found
         input = select.cast(input, dtype=target)
@@ -81,5 +78,5 @@ def _cumulative_extreme(input: Tensor, dim: int, largest: bool, kind: str) -> Ex
     axis = one_dim(dim, input.ndim)
     if not input.ndim:
         return _scalar_extreme(input, pair)
-    indices = scan.where_extreme(input.detach(), axis=axis, largest=largest)
+    indices = scan.where_extreme(_detach_or_rewrap(input), axis=axis, largest=largest)
     return pair(rename_node(indexing.gather(input, indices, axis=axis), kind), indices)

@@ -25,7 +25,10 @@ __all__ = ["bincount", "histc", "histogram", "histogramdd"]
 
 @public()
 def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
-    """Count how often each integer occurs in a vector, or sum the weights at it."""
+    """Count how often each integer occurs in a vector, or sum the weights at it.
+
+    Raises: RuntimeError unless `input` is a vector of integers and `weights` is as long.
+    """
     if input.array.dtype.kind not in "iu":
         raise NotImplementedError(f"\"bincount_cpu\" not implemented for '{scalar_type(input.dtype)}'")
     if input.ndim != 1:
@@ -108,6 +111,8 @@ def histogramdd(
 
     `bins` are a number for all, or for each dimension a number or a tensor of edges; `range` the first and last edge of
     the first dimension, then of the second, …; else as `histogram`.
+
+    Raises: RuntimeError below two dimensions, unless there are D `bins`, and for `weight` of another shape.
     """
     if input.ndim < 2:
         raise RuntimeError("torch.histogramdd: input tensor should have at least 2 dimensions")
@@ -183,6 +188,8 @@ def _copy_bin_edges(x: Tensor, given: Tensor, at: int) -> Tensor:
 @with_out
 def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
     """Count elements in `bins` equal intervals of [min, max], or of their own range if both are 0.
+
+    Raises: RuntimeError unless bins > 0.
 
     Source: `torch.histc`; the last interval is closed.
     """

@@ -20,7 +20,10 @@ __all__ = ["cumulative_trapezoid", "diff", "gradient", "trapezoid", "trapz"]
 def diff(
     input: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None, append: Tensor | None = None
 ) -> Tensor:
-    """Return the differences of neighbors along `dim`, taken n times; `prepend` and `append` extend the ends first."""
+    """Return the differences of neighbors along `dim`, taken n times; `prepend` and `append` extend the ends first.
+
+    Raises: RuntimeError for n < 0, a number, and ends whose shapes do not fit.
+    """
     if n == 0:
         return select.copy(input)
     if n < 0:

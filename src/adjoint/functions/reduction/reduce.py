@@ -138,7 +138,7 @@ def check_mean_dtype(x: Tensor) -> None:
 
 @public()
 def nanmean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: DtypeLike = None) -> Tensor:
-    """Return the mean over `dim` of the elements that are not NaN."""
+    """Return the mean over `dim` of the elements that are not NaN. Raises RuntimeError for integers."""
     if DTYPES[input.array.dtype].rank < 2:
         raise RuntimeError(
             f"nanmean(): expected input to have floating point or complex dtype but got {scalar_type(input.dtype)}"
@@ -416,7 +416,8 @@ def all(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
 
 def _reduce_truth(over: Function, input: Tensor, dim: Dims, keepdim: bool) -> Tensor:
     axes = () if isinstance(dim, (tuple, list)) and not dim else all_dims(dim, input.ndim)
-    out: Tensor = over(input.detach(), axes=axes, keepdims=keepdim)
+    constant = input if input.node is None and not nondefault.count else input.detach()
+    out: Tensor = over(constant, axes=axes, keepdims=keepdim)
     return select.cast(out, dtype=input.array.dtype) if input.array.dtype == np.uint8 else out
 
 

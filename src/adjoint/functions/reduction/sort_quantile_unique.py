@@ -16,7 +16,13 @@ from adjoint.functions.api.dim_args import one_dim
 from adjoint.functions.api.out import with_out
 from adjoint.functions.api.publish import public, rename_node
 from adjoint.functions.api.return_types import Extreme
-from adjoint.functions.reduction.reduce import _check_not_empty, _gather_extremes, _scalar_extreme, check_ordered
+from adjoint.functions.reduction.reduce import (
+    _check_not_empty,
+    _detach_or_rewrap,
+    _gather_extremes,
+    _scalar_extreme,
+    check_ordered,
+)
 from adjoint.functions.shape.shape import ravel
 from adjoint.ops.elementwise import arithmetic, comparison, select
 from adjoint.ops.indexing import indexing
@@ -60,7 +66,7 @@ def argsort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: b
     check_ordered("sort", input)
     if not input.ndim:
         return _scalar_extreme(input, return_types.sort).indices
-    return indexing.argsort(input.detach(), axis=one_dim(dim, input.ndim), descending=descending)
+    return indexing.argsort(_detach_or_rewrap(input), axis=one_dim(dim, input.ndim), descending=descending)
 
 
 @public()
@@ -94,7 +100,7 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
         raise RuntimeError(f"selected index k out of range: topk with k={k} along a dimension of size {size}")
     if not input.ndim:
         return _scalar_extreme(input, return_types.topk)
-    leading = ordering.leading(input.detach(), axis=axis, count=k, descending=largest)
+    leading = ordering.leading(_detach_or_rewrap(input), axis=axis, count=k, descending=largest)
     out = _gather_extremes(input, leading, axis, True, return_types.topk)
     rename_node(out[0], "TopkBackward0")
     return out
@@ -112,7 +118,7 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Ext
         raise RuntimeError("kthvalue(): selected number k out of range for dimension " + str(axis))
     if not input.ndim:
         return _scalar_extreme(input, return_types.kthvalue)
-    ranked = ordering.index_at_rank(input.detach(), axis=axis, rank=k - 1)
+    ranked = ordering.index_at_rank(_detach_or_rewrap(input), axis=axis, rank=k - 1)
     found = _gather_extremes(input, ranked, axis, keepdim, return_types.kthvalue)
     return return_types.kthvalue(rename_node(found.values, "KthvalueBackward0"), found.indices)
 
@@ -142,18 +148,10 @@ def _median(input: Tensor, dim: int | None, keepdim: bool, ignore_nan: bool) -> 
     _check_not_empty("median", input, dim, RuntimeError)
     if not input.ndim:
         return _scalar_extreme(input, pair)
-    found = _gather_extremes(input, _median_index(input.detach(), axis, ignore_nan), axis, keepdim, pair)
+    found = _gather_extremes(
+        input, ordering.median_index(_detach_or_rewrap(input), axis=axis, ignore_nan=ignore_nan), axis, keepdim, pair
+    )
     return pair(rename_node(found.values, kind + "1"), found.indices)
-
-
-def _median_index(x: Tensor, axis: int, ignore_nan: bool) -> Tensor:
-    """Return the index of the median along `axis`, kept as a dimension of size 1."""
-    if ignore_nan:
-        return ordering.middle_of_present(x, axis=axis)
-    missing = comparison.isnan(x)
-    first = reduction.argmax(missing, axis=axis, keepdims=True)  # the first NaN, if there is one
-    middle = ordering.index_at_rank(x, axis=axis, rank=(x.array.shape[axis] - 1) // 2)
-    return select.where(reduction.any(missing, axes=(axis,), keepdims=True), first, middle)
 
 
 def _median_of_all(flat: Tensor, ignore_nan: bool) -> Tensor:
@@ -161,7 +159,7 @@ def _median_of_all(flat: Tensor, ignore_nan: bool) -> Tensor:
         if flat.array.dtype.kind not in "fV":
             raise RuntimeError(f"median(): an empty tensor of {flat.dtype} has no median: there is no NaN among them")
         return arithmetic.add(reduction.sum(flat, axes=(0,), keepdims=False), np.array(np.nan, flat.array.dtype))
-    value = indexing.gather(flat.detach(), _median_index(flat.detach(), 0, ignore_nan), axis=0)
+    value = indexing.gather(flat.detach(), ordering.median_index(flat.detach(), axis=0, ignore_nan=ignore_nan), axis=0)
     same = comparison.logical_or(
         comparison.eq(flat.detach(), value),
         comparison.logical_and(comparison.isnan(flat.detach()), comparison.isnan(value)),
@@ -367,7 +365,10 @@ def searchsorted(
     side: str | None = None,
     sorter: Tensor | None = None,
 ) -> Tensor:
-    """Return where each element of `input` belongs in the sorted last dimension: before its equals, or after them."""
+    """Return where each element of `input` belongs in the sorted last dimension: before its equals, or after them.
+
+    Raises: RuntimeError unless the leading sizes agree, and for a `side` that contradicts `right`.
+    """
     if side not in (None, "left", "right"):
         raise RuntimeError(f"torch.searchsorted(): side can only be 'left' or 'right' but got {side}")
     if right and side == "left":
@@ -392,7 +393,10 @@ def searchsorted(
 
 @with_out
 def bucketize(input: Tensor, boundaries: Tensor, *, out_int32: bool = False, right: bool = False) -> Tensor:
-    """Return the number of the interval between `boundaries` in which each element lies."""
+    """Return the number of the interval between `boundaries` in which each element lies.
+
+    Raises: RuntimeError unless `boundaries` is a vector.
+    """
     if boundaries.ndim != 1:
         raise RuntimeError(f"boundaries tensor must be 1 dimension, but got dim({boundaries.ndim})")
     return searchsorted(boundaries, input, out_int32=out_int32, right=right)

@@ -71,7 +71,10 @@ def as_strided(input: Tensor, size: Sequence[int], stride: Sequence[int], storag
 
 @public()
 def unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
-    """Return a view of the pieces of `size` at every `step` of a dimension, as a last dimension; they may overlap."""
+    """Return a view of the pieces of `size` at every `step` of a dimension, as a last dimension; they may overlap.
+
+    Raises: RuntimeError for a `size` beyond the dimension's and for a step below 1.
+    """
     d = one_dim(dimension, self.ndim)
     length = self.array.shape[d] if self.ndim else 1
     if size > length:
@@ -87,7 +90,7 @@ def unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
 
 @public()
 def narrow_copy(input: Tensor, dim: int, start: int, length: int) -> Tensor:
-    """Return `narrow` in memory of its own."""
+    """Return `narrow` in memory of its own. Raises RuntimeError outside the dimension."""
     if dim >= max(input.ndim, 1):
         raise RuntimeError(f"narrow_copy(): expected a dim below {input.ndim}, but got {dim}")
     return rename_node(select.copy(shapes.narrow(input, dim, start, length)), "NarrowCopyBackward0")
@@ -103,7 +106,10 @@ def empty_strided(
     requires_grad: bool = False,
     pin_memory: bool = False,
 ) -> Tensor:
-    """Return a tensor of these sizes and strides in memory of its own, to be written."""
+    """Return a tensor of these sizes and strides in memory of its own, to be written.
+
+    Raises: RuntimeError unless there are as many strides as sizes.
+    """
     shape, steps = parse_shape((size,)), parse_shape((stride,))
     if len(shape) != len(steps):
         raise RuntimeError(

@@ -42,7 +42,10 @@ _diagonal = diagonal  # which is a parameter of diag
 @public()
 @with_out
 def diag(input: Tensor, diagonal: int = 0) -> Tensor:
-    """Return a vector as the diagonal of a matrix of zeros; of a matrix, the diagonal as a vector."""
+    """Return a vector as the diagonal of a matrix of zeros; of a matrix, the diagonal as a vector.
+
+    Raises: RuntimeError for other ranks than 1 and 2.
+    """
     if input.ndim == 1:
         return diag_embed(input, diagonal)
     if input.ndim != 2:
@@ -52,7 +55,10 @@ def diag(input: Tensor, diagonal: int = 0) -> Tensor:
 
 @public()
 def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
-    """Return zeros with the last dimension on a diagonal of the new dimensions dim1 and dim2."""
+    """Return zeros with the last dimension on a diagonal of the new dimensions dim1 and dim2.
+
+    Raises: RuntimeError for equal dimensions.
+    """
     first, second = one_dim(dim1, input.ndim + 1), one_dim(dim2, input.ndim + 1)
     if first == second:
         raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
@@ -70,7 +76,10 @@ def diagflat(input: Tensor, offset: int = 0) -> Tensor:
 
 
 def block_diag(*tensors: Tensor | Sequence[Tensor]) -> Tensor:
-    """Return matrices along the diagonal of one, zeros elsewhere; vectors count as rows."""
+    """Return matrices along the diagonal of one, zeros elsewhere; vectors count as rows.
+
+    Raises: RuntimeError for more than two dimensions.
+    """
     parts = [atleast_2d(part) for part in _as_tensor_list(tensors)] or [constant(np.zeros((1, 0), np.float32))]
     for i, part in enumerate(parts):
         if part.ndim > 2:

@@ -34,7 +34,7 @@ def flip(input: Tensor, dims: int | Sequence[int]) -> Tensor:
 
 @public()
 def fliplr(input: Tensor) -> Tensor:
-    """Reverse dimension 1."""
+    """Reverse dimension 1. Raises RuntimeError below two dimensions."""
     if input.ndim < 2:
         raise RuntimeError("Input must be >= 2-d.")
     return flip(input, (1,))
@@ -42,7 +42,7 @@ def fliplr(input: Tensor) -> Tensor:
 
 @public()
 def flipud(input: Tensor) -> Tensor:
-    """Reverse dimension 0."""
+    """Reverse dimension 0. Raises RuntimeError for a number."""
     if input.ndim < 1:
         raise RuntimeError("Input must be >= 1-d.")
     return flip(input, (0,))
@@ -50,7 +50,10 @@ def flipud(input: Tensor) -> Tensor:
 
 @public()
 def roll(input: Tensor, shifts: Tensor | int | tuple[int, ...], dims: Dims = ()) -> Tensor:
-    """Move the elements by `shifts` along `dims`, those beyond the end to the start; flattened without `dims`."""
+    """Move the elements by `shifts` along `dims`, those beyond the end to the start; flattened without `dims`.
+
+    Raises: RuntimeError unless there is a shift for each of `dims`.
+    """
     steps = parse_shape((shifts,))
     axes = parse_shape((dims,)) if dims is not None else ()
     if not steps:
@@ -74,7 +77,10 @@ def roll(input: Tensor, shifts: Tensor | int | tuple[int, ...], dims: Dims = ())
 
 @public()
 def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
-    """Return the plane of two dimensions turned k times by 90°, from the first towards the second."""
+    """Return the plane of two dimensions turned k times by 90°, from the first towards the second.
+
+    Raises: RuntimeError unless `dims` are two different dimensions.
+    """
     if len(dims) != 2:
         raise RuntimeError(f"expected total rotation dims == 2, but got dims = {len(dims)}")
     if input.ndim < 2:

@@ -40,9 +40,8 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
         >>> ad.cat([ad.zeros(1, 2), ad.ones(1, 2)], dim=1)
         tensor([[0., 0., 1., 1.]])
     """
-    if type(tensors) is list and _is_uniform(tensors):
-        rank = len(tensors[0].array.shape)
-        return apply(_CAT, tuple(tensors), {"axis": one_dim(dim, rank)})
+    if (axis := _common_axis(tensors, dim)) is not None:
+        return apply(_CAT, tuple(tensors), {"axis": axis})
     if isinstance(tensors, Tensor):
         raise TypeError("cat(): argument 'tensors' (position 1) must be tuple of Tensors, not Tensor")
     if not len(tensors):
@@ -75,16 +74,24 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     return movement.cat(*parts, axis=axis)
 
 
-def _is_uniform(parts: list[Tensor]) -> bool:
-    """Return True for tensors of one type and one shape, neither that of a number nor of an empty vector."""
-    first = getattr(parts[0], "array", None) if parts else None
-    if first is None or first.shape in ((), (0,)):
-        return False
+def _common_axis(parts: Sequence[Tensor], dim: int) -> int | None:
+    """Return the axis of `dim` for tensors of one type that join along it as they are; None for all others."""
+    if (type(parts) is not list and type(parts) is not tuple) or not parts or type(parts[0]) is not Tensor:
+        return None
+    first = parts[0].array
     shape, dtype = first.shape, first.dtype
+    rank = len(shape)
+    if rank == 0 or shape == (0,) or type(dim) is not int or not -rank <= dim < rank:
+        return None
+    axis = dim % rank
+    before, after = shape[:axis], shape[axis + 1 :]
     for part in parts:
-        if type(part) is not Tensor or part.array.shape != shape or part.array.dtype is not dtype:
-            return False
-    return True
+        if type(part) is not Tensor or part.array.dtype is not dtype:
+            return None
+        own = part.array.shape
+        if own != shape and (len(own) != rank or own[:axis] != before or own[axis + 1 :] != after or own == (0,)):
+            return None
+    return axis
 
 
 concat = concatenate = cat

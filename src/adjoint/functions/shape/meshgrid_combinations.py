@@ -57,7 +57,10 @@ def meshgrid(*tensors: Tensor | Sequence[Tensor], indexing: str | None = None) -
 
 
 def cartesian_prod(*tensors: Tensor | Sequence[Tensor]) -> Tensor:
-    """Return all tuples with one element of each vector, as rows; a single vector itself."""
+    """Return all tuples with one element of each vector, as rows; a single vector itself.
+
+    Raises: RuntimeError unless all are vectors.
+    """
     parts = _as_tensor_list(tensors)
     for part in parts:
         if part.ndim != 1:

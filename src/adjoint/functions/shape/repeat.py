@@ -64,7 +64,7 @@ def _accept_counts_alone(function: Function) -> Function:
 
     @wraps(function)
     def call(*args: Operand, **named: Operand) -> Tensor:
-        counts = named.pop("repeats") if not args and "input" not in named else None
+        counts = named.pop("repeats", None) if not args and "input" not in named else None
         if counts is None and len(args) == 1 and "repeats" not in named and "dim" not in named:
             counts, args = args[0], ()
         if counts is None:
@@ -95,7 +95,7 @@ def _repeat_positions(size: int, repeats: Tensor) -> Tensor:
     counts = repeats.numpy_view("repeat_interleave()")
     if counts.size and counts.min() < 0:
         raise RuntimeError("repeats can not be negative")
-    return wrap(np.repeat(np.arange(size), counts))
+    return wrap(np.repeat(np.arange(size, dtype=np.int64), counts.astype(np.intp, copy=False)))
 
 
 def _repeat_elements(input: Tensor, repeats: Tensor | float, dim: int | None) -> Tensor:

@@ -11,6 +11,7 @@ from numpy import ndarray
 from adjoint.core.dtype.dtype import as_dtype
 from adjoint.core.dtype.dtype import dtype as DType
 from adjoint.core.op.spec import broadcast_shapes as _broadcast_shapes
+from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.as_strided import try_view
 from adjoint.core.tensor.memory_format import contiguous_format, memory_format
 from adjoint.core.tensor.size import Size
@@ -348,6 +349,12 @@ def squeeze(input: Tensor, dim: Dims = None) -> Tensor:
         >>> ad.squeeze(x).shape, ad.squeeze(x, 0).shape
         (adjoint.Size([2]), adjoint.Size([2, 1]))
     """
+    shape = input.array.shape
+    if type(dim) is int and shape:
+        axis = one_dim(dim, len(shape))
+        if shape[axis] == 1:
+            shape = (*shape[:axis], *shape[axis + 1 :])
+        return rename_node(movement.reshape(input, shape=shape), "SqueezeBackward1")
     chosen = range(input.ndim) if dim is None else some_dims(dim, input.ndim)
     shape = tuple(n for d, n in enumerate(input.array.shape) if n != 1 or d not in chosen)
     kind = 0 if dim is None else 1 if isinstance(dim, int) else 2
@@ -368,10 +375,16 @@ def expand(self: Tensor, size: Sequence[int]) -> Tensor:
         tensor([[1, 1, 1],
                 [2, 2, 2]])
     """
-    shape = self.array.shape
+    array = self.array
+    traced = nondefault.count and mode.interpreter is not None  # sizes may be symbols
+    find = _expanded_size.__wrapped__ if traced else _expanded_size
+    return movement.expand(self, shape=find(array.shape, size))
+
+
+@lru_cache(1024)
+def _expanded_size(shape: Shape, size: Shape) -> Shape:
+    """Return `size` with sizes of `shape` in place of -1. Raises RuntimeError where `shape` does not expand to it."""
     lead = len(size) - len(shape)
-    if lead == 1 and size[0] >= 0 and size[1:] == shape:  # what is asked for most
-        return movement.expand(self, shape=size)
     if lead < 0:
         raise RuntimeError(
             f"expand({list(shape)}, size={list(size)}): the number of sizes provided ({len(size)}) must be greater or "
@@ -389,7 +402,7 @@ def expand(self: Tensor, size: Sequence[int]) -> Tensor:
                 f"The expanded size of the tensor ({want}) must match the existing size ({have}) at non-singleton "
                 f"dimension {d + lead}.  Target sizes: {list(size)}.  Tensor sizes: {list(shape)}"
             )
-    return movement.expand(self, shape=full)
+    return full
 
 
 @public()
@@ -405,7 +418,7 @@ def broadcast_to(input: Tensor, shape: Sequence[int]) -> Tensor:
 
 
 def broadcast_tensors(*tensors: Tensor | Sequence[Tensor]) -> tuple[Tensor, ...]:
-    """Return tensors expanded to the shape to which all broadcast."""
+    """Return tensors expanded to the shape to which all broadcast. Raises RuntimeError if there is no such shape."""
     parts = _as_tensor_list(tensors)
     try:
         full = _broadcast_shapes(*[part.array.shape for part in parts])

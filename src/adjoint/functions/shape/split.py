@@ -164,6 +164,8 @@ def tensor_split(
     """Return a number of pieces along `dim`, the first ones longer by one, or the pieces between listed positions.
 
     `indices` are positions, `sections` how many pieces.
+
+    Raises: RuntimeError for a number of pieces below 1 and for a 0-d tensor.
     """
     given = [each for each in (indices_or_sections, indices, sections) if each is not None]
     if len(given) != 1:
@@ -219,7 +221,9 @@ def _make_named_split(name: str, least: int, dim: Function) -> Function:
         return tensor_split(input, indices_or_sections, d)
 
     call.__name__ = call.__qualname__ = name
-    call.__doc__ = f"`tensor_split` along dimension {'1, of a vector 0' if name == 'hsplit' else dim(None)}."
+    where = "1, of a vector 0" if name == "hsplit" else dim(None)
+    raised = f"Raises RuntimeError below {least} dimensions, and for a number of pieces of unequal size."
+    call.__doc__ = f"`tensor_split` along dimension {where}. {raised}"
     return public()(call)
 
 

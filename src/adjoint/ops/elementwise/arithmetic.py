@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from adjoint.core.op.eager_kernels import KernelFunction, SmallArrayKernel, kernel_provider, with_eager_kernel
+from adjoint.core.op.eager_kernels import KernelFunction, SmallArrayKernel, kernel_provider
+from adjoint.core.op.elementwise_composite import with_elementwise_kernel
 from adjoint.core.op.families import binary, unary
 from adjoint.core.typing import Array, Operand
 from adjoint.ops.elementwise.comparison import logical_and
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 BOOL, FLOAT = np.dtype(np.bool_), np.dtype(np.float64)
 RELU = SmallArrayKernel("relu")
+# Whether NumPy's maximum takes 0.0 for larger than -0.0, as instructions of ARM do and those of x86 do not.
+ORDERS_ZEROS = not np.signbit(np.maximum(np.zeros(16, np.float32), np.float32(-0.0))).any()
 TRUE_SCALAR = np.ones((), np.bool_)
 FALSE_SCALAR = np.zeros((), np.bool_)
 MIN_KERNEL_ELEMENTS = 20_000  # NumPy takes 10 ns for a quotient or remainder of floats
@@ -46,7 +49,13 @@ def mul(x: Operand, y: Operand) -> Operand:
     return np.multiply(x, y)
 
 
-@binary(promotion="float", scalar="div", ufunc=np.divide, dx=lambda g, y: g / y, dy=lambda g, x, y: -(g * (x / y)) / y)
+@binary(
+    promotion="float",
+    scalar="div",
+    ufunc=np.divide,
+    dx=lambda g, y: g / y,
+    dy=with_elementwise_kernel(lambda g, x, y: -(g * (x / y)) / y),
+)
 def div(x: Operand, y: Operand) -> Operand:
     """x / y; integers become floats."""
     return np.divide(x, y)
@@ -137,8 +146,8 @@ def fmod(x: Operand, y: Operand) -> Operand:
 @binary(
     scalar="maximum",
     unsupported_kinds="c",
-    dx=lambda g, x, y: where(x == y, g * 0.5, where(x < y, 0.0, g)),
-    dy=lambda g, x, y: where(x == y, g * 0.5, where(y < x, 0.0, g)),
+    dx=with_elementwise_kernel(lambda g, x, y: where(x == y, g * 0.5, where(x < y, 0.0, g))),
+    dy=with_elementwise_kernel(lambda g, x, y: where(x == y, g * 0.5, where(y < x, 0.0, g))),
 )
 def maximum(x: Operand, y: Operand) -> Operand:
     """Return the larger of two elements, with broadcasting; NaN if either is.
@@ -159,14 +168,15 @@ def maximum(x: Operand, y: Operand) -> Operand:
 @binary(
     scalar="minimum",
     unsupported_kinds="c",
-    dx=lambda g, x, y: where(x == y, g * 0.5, where(x > y, 0.0, g)),
-    dy=lambda g, x, y: where(x == y, g * 0.5, where(y > x, 0.0, g)),
+    dx=with_elementwise_kernel(lambda g, x, y: where(x == y, g * 0.5, where(x > y, 0.0, g))),
+    dy=with_elementwise_kernel(lambda g, x, y: where(x == y, g * 0.5, where(y > x, 0.0, g))),
 )
 def minimum(x: Operand, y: Operand) -> Operand:
     """The smaller of x and y; NaN if either is. At a tie each gets half of the gradient."""
     return np.minimum(x, y)
 
 
+@with_elementwise_kernel
 def _pow_dx(g: Operand, x: Operand, y: Operand) -> Operand:
     """y xʸ⁻¹, and 0 for y = 0 even where x = 0."""
     if isinstance(y, (int, float, complex)):
@@ -174,6 +184,7 @@ def _pow_dx(g: Operand, x: Operand, y: Operand) -> Operand:
     return where(y == 0, 0.0, g * (y * pow(x, y - 1)))
 
 
+@with_elementwise_kernel
 def _pow_dy(g: Operand, x: Operand, y: Operand, out: Operand) -> Operand:
     """xʸ ln x, and its limit 0 where x = 0 and y ≥ 0."""
     of_complex = is_complex(g)
@@ -223,7 +234,10 @@ def neg(x: Array) -> Operand:
 
 
 @unary(
-    scalar="abs", real_result=True, unsupported_kinds="b", dx=lambda g, x: g * (sgn(x) if is_complex(x) else sign(x))
+    scalar="abs",
+    real_result=True,
+    unsupported_kinds="b",
+    dx=with_elementwise_kernel(lambda g, x: g * (sgn(x) if is_complex(x) else sign(x))),
 )
 def abs(x: Operand) -> Operand:
     """Return |x|, element by element; the slope at 0 is taken as 0.
@@ -245,19 +259,19 @@ def sign(x: Array) -> Operand:
     return x.copy() if x.dtype.kind == "b" else np.sign(x)
 
 
-@unary(promotion="number", scalar="square", node="PowBackward0", dx=lambda g, x: g * (x * 2.0))
+@unary(promotion="number", scalar="square", node="PowBackward0", dx=with_elementwise_kernel(lambda g, x: g * (x * 2.0)))
 def square(x: Operand) -> Operand:
     """x²; bools become integers."""
     return np.square(x)
 
 
-@unary(promotion="float", scalar="reciprocal", dx=lambda g, out: -(g * (out * out)))
+@unary(promotion="float", scalar="reciprocal", dx=with_elementwise_kernel(lambda g, out: -(g * (out * out))))
 def reciprocal(x: Operand) -> Operand:
     """1 / x."""
     return np.reciprocal(x)
 
 
-@unary(promotion="float", scalar="sqrt", dx=lambda g, out: g / (out * 2.0))
+@unary(promotion="float", scalar="sqrt", dx=with_elementwise_kernel(lambda g, out: g / (out * 2.0)))
 def sqrt(x: Operand) -> Operand:
     """Return √x, element by element; the slope at 0 is infinite.
 
@@ -274,7 +288,7 @@ def sqrt(x: Operand) -> Operand:
     return np.sqrt(x)
 
 
-@unary(promotion="float", scalar="rsqrt", dx=lambda g, out: g * (out * out * out * -0.5))
+@unary(promotion="float", scalar="rsqrt", dx=with_elementwise_kernel(lambda g, out: g * (out * out * out * -0.5)))
 def rsqrt(x: Operand) -> Operand:
     """1 / √x."""
     return np.reciprocal(np.sqrt(x))
@@ -304,12 +318,12 @@ def round(x: Array) -> Operand:
     return np.round(x)
 
 
-@with_eager_kernel(4e-9)
+@with_elementwise_kernel
 def _relu_dx(g: Operand, out: Operand) -> Tensor:
     return where(out <= 0, 0.0, g)
 
 
-@unary(scalar=lambda b, x: b.select(b.lt(x, 0), 0, x), unsupported_kinds="bc", dx=_relu_dx)
+@unary(scalar=lambda b, x: b.select(b.lt(x, 0), 0, x), unsupported_kinds="bc", kernel=True, dx=_relu_dx)
 def relu(x: Operand) -> Operand:
     """Return max(x, 0), element by element; NaN and -0.0 stay.
 
@@ -325,5 +339,7 @@ def relu(x: Operand) -> Operand:
     """
     if kernel_provider.enabled and (found := RELU.call(x)) is not None:
         return found
+    if ORDERS_ZEROS:
+        return np.where(np.less(x, 0), 0, x)
     # At a tie NumPy takes the second operand, of float16 the first.
     return np.maximum(x, 0) if getattr(x, "dtype", FLOAT).itemsize == 2 else np.maximum(0, x)

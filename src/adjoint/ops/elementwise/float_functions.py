@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from adjoint.core.op.elementwise_composite import with_elementwise_kernel
 from adjoint.core.op.families import binary, primitive, unary
 from adjoint.core.op.spec import Spec
 from adjoint.core.typing import Array, Operand
@@ -32,13 +33,15 @@ def acosh(x: Operand) -> Operand:
     return np.arccosh(x)
 
 
-@unary(promotion="float", scalar="asinh", dx=lambda g, x: g / (x * x + 1.0) ** 0.5)
+@unary(
+    promotion="float", scalar="asinh", kernel=True, dx=with_elementwise_kernel(lambda g, x: g / (x * x + 1.0) ** 0.5)
+)
 def asinh(x: Operand) -> Operand:
     """The number with hyperbolic sine x."""
     return np.arcsinh(x)
 
 
-@unary(promotion="float", scalar="atanh", dx=lambda g, x: g / (1.0 - x * x))
+@unary(promotion="float", scalar="atanh", kernel=True, dx=with_elementwise_kernel(lambda g, x: g / (1.0 - x * x)))
 def atanh(x: Operand) -> Operand:
     """The number with hyperbolic tangent x."""
     return np.arctanh(x)

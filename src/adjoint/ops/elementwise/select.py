@@ -8,7 +8,6 @@ import numpy as np
 
 from adjoint.core.dtype.dtype import promote
 from adjoint.core.op import bfloat16
-from adjoint.core.op.apply import apply
 from adjoint.core.op.eager_kernels import SmallArrayKernel, kernel_provider
 from adjoint.core.op.families import primitive, with_eager_fast_path
 from adjoint.core.op.op import Op, op_of
@@ -84,7 +83,7 @@ def where(condition: Operand, x: Operand, y: Operand) -> Operand:
 
 def _where_by(op: Op, condition: Operand, x: Operand, y: Operand) -> Operand:
     if isinstance(x, Tensor) and isinstance(y, Tensor) and x.array.dtype is y.array.dtype:
-        return apply(op, (condition, x, y), {})
+        return op.public(condition, x, y)
     arrays = [getattr(v, "array", v) for v in (x, y)]
     kinds: list[Any] = [getattr(a, "dtype", None) for a in arrays]
     if kinds[0] is not kinds[1] or kinds[0] is None:
@@ -96,7 +95,7 @@ def _where_by(op: Op, condition: Operand, x: Operand, y: Operand) -> Operand:
             number_as_array(v, target) if kind is None else v if kind == target else cast(v, dtype=target)
             for v, kind in zip((x, y), kinds, strict=True)
         )
-    return apply(op, (condition, x, y), {})
+    return op.public(condition, x, y)
 
 
 def number_as_array(value: Operand, dtype: NumpyDtype) -> Operand:

@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from adjoint.core.op.eager_kernels import SmallArrayKernel, kernel_provider
+from adjoint.core.op.elementwise_composite import with_elementwise_kernel
 from adjoint.core.op.families import binary, unary
 from adjoint.core.typing import Array, Operand
 from adjoint.ops.elementwise.select import where
@@ -15,7 +16,7 @@ from adjoint.ops.special.erf import erf_array
 SIGMOID = SmallArrayKernel("sigmoid")
 
 
-@unary(promotion="float", scalar="exp", dx=lambda g, out: g * out)
+@unary(promotion="float", scalar="exp", kernel=True, dx=lambda g, out: g * out)
 def exp(x: Operand) -> Operand:
     """Return eˣ, element by element; integers give floats.
 
@@ -30,19 +31,21 @@ def exp(x: Operand) -> Operand:
     return np.exp(x)
 
 
-@unary(promotion="float", scalar="exp2", dx=lambda g, out: g * (out * math.log(2)))
+@unary(
+    promotion="float", scalar="exp2", kernel=True, dx=with_elementwise_kernel(lambda g, out: g * (out * math.log(2)))
+)
 def exp2(x: Array) -> Operand:
     """2ˣ."""
     return np.exp2(x)
 
 
-@unary(promotion="float", scalar="expm1", dx=lambda g, x: g * exp(x))
+@unary(promotion="float", scalar="expm1", kernel=True, dx=with_elementwise_kernel(lambda g, x: g * exp(x)))
 def expm1(x: Operand) -> Operand:
     """eˣ - 1, accurate near 0."""
     return np.expm1(x)
 
 
-@unary(promotion="float", scalar="log", dx=lambda g, x: g / x)
+@unary(promotion="float", scalar="log", kernel=True, dx=lambda g, x: g / x)
 def log(x: Operand) -> Operand:
     """Return ln x, element by element; integers give floats, negative numbers NaN.
 
@@ -57,25 +60,25 @@ def log(x: Operand) -> Operand:
     return np.log(x)
 
 
-@unary(promotion="float", scalar="log2", dx=lambda g, x: g / (x * math.log(2)))
+@unary(promotion="float", scalar="log2", kernel=True, dx=with_elementwise_kernel(lambda g, x: g / (x * math.log(2))))
 def log2(x: Array) -> Operand:
     """log₂ x."""
     return np.log2(x)
 
 
-@unary(promotion="float", scalar="log10", dx=lambda g, x: g / (x * math.log(10)))
+@unary(promotion="float", scalar="log10", kernel=True, dx=with_elementwise_kernel(lambda g, x: g / (x * math.log(10))))
 def log10(x: Operand) -> Operand:
     """log₁₀ x."""
     return np.log10(x)
 
 
-@unary(promotion="float", scalar="log1p", dx=lambda g, x: g / (x + 1.0))
+@unary(promotion="float", scalar="log1p", kernel=True, dx=with_elementwise_kernel(lambda g, x: g / (x + 1.0)))
 def log1p(x: Operand) -> Operand:
     """ln(1 + x), accurate near 0."""
     return np.log1p(x)
 
 
-@unary(promotion="float", scalar="sin", dx=lambda g, x: g * cos(x))
+@unary(promotion="float", scalar="sin", kernel=True, dx=with_elementwise_kernel(lambda g, x: g * cos(x)))
 def sin(x: Array) -> Operand:
     """Return sin x, element by element; integers give floats.
 
@@ -90,31 +93,33 @@ def sin(x: Array) -> Operand:
     return np.sin(x)
 
 
-@unary(promotion="float", scalar="cos", dx=lambda g, x: -(g * sin(x)))
+@unary(promotion="float", scalar="cos", kernel=True, dx=with_elementwise_kernel(lambda g, x: -(g * sin(x))))
 def cos(x: Operand) -> Operand:
     """cos x, radians."""
     return np.cos(x)
 
 
-@unary(promotion="float", scalar="tan", dx=lambda g, out: g * (out * out + 1.0))
+@unary(promotion="float", scalar="tan", kernel=True, dx=with_elementwise_kernel(lambda g, out: g * (out * out + 1.0)))
 def tan(x: Operand) -> Operand:
     """tan x, radians."""
     return np.tan(x)
 
 
-@unary(promotion="float", scalar="asin", dx=lambda g, x: g / (1.0 - x * x) ** 0.5)
+@unary(promotion="float", scalar="asin", kernel=True, dx=with_elementwise_kernel(lambda g, x: g / (1.0 - x * x) ** 0.5))
 def asin(x: Array) -> Operand:
     """The angle in [-π/2, π/2] with sine x."""
     return np.arcsin(x)
 
 
-@unary(promotion="float", scalar="acos", dx=lambda g, x: -(g / (1.0 - x * x) ** 0.5))
+@unary(
+    promotion="float", scalar="acos", kernel=True, dx=with_elementwise_kernel(lambda g, x: -(g / (1.0 - x * x) ** 0.5))
+)
 def acos(x: Operand) -> Operand:
     """The angle in [0, π] with cosine x."""
     return np.arccos(x)
 
 
-@unary(promotion="float", scalar="atan", dx=lambda g, x: g / (x * x + 1.0))
+@unary(promotion="float", scalar="atan", kernel=True, dx=with_elementwise_kernel(lambda g, x: g / (x * x + 1.0)))
 def atan(x: Array) -> Operand:
     """The angle in (-π/2, π/2) with tangent x."""
     return np.arctan(x)
@@ -138,25 +143,28 @@ def atan2(x: Array, y: Operand) -> Operand:
     return np.arctan2(x, y)
 
 
-@unary(promotion="float", scalar="sinh", dx=lambda g, x: g * cosh(x))
+@unary(promotion="float", scalar="sinh", kernel=True, dx=with_elementwise_kernel(lambda g, x: g * cosh(x)))
 def sinh(x: Array) -> Operand:
     """(eˣ - e⁻ˣ) / 2."""
     return np.sinh(x)
 
 
-@unary(promotion="float", scalar="cosh", dx=lambda g, x: g * sinh(x))
+@unary(promotion="float", scalar="cosh", kernel=True, dx=with_elementwise_kernel(lambda g, x: g * sinh(x)))
 def cosh(x: Array) -> Operand:
     """(eˣ + e⁻ˣ) / 2."""
     return np.cosh(x)
 
 
-@unary(promotion="float", scalar="tanh", dx=lambda g, out: g * (1.0 - out * out))
+@unary(promotion="float", scalar="tanh", kernel=True, dx=with_elementwise_kernel(lambda g, out: g * (1.0 - out * out)))
 def tanh(x: Array) -> Operand:
     """Return tanh x = sinh x / cosh x, element by element; integers give floats.
 
     Args:
         input: tensor.
         out: tensor that takes the result.
+
+    Shapes:
+        input of any shape -> the same shape
 
     Example:
         >>> ad.tanh(ad.tensor([-1.0, 0.0, 1.0]))
@@ -165,7 +173,9 @@ def tanh(x: Array) -> Operand:
     return np.tanh(x)
 
 
-@unary(promotion="float", scalar="sigmoid", dx=lambda g, out: g * ((1.0 - out) * out))
+@unary(
+    promotion="float", scalar="sigmoid", kernel=True, dx=with_elementwise_kernel(lambda g, out: g * ((1.0 - out) * out))
+)
 def sigmoid(x: Operand) -> Operand:
     """Return 1 / (1 + e⁻ˣ), element by element; integers give floats.
 
@@ -174,6 +184,9 @@ def sigmoid(x: Operand) -> Operand:
     Args:
         input: tensor.
         out: tensor that takes the result.
+
+    Shapes:
+        input of any shape -> the same shape
 
     Example:
         >>> ad.sigmoid(ad.tensor([-2.0, 0.0, 2.0]))
@@ -188,7 +201,7 @@ def sigmoid(x: Operand) -> Operand:
     promotion="float",
     scalar="erf",
     unsupported_kinds="c",
-    dx=lambda g, x: g * (exp(-(x * x)) * (2.0 / math.sqrt(math.pi))),
+    dx=with_elementwise_kernel(lambda g, x: g * (exp(-(x * x)) * (2.0 / math.sqrt(math.pi)))),
     native=5e-8,
 )
 def erf(x: Operand) -> Array:

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from adjoint.core.op.apply import apply
-from adjoint.core.op.eager_kernels import SmallArrayKernel, kernel_provider
+from adjoint.core.op.eager_kernels import RowKernel, SmallArrayKernel, kernel_provider
 from adjoint.core.op.families import primitive, with_eager_fast_path
 from adjoint.core.op.op import op_of
 from adjoint.core.op.spec import Spec, broadcast_shapes
 from adjoint.core.runtime.mode import nondefault
+from adjoint.core.tensor.sparse_array import SparseArray, sparse_gradient_slot
 from adjoint.core.typing import Array, Operand, Shape
 from adjoint.ops.elementwise.comparison import ge, logical_and, lt
 from adjoint.ops.movement.movement import reshape
@@ -20,7 +21,8 @@ from adjoint.ops.reduction.reduction import all
 if TYPE_CHECKING:
     from adjoint.core.tensor.tensor import Tensor
 
-GATHER = SmallArrayKernel("gather")
+ARGSORT = RowKernel("argsort")
+GATHER, ADD_ROWS = SmallArrayKernel("gather"), SmallArrayKernel("add_rows")
 # Where the index arrays stand among the dimensions: a slot for each dimension of x, the number of its index, or None
 # for a dimension that is kept whole.
 Pattern = tuple[int | None, ...]
@@ -50,7 +52,7 @@ def _key(indices: tuple[Array, ...], pattern: Pattern) -> tuple[Any, ...]:
 def index(x: Operand, *indices: Array, pattern: Pattern) -> Operand:
     """x at integer index arrays, which broadcast together; each stands for one dimension of x."""
     if pattern[0] == 0 and len(indices) == 1:
-        return x.take(indices[0], 0)  # a third of the time
+        return x.take(indices[0].astype(np.intp, copy=False), 0)  # a third of the time
     try:
         return np.asarray(x[_key(indices, pattern)], order="C")  # NumPy leaves some results transposed in memory
     except IndexError as error:
@@ -64,22 +66,54 @@ def index(x: Operand, *indices: Array, pattern: Pattern) -> Operand:
     family="index",
     spec=lambda x, *indices, shape, pattern: Spec(shape, x.dtype),
     linear=True,
-    native=3e-9,
+    native=lambda x, *indices, shape, pattern: 0.0 if _are_rows(x, indices, pattern) else x.size * 3e-9,
     dx=lambda g, indices, pattern: index(g, *indices, pattern=pattern),
 )
 def index_add(x: Array, *indices: Array, shape: Shape, pattern: Pattern) -> Array:
     """x added at the index arrays into zeros of `shape`, repeatedly where they repeat: the transpose of `index`."""
     out = np.zeros(shape, x.dtype)
-    if len(pattern) == 1 and x.ndim > indices[0].ndim:
+    if _are_rows(x, indices, pattern):
         return _add_rows(out, indices[0].ravel(), x.reshape(indices[0].size, *shape[1:]))
     np.add.at(out, _key(indices, pattern), x)
     return out
 
 
+@primitive(
+    family="index",
+    spec=lambda x, rows, *, padding: Spec((*rows.shape, *x.shape[1:]), x.dtype),
+    node="EmbeddingBackward0",
+    raises=True,
+    linear=True,
+    dx=lambda g, x_shape, rows, padding: _sparse_rows(g, rows, x_shape, padding),
+)
+def lookup_sparse(x: Operand, rows: Array, *, padding: int | None) -> Operand:
+    """The rows of x at indices; the gradient is a sparse tensor of those that were looked up, but for the `padding`."""
+    return x.take(rows, 0)
+
+
+def _sparse_rows(g: Operand, rows: Operand, shape: Shape, padding: int | None) -> Operand:
+    if type(g) is not np.ndarray:
+        return sparse_gradient_slot.call(rows, g, shape, padding)
+    places, values = np.asarray(rows, np.int64).reshape(-1), g.reshape(rows.size, *shape[1:])
+    if padding is not None:
+        held = places != padding
+        places, values = places[held], values[held]
+    return SparseArray(shape, places[None], values)
+
+
+def _are_rows(x: Array, indices: tuple[Array, ...], pattern: Pattern) -> bool:
+    """True if x consists of whole rows, and an index for each."""
+    return pattern[0] == 0 and not any(slot is not None for slot in pattern[1:]) and x.ndim > indices[0].ndim
+
+
 def _add_rows(out: Array, rows: Array, x: Array) -> Array:
-    """Sum sorted runs of equal rows at once: `np.add.at` takes ten times as long on wide rows."""
+    """Add natively, or sum sorted runs of equal rows at once: `np.add.at` takes ten times as long on wide rows."""
     if not rows.size:
         return out
+    if kernel_provider.enabled and x.size:
+        parts = np.ascontiguousarray(x.reshape(rows.size, -1))
+        if ADD_ROWS.call(parts, rows, out) is not None:
+            return out
     rows = np.where(rows < 0, rows + len(out), rows)
     order = np.argsort(rows, kind="stable")
     rows = rows[order]
@@ -100,6 +134,7 @@ def index_grid(shape: Shape, indices: Array, axis: int) -> tuple[Array, ...]:
 @primitive(
     family="gather",
     linear=True,
+    native=4e-9,
     spec=lambda x, indices, *, axis: Spec(indices.shape, x.dtype),
     dx=lambda g, indices, x_shape, axis: scatter_add(g, indices, shape=x_shape, axis=axis),
 )
@@ -115,6 +150,7 @@ def gather(x: Operand, indices: Operand, *, axis: int) -> Array:
 @primitive(
     family="gather",
     linear=True,
+    native=1e-8,
     spec=lambda x, indices, *, shape, axis: Spec(shape, x.dtype),
     dx=lambda g, indices, axis: gather(g, indices, axis=axis),
 )
@@ -143,6 +179,9 @@ def take_along_row(x: Array, indices: Array) -> Array:
 @primitive(spec=lambda x, *, axis, descending: Spec(x.shape, np.dtype(np.int64)))
 def argsort(x: Array, *, axis: int, descending: bool) -> Array:
     """Indices that sort x along `axis`, equal elements in their order; NaN is the largest."""
+    native: Array | None = ARGSORT.call(x, axis=axis, descending=descending)
+    if native is not None:
+        return native
     if not descending:
         return np.argsort(x, axis=axis, kind="stable")
     order = np.argsort(np.flip(x, axis), axis=axis, kind="stable")

@@ -63,7 +63,7 @@ def bin_edges(x: Array, *, bins: int, at: int, bounds: tuple[float, float] | Non
 def counts_in_bins(x: Array, weight: Array, *edges: Array) -> Array:
     """The sum of the weights of the points x (points, dimensions) in each bin; the last bin includes its end."""
     shape = tuple(len(e) - 1 for e in edges)
-    inside, flat = np.ones(len(x), bool), np.zeros(len(x), np.int64)
+    inside, flat = np.ones(len(x), bool), np.zeros(len(x), np.intp)
     for column, bounds, bins in zip(x.T, edges, shape, strict=True):
         place = np.searchsorted(bounds, column, "right") - 1
         place = np.where(column == bounds[-1], bins - 1, place)

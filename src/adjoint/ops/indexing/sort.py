@@ -6,11 +6,14 @@ from typing import Any
 
 import numpy as np
 
+from adjoint.core.op.eager_kernels import RowKernel
 from adjoint.core.op.families import primitive
 from adjoint.core.op.op import op_of
 from adjoint.core.op.spec import Spec
 from adjoint.core.typing import Array, NumpyDtype, Operand
 
+SEARCHSORTED, LEADING = RowKernel("searchsorted"), RowKernel("leading")
+MEDIAN_INDEX, INDEX_AT_RANK = RowKernel("median_index"), RowKernel("index_at_rank")
 MIN_PARTITION_LENGTH = 64  # elements: shorter rows are sorted as fast as they are parted
 
 
@@ -20,6 +23,9 @@ def searchsorted(x: Array, values: Array, *, right: bool, dtype: NumpyDtype) -> 
 
     One vector x for all, or (…, n) with a row for each of (…, m).
     """
+    native: Array | None = SEARCHSORTED.call(x, values, right=right, dtype=dtype)
+    if native is not None:
+        return native
     side: Any = "right" if right else "left"
     if x.ndim == 1:
         return np.asarray(np.searchsorted(x, values, side)).astype(dtype)
@@ -53,6 +59,9 @@ def most_frequent(x: Array, *, axis: int) -> Array:
 @primitive(spec=_position_spec)
 def leading(x: Array, *, axis: int, count: int, descending: bool) -> Array:
     """The first `count` indices of a stable sort of x along `axis`; NaN is the largest."""
+    native: Array | None = LEADING.call(x, axis=axis, count=count, descending=descending)
+    if native is not None:
+        return native
     rows = np.moveaxis(x, axis, -1)
     size = rows.shape[-1]
     if size < MIN_PARTITION_LENGTH or 4 * count >= size or not count or (x.dtype.kind == "f" and np.isnan(x).any()):
@@ -76,11 +85,17 @@ def _in_order(rows: Array, descending: bool) -> Array:
 
 
 @primitive(spec=_position_spec)
-def middle_of_present(x: Array, *, axis: int) -> Array:
-    """The index along `axis` of the lower median of the elements that are not NaN."""
+def median_index(x: Array, *, axis: int, ignore_nan: bool) -> Array:
+    """The index along `axis` of the lower median of what is not NaN; of the first NaN unless they are ignored."""
+    native: Array | None = MEDIAN_INDEX.call(x, axis=axis, ignore_nan=ignore_nan)
+    if native is not None:
+        return native
     size = x.shape[axis]
-    present = size - np.isnan(x).sum(axis, keepdims=True) if x.dtype.kind == "f" else np.full(1, size)
-    places = (np.maximum(present, 1) - 1) // 2
+    missing = np.isnan(x).sum(axis, keepdims=True) if x.dtype.kind == "f" else np.zeros(1, np.int64)
+    if ignore_nan:
+        places = (np.maximum(size - missing, 1) - 1) // 2
+    else:
+        places = np.where(missing > 0, size - missing, (size - 1) // 2)
     if places.size and (places == places.flat[0]).all():
         return op_of(index_at_rank).evaluate(x, axis=axis, rank=int(places.flat[0]))
     return np.take_along_axis(np.argsort(x, axis=axis, kind="stable"), places, axis)
@@ -89,6 +104,9 @@ def middle_of_present(x: Array, *, axis: int) -> Array:
 @primitive(spec=_position_spec)
 def index_at_rank(x: Array, *, axis: int, rank: int) -> Array:
     """The index of the element at `rank` of a stable sort of x along `axis`; NaN is the largest."""
+    native: Array | None = INDEX_AT_RANK.call(x, axis=axis, rank=rank)
+    if native is not None:
+        return native
     rows = np.moveaxis(x, axis, -1)
     found = np.partition(rows, rank, axis=-1)[..., rank : rank + 1]
     below, equal = rows < found, rows == found

@@ -17,4 +17,10 @@ Modules, in reading order:
 - `ldl`: The factors L D Lᵀ of symmetric matrices, by elimination with diagonal pivots.
 - `eig_svd`: Eigenvalues and singular values of stacks of matrices, and their vectors.
 - `lobpcg`: A few extreme eigenvalues of large symmetric matrices, and their vectors, by products with few vectors.
+- `blas_products`: Products of matrices by NumPy's BLAS: small ones on the thread that calls, parts of large ones on
+  several.
+- `lapack`: NumPy's decompositions and solvers, with BLAS held to one thread: they call it many times, for blocks of a
+  matrix.
+- `sparse_product`: Products of a sparse matrix, given by the row, column and value of each entry: with a dense
+  matrix, and sampled.
 """

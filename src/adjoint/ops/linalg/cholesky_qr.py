@@ -7,13 +7,17 @@ Source of the rules: Giles, "An extended collection of matrix derivative results
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from adjoint.core.op.eager_kernels import StackFunction, with_eager_kernel
 from adjoint.core.op.families import primitive
-from adjoint.core.op.spec import describe
+from adjoint.core.op.op import op_of
+from adjoint.core.op.spec import Spec, describe
 from adjoint.core.typing import Array, Operand, Shape
+from adjoint.ops.linalg import lapack
 from adjoint.ops.linalg.matmul import bmm
 from adjoint.ops.linalg.matrices import INFO, LinAlgError, adjoint, first_fault, info_spec, same_spec
 from adjoint.ops.linalg.packed_factors import Shapes, lower, pack_parts, packed_spec, triangle, unpack_parts
@@ -24,11 +28,15 @@ if TYPE_CHECKING:
     from adjoint.core.tensor.tensor import Tensor
 
 
+CHOLESKY = StackFunction("cholesky")
+
+
 def symmetric(x: Array) -> Array:
     """(x + xᵀ) / 2, conjugated where complex."""
     return (x + np.swapaxes(x, -1, -2).conj()) * x.dtype.type(0.5)
 
 
+@with_eager_kernel(1e-7)
 def _cholesky_dx(g: Operand, out: Operand) -> Tensor:
     turned = adjoint(out)
     inner = bmm(turned, g)
@@ -42,43 +50,55 @@ def _cholesky_dx(g: Operand, out: Operand) -> Tensor:
     node="LinalgCholeskyExBackward0",
     batch_leading=True,
     holomorphic=False,
-    raises=lambda *_, name="linalg.cholesky": bool(name),
+    raises=lambda *_, name="linalg.cholesky", **__: bool(name),
     dx=_cholesky_dx,
 )
-def cholesky(x: Array, *, name: str = "linalg.cholesky") -> Array:
+def cholesky(x: Array, *, name: str = "linalg.cholesky", triangle: bool = False) -> Array:
     """The lower triangle L with L Lᵀ = (x + xᵀ) / 2.
 
-    Raises LinAlgError unless x is positive-definite, with the `name` of what was called. Without one, what cannot be
-    factored gives NaN below and on the diagonal.
+    `triangle`: x is symmetric, as its gradient is, and only its lower triangle is read. Raises LinAlgError unless x is
+    positive-definite, with the `name` of what was called. Without one, what cannot be factored gives NaN below and on
+    the diagonal.
     """
-    whole = symmetric(x)
-    try:
-        return np.linalg.cholesky(whole)
-    except np.linalg.LinAlgError:
-        found = _minor_orders(x)
-        fault = first_fault(found) if name else None
-        if fault is not None:
-            raise LinAlgError(
-                f"{name}: {fault[0]}The factorization could not be completed because the input is not "
-                f"positive-definite (the leading minor of order {fault[1]} is not positive-definite). "
-                f"Given {describe(x)}"
-            ) from None
-        out = np.tril(np.full_like(whole, np.nan))
-        good = found == 0
-        out[good] = np.linalg.cholesky(whole[good])
-        return out
+    found = CHOLESKY.find(x, flags=(triangle,))
+    if found is not None and not found[1]:
+        return found[0]
+    whole = x if triangle else symmetric(x)
+    if found is None:
+        with suppress(np.linalg.LinAlgError):
+            return lapack.cholesky(whole)
+    orders = _minor_orders(whole)
+    fault = first_fault(orders) if name else None
+    if fault is not None:
+        raise LinAlgError(
+            f"{name}: {fault[0]}The factorization could not be completed because the input is not positive-definite "
+            f"(the leading minor of order {fault[1]} is not positive-definite). Given {describe(x)}"
+        ) from None
+    if found is not None:
+        return found[0]
+    out = np.tril(np.full_like(whole, np.nan))
+    good = orders == 0
+    out[good] = lapack.cholesky(whole[good])
+    return out
 
 
-@primitive(spec=info_spec, batch_leading=True)
-def minor_not_positive(x: Array) -> Array:
-    """The order of the first leading minor of each matrix that is not positive-definite, or 0."""
-    return _minor_orders(x)
+@primitive(family="check", effect=True, spec=lambda *_, **__: Spec((), np.dtype(np.bool_)))
+def require_positive(holds: Array, x: Array, *, name: str = "linalg.cholesky", triangle: bool = False) -> Operand:
+    """Raise the error of `cholesky` unless `holds`."""
+    if not holds:
+        op_of(cholesky).evaluate(x, name=name, triangle=triangle)
+    return np.True_
 
 
-def _minor_orders(x: Array) -> Array:
-    whole = symmetric(x)
-    n = x.shape[-1]
-    matrices = whole.reshape(math.prod(x.shape[:-2]), n, n)
+@primitive(spec=lambda x, **_: info_spec(x), batch_leading=True)
+def minor_not_positive(x: Array, *, triangle: bool = False) -> Array:
+    """The order of the first leading minor of each matrix that is not positive-definite, or 0; x as in `cholesky`."""
+    return _minor_orders(x if triangle else symmetric(x))
+
+
+def _minor_orders(whole: Array) -> Array:
+    n = whole.shape[-1]
+    matrices = whole.reshape(math.prod(whole.shape[:-2]), n, n)
     out = np.zeros(len(matrices), INFO)
     parts = [(0, len(matrices))]
     while parts:  # those that hold a faulty matrix are halved
@@ -90,10 +110,13 @@ def _minor_orders(x: Array) -> Array:
         else:
             middle = (start + stop) // 2
             parts += [(start, middle), (middle, stop)]
-    return out.reshape(x.shape[:-2])
+    return out.reshape(whole.shape[:-2])
 
 
 def _faulty_order(x: Array) -> int:
+    found = CHOLESKY.find(x, flags=(1,))
+    if found is not None:
+        return found[1]
     good, bad = 0, x.shape[-1]
     while bad - good > 1:  # a minor of what is positive-definite is so too
         half = (good + bad) // 2
@@ -102,8 +125,11 @@ def _faulty_order(x: Array) -> int:
 
 
 def _is_positive(x: Array) -> bool:
+    found = CHOLESKY.find(x, flags=(1,))
+    if found is not None:
+        return not found[1]
     try:
-        return bool(np.isfinite(np.linalg.cholesky(x)).all())
+        return bool(np.isfinite(lapack.cholesky(x)).all())
     except np.linalg.LinAlgError:
         return False
 
@@ -146,8 +172,8 @@ def _tall_dx(gq: Tensor, gr: Tensor, q: Tensor, r: Tensor) -> Tensor:
 def qr(x: Array, *, mode: str = "reduced") -> Array:
     """Q with orthonormal columns and upper triangular R, x = Q R; Q is square if "complete", absent if "r"."""
     if mode == "r":
-        return pack_parts(x, np.zeros((*x.shape[:-2], 0), x.dtype), np.linalg.qr(x, "r"))
-    return pack_parts(x, *(np.linalg.qr(x, "complete") if mode == "complete" else np.linalg.qr(x)))
+        return pack_parts(x, np.zeros((*x.shape[:-2], 0), x.dtype), lapack.qr(x, "r"))
+    return pack_parts(x, *(lapack.qr(x, "complete") if mode == "complete" else lapack.qr(x)))
 
 
 def reflector_shapes(shape: Shape) -> Shapes:
@@ -158,5 +184,5 @@ def reflector_shapes(shape: Shape) -> Shapes:
 @primitive(spec=packed_spec(reflector_shapes), node="GeqrfBackward0", batch_leading=True)
 def geqrf(x: Array) -> Array:
     """R, and below it the reflectors v whose product I - τ v vᵀ is Q, with the factors τ."""
-    turned, tau = np.linalg.qr(x, "raw")
+    turned, tau = lapack.qr(x, "raw")
     return pack_parts(x, np.swapaxes(turned, -1, -2), tau)

@@ -17,6 +17,7 @@ from adjoint.core.op.spec import Spec, describe
 from adjoint.core.typing import Array, Function, Operand, Shape
 from adjoint.ops.elementwise.complex import conj, is_complex
 from adjoint.ops.elementwise.select import where
+from adjoint.ops.linalg import lapack
 from adjoint.ops.linalg.cholesky_qr import symmetric
 from adjoint.ops.linalg.inverse_det_solve import solve
 from adjoint.ops.linalg.matmul import bmm
@@ -55,7 +56,7 @@ def _eigh_dx(g: Operand, out: Operand, x_shape: Shape) -> Tensor:
 @primitive(spec=packed_spec(eigh_shapes), batch_leading=True, holomorphic=False, raises=True, dx=_eigh_dx)
 def eigh(x: Array) -> Array:
     """Eigenvalues, in ascending order, and eigenvectors, as columns, of (x + xᵀ) / 2."""
-    return pack_parts(x, *_check_convergence("linalg.eigh", x, lambda: np.linalg.eigh(symmetric(x))))
+    return pack_parts(x, *_check_convergence("linalg.eigh", x, lambda: lapack.eigh(symmetric(x))))
 
 
 def _eigvalsh_dx(g: Operand, x: Operand, x_shape: Shape) -> Tensor:
@@ -72,7 +73,7 @@ def _eigvalsh_dx(g: Operand, x: Operand, x_shape: Shape) -> Tensor:
 )
 def eigvalsh(x: Array) -> Array:
     """The eigenvalues, in ascending order, of (x + xᵀ) / 2."""
-    return _check_convergence("linalg.eigvalsh", x, lambda: np.linalg.eigvalsh(symmetric(x)))
+    return _check_convergence("linalg.eigvalsh", x, lambda: lapack.eigvalsh(symmetric(x)))
 
 
 def svd_shapes(shape: Shape, full: bool = False) -> Shapes:
@@ -118,7 +119,7 @@ def _first(parts: Sequence[Operand], full: bool) -> Sequence[Operand]:
 @primitive(spec=packed_spec(svd_shapes), batch_leading=True, holomorphic=False, raises=True, dx=_svd_dx)
 def svd(x: Array, *, full: bool = False) -> Array:
     """U, S and Vᵀ with x = U diag(S) Vᵀ, the singular values S in descending order; U and V are square if `full`."""
-    return pack_parts(x, *_check_convergence("linalg.svd", x, lambda: np.linalg.svd(x, full_matrices=full)))
+    return pack_parts(x, *_check_convergence("linalg.svd", x, lambda: lapack.svd(x, full_matrices=full)))
 
 
 def _svdvals_dx(g: Operand, x: Operand, x_shape: Shape) -> Tensor:
@@ -135,7 +136,7 @@ def _svdvals_dx(g: Operand, x: Operand, x_shape: Shape) -> Tensor:
 )
 def svdvals(x: Array) -> Array:
     """The singular values, in descending order."""
-    return _check_convergence("linalg.svd", x, lambda: np.linalg.svd(x, compute_uv=False))
+    return _check_convergence("linalg.svd", x, lambda: lapack.svd(x, compute_uv=False))
 
 
 def _eig_dx(g: Operand, out: Operand, x_shape: Shape) -> Tensor:
@@ -162,4 +163,4 @@ def eig(x: Array) -> Array:
     """
     if not np.isfinite(x).all():
         raise RuntimeError(f"torch.linalg.eig: input tensor should not contain infs or NaNs. Given {describe(x)}")
-    return pack_parts(x, *np.linalg.eig(x)).astype(complex_type(x.dtype), copy=False)
+    return pack_parts(x, *lapack.eig(x)).astype(complex_type(x.dtype), copy=False)

@@ -5,15 +5,20 @@ Source of the rules: Giles, "An extended collection of matrix derivative results
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from adjoint.core.dtype.dtype import real_type
+from adjoint.core.op.eager_kernels import StackFunction
 from adjoint.core.op.families import primitive
+from adjoint.core.op.op import op_of
 from adjoint.core.op.spec import Spec, broadcast_shapes, describe
 from adjoint.core.typing import Array, Function, Operand
 from adjoint.ops.elementwise.complex import conj, imag, is_complex, make_complex
+from adjoint.ops.linalg import lapack
+from adjoint.ops.linalg.blas_products import multiply_matrices
 from adjoint.ops.linalg.lu import zero_pivots
 from adjoint.ops.linalg.matmul import bmm
 from adjoint.ops.linalg.matrices import (
@@ -26,11 +31,14 @@ from adjoint.ops.linalg.matrices import (
     solve_spec,
     transpose_matrix,
 )
-from adjoint.ops.movement.movement import reshape
+from adjoint.ops.movement.movement import reshape, slice
 from adjoint.ops.reduction import reduction
 
 if TYPE_CHECKING:
     from adjoint.core.tensor.tensor import Tensor
+
+
+FLAG = Spec((), np.dtype(np.bool_))
 
 
 def _number_spec(x: Operand) -> Spec:
@@ -40,6 +48,9 @@ def _number_spec(x: Operand) -> Spec:
 def as_1x1_matrix(g: Operand) -> Tensor:
     """Numbers as 1 × 1 matrices."""
     return reshape(g, shape=(*g.shape, 1, 1))
+
+
+INV, SOLVE, DET, SLOGDET = (StackFunction(name) for name in ("inv", "solve", "det", "slogdet"))
 
 
 def _one_by_one(function: Function, *stacks: Any) -> Array:
@@ -63,7 +74,7 @@ def singular_at(x: Array) -> Array:
 
 def _zero_pivot_positions(x: Array) -> Array:
     found = np.zeros(x.shape[:-2], INFO)
-    singular = np.asarray(np.linalg.slogdet(x)[0] == 0)
+    singular = np.asarray(slogdet_parts(x)[0] == 0)
     if singular.any():
         found[singular] = np.maximum(zero_pivots(x[singular]), 1)
     return found
@@ -83,16 +94,19 @@ def _inv_dx(g: Operand, out: Operand) -> Tensor:
 )
 def inv(x: Array, *, name: str = "linalg.inv") -> Array:
     """x⁻¹. Raises LinAlgError for a singular matrix, which names the function `name`, if any."""
-    try:
-        return np.linalg.inv(x)
-    except np.linalg.LinAlgError:
-        fault = first_fault(_zero_pivot_positions(x)) if name else None
-        if fault is None:
-            return _one_by_one(np.linalg.inv, x)
-        raise LinAlgError(
-            f"{name}: {fault[0]}The diagonal element {fault[1]} is zero, the inversion could not be completed because "
-            f"the input matrix is singular. Given {describe(x)}"
-        ) from None
+    found = INV.find(x, flags=())
+    if found is not None and not found[1]:
+        return found[0]
+    if found is None:
+        with suppress(np.linalg.LinAlgError):
+            return lapack.inv(x)
+    fault = first_fault(_zero_pivot_positions(x)) if name else None
+    if fault is None:
+        return _one_by_one(lapack.inv, x) if found is None else found[0]
+    raise LinAlgError(
+        f"{name}: {fault[0]}The diagonal element {fault[1]} is zero, the inversion could not be completed because the "
+        f"input matrix is singular. Given {describe(x)}"
+    )
 
 
 def _cofactors_dx(g: Operand, x: Operand, out: Operand) -> Tensor:
@@ -105,15 +119,15 @@ def _cofactors_dx(g: Operand, x: Operand, out: Operand) -> Tensor:
 @primitive(spec=same_spec, batch_leading=True, dx=_cofactors_dx)
 def cofactors(x: Array) -> Array:
     """∂ det(x) / ∂x: det(x) x⁻ᵀ, and for a singular x = U S Vᵀ the limit: det(U V) U diag(∏ of the other s) Vᵀ."""
-    size = np.linalg.det(x)
+    size = lapack.det(x)
     singular = size == 0
     regular = np.where(singular[..., None, None], np.eye(x.shape[-1], dtype=x.dtype), x)
-    out = size[..., None, None] * np.swapaxes(np.linalg.inv(regular), -1, -2)
+    out = size[..., None, None] * np.swapaxes(lapack.inv(regular), -1, -2)
     if singular.any():
-        u, s, vh = np.linalg.svd(x[singular])
+        u, s, vh = lapack.svd(x[singular])
         rows = np.where(np.eye(s.shape[-1], dtype=bool), 1, s[..., None, :])
-        others = (np.linalg.det(u) * np.linalg.det(vh))[..., None] * rows.prod(-1)
-        out[singular] = (u * others[..., None, :]) @ vh
+        others = (lapack.det(u) * lapack.det(vh))[..., None] * rows.prod(-1)
+        out[singular] = multiply_matrices(u * others[..., None, :], vh)
     return out
 
 
@@ -122,7 +136,26 @@ def cofactors(x: Array) -> Array:
 )
 def det(x: Array) -> Operand:
     """The determinant."""
-    return np.linalg.det(x)
+    found = DET.find(x, flags=())
+    return lapack.det(x) if found is None else found[0]
+
+
+def _slogdet_dx(g: Operand, x: Operand) -> Tensor:
+    lead = x.shape[:-2]
+    last = slice(g, bounds=(*((0, n, 1) for n in lead), (1, 2, 1)))
+    return reshape(last, shape=(*lead, 1, 1)) * transpose_matrix(inv(x, name=""))
+
+
+@primitive(
+    spec=lambda x: Spec((*x.shape[:-2], 2), x.dtype),
+    node="LinalgSlogdetBackward0",
+    batch_leading=True,
+    dx=_slogdet_dx,
+)
+def slogdet(x: Array) -> Array:
+    """The sign of the determinant, and ln |det x|, side by side, of real matrices."""
+    found = SLOGDET.find(x, flags=())
+    return np.stack(lapack.slogdet(x), -1) if found is None else found[0]
 
 
 @primitive(
@@ -133,7 +166,7 @@ def det(x: Array) -> Operand:
 )
 def logabsdet(x: Array) -> Operand:
     """ln |det x|."""
-    return np.linalg.slogdet(x)[1]
+    return slogdet_parts(x)[1]
 
 
 def _sign_dx(g: Operand, x: Operand, out: Operand) -> Tensor:
@@ -147,7 +180,13 @@ def _sign_dx(g: Operand, x: Operand, out: Operand) -> Tensor:
 @primitive(spec=_number_spec, batch_leading=True, holomorphic=False, dx=_sign_dx)
 def sign_of_det(x: Array) -> Operand:
     """The sign of the determinant."""
-    return np.linalg.slogdet(x)[0]
+    return slogdet_parts(x)[0]
+
+
+def slogdet_parts(x: Array) -> tuple[Operand, Operand]:
+    """The sign of the determinant, and ln |det x|."""
+    found = SLOGDET.find(x, flags=())
+    return lapack.slogdet(x) if found is None else tuple(np.moveaxis(found[0], -1, 0).copy())
 
 
 @primitive(
@@ -159,13 +198,32 @@ def sign_of_det(x: Array) -> Operand:
 )
 def solve(a: Array, b: Array, *, name: str = "linalg.solve") -> Array:
     """The matrix x with a x = b. Raises LinAlgError for a singular a, which names the function `name`, if any."""
-    try:
-        return np.linalg.solve(a, b)
-    except np.linalg.LinAlgError:
-        fault = first_fault(_zero_pivot_positions(a)) if name else None
-        if fault is None:
-            return _one_by_one(np.linalg.solve, a, b)
-        raise LinAlgError(
-            f"{name}: {fault[0]}The solver failed because the input matrix is singular. Given {describe(a)} and "
-            f"{describe(b)}"
-        ) from None
+    found = SOLVE.find(a, b, flags=())
+    if found is not None and not found[1]:
+        return found[0]
+    if found is None:
+        with suppress(np.linalg.LinAlgError):
+            return lapack.solve(a, b)
+    fault = first_fault(_zero_pivot_positions(a)) if name else None
+    if fault is None:
+        return _one_by_one(lapack.solve, a, b) if found is None else found[0]
+    raise LinAlgError(
+        f"{name}: {fault[0]}The solver failed because the input matrix is singular. Given {describe(a)} and "
+        f"{describe(b)}"
+    )
+
+
+@primitive(family="check", effect=True, spec=lambda *_, **__: FLAG)
+def require_regular_inv(holds: Array, x: Array, *, name: str = "linalg.inv") -> Operand:
+    """Raise the error of `inv` unless `holds`."""
+    if not holds:
+        op_of(inv).evaluate(x, name=name)
+    return np.True_
+
+
+@primitive(family="check", effect=True, spec=lambda *_, **__: FLAG)
+def require_regular_solve(holds: Array, a: Array, b: Array, *, name: str = "linalg.solve") -> Operand:
+    """Raise the error of `solve` unless `holds`."""
+    if not holds:
+        op_of(solve).evaluate(a, b, name=name)
+    return np.True_

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from adjoint.core.op.families import primitive
+from adjoint.core.runtime.threads import one_blas_thread
 from adjoint.core.typing import Array, Function, Shape
 from adjoint.ops.elementwise.complex import conj, is_complex
 from adjoint.ops.linalg.matrices import solve_spec
@@ -38,6 +39,7 @@ def ldl(x: Array, *, hermitian: bool = False) -> Array:
     return pack_parts(x, a, rows, faults)
 
 
+@one_blas_thread
 def _factor(a: Array, rows: Array, hermitian: bool) -> int:
     """Write L and D into the lower triangle of a; return the place of the first zero of D, or 0."""
     n, k, fault = len(a), 0, 0
@@ -123,6 +125,7 @@ def ldl_solve(a: Array, pivots: Array, b: Array, *, hermitian: bool = False) -> 
     return out
 
 
+@one_blas_thread
 def _solve(a: Array, pivots: Array, x: Array, hermitian: bool) -> None:
     turned = np.conj if hermitian else np.asarray
     n, k, blocks = len(a), 0, []

@@ -6,6 +6,7 @@ import numpy as np
 
 from adjoint.core.op.families import primitive
 from adjoint.core.op.spec import Spec
+from adjoint.core.runtime.threads import one_blas_thread
 from adjoint.core.typing import Array, Operand, Shape
 from adjoint.ops.elementwise.select import where
 from adjoint.ops.linalg.cholesky_qr import symmetric
@@ -57,6 +58,7 @@ def eigenpairs(a: Array, x: Array, preconditioner: Array, *, k: int, largest: bo
     return pack_parts(a, values, vectors)
 
 
+@one_blas_thread
 def _run_lobpcg(a: Array, x: Array, near: Array, largest: bool, niter: int, tol: float) -> tuple[Array, Array]:
     n = x.shape[-1]
     size = np.linalg.norm(a, 2)

@@ -13,6 +13,8 @@ import numpy as np
 from adjoint.core.op.families import primitive
 from adjoint.core.op.spec import Spec, broadcast_shapes
 from adjoint.core.typing import Array, Operand, Shape
+from adjoint.ops.linalg import lapack
+from adjoint.ops.linalg.blas_products import multiply_matrices
 from adjoint.ops.linalg.matmul import bmm
 from adjoint.ops.linalg.matrices import adjoint
 
@@ -35,7 +37,7 @@ def _lead(x: Operand, *tolerances: Any) -> Shape:
 @primitive(spec=lambda x, atol, rtol, **_: Spec(_lead(x, atol, rtol), RANK), batch_leading=True, raises=True)
 def rank(x: Array, atol: float, rtol: float, *, hermitian: bool = False) -> Operand:
     """The number of singular values above the tolerances, which are numbers, or one for each matrix."""
-    found = np.abs(np.linalg.eigvalsh(x)) if hermitian else np.linalg.svd(x, compute_uv=False)
+    found = np.abs(lapack.eigvalsh(x)) if hermitian else lapack.svd(x, compute_uv=False)
     return (found > _limits(found, atol, rtol)).sum(-1, dtype=RANK)
 
 
@@ -57,15 +59,15 @@ def _pinv_dx(g: Operand, x: Operand, out: Operand) -> Tensor:
 def pinv(x: Array, atol: float, rtol: Operand, *, hermitian: bool = False) -> Array:
     """The pseudoinverse, of the singular values above the tolerances, which are as for `rank`."""
     if hermitian:
-        values, u = np.linalg.eigh(np.tril(x) + np.swapaxes(np.tril(x, -1), -1, -2).conj())
+        values, u = lapack.eigh(np.tril(x) + np.swapaxes(np.tril(x, -1), -1, -2).conj())
         vh = np.swapaxes(u, -1, -2).conj()
     else:
-        u, values, vh = np.linalg.svd(x, full_matrices=False)
+        u, values, vh = lapack.svd(x, full_matrices=False)
     sizes = np.abs(values)
     kept = sizes > _limits(sizes, atol, rtol)
     inverted = np.where(kept, 1 / np.where(kept, values, 1), 0).astype(values.dtype)
     v, uh = (np.swapaxes(part, -1, -2).conj() for part in (vh, u))
-    return v @ (inverted[..., None] * uh)
+    return multiply_matrices(v, inverted[..., None] * uh)
 
 
 @primitive(
@@ -83,5 +85,5 @@ def lstsq(a: Array, b: Array, *, rcond: float) -> Array:
     out = np.zeros((*lead, a.shape[-1], b.shape[-1]), b.dtype)
     for at in np.ndindex(*lead):
         if a[at].size and b[at].size:
-            out[at] = np.linalg.lstsq(a[at], b[at], rcond)[0]
+            out[at] = lapack.lstsq(a[at], b[at], rcond)[0]
     return out

@@ -10,6 +10,7 @@ from adjoint.core.op.families import primitive
 from adjoint.core.op.spec import Spec
 from adjoint.core.typing import Array, NumpyDtype, Operand, Shape
 from adjoint.ops.elementwise.select import where
+from adjoint.ops.linalg.blas_products import multiply_matrices
 from adjoint.ops.linalg.matmul import bmm
 from adjoint.ops.linalg.matrices import INFO, transpose_matrix
 from adjoint.ops.linalg.packed_factors import integers, lower, pack_parts, packed_spec, pivot_size, unpack_parts, upper
@@ -104,7 +105,7 @@ def _eliminate(a: Array, rows: Array) -> None:
         _eliminate(a[:, :, :half], rows[:, :half])
         _exchange(a[:, :, half:], rows[:, :half])
         substitute(a[:, :half, :half], a[:, :half, half:], True)
-        a[:, half:, half:] -= a[:, half:, :half] @ a[:, :half, half:]
+        a[:, half:, half:] -= multiply_matrices(a[:, half:, :half], a[:, :half, half:])
         _eliminate(a[:, half:, half:], rows[:, half:])
         _exchange(a[:, half:, :half], rows[:, half:])
         rows[:, half:] += half

@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
-import numpy as np
+from numpy import ndarray
 
+from adjoint.core.dtype.dtype import default
 from adjoint.core.op.families import primitive
+from adjoint.core.op.op import op_of
 from adjoint.core.op.spec import Spec, broadcast_shapes
-from adjoint.core.typing import Array, Operand
+from adjoint.core.runtime.mode import mode
+from adjoint.core.typing import Array, Function, Operand
+from adjoint.ops.linalg.blas_products import MAX_UNTHREADED, MAX_UNTHREADED_MATRICES, multiply_matrices
 from adjoint.ops.movement.movement import swap
+
+
+def multiply(product: Function, x: Operand, y: Operand) -> Operand:
+    """Return `product` of a gradient and an operand; of arrays without the call of an op, where nothing watches it."""
+    is_plain = type(x) is ndarray and type(y) is ndarray and not (default.narrow or mode.needs_slow_path)
+    return op_of(product).evaluate(x, y) if is_plain else product(x, y)
+
+
+def transpose(x: Operand) -> Operand:
+    """Return x with its last two dimensions exchanged: a view of an array, or a tensor."""
+    return x.swapaxes(-1, -2) if type(x) is ndarray else swap(x, -1, -2)
 
 
 def matmul_spec(x: Operand, y: Operand) -> Spec:
@@ -22,21 +37,23 @@ def matmul_spec(x: Operand, y: Operand) -> Spec:
     family="contraction",
     spec=matmul_spec,
     linear=True,
-    dx=lambda g, y: mm(g, swap(y, -1, -2)),
-    dy=lambda g, x: mm(swap(x, -1, -2), g),
+    dx=lambda g, y: multiply(mm, g, transpose(y)),
+    dy=lambda g, x: multiply(mm, transpose(x), g),
 )
 def mm(x: Array, y: Array) -> Operand:
     """Σₖ x[i, k] y[k, j]."""
-    return x.dot(y) if x.dtype.kind == "f" else np.matmul(x, y)  # the same product of BLAS, 0.6 µs earlier
+    if len(x) * y.size <= MAX_UNTHREADED_MATRICES and x.size <= MAX_UNTHREADED >= y.size and x.dtype.kind == "f":
+        return x.dot(y)  # BLAS keeps to this thread; the product of `np.matmul`, 0.6 µs earlier
+    return multiply_matrices(x, y)
 
 
 @primitive(
     family="contraction",
     spec=matmul_spec,
     linear=True,
-    dx=lambda g, y: bmm(g, swap(y, -1, -2)),
-    dy=lambda g, x: bmm(swap(x, -1, -2), g),
+    dx=lambda g, y: multiply(bmm, g, transpose(y)),
+    dy=lambda g, x: multiply(bmm, transpose(x), g),
 )
 def bmm(x: Array, y: Array) -> Array:
     """Σₖ x[…, i, k] y[…, k, j]; the leading dimensions broadcast."""
-    return np.matmul(x, y)
+    return multiply_matrices(x, y)

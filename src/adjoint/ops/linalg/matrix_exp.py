@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from adjoint.core.op.families import primitive
+from adjoint.core.runtime.threads import one_blas_thread
 from adjoint.core.typing import Array, Operand
 from adjoint.ops.linalg.matrices import same_spec, transpose_matrix
 from adjoint.ops.movement.movement import cat, slice
@@ -86,6 +87,7 @@ def _exponential(x: Array) -> Array:
     return np.ascontiguousarray(out.reshape(x.shape), x.dtype)
 
 
+@one_blas_thread
 def _scale_and_square(x: Array, norms: Array) -> Array:
     finite = np.isfinite(norms)
     halvings = np.where(finite, np.ceil(np.log2(np.maximum(np.where(finite, norms, 1.0) / MAX_NORM_13, 1.0))), 0.0)
@@ -98,6 +100,7 @@ def _scale_and_square(x: Array, norms: Array) -> Array:
     return out
 
 
+@one_blas_thread
 def _approximant(x: Array, c: tuple[float, ...]) -> Array:
     """(V - U)⁻¹ (V + U), V of the even and U of the odd powers."""
     square = x @ x

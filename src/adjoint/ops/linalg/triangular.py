@@ -6,15 +6,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from adjoint.core.op.eager_kernels import StackFunction
 from adjoint.core.op.families import primitive
 from adjoint.core.typing import Array, Operand
 from adjoint.ops.elementwise.select import where
+from adjoint.ops.linalg.blas_products import multiply_matrices
 from adjoint.ops.linalg.matmul import bmm
 from adjoint.ops.linalg.matrices import solve_spec, transpose_matrix
 
 if TYPE_CHECKING:
     from adjoint.core.tensor.tensor import Tensor
 
+SOLVE_TRIANGULAR = StackFunction("solve_triangular")
 BLOCK = 16  # rows: below, a product of matrices is not quicker than one row after another
 
 
@@ -38,6 +41,9 @@ def solve_triangular(a: Array, b: Array, *, upper: bool, unitriangular: bool = F
 
     A zero on the diagonal gives infinities and NaN, no error.
     """
+    found = SOLVE_TRIANGULAR.find(a, b, flags=(upper, unitriangular))
+    if found is not None:
+        return found[0]
     lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     x = np.empty((*lead, *b.shape[-2:]), b.dtype)
     x[...] = b
@@ -55,11 +61,11 @@ def substitute(a: Array, x: Array, unitriangular: bool) -> None:
     if n > BLOCK:
         half = (n // 2 + BLOCK - 1) // BLOCK * BLOCK
         substitute(a[..., :half, :half], x[..., :half, :], unitriangular)
-        x[..., half:, :] -= a[..., half:, :half] @ x[..., :half, :]
+        x[..., half:, :] -= multiply_matrices(a[..., half:, :half], x[..., :half, :])
         substitute(a[..., half:, half:], x[..., half:, :], unitriangular)
         return
     for i in range(n):
         if i:
-            x[..., i : i + 1, :] -= a[..., i : i + 1, :i] @ x[..., :i, :]
+            x[..., i : i + 1, :] -= multiply_matrices(a[..., i : i + 1, :i], x[..., :i, :])
         if not unitriangular:
             x[..., i, :] /= a[..., i, i, None]

@@ -62,7 +62,7 @@ def _restride_array(x: Array, size: Sizes, stride: Sizes, start: int, geometry: 
 
 def _count(memory: Array, own: Array) -> Array:
     """Count the elements of a view at each place of the memory; 1 where there is none."""
-    return np.maximum(np.bincount(own.ravel(), minlength=memory.size), 1)
+    return np.maximum(np.bincount(own.ravel().astype(np.intp, copy=False), minlength=memory.size), 1)
 
 
 @primitive(

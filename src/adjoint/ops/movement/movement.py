@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 import math
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -81,22 +81,28 @@ def exchange(rank: int, a: int, b: int) -> tuple[int, ...]:
 def expand(x: Operand, *, shape: Shape) -> Array:
     """x repeated along new and size-1 dimensions without copying; its gradient is summed by the walk."""
     lead = len(shape) - x.ndim
-    if shape[lead:] == x.shape:
-        if not lead or (shape[0] == 1 and shape[:lead] == (1,) * lead):  # nothing is repeated, so it may be written
-            return x.reshape(shape) if x.ndim and x.flags.c_contiguous else x[(None,) * lead + (...,)]
-        strides = x.strides
-    else:
-        strides = tuple([0 if n == 1 else step for n, step in zip(x.shape, x.strides, strict=True)])
+    repeats = lead and (shape[0] != 1 or shape[:lead] != (1,) * lead)
+    if not repeats and shape[lead:] == x.shape:  # nothing is repeated, so it may be written
+        return x.reshape(shape) if x.ndim and x.flags.c_contiguous else x[(None,) * lead + (...,)]
     if not x.flags.c_contiguous or not x.size:
         return np.broadcast_to(x, shape)
-    if lead == 1 and shape[0] != 1:
-        strides = (0, *strides)
-    else:
-        for at in range(lead - 1, -1, -1):  # a new dimension of size 1 gets the stride of a row-major array
-            strides = (shape[at + 1] * strides[0] if shape[at] == 1 and strides else 0, *strides)
+    strides = _expanded_strides(x.shape, x.strides, shape)
     out = np.ndarray(shape, x.dtype, x, 0, strides)  # a tenth of the time of `broadcast_to`
     out.setflags(write=False)  # a sixth of the time of `out.flags.writeable = False`
     return out
+
+
+@lru_cache(1024)
+def _expanded_strides(sizes: Shape, strides: Shape, shape: Shape) -> Shape:
+    """Return the strides of a row-major array that is expanded to `shape`."""
+    lead = len(shape) - len(sizes)
+    if shape[lead:] != sizes:
+        strides = tuple(0 if n == 1 else step for n, step in zip(sizes, strides, strict=True))
+    if lead == 1 and shape[0] != 1:
+        return (0, *strides)
+    for at in range(lead - 1, -1, -1):  # a new dimension of size 1 gets the stride of a row-major array
+        strides = (shape[at + 1] * strides[0] if shape[at] == 1 and strides else 0, *strides)
+    return strides
 
 
 @movement_op(
@@ -131,6 +137,7 @@ def _cut(x: Array, bounds: Bounds) -> Array:
     return x[_key(bounds)] if bounds else x[...]  # without slices NumPy would make a scalar
 
 
+@lru_cache(1024)
 def _key(bounds: Bounds) -> tuple[builtins.slice, ...]:
     return tuple(builtins.slice(*b) for b in bounds)
 
@@ -175,15 +182,26 @@ Widths = tuple[tuple[int, int], ...]
 )
 def pad(x: Array, *, widths: Widths, value: float = 0.0) -> Array:
     """x padded with `value`: (before, after) elements for each dimension, none negative."""
-    return np.pad(x, widths, constant_values=value)
+    shape = [n + before + after for n, (before, after) in zip(x.shape, widths, strict=True)]
+    out = np.full(shape, value, x.dtype, order="F" if x.flags.fnc else "C")  # an eighth of the time of `np.pad`
+    out[tuple([builtins.slice(before, before + n) for n, (before, _) in zip(x.shape, widths, strict=True)])] = x
+    return out
 
 
 def _cat_slice(g: Operand, i: int, tensors_shape: tuple[tuple[int, ...], ...], axis: int) -> Tensor:
-    start = sum(s[axis] for s in tensors_shape[:i])
-    bounds = tuple(
-        (start, start + tensors_shape[i][axis], 1) if d == axis else (0, n, 1) for d, n in enumerate(g.shape)
-    )
-    return slice(g, bounds=bounds)
+    find = _find_part_bounds if type(g) is np.ndarray else _find_part_bounds.__wrapped__  # sizes may be symbols
+    return slice(g, bounds=find(tensors_shape, axis)[i])
+
+
+@lru_cache(256)
+def _find_part_bounds(shapes: tuple[Shape, ...], axis: int) -> list[Bounds]:
+    """Return the bounds of tensors of these shapes in the one that they are joined to along `axis`."""
+    bounds, start = [], 0
+    for shape in shapes:
+        stop = start + shape[axis]
+        bounds.append(tuple((start, stop, 1) if d == axis else (0, n, 1) for d, n in enumerate(shape)))
+        start = stop
+    return bounds
 
 
 @primitive(

@@ -17,7 +17,16 @@ from adjoint.core.graph.node import GraphNode, OutputSlot, next_sequence_nr
 from adjoint.core.graph.source_location import user_instruction
 from adjoint.core.op.recorder import record_view
 from adjoint.core.runtime.mode import mode, nondefault, recorded_by_caller
-from adjoint.core.tensor.storage import CreationMeta, Storage, View, share_view, storage_of
+from adjoint.core.tensor.storage import (
+    DEFAULT_CREATION,
+    NO_GRAD_CREATION,
+    CreationMeta,
+    Storage,
+    View,
+    share_view,
+    storage_of,
+    view_of,
+)
 from adjoint.core.tensor.tensor import Tensor, constant, wrap
 from adjoint.core.typing import Params, Shape
 from adjoint.ops.movement.movement import cat, reshape, select, slice
@@ -57,18 +66,25 @@ def unbind(x: Tensor, axis: int) -> tuple[Tensor, ...]:
 
 def _make_views(x: Tensor, move: Any, places: list[Params], keys: list[Any]) -> list[Tensor]:
     """Apply `move` for each of the places, without history. `keys`: the same places as NumPy index keys."""
-    if nondefault.count or default.narrow:
+    modes = mode.__dict__ if nondefault.count else None
+    if type(x.array) is not np.ndarray or default.narrow or (modes is not None and modes["needs_slow_path"]):
         with recorded_by_caller():
             return [move(x, **params) for params in places]
     op, array = move.op, x.array
     storage_of(x)
-    if type(x.storage_) is Storage:
-        return [record_view(array[key], x, op, params, None, None) for params, key in zip(places, keys, strict=True)]
-    pieces = []
-    for params, key in zip(places, keys, strict=True):
-        piece = wrap(array[key])
-        share_view(x, piece, op, params)
-        pieces.append(piece)
+    if type(x.storage_) is Storage or view_of(x) is not None:
+        made = DEFAULT_CREATION if modes is None or modes["recording"] else NO_GRAD_CREATION
+        views = zip(places, keys, strict=True)
+        pieces = [record_view(array[key], x, op, params, None, None, made) for params, key in views]
+    else:
+        pieces = []
+        for params, key in zip(places, keys, strict=True):
+            piece = wrap(array[key])
+            share_view(x, piece, op, params)
+            pieces.append(piece)
+    if modes is not None and modes["detach_record"] is not None:
+        for piece in pieces:
+            piece._detach_record = modes["detach_record"]
     return pieces
 
 

@@ -14,6 +14,7 @@ from weakref import ref
 
 import numpy as np
 
+from adjoint.core.op.eager_kernels import SmallArrayKernel, kernel_provider
 from adjoint.core.op.evaluation import compute
 from adjoint.core.op.families import primitive, with_eager_fast_path
 from adjoint.core.op.op import op_of
@@ -23,6 +24,7 @@ from adjoint.core.tensor.tensor import constant
 from adjoint.core.typing import Array, Function, Operand, Operands, Shape
 from adjoint.ops.elementwise import arithmetic, comparison, select, transcendental
 from adjoint.ops.linalg import matmul
+from adjoint.ops.linalg.blas_products import multiply_matrices
 from adjoint.ops.movement import movement
 from adjoint.ops.reduction import reduction
 
@@ -32,12 +34,17 @@ if TYPE_CHECKING:
 BLOCK_WEIGHTS = 2**16  # weights computed at a time, unless one row has more
 SECONDS_PER_WEIGHT = 4e-9  # seconds that NumPy takes for a weight
 MAX_CAUSAL_ROWS = 128  # of one head at a time where later keys are left out
+MAX_FEW_QUERIES, MAX_FEW_WEIGHTS = 4, 2**13  # of native code for any number of keys: queries of a head, or all weights
+MAX_FEW_PRODUCTS = 2**23  # multiplications: native code keeps Python's lock
+few_queries_kernel = SmallArrayKernel("few_queries")
 
 
 @primitive(
     family="attention",
     batch_leading=True,
-    native=lambda q, k, *_, **__: math.prod(q.shape[:-1]) * k.shape[-2] * SECONDS_PER_WEIGHT,
+    native=lambda q, k, v, mask=None, **__: (
+        0.0 if _are_few_queries(q, k, mask) else math.prod(q.shape[:-1]) * k.shape[-2] * SECONDS_PER_WEIGHT
+    ),
     spec=lambda q, k, v, mask=None, **_: Spec((*q.shape[:-3], q.shape[-2], q.shape[-3], v.shape[-1]), q.dtype),
     node="ScaledDotProductAttentionBackward0",
     dq=lambda g, q, k, v, mask, scale, causal: _input_gradient(0, g, q, k, v, mask, scale, causal),
@@ -52,13 +59,29 @@ def attention(q: Array, k: Array, v: Array, mask: Array | None = None, *, scale:
     """
     *lead, heads, rows, _ = q.shape
     width = v.shape[-1]
+    if _are_few_queries(q, k, mask):
+        result = np.empty((*lead, rows, heads, width), q.dtype)
+        keys = k.shape[-2]
+        arrays = np.ascontiguousarray(q), k, v, np.empty(keys, q.dtype), result
+        numbers = float(heads), float(rows), 0.0 if causal else float(keys)
+        if few_queries_kernel.call(*arrays, float(scale), *numbers) is not None:
+            return result
     q, k, v = _by_head(q * q.dtype.type(scale)), _by_head(k), _by_head(v)
     out = np.empty((len(q), rows, width), q.dtype)
     for at in _blocks(q, k, causal):
         e, total = _exponentials(_scores(at, q, k, mask, (*lead, heads), causal))
-        part = np.matmul(e, v[at.heads, at.keys], out=out[at.heads, at.rows])
+        part = multiply_matrices(e, v[at.heads, at.keys], out=out[at.heads, at.rows])
         part /= total
     return np.ascontiguousarray(out.reshape(*lead, heads, rows, width).swapaxes(-2, -3))
+
+
+def _are_few_queries(q: Array, k: Array, mask: Array | None) -> bool:
+    """Return whether native code may compute the attention that is not made for these shapes alone."""
+    if mask is not None or not kernel_provider.enabled:
+        return False
+    weights = math.prod(q.shape[:-1]) * k.shape[-2]
+    few = q.shape[-2] <= MAX_FEW_QUERIES or weights <= MAX_FEW_WEIGHTS
+    return few and 0 < weights * q.shape[-1] <= MAX_FEW_PRODUCTS
 
 
 def _gradient_spec(
@@ -94,12 +117,12 @@ def attention_gradient(
         weights, total = _exponentials(_scores(at, scaled, k, mask, lead, causal))
         weights /= total
         above = g[at.heads, at.rows]
-        dv[at.heads, at.keys] += weights.swapaxes(1, 2) @ above
-        slopes = above @ v[at.heads, at.keys].swapaxes(1, 2)
+        dv[at.heads, at.keys] += multiply_matrices(weights.swapaxes(1, 2), above)
+        slopes = multiply_matrices(above, v[at.heads, at.keys].swapaxes(1, 2))
         slopes -= np.einsum("hls,hls->hl", slopes, weights)[..., None]
         slopes *= weights
-        np.matmul(slopes, k[at.heads, at.keys], out=dq[at.heads, at.rows])
-        dk[at.heads, at.keys] += slopes.swapaxes(1, 2) @ scaled[at.heads, at.rows]
+        multiply_matrices(slopes, k[at.heads, at.keys], out=dq[at.heads, at.rows])
+        dk[at.heads, at.keys] += multiply_matrices(slopes.swapaxes(1, 2), scaled[at.heads, at.rows])
     dq *= factor
     parts = [part.reshape(*lead, *part.shape[1:]).swapaxes(-2, -3) for part in (dq, dk, dv)]
     if same:
@@ -230,7 +253,7 @@ def _blocks(q: Array, k: Array, causal: bool) -> Iterator[_AttentionBlock]:
 
 def _scores(at: _AttentionBlock, q: Array, k: Array, mask: Array | None, lead: Shape, causal: bool) -> Array:
     """q kᵀ + mask of a block; -inf where a key takes no part."""
-    x = q[at.heads, at.rows] @ k[at.heads, at.keys].swapaxes(1, 2)
+    x = multiply_matrices(q[at.heads, at.rows], k[at.heads, at.keys].swapaxes(1, 2))
     if causal:
         rows = np.arange(at.rows.start, at.rows.start + x.shape[1])
         np.copyto(x, -math.inf, where=rows[:, None] < np.arange(x.shape[2]))

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from math import prod as prod_of
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from adjoint.core.op.apply import apply
-from adjoint.core.op.eager_kernels import SmallArrayKernel, try_small_reduction
+from adjoint.core.op.call_template import make_call
+from adjoint.core.op.eager_kernels import RowKernel, SmallArrayKernel, try_small_reduction
 from adjoint.core.op.families import Declaration, primitive, publish
-from adjoint.core.op.op import Op, Rule
+from adjoint.core.op.op import Op, Rule, op_of
 from adjoint.core.op.signature import parameters_of, with_parameters
 from adjoint.core.op.spec import Spec
-from adjoint.core.op.unary_call import make_one_input_call
 from adjoint.core.typing import Array, Function, NumpyDtype, Operand, Shape
 from adjoint.ops.elementwise.comparison import eq, isnan, logical_and, logical_or
 from adjoint.ops.elementwise.select import cast
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from adjoint.core.tensor.tensor import Tensor
 
 SUM, SUM_OF_ALL = SmallArrayKernel("sum"), SmallArrayKernel("sum_of_all")
+CUMSUM = RowKernel("cumsum")
 MEAN, MEAN_OF_ALL = SmallArrayKernel("mean"), SmallArrayKernel("mean_of_all")
 # NumPy's stubs give `reduce` no overload for a `keepdims` that is not a literal.
 multiply_reduce: Function = np.multiply.reduce
@@ -69,7 +71,7 @@ def reduction_op(
             composite=composite,
             linear=linear,
         )
-        return publish(make_one_input_call(op) if op.differentiable else op.public, op)
+        return publish(make_call(op), op)
 
     return declare
 
@@ -96,6 +98,11 @@ def _with_kept_axes(rule: Rule) -> Rule:
     def with_kept_axes(g: Operand, *given: Operand) -> Tensor:
         values = dict(zip(asked, given, strict=True))
         axes = values["axes"]
+        if type(g) is np.ndarray:  # of a backward pass
+            kept = _kept_shape(values["x_shape"], axes)
+            if "out" in values:
+                values["out"] = values["out"].reshape(kept)
+            return rule(g.reshape(kept) if g.ndim else g, *[values[name] for name in names])
         kept = tuple(1 if i in axes else n for i, n in enumerate(values["x_shape"]))
         if "out" in values:
             values["out"] = reshape(values["out"], shape=kept)
@@ -104,6 +111,11 @@ def _with_kept_axes(rule: Rule) -> Rule:
         return rule(g, *[values[name] for name in names])
 
     return with_parameters(with_kept_axes, ("g", *asked))
+
+
+@lru_cache(1024)
+def _kept_shape(shape: Shape, axes: tuple[int, ...]) -> Shape:
+    return tuple(1 if i in axes else n for i, n in enumerate(shape))
 
 
 def share_among_winners(winners: Tensor, g: Operand, axes: tuple[int, ...]) -> Tensor:
@@ -118,11 +130,16 @@ def _extreme_dx(g: Operand, x: Operand, out: Operand, axes: tuple[int, ...]) -> 
     return share_among_winners(is_extreme, g, axes)
 
 
+def _has_native_sum(x: Operand, keepdims: bool) -> bool:
+    """True unless dimensions are kept, as in gradients, of float64: compiled steps add them in the order of NumPy."""
+    return not keepdims or x.dtype.itemsize < 8
+
+
 @reduction_op(combine="add", identity=0, linear=True, dx=lambda g, x_shape: expand(g, shape=x_shape))
 def sum(x: Operand, *, axes: tuple[int, ...], keepdims: bool) -> Array:
     """Σ over `axes`."""
-    if not keepdims and (found := try_small_reduction(SUM, SUM_OF_ALL, x, axes)) is not None:
-        return found
+    if _has_native_sum(x, keepdims) and (found := try_small_reduction(SUM, SUM_OF_ALL, x, axes)) is not None:
+        return found.reshape(reduction_spec(x, axes=axes, keepdims=True).shape) if keepdims else found
     dtype = x.dtype
     if x.size < MIN_ROWS and dtype.itemsize != 2:  # as `add_up` does it, which would be one more call
         return row_major(add_reduce(x, axes, dtype, None, keepdims), keepdims)
@@ -165,8 +182,8 @@ def _mean_composite(x: Tensor, *, axes: tuple[int, ...], keepdims: bool) -> Oper
 )
 def mean(x: Operand, *, axes: tuple[int, ...], keepdims: bool) -> Operand:
     """Σ over `axes`, divided by their number of elements."""
-    if not keepdims and (found := try_small_reduction(MEAN, MEAN_OF_ALL, x, axes)) is not None:
-        return found
+    if _has_native_sum(x, keepdims) and (found := try_small_reduction(MEAN, MEAN_OF_ALL, x, axes)) is not None:
+        return found.reshape(reduction_spec(x, axes=axes, keepdims=True).shape) if keepdims else found
     if x.size < MIN_ROWS and x.dtype.itemsize != 2:
         return row_major(add_reduce(x, axes, None, None, keepdims), keepdims) / _count(x.shape, axes)
     return round_to(row_major(add_up(x, axes, keepdims), keepdims) / _count(x.shape, axes), x.dtype)
@@ -184,7 +201,14 @@ def min(x: Array, *, axes: tuple[int, ...], keepdims: bool) -> Operand:
     return row_major(minimum_reduce(x, axis=axes, keepdims=keepdims), keepdims)
 
 
-@reduction_op(combine="mul", identity=1, dx=lambda g, x, axes: g * products_of_others(x, axes))
+def _prod_dx(g: Operand, x: Operand, out: Operand, axes: tuple[int, ...]) -> Operand:
+    is_plain = type(g) is np.ndarray and x.dtype.kind == "f"
+    if is_plain and out.all() and np.isfinite(out).all():  # no element is 0, and nothing left the range
+        return np.divide(g * out, x)
+    return g * products_of_others(x, axes)
+
+
+@reduction_op(combine="mul", identity=1, dx=_prod_dx)
 def prod(x: Operand, *, axes: tuple[int, ...], keepdims: bool) -> Operand:
     """Π over `axes`; zeros are differentiated exactly."""
     wide = SINGLE if x.dtype == HALF else x.dtype
@@ -263,7 +287,15 @@ def argmin(x: Array, *, axis: int, keepdims: bool) -> Operand:
 )
 def cumsum(x: Array, *, axis: int) -> Array:
     """Running sum along `axis`, of floats in a wider type: a sum of few digits would stop to grow."""
-    return round_to(accumulate(np.add, x, axis, WIDER.get(x.dtype, x.dtype)), x.dtype)
+    return running_sum(x, axis, x.dtype)
+
+
+def running_sum(x: Array, axis: int, dtype: NumpyDtype) -> Array:
+    """Return running sums along `axis` of elements converted to `dtype`."""
+    found = CUMSUM.call(x, axis=axis, dtype=dtype)
+    if found is not None:
+        return found
+    return round_to(accumulate(np.add, x, axis, WIDER.get(dtype, dtype)), dtype)
 
 
 def accumulate(ufunc: np.ufunc, x: Array, axis: int, dtype: NumpyDtype) -> Array:
@@ -276,7 +308,22 @@ def accumulate(ufunc: np.ufunc, x: Array, axis: int, dtype: NumpyDtype) -> Array
 
 def sum_to(g: Tensor, shape: Shape) -> Operand:
     """`g` summed over the dimensions along which an operand of `shape` was broadcast."""
-    lead = len(g.shape) - len(shape)
-    axes = tuple(range(lead)) + tuple(i + lead for i, n in enumerate(shape) if n == 1 and g.shape[i + lead] != 1)
+    lead, axes = _broadcast_axes(tuple(g.shape), shape)
     out = sum(g, axes=axes, keepdims=True) if axes else g
     return reshape_unshared(out, shape) if lead else out
+
+
+def sum_array_to(g: Array, shape: Shape) -> Array:
+    """Return `sum_to` of an array, without the calls of ops."""
+    lead, axes = _broadcast_axes_of_array(g.shape, shape)
+    out: Array = op_of(sum).evaluate(g, axes=axes, keepdims=True) if axes else g
+    return out.reshape(shape) if lead else out
+
+
+def _broadcast_axes(whole: Shape, shape: Shape) -> tuple[int, tuple[int, ...]]:
+    """Return how many dimensions `whole` has more than `shape`, and those along which `shape` was broadcast."""
+    lead = len(whole) - len(shape)
+    return lead, (*range(lead), *(i + lead for i, n in enumerate(shape) if n == 1 and whole[i + lead] != 1))
+
+
+_broadcast_axes_of_array = lru_cache(1024)(_broadcast_axes)  # sizes of a traced step may be symbols

@@ -6,17 +6,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from adjoint.core.op.eager_kernels import RowKernel
 from adjoint.core.op.families import primitive
 from adjoint.core.op.spec import Spec
-from adjoint.core.typing import Array, Operand
+from adjoint.core.typing import Array, NumpyDtype, Operand
 from adjoint.ops.elementwise.select import where
 from adjoint.ops.elementwise.transcendental import exp
 from adjoint.ops.movement.movement import Bounds, pad, slice
-from adjoint.ops.reduction.reduction import accumulate, round_to
-from adjoint.ops.reduction.summation import HALF, SINGLE
+from adjoint.ops.reduction.reduction import WIDER, accumulate, round_to
 
 if TYPE_CHECKING:
     from adjoint.core.tensor.tensor import Tensor
+
+CUMPROD, LOGCUMSUMEXP, WHERE_EXTREME = map(RowKernel, ("cumprod", "logcumsumexp", "where_extreme"))
 
 
 def recurrence(g: Operand, factor: Operand, axis: int) -> Operand:
@@ -48,8 +50,16 @@ def _cumprod_dx(g: Operand, x: Operand, axis: int) -> Tensor:
 
 @primitive(spec=lambda x, *, axis: Spec(x.shape, x.dtype), dx=_cumprod_dx)
 def cumprod(x: Array, *, axis: int) -> Array:
-    """Running product along `axis`, of halves in float32."""
-    return round_to(accumulate(np.multiply, x, axis, SINGLE if x.dtype == HALF else x.dtype), x.dtype)
+    """Running product along `axis`, of floats in a wider type."""
+    return running_product(x, axis, x.dtype)
+
+
+def running_product(x: Array, axis: int, dtype: NumpyDtype) -> Array:
+    """Return running products along `axis` of elements converted to `dtype`."""
+    found: Array | None = CUMPROD.call(x, axis=axis, dtype=dtype)
+    if found is not None:
+        return found
+    return round_to(accumulate(np.multiply, x, axis, WIDER.get(dtype, dtype)), dtype)
 
 
 def _logcumsumexp_dx(g: Operand, x: Operand, out: Operand, axis: int) -> Operand:
@@ -68,6 +78,9 @@ def logcumsumexp(x: Array, *, axis: int) -> Array:
     """ln of the running sum of eˣ along `axis`."""
     if x.dtype.kind == "c":
         return _complex_logcumsumexp(x, axis)
+    found: Array | None = LOGCUMSUMEXP.call(x, axis=axis)
+    if found is not None:
+        return found
     return np.logaddexp.accumulate(np.asarray(x, order="C"), axis=axis)
 
 
@@ -88,6 +101,9 @@ def _complex_logcumsumexp(x: Operand, axis: int) -> Array:
 @primitive(spec=lambda x, *, axis, largest: Spec(x.shape, np.dtype(np.int64)))
 def where_extreme(x: Array, *, axis: int, largest: bool) -> Array:
     """The index of the last attained running maximum (or minimum) along `axis`; NaN is the extreme from there on."""
+    found: Array | None = WHERE_EXTREME.call(x, axis=axis, largest=largest)
+    if found is not None:
+        return found
     x = np.asarray(x, order="C")
     best = (np.maximum if largest else np.minimum).accumulate(x, axis=axis)
     own = np.arange(x.shape[axis]).reshape([-1 if d == axis else 1 for d in range(x.ndim)])

@@ -1,0 +1,122 @@
+"""Kernels for functions of single elements: native code for arrays of any shape, made once for each set of numbers.
+
+Where NumPy goes through memory once for each operation, such a kernel does so once for the whole function. Its text
+holds no sizes, so streams of arrays of changing shapes take one kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from adjoint.core.op.eager_kernels import CONSTANT_TYPES, kernel_provider
+from adjoint.core.op.signature import with_all_parameters_of
+from adjoint.core.runtime.signal_handlers import handlers_deferred
+from adjoint.core.runtime.slot import Slot
+from adjoint.core.tensor.memory_format import sorted_dims
+from adjoint.core.typing import Array, Function, Operand, Operands, Params
+
+ndarray = np.ndarray
+MIN_ELEMENTS = 512  # of fewer, NumPy's calls take less than a kernel takes to load
+MAX_NUMBER_SETS = 16  # kernels of one function: numbers that keep changing are left to NumPy
+KERNEL_TYPES = frozenset({np.dtype(np.float32), np.dtype(np.float64)})
+
+
+def _decline(*operands: object) -> None:
+    """Return None: this machine has no such kernel."""
+
+
+ARRAY, SCALAR = None, ()  # operands of a kernel; a number that is part of its text is (number,)
+# Makes the native function of arrays and floats from a function of tensors, the kinds of its operands, and its
+# parameters. The native function returns None for arrays that are not row-major.
+elementwise_slot: Slot[Callable[[Function, Operands, Params], Function | None]] = Slot("elementwise", _decline)
+
+
+class ElementwiseKernel:
+    """A function of elements, with the kernels made for it so far: `function` is what is traced."""
+
+    __slots__ = ("function", "kernels")
+
+    def __init__(self, function: Function) -> None:
+        self.function = function
+        self.kernels: dict[object, Function | None] = {}
+
+    def find(self, operands: Operands, params: Params) -> Array | None:
+        """Compute the function of arrays of one shape and type, and numbers; return None if NumPy should.
+
+        An array of which all elements are one in memory, as the gradient of a sum is, counts as its element.
+        """
+        if not kernel_provider.enabled:
+            return None
+        given: list[Array | float] = []
+        kinds: list[object] = []
+        first: Array | None = None
+        for x in operands:
+            if type(x) is ndarray:
+                if x.dtype not in KERNEL_TYPES or (first is not None and x.dtype is not first.dtype):
+                    return None
+                if not any(x.strides):
+                    kinds.append(SCALAR)
+                    given.append(x.item(0) if x.size else 0.0)
+                elif first is None:
+                    first = x
+                    kinds.append(ARRAY)
+                    given.append(x)
+                elif x.shape == first.shape:
+                    kinds.append(ARRAY)
+                    given.append(x)
+                else:
+                    return None
+            elif type(x) in CONSTANT_TYPES:
+                kinds.append((x,))
+            else:
+                return None
+        if (
+            first is None
+            or first.size < MIN_ELEMENTS
+            or any(type(x) is ndarray and x.ndim and x.shape != first.shape for x in operands)
+        ):
+            return None
+        key = repr((kinds, params))  # tells 0.0 from -0.0, and 1 from True
+        kernel = self.kernels[key] if key in self.kernels else self._make(key, tuple(kinds), params)
+        if kernel is None:
+            return None
+        found: Array | None = kernel(*given)
+        return _call_row_major(kernel, first, given) if found is None else found
+
+    def _make(self, key: object, kinds: Operands, params: Params) -> Function | None:
+        if len(self.kernels) >= MAX_NUMBER_SETS or not kernel_provider.ready():
+            return None
+        with handlers_deferred():  # a handler's ops are none of the kernel's, whose function is traced
+            self.kernels[key] = elementwise_slot.call(self.function, kinds, params)
+        return self.kernels[key]
+
+
+def _call_row_major(kernel: Function, first: Array, given: list[Array | float]) -> Array | None:
+    """Call the kernel on arrays in the dimension order of the first one, copied where they have gaps."""
+    order = sorted_dims(first.shape, first.strides)
+    laid = [np.ascontiguousarray(x.transpose(order)) if isinstance(x, ndarray) else x for x in given]
+    found: Array | None = kernel(*laid)
+    return None if found is None else found.transpose(np.argsort(order))
+
+
+def with_unary_kernel(function: Function) -> tuple[Function, ElementwiseKernel]:
+    """Let a kernel compute a NumPy function of one array; it is to be given the op as its `function`."""
+    kernel = ElementwiseKernel(function)
+
+    def evaluate(x: Operand) -> Operand:
+        if type(x) is ndarray and x.size >= MIN_ELEMENTS:
+            found = kernel.find((x,), {})
+            if found is not None:
+                return found
+        return function(x)
+
+    return copy_names(evaluate, function), kernel
+
+
+def copy_names(call: Function, function: Function) -> Function:
+    """Give a function the identity and the parameters of the one that it calls."""
+    call.__name__, call.__qualname__, call.__module__ = function.__name__, function.__qualname__, function.__module__
+    call.__doc__ = function.__doc__
+    return with_all_parameters_of(call, function)

@@ -1,0 +1,99 @@
+"""Resampling along one dimension: each new element is a sum of few old ones, with weights.
+
+In eager mode it is a matrix product, for which NumPy has BLAS; compiled steps see the few elements that are added. A
+product also reads those whose weight is 0, so where its result is not finite the elements are added after all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from math import prod
+
+import numpy as np
+
+from adjoint.core.op.families import with_eager_fast_path
+from adjoint.core.runtime.mode import mode, nondefault
+from adjoint.core.tensor.tensor import Tensor, constant
+from adjoint.core.typing import Array, Operand, Shape
+from adjoint.ops.elementwise import arithmetic
+from adjoint.ops.indexing import indexing
+
+Taps = Sequence[tuple[Array, Array | None]]  # positions of old elements, one for each new one, and their weights
+MAX_DENSE_SIZE = 512  # old elements: a product with a longer dimension takes more time than the sum
+
+
+def resize_whole(
+    x: Tensor, new: Sequence[int], scales: Sequence[float | None], kind: str, aligned: bool
+) -> Tensor | None:
+    """Return x interpolated to the `new` sizes by an interpreter that does so in one op; else None."""
+    if not nondefault.count or mode.interpreter is None:
+        return None
+    whole: Tensor | None = mode.interpreter.resize(x, tuple(new), tuple(scales), kind, aligned)
+    return whole
+
+
+def resample(x: Tensor, axis: int, taps: Taps) -> Tensor:
+    """Return the sums along `axis`."""
+    dense = x.array.dtype.kind == "f" and x.array.dtype.itemsize >= 4 and x.array.shape[axis] <= MAX_DENSE_SIZE
+    form = _resample if dense and x.array.size else _add_taps
+    out: Tensor = form(x, axis=axis, taps=taps)
+    return out
+
+
+def _add_taps(x: Operand, *, axis: int, taps: Taps) -> Tensor:
+    terms = []
+    for positions, weight in taps:
+        term = indexing.index(x, constant(positions), pattern=(*[None] * axis, 0))
+        terms.append(term if weight is None else arithmetic.mul(term, _spread(weight, x, axis)))
+    return reduce(arithmetic.add, terms)
+
+
+def _add_taps_back(g: Operand, x_shape: Shape, axis: int, taps: Taps) -> Operand:
+    """The gradient in x."""
+    terms = []
+    for positions, weight in taps:
+        part = g if weight is None else arithmetic.mul(g, _spread(weight, g, axis))
+        pattern = (*[None] * axis, 0)
+        terms.append(indexing.index_add(part, constant(positions), shape=tuple(x_shape), pattern=pattern))
+    return reduce(arithmetic.add, terms)
+
+
+def _spread(weight: Array, x: Operand, axis: int) -> Tensor:
+    return constant(weight.reshape(-1, *(1 for _ in x.shape[axis + 1 :])))
+
+
+def _resample_dx(g: Operand, x_shape: Shape, axis: int, taps: Taps) -> Operand:
+    if isinstance(g, np.ndarray):
+        out = _multiply(g, _weights(x_shape[axis], taps, g).T, axis)
+        if np.isfinite(out.sum()):
+            return out
+    return _add_taps_back(g, x_shape, axis, taps)
+
+
+@with_eager_fast_path(composite=_add_taps, dx=_resample_dx)
+def _resample(x: Array, *, axis: int, taps: Taps) -> Array:
+    out = _multiply(x, _weights(x.shape[axis], taps, x), axis)
+    if not np.isfinite(out.sum()):
+        out = _add_taps(x, axis=axis, taps=taps).array
+    return out
+
+
+def _weights(old: int, taps: Taps, like: Array) -> Array:
+    """The matrix (new, old) of the weights."""
+    new = len(taps[0][0])
+    matrix = np.zeros((new, old), like.dtype)
+    rows = np.arange(new)
+    for positions, weight in taps:
+        matrix[rows, positions] += 1 if weight is None else weight
+    return matrix
+
+
+def _multiply(x: Array, matrix: Array, axis: int) -> Array:
+    """matrix · x along `axis`."""
+    lead, trail = x.shape[:axis], x.shape[axis + 1 :]
+    if trail:
+        out: Array = np.matmul(matrix, x.reshape(prod(lead), x.shape[axis], prod(trail)))
+    else:
+        out = x.reshape(prod(lead), x.shape[axis]) @ matrix.T
+    return out.reshape(*lead, len(matrix), *trail)

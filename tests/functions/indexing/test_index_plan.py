@@ -1,0 +1,54 @@
+"""Plans of basic indices, which are made once for a shape."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import adjoint as ad
+
+VALUES = np.arange(24.0).reshape(2, 3, 4)
+KEYS: list[Any] = [
+    (0, 1), (slice(None), 2), (..., None), (None, 1, ..., slice(1, 3)), (slice(-2, None), ..., -1), (1, 2, 3),
+    (slice(5, 1),), (slice(None, None, 2), slice(1, None)), ...,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("key", KEYS, ids=repr)
+def test_reads_and_writes_are_numpys_the_second_time_too(key: Any) -> None:
+    for turn in range(2):
+        x, expected = ad.tensor(VALUES), VALUES.copy()
+        np.testing.assert_array_equal(x[key].numpy(), expected[key])
+        x[key] = -1.5 - turn
+        expected[key] = -1.5 - turn
+        np.testing.assert_array_equal(x.numpy(), expected)
+        x[key] = ad.tensor(VALUES[key])
+        np.testing.assert_array_equal(x.numpy(), VALUES)
+
+
+def test_truths_and_numbers_do_not_share_a_plan() -> None:
+    x = ad.tensor(VALUES)
+    assert x[1,].shape == (3, 4)
+    assert x[True,].shape == (1, 2, 3, 4)
+    assert x[0, 1].shape == (4,)
+    assert x[False, 1].shape == (0, 3, 4)
+
+
+def test_errors_come_each_time() -> None:
+    x = ad.tensor(VALUES)
+    for _ in range(2):
+        with pytest.raises(IndexError, match="out of bounds for dimension 1"):
+            x[:, 3]
+        with pytest.raises(IndexError, match="too many indices"):
+            x[0, 0, 0, 0]
+
+
+def test_a_write_into_a_saved_tensor_is_noticed() -> None:
+    w, x = ad.ones(3, requires_grad=True), ad.ones(2, 3)
+    out = (w * x).sum()
+    x[0, 1:] = 0.0
+    assert x._version == 1
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        out.backward()

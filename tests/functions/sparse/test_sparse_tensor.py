@@ -1,0 +1,147 @@
+"""Sparse tensors beside the rest of the library: gradients of embeddings, copies, files, compiled steps, PyTorch."""
+
+from __future__ import annotations
+
+import copy
+import io
+import pickle
+import tracemalloc
+from typing import Any
+
+import numpy as np
+import pytest
+
+import adjoint as ad
+from adjoint import nn
+
+pytestmark = pytest.mark.usefixtures("asking")
+DENSE = [[0.0, 2.0, 0.0, 1.0], [0.5, 0.0, 0.0, 0.0]]
+
+
+@pytest.mark.parametrize("ways", [(True, True), (True, False), (False, True)])
+def test_gradients_of_one_table_add_up(ways: tuple[bool, bool]) -> None:
+    weight = ad.ones(4, 2, requires_grad=True)
+    for sparse in ways:
+        nn.functional.embedding(ad.tensor([1, 3, 1]), weight, sparse=sparse).sum().backward()
+    assert weight.grad is not None
+    assert weight.grad.is_sparse == all(ways)
+    np.testing.assert_array_equal(weight.grad.to_dense().numpy(), [[0, 0], [4, 4], [0, 0], [2, 2]])
+    loss = sum(nn.functional.embedding(ad.tensor([1]), weight, sparse=sparse).sum() for sparse in ways)
+    (g,) = ad.autograd.grad(loss, weight)
+    np.testing.assert_array_equal(g.to_dense().numpy(), [[0, 0], [2, 2], [0, 0], [0, 0]])
+
+
+def test_second_derivatives_of_a_lookup() -> None:
+    weight = ad.tensor([[1.0], [2.0], [3.0]], requires_grad=True)
+    out = nn.functional.embedding(ad.tensor([2, 1, 2]), weight, sparse=True).pow(3).sum()
+    (g,) = ad.autograd.grad(out, weight, create_graph=True)
+    (again,) = ad.autograd.grad(g.to_dense().pow(2).sum(), weight)
+    np.testing.assert_allclose(again.to_dense().numpy(), [[0], [2 * 12 * 12], [2 * 54 * 36]])
+
+
+def test_a_step_makes_nothing_of_the_size_of_the_table() -> None:
+    table = nn.Embedding(1_000_000, 8, sparse=True)
+    optimizer = ad.optim.SGD(table.parameters(), lr=0.1)
+    indices = ad.tensor([3, 999_999, 3])
+
+    def step() -> None:
+        optimizer.zero_grad()
+        table(indices).sum().backward()
+        optimizer.step()
+
+    step()
+    tracemalloc.start()
+    step()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1_000_000
+
+
+def test_copies_and_pickles() -> None:
+    for x in (ad.tensor(DENSE).to_sparse(), ad.tensor(DENSE).to_sparse_csr().requires_grad_()):
+        for twin in (copy.deepcopy(x), pickle.loads(pickle.dumps(x))):
+            assert twin.layout is x.layout
+            assert twin.requires_grad == x.requires_grad
+            np.testing.assert_array_equal(twin.to_dense().detach().numpy(), DENSE)
+
+
+def test_scipy_shares_memory() -> None:
+    scipy = pytest.importorskip("scipy.sparse")
+    for layout in ("csr", "csc", "bsr", "coo"):
+        matrix = scipy.csr_array(np.array(DENSE)).asformat(layout)
+        x = ad.sparse.from_scipy(matrix)
+        assert np.shares_memory(x._values().numpy(), matrix.data)
+        back = ad.sparse.to_scipy(x)
+        assert np.shares_memory(back.data, matrix.data)
+        np.testing.assert_array_equal(back.toarray(), DENSE)
+
+
+def test_products_in_compiled_steps() -> None:
+    x = ad.tensor(DENSE).to_sparse().requires_grad_()
+    d = ad.arange(8.0).reshape(4, 2).requires_grad_()
+    step = ad.compile(lambda d: ad.sparse.mm(x, d).pow(2).sum())
+    for _ in range(2):
+        x.grad = d.grad = None
+        out = step(d)
+        out.backward()
+        dense, e = ad.tensor(DENSE, requires_grad=True), d.detach().requires_grad_()
+        expected = (dense @ e).pow(2).sum()
+        expected.backward()
+        assert out.item() == expected.item()
+        np.testing.assert_allclose(d.grad.numpy(), e.grad.numpy())
+        np.testing.assert_allclose(x.grad.values().numpy(), dense.grad.numpy()[np.nonzero(DENSE)])
+
+
+def test_a_compiled_step_refuses_a_sparse_gradient_once() -> None:
+    table = nn.Embedding(4, 2, sparse=True)
+
+    @ad.compile
+    def step(indices: ad.Tensor) -> ad.Tensor:
+        table.zero_grad()
+        loss = table(indices).sum()
+        loss.backward()
+        return loss
+
+    with pytest.warns(RuntimeWarning, match=r"the sparse gradient of an Embedding\(sparse=True\) at .* is not"):
+        step(ad.tensor([1, 2]))
+    step(ad.tensor([1, 2]))  # a second warning would be an error
+    assert table.weight.grad is not None
+    assert table.weight.grad.is_sparse
+
+
+def test_a_batch_has_no_sparse_gradient() -> None:
+    weight = ad.ones(3, 2, requires_grad=True)
+
+    def loss(w: Any, i: Any) -> Any:
+        return nn.functional.embedding(i, w, sparse=True).sum()
+
+    with pytest.raises(NotImplementedError, match="use sparse=False inside vmap"):
+        ad.vmap(ad.func.grad(loss), (None, 0))(weight, ad.tensor([[0], [1]]))
+
+
+def test_old_names_and_sizes() -> None:
+    x, d = ad.tensor(DENSE).to_sparse(), ad.ones(4, 2)
+    expected = (x.to_dense() @ d).numpy()
+    for found in (ad.smm(x, d), ad.hspmm(x, d), ad.dsmm(x, d), ad.spmm(x, d)):
+        np.testing.assert_array_equal(found.to_dense().numpy(), expected)
+    found = ad.sspaddmm(d[:2].to_sparse(), x, d, beta=2)
+    np.testing.assert_array_equal(found.to_dense().numpy(), expected + 2)
+    assert x.sparse_resize_((3, 4), 2, 0).to_dense().shape == (3, 4)
+    with pytest.raises(RuntimeError, match="does not shrink"):
+        x.sparse_resize_((2, 4), 2, 0)
+    assert x.sparse_resize_and_clear_((2,), 1, 0)._nnz() == 0
+
+
+@pytest.mark.filterwarnings("ignore:Sparse:UserWarning")  # of PyTorch
+@pytest.mark.parametrize("make", ["to_sparse()", "to_sparse_csr()", "to_sparse_csc()", "to_sparse_bsr((1, 2))"])
+def test_text_and_files_are_those_of_pytorch(make: str) -> None:
+    torch = pytest.importorskip("torch")
+    ours, theirs = (eval(f"t.tensor(x).{make}", {"t": t, "x": DENSE}) for t in (ad, torch))
+    assert str(ours).replace("adjoint.", "torch.") == str(theirs)
+    for writer, reader, x in ((ad, torch, ours), (torch, ad, theirs)):
+        file = io.BytesIO()
+        writer.save({"x": x}, file)
+        file.seek(0)
+        back = reader.load(file)["x"]
+        assert repr(back.layout).partition(".")[2] == repr(x.layout).partition(".")[2]
+        np.testing.assert_array_equal(back.to_dense().numpy(), DENSE)
