@@ -16,7 +16,11 @@ import adjoint.functions.nn.normalization
 import adjoint.nn.functional as F
 import adjoint.optim.adam
 import adjoint.optim.sgd
+from adjoint.core.op import elementwise_kernels
 from adjoint.core.op.eager_kernels import SmallArrayKernel, eager_kernels, kernel_provider, routine_slot
+from adjoint.ops.linalg.sparse_product import sample_products, sparse_product
+from adjoint.ops.nn.recurrent_kinds import SWEEP_BY_KIND
+from adjoint.ops.nn.recurrent_steps import StepWeights, order_of
 
 pytest.importorskip("llvmlite")
 from adjoint.compiler.kernels.small_arrays.catalogue import ROUTINES
@@ -29,6 +33,16 @@ Call = Callable[[Any, Any], Any]  # of two tensors of one shape
 
 def _labels(x: Any) -> Any:
     return ad.arange(x.shape[0]) % max(x.shape[1], 1)
+
+
+def _matrix(x: Any, width: int | None = None) -> Any:
+    return x.reshape(-1, x.shape[-1])[:, :width].contiguous()
+
+
+def _entries(x: Any) -> tuple[Any, Any]:
+    """A row and a column for each row of the matrix."""
+    count = len(_matrix(x))
+    return ad.arange(count) * 7 % min(count, 4), ad.arange(count).flip(0)
 
 
 def _gradient(of: Call) -> Call:
@@ -44,9 +58,35 @@ def _norm(x: Any, y: Any) -> Any:
     return F.layer_norm(x, x.shape[-1:], vector, 2 * vector)
 
 
-def _norm_dweight(x: Any, y: Any) -> Any:
-    weight = ad.ones(x.shape[-1], dtype=x.dtype, requires_grad=True)
-    return ad.autograd.grad(F.layer_norm(x, x.shape[-1:], weight, weight.detach()), weight, y)[0]
+def _repeat(x: Any, *counts: int) -> Any:
+    return x.reshape(*[1] * (len(counts) - 1), -1).repeat(*counts)
+
+
+def _over_batch(x: Any) -> Any:
+    return F.batch_norm(x, ad.zeros(2, dtype=x.dtype), ad.ones(2, dtype=x.dtype), *_channels(x), True)
+
+
+def _over_columns(x: Any) -> Any:
+    return F.batch_norm(x, None, None, *_channels(x), True)
+
+
+def _over_groups(x: Any) -> Any:
+    return F.group_norm(x, 2, *_channels(x))
+
+
+def _channels(x: Any) -> tuple[Any, Any]:
+    weight = ad.linspace(-1, 2, x.shape[1], dtype=x.dtype)
+    return weight, weight * 3
+
+
+def _slope(of: Callable[[Any], Any], *counts: int) -> Call:
+    def call(x: Any, y: Any) -> Any:
+        x = _repeat(x, *counts)
+        phase = ad.arange(x.numel(), dtype=x.dtype).reshape(x.shape)
+        x = (x + (0.7 * phase).cos()).requires_grad_()
+        return ad.autograd.grad(of(x), x, (1.7 * phase).sin())[0]
+
+    return call
 
 
 def _updated(kind: str, **options: Any) -> Call:
@@ -62,26 +102,80 @@ def _updated(kind: str, **options: Any) -> Call:
     return call
 
 
+def _recurrent(kind: str, back: bool = False) -> Call:
+    """A step for each row, of a layer with as many units as a row has elements."""
+
+    def call(x: Any, y: Any) -> Any:
+        sweep = SWEEP_BY_KIND[kind]
+        units, gates = x.shape[-1], sweep.gate_count
+        u = np.tile(x.numpy().reshape(-1, units), (1, gates))
+        shapes = (gates * units, units), (gates * units,)
+        hh, bias = ((0.5 / units**0.5 * np.resize(y.numpy(), shape)).astype(u.dtype) for shape in shapes)
+        start, order = [np.zeros((1, units), u.dtype)] * 2, order_of((1,) * len(u), False)
+        run = sweep(u, order, StepWeights(hh, bias if kind == "GRU" else None), start, True)
+        if not back:
+            return tuple(ad.tensor(found) for found in (run.outputs, *run.states()))
+        d_start = run.run_back(y.numpy().reshape(-1, units), [None] * len(run.states()))
+        return tuple(ad.tensor(found) for found in (run.du, run.dv, *d_start))
+
+    return call
+
+
 CALLS: dict[str, Call] = {
-    "adam": _updated("Adam"), "sgd": _updated("SGD"), "momentum": _updated("SGD", momentum=0.9),
-    "relu": lambda x, y: x.relu(), "sigmoid": lambda x, y: x.sigmoid(), "silu": lambda x, y: F.silu(x),
-    "gelu": lambda x, y: F.gelu(x), "gelu_dx": _gradient(lambda x, y: F.gelu(x)),
+    **{
+        f"{kind.lower()}_steps{'_back' * back}": _recurrent(kind, back)
+        for kind in ("LSTM", "GRU", "RNN_TANH", "RNN_RELU")
+        for back in (False, True)
+    },
+    "few_queries": lambda x, y: F.scaled_dot_product_attention(x, y, 2 * y),
+    "adam": _updated("Adam"), "adam_with_largest": _updated("Adam", amsgrad=True),
+    "sgd": _updated("SGD"), "momentum": _updated("SGD", momentum=0.9),
+    "relu": lambda x, y: x.relu(), "sigmoid": lambda x, y: x.sigmoid(),
+    "silu": lambda x, y: F.silu(x), "gelu": lambda x, y: F.gelu(x), "gelu_dx": _gradient(lambda x, y: F.gelu(x)),
     "clamp": lambda x, y: x.clamp(-0.5, 0.25), "where": lambda x, y: ad.where(x > 0, x, y),
     "masked_fill": lambda x, y: y.masked_fill(x > 0, 3.5), "masked_keep": lambda x, y: ad.where(x > 0, y, 3.5),
     "softmax": lambda x, y: F.softmax(x, -1), "softmax_dx": _gradient(lambda x, y: F.softmax(x, -1)),
     "log_softmax": lambda x, y: F.log_softmax(x, -1), "log_softmax_dx": _gradient(lambda x, y: F.log_softmax(x, -1)),
-    "layer_norm": _norm, "layer_norm_dx": _gradient(_norm), "layer_norm_dweight": _norm_dweight,
+    "layer_norm": _norm, "layer_norm_dx": _gradient(_norm),
+    "batch_norm": lambda x, y: _over_batch(_repeat(x, 3, 2, 8)), "batch_norm_dx": _slope(_over_batch, 3, 2, 8),
+    "batch_norm_columns": lambda x, y: _over_columns(_repeat(x, 5, 2)),
+    "batch_norm_dx_columns": _slope(_over_columns, 5, 2),
+    "group_norm": lambda x, y: _over_groups(_repeat(x, 3, 4, 8)), "group_norm_dx": _slope(_over_groups, 3, 4, 8),
     "variance": lambda x, y: x.var(-1), "variance_of_all": lambda x, y: x.var(),
     "deviation": lambda x, y: x.std(-1), "deviation_of_all": lambda x, y: x.std(), "sum": lambda x, y: x.sum(-1),
     "sum_of_all": lambda x, y: x.sum(), "mean": lambda x, y: x.mean(-1), "mean_of_all": lambda x, y: x.mean(),
     "max": lambda x, y: x.max(-1), "min": lambda x, y: x.min(-1),
     "gather": lambda x, y: x.gather(-1, (y.abs() * 100).long() % x.shape[-1]),
+    "add_rows": lambda x, y: ad.zeros(4, *x.shape[1:], dtype=x.dtype).index_add(0, ad.arange(x.shape[0]) * 7 % 4, x),
+    "sparse_product": lambda x, y: sparse_product(_matrix(y, 1).reshape(-1), _matrix(x), *_entries(x), height=4),
+    "sampled_products": lambda x, y: sample_products(_matrix(x, 8), _matrix(y, 8), *_entries(x)),
     "mean_nll": lambda x, y: F.nll_loss(x, _labels(x)),
     "mean_nll_dx": lambda x, y: ad.autograd.grad(F.nll_loss(x.requires_grad_(), _labels(x)), x)[0],
 }  # fmt: skip
 # elsewhere they are errors and warnings
 ROWS_NEEDED = {
-    "max", "min", "gather", "mean_nll", "mean_nll_dx", "variance", "variance_of_all", "deviation", "deviation_of_all",
+    "max",
+    "min",
+    "gather",
+    "mean_nll",
+    "mean_nll_dx",
+    "variance",
+    "variance_of_all",
+    "deviation",
+    "deviation_of_all",
+    "batch_norm",
+    "batch_norm_dx",
+    "batch_norm_columns",
+    "batch_norm_dx_columns",
+    "group_norm",
+    "group_norm_dx",
+    "layer_norm",
+    "layer_norm_dx",
+    "add_rows",
+    "few_queries",
+    "sampled_products",
+    "sparse_product",
+    *(name for name in CALLS if "_steps" in name),
 }
 
 
@@ -116,6 +210,7 @@ def test_values(name: str, shape: tuple[int, ...], dtype: Any, monkeypatch: pyte
     used, answers = _routines()[name], []
     native = routine(name)
     assert native is not None
+    monkeypatch.setattr(elementwise_kernels, "MIN_ELEMENTS", sys.maxsize)  # or some would take those kernels
 
     def spy(*operands: Any) -> Any:
         answers.append(native(*operands))
@@ -165,6 +260,18 @@ def test_indices_out_of_range_are_left_alone() -> None:
         raises((IndexError, RuntimeError), "out of bounds", ad.tensor(x).gather, 1, ad.tensor([[0], [bad]]))
         raises(IndexError, "out of bounds", F.nll_loss, ad.tensor(x), ad.tensor([bad, 0]), ignore_index=-7)
     assert F.nll_loss(ad.tensor(x), ad.tensor([-100, 0])).item() == -1.0
+
+
+def test_entries_out_of_range_are_left_alone() -> None:
+    product, samples = routine("sparse_product"), routine("sampled_products")
+    assert product is not None
+    assert samples is not None
+    x, fine, out = np.ones((2, 3)), np.array([0, 1]), np.zeros((2, 3))
+    for bad in (2, -1, 2**62, -(2**63)):
+        for rows, columns in ((np.array([0, bad]), fine), (fine, np.array([bad, 0]))):
+            assert product(np.ones(2), rows, columns, x, out) is None
+            assert samples(x, x, rows, columns) is None
+    assert not out.any()
 
 
 @pytest.mark.parametrize("decoupled", [False, True])

@@ -187,8 +187,8 @@ def test_small_loops_are_not_joined_across_what_lies_between_them() -> None:
     ("function", "reason"),
     [
         (lambda x: x * 2, "it reads only inputs"),
-        (lambda x: x.cumsum(0), "cumsum is computed by NumPy"),
-        (lambda x: x.cumsum(0) * 2, "its operand is made by a call (cumsum)"),
+        (lambda x: ad.special.bessel_j1(x), "bessel_j1 is computed by NumPy"),
+        (lambda x: ad.special.bessel_j1(x) * 2, "its operand is made by a call (bessel_j1)"),
         (lambda x: ad.relu(x) + ad.relu(x).flip(0), "add reads other elements of relu than the one being computed"),
         (lambda x: (x @ x.T) * 2, "mm has a kernel of its own kind"),
         (lambda x: (x @ x.T).sum(0), "sum folds what mm makes block by block"),
@@ -206,8 +206,8 @@ def test_every_boundary_has_a_reason(function: Any, reason: str) -> None:
 
 def test_a_step_that_would_wait_for_itself_begins_anew() -> None:
     # y = exp x; z = (y summed) feeds a call, whose result meets y again: not in y's kernel, which comes before the call
-    fusion = fused(lambda x: ad.exp(x) + ad.exp(x).cumsum(0), numbers(90, 80))
-    assert [ops(g) for g in fusion.order] == [["exp"], ["cumsum"], ["add"]]
+    fusion = fused(lambda x: ad.exp(x) + ad.special.bessel_j1(ad.exp(x)), numbers(90, 80))
+    assert [ops(g) for g in fusion.order] == [["exp"], ["bessel_j1"], ["add"]]
     assert "add also needs what comes after its operand's kernel" in [g.reason for g in fusion.order]
 
 

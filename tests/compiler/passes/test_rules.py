@@ -40,7 +40,11 @@ class Sample(NamedTuple):
 
 WHOLE = ((0, 2, 1), (0, 3, 1))
 PICKS = np.arange(-7, 22).reshape(29, 1) % 14 - 7
-LONGER = {"gather_one_of_a_row", "scatter_one_to_a_row"}  # more equations, but all in one kernel
+# More equations, but all in one kernel, or one product among views.
+LONGER = {
+    "gather_one_of_a_row", "scatter_one_to_a_row", "convolution_of_one_window", "input_gradient_of_one_window",
+    "weight_gradient_of_one_window",
+}  # fmt: skip
 SAMPLES: dict[str, list[Sample]] = {
     "over_power_of_two": [Sample((PAIRED, c)) for c in (2, 8.0, -4.0, 0.5, 2.0**-100, -(2.0**120), 1024)],
     "copy_of_computed": [Sample((PAIRED,), prepare=lambda x: (ad.abs(x),))],
@@ -54,6 +58,22 @@ SAMPLES: dict[str, list[Sample]] = {
     ],
     "root_computed_wider_than_wanted": [
         Sample((PAIRED,), {"wide": w, "dtype": t}) for w, t in product(DTYPES[:3], DTYPES[:3])
+    ],
+    "convolution_of_one_window": [
+        Sample(((3, 2, 4), (5, 2, 4)), {"stride": (2,), "padding": (0,), "dilation": (1,), "groups": 1}),
+        Sample(((3, 2, 2, 4), (5, 2, 2, 4)), {"stride": (1, 1), "padding": (0, 0), "dilation": (1, 1), "groups": 1}),
+    ],
+    "input_gradient_of_one_window": [
+        Sample(
+            ((3, 5, 1, 1), (5, 2, 2, 4)),
+            {"shape": (3, 2, 2, 4), "stride": (2, 2), "padding": (0, 0), "dilation": (1, 1), "groups": 1},
+        )
+    ],
+    "weight_gradient_of_one_window": [
+        Sample(
+            ((3, 2, 2, 4), (3, 5, 1, 1)),
+            {"shape": (5, 2, 2, 4), "stride": (1, 1), "padding": (0, 0), "dilation": (1, 1), "groups": 1},
+        )
     ],
     "reshape_to_its_own_shape": [Sample(((2, 3),), {"shape": (2, 3)}), Sample(((),), {"shape": ()})],
     "reshape_twice": [

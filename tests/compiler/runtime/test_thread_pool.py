@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -17,7 +18,7 @@ pytest.importorskip("llvmlite")
 import adjoint as ad
 from adjoint.compiler.llvm.jit.engine import load
 from adjoint.compiler.llvm.jit.target import host
-from adjoint.compiler.runtime import thread_pool
+from adjoint.compiler.runtime import system_threads, thread_pool
 from adjoint.compiler.runtime.native_entry import Check, KernelCall, Segment
 
 COUNT = """
@@ -59,6 +60,35 @@ done:
   ret void
 }
 """
+# A tile of this thread waits until a worker has one in hand. That waits for a word to change, as if it were stopped.
+STALL = """
+define void @stall(ptr %args, i64 %tile, i64 %thread) {
+  %a0 = load ptr, ptr %args
+  %n = atomicrmw add ptr %a0, i64 0 acq_rel
+  %p = getelementptr i64, ptr %a0, i64 %tile
+  %n0 = load i64, ptr %p
+  %n1 = add i64 %n0, 1
+  store i64 %n1, ptr %p
+  %a2 = getelementptr ptr, ptr %args, i64 2
+  %arrived = load ptr, ptr %a2
+  %released = getelementptr i64, ptr %arrived, i64 1
+  %worker = icmp ne i64 %thread, 0
+  br i1 %worker, label %begin, label %meet
+begin:
+  store atomic i64 1, ptr %arrived release, align 8
+  br label %wait
+wait:
+  %go = load atomic i64, ptr %released acquire, align 8
+  %free = icmp ne i64 %go, 0
+  br i1 %free, label %done, label %wait
+meet:
+  %there = load atomic i64, ptr %arrived acquire, align 8
+  %one = icmp ne i64 %there, 0
+  br i1 %one, label %done, label %meet
+done:
+  ret void
+}
+"""
 needs_threads = pytest.mark.skipif(os.name != "posix", reason="the pool needs POSIX threads")
 
 
@@ -66,9 +96,9 @@ class Bench:
     """Kernels over tables of their own: `counts[tile]` and `threads[tile]`."""
 
     def __init__(self, tiles: int, meeting: int = 0) -> None:
-        self.engine = load([host().emit_object(COUNT), host().emit_object(MEET)])
+        self.engine = load([host().emit_object(text) for text in (COUNT, MEET, STALL)])
         self.counts, self.threads = np.zeros(tiles, np.int64), np.full(tiles, -1)
-        self.arrived = np.zeros(1, np.int64)
+        self.arrived = np.zeros(2, np.int64)
         addresses = [a.ctypes.data for a in (self.counts, self.threads, self.arrived)]
         self.table = (ctypes.c_int64 * 4)(*addresses, meeting)
         self.tiles = tiles
@@ -77,7 +107,19 @@ class Bench:
         return KernelCall(self.engine.address(kernel), ctypes.addressof(self.table), tiles or self.tiles)
 
     def segment(self, *steps: Any, threads: int = 4) -> Segment:
+        forget_stalls()  # the machine that runs this test may be busy
         return Segment([], steps, self, 1.0, 1.0, threads)
+
+
+def alone_until() -> ctypes.c_int64:
+    """The word of the pool that says until when phases run on one thread."""
+    return thread_pool.pool_word(thread_pool.pool_address() + thread_pool.ALONE_UNTIL)
+
+
+def forget_stalls() -> None:
+    """Let phases run on several threads at once."""
+    if os.name == "posix":
+        alone_until().value = 0
 
 
 @pytest.fixture(autouse=True)
@@ -187,6 +229,54 @@ def test_phases_of_more_tiles_than_a_word_can_count_run_on_one_thread() -> None:
     assert set(many.threads[:: thread_pool.TILE_COUNT_LIMIT // 64]) == {0}
 
 
+def stall_worker(seconds: float) -> None:
+    """Run a phase of two tiles in which a worker that has one in hand stops for so long."""
+    bench = Bench(2)
+    call = bench.segment(bench.step("stall"), threads=2).call
+
+    def release() -> None:
+        while not bench.arrived[0]:
+            time.sleep(0.001)
+        time.sleep(seconds)
+        bench.arrived[1] = 1
+
+    helper = threading.Thread(target=release)
+    helper.start()
+    call()
+    assert bench.arrived[1] == 1, "the phase ended before all tiles were done"
+    helper.join()
+    assert set(bench.counts) == {1}
+
+
+@needs_threads
+def test_after_a_worker_was_stopped_phases_run_on_one_thread_for_some_time() -> None:
+    ad.set_num_threads(2)
+    before = time.monotonic_ns()
+    stall_worker(0.3)
+    assert alone_until().value > before + 300_000_000
+    bench = Bench(200)
+    call = bench.segment(*[bench.step()] * 3).call  # which forgets the stall
+    alone_until().value = time.monotonic_ns() + 10**12
+    for turn in range(1, 20):
+        call()
+        assert set(bench.counts) == {3 * turn}
+        assert set(bench.threads) == {0}
+    alone_until().value = time.monotonic_ns() - 1
+    both = Bench(2, meeting=2)
+    call = both.segment(both.step("meet")).call
+    alone_until().value = time.monotonic_ns() - 1
+    call()
+    assert sorted(both.threads) == [0, 1]
+
+
+@needs_threads
+def test_the_thread_that_waits_for_a_stopped_worker_sleeps() -> None:
+    ad.set_num_threads(2)
+    begin, used = time.monotonic(), time.thread_time()
+    stall_worker(1.0)
+    assert time.thread_time() - used < (time.monotonic() - begin) / 2
+
+
 def in_a_child(work: Callable[[], bool]) -> None:
     """Fork, and have the child say whether `work()` is true."""
     child = os.fork()
@@ -235,7 +325,7 @@ def test_where_no_thread_can_be_started_one_does_all() -> None:
     def work() -> bool:
         refuse = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 4)(lambda *_: 11)
         address = ctypes.cast(refuse, ctypes.c_void_p).value or 0
-        thread_pool._word(thread_pool.pool_address() + thread_pool.CREATE).value = address
+        thread_pool.pool_word(thread_pool.pool_address() + system_threads.CREATE).value = address
         bench = Bench(50)
         call = Segment([], [bench.step()], bench, 0.0, 1.0, 4).call  # it keeps Python's lock
         call(), call()

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from adjoint.compiler.program.program import Program
+from adjoint.compiler.report.example_arguments import ExampleArguments
 from adjoint.compiler.trace.events.step_events import Outcome, StepEvent, fits_result, is_same_answer
 from adjoint.compiler.trace.guards import GuardFailure, describe_object
 from adjoint.core.random.generator_state import put_back, take_places
@@ -64,6 +65,7 @@ class StagedEntry:
         self.has_exchanges = any(
             v.op.family == "collective" for stage in stages for v in stage.program.graph.equations
         )
+        self.example: ExampleArguments | None = None
         self.count = -1
         self.follower: Function | None = None
         self.taken = 0  # how often the call went this way

@@ -41,6 +41,7 @@ from adjoint.core.graph.source_location import Site
 from adjoint.core.op.op import Op
 from adjoint.core.op.spec import Spec, describe
 from adjoint.core.random.generator import default_generator
+from adjoint.core.runtime.text_table import pluralize
 from adjoint.core.typing import Array, NumpyDtype, Operand, Operands, Params
 
 # Parameters that a graph's text leaves out; those with a default here have it when the text is read.
@@ -76,8 +77,20 @@ class DeferredChangeError(TraceError):
     runs_eagerly = True
 
 
+class SparseGradientError(TraceError):
+    """A step computes a sparse gradient, which no program does: it runs eagerly."""
+
+    runs_eagerly = True
+
+
 class UnknownInstructionError(TraceError):
     """A step has an instruction that the tracer does not know: it runs eagerly, on a newer Python."""
+
+    runs_eagerly = True
+
+
+class UntriedPythonError(TraceError):
+    """A step is traced on a Python on which what it reads may go unnoticed: it runs eagerly."""
 
     runs_eagerly = True
 
@@ -351,8 +364,15 @@ class Graph:
             yield f"{text:<{graph_text.ORIGIN_COLUMN}}  # {v.origin}" if v.origin else text
         yield f"  return {', '.join(names[v] for v in self.outputs)}"
 
+    def _repr_html_(self) -> str:
+        return graph_text.render_lines(repr(self), [line for line in self._lines() if line.startswith("  %")])
+
+    def count_equations(self) -> str:
+        """Return how many equations and inputs there are, in words."""
+        return f"{pluralize(len(self.equations), 'equation')} of {pluralize(len(self.inputs), 'input')}"
+
     def __repr__(self) -> str:
-        return f"<Graph {self.name}: {len(self.inputs)} inputs, {len(self.equations)} equations>"
+        return f"<Graph {self.name}: {self.count_equations()}>"
 
 
 def _format_inputs(value: Value, names: dict[Value, str]) -> Iterable[str]:

@@ -7,7 +7,8 @@ import math
 import pkgutil
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from html import escape
 from importlib import import_module
 from typing import NamedTuple, TypeVar
 
@@ -17,12 +18,15 @@ from adjoint.core.dtype.dtype import ml_dtypes
 from adjoint.core.graph.source_location import Site
 from adjoint.core.op.op import Op
 from adjoint.core.op.spec import Spec
+from adjoint.core.runtime.html import render_frame, render_table
 from adjoint.core.typing import Array, NumpyDtype
 
 T = TypeVar("T")
 
 
 MAX_PRINTED_CONSTANT_ELEMENTS = 16
+MAX_OPEN_LINES = 40  # of a graph's table that is open at first
+MAX_LINES = 2_000  # of a table
 ORIGIN_COLUMN = 70
 NAMED_NUMBERS = {"inf": math.inf, "nan": math.nan, "infj": complex(0, math.inf), "nanj": complex(0, math.nan)}
 DTYPE_PREFIXES = {"i": "int", "u": "uint", "f": "float", "c": "complex"}
@@ -168,3 +172,18 @@ def ops_by_name() -> dict[str, Op]:
             if type(op) is Op and op.evaluate.__module__ == module_name:
                 ops.setdefault(op.name, op)
     return ops
+
+
+def render_lines(title: str, lines: Sequence[str]) -> str:
+    """Render a graph's lines as a table for a notebook: value, type, equation, and the user's line."""
+    rows = []
+    for line in lines[:MAX_LINES]:
+        text, _, origin = line.strip().partition("  # ")
+        name, _, rest = text.partition(": ")
+        kind, _, equation = rest.partition(" = ")
+        cells = [f"<code>{escape(cell.strip())}</code>" for cell in (name, kind, equation)]
+        rows.append([*cells, f'<span class="dim">{escape(origin)}</span>'])
+    table = render_table(("value", "type", "equation", "line"), rows)
+    left = f'<p class="dim">… {len(lines) - MAX_LINES:,} more are not shown</p>' if len(lines) > MAX_LINES else ""
+    opened = " open" if len(lines) <= MAX_OPEN_LINES else ""
+    return render_frame(f"<details{opened}><summary>{escape(title.strip('<>'))}</summary>{table}{left}</details>")

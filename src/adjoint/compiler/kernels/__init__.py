@@ -21,4 +21,8 @@ Modules, in reading order:
 - `index_arithmetic`: Arithmetic on indices, which are registers or numbers known now: no instruction where none is
   needed.
 - `plan`: The passes' decision about a step: its graph as it will run, the groups of that, and their kernels.
+- `linalg`: Factorizations and solutions of stacks of matrices, out of one step: a few rows less a product, then
+  solved.
+- `rows`: Work along one dimension: running results, sorting, searches, Fourier transforms, in lines of any number and
+  length.
 """

@@ -62,6 +62,20 @@ def _can_attend(value: Value, views: Views, target: Target) -> bool:
     return not reason_against(value, views, target)
 
 
+def can_factor_or_solve(value: Value, views: Views, target: Target) -> bool:
+    """Return whether a kernel of matrices computes `value`: one that raises no error, from operands with even steps."""
+    from adjoint.compiler.kernels.linalg.plan import plan_value
+
+    return value.dtype in FLOATS and not value.params.get("name") and plan_value(value, views) is not None
+
+
+def can_follow_rows(value: Value, views: Views, target: Target) -> bool:
+    """Return whether a kernel along a dimension computes `value`."""
+    from adjoint.compiler.kernels.rows.catalogue import plan_equation
+
+    return plan_equation(value, views, target) is not None
+
+
 def can_fuse_epilogue(product: Value) -> bool:
     """True if what follows the product is part of its kernel: not for one column, whose elements come one by one."""
     return product.shape[-1] > 1 or product.size <= MAX_SCALAR_EPILOGUE
@@ -73,6 +87,8 @@ WRITING = KernelKind(can_scatter, lambda root: False)
 SPATIAL = KernelKind(_can_slide_windows, lambda root: True)
 DRAW = KernelKind(_can_draw, lambda root: False)
 ATTENTION = KernelKind(_can_attend, lambda root: False)
+MATRICES = KernelKind(can_factor_or_solve, lambda root: False)
+ROWS = KernelKind(can_follow_rows, lambda root: False)
 
 _ROOTS_BY_KIND = {
     PRODUCT: ("bmm", "gated_mm", "mm"),
@@ -89,6 +105,21 @@ _ROOTS_BY_KIND = {
     ),
     DRAW: ("coin", "dropout_factor", "exponential", "normal", "randint", "uniform"),
     ATTENTION: ("attention", "attention_gradient"),
+    MATRICES: ("cholesky", "det", "inv", "slogdet", "solve", "solve_triangular"),
+    ROWS: (
+        "argsort",
+        "cumprod",
+        "cumsum",
+        "index_at_rank",
+        "leading",
+        "line_c2c",
+        "line_c2r",
+        "line_r2c",
+        "logcumsumexp",
+        "median_index",
+        "searchsorted",
+        "where_extreme",
+    ),
 }
 KERNEL_KINDS = {name: kind for kind, names in _ROOTS_BY_KIND.items() for name in names}
 

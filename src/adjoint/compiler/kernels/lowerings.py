@@ -119,4 +119,6 @@ LOWERINGS = {
     kernel_kinds.SPATIAL: ("conv_pool", "lower"),
     kernel_kinds.DRAW: ("random", "lower"),
     kernel_kinds.ATTENTION: ("attention", "lower"),
+    kernel_kinds.MATRICES: ("linalg", "lower"),
+    kernel_kinds.ROWS: ("rows", "lower"),
 }

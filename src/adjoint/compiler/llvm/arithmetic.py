@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from adjoint.compiler.llvm.emitter import NAN
 from adjoint.compiler.llvm.logic import Logic
-from adjoint.compiler.llvm.types import BF16, F32, I32, U32, Operand, Reg, Type
+from adjoint.compiler.llvm.types import BF16, F32, F64, I32, I64, U32, Operand, Reg, Type
 
 
 class Arithmetic(Logic):
@@ -29,12 +29,32 @@ class Arithmetic(Logic):
         return self._binary("fdiv", None, None, x, y)
 
     def fma(self, x: Operand, y: Operand, z: Operand) -> Reg:
-        """x * y + z of floats, rounded once."""
+        """x * y + z of floats, rounded once; twice on a machine without an instruction for it."""
         register = next((v for v in (x, y, z) if isinstance(v, Reg) and v.type.lanes > 1), None)
         register = register or next((v for v in (x, y, z) if isinstance(v, Reg)), None)
         if register is None or not register.type.is_float:
             raise TypeError(f"fma: needs floats, got {x}, {y}, {z}")
-        return self.intrinsic("fma", *(self.operands(v, register)[0] for v in (x, y, z)))
+        name = "fma" if self.has_fma else "fmuladd"
+        return self.intrinsic(name, *(self.operands(v, register)[0] for v in (x, y, z)))
+
+    def exact_fma(self, x: Operand, y: Operand, z: Operand) -> Reg:
+        """x * y + z of float64 where z takes most of x * y away: as good as rounded once on every machine.
+
+        Source: Dekker, "A floating-point technique for extending the available precision", 1971.
+        """
+        if self.has_fma:
+            return self.fma(x, y, z)
+        (x_high, x_low), (y_high, y_low) = self._split_digits(x, z), self._split_digits(y, z)
+        product = self.mul(self.operands(x, z)[0], self.operands(y, z)[0])
+        rest = self.sub(self.mul(x_high, y_high), product)
+        rest = self.add(self.add(rest, self.mul(x_high, y_low)), self.mul(x_low, y_high))
+        return self.add(self.add(product, z), self.add(rest, self.mul(x_low, y_low)))
+
+    def _split_digits(self, x: Operand, like: Operand) -> tuple[Reg, Reg]:
+        """The upper and the lower 26 digits of a float64, which have exact products."""
+        whole = self.operands(x, like)[0]
+        high = self.bitcast(self.bitwise_and(self.bitcast(whole, I64), ~(2**27 - 1)), F64)
+        return high, self.sub(whole, high)
 
     def neg(self, x: Reg) -> Reg:
         """-x."""
@@ -153,13 +173,16 @@ class Arithmetic(Logic):
         return self.emit(f"{name} {type.text} {x.name}, {y.name}", type)
 
     def _extremum(self, ordered: str, integral: str, x: Operand, y: Operand) -> Reg:
-        # One machine maximum gives its second operand for NaN and for equal zeros, NumPy's gives NaN and its second.
+        # One machine maximum of x86 gives its second operand for NaN and for equal zeros, NumPy's gives NaN and its
+        # second. Other machines have NumPy's: NaN, and the larger of zeros that differ in sign.
         number = y if not isinstance(y, Reg) else None
         x, y = self.operands(x, y)
         if x.type.is_bool:
             return self._bitwise("or" if integral == "gt" else "and", x, y)
         if not x.type.is_float:
             return self.select(self._compare(ordered, integral, x, y), x, y)
+        if self.orders_zeros:
+            return self.intrinsic("maximum" if integral == "gt" else "minimum", x, y)
         if number is not None and number == number and str(float(number)) != "-0.0":
             # With the number first NaN passes; adding 0.0 turns -0.0, which ties with 0.0, into it.
             chosen = self.select(self._compare(ordered, integral, y, x), y, x)

@@ -59,8 +59,8 @@ class Repetition(Branch):
 class Control(Emitter):
     """Structured control flow over an `Emitter`."""
 
-    def __init__(self, target: Target | None = None) -> None:
-        super().__init__(target)
+    def __init__(self, target: Target | None = None, has_fma: bool = True) -> None:
+        super().__init__(target, has_fma)
         self._function: tuple[str, Type | None] = ("", None)
         self._returned: Reg | None = None
 

@@ -62,7 +62,7 @@ class Division(Lanes):
             return self.emit(f"frem {x.type.text} {x.name}, {y.name}", x.type)
         above, below = self.cast(x, F64), self.abs(self.cast(y, F64))
         whole = self.trunc(self.div(above, below))
-        rest = self.select(self.eq(whole, 0.0), above, self.fma(self.neg(whole), below, above))
+        rest = self.select(self.eq(whole, 0.0), above, self.exact_fma(self.neg(whole), below, above))
         missed = self.lt(self.mul(rest, self.copysign(1.0, above)), 0.0)
         rest = self.select(missed, self.add(rest, self.copysign(below, above)), rest)
         quick = self.cast(self.copysign(rest, above), F32)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import math
 import operator
+import platform
 import struct
 from collections.abc import Sequence
 from functools import lru_cache
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from adjoint.compiler.llvm.jit.target import Target
 
 NAN = "0x7FF8000000000000"
+HOST_IS_X86 = platform.machine().lower() in ("x86_64", "amd64", "i386", "i686", "x86")
 
 
 class Emitter:
@@ -28,9 +30,12 @@ class Emitter:
     fast-math flag: `a * b + c` rounds twice, as NumPy's does.
     """
 
-    def __init__(self, target: Target | None = None) -> None:
-        """`target`: the machine whose own instructions may be used; without one, what every machine has."""
+    def __init__(self, target: Target | None = None, has_fma: bool = True) -> None:
+        """`target`: the machine whose own instructions may be used; without one, none but, perhaps, that of `fma`."""
         self.register = target.vector_bits if target is not None else 0
+        self.has_fma = has_fma if target is None else target.has_fma
+        # Whether NumPy's maximum there is the instruction that takes 0.0 for larger than -0.0; x86 has none.
+        self.orders_zeros = not (target.is_x86 if target is not None else HOST_IS_X86)
         self._lines: list[str] = []
         self._declarations: dict[str, str] = {}
         self._globals: dict[str, str] = {}

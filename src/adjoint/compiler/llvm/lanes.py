@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from adjoint.compiler.llvm.arithmetic import Arithmetic
 from adjoint.compiler.llvm.types import BOOL, I32, I64, Operand, Reg, Type
@@ -38,6 +38,37 @@ class Lanes(Arithmetic):
         clamped = self.cast(self.maximum(self.minimum(count, lanes), 0), I32)
         return self.lt(self.iota(lanes, I32), clamped)
 
+    def shift_lanes(self, x: Reg, by: int, fill: Operand) -> Reg:
+        """Lane i is the former lane i - by; the first `by` lanes are `fill`."""
+        lanes = x.type.lanes
+        filled = self.operands(fill, x)[0]
+        return self.shuffle(x, filled, [lane - by if lane >= by else lanes for lane in range(lanes)])
+
+    def reverse_lanes(self, x: Reg) -> Reg:
+        """The lanes in reverse order."""
+        return self.shuffle(x, x, list(range(x.type.lanes))[::-1])
+
+    def transpose_lanes(self, rows: Sequence[Reg]) -> list[Reg]:
+        """Lane j of register i becomes lane i of register j, of as many registers as each has lanes."""
+        found, lanes, size = list(rows), len(rows), 1
+        while size < lanes:  # squares of 1, 2, 4, … lanes are exchanged
+            low = [lane if not lane & size else lane - size + lanes for lane in range(lanes)]
+            high = [lane + size if not lane & size else lane + lanes for lane in range(lanes)]
+            for i in range(lanes):
+                if not i & size:
+                    x, y = found[i], found[i + size]
+                    found[i], found[i + size] = self.shuffle(x, y, low), self.shuffle(x, y, high)
+            size *= 2
+        return found
+
+    def shuffle(self, x: Reg, y: Reg, chosen: Sequence[int]) -> Reg:
+        """Lanes of two registers of one type, by number; those of y are counted behind those of x."""
+        lanes = ", ".join(f"i32 {lane}" for lane in chosen)
+        return self.emit(
+            f"shufflevector {x.type.text} {x.name}, {y.type.text} {y.name}, <{len(chosen)} x i32> <{lanes}>",
+            x.type.of(len(chosen)),
+        )
+
     def hsum(self, x: Reg) -> Reg:
         """The sum of all lanes."""
         return self._reduce(self.add, x)
@@ -53,6 +84,11 @@ class Lanes(Arithmetic):
     def hmin(self, x: Reg) -> Reg:
         """The smallest lane; NaN if any is."""
         return self._extreme(self.lt, self.minimum, x)
+
+    def cast_mask(self, x: Reg) -> Reg:
+        """The truths of lanes as the bits of an integer (i64), the first lane lowest."""
+        bits = self._bitcast_mask(x)
+        return self.emit(f"zext {bits.type.text} {bits.name} to i64", I64)
 
     def hand(self, x: Reg) -> Reg:
         """True if every lane is true; the bits set in all for integers."""
@@ -70,7 +106,7 @@ class Lanes(Arithmetic):
     def _extreme(
         self, wins: Callable[[Operand, Operand], Reg], combine: Callable[[Operand, Operand], Reg], x: Reg
     ) -> Reg:
-        if not x.type.is_float or x.type.lanes == 1:
+        if not x.type.is_float or x.type.lanes == 1 or self.orders_zeros:
             return self._reduce(combine, x)
         # NaN is looked for in all lanes at once, which leaves one instruction for a step of the tree.
         chosen = self._reduce(lambda x, y: self.select(wins(x, y), x, y), x)

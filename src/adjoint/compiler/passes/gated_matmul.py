@@ -21,6 +21,7 @@ from adjoint.core.op.families import primitive
 from adjoint.core.op.spec import Spec
 from adjoint.core.typing import Array, Function
 from adjoint.ops.elementwise.select import copy
+from adjoint.ops.linalg.blas_products import multiply_matrices
 from adjoint.ops.linalg.matmul import mm
 from adjoint.ops.movement.movement import permute, reshape, swap
 
@@ -48,7 +49,7 @@ def _interleave_columns(z: Array, unit: int, lanes: int) -> Tensor:
 )
 def gated_mm(x: Array, y: Array, *, unit: int, lanes: int) -> Array:
     """Σₖ x[i, k] y[k, j], the columns of y lying interleaved: of each part of `unit` columns `lanes` at a time."""
-    product = np.matmul(x, y)
+    product = multiply_matrices(x, y)
     rows, columns = product.shape
     return product.reshape(rows, unit // lanes, columns // unit, lanes).swapaxes(1, 2).reshape(rows, columns)
 

@@ -6,6 +6,7 @@ from functools import cache
 
 from adjoint.compiler.ir.graph import Graph, Value, op_of
 from adjoint.compiler.ir.strided_view import StridedView, strided_view_of
+from adjoint.compiler.kernels.kernel_kinds import KERNEL_KINDS, ROWS
 from adjoint.core.typing import NumpyDtype
 from adjoint.ops.elementwise.select import copy
 
@@ -74,6 +75,10 @@ def _can_read_in_place(v: Value, operand: Value, views: dict[Value, StridedView]
         return view is None
     if v.op.family in WHOLE_ARRAY_FAMILIES:
         return view.is_linear
+    if KERNEL_KINDS.get(v.op.name) is ROWS:
+        from adjoint.compiler.kernels.rows.plan import can_read_lines
+
+        return can_read_lines(view, v.params)
     return v.op.family != "attention" or not view.strides or view.strides[-1] == 1 or view.shape[-1] == 1
 
 

@@ -22,4 +22,7 @@ Modules, in reading order:
 - `call_turn`: Turns: a compiled function runs one call at a time, and a step is traced while no other call runs.
 - `gradient_slots`: The gradients that a program puts into `.grad`: its own tensors, used again from call to call
   while nobody keeps one.
+- `observer_self_test`: A trial of the frame observer on a Python that no version of this library was tested with.
+- `system_threads`: The system's threads, as the pool asks for them: to start one, to sleep on a word and be woken, to
+  read a clock.
 """

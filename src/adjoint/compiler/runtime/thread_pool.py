@@ -4,84 +4,87 @@ A kernel of several tiles is a phase. The thread that runs the program publishes
 are awake take tiles too, each from a range of its own at first, then from those of others. Taking one is a
 compare-and-swap on a word that names the phase, so that a late worker finds nothing. The phase ends when those are done
 that took something. After a fork the child has no workers, and does all alone until it starts its own.
+
+Beside other work, a worker may lose its processor with a tile in hand. The phase then has to wait for it, and waits
+asleep. A wait much longer than a tile takes tells that this happened. Then phases run on one thread for some time, in
+proportion to the wait: waits take at most a share of the time, whatever else runs on the machine.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
-import sys
 from functools import cache
 
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.jit.target import host
-from adjoint.compiler.llvm.types import I32, I64, NULL, PTR, U8, U64, Reg
-from adjoint.core.runtime.threads import MAX_THREADS, count, limit_blas_beside_pool
+from adjoint.compiler.llvm.types import I32, I64, NULL, PTR, U8, U64
+from adjoint.compiler.runtime.system_threads import (
+    ALONE_UNTIL,
+    BUSY,
+    COUNT,
+    DONE,
+    LINE_PAIR_BYTES,
+    PHASE,
+    RANGES,
+    SIGNALS,
+    SLEEPERS,
+    STARTED,
+    WORK,
+    PosixThreads,
+    find_thread_system,
+    pool_word,
+)
+from adjoint.core.runtime.threads import MAX_THREADS, count
 
-LINE_PAIR_BYTES = 128  # bytes that no two threads write at once: a pair of cache lines
-# Offsets into the pool. PHASE is the number of the phase (32 bits), its tiles (24 bits) and its threads (8 bits).
-PHASE, DONE, SLEEPERS, BUSY, WORK, CALLS, STARTED, SIGNALS, RANGES = (i * LINE_PAIR_BYTES for i in range(9))
-CREATE, YIELD, WAIT, BLOCK, COUNT = (CALLS + 8 * i for i in range(5))  # addresses
 # For each thread: what is taken of its range, the pool, its number, its handle.
 POOL_BYTES = RANGES + (MAX_THREADS + 1) * LINE_PAIR_BYTES
 TILE_COUNT_LIMIT = 1 << 24  # fewer in a phase
-# Waits for the last tiles before the processor is offered to others, who keep it for milliseconds.
-SPINS_BEFORE_YIELD = 1024
-FUTEX_WAIT_PRIVATE, FUTEX_WAKE_PRIVATE = 128, 129
-SIG_BLOCK = 0 if sys.platform.startswith("linux") else 1
+SPINS_BETWEEN_LOOKS = 256  # waits for the last tiles, before it looks at the clock: some 10 µs
+MAX_SPIN_NS = 1_000_000  # spins for the last tiles no longer, however long a tile takes
+MIN_STALL_NS = 200_000  # a wait that is longer than a tile takes by this: another program had the worker's processor
+STALL_SHARE = 8  # stalls under an eighth of a phase are borne; after others it works alone, 8 times as long
 SPINS_BEFORE_SLEEP = 2048  # reads of PHASE before a worker goes to sleep: some 50 µs, what it takes to wake one
 
 
 def write_pool(b: Builder) -> None:
     """Write the functions of the pool: `adjoint_open`, `adjoint_phase` and `adjoint_close` are for the entry."""
     triple = host().triple
+    (find_thread_system(triple) or PosixThreads()).write(b)
     _write_relax(b, triple)
     _write_take(b)
-    _write_sleep(b, _futex_syscall_number(triple))
     _write_worker(b)
     _write_open(b)
+    _write_settle(b)
     _write_phase(b)
 
 
 @cache
 def pool_address() -> int:
-    """The address of the process's pool, which stays for ever; 0 where there are no POSIX threads."""
-    if os.name != "posix":
+    """The address of the process's pool, which stays for ever; 0 where its system's threads are not known."""
+    system = find_thread_system(host().triple)
+    if system is None:
         return 0
     size = POOL_BYTES + LINE_PAIR_BYTES
     held = ctypes.create_string_buffer(size)
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(held))  # workers look at it until the process ends
     address = -(-ctypes.addressof(held) // LINE_PAIR_BYTES) * LINE_PAIR_BYTES
-    library = ctypes.CDLL(None)
-    wait = "syscall" if _futex_syscall_number(host().triple) else "usleep"
-    for at, name in ((CREATE, "pthread_create"), (YIELD, "sched_yield"), (WAIT, wait), (BLOCK, "pthread_sigmask")):
-        _word(address + at).value = ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0
-    _word(address + COUNT).value = count.buffer_info()[0]
+    system.fill(address)
+    pool_word(address + COUNT).value = count.buffer_info()[0]
     ctypes.memset(address + SIGNALS, 0xFF, LINE_PAIR_BYTES)
     _reset_pool(address)
-    os.register_at_fork(after_in_child=lambda: _reset_pool(address))
-    limit_blas_beside_pool()
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=lambda: _reset_pool(address))
     return address
 
 
 def _reset_pool(pool: int) -> None:
     """A pool without workers."""
-    for at in (PHASE, DONE, SLEEPERS, BUSY, STARTED):
-        _word(pool + at).value = 0
+    for at in (PHASE, DONE, SLEEPERS, BUSY, STARTED, ALONE_UNTIL):
+        pool_word(pool + at).value = 0
     for thread in range(MAX_THREADS + 1):
         for i, word in enumerate((0, pool, thread)):
-            _word(pool + RANGES + thread * LINE_PAIR_BYTES + 8 * i).value = word
-
-
-def _word(address: int) -> ctypes.c_int64:
-    return ctypes.c_int64.from_address(address)
-
-
-def _futex_syscall_number(triple: str) -> int:
-    """The number of Linux's system call; 0 where threads doze instead."""
-    if not sys.platform.startswith("linux"):
-        return 0
-    return {"x86_64": 202, "aarch64": 98}.get(triple.partition("-")[0], 0)
+            pool_word(pool + RANGES + thread * LINE_PAIR_BYTES + 8 * i).value = word
 
 
 def _write_relax(b: Builder, triple: str) -> None:
@@ -92,7 +95,7 @@ def _write_relax(b: Builder, triple: str) -> None:
         elif triple.startswith(("aarch64", "arm64")):
             b.external_command("llvm.aarch64.hint", [b.constant(1, I32)])
         with b.when(b.eq(b.bitwise_and(turn, 31), 31)):
-            b.call(b.field(pool, YIELD, PTR), [], I32)
+            b.call("yield_now", [pool])
 
 
 def _write_take(b: Builder) -> None:
@@ -128,25 +131,6 @@ def _write_take(b: Builder) -> None:
         b.returns(ranges.results[0])
 
 
-def _write_sleep(b: Builder, futex: int) -> None:
-    """`doze(pool, phase, nap)`: sleep until the phase is another, or for about `nap` µs; `wake(pool)` wakes two."""
-    number, wait, wake, two, zero = (
-        b.constant(value, I64) for value in (futex, FUTEX_WAIT_PRIVATE, FUTEX_WAKE_PRIVATE, 2, 0)
-    )
-    with b.function("doze", [PTR, I64, I64]) as (pool, phase, nap):
-        call = b.field(pool, WAIT, PTR)
-        if futex:
-            b.call(call, [number, b.gep(pool, PHASE, U8), wait, phase, NULL, NULL, zero], I64)
-        else:
-            b.call(call, [b.cast(nap, I32)], I32)
-    with b.function("wake", [PTR]) as (pool,):
-        if futex:
-            asleep = b.atomic_load(b.gep(pool, SLEEPERS, U8), I64, "seq_cst")
-            with b.when(b.gt(asleep, 0)):
-                call = b.field(pool, WAIT, PTR)
-                b.call(call, [number, b.gep(pool, PHASE, U8), wake, two, NULL, NULL, zero], I64)
-
-
 def _write_worker(b: Builder) -> None:
     """`worker(own)`: a thread that helps with each phase in which it has a range."""
     with b.function("await_phase", [PTR, I64], I64) as (pool, last):
@@ -169,7 +153,7 @@ def _write_worker(b: Builder) -> None:
         b.returns(last)
     with b.function("worker", [PTR], PTR) as (own,):
         pool, me = b.argument(own, 1), b.load(b.gep(own, 2, U64), U64)
-        b.call(b.field(pool, BLOCK, PTR), [b.constant(SIG_BLOCK, I32), b.gep(pool, SIGNALS, U8), NULL], I32)
+        b.call("block_signals", [pool])
         with b.repeat([b.constant(0, I64)]) as phases:
             phase = b.call("await_phase", [pool, *phases.carried], I64)
             with b.when(b.lt(me, b.shr(b.cast(phase, U64), 56))):
@@ -196,18 +180,49 @@ def _write_open(b: Builder) -> None:
             next = b.add(b.load(started, I64), 1)
             starts.ends_if(b.ge(next, few))
             own = b.gep(b.gep(pool, RANGES, U8), b.mul(next, LINE_PAIR_BYTES), U8)
-            arguments = [b.gep(own, 3, I64), NULL, Reg("@worker", PTR), own]
-            b.return_if(b.ne(b.call(b.field(pool, CREATE, PTR), arguments, I32), 0), next)
+            b.return_if(b.ne(b.call("start", [pool, own], I64), 0), next)
             b.store(next, started)
         b.returns(few)
     with b.function("adjoint_close", [PTR]) as (pool,):
         b.atomic_store(zero, b.gep(pool, BUSY, U8), "release")
 
 
+def _write_settle(b: Builder) -> None:
+    """`settle(pool, others, begin, mine)`: wait until others have done their tiles, of which this thread did `mine`.
+
+    It spins about as long as a tile takes. A worker that needs longer than that is not running.
+    """
+    with b.function("settle", [PTR, U64, I64, U64]) as (pool, others, begin, mine):
+        done, taken = b.gep(pool, DONE, U8), b.call("now", [pool], I64)
+        tile = b.cast(b.floor_divide(b.cast(b.sub(taken, begin), U64), b.maximum(mine, 1)), I64)
+        patience = b.add(taken, b.minimum(tile, MAX_SPIN_NS))
+        with b.repeat([b.constant(0, I64)]) as waiting:
+            (turn,) = waiting.carried
+            waiting.ends_if(b.eq(b.atomic_load(done, U64, "acquire"), others))
+            b.call("relax", [pool, b.constant(0, I64)])
+            is_look = b.eq(b.bitwise_and(turn, SPINS_BETWEEN_LOOKS - 1), SPINS_BETWEEN_LOOKS - 1)
+            with b.when(is_look, [turn]) as looking:
+                is_late = b.gt(b.call("now", [pool], I64), patience)
+                with b.when(is_late):
+                    b.call("nap", [pool])
+                looking.yields(b.select(is_late, b.sub(turn, 1), turn))  # after a nap each turn is a look
+            waiting.yields(b.add(looking.results[0], 1))
+        end = b.call("now", [pool], I64)
+        stall = b.sub(b.sub(end, taken), tile)
+        is_long = b.gt(b.mul(stall, STALL_SHARE), b.sub(end, begin))
+        with b.when(b.logical_and(is_long, b.gt(stall, MIN_STALL_NS))):
+            b.store(b.add(end, b.mul(stall, STALL_SHARE)), b.gep(pool, ALONE_UNTIL, U8))
+
+
 def _write_phase(b: Builder) -> None:
     """`adjoint_phase(pool, function, table, tiles, threads)`: run all tiles; the pool must be open."""
     with b.function("adjoint_phase", [PTR, PTR, PTR, U64, U64]) as (pool, function, table, tiles, threads):
         published, done, zero = b.gep(pool, PHASE, U8), b.gep(pool, DONE, U8), b.constant(0, U64)
+        begin = b.call("now", [pool], I64)
+        with b.when(b.lt(begin, b.load(b.gep(pool, ALONE_UNTIL, U8), I64))):
+            with b.loop(0, tiles) as loop:
+                b.call(function, [table, loop.index, zero])
+            b.return_now()
         b.store(function, b.gep(pool, WORK, U8))
         b.store(table, b.gep(pool, WORK + 8, U8))
         b.atomic_store(zero, done, "monotonic")
@@ -216,9 +231,7 @@ def _write_phase(b: Builder) -> None:
         phase = b.bitwise_or(b.bitwise_or(number, b.shl(tiles, 32)), b.shl(threads, 56))
         b.atomic_update("xchg", published, phase, "seq_cst")
         b.call("wake", [pool])
-        others = b.sub(tiles, b.call("take", [pool, phase, zero], U64))
-        with b.repeat([b.constant(0, I64)]) as waiting:
-            (turn,) = waiting.carried
-            waiting.ends_if(b.eq(b.atomic_load(done, U64, "acquire"), others))
-            b.call("relax", [pool, b.maximum(b.sub(turn, SPINS_BEFORE_YIELD), 0)])
-            waiting.yields(b.add(turn, 1))
+        mine = b.call("take", [pool, phase, zero], U64)
+        others = b.sub(tiles, mine)
+        with b.when(b.ne(b.atomic_load(done, U64, "acquire"), others)):
+            b.call("settle", [pool, others, begin, mine])

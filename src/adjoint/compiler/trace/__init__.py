@@ -10,8 +10,8 @@ Modules, in reading order:
   program does it again.
 - `symbolic_strides`: The strides that traced tensors would have if the step ran eagerly, which tell a view from a
   copy.
-- `untraced`: Parts of a trace that run nothing of the user's: the witness is not told of their calls, as that takes
-  its time.
+- `untraced`: Parts of a trace that run nothing of the user's to be observed: the observer does not follow their
+  calls.
 - `guards`: The facts on which a program relies, each with its test in generated code, and what to say when it has
   changed.
 - `recompilation`: Why a function was traced again: what differed from the programs that were there.

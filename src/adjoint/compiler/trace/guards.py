@@ -10,6 +10,7 @@ from adjoint.compiler.trace.frames.constants import is_interchangeable, is_same_
 from adjoint.compiler.trace.frames.container_snapshot import Snapshot
 from adjoint.compiler.trace.frames.sources import MISSING, NameOf, Source
 from adjoint.core.graph.source_location import Site
+from adjoint.core.runtime.text_table import pluralize
 from adjoint.core.tensor.as_strided import fills_memory
 from adjoint.core.tensor.storage import View, view_of
 from adjoint.core.tensor.tensor import Tensor
@@ -304,7 +305,7 @@ def _first_list_difference(before: list[object], now: list[object]) -> tuple[_De
         if not is_same_constant(a, b):
             name = f"{before[i - 1]} = " if i and isinstance(before[i - 1], str) else ""
             return _Description(f"{name}{describe_object(a)}"), _Description(f"{name}{describe_object(b)}")
-    return _Description(f"{len(before)} attributes"), _Description(f"{len(now)} attributes")
+    return _Description(f"{pluralize(len(before), 'attribute')}"), _Description(f"{pluralize(len(now), 'attribute')}")
 
 
 class _Description(str):
@@ -332,4 +333,4 @@ def _first_element_difference(then: list[object], now: list[object]) -> tuple[st
     for a, b in zip(then, now, strict=False):
         if not is_interchangeable(b, a):
             return describe_object(a), describe_object(b)
-    return f"{len(then)} entries", f"{len(now)} entries"
+    return f"{pluralize(len(then), 'entry', 'entries')}", f"{pluralize(len(now), 'entry', 'entries')}"

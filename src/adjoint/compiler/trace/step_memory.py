@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from adjoint.compiler.ir.graph import EntangledMemoryError, StorageReadError, TraceError, Value
+from adjoint.compiler.ir.graph import EntangledMemoryError, SparseGradientError, StorageReadError, TraceError, Value
 from adjoint.compiler.ir.shared_memory import CapturedRegion, MemoryBlocks
 from adjoint.compiler.trace.guards import MemoryGuard, ValuesGuard, ViewGuard
 from adjoint.compiler.trace.symbolic_strides import SymbolicStrides
@@ -161,6 +161,13 @@ class StepMemory:
         raise EntangledMemoryError(
             f"{called} reaches memory that another tensor sees in another form (of another type, or as a view that "
             f"cannot be told from its base), at {user_site()}: clone() one of them"
+        )
+
+    def refuse_sparse_gradient(self) -> NoReturn:
+        """Raise SparseGradientError: how many rows a sparse gradient has is known in each call only."""
+        raise SparseGradientError(
+            f"the sparse gradient of an Embedding(sparse=True) at {user_site()} is not compiled yet; use sparse=False "
+            "inside compiled steps"
         )
 
     def refuse_storage(self, reader: str) -> NoReturn:

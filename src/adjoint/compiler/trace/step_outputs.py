@@ -17,6 +17,7 @@ from adjoint.compiler.trace.symbolic_strides import Sizes, strides_unless_contig
 from adjoint.compiler.trace.tracer import Tracer
 from adjoint.core.graph.hooks import NodeHooks
 from adjoint.core.runtime import pytree
+from adjoint.core.runtime.text_table import pluralize
 from adjoint.core.tensor.storage import CreationMeta, ViewStep
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Array, Operand
@@ -134,6 +135,11 @@ class StepEffects:
         self.pending: dict[str, int] = {}  # numbers that are read from results: of which
         self.structure = pytree.LEAF
         self.leaves: list[OutputRef] = []
+
+    def count_effects(self) -> str:
+        """Return how many guards, writes and effects there are, in words."""
+        counts = {"guard": len(self.guards), "write": len(self.writes), "effect": len(self.effects)}
+        return ", ".join(pluralize(count, noun) for noun, count in counts.items()) + " in Python"
 
     def all_output_refs(self) -> list[OutputRef]:
         """Return the references of the return value, and of the values that the step keeps."""

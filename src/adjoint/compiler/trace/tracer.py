@@ -54,6 +54,7 @@ from adjoint.core.op.op import Op
 from adjoint.core.op.spec import Spec
 from adjoint.core.runtime.interpreter import Interpreter
 from adjoint.core.runtime.mode import ModeScope, recorded_by_caller
+from adjoint.core.runtime.text_table import pluralize
 from adjoint.core.tensor.as_strided import fills_memory, try_view
 from adjoint.core.tensor.storage import InferenceStorage, share_storage, storage_of, view_of
 from adjoint.core.tensor.tensor import Tensor, wrap
@@ -146,7 +147,7 @@ class Tracer(StepMemory, CheckpointBlocks, EquationOrigins, Interpreter):
         if key is not None and known is None:
             self._signatures[key] = target if any(map(is_not, given, operands)) else None, spec
         if not len(self.graph.equations) % EQUATIONS_BETWEEN_NOTES:
-            progress.note(f"{len(self.graph.equations):,} equations traced")
+            progress.note(f"{pluralize(len(self.graph.equations), 'equation')} traced")
         again = self.replay_draw(op) if op.effect else None
         return self.note_draw(self.graph.add(op, operands, params, spec, self.origin())) if again is None else again
 

@@ -1,4 +1,4 @@
-"""Parts of a trace that run nothing of the user's: the witness is not told of their calls, as that takes its time."""
+"""Parts of a trace that run nothing of the user's to be observed: the observer does not follow their calls."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ from typing import TypeVar, cast
 
 Called = TypeVar("Called", bound=Callable[..., object])
 
-# Later versions write all code anew whenever `settrace` changes: there it takes longer than it saves.
+# Later versions write all code anew whenever `settrace` changes: there it takes longer than to let the observer look
+# away.
 SETTRACE_IS_CHEAP = sys.version_info < (3, 12)
 
 
 def without_frame_tracing(function: Called) -> Called:
-    """`function`, not followed by this thread's trace function; nor is what it calls."""
-    if not SETTRACE_IS_CHEAP:
-        return function
+    """`function`, not followed by the observer of this thread; nor is what it calls."""
 
     @functools.wraps(function)
     def call(*args: object) -> object:
@@ -29,4 +28,15 @@ def without_frame_tracing(function: Called) -> Called:
         finally:
             sys.settrace(watching)
 
-    return cast("Called", call)
+    @functools.wraps(function)
+    def call_unobserved(*args: object) -> object:
+        observer = getattr(sys.gettrace(), "__self__", None)
+        if observer is None or not getattr(observer, "is_following", False):
+            return function(*args)
+        observer.is_following = False
+        try:
+            return function(*args)
+        finally:
+            observer.is_following = True
+
+    return cast("Called", call if SETTRACE_IS_CHEAP else call_unobserved)

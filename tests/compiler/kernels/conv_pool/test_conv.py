@@ -42,6 +42,14 @@ LAYERS: dict[str, tuple[Shape, Shape, Shape, Shape, Shape, int]] = {
     "tall": ((1, 2, 70, 21), (3, 2, 7, 7), (2, 2), (3, 3), (1, 1), 1),
     "long": ((2, 3, 100), (5, 3, 9), (1,), (4,), (1,), 1),
     "line": ((3, 6, 33), (9, 2, 3), (2,), (1,), (2,), 3),
+    "volume": ((2, 3, 7, 9, 10), (5, 3, 3, 3, 3), (1, 1, 1), (1, 1, 1), (1, 1, 1), 1),
+    "halving volume": ((2, 3, 8, 7, 12), (5, 3, 3, 3, 3), (2, 2, 2), (1, 1, 1), (1, 1, 1), 1),
+    "depthwise volume": ((2, 5, 6, 5, 9), (10, 1, 3, 3, 3), (1, 1, 1), (1, 1, 1), (1, 1, 1), 5),
+    "skipping volume": ((2, 4, 9, 5, 11), (6, 2, 2, 1, 3), (3, 1, 2), (0, 1, 2), (2, 1, 2), 2),
+    "film": ((2, 4, 6, 8, 9), (3, 4, 1, 3, 3), (1, 1, 1), (0, 1, 1), (1, 1, 1), 1),
+    "time": ((2, 4, 6, 5, 3), (3, 4, 3, 1, 1), (1, 1, 1), (1, 0, 0), (1, 1, 1), 1),
+    "voxels": ((2, 4, 3, 5, 3), (6, 2, 1, 1, 1), (1, 1, 1), (0, 0, 0), (1, 1, 1), 2),
+    "doubling": ((2, 4, 6, 4, 8), (6, 4, 2, 2, 2), (2, 2, 2), (0, 0, 0), (1, 1, 1), 1),
     "point": ((1, 1, 1, 1), (1, 1, 1, 1), (1, 1), (0, 0), (1, 1), 1),
 }
 layers = pytest.mark.parametrize("layer", LAYERS.values(), ids=LAYERS)
@@ -81,16 +89,16 @@ def test_layers_on_a_narrow_machine(layer: Any) -> None:
     three_directions(layer, np.float32, NARROW)
 
 
-sizes = st.integers(1, 20)
+sizes = {1: st.integers(1, 30), 2: st.integers(1, 20), 3: st.integers(1, 9)}
 few = st.integers(1, 3)
 
 
 @given(data=st.data())
 @settings(max_examples=15, deadline=None)
 def test_any_geometry(data: Any) -> None:
-    rank = data.draw(st.integers(1, 2))
+    rank = data.draw(st.integers(1, 3))
     groups, batch, inward, outward = (data.draw(few) for _ in range(4))
-    spatial, taps, stride, dilation = (tuple(data.draw(s) for _ in range(rank)) for s in (sizes, few, few, few))
+    spatial, taps, stride, dilation = (tuple(data.draw(s) for _ in range(rank)) for s in (sizes[rank], few, few, few))
     padding = tuple(data.draw(st.integers(0, 4)) for _ in range(rank))
     assume(all(n + 2 * p > d * (k - 1) for n, p, d, k in zip(spatial, padding, dilation, taps, strict=True)))
     layer = (
@@ -106,8 +114,30 @@ def test_few_images_are_split_by_channels_and_large_ones_by_rows() -> None:
     assert one.plan.chunks > 1
     large = check(convolution, normal((1, 8, 150, 150), np.float32, 0), normal((4, 8, 3, 3), np.float32, 1), **settings)
     assert isinstance(large.plan, ConvolutionPlan)
-    assert large.plan.bands > 1
-    assert large.tiles == large.plan.chunks * large.plan.bands
+    assert large.plan.bands[1] > 1
+    assert large.tiles == large.plan.chunks * large.plan.bands[1]
+    twice: Any = {**settings, "stride": (2, 2)}
+    g = normal((1, 8, 75, 75), np.float32, 0)
+    back = check(convolution_input, g, normal((8, 4, 3, 3), np.float32, 1), shape=(1, 4, 150, 150), **twice)
+    assert isinstance(back.plan, ConvolutionPlan)
+    assert back.plan.bands[1] > 1
+
+
+def test_large_volumes_are_split_by_slices_and_by_rows_of_one_slice() -> None:
+    settings: Any = {"stride": (1, 1, 1), "padding": (1, 1, 1), "dilation": (1, 1, 1), "groups": 1}
+    deep = check(convolution, normal((1, 2, 20, 20, 50), "f4", 0), normal((2, 2, 3, 3, 3), "f4", 1), **settings)
+    assert isinstance(deep.plan, ConvolutionPlan)
+    assert deep.plan.bands[0] > 1
+    assert deep.plan.bands[1] == 1
+    twice: Any = {**settings, "stride": (2, 2, 1)}
+    g = normal((1, 6, 16, 20, 30), "f4", 0)
+    back = check(convolution_input, g, normal((6, 1, 3, 3, 3), "f4", 1), shape=(1, 1, 32, 40, 30), **twice)
+    assert isinstance(back.plan, ConvolutionPlan)
+    assert back.plan.bands[0] > 1
+    broad = check(convolution, normal((1, 1, 2, 140, 200), "f4", 0), normal((2, 1, 3, 3, 3), "f4", 1), **settings)
+    assert isinstance(broad.plan, ConvolutionPlan)
+    assert broad.plan.bands[0] == 2
+    assert broad.plan.bands[1] > 1
 
 
 def test_a_thread_has_scratch_of_its_own() -> None:
@@ -117,6 +147,27 @@ def test_a_thread_has_scratch_of_its_own() -> None:
     assert spatial.scratch > 0
     assert spatial.scratch % 64 == 0
     assert f"mul i64 %thread, {spatial.scratch}" in text_of(spatial, F32)
+
+
+def test_long_windows_without_stride_are_loops() -> None:
+    rows: Any = {"stride": (1,), "padding": (150,), "dilation": (1,), "groups": 2}
+    x, weight, g = normal((2, 2, 340), "f4", 0), normal((2, 1, 300), "f4", 1), normal((2, 2, 341), "f4", 2)
+    line = check(convolution, x, weight, **rows)
+    assert text_of(line, F32).count("fma") < 100
+    check(convolution_input, g, weight, shape=(2, 2, 340), **rows)
+    wide: Any = {"stride": (1, 1), "padding": (10, 9), "dilation": (1, 1), "groups": 1}
+    check(convolution, normal((1, 2, 22, 24), "f4", 0), normal((3, 2, 21, 19), "f4", 1), **wide)
+    check(
+        convolution_input,
+        normal((1, 3, 22, 24), "f4", 0),
+        normal((3, 2, 21, 19), "f4", 1),
+        shape=(1, 2, 22, 24),
+        **wide,
+    )
+    deep: Any = {"stride": (1, 2, 2), "padding": (3, 3, 3), "dilation": (1, 1, 1), "groups": 1}
+    x, weight, g = normal((1, 2, 5, 9, 8), "f4", 0), normal((3, 2, 7, 7, 7), "f4", 1), normal((1, 3, 5, 5, 4), "f4", 2)
+    check(convolution, x, weight, **deep)
+    check(convolution_weight, x, g, shape=weight.shape, **deep)
 
 
 def test_nan_stays_where_its_window_is() -> None:
@@ -132,13 +183,11 @@ def test_nan_stays_where_its_window_is() -> None:
 
 
 def test_other_equations_are_left_to_numpy() -> None:
-    plain: Any = {"stride": (1, 1, 1), "padding": (0, 0, 0), "dilation": (1, 1, 1), "groups": 1}
-    volume, _, _ = equation(convolution, np.ones((1, 1, 3, 3, 3)), np.ones((1, 1, 2, 2, 2)), **plain)
     empty, _, _ = equation(
         convolution, np.ones((0, 1, 3)), np.ones((1, 1, 2)), stride=(1,), padding=(0,), dilation=(1,), groups=1
     )
     total, _, _ = equation(sum, np.ones(3), axes=(0,), keepdims=False)
-    assert [plan_windowed_op(value, host()) for value in (volume, empty, total)] == [None] * 3
+    assert [plan_windowed_op(value, host()) for value in (empty, total)] == [None] * 2
 
 
 @pytest.mark.parametrize("triple", ["aarch64-linux-gnu", "x86_64-linux-gnu"])

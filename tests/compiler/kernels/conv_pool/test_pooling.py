@@ -35,6 +35,11 @@ POOLS: dict[str, tuple[Shape, Shape, Shape, Shape, Shape, Shape]] = {
     "alone": ((50, 51), (2, 2), (2, 2), (0, 0), (1, 1), (0, 0)),
     "rows": ((2, 3, 4, 64), (1, 2), (1, 2), (0, 0), (1, 1), (0, 0)),
     "whole": ((5, 3, 4, 4), (4, 4), (4, 4), (0, 0), (1, 1), (0, 0)),
+    "volume": ((2, 2, 8, 6, 20), (2, 2, 2), (2, 2, 2), (0, 0, 0), (1, 1, 1), (0, 0, 0)),
+    "odd volume": ((2, 2, 5, 7, 11), (2, 2, 2), (2, 2, 2), (0, 0, 0), (1, 1, 1), (0, 0, 0)),
+    "overlapping volume": ((2, 2, 7, 6, 9), (3, 3, 3), (2, 2, 2), (1, 1, 1), (1, 1, 1), (0, 1, 0)),
+    "film": ((2, 2, 4, 6, 12), (1, 2, 2), (1, 2, 2), (0, 0, 0), (1, 1, 1), (0, 0, 0)),
+    "sparse volume": ((2, 6, 5, 9), (2, 1, 3), (1, 3, 2), (1, 0, 1), (3, 1, 1), (0, 2, 0)),
     "beside": ((1, 1, 1), (2,), (1,), (1,), (2,), (0,)),
 }
 pools = pytest.mark.parametrize("pool", POOLS.values(), ids=POOLS)
@@ -81,8 +86,8 @@ few = st.integers(1, 3)
 @given(data=st.data())
 @settings(max_examples=15, deadline=None)
 def test_any_geometry(data: Any) -> None:
-    rank = data.draw(st.integers(1, 2))
-    shape = tuple(data.draw(st.integers(1, 20)) for _ in range(rank))
+    rank = data.draw(st.integers(1, 3))
+    shape = tuple(data.draw(st.integers(1, 20 if rank < 3 else 7)) for _ in range(rank))
     size, stride, dilation = (tuple(data.draw(few) for _ in range(rank)) for _ in range(3))
     reach = [d * (k - 1) + 1 for k, d in zip(size, dilation, strict=True)]
     padding = tuple(data.draw(st.integers(0, r // 2)) for r in reach)

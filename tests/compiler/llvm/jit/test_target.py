@@ -92,7 +92,7 @@ def test_fingerprints_tell_machines_apart() -> None:
     assert "llvm " in target.host().fingerprint()
 
 
-@pytest.mark.skipif(target._machine_key() is None, reason="nothing tells this machine from others")
+@pytest.mark.skipif(target.find_machine_key() is None, reason="nothing tells this machine from others")
 def test_what_llvm_says_of_the_machine_is_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     disk = DiskCache.open(tmp_path / "machines")
     monkeypatch.setattr(target, "default_disk_cache", lambda: disk)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dis
 import functools
-import opcode
 import sys
 import threading
 from types import SimpleNamespace
@@ -17,9 +16,6 @@ from tests.support.watched_steps import Refused, places_read, refuse, seen, watc
 import adjoint as ad
 from adjoint import nn
 from adjoint.compiler.trace.frames import AttributeSource, ContentsSource, FrameObserver
-from adjoint.compiler.trace.frames.bytecode import refuse_unknown
-from adjoint.compiler.trace.frames.decode import HANDLERS
-from adjoint.compiler.trace.frames.shadow_frame import DecodedCode
 
 scale = 2.0
 weight = ad.tensor([1.0, 2.0])
@@ -109,6 +105,7 @@ def test_other_threads_are_not_seen() -> None:
     assert "global 'scale'" not in reads
 
 
+@pytest.mark.skipif(sys.version_info[:2] == (3, 12), reason="there one waits for the other, as Python would crash")
 def test_two_threads_each_with_a_witness() -> None:
     found: dict[int, set[str]] = {}
     barrier = threading.Barrier(2)
@@ -130,6 +127,17 @@ def test_two_threads_each_with_a_witness() -> None:
     assert {"global 'reads_scale'", "global 'scale'"} <= found[0]
     assert "global 'Net'" in found[1]
     assert "global 'scale'" not in found[1]
+
+
+def test_threads_that_observe_at_once_survive() -> None:
+    found: dict[int, set[str]] = {}
+
+    def run(i: int) -> None:
+        for _ in range(20):
+            found[i] = seen(reads_scale)[0]
+
+    in_threads(run, 2)
+    assert found[0] == found[1] == {"global 'scale'"}
 
 
 def test_a_module_is_a_holder() -> None:
@@ -209,13 +217,6 @@ def test_a_replaced_method_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not read.place.holds(read.value)
 
 
-def test_each_instruction_can_be_decoded() -> None:
-    """Also those of the versions of Python that do not run this test: what is unknown here is refused."""
-    for function in (method, test_two_threads_each_with_a_witness, watched, Net.forward):
-        for step in DecodedCode(function.__code__, HANDLERS, refuse_unknown).steps.values():
-            assert step[0] is HANDLERS.get(step[1].opname, refuse_unknown)
-
-
 def test_long_functions_have_wide_arguments() -> None:
     names = {f"name{i}": float(i) for i in range(300)}
     source = "def step():\n    return " + " + ".join(names)
@@ -224,32 +225,6 @@ def test_long_functions_have_wide_arguments() -> None:
     assert any(ins.opname == "EXTENDED_ARG" for ins in dis.get_instructions(namespace["step"]))
     reads, _ = seen(namespace["step"])
     assert reads == {f"global {name!r}" for name in names}
-
-
-def test_all_instructions_of_this_python_are_known() -> None:
-    """Those that a function may have: neither pseudo instructions, nor what the interpreter puts in their place."""
-    specialized = {*getattr(opcode, "_specialized_opmap", {}), *getattr(opcode, "_specialized_instructions", ())}
-    names = [name for name, code in dis.opmap.items() if code < 256 and name not in specialized]
-    internal = {"EXTENDED_ARG", "RESERVED", "ENTER_EXECUTOR", "EXIT_INIT_CHECK", "TRACE_RECORD"}
-    assert {name for name in names if name[:12] != "INSTRUMENTED"} - internal <= HANDLERS.keys()
-
-
-@pytest.mark.parametrize("name", ["LOAD_GLOBAL", "LOAD_ATTR", "BINARY_OP", "STORE_FAST"])
-def test_an_unknown_instruction_is_refused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A Python that is newer than the table: the step runs eagerly, so that nothing it reads goes unnoticed."""
-    monkeypatch.delitem(HANDLERS, name)
-    monkeypatch.setattr("adjoint.compiler.trace.frames.decode._decoded_codes", {})
-    value = SimpleNamespace(a=1.0)
-
-    def step(x: Any) -> Any:
-        y = x * value.a
-        return y * scale
-
-    compiled = ad.compile(step)
-    with pytest.warns(RuntimeWarning, match=f"instruction {name}, which this version of adjoint does not know"):
-        assert compiled(ad.ones(1)).item() == 2.0
-    value.a = 2.0
-    assert compiled(ad.ones(1)).item() == 4.0
 
 
 def test_a_module_imported_by_the_step_keeps_what_it_sets(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import csv
 import datetime as dt
 import functools
 import io
@@ -23,6 +24,7 @@ from tests.support.scripts import output_of
 from tests.support.watched_steps import Refused, refuse, watched
 
 from adjoint.compiler.trace.frames import FrameObserver
+from adjoint.data import DataLoader
 
 logger = logging.getLogger(__name__)
 generator = np.random.default_rng(0)
@@ -32,6 +34,8 @@ say = functools.partial(print, "loss")
 begun = (i for i in range(10))
 counting = itertools.count()
 listed = iter([1, 2, 3])
+loaded = iter(DataLoader([1, 2, 3]))
+table = csv.DictReader(["number", "1", "2"])
 numbers = [1, 2, 3]
 
 
@@ -100,6 +104,8 @@ STEPS: dict[str, tuple[Callable[[], Any], str]] = {
     "next of a count": (lambda: next(counting), "advances a count, which was there before the step"),
     "for over an iterator": (loop, "advances a list_iterator, which was there before the step"),
     "zip of an iterator": (lambda: list(zip(listed, numbers, strict=False)), "advances a list_iterator"),
+    "next of a loader's iterator": (lambda: next(loaded), "advances a LoaderIterator, which was there before the step"),
+    "next of a reader of tables": (lambda: next(table), "advances a DictReader, which was there before the step"),
     "unpacking an iterator": (lambda: [*listed], "advances a list_iterator"),
     "caught by the step": (caught, "calls print()"),
 }

@@ -99,6 +99,7 @@ def plan_attention(
     units = empty.heads * (1 if gradient else empty.blocks)
     rows = q.shape[-2] if gradient else empty.present
     seconds = (5 if gradient else 2) * rows * empty.keys * (q.shape[-1] + v.shape[-1]) * scalar.itemsize / 4 / 1e11
+    seconds *= target.slowdown
     each = min(max(round(TILE_SECONDS / seconds), 1), units) if seconds else 1
     return empty._replace(units=units, each=each, tiles=-(-units // each), scratch=scratch, reason=reason)
 

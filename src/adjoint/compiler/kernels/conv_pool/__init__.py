@@ -15,4 +15,6 @@ Modules, in reading order:
 - `pooling`: Pooling, forward and towards the input: a tile takes whole images, lanes run along a row of windows.
 - `windowed_op`: The equations that slide windows over images, with the planner and the writer of each.
 - `lowering`: Convolution and pooling, forward and backward, as kernels of a graph.
+- `window_geometry`: The geometry of windows over images: their slices, rows and columns, and dimensions that are one
+  to a kernel.
 """

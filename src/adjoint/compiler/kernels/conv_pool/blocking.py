@@ -10,6 +10,8 @@ from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.jit.target import Target
 from adjoint.compiler.llvm.types import Reg, Type
 
+CYCLES_PER_LOAD = 0.65  # of a register, or of a number into all of its lanes
+
 
 class Vector(NamedTuple):
     """Places of one row that share a register: where it begins in its block, and how many there are."""
@@ -68,8 +70,7 @@ class Grid(NamedTuple):
             sizes = {height * self.in_row: self.rows // height, self.rows % height * self.in_row: 1}
         else:
             sizes = {self.vectors: self.rows * (self.in_row // self.vectors), self.in_row % self.vectors: self.rows}
-        # Of one term: two multiplications and two loads in a cycle, four until a sum takes another.
-        cycles = {n: max(0.5 * channels * n, 0.5 * (n + channels), 4.0) + 0.5 for n in sizes}
+        cycles = {n: count_cycles(channels, n) + 0.5 for n in sizes}
         return sum(count * cycles[size] for size, count in sizes.items() if size)
 
     def _vectors(self, height: int, start: int, ragged: bool) -> tuple[Vector, ...]:
@@ -101,10 +102,18 @@ class Split(NamedTuple):
                 yield b.add(b.mul(loop.index, least), larger), least
 
 
+def count_cycles(first: int, second: int) -> float:
+    """Cycles of adding the products of so many registers with so many others to a sum for each pair.
+
+    Two multiplications in a cycle, loads at the measured rate, and four cycles until a sum takes another.
+    """
+    return max(0.5 * first * second, CYCLES_PER_LOAD * (first + second), 4.0)
+
+
 def choose_blocking(rows: int, length: int, channels: int, type: Type, target: Target) -> tuple[float, Grid, Split]:
     """The blocks that take the fewest cycles for a term of each result: their cost, for places and for channels."""
     lanes = target.lanes(type)
-    most = count_vector_registers(target) - 1
+    most = target.vector_registers - 1
     best: tuple[float, int, int] | None = None
     for vectors in range(1, 7):
         for block in range(1, min(channels, most) + 1):
@@ -123,9 +132,3 @@ def choose_blocking(rows: int, length: int, channels: int, type: Type, target: T
                 best = (cost, vectors, split.number)
     assert best is not None
     return best[0], Grid(rows, length, lanes, best[1]), Split(channels, best[2])
-
-
-def count_vector_registers(target: Target) -> int:
-    """Vector registers of a machine."""
-    x86 = target.triple.startswith(("x86_64", "i386", "i686"))
-    return 16 if x86 and target.vector_bits < 512 else 32

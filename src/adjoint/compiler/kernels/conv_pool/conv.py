@@ -7,15 +7,26 @@ stage that holds all places of their channels, and from there to `finish`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
 
 from adjoint.compiler.kernels.conv_pool.blocking import Vector
-from adjoint.compiler.kernels.conv_pool.conv_plan import ConvolutionPlan, Phase, Term, uniform_step
+from adjoint.compiler.kernels.conv_pool.conv_plan import Column, ConvolutionPlan, Phase, TapSlice, Term, uniform_step
 from adjoint.compiler.kernels.conv_pool.padded_image import write_padded_image
-from adjoint.compiler.kernels.index_arithmetic import add_index, add_strided, floor_div_index, modulo_index
+from adjoint.compiler.kernels.index_arithmetic import (
+    Index,
+    add_index,
+    add_strided,
+    floor_div_index,
+    modulo_index,
+    scale_index,
+)
 from adjoint.compiler.kernels.kernel import Finish, ResultRegister
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.types import I64, Reg
+
+Registers = tuple[Reg, ...]
+Part = TypeVar("Part")
 
 REGISTERS_PER_FINISH = 2  # registers finished at a time
 MAX_UNROLLED_TAPS = 5  # taps in a column, above which they are a loop
@@ -29,53 +40,70 @@ def write_convolution(
     vector = type.of(plan.grid.lanes)
     frame = plan.frame
     stage = b.gep(scratch, frame.size(plan.grid.lanes), type)
-    band = modulo_index(b, tile, plan.bands)
-    chunk = modulo_index(b, floor_div_index(b, tile, plan.bands), plan.chunks)
-    start = b.mul(floor_div_index(b, tile, plan.bands * plan.chunks), plan.per_tile)
-    rows = plan.result[1] // plan.bands
-    first: Reg | int = b.mul(band, rows) if plan.bands > 1 else 0
+    bands = plan.bands[0] * plan.bands[1]
+    band = modulo_index(b, tile, bands)
+    chunk = modulo_index(b, floor_div_index(b, tile, bands), plan.chunks)
+    start = b.mul(floor_div_index(b, tile, bands * plan.chunks), plan.per_tile)
+    slices, rows = plan.places.slices // plan.bands[0], plan.places.rows // plan.bands[1]
+    first_slice: Index = b.mul(floor_div_index(b, band, plan.bands[1]), slices) if plan.bands[0] > 1 else 0
+    first_row: Index = b.mul(modulo_index(b, band, plan.bands[1]), rows) if plan.bands[1] > 1 else 0
     count = plan.channels.number
-    low: Reg | int = 0
-    high: Reg | int = count
+    low: Index = 0
+    high: Index = count
     if plan.chunks > 1:
         low = floor_div_index(b, b.mul(chunk, count), plan.chunks)
         high = floor_div_index(b, b.mul(b.add(chunk, 1), count), plan.chunks)
-    size = frame.channels * frame.image[0] * frame.image[1]
     whole = plan.images % plan.per_tile == 0
     end = b.add(start, plan.per_tile)
     with b.loop(start, end if whole else b.minimum(end, plan.images)) as image:
-        source = b.gep(x, b.mul(image.index, size), type)
-        framed = write_padded_image(b, frame, source, scratch, vector, first)
+        source = b.gep(x, b.mul(image.index, frame.channels * frame.image.size), type)
+        framed = write_padded_image(b, frame, source, scratch, vector, (first_slice, first_row))
         group = modulo_index(b, image.index, plan.groups)
         weights = b.gep(weight, b.mul(group, plan.weight[0]), type) if plan.groups > 1 else weight
         for channel, channels in plan.channels.blocks(b, low, high):
             own = b.gep(weights, b.mul(channel, plan.weight[1]), type)
-            for index, phase in enumerate(plan.phases):
-                plane = b.gep(stage, index * plan.stage.plane, type) if index else stage
-                _write_phase(b, plan, phase, framed, own, plane, channels)
             origin = [floor_div_index(b, image.index, plan.groups), b.add(b.mul(group, plan.result[0]), channel)]
-            _finish(b, plan, stage, origin, channels, first, finish)
+            for phases, place, line in _result_slices(b, plan):
+                at = b.gep(framed, scale_index(b, place, frame.slice), type)
+                for index, phase in enumerate(phases):
+                    plane = b.gep(stage, index * plan.stage.plane, type) if index else stage
+                    _write_phase(b, plan, phase, at, own, plane, channels)
+                z = add_strided(b, line, first_slice, plan.step.slices)
+                first = (z, scale_index(b, first_row, plan.step.rows))
+                _finish(b, plan, stage, origin, channels, first, finish)
+
+
+def _result_slices(b: Builder, plan: ConvolutionPlan) -> Iterator[tuple[Sequence[Phase], Index, Index]]:
+    """Write the loops over a band's slices: gives each one's phases, its place in the frame and its own number."""
+    step = plan.step.slices
+    for at, phases in enumerate(plan.phases):
+        count = min(plan.places.slices // plan.bands[0], -((at - plan.result[1]) // step))
+        if count == 1:
+            yield phases, 0, at
+        elif count > 1:
+            with b.loop(0, count) as place:
+                yield phases, place.index, add_strided(b, at, place.index, step)
 
 
 def _write_phase(
     b: Builder, plan: ConvolutionPlan, phase: Phase, framed: Reg, weights: Reg, plane: Reg, channels: int
 ) -> None:
     """All places of a phase, block by block, into its plane of the stage."""
-    type = plan.type
+    type, pitch = plan.type, plan.stage.pitch
     for row, place, vectors in plan.grid.blocks(b, ragged=plan.frame.in_place):
         at = b.gep(framed, add_strided(b, place, row, plan.frame.width), type)
-        target = b.gep(plane, add_strided(b, place, row, plan.pitch), type)
+        target = b.gep(plane, add_strided(b, place, row, pitch), type)
         sums = _sum(b, plan, phase, at, weights, channels, vectors)
         for i, total in enumerate(sums):
             channel, v = divmod(i, len(vectors))
-            offset = channel * plan.stage.size + vectors[v].row * plan.pitch + vectors[v].place
+            offset = channel * plan.stage.size + vectors[v].row * pitch + vectors[v].place
             b.store(total, b.gep(target, offset, type))
 
 
 def _sum(
     b: Builder, plan: ConvolutionPlan, phase: Phase, at: Reg, weights: Reg, channels: int, vectors: Sequence[Vector]
-) -> tuple[Reg, ...]:
-    """A block's sums over channels and taps: loops over columns of taps, over long columns, over channels."""
+) -> Registers:
+    """A block's sums: loops over slices and columns of taps, over long columns, over channels."""
     # The plain loop: for channel, input channel, tap, place: sums[channel, place] += weight * image[place + tap].
     # Unrolled: a block of channels by places stays in registers, so that each load of the image serves all channels of
     # the block and each broadcast weight all its places. Taps are written out up to `MAX_UNROLLED_TAPS` of a column.
@@ -84,7 +112,7 @@ def _sum(
     zero = b.constant(0.0, vector)
     sums = (zero,) * (channels * len(vectors))
 
-    def add(sums: tuple[Reg, ...], at: Reg, weights: Reg, terms: Sequence[Term]) -> tuple[Reg, ...]:
+    def add(sums: Registers, at: Reg, weights: Reg, terms: Column) -> Registers:
         new = list(sums)
         for term in terms:
             values = []
@@ -99,7 +127,7 @@ def _sum(
                     new[place] = b.fma(spread, value, new[place])
         return tuple(new)
 
-    def add_channels(sums: tuple[Reg, ...], at: Reg, weights: Reg, terms: Sequence[Term]) -> tuple[Reg, ...]:
+    def add_channels(sums: Registers, at: Reg, weights: Reg, terms: Column) -> Registers:
         if plan.frame.channels == 1:
             return add(sums, at, weights, terms)
         with b.loop(0, plan.frame.channels, carried=sums) as loop:
@@ -108,28 +136,36 @@ def _sum(
             loop.yields(*add(loop.carried, moved, own, terms))
         return loop.results
 
-    def add_column(sums: tuple[Reg, ...], at: Reg, weights: Reg, terms: Sequence[Term]) -> tuple[Reg, ...]:
-        by = uniform_step([(term,) for term in terms])
-        if by is None or len(terms) <= MAX_UNROLLED_TAPS:
-            return add_channels(sums, at, weights, terms)
-        with b.loop(0, len(terms), carried=sums) as loop:
-            moved, own = (
-                b.gep(at, b.mul(loop.index, by.frame), type),
-                b.gep(weights, b.mul(loop.index, by.weight), type),
-            )
-            loop.yields(*add_channels(loop.carried, moved, own, terms[:1]))
+    def add_each(
+        parts: Sequence[Part],
+        flat: Sequence[Sequence[Term]],
+        sums: Registers,
+        at: Reg,
+        weights: Reg,
+        add: Callable[[Registers, Reg, Reg, Part], Registers],
+    ) -> Registers:
+        """Add parts one after the other: in a loop if they are `flat` terms a step apart."""
+        by = uniform_step(flat)
+        if by is None or len(parts) == 1:
+            for part in parts:
+                sums = add(sums, at, weights, part)
+            return sums
+        with b.loop(0, len(parts), carried=sums) as loop:
+            moved = b.gep(at, b.mul(loop.index, by.frame), type)
+            own = b.gep(weights, b.mul(loop.index, by.weight), type)
+            loop.yields(*add(loop.carried, moved, own, parts[0]))
         return loop.results
 
-    columns = phase.columns
-    by = uniform_step(columns)
-    if by is None or len(columns) == 1:
-        for terms in columns:
-            sums = add_column(sums, at, weights, terms)
-        return sums
-    with b.loop(0, len(columns), carried=sums) as loop:
-        moved, own = b.gep(at, b.mul(loop.index, by.frame), type), b.gep(weights, b.mul(loop.index, by.weight), type)
-        loop.yields(*add_column(loop.carried, moved, own, columns[0]))
-    return loop.results
+    def add_column(sums: Registers, at: Reg, weights: Reg, terms: Column) -> Registers:
+        taps = [(term,) for term in terms]
+        if uniform_step(taps) is None or len(terms) <= MAX_UNROLLED_TAPS:
+            return add_channels(sums, at, weights, terms)
+        return add_each(taps, taps, sums, at, weights, add_channels)
+
+    def add_slice(sums: Registers, at: Reg, weights: Reg, columns: TapSlice) -> Registers:
+        return add_each(columns, columns, sums, at, weights, add_column)
+
+    return add_each(phase.slices, [sum(columns, ()) for columns in phase.slices], sums, at, weights, add_slice)
 
 
 def _finish(
@@ -138,22 +174,22 @@ def _finish(
     stage: Reg,
     origin: Sequence[Reg],
     channels: int,
-    first: Reg | int,
+    first: tuple[Reg, Index],
     finish: Finish,
 ) -> None:
-    """Read the stage in the order of the result."""
+    """Read the stage in the order of the result; `first`: the slice that it holds, and its first row there."""
     lanes = plan.grid.lanes
-    _, height, width = plan.result
-    rows = height // plan.bands
-    flat = plan.flat or plan.rank == 1
+    _, _, height, width = plan.result
+    rows = height // plan.bands[1]
 
     def write(channel: Reg, row: Reg, length: int) -> None:
         pointer = b.gep(stage, b.mul(channel, plan.stage.size), plan.type)
         outer = [origin[0], b.add(origin[1], channel)]
-        if flat:
-            start = add_index(b, add_strided(b, 0, row, width), add_strided(b, 0, first, width))
+        index = [first[0], add_index(b, row, first[1])]
+        if not plan.apart:
+            start = add_strided(b, add_strided(b, 0, index[1], width), index[0], height * width)
         else:
-            outer.append(add_index(b, row, first))
+            outer += index[2 - plan.apart :]
 
         def part(place: Reg, vectors: int, mask: int | None) -> None:
             parts = []
@@ -162,7 +198,7 @@ def _finish(
                 parts.append(
                     ResultRegister((*(0 for _ in outer), v * lanes), value, mask if v == vectors - 1 else None)
                 )
-            finish([*outer, add_index(b, start, place) if flat else place], parts)
+            finish([*outer, add_index(b, start, place) if not plan.apart else place], parts)
 
         step = REGISTERS_PER_FINISH * lanes
         if whole := length - length % step:
@@ -171,7 +207,7 @@ def _finish(
         if left := length - whole:
             part(b.constant(whole, I64), -(-left // lanes), left % lanes or None)
 
-    joined = flat and plan.step == (1, 1) and (plan.grid.rows == 1 or plan.pitch == width)
+    joined = not plan.apart and plan.step[1:] == (1, 1)
     with b.loop(0, channels) as channel:
         if joined:
             write(channel.index, b.constant(0, I64), rows * width)

@@ -6,20 +6,19 @@ between two strides see different taps: each of these phases is a convolution of
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
 from adjoint.compiler.kernels.conv_pool.blocking import Grid, Split, choose_blocking
 from adjoint.compiler.kernels.conv_pool.padded_image import PaddedImage, plan_padded_image
 from adjoint.compiler.kernels.conv_pool.staging import Pair, Stage
+from adjoint.compiler.kernels.conv_pool.window_geometry import Shape, Triple, WindowSweep, iterate_places
 from adjoint.compiler.llvm.jit.target import Target
 from adjoint.compiler.llvm.types import Type
 
-Shape = tuple[int, ...]
-
-TILE_FLOPS = 2.5e6  # of a tile at least: about 25 µs
-MAX_BAND_ELEMENTS = 2**17  # elements of a frame, above which an image goes by bands of rows
+TILE_FLOPS = 2.5e6  # of a tile at least: about 25 µs with 512-bit registers
+MAX_BAND_ELEMENTS = 2**15  # elements of a frame, above which an image goes by bands of slices or rows
 
 
 class Term(NamedTuple):
@@ -29,11 +28,18 @@ class Term(NamedTuple):
     weight: int
 
 
+Column = tuple[Term, ...]
+TapSlice = tuple[Column, ...]
+
+
 class Phase(NamedTuple):
-    """Elements of the result that see the same taps, by columns of taps; `offset`: their place between two strides."""
+    """Elements of the result that see the same taps, by slices and columns of taps.
+
+    `offset`: the row and the column of these elements between two strides.
+    """
 
     offset: Pair
-    columns: tuple[tuple[Term, ...], ...]
+    slices: tuple[TapSlice, ...]
 
 
 class ConvolutionPlan(NamedTuple):
@@ -41,42 +47,37 @@ class ConvolutionPlan(NamedTuple):
 
     images: int  # of all groups
     groups: int
-    result: tuple[int, int, int]  # channels of a group, rows, columns
+    result: tuple[int, int, int, int]  # channels of a group, slices, rows, columns
     type: Type
     frame: PaddedImage
-    phases: tuple[Phase, ...]
-    lattice: Pair  # where a phase begins: an element y of the result is y + shift = place * step + at
-    step: Pair
-    shift: Pair
-    places: int  # in a row of a phase
+    phases: tuple[tuple[Phase, ...], ...]  # those of each slice between two strides
+    step: Triple  # element place * step + at of the result is that of a place in phase `at`
+    places: Triple  # of a phase
     grid: Grid
     channels: Split
     weight: tuple[int, int, int]
     per_tile: int  # images
     chunks: int  # of the channels' blocks
-    bands: int  # of rows
-    flat: bool
-    rank: int
+    bands: Pair  # of slices, of rows
+    apart: int  # dimensions before the last of an image that the result keeps apart: 0 if it is flat
     reason: str
 
     @property
     def tiles(self) -> int:
-        return -(-self.images // self.per_tile) * self.chunks * self.bands
-
-    @property
-    def pitch(self) -> int:
-        """Elements from row to row of the stage."""
-        return -(-self.grid.length // self.grid.lanes) * self.grid.lanes
+        return -(-self.images // self.per_tile) * self.chunks * self.bands[0] * self.bands[1]
 
     @property
     def stage(self) -> Stage:
-        """The part of the stage that holds the results of one channel."""
-        dense = self.grid.rows == 1  # rows follow each other without a gap
-        pitch = self.places if dense else self.pitch
-        plane = self.pitch * self.grid.rows
-        grid = self.grid
-        columns = tuple(((i, 0),) for i in range(self.step[1]))
-        return Stage(self.type, grid.lanes, self.step, self.shift, self.lattice, pitch, plane, self.result[2], columns)
+        """The part of the stage that holds one slice of the results of one channel.
+
+        Rows follow each other without a gap. A row's last register covers the beginning of the next row, which is
+        written later.
+        """
+        lanes, pitch = self.grid.lanes, self.places.columns
+        rows = self.places.rows // self.bands[1]
+        plane = (-(-rows * pitch // lanes) + 1) * lanes
+        columns = tuple(((i, 0),) for i in range(self.step.columns))
+        return Stage(self.type, lanes, self.step[1:], (0, 0), pitch, plane, self.result[3], columns)
 
     @property
     def scratch(self) -> int:
@@ -98,25 +99,27 @@ def plan_convolution(
     target: Target,
     flat: bool = True,
 ) -> ConvolutionPlan | None:
-    """The plan of `convolution`, None for three spatial dimensions and for empty results.
+    """The plan of `convolution`, None for empty results.
 
-    `flat`: the result is (N, O, places), not (N, O, H, W).
+    `flat`: the result is (N, O, places), not (N, O, D…).
     """
-    if len(x) > 4 or 0 in x or 0 in weight:
+    if 0 in x or 0 in weight:
         return None
-    image, taps = plane_of(x[2:], 1), plane_of(weight[2:], 1)
-    steps, frame, gaps = plane_of(stride, 1), plane_of(padding, 0), plane_of(dilation, 1)
-    places = tuple(
-        (n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, p, d in zip(image, taps, steps, frame, gaps, strict=True)
+    counts = tuple(
+        (n + 2 * p - d * (k - 1) - 1) // s + 1
+        for n, k, s, p, d in zip(x[2:], weight[2:], stride, padding, dilation, strict=True)
     )
-    if min(places) < 1:
+    if min(counts) < 1:
         return None
-    starts = {(i, j): (i * gaps[0] - frame[0], j * gaps[1] - frame[1]) for i in range(taps[0]) for j in range(taps[1])}
-    size = weight[1] * taps[0] * taps[1]
-    outward = weight[0] // groups
+    image, places, taps, steps, before, gaps = sweep_of(x, counts, weight, stride, padding, dilation, flat)
+    starts = {
+        tap: Triple(*(i * d - p for i, d, p in zip(tap, gaps, before, strict=True))) for tap in iterate_places(taps)
+    }
+    outward, window = weight[0] // groups, taps.size
     return _plan(
-        x[0] * groups, groups, image, weight[1], (outward, *places), [((0, 0), starts)], (0, 0), places, steps,
-        (1, 1), taps, (outward * size, size, taps[0] * taps[1]), type, target, flat, len(x) - 2,
+        x[0] * groups, groups, image, weight[1], (outward, *places), [[((0, 0), starts)]], places, steps,
+        Triple(1, 1, 1), taps, (outward * weight[1] * window, weight[1] * window, window), type, target,
+        0 if flat else len(x) - 3,
     )  # fmt: skip
 
 
@@ -125,82 +128,98 @@ def plan_convolution_input(
     type: Type, target: Target, flat: bool = True,
 ) -> ConvolutionPlan | None:  # fmt: skip
     """The plan of `convolution_input`, which `write_convolution` writes too: its image is g."""
-    if len(g) > 4 or 0 in g or 0 in weight or 0 in shape:
+    if 0 in g or 0 in weight or 0 in shape:
         return None
-    image, taps, result = plane_of(g[2:], 1), plane_of(weight[2:], 1), plane_of(shape[2:], 1)
-    steps, shift, gaps = plane_of(stride, 1), plane_of(padding, 0), plane_of(dilation, 1)
-    lattice = (shift[0] // steps[0], shift[1] // steps[1])
-    places = tuple((n - 1 + p) // s - q + 1 for n, p, s, q in zip(result, shift, steps, lattice, strict=True))
-    phases: list[tuple[Pair, dict[Pair, Pair]]] = []
-    for a in range(steps[0]):
-        for c in range(steps[1]):
-            starts = {
-                (i, j): (lattice[0] - (i * gaps[0] - a) // steps[0], lattice[1] - (j * gaps[1] - c) // steps[1])
-                for i in range(taps[0])
-                if (i * gaps[0] - a) % steps[0] == 0
-                for j in range(taps[1])
-                if (j * gaps[1] - c) % steps[1] == 0
-            }
-            phases.append(((a, c), starts))
-    window = taps[0] * taps[1]
-    outward = weight[0] // groups
+    result, image, taps, steps, before, gaps = sweep_of(shape, g[2:], weight, stride, padding, dilation, flat)
+    places = Triple(*(-(-n // s) for n, s in zip(result, steps, strict=True)))
+    phases: list[list[tuple[Pair, dict[Triple, Triple]]]] = []
+    for place in iterate_places(steps):
+        if place.rows == place.columns == 0:
+            phases.append([])
+        starts = {}
+        for tap in iterate_places(taps):
+            ahead = [at + p - i * d for at, p, i, d in zip(place, before, tap, gaps, strict=True)]
+            if all(a % s == 0 for a, s in zip(ahead, steps, strict=True)):
+                starts[tap] = Triple(*(a // s for a, s in zip(ahead, steps, strict=True)))
+        phases[-1].append(((place.rows, place.columns), starts))
+    outward, window = weight[0] // groups, taps.size
     return _plan(
-        g[0] * groups, groups, image, outward, (weight[1], *result), phases, lattice, places, (1, 1),
-        steps, taps, (weight[0] // groups * weight[1] * window, window, weight[1] * window), type, target, flat,
-        len(g) - 2, shift,
+        g[0] * groups, groups, image, outward, (weight[1], *result), phases, places, Triple(1, 1, 1),
+        steps, taps, (outward * weight[1] * window, window, weight[1] * window), type, target,
+        0 if flat else len(g) - 3,
     )  # fmt: skip
 
 
 def _plan(
-    images: int, groups: int, image: Pair, channels: int, result: tuple[int, ...],
-    phases: Sequence[tuple[Pair, dict[Pair, Pair]]], lattice: Pair, places: tuple[int, ...], stride: Pair,
-    step: Pair, taps: Pair, weight: tuple[int, int, int], type: Type, target: Target, flat: bool, rank: int,
-    shift: Pair = (0, 0),
-) -> ConvolutionPlan | None:  # fmt: skip
+    images: int, groups: int, image: Triple, channels: int, result: tuple[int, ...],
+    phases: Sequence[Sequence[tuple[Pair, dict[Triple, Triple]]]], places: Triple, stride: Triple, step: Triple,
+    taps: Triple, weight: tuple[int, int, int], type: Type, target: Target, apart: int,
+) -> ConvolutionPlan:  # fmt: skip
     """The cheapest plan: frames whose rows are dense, or not."""
-    starts = sorted({start for _, seen in phases for start in seen.values()})
+    seen = [starts for each in phases for _, starts in each]
+    starts = sorted({start for each in seen for start in each.values()})
     lanes = target.lanes(type)
-    terms = sum(len(seen) for _, seen in phases) * channels / len(phases)
+    terms = sum(map(len, seen)) * channels
     best = None
-    bands = 1
     for dense in (False, True):
-        bands = 1
-        while True:
-            height = places[0] // bands
-            frame = plan_padded_image(image, channels, (height, places[1]), stride, starts, dense)
-            fewer = [n for n in range(bands + 1, places[0] + 1) if places[0] % n == 0]
-            if max(frame.size(lanes), 8 * height * places[1]) <= MAX_BAND_ELEMENTS or not fewer or step != (1, 1):
+        for bands in _divisions(places, result, step):
+            part = Triple(places.slices // bands[0], places.rows // bands[1], places.columns)
+            frame = plan_padded_image(image, channels, part, stride, starts, dense)
+            if max(frame.size(lanes), 8 * part.rows * part.columns) <= MAX_BAND_ELEMENTS:
                 break
-            bands = fewer[0]
-        rows, length = (1, height * places[1]) if frame.width == places[1] else (height, places[1])
+        joined = frame.width == part.columns
+        rows, length = (1, part.rows * part.columns) if joined else (part.rows, part.columns)
         cost, grid, split = choose_blocking(rows, length, result[0], type, target)
         copied = 0.0
         if not frame.in_place:
-            copied = channels * frame.rows * len(frame.planes) * -(-frame.width // lanes) * 4.0
-        total = (cost * terms * len(phases) + copied) * bands
+            copied = channels * frame.slices * frame.rows * len(frame.planes) * -(-frame.width // lanes) * 4.0
+        total = (cost * terms * part.slices + copied) * bands[0] * bands[1]
         if best is None or total < best[0]:
             best = (total, bands, frame, grid, split)
     assert best is not None
     _, bands, frame, grid, split = best
     by_start = dict(zip(starts, frame.offsets, strict=True))
-    made = tuple(Phase(at, group_by_column(seen, by_start, taps)) for at, seen in phases)
-    flops = 2.0 * result[0] * channels * places[0] * places[1] * sum(len(seen) for _, seen in phases)
-    per_tile = min(images, max(1, round(TILE_FLOPS * bands / flops)))
-    chunks = min(split.number, max(1, int(flops / bands / TILE_FLOPS / 2))) if images * bands < 8 else 1
+    made = tuple(tuple(Phase(at, group_taps(each, by_start, taps)) for at, each in several) for several in phases)
+    number = bands[0] * bands[1]
+    flops = 2.0 * result[0] * channels * places.size * sum(map(len, seen))
+    enough = TILE_FLOPS / target.slowdown
+    per_tile = min(images, max(1, round(enough * number / flops)))
+    chunks = min(split.number, max(1, int(flops / number / enough / 2))) if images * number < 8 else 1
     kind = "in place" if frame.in_place else f"through a frame of {len(frame.planes)} planes"
     reason = f"direct, {split.largest} channels by {grid.vectors} vectors in registers, images read {kind}"
     return ConvolutionPlan(
-        images, groups, (result[0], result[1], result[2]), type, frame, made, lattice, step, shift, places[1],
-        grid, split, weight, per_tile, chunks, bands, flat, rank, reason,
+        images, groups, (result[0], result[1], result[2], result[3]), type, frame, made, step, places,
+        grid, split, weight, per_tile, chunks, bands, apart, reason,
     )  # fmt: skip
 
 
-def group_by_column(seen: dict[Pair, Pair], offsets: dict[Pair, int], taps: Pair) -> tuple[tuple[Term, ...], ...]:
-    """A phase's taps by columns, in the order of the weights."""
-    columns: dict[int, list[Term]] = {}
-    for (i, j), start in sorted(seen.items()):
-        columns.setdefault(j, []).append(Term(offsets[start], i * taps[1] + j))
-    return tuple(tuple(terms) for _, terms in sorted(columns.items()))
+def sweep_of(
+    large: Shape, small: Shape, weight: Shape, stride: Shape, padding: Shape, dilation: Shape, flat: bool
+) -> tuple[Triple, ...]:
+    """The triples of a sweep, over fewer dimensions if the result is `flat`."""
+    sweep = WindowSweep(large[2:], small, weight[2:], stride, padding, dilation)
+    return (sweep.merge_dimensions() if flat else sweep).triples
+
+
+def _divisions(places: Triple, result: Sequence[int], step: Triple) -> Iterator[Pair]:
+    """Numbers of bands, the largest bands first: of slices, then of rows of one slice.
+
+    Bands are of equal size. So a dimension in which phases have different numbers of places is not divided.
+    """
+    slices, rows = (n if n * s == size else 1 for n, s, size in zip(places, step, result[1:3], strict=False))
+    yield from ((n, 1) for n in range(1, slices + 1) if slices % n == 0)
+    if slices == places.slices:
+        yield from ((slices, n) for n in range(2, rows + 1) if rows % n == 0)
+
+
+def group_taps(seen: Mapping[Triple, Triple], offsets: Mapping[Triple, int], taps: Triple) -> tuple[TapSlice, ...]:
+    """A phase's taps by slices and columns, in the order of the weights."""
+    slices: dict[int, dict[int, list[Term]]] = {}
+    for tap, start in sorted(seen.items()):
+        weight = (tap.slices * taps.rows + tap.rows) * taps.columns + tap.columns
+        columns = slices.setdefault(tap.slices, {})
+        columns.setdefault(tap.columns, []).append(Term(offsets[start], weight))
+    return tuple(tuple(tuple(column) for _, column in sorted(columns.items())) for columns in slices.values())
 
 
 def uniform_step(columns: Sequence[Sequence[Term]]) -> Term | None:
@@ -211,8 +230,3 @@ def uniform_step(columns: Sequence[Sequence[Term]]) -> Term | None:
     }
     step = {term for terms in steps for term in terms}
     return step.pop() if len(step) == 1 else None
-
-
-def plane_of(sizes: Shape, absent: int) -> Pair:
-    """The sizes of the last two dimensions, (absent, n) for one."""
-    return (absent, sizes[0]) if len(sizes) == 1 else (sizes[0], sizes[1])

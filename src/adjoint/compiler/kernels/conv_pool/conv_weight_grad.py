@@ -7,18 +7,30 @@ the input, or of the result if there are few, and so all of what it finishes.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
-from adjoint.compiler.kernels.conv_pool.blocking import Grid, Split, Vector, count_vector_registers
-from adjoint.compiler.kernels.conv_pool.conv_plan import Shape, Term, group_by_column, plane_of, uniform_step
+from adjoint.compiler.kernels.conv_pool.blocking import Grid, Split, Vector, count_cycles
+from adjoint.compiler.kernels.conv_pool.conv_plan import (
+    Column,
+    TapSlice,
+    Term,
+    group_taps,
+    sweep_of,
+    uniform_step,
+)
 from adjoint.compiler.kernels.conv_pool.padded_image import PaddedImage, plan_padded_image, write_padded_image
-from adjoint.compiler.kernels.index_arithmetic import floor_div_index, modulo_index
+from adjoint.compiler.kernels.conv_pool.window_geometry import Shape, Triple, iterate_places
+from adjoint.compiler.kernels.index_arithmetic import Index, floor_div_index, modulo_index, unravel_index
 from adjoint.compiler.kernels.kernel import Finish, ResultRegister
 from adjoint.compiler.kernels.matmul.packing import fold_lanes
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.jit.target import Target
 from adjoint.compiler.llvm.types import I64, Reg, Type
+
+Registers = tuple[Reg, ...]
+Part = TypeVar("Part")
 
 MAX_FRAME_ELEMENTS = 2**16  # elements of frames at a time
 MAX_SUM_ELEMENTS = 2**16  # elements of sums that a tile holds
@@ -30,19 +42,20 @@ class ConvolutionWeightPlan(NamedTuple):
 
     images: int
     groups: int
-    result: tuple[int, int, int, int]  # channels of a group, channels of the input in it, taps
+    result: tuple[int, int]  # channels of a group, channels of the input in it
+    taps: Triple
     inputs: int  # elements from image to image of x
-    places: int
+    places: Triple
     type: Type
     frame: PaddedImage  # of the channels of one turn
-    columns: tuple[tuple[Term, ...], ...]
+    slices: tuple[TapSlice, ...]  # the terms of `together` channels of the input
+    together: int
     grid: Grid
     outward: Split  # a turn's channels of the result, in blocks
     turns: tuple[int, int]  # how often a tile turns to other channels: of the result, of all inputs
     per_tile: int  # turns
     batch: int  # images framed together
-    flat: bool
-    rank: int
+    apart: int  # dimensions of the taps that the result keeps apart, 0 if it is flat
     reason: str
 
     @property
@@ -52,7 +65,7 @@ class ConvolutionWeightPlan(NamedTuple):
     @property
     def sums(self) -> int:
         """Registers in which a turn's sums wait."""
-        return self.outward.size * self.frame.channels * self.result[2] * self.result[3]
+        return self.outward.size * self.frame.channels * self.taps.size
 
     @property
     def frame_elements(self) -> int:
@@ -70,34 +83,33 @@ def plan_convolution_weight(
     x: Shape, g: Shape, *, shape: Shape, stride: Shape, padding: Shape, dilation: Shape, groups: int, type: Type,
     target: Target, flat: bool = True,
 ) -> ConvolutionWeightPlan | None:  # fmt: skip
-    """The plan of `convolution_weight`, None for three spatial dimensions and where there is nothing to sum.
+    """The plan of `convolution_weight`, None where there is nothing to sum.
 
-    `flat`: the result is (O, all others), not (O, C, KH, KW).
+    `flat`: the result is (O, all others), not (O, C, K…).
     """
-    if len(x) > 4 or 0 in x or 0 in g or 0 in shape:
+    if 0 in x or 0 in g or 0 in shape:
         return None
-    image, places, taps = plane_of(x[2:], 1), plane_of(g[2:], 1), plane_of(shape[2:], 1)
-    steps, before, gaps = plane_of(stride, 1), plane_of(padding, 0), plane_of(dilation, 1)
+    image, places, taps, steps, before, gaps = sweep_of(x, g[2:], shape, stride, padding, dilation, flat)
     lanes = target.lanes(type)
     starts = {
-        (i, j): (i * gaps[0] - before[0], j * gaps[1] - before[1]) for i in range(taps[0]) for j in range(taps[1])
+        tap: Triple(*(i * d - p for i, d, p in zip(tap, gaps, before, strict=True))) for tap in iterate_places(taps)
     }
     seen = sorted(starts.values())
     outward, inward = shape[0] // groups, shape[1]
     best: tuple[float, PaddedImage, Grid] | None = None
     for dense in (False, True):
         frame = plan_padded_image(image, 1, places, steps, seen, dense)
-        joined = frame.width == places[1]
-        grid = Grid(1, places[0] * places[1], lanes, 1) if joined else Grid(*places, lanes, 1)
-        cost = grid.rows * grid.in_row * len(seen) * outward / 1.4
+        joined = frame.width == places.columns
+        grid = Grid(1, places.rows * places.columns, lanes, 1) if joined else Grid(*places[1:], lanes, 1)
+        cost = places.slices * grid.rows * grid.in_row * len(seen) * outward / 1.4
         if not frame.in_place:
-            cost += frame.rows * len(frame.planes) * -(-frame.width // lanes) * 5.0
+            cost += frame.slices * frame.rows * len(frame.planes) * -(-frame.width // lanes) * 5.0
         if best is None or cost < best[0]:
             best = (cost, frame, grid)
     assert best is not None
     _, frame, grid = best
     # A turn's sums and frames are to stay in the cache, and its channels to be shared among tiles.
-    window = taps[0] * taps[1]
+    window = taps.size
     block = _largest_divisor(outward, lambda n: n * window * lanes <= MAX_SUM_ELEMENTS)
     turn = _largest_divisor(
         inward,
@@ -108,29 +120,56 @@ def plan_convolution_weight(
         ),
     )
     frame = frame._replace(channels=turn)
-    flops = 2.0 * x[0] * places[0] * places[1] * block * turn * window
+    flops = 2.0 * x[0] * places.size * block * turn * window
     if turn == inward and groups == 1:
         block = _largest_divisor(
             outward, lambda n: n <= block and (n * 4 <= outward or flops * n / block < 2 * TILE_FLOPS)
         )
-        flops = 2.0 * x[0] * places[0] * places[1] * block * turn * window
+        flops = 2.0 * x[0] * places.size * block * turn * window
     turns = (outward // block, groups * inward // turn)
-    batch = max(1, min(x[0], MAX_FRAME_ELEMENTS // max(frame.size(lanes), 1), -(-96 // (grid.rows * grid.in_row))))
-    columns = group_by_column(starts, dict(zip(seen, frame.offsets, strict=True)), taps)
-    most = count_vector_registers(target) - 1
-    together = len(columns[0])
-    if block < 4 and window <= 12:
-        columns = (tuple(term for column in columns for term in column),)
-        together = window
-    held = max(1, min(block, (most - 1) // (together + 1)))
+    batch = max(
+        1,
+        min(x[0], MAX_FRAME_ELEMENTS // max(frame.size(lanes), 1), -(-96 // (places.slices * grid.rows * grid.in_row))),
+    )
+    slices = group_taps(starts, dict(zip(seen, frame.offsets, strict=True)), taps)
+    slices, inputs, held = _choose_registers(slices, frame, window, block, target.vector_registers - 1)
     split = Split(block, -(-block // held))
+    together = len(slices[0][0])
+    per_tile = max(1, min(turns[0] * turns[1], round(TILE_FLOPS / target.slowdown / flops)))
     kind = "in place" if frame.in_place else f"through frames of {len(frame.planes)} planes"
     reason = f"direct, {split.largest} channels by {together} taps in registers, images read {kind}"
     return ConvolutionWeightPlan(
-        x[0], groups, (outward, inward, taps[0], taps[1]), x[1] * image[0] * image[1], places[0] * places[1], type,
-        frame, columns, grid, split, turns, max(1, min(turns[0] * turns[1], round(TILE_FLOPS / flops))), batch, flat,
-        len(x) - 2, reason,
+        x[0], groups, (outward, inward), taps, x[1] * image.size, places, type, frame, slices, inputs, grid, split,
+        turns, per_tile, batch, 0 if flat else len(x) - 2, reason,
     )  # fmt: skip
+
+
+def _choose_registers(
+    slices: tuple[TapSlice, ...], frame: PaddedImage, window: int, block: int, registers: int
+) -> tuple[tuple[TapSlice, ...], int, int]:
+    """The terms that are in registers together, of how many channels of the input, and channels of the result.
+
+    A column of taps, or all of a slice, of one channel or of several: whatever takes the fewest cycles for a product.
+    """
+    best: tuple[float, tuple[TapSlice, ...], int, int] | None = None
+    joined = tuple((sum(columns, ()),) for columns in slices)
+    for grouping in dict.fromkeys((slices, joined)):
+        for inputs in (n for n in range(1, min(frame.channels, registers) + 1) if frame.channels % n == 0):
+            terms = max(len(column) for columns in grouping for column in columns) * inputs
+            held = min(block, (registers - 1) // (terms + 1))
+            if held < 1 and best is not None:
+                continue
+            cost = count_cycles(max(held, 1), terms) / (max(held, 1) * terms)
+            if best is None or cost < best[0]:
+                best = cost, grouping, inputs, max(held, 1)
+    assert best is not None
+    _, slices, inputs, held = best
+    ahead = [Term(i * frame.channel, i * window) for i in range(inputs)]
+
+    def widen(column: Column) -> Column:
+        return tuple(Term(t.frame + by.frame, t.weight + by.weight) for by in ahead for t in column)
+
+    return tuple(tuple(map(widen, columns)) for columns in slices), inputs, held
 
 
 def write_convolution_weight(
@@ -140,8 +179,8 @@ def write_convolution_weight(
     type, lanes = plan.type, plan.grid.lanes
     vector = type.of(lanes)
     frame = plan.frame
-    channel = frame.image[0] * frame.image[1]
-    outward, inward = plan.result[:2]
+    channel = frame.image.size
+    outward, inward = plan.result
     waiting = b.gep(scratch, plan.frame_elements, type)
     start = b.mul(tile, plan.per_tile)
     total = plan.turns[0] * plan.turns[1]
@@ -156,42 +195,66 @@ def write_convolution_weight(
         with b.loop(0, plan.sums * lanes, lanes) as clear:
             b.store(b.constant(0.0, vector), b.gep(waiting, clear.index, type))
         own = b.gep(x, b.mul(inner, channel), type)
-        theirs = b.gep(g, b.mul(first, plan.places), type)
+        theirs = b.gep(g, b.mul(first, plan.places.size), type)
         with b.loop(0, plan.images, plan.batch) as batch:
             here = b.gep(own, b.mul(batch.index, plan.inputs), type)
-            there = b.gep(theirs, b.mul(batch.index, plan.groups * outward * plan.places), type)
-            count: Reg | int = plan.batch
+            there = b.gep(theirs, b.mul(batch.index, plan.groups * outward * plan.places.size), type)
+            count: Index = plan.batch
             if plan.images % plan.batch:
                 count = b.minimum(b.sub(plan.images, batch.index), plan.batch)
             if not frame.in_place:
                 with b.loop(0, count) as image:
                     source = b.gep(here, b.mul(image.index, plan.inputs), type)
                     memory = b.gep(scratch, b.mul(image.index, frame.size(lanes)), type)
-                    write_padded_image(b, frame, source, memory, vector, 0)
+                    write_padded_image(b, frame, source, memory, vector)
             _add(b, plan, here if frame.in_place else scratch, there, waiting, count)
         _finish(b, plan, waiting, first, modulo_index(b, inner, inward), finish)
 
 
-def _add(b: Builder, plan: ConvolutionWeightPlan, frames: Reg, g: Reg, waiting: Reg, count: Reg | int) -> None:
+def _add(b: Builder, plan: ConvolutionWeightPlan, frames: Reg, g: Reg, waiting: Reg, count: Index) -> None:
     """The sums over a batch's images and places, added to those that wait."""
     type, lanes = plan.type, plan.grid.lanes
     frame = plan.frame
-    window = plan.result[2] * plan.result[3]
-    by = uniform_step(plan.columns)
+    window = plan.taps.size
+
     for start, size in plan.outward.blocks(b, 0, plan.outward.number):
-        mine = b.gep(g, b.mul(start, plan.places), type)
+        mine = b.gep(g, b.mul(start, plan.places.size), type)
         sums_of = b.gep(waiting, b.mul(start, frame.channels * window * lanes), type)
-        with b.loop(0, frame.channels) as channel:
+        with b.loop(0, frame.channels, plan.together) as channel:
             seen = b.gep(frames, b.mul(channel.index, frame.channel), type)
-            sums_at = b.gep(sums_of, b.mul(channel.index, window * lanes), type)
-            if by is None or len(plan.columns) == 1:
-                for terms in plan.columns:
-                    _add_column(b, plan, seen, mine, sums_at, terms, size, count)
-                continue
-            with b.loop(0, len(plan.columns)) as column:
-                moved = b.gep(seen, b.mul(column.index, by.frame), type)
-                target = b.gep(sums_at, b.mul(column.index, by.weight * lanes), type)
-                _add_column(b, plan, moved, mine, target, plan.columns[0], size, count)
+            sums = b.gep(sums_of, b.mul(channel.index, window * lanes), type)
+            _add_slices(b, plan, seen, mine, sums, size, count)
+
+
+def _add_slices(
+    b: Builder, plan: ConvolutionWeightPlan, seen: Reg, g: Reg, waiting: Reg, size: int, count: Index
+) -> None:
+    """The sums for all taps: loops over slices and columns where these are a step apart."""
+
+    def add_each(
+        parts: Sequence[Part],
+        flat: Sequence[Sequence[Term]],
+        seen: Reg,
+        sums: Reg,
+        add: Callable[[Reg, Reg, Part], None],
+    ) -> None:
+        """Add parts one after the other: in a loop if they are `flat` terms a step apart."""
+        by = uniform_step(flat)
+        if by is None or len(parts) == 1:
+            for part in parts:
+                add(seen, sums, part)
+            return
+        with b.loop(0, len(parts)) as loop:
+            moved = b.gep(seen, b.mul(loop.index, by.frame), plan.type)
+            add(moved, b.gep(sums, b.mul(loop.index, by.weight * plan.grid.lanes), plan.type), parts[0])
+
+    def add_column(seen: Reg, sums: Reg, terms: Column) -> None:
+        _add_column(b, plan, seen, g, sums, terms, size, count)
+
+    def add_slice(seen: Reg, sums: Reg, columns: TapSlice) -> None:
+        add_each(columns, columns, seen, sums, add_column)
+
+    add_each(plan.slices, [sum(columns, ()) for columns in plan.slices], seen, waiting, add_slice)
 
 
 def _add_column(
@@ -200,21 +263,21 @@ def _add_column(
     seen: Reg,
     g: Reg,
     waiting: Reg,
-    terms: Sequence[Term],
+    terms: Column,
     size: int,
-    count: Reg | int,
+    count: Index,
 ) -> None:
     # The plain loop: for image, place, channel, tap: sums[channel, tap] += g[channel, place] * image[place + tap].
     # Unrolled: `size` channels by all taps of the column stay in registers while images and places pass by. A register
     # holds one sum for each lane, which `_finish` adds up.
     type, lanes = plan.type, plan.grid.lanes
     vector = type.of(lanes)
-    stride = plan.frame.channels * plan.result[2] * plan.result[3] * lanes
+    stride = plan.frame.channels * plan.taps.size * lanes
     places = [b.gep(waiting, channel * stride + term.weight * lanes, type) for channel in range(size) for term in terms]
 
-    def add(sums: tuple[Reg, ...], g: Reg, seen: Reg, inside: Vector) -> tuple[Reg, ...]:
+    def add(sums: Registers, g: Reg, seen: Reg, inside: Vector) -> Registers:
         # Both under the mask: 0 times what lies beyond need not be 0.
-        given = [b.load(b.gep(g, channel * plan.places, type), vector, inside.filled) for channel in range(size)]
+        given = [b.load(b.gep(g, channel * plan.places.size, type), vector, inside.filled) for channel in range(size)]
         new = list(sums)
         for i, term in enumerate(terms):
             value = b.load(b.gep(seen, term.frame, type), vector, inside.filled)
@@ -225,30 +288,47 @@ def _add_column(
 
     from_image = plan.inputs if plan.frame.in_place else plan.frame.size(lanes)
     with b.loop(0, count, carried=[b.load(place, vector) for place in places]) as image:
-        theirs = b.gep(g, b.mul(image.index, plan.groups * plan.result[0] * plan.places), type)
+        theirs = b.gep(g, b.mul(image.index, plan.groups * plan.result[0] * plan.places.size), type)
         ours = b.gep(seen, b.mul(image.index, from_image), type)
-        with b.loop(0, plan.grid.rows, carried=image.carried) as row:
-            their_row = b.gep(theirs, b.mul(row.index, plan.grid.length), type)
-            our_row = b.gep(ours, b.mul(row.index, plan.frame.width), type)
-            sums = row.carried
-            whole = plan.grid.length - plan.grid.length % lanes
-            if whole:
-                with b.loop(0, whole, lanes, carried=sums) as loop:
-                    at = b.gep(their_row, loop.index, type), b.gep(our_row, loop.index, type)
-                    loop.yields(*add(loop.carried, *at, Vector(0, 0, lanes)))
-                sums = loop.results
-            if left := plan.grid.length - whole:
-                sums = add(sums, b.gep(their_row, whole, type), b.gep(our_row, whole, type), Vector(0, 0, left))
-            row.yields(*sums)
-        image.yields(*row.results)
+        sums = image.carried
+        if plan.places.slices == 1:
+            sums = _add_rows(b, plan, theirs, ours, sums, add)
+        else:
+            with b.loop(0, plan.places.slices, carried=sums) as piece:
+                their_slice = b.gep(theirs, b.mul(piece.index, plan.places.rows * plan.places.columns), type)
+                our_slice = b.gep(ours, b.mul(piece.index, plan.frame.slice), type)
+                piece.yields(*_add_rows(b, plan, their_slice, our_slice, piece.carried, add))
+            sums = piece.results
+        image.yields(*sums)
     for place, total in zip(places, image.results, strict=True):
         b.store(total, place)
+
+
+def _add_rows(
+    b: Builder, plan: ConvolutionWeightPlan, theirs: Reg, ours: Reg, sums: Registers, add: Callable[..., Registers]
+) -> Registers:
+    """The sums over the rows of one slice."""
+    type, lanes = plan.type, plan.grid.lanes
+    with b.loop(0, plan.grid.rows, carried=sums) as row:
+        their_row = b.gep(theirs, b.mul(row.index, plan.grid.length), type)
+        our_row = b.gep(ours, b.mul(row.index, plan.frame.width), type)
+        sums = row.carried
+        whole = plan.grid.length - plan.grid.length % lanes
+        if whole:
+            with b.loop(0, whole, lanes, carried=sums) as loop:
+                at = b.gep(their_row, loop.index, type), b.gep(our_row, loop.index, type)
+                loop.yields(*add(loop.carried, *at, Vector(0, 0, lanes)))
+            sums = loop.results
+        if left := plan.grid.length - whole:
+            sums = add(sums, b.gep(their_row, whole, type), b.gep(our_row, whole, type), Vector(0, 0, left))
+        row.yields(*sums)
+    return row.results
 
 
 def _finish(b: Builder, plan: ConvolutionWeightPlan, waiting: Reg, first: Reg, inner: Reg, finish: Finish) -> None:
     """The lanes of all sums added up, and the results in order."""
     type, lanes = plan.type, plan.grid.lanes
-    window = plan.result[2] * plan.result[3]
+    window = plan.taps.size
     held = plan.frame.channels * window
 
     def part(index: Reg, origin: Sequence[Reg], mask: int | None) -> None:
@@ -259,7 +339,7 @@ def _finish(b: Builder, plan: ConvolutionWeightPlan, waiting: Reg, first: Reg, i
     with b.loop(0, plan.outward.size) as outer:
         channel = b.add(first, outer.index)
         before = b.mul(outer.index, held)
-        if plan.flat:
+        if not plan.apart:
             start = b.mul(inner, window)
             if whole := held - held % lanes:
                 with b.loop(0, whole, lanes) as loop:
@@ -267,13 +347,13 @@ def _finish(b: Builder, plan: ConvolutionWeightPlan, waiting: Reg, first: Reg, i
             if held - whole:
                 part(b.add(before, whole), [channel, b.add(start, whole)], held - whole)
             return
-        width = plan.result[3]
-        with b.loop(0, plan.frame.channels * plan.result[2]) as line:
-            input = b.add(inner, floor_div_index(b, line.index, plan.result[2]))
-            row = [modulo_index(b, line.index, plan.result[2])] if plan.rank == 2 else []
+        sizes = (plan.taps.slices, plan.taps.rows)[3 - plan.apart :]
+        width = plan.taps.columns
+        with b.loop(0, plan.frame.channels * math.prod(sizes)) as line:
+            input, *row = unravel_index(b, line.index, (plan.frame.channels, *sizes))
             for column in range(0, width, lanes):
                 at = b.add(b.add(before, b.mul(line.index, width)), column)
-                part(at, [channel, input, *row, b.constant(column, I64)], min(lanes, width - column))
+                part(at, [channel, b.add(inner, input), *row, b.constant(column, I64)], min(lanes, width - column))
 
 
 def _largest_divisor(size: int, fits: Callable[[int], bool]) -> int:

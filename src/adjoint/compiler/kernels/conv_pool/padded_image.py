@@ -1,15 +1,20 @@
 """A framed image: what a convolution reads of one image, copied so that every tap's elements are neighbours.
 
-A plane holds the elements that some taps see, one for each place: element (r, x) of it is the image's
-(row + r * stride, column + x * stride), zero outside. Taps whose rows or columns differ by whole strides share a plane.
+Images have slices, rows and columns. A plane holds the elements that some taps see, one for each place: element
+(z, r, x) of it is the image's (slice + z * stride, row + r * stride, column + x * stride), zero outside. Taps whose
+slices, rows or columns differ by whole strides share a plane.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import NamedTuple
 
+from adjoint.compiler.kernels.conv_pool.window_geometry import Triple
 from adjoint.compiler.kernels.index_arithmetic import (
+    Index,
+    add_index,
     add_strided,
     max_index,
     min_index,
@@ -19,29 +24,35 @@ from adjoint.compiler.kernels.index_arithmetic import (
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.types import BOOL, I64, PTR, Reg, Type
 
-MAX_UNROLLED_REGISTERS = 3  # registers in a row, up to which a copy of it is written out
+MAX_UNROLLED_REGISTERS = 3  # registers of a row that are written alike, up to which they are written out
 
 
 class PaddedImage(NamedTuple):
     """The places of an image's elements for each tap, `offsets` counted from a channel's first element."""
 
     channels: int
-    image: tuple[int, int]  # (H, W)
-    stride: tuple[int, int]
-    planes: tuple[tuple[int, int], ...]  # the image's row and column at each plane's origin
+    image: Triple
+    stride: Triple
+    planes: tuple[Triple, ...]  # the image's slice, row and column at each plane's origin
+    slices: int
     rows: int
     width: int
     offsets: tuple[int, ...]  # one for each tap
     in_place: bool  # the image itself serves
 
     @property
-    def plane(self) -> int:
+    def slice(self) -> int:
+        """Elements from one slice to the next."""
         return self.rows * self.width
+
+    @property
+    def plane(self) -> int:
+        return self.slices * self.slice
 
     @property
     def channel(self) -> int:
         """Elements from one channel to the next."""
-        return self.image[0] * self.image[1] if self.in_place else self.plane * len(self.planes)
+        return self.image.size if self.in_place else self.plane * len(self.planes)
 
     def size(self, lanes: int) -> int:
         """Elements of memory the frame needs; a register may begin at its last element."""
@@ -49,88 +60,136 @@ class PaddedImage(NamedTuple):
 
 
 def plan_padded_image(
-    image: tuple[int, int],
-    channels: int,
-    places: tuple[int, int],
-    stride: tuple[int, int],
-    starts: Sequence[tuple[int, int]],
-    dense: bool,
+    image: Triple, channels: int, places: Triple, stride: Triple, starts: Sequence[Triple], dense: bool
 ) -> PaddedImage:
     """The frame for taps which at the first place see the elements at `starts`.
 
     `dense`: rows of a plane follow each other without a gap, so that places are neighbours across them; then taps in
     other columns have planes of their own.
     """
-    height, width = image
-    ahead = [max(s[d] for s in starts) + places[d] for d in (0, 1)]
-    behind = [min(s[d] for s in starts) for d in (0, 1)]
-    fits = min(behind) >= 0 and ahead[0] <= height and ahead[1] <= width
-    if stride == (1, 1) and fits and (not dense or width == places[1]):
-        offsets = tuple(row * width + column for row, column in starts)
-        return PaddedImage(channels, image, stride, ((0, 0),), height, width, offsets, True)
-    first_row = _least_by_phase([row for row, _ in starts], stride[0])
-    first_column = {c: c for _, c in starts} if dense else _least_by_phase([column for _, column in starts], stride[1])
-    planes = sorted({(first_row[row], first_column[column]) for row, column in starts})
-    down = [(row - first_row[row]) // stride[0] for row, _ in starts]
-    right = [(column - first_column[column]) // stride[1] for _, column in starts]
-    frame = PaddedImage(
-        channels, image, stride, tuple(planes), places[0] + max(down), places[1] + max(right), (), False
-    )
+    ahead = [max(s[d] for s in starts) + places[d] for d in range(3)]
+    behind = min(min(s) for s in starts)
+    fits = behind >= 0 and all(a <= n for a, n in zip(ahead, image, strict=True))
+    if stride == (1, 1, 1) and fits and (not dense or image.columns == places.columns):
+        offsets = tuple((z * image.rows + row) * image.columns + column for z, row, column in starts)
+        return PaddedImage(channels, image, stride, (Triple(0, 0, 0),), *image, offsets, True)
+    first = []  # in each dimension, the least start that differs from each by whole strides
+    for d in range(3):
+        at = {start[d] for start in starts}
+        first.append({s: min(t for t in at if (t - s) % stride[d] == 0) for s in at})
+    if dense:
+        first[2] = {s.columns: s.columns for s in starts}
+    origins = {start: Triple(*(first[d][start[d]] for d in range(3))) for start in starts}
+    planes = sorted(set(origins.values()))
+    steps = {s: [(s[d] - o[d]) // stride[d] for d in range(3)] for s, o in origins.items()}
+    sizes = [places[d] + max(by[d] for by in steps.values()) for d in range(3)]
+    frame = PaddedImage(channels, image, stride, tuple(planes), sizes[0], sizes[1], sizes[2], (), False)
     offsets = tuple(
-        planes.index((first_row[row], first_column[column])) * frame.plane + d * frame.width + r
-        for (row, column), d, r in zip(starts, down, right, strict=True)
+        planes.index(origins[s]) * frame.plane + steps[s][0] * frame.slice + steps[s][1] * frame.width + steps[s][2]
+        for s in starts
     )
     return frame._replace(offsets=offsets)
 
 
-def write_padded_image(b: Builder, frame: PaddedImage, image: Reg, memory: Reg, type: Type, first: Reg | int) -> Reg:
-    """Copy all channels of `image`, beginning with the row that place `first` sees; the address of the frame."""
-    height, width = frame.image
-    step = frame.stride[0]
+def write_padded_image(
+    b: Builder, frame: PaddedImage, image: Reg, memory: Reg, type: Type, first: tuple[Index, Index] = (0, 0)
+) -> Reg:
+    """Copy all channels of `image`, beginning with the slice and row that place `first` sees; the frame's address."""
+    slices, rows, columns = frame.image
     if frame.in_place:
-        return b.gep(image, scale_index(b, first, width), type)
+        return b.gep(image, add_strided(b, scale_index(b, first[1], columns), first[0], rows * columns), type)
     with b.loop(0, frame.channels) as channel:
-        source = b.gep(image, b.mul(channel.index, height * width), type)
+        source = b.gep(image, b.mul(channel.index, frame.image.size), type)
         target = b.gep(memory, b.mul(channel.index, frame.channel), type)
-        for row in dict.fromkeys(row for row, _ in frame.planes):
-            edges = [subtract_index(b, -(-edge // step), first) for edge in (-row, height - row)]
-            low, high = (min_index(b, max_index(b, edge, 0), frame.rows) for edge in edges)
-            columns = [(i, column) for i, (r, column) in enumerate(frame.planes) if r == row]
-            for begin, end in ((0, low), (high, frame.rows)):
-                if begin != end:
-                    with b.loop(begin, end) as outside:
-                        for i, _ in columns:
-                            _write_row(b, frame, None, _row(b, frame, target, i, outside.index, type), 0, type)
-            with b.loop(low, high) as inside:
-                at = b.add(b.mul(b.add(inside.index, first), step), row)
-                line = b.gep(source, b.mul(at, width), type)
-                for i, column in columns:
-                    _write_row(b, frame, line, _row(b, frame, target, i, inside.index, type), column, type)
+        for origin in dict.fromkeys(plane.slices for plane in frame.planes):
+            planes = [(i, plane) for i, plane in enumerate(frame.planes) if plane.slices == origin]
+            for z, seen in _lines(b, origin, frame.stride.slices, slices, first[0], frame.slices):
+                own = b.gep(target, scale_index(b, z, frame.slice), type)
+                theirs = None if seen is None else b.gep(source, scale_index(b, seen, rows * columns), type)
+                _write_slice(b, frame, planes, theirs, own, first[1], type)
     return memory
 
 
-def _row(b: Builder, frame: PaddedImage, target: Reg, plane: int, row: Reg, type: Type) -> Reg:
-    return b.gep(target, b.add(b.mul(row, frame.width), plane * frame.plane), type)
+def _write_slice(
+    b: Builder,
+    frame: PaddedImage,
+    planes: Sequence[tuple[int, Triple]],
+    source: Reg | None,
+    target: Reg,
+    first: Index,
+    type: Type,
+) -> None:
+    """One slice of some planes from one of the image, zeros without it."""
+    for origin in dict.fromkeys(plane.rows for _, plane in planes):
+        columns = [(i, plane.columns) for i, plane in planes if plane.rows == origin]
+        if source is None:
+            with b.loop(0, frame.rows) as row:
+                for i, column in columns:
+                    _write_row(b, frame, None, _row(b, frame, target, i, row.index, type), column, type)
+            continue
+        for line, seen in _lines(b, origin, frame.stride.rows, frame.image.rows, first, frame.rows):
+            theirs = None if seen is None else b.gep(source, scale_index(b, seen, frame.image.columns), type)
+            for i, column in columns:
+                _write_row(b, frame, theirs, _row(b, frame, target, i, line, type), column, type)
+
+
+def _lines(
+    b: Builder, origin: int, step: int, length: int, first: Index, count: int
+) -> Iterator[tuple[Index, Index | None]]:
+    """Write the loops over a plane's lines, which are its slices or its rows.
+
+    Gives each with the image's line of which it is the copy, None for one outside the image. `first`: the place that
+    the plane's first line belongs to.
+    """
+    if count == 1 and isinstance(first, int):
+        seen = origin + first * step
+        yield 0, seen if 0 <= seen < length else None
+        return
+    edges = [subtract_index(b, -(-edge // step), first) for edge in (-origin, length - origin)]
+    low, high = (min_index(b, max_index(b, edge, 0), count) for edge in edges)
+    for begin, end in ((0, low), (high, count)):
+        if begin != end:
+            with b.loop(begin, end) as outside:
+                yield outside.index, None
+    with b.loop(low, high) as inside:
+        yield inside.index, add_strided(b, origin, add_index(b, inside.index, first), step)
+
+
+def _row(b: Builder, frame: PaddedImage, target: Reg, plane: int, row: Index, type: Type) -> Reg:
+    return b.gep(target, add_strided(b, plane * frame.plane, row, frame.width), type)
 
 
 def _write_row(b: Builder, frame: PaddedImage, line: Reg | None, target: Reg, column: int, type: Type) -> None:
-    """One row of a plane from a line of the image, from `column` on; zeros without a line."""
-    lanes, width, step = type.lanes, frame.width, frame.stride[1]
-    high = min(width, max(0, -(-(frame.image[1] - column) // step)))
+    """One row of a plane from a line of the image, from `column` on; zeros without a line.
+
+    The last register ends with the row and shares elements with the one before: many machines store part of a register
+    much slower than all of it.
+    """
+    lanes, width, step = type.lanes, frame.width, frame.stride.columns
+    high = min(width, max(0, -(-(frame.image.columns - column) // step)))
     low = min(-(-max(-column, 0) // step), high)
-    if -(-width // lanes) <= MAX_UNROLLED_REGISTERS:
-        for x in range(0, width, lanes):
-            value = _zero(b, type)
-            if line is not None and max(low, x) < min(high, x + lanes):
-                value = load_places(b, line, x, column, step, (low, high), type)
-            b.store(value, b.gep(target, x, type), width - x)
-        return
-    with b.loop(0, width, lanes) as loop:
-        value = _zero(b, type)
-        if line is not None:
-            value = load_places(b, line, loop.index, column, step, (low, high), type)
-        left = b.sub(width, loop.index)
-        b.store(value, b.gep(target, loop.index, type), b.lane_mask(left, lanes) if width % lanes else None)
+
+    def load(place: Index, is_seen: bool) -> Reg:
+        if line is None or not is_seen:
+            return b.constant(0.0, type)
+        within = None if isinstance(place, Reg) or low <= place <= high - lanes else (low, high)
+        return load_places(b, line, place, column, step, within, type)
+
+    def kind(place: int) -> tuple[bool, bool]:
+        is_seen = line is not None and max(low, place) < min(high, place + lanes)
+        return is_seen, not is_seen or low <= place <= high - lanes
+
+    for (is_seen, alike), run in groupby(range(0, width - lanes + 1, lanes), kind):
+        starts = list(run)
+        if alike and len(starts) > MAX_UNROLLED_REGISTERS:
+            with b.loop(starts[0], starts[-1] + lanes, lanes) as loop:
+                b.store(load(loop.index, is_seen), b.gep(target, loop.index, type))
+            continue
+        for start in starts:
+            b.store(load(start, is_seen), b.gep(target, start, type))
+    if width % lanes:
+        start = max(0, width - lanes)
+        b.store(load(start, kind(start)[0]), b.gep(target, start, type), min(width, lanes))
 
 
 def load_places(
@@ -170,12 +229,3 @@ def _inside(b: Builder, place: Reg | int, ahead: Sequence[int | None], inside: t
         return None if all(lanes) else b.vector(lanes, BOOL)
     places = b.add(b.vector([2**31 if a is None else a for a in ahead], I64), place)
     return b.logical_and(b.ge(places, low), b.lt(places, high))
-
-
-def _least_by_phase(starts: Sequence[int], stride: int) -> dict[int, int]:
-    """Map each start to the least one that differs from it by whole strides."""
-    return {s: min(t for t in starts if (t - s) % stride == 0) for s in starts}
-
-
-def _zero(b: Builder, type: Type) -> Reg:
-    return b.constant(0.0, type)

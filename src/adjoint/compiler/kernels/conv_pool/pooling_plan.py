@@ -10,7 +10,8 @@ from adjoint.compiler.llvm.jit.target import Target
 from adjoint.compiler.llvm.types import Type
 
 Shape = tuple[int, ...]
-Tap = tuple[int, int]
+Tap = tuple[int, int, int]
+Sizes = tuple[int, int, int]
 
 TILE_CYCLES = 60_000
 MAX_UNROLLED_TAPS = 600  # taps written out at most
@@ -39,19 +40,23 @@ class Axis(NamedTuple):
         low, high = self.valid_range(0)[0], self.valid_range(self.taps - 1)[1]
         return low, max(low, high)
 
+    def count_bodies(self) -> int:
+        """Count the lines of windows that have code of their own: those at an edge, and all others together."""
+        low, high = self.inner
+        return low + self.places - high + (high > low)
+
 
 class PoolingPlan(NamedTuple):
     """The plan of a pooling: `largest` or summed."""
 
     lead: Shape
-    axes: tuple[Axis, Axis]
+    axes: tuple[Axis, Axis, Axis]  # slices, rows, columns
     largest: bool
     type: Type
     lanes: int
     per_tile: int
     side_by_side: bool  # towards the input: windows share nothing and leave nothing between them
-    flat: bool
-    rank: int
+    apart: int  # dimensions before the last of an image that the result keeps apart: 0 if it is flat
     reason: str
 
     @property
@@ -63,23 +68,35 @@ class PoolingPlan(NamedTuple):
         return -(-self.images // self.per_tile)
 
     @property
+    def large(self) -> Sizes:
+        """The sizes of an image."""
+        deep, down, across = self.axes
+        return deep.length, down.length, across.length
+
+    @property
+    def small(self) -> Sizes:
+        """The number of windows along each dimension."""
+        deep, down, across = self.axes
+        return deep.places, down.places, across.places
+
+    @property
     def stage(self) -> Stage:
-        """The memory in which an image's gradient is added up, towards the input."""
-        down, across = self.axes
+        """The memory in which a slice of an image's gradient is added up, towards the input."""
+        _, down, across = self.axes
         rows, places = (
             max((a.length - 1 + a.padding) // a.stride, a.places - 1 + (a.taps - 1) * a.dilation // a.stride) + 1
-            for a in self.axes
+            for a in (down, across)
         )
         columns = self.columns
         pitch = places + max(ahead for phase in columns for _, ahead in phase)
         plane = -(-(rows * pitch + self.lanes) // self.lanes) * self.lanes
         step, shift = (down.stride, across.stride), (down.padding, across.padding)
-        return Stage(self.type, self.lanes, step, shift, (0, 0), pitch, plane, across.length, columns)
+        return Stage(self.type, self.lanes, step, shift, pitch, plane, across.length, columns)
 
     @property
     def columns(self) -> tuple[tuple[Pair, ...], ...]:
         """The stage's planes for each phase of columns: one for each tap, so that none waits for another's sums."""
-        across = self.axes[1]
+        across = self.axes[2]
         if across.stride > 2:
             return tuple(((i, 0),) for i in range(across.stride))
         steps = [j * across.dilation for j in range(across.taps)]
@@ -92,22 +109,22 @@ class PoolingPlan(NamedTuple):
         return tuple(found)
 
     def target(self, tap: Tap) -> int:
-        """Return the offset of a tap's first place in the stage."""
-        down, across = self.axes
+        """Return the offset of a tap's first place in the stages of all slices."""
+        deep, down, across = self.axes
         stage = self.stage
-        y, x = tap[0] * down.dilation, tap[1] * across.dilation
-        plane, ahead = tap[1], (across.taps - 1) * across.dilation // across.stride
+        z, y, x = tap[0] * deep.dilation - deep.padding, tap[1] * down.dilation, tap[2] * across.dilation
+        plane, ahead = tap[2], (across.taps - 1) * across.dilation // across.stride
         if across.stride > 2:
             plane, ahead = x % across.stride, x // across.stride
         row = y % down.stride * stage.across + plane
-        return row * stage.plane + y // down.stride * stage.pitch + ahead
+        return z * stage.size + row * stage.plane + y // down.stride * stage.pitch + ahead
 
     @property
     def scratch(self) -> int:
         """Bytes for each thread, towards the input; forward needs none."""
         if self.side_by_side:
             return 0
-        elements = self.stage.size + REGISTERS_PER_FINISH * self.lanes
+        elements = self.axes[0].length * self.stage.size + REGISTERS_PER_FINISH * self.lanes
         return -(-elements * self.type.itemsize // 64) * 64
 
 
@@ -120,27 +137,27 @@ def plan_pooling(
     `flat`: the last dimension of what is finished is all places, or elements, of an image.
     """
     rank = len(size)
-    if rank > 2 or not type.is_float or 0 in x:
+    if not type.is_float or 0 in x:
         return None
     axes = [
         Axis(n, (n + 2 * p + e - d * (k - 1) - 1) // s + 1, k, s, p, d)
         for n, k, s, p, d, e in zip(x[-rank:], size, stride, padding, dilation, extra, strict=True)
     ]
-    down, across = axes if rank == 2 else [Axis(1, 1, 1, 1, 0, 1), *axes]
+    deep, down, across = [Axis(1, 1, 1, 1, 0, 1)] * (3 - rank) + axes
     # Half as wide a register is half the work, on some machines, where a row does not fill it.
     lanes = min(target.lanes(type), max(4, 1 << (across.places - 1).bit_length()))
-    low, high = down.inner
-    rows = low + down.places - high + (high > low)
+    rows = deep.count_bodies() * down.count_bodies()
     # At the edges and between them; a row's last vector may be at an edge too.
     vectors = min(-(-across.places // lanes), 2 + across.inner[0] // lanes + (across.places - across.inner[1]) // lanes)
-    taps = down.taps * across.taps
+    taps = deep.taps * down.taps * across.taps
     if rows * vectors * taps > MAX_UNROLLED_TAPS:
         return None
     side_by_side = across.taps <= 2 and all(
         a.stride == a.taps and a.padding == 0 and (a.dilation == 1 or a.taps == 1) and a.places * a.taps <= a.length
-        for a in (down, across)
+        for a in (deep, down, across)
     )
-    cycles = down.places * -(-across.places // lanes) * taps * (12 if largest else 8)
+    cycles = deep.places * down.places * -(-across.places // lanes) * taps * (12 if largest else 8)
     per_tile = max(1, min(math.prod(x[:-rank]), TILE_CYCLES // cycles))
     reason = f"pooling, {lanes} windows of {taps} taps at a time, {per_tile} images a tile"
-    return PoolingPlan(x[:-rank], (down, across), largest, type, lanes, per_tile, side_by_side, flat, rank, reason)
+    lead, apart = x[:-rank], 0 if flat else rank - 1
+    return PoolingPlan(lead, (deep, down, across), largest, type, lanes, per_tile, side_by_side, apart, reason)

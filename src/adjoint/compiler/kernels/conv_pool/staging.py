@@ -1,6 +1,6 @@
 """A result in scratch memory before it is finished, its elements apart by where they lie between two steps.
 
-Element (y, x) lies at place ((y + shift) // step - lattice) of the plane of phase (y + shift) % step, in both
+Element (y, x) lies at place (y + shift) // step of the plane of phase (y + shift) % step, in both
 dimensions. A phase of columns may lie in several planes which are to be added, each some places further on.
 """
 
@@ -26,7 +26,6 @@ class Stage(NamedTuple):
     lanes: int
     step: Pair
     shift: Pair
-    lattice: Pair
     pitch: int
     plane: int
     width: int  # of a row of the result
@@ -47,15 +46,15 @@ class Stage(NamedTuple):
         type, lanes = self.type, self.lanes
         down, across = self.step
         y = b.add(row, self.shift[0])
-        line = b.sub(floor_div_index(b, y, down), self.lattice[0])
+        line = floor_div_index(b, y, down)
         base = b.add(b.mul(modulo_index(b, y, down), self.across * self.plane), b.mul(line, self.pitch))
         at = b.gep(pointer, base, type)
         x = b.add(place, more + self.shift[1])
         if across == 1:
-            return self._sum(b, at, b.sub(x, self.lattice[1]), 0, 0, type.of(lanes))
+            return self._sum(b, at, x, 0, 0, type.of(lanes))
         if across == 2:
             odd = (more + self.shift[1]) % 2
-            column = b.sub(floor_div_index(b, x, 2), self.lattice[1])
+            column = floor_div_index(b, x, 2)
             half = type.of(lanes // 2)
             first = self._sum(b, at, column, odd, 0, half)
             second = self._sum(b, at, column, 1 - odd, odd, half)
@@ -64,7 +63,7 @@ class Stage(NamedTuple):
         divisor = b.constant(across, many.type).name
         phase = b.emit(f"urem {many.type.text} {many.name}, {divisor}", many.type)
         column = b.emit(f"udiv {many.type.text} {many.name}, {divisor}", many.type)
-        index = b.add(b.mul(phase, self.plane), b.sub(column, self.lattice[1]))
+        index = b.add(b.mul(phase, self.plane), column)
         return b.gather(at, index, type, b.lt(b.sub(many, self.shift[1]), self.width))
 
     def _sum(self, b: Builder, row: Reg, column: Reg, phase: int, more: int, vector: Type) -> Reg:

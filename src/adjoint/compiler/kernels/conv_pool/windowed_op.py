@@ -23,7 +23,7 @@ from adjoint.compiler.llvm.types import Reg, from_dtype
 
 Shape = tuple[int, ...]
 Write = Callable[[Builder, Sequence[Reg], Reg, Reg, Finish], None]
-MAX_WINDOW_TAPS = 256  # kernels have instructions for each tap: LLVM takes two seconds for these, a minute for 1,700
+MAX_WINDOW_TAPS = 256  # with instructions of their own: LLVM takes two seconds for these, a minute for 1,700
 WINDOW_PARAMS = ("size", "stride", "padding", "dilation", "extra")
 
 
@@ -59,7 +59,7 @@ def plan_windowed_op(value: Value, target: Target, flat: bool = True) -> Windowe
     plan = _PLANS[value.op.name](value, target, flat)
     if plan is None:
         return None
-    kept = 1 if isinstance(plan, ConvolutionWeightPlan) else len(value.shape) - plan.rank
+    kept = 1 if isinstance(plan, ConvolutionWeightPlan) else len(value.shape) - len(value.params["stride"])
     shape = (*value.shape[:kept], math.prod(value.shape[kept:])) if flat else value.shape
     operands = value.operands
 
@@ -78,11 +78,18 @@ def plan_windowed_op(value: Value, target: Target, flat: bool = True) -> Windowe
 
 
 def _count_taps(value: Value) -> int:
-    """Return the number of elements under a window of one channel."""
+    """Return the number of taps that a kernel has instructions for, each by itself.
+
+    Those of pooling all have. A convolution goes in loops along the dimensions in which windows have no stride, that of
+    its weight only along the first of three.
+    """
     if "size" in value.params:
         return math.prod(value.params["size"])
-    weight = value if value.op.name == "convolution_weight" else value.operands[1]
-    return math.prod(weight.shape[2:])
+    stride = value.params["stride"]
+    if value.op.name == "convolution_weight":
+        taps = value.shape[2:]
+        return math.prod(taps[1:] if len(taps) == 3 and stride[0] == 1 else taps)
+    return math.prod(k for k, s in zip(value.operands[1].shape[2:], stride, strict=True) if s > 1)
 
 
 def _convolution(value: Value, target: Target, flat: bool) -> ConvolutionPlan | None:

@@ -54,7 +54,7 @@ def lower_scatter(group: Group, fusion: Fusion, target: Target, known: KernelMem
 
 
 def _write(plan: GatherPlan, epilogue: Epilogue, bases: list[Value], target: Target, offsets: list[int]) -> str:
-    b = Builder()
+    b = Builder(target)
     with b.kernel(NAME_PLACEHOLDER) as (args, tile, _):
         runs = find_runs(plan)
         in_runs = {piece.base for run in runs if len(run) > 1 for piece in run}

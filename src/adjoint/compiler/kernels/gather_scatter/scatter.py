@@ -171,7 +171,7 @@ def _choose_tiling(places: IndexMap, shape: Shape, itemsize: int, passes: int) -
 
 def write_scatter(plan: ScatterPlan, target: Target, offsets: Sequence[int] = ()) -> str:
     """The module of the kernel, called NAME: its table is `arguments`, then the result, then those `offsets`."""
-    b = Builder()
+    b = Builder(target)
     with b.kernel(NAME_PLACEHOLDER) as (args, tile, _):
         pointers = {base: b.argument(args, i) for i, base in enumerate(plan.arguments)}
         out = b.argument(args, len(plan.arguments))

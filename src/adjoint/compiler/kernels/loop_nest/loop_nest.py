@@ -80,7 +80,7 @@ class _LoopNest:
         outer = self.space.first_reduced - 1
         short = 0 < self.held <= MAX_PAIRED_ROW_STEPS and self._work(self.held) <= MAX_PAIRED_ROW_WORK
         self.rows = 2 if short and outer >= 0 and self.space.loops[outer].size > 1 else 1
-        self.partition: TilePartition = partition_tiles(space, self._step(0))
+        self.partition: TilePartition = partition_tiles(space, self._step(0), target)
         self._tile = self.b.constant(0, I64)
         self._starts: dict[Access, Reg] = {}
 

@@ -10,7 +10,7 @@ from adjoint.compiler.llvm.jit.target import Target
 from adjoint.compiler.llvm.types import Reg, Type, from_dtype
 
 BYTES_PER_SECOND = 2e10  # that one core moves in a second
-EQUATIONS_PER_SECOND = 6e10  # that one core computes in a second, for one element each
+EQUATIONS_PER_SECOND = 6e10  # that one core with 512-bit registers computes in a second, for one element each
 MIN_TILE_SECONDS = 15e-6  # seconds of work that are worth a tile
 MAX_TILES = 16
 MIN_REGISTERS_FOR_HALF = 16  # registers of a loop in whose length an empty half at the end is lost
@@ -29,7 +29,7 @@ class TilePartition(NamedTuple):
         return low, b.minimum(b.add(low, self.chunk), size)
 
 
-def partition_tiles(space: IterationSpace, step: int) -> TilePartition:
+def partition_tiles(space: IterationSpace, step: int, target: Target) -> TilePartition:
     """The tiles of a nest whose outermost loop takes `step` turns at once: one for little work, or if it folds."""
     loop = space.loops[0]
     steps = loop.size // step
@@ -39,7 +39,8 @@ def partition_tiles(space: IterationSpace, step: int) -> TilePartition:
     for each in space.loops:
         elements *= each.size
     moved = sum(a.base.dtype.itemsize for a in (*space.reads.values(), *space.writes.values()) if any(a.strides))
-    work = elements * (moved / BYTES_PER_SECOND + len(space.group.equations) / EQUATIONS_PER_SECOND)
+    computing = len(space.group.equations) / EQUATIONS_PER_SECOND * target.slowdown
+    work = elements * (moved / BYTES_PER_SECOND + computing)
     tiles = max(1, min(MAX_TILES, steps, int(work / MIN_TILE_SECONDS)))
     chunk = -(-steps // tiles)
     return TilePartition(-(-steps // chunk), chunk * step)

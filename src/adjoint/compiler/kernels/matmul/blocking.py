@@ -63,10 +63,9 @@ class Machine(NamedTuple):
     itemsize: int
 
     @classmethod
-    def of(cls, target: Target, type: Type) -> Machine:
-        """Return the facts of a target for elements of a type."""
-        narrow = target.triple.startswith(("x86_64", "i386", "i686")) and target.vector_bits < 512
-        return cls(16 if narrow else 32, target.lanes(type), type.itemsize)
+    def of(cls, target: Target, type: Type, lanes: int = 0) -> Machine:
+        """Return the facts of a target for elements of a type; `lanes`: of its registers, or of several as one."""
+        return cls(target.vector_registers, lanes or target.lanes(type), type.itemsize)
 
 
 class Blocking(NamedTuple):

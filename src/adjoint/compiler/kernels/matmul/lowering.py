@@ -65,6 +65,7 @@ def lower(group: Group, fusion: Fusion, target: Target, known: KernelMemo) -> Ke
         direct=len(epilogue.equations) <= MAX_UNROLLED_EPILOGUE,
         precision=fusion.precision_of(root),
         parts=len(epilogue.roots),
+        lanes=root.params.get("lanes", 0) if group.gate_width else 0,
         computed=(isinstance(sides[0], Prologue), isinstance(sides[1], Prologue)),
     )
     if fusion.precision_of(root) != "highest" and root.dtype == np.float32:

@@ -47,14 +47,16 @@ def plan_matmul(
     direct: bool = False,
     precision: str = "highest",
     parts: int = 1,
+    lanes: int = 0,
     computed: tuple[bool, bool] = (False, False),
 ) -> MatmulPlan:
     """The plan of a product; `direct`: what follows it is short enough to write for every register of a block.
 
     `precision`: of float32, as `set_float32_matmul_precision` has it. `parts`: neighbouring registers of a row that are
-    to be finished together. `computed`: whether the left and the right operand are computed as they are packed.
+    to be finished together; their columns lie as registers of so many `lanes` want them, which are the machine's own if
+    that is 0. `computed`: whether the left and the right operand are computed as they are packed.
     """
-    machine = Machine.of(target, type)
+    machine = Machine.of(target, type, lanes)
     merged, flat = (
         (0, Plane(batch, m, n, left, right)) if any(computed) else _merge_batch_dims(batch, m, n, left, right)
     )

@@ -88,7 +88,7 @@ _VALID: dict[str, Callable[[Params, NumpyDtype], bool]] = {
 
 def write_draw(plan: DrawPlan, target: Target) -> str:
     """The module of a draw, its kernel called NAME."""
-    b = Builder()
+    b = Builder(has_fma=target.has_fma)
     if plan.name == "normal":
         _write_normal(b, plan, target)
     else:

@@ -14,4 +14,14 @@ Modules, in reading order:
 - `softmax`: Softmax and its logarithm along rows, and their gradients.
 - `catalogue`: All routines, by name.
 - `loading`: A routine as a function for Python: from code that an earlier process left on disk, else written now.
+- `channel_norms`: Normalisation of channels over a batch, and of groups of channels, with all gradients from one
+  pass.
+- `panel_product`: The product of a few rows with a matrix that is packed in panels: the part of a recurrent step that
+  reads weights.
+- `recurrent_steps`: The steps over time of a recurrent layer, forward and backward: a product with the packed weight,
+  then the gates.
+- `few_queries`: Attention of a few queries, such as the one of a token that is decoded with a cache of keys and
+  values.
+- `sparse_product`: Products of a sparse matrix, given by the row, column and value of each entry: with a dense
+  matrix, and sampled.
 """

@@ -3,17 +3,32 @@
 from __future__ import annotations
 
 from adjoint.compiler.kernels.small_arrays import (
+    channel_norms,
     elementwise,
+    few_queries,
     gather_row,
     normalization,
     optimizer_updates,
+    recurrent_steps,
     row_reductions,
     softmax,
+    sparse_product,
 )
 from adjoint.compiler.kernels.small_arrays.entry import text
 from adjoint.compiler.llvm.jit.target import host
 
-MODULES = (softmax, normalization, row_reductions, elementwise, gather_row, optimizer_updates)
+MODULES = (
+    softmax,
+    normalization,
+    channel_norms,
+    row_reductions,
+    elementwise,
+    few_queries,
+    gather_row,
+    optimizer_updates,
+    recurrent_steps,
+    sparse_product,
+)
 ROUTINES = {name: entry for module in MODULES for name, entry in module.ROUTINES.items()}
 
 

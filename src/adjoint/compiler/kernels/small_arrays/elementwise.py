@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from adjoint.compiler.kernels.small_arrays.entry import ArrayOperand, SmallArrayEntry, Writer, sweep
+from adjoint.compiler.kernels.small_arrays.entry import UNLIMITED, ArrayOperand, SmallArrayEntry, Writer, sweep
 from adjoint.compiler.llvm.types import BOOL, Reg, Type
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def _fill_where(
 ROUTINES = {
     "relu": SmallArrayEntry("x", _elementwise(lambda b, x: b.select(b.lt(x, 0.0), 0.0, x), 1)),
     "sigmoid": SmallArrayEntry("x", _elementwise(lambda b, x: b.sigmoid(x), 1)),
-    "silu": SmallArrayEntry("x", _elementwise(lambda b, x: b.silu(x), 1)),
+    "silu": SmallArrayEntry("x", _elementwise(lambda b, x: b.silu(x), 1), most=UNLIMITED),
     "gelu": SmallArrayEntry("x", _elementwise(lambda b, x: b.mul(x, _normal_cdf(b, x)), 1)),
     "gelu_dx": SmallArrayEntry("xx", _elementwise(_gelu_dx, 2)),
     "clamp": SmallArrayEntry(

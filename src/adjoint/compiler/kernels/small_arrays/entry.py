@@ -16,9 +16,12 @@ from adjoint.compiler.runtime.cpython_layout import CONTENTS, DATA, DTYPE, FLAGS
 
 CONTIGUOUS_AND_ALIGNED = 0x101  # bits of an ndarray's flags
 # The words that a routine finds in the bytes object it is bound to: addresses.
-WORDS = NONE, KEEP, DROP, NEW, ARRAY, FLOAT, SINGLE, DOUBLE, INTEGERS, TRUTHS = tuple(range(10))
-ALL_DIMS, ALL_BUT_LAST_DIM = -1, -2  # dimensions that a result is without: all of them; all but the last
-MAX_GIL_ELEMENTS = 2**16  # elements: NumPy lets other threads run meanwhile, a routine does not
+WORDS = NONE, KEEP, DROP, NEW, SAVE_THREAD, RESTORE_THREAD, ARRAY, FLOAT, SINGLE, DOUBLE, INTEGERS, TRUTHS = tuple(
+    range(12)
+)
+ALL_DIMS = -1  # dimensions that a result is without
+MAX_GIL_ELEMENTS = 2**16  # elements up to which a routine keeps Python's lock
+UNLIMITED = 2**62  # elements
 NUMPY_TYPE_NUMBERS = {F32: 11, F64: 12}  # of the types in NumPy's C interface
 
 
@@ -40,8 +43,8 @@ class SmallArrayEntry(NamedTuple):
     """A routine to be written.
 
     `operands`, a letter for each: `x` numbers of one type, float32 or float64; `i` int64; `b` bool; `f` a Python float.
-    The result has the shape of operand `like`, without its last `less` dimensions, or without `ALL_DIMS`, or with the
-    `ALL_BUT_LAST_DIM` alone. `most`: elements that the first numbers may have.
+    The result has the shape of operand `like`, without its last `less` dimensions, or without `ALL_DIMS`. `most`:
+    elements that the first numbers may have; with more than `MAX_GIL_ELEMENTS` other threads run meanwhile.
     """
 
     operands: str
@@ -55,10 +58,11 @@ def text(name: str, routine: SmallArrayEntry, target: Target) -> str:
     """The module of a routine, whose function has this name."""
     b = Builder(target)
     symbol = f"adjoint_{name}"
+    calls_python = routine.most > MAX_GIL_ELEMENTS
     for kind in (F32, F64):
-        with b.function(f"{symbol}{kind.bits}", [PTR, PTR], PTR) as (words, args):
+        with b.function(f"{symbol}{kind.bits}", [PTR, PTR], PTR, unwinds=calls_python) as (words, args):
             b.returns(_compute_result(b, kind, target.lanes(kind), words, args, routine))
-    with b.function(symbol, [PTR, PTR, I64], PTR, visible=True) as (bound, args, _):
+    with b.function(symbol, [PTR, PTR, I64], PTR, visible=True, unwinds=calls_python) as (bound, args, _):
         words = b.gep(bound, CONTENTS, U8)
         made = _check_types_and_call(b, symbol, words, args, routine.operands)
         nothing = b.eq(made, NULL)
@@ -77,7 +81,7 @@ def _compute_result(b: Builder, kind: Type, lanes: int, words: Reg, args: Reg, r
     first = operands[routine.operands.index("x")]
     assert isinstance(first, ArrayOperand)
     with b.when(b.le(first.size, routine.most), [NULL]) as small:
-        small.yields(_make_result(b, kind, lanes, words, args, routine, operands))
+        small.yields(_make_result(b, kind, lanes, words, args, routine, operands, first.size))
     return small.results[0]
 
 
@@ -89,18 +93,17 @@ def _make_result(
     args: Reg,
     routine: SmallArrayEntry,
     operands: Sequence[ArrayOperand | Reg],
+    size: Reg,
 ) -> Reg:
     like = b.argument(args, routine.like)
     rank = b.field(like, RANK, I32)
     sizes = b.field(like, SIZES, PTR)
     new = b.argument(words, NEW)
-    if routine.less == ALL_BUT_LAST_DIM:
-        sizes = b.gep(sizes, b.cast(b.sub(rank, 1), I64), I64)
-    kept = b.sub(rank, routine.less) if routine.less >= 0 else b.constant(int(routine.less == ALL_BUT_LAST_DIM), I32)
+    kept = b.constant(0, I32) if routine.less == ALL_DIMS else b.sub(rank, routine.less)
     number, zero = b.constant(NUMPY_TYPE_NUMBERS[kind], I32), b.constant(0, I32)
     made = b.call(new, [b.argument(words, ARRAY), kept, sizes, number, NULL, NULL, zero, zero, NULL], PTR)
     with b.when(b.ne(made, NULL), [made]) as there:
-        done = routine.write(b, kind, lanes, *operands, _array(b, made))
+        done = _run_unlocked(b, words, routine, lambda: routine.write(b, kind, lanes, *operands, _array(b, made)), size)
         if done is not None:
             with b.when(b.logical_not(done), [made]) as refused:
                 b.call(b.argument(words, DROP), [made])
@@ -108,6 +111,21 @@ def _make_result(
             made = refused.results[0]
         there.yields(made)
     return there.results[0]
+
+
+def _run_unlocked(
+    b: Builder, words: Reg, routine: SmallArrayEntry, write: Callable[[], Reg | None], size: Reg
+) -> Reg | None:
+    """Write the routine's work, without Python's lock where it takes long."""
+    if routine.most <= MAX_GIL_ELEMENTS:
+        return write()
+    long = b.gt(size, MAX_GIL_ELEMENTS)
+    with b.when(long, [NULL]) as saving:
+        saving.yields(b.call(b.argument(words, SAVE_THREAD), [], PTR))
+    done = write()
+    with b.when(long):
+        b.call(b.argument(words, RESTORE_THREAD), [*saving.results])
+    return done
 
 
 def sweep(b: Builder, count: Reg, lanes: int, carried: Sequence[Reg], body: Body) -> tuple[Reg, ...]:

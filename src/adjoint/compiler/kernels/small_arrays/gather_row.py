@@ -1,10 +1,10 @@
-"""One element of each row by its index: gather, and the negative log likelihood."""
+"""One element of each row by its index: gather, and the negative log likelihood; and whole rows added by theirs."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from adjoint.compiler.kernels.small_arrays.entry import ALL_DIMS, ArrayOperand, SmallArrayEntry, sweep
+from adjoint.compiler.kernels.small_arrays.entry import ALL_DIMS, UNLIMITED, ArrayOperand, SmallArrayEntry, sweep
 from adjoint.compiler.llvm.types import BOOL, I64, Reg, Type
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def _gather(b: Builder, kind: Type, lanes: int, x: ArrayOperand, indices: ArrayOperand, out: ArrayOperand) -> Reg:
     """out[r, j] = x[r, indices[r, j]]; left alone where an index is negative or too large."""
     lanes = min(lanes, 8)
-    within = _within(b, indices, x.last, lanes)
+    within = indices_are_within(b, indices, x.last, lanes)
     with b.when(within):
         rows = b.floor_divide(indices.size, indices.last)
         with b.loop(0, rows) as row:
@@ -31,7 +31,7 @@ def _gather(b: Builder, kind: Type, lanes: int, x: ArrayOperand, indices: ArrayO
     return within
 
 
-def _within(b: Builder, indices: ArrayOperand, size: Reg, lanes: int) -> Reg:
+def indices_are_within(b: Builder, indices: ArrayOperand, size: Reg, lanes: int) -> Reg:
     """Return true if all indices lie in [0, size)."""
 
     def body(index: Reg, mask: Reg | None, fine: Reg) -> list[Reg]:
@@ -46,7 +46,7 @@ def _within(b: Builder, indices: ArrayOperand, size: Reg, lanes: int) -> Reg:
 def _mean_nll(b: Builder, kind: Type, lanes: int, logs: ArrayOperand, target: ArrayOperand, out: ArrayOperand) -> Reg:
     """-Σ logs[r, target[r]] / rows; left alone where a class is negative or too large."""
     lanes = min(lanes, 8)
-    within = _within(b, target, logs.last, lanes)
+    within = indices_are_within(b, target, logs.last, lanes)
     with b.when(within):
 
         def body(index: Reg, mask: Reg | None, total: Reg) -> list[Reg]:
@@ -64,7 +64,7 @@ def _mean_nll_dx(
     b: Builder, kind: Type, lanes: int, g: ArrayOperand, target: ArrayOperand, dx: ArrayOperand, done: ArrayOperand
 ) -> Reg:
     """-g / rows written at each target into `dx`, which is full of 0."""
-    within = _within(b, target, dx.last, min(lanes, 8))
+    within = indices_are_within(b, target, dx.last, min(lanes, 8))
     with b.when(within):
         share = b.neg(b.div(b.load(g.data, kind), b.cast(target.size, kind)))
         with b.loop(0, target.size) as row:
@@ -73,7 +73,26 @@ def _mean_nll_dx(
     return within
 
 
+def _add_rows(
+    b: Builder, kind: Type, lanes: int, x: ArrayOperand, indices: ArrayOperand, out: ArrayOperand, done: ArrayOperand
+) -> Reg:
+    """Add each row of x to the row of `out` that its index names; left alone where one is negative or too large."""
+    within = indices_are_within(b, indices, b.floor_divide(out.size, x.last), min(lanes, 8))
+    with b.when(within), b.loop(0, indices.size) as row:
+        source = b.gep(x.data, b.mul(row.index, x.last), kind)
+        target = b.gep(out.data, b.mul(b.load(b.gep(indices.data, row.index, I64), I64), x.last), kind)
+
+        def body(index: Reg, mask: Reg | None) -> list[Reg]:
+            value, place = b.load(b.gep(source, index, kind), kind.of(lanes), mask), b.gep(target, index, kind)
+            b.store(b.add(b.load(place, kind.of(lanes), mask), value), place, mask)
+            return []
+
+        sweep(b, x.last, lanes, [], body)
+    return within
+
+
 ROUTINES = {
+    "add_rows": SmallArrayEntry("xix", _add_rows, less=ALL_DIMS, most=UNLIMITED),
     "gather": SmallArrayEntry("xi", _gather, like=1),
     "mean_nll": SmallArrayEntry("xi", _mean_nll, less=ALL_DIMS),
     "mean_nll_dx": SmallArrayEntry("xix", _mean_nll_dx, less=ALL_DIMS),

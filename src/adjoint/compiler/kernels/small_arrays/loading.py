@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
+from collections.abc import Callable
 from functools import cache
 from importlib import import_module
 
@@ -19,14 +20,19 @@ PY_ARRAY_NEW = 93
 @cache
 def routine(name: str) -> Function | None:
     """Load a routine, which gives None for operands that are not for it; None where Python's layout is not known."""
-    if cpython_layout.find_slot_offsets() is None:
-        return None
 
     def write() -> str:
         from adjoint.compiler.kernels.small_arrays.catalogue import write_routine
 
         return write_routine(name)
 
+    return load_routine(name, write)
+
+
+def load_routine(name: str, write: Callable[[], str]) -> Function | None:
+    """Load a routine by its name, or compile the text that `write` gives."""
+    if cpython_layout.find_slot_offsets() is None:
+        return None
     return NativeModule(f"routine {name}", write).function(f"adjoint_{name}", _words())
 
 
@@ -34,7 +40,16 @@ def routine(name: str) -> Function | None:
 def _words() -> bytes:
     """Pack the addresses that routines compare with and call, in the order of entry.WORDS."""
     kinds = [id(np.dtype(kind)) for kind in (np.float32, np.float64, np.int64, np.bool_)]
-    words = [id(None), *api_addresses(("Py_IncRef", "Py_DecRef")), _new_array(), id(np.ndarray), id(float), *kinds]
+    threads = api_addresses(("PyEval_SaveThread", "PyEval_RestoreThread"))
+    words = [
+        id(None),
+        *api_addresses(("Py_IncRef", "Py_DecRef")),
+        _new_array(),
+        *threads,
+        id(np.ndarray),
+        id(float),
+        *kinds,
+    ]
     return struct.pack(f"{len(words)}q", *words)
 
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from adjoint.compiler.kernels.small_arrays.entry import ALL_BUT_LAST_DIM, ALL_DIMS, ArrayOperand, SmallArrayEntry
+from adjoint.compiler.kernels.small_arrays.entry import ALL_DIMS, UNLIMITED, ArrayOperand, SmallArrayEntry
 from adjoint.compiler.kernels.small_arrays.row_loop import Rows, over_all
 from adjoint.compiler.llvm.types import F64, Reg, Type
 
 if TYPE_CHECKING:
     from adjoint.compiler.llvm.builder import Builder
+
+
+ROWS_TO_ADD = 128  # whose gradients in weight and bias are added one after another
 
 
 class _NormalizedRows(Rows):
@@ -56,12 +59,17 @@ def _layer_norm_dx(
     g: ArrayOperand,
     x: ArrayOperand,
     weight: ArrayOperand,
+    dweight: ArrayOperand,
+    dbias: ArrayOperand,
     eps: Reg,
     dx: ArrayOperand,
 ) -> None:
+    """The gradient in x; adds those in weight and bias to a row of `dweight` and `dbias` for each block of rows."""
     rows = _NormalizedRows(b, kind, lanes, x, g, dx)
-    with rows.each():
+    with rows.each() as row:
         mean, scale = rows.moments(b, eps)
+        block = b.mul(b.floor_divide(row, ROWS_TO_ADD), rows.length)
+        sums = [b.gep(a.data, block, kind) for a in (dbias, dweight)]
 
         def load_weighted(index: Reg, mask: Reg | None) -> Reg:
             return b.mul(rows.load(1, index, mask), _load_along(b, weight, index, mask, kind.of(lanes)))
@@ -69,37 +77,25 @@ def _layer_norm_dx(
         def normal(index: Reg, mask: Reg | None) -> Reg:
             return b.mul(b.sub(rows.load(0, index, mask), mean), scale)
 
-        middle = rows.mean(load_weighted)
-        along = rows.mean(lambda index, mask: b.mul(load_weighted(index, mask), normal(index, mask)))
+        def body(index: Reg, mask: Reg | None, total: Reg, along: Reg) -> list[Reg]:
+            above, found = rows.load(1, index, mask), normal(index, mask)
+            for sum, value in zip(sums, (above, b.mul(above, found)), strict=True):
+                place = b.gep(sum, index, kind)
+                b.store(b.add(b.load(place, kind.of(lanes), mask), value), place, mask)
+            weighted = load_weighted(index, mask)
+            terms = weighted, b.mul(weighted, found)
+            kept = [term if mask is None else b.select(mask, term, 0.0) for term in terms]
+            return [b.add(part, term) for part, term in zip((total, along), kept, strict=True)]
+
+        count = b.cast(rows.length, kind)
+        nothing = rows.full(0.0)
+        middle, slope = (b.div(b.hsum(part), count) for part in rows.sweep([nothing, nothing], body))
 
         def gradient(index: Reg, mask: Reg | None) -> Reg:
-            rest = b.sub(b.sub(load_weighted(index, mask), middle), b.mul(normal(index, mask), along))
+            rest = b.sub(b.sub(load_weighted(index, mask), middle), b.mul(normal(index, mask), slope))
             return b.mul(rest, scale)
 
         rows.write(2, gradient)
-
-
-def _layer_norm_dweight(
-    b: Builder, kind: Type, lanes: int, g: ArrayOperand, x: ArrayOperand, eps: Reg, out: ArrayOperand
-) -> None:
-    rows = _NormalizedRows(b, kind, lanes, x, g)
-
-    def clear_register(index: Reg, mask: Reg | None) -> list[Reg]:
-        b.store(rows.full(0.0), b.gep(out.data, index, kind), mask)
-        return []
-
-    rows.sweep([], clear_register)
-    with rows.each():
-        mean, scale = rows.moments(b, eps)
-
-        def body(index: Reg, mask: Reg | None) -> list[Reg]:
-            place = b.gep(out.data, index, kind)
-            normal = b.mul(b.sub(rows.load(0, index, mask), mean), scale)
-            total = b.add(b.load(place, kind.of(lanes), mask), b.mul(normal, rows.load(1, index, mask)))
-            b.store(total, place, mask)
-            return []
-
-        rows.sweep([], body)
 
 
 def _variance(b: Builder, kind: Type, lanes: int, x: ArrayOperand, freedom: Reg, out: ArrayOperand) -> None:
@@ -132,9 +128,8 @@ def _spread(
 
 
 ROUTINES = {
-    "layer_norm": SmallArrayEntry("xxxf", _layer_norm),
-    "layer_norm_dx": SmallArrayEntry("xxxf", _layer_norm_dx, like=1),
-    "layer_norm_dweight": SmallArrayEntry("xxf", _layer_norm_dweight, less=ALL_BUT_LAST_DIM),
+    "layer_norm": SmallArrayEntry("xxxf", _layer_norm, most=UNLIMITED),
+    "layer_norm_dx": SmallArrayEntry("xxxxxf", _layer_norm_dx, like=1, most=UNLIMITED),
     "deviation": SmallArrayEntry("xf", _deviation, less=1),
     "deviation_of_all": SmallArrayEntry("xf", over_all(_deviation), less=ALL_DIMS),
     "variance": SmallArrayEntry("xf", _variance, less=1),

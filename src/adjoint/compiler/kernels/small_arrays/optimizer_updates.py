@@ -35,17 +35,17 @@ def _with_decay(b: Builder, g: Reg, p: Reg, weight_decay: Reg) -> Reg:
     return b.select(b.ne(weight_decay, 0.0), b.add(g, b.mul(p, weight_decay)), g)
 
 
-def _adam(
-    b: Builder, p: Reg, g: Reg, mean: Reg, square: Reg, shrink: Reg, weight_decay: Reg, one_minus_beta1: Reg,
-    beta2: Reg,
-    one_minus_beta2: Reg, eps: Reg, negative_step_size: Reg, rsqrt_bias_correction2: Reg,
-) -> dict[int, Reg]:  # fmt: skip
+def _adam(b: Builder, p: Reg, g: Reg, mean: Reg, square: Reg, *others: Reg) -> dict[int, Reg]:
+    largest = others[0] if len(others) > 8 else None  # of amsgrad
+    shrink, weight_decay, one_minus_beta1, beta2, one_minus_beta2, eps, negative_step_size, lift = others[-8:]
     p = b.mul(p, shrink)
     g = _with_decay(b, g, p, weight_decay)
     mean = b.add(mean, b.mul(b.sub(g, mean), one_minus_beta1))
     square = b.add(b.mul(square, beta2), b.mul(b.mul(g, one_minus_beta2), g))
-    size = b.add(b.mul(b.sqrt(square), rsqrt_bias_correction2), eps)
-    return {0: b.add(p, b.div(b.mul(mean, negative_step_size), size)), 2: mean, 3: square}
+    divisor = square if largest is None else b.maximum(largest, square)
+    size = b.add(b.mul(b.sqrt(divisor), lift), eps)
+    new = {0: b.add(p, b.div(b.mul(mean, negative_step_size), size)), 2: mean, 3: square}
+    return new if largest is None else new | {4: divisor}
 
 
 def _sgd(b: Builder, p: Reg, g: Reg, negative_lr: Reg, weight_decay: Reg, momentum: Reg, share: Reg) -> dict[int, Reg]:
@@ -62,6 +62,7 @@ def _momentum(
 # The array that each answers with has no meaning but that the work is done.
 ROUTINES = {
     "adam": SmallArrayEntry("xxxxffffffff", _in_place(4, _adam), less=ALL_DIMS),
+    "adam_with_largest": SmallArrayEntry("xxxxxffffffff", _in_place(5, _adam), less=ALL_DIMS),
     "sgd": SmallArrayEntry("xxffff", _in_place(2, _sgd), less=ALL_DIMS),
     "momentum": SmallArrayEntry("xxxffff", _in_place(3, _momentum), less=ALL_DIMS),
 }

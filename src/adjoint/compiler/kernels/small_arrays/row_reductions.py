@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from adjoint.compiler.kernels.small_arrays.entry import ALL_DIMS, ArrayOperand, SmallArrayEntry
+from adjoint.compiler.kernels.small_arrays.entry import ALL_DIMS, UNLIMITED, ArrayOperand, SmallArrayEntry, sweep
 from adjoint.compiler.kernels.small_arrays.row_loop import Rows, over_all
 from adjoint.compiler.llvm.types import F64, I64, Reg, Type
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 NO_POSITION = 2**62
 
-MAX_SEQUENTIAL_SUM = 2**13  # elements that are summed one after another
+MAX_SEQUENTIAL_SUM = 2**13  # elements that are summed one after another; a multiple of a register's lanes
 
 
 def _sum(b: Builder, kind: Type, lanes: int, x: ArrayOperand, out: ArrayOperand) -> None:
@@ -31,12 +31,18 @@ def _sum_rows(
 ) -> None:
     """Sums in float64, then finished: of float32 no more than the total is rounded, which is infinite where it is."""
     rows = Rows(b, kind, lanes, x, count=out.size)
+    nothing = b.constant(0.0, F64.of(lanes))
     with rows.each() as row:
+        with b.loop(0, rows.length, MAX_SEQUENTIAL_SUM, [nothing]) as blocks:
+            start = blocks.index
 
-        def body(index: Reg, mask: Reg | None, total: Reg) -> list[Reg]:
-            return [b.add(total, b.cast(rows.load(0, index, mask), F64))]
+            def body(index: Reg, mask: Reg | None, total: Reg) -> list[Reg]:
+                return [b.add(total, b.cast(rows.load(0, b.add(start, index), mask), F64))]
 
-        total = b.hsum(rows.sweep([b.constant(0.0, F64.of(lanes))], body)[0])
+            count = b.minimum(b.sub(rows.length, start), MAX_SEQUENTIAL_SUM)
+            (part,) = sweep(b, count, lanes, [nothing], body)
+            blocks.yields(b.add(blocks.carried[0], part))
+        total = b.hsum(blocks.results[0])
         b.store(finish(b.cast(total, kind), rows.length), b.gep(out.data, row, kind))
 
 
@@ -66,10 +72,10 @@ def _extreme(
 
 
 ROUTINES = {
-    "sum": SmallArrayEntry("x", _sum, less=1, most=MAX_SEQUENTIAL_SUM),
-    "sum_of_all": SmallArrayEntry("x", over_all(_sum), less=ALL_DIMS, most=MAX_SEQUENTIAL_SUM),
-    "mean": SmallArrayEntry("x", _mean, less=1, most=MAX_SEQUENTIAL_SUM),
-    "mean_of_all": SmallArrayEntry("x", over_all(_mean), less=ALL_DIMS, most=MAX_SEQUENTIAL_SUM),
+    "sum": SmallArrayEntry("x", _sum, less=1, most=UNLIMITED),
+    "sum_of_all": SmallArrayEntry("x", over_all(_sum), less=ALL_DIMS, most=UNLIMITED),
+    "mean": SmallArrayEntry("x", _mean, less=1, most=UNLIMITED),
+    "mean_of_all": SmallArrayEntry("x", over_all(_mean), less=ALL_DIMS, most=UNLIMITED),
     "max": SmallArrayEntry("xi", partial(_extreme, largest=True), less=1),
     "min": SmallArrayEntry("xi", partial(_extreme, largest=False), less=1),
 }

@@ -6,4 +6,8 @@ Modules, in reading order:
   Linux is simple.
 - `target`: The machine kernels are compiled for: its vector width, its name in cache keys, and the code generator.
 - `engine`: Object code made callable in this process, and given back when its owner lets go of it.
+- `object_symbols`: Functions that object files use and do not define: of ELF, of Mach-O (macOS) and of COFF
+  (Windows).
+- `machine_key`: The key by which a machine is known again: what LLVM told of it once need not be asked in every
+  process.
 """

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import ctypes
+import sys
 from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
 from adjoint.compiler.llvm.jit import elf_loader, target
+from adjoint.compiler.llvm.jit.object_symbols import find_undefined_symbols
 from adjoint.compiler.llvm.jit.target import binding
+
+# Where C's mathematics are; of Windows also what code with large frames calls. Other systems have them in libm.
+MATHEMATICS_LIBRARIES = {"darwin": ("/usr/lib/libSystem.B.dylib",), "win32": ("ucrtbase.dll", "ntdll.dll")}
 
 
 class Engine:
@@ -49,7 +54,7 @@ def load(objects: Iterable[bytes]) -> Engine:
 def _link_with_llvm(objects: list[bytes]) -> Any:
     """The same by LLVM, for whatever machine."""
     # LLVM ends the process over a symbol it cannot find, so they are looked up first.
-    missing = sorted(symbol for symbol in _find_undefined_symbols(objects) if not _has_symbol(symbol))
+    missing = sorted(symbol for symbol in find_undefined_symbols(objects) if not _has_symbol(symbol))
     if missing:
         raise LookupError(f"compiled code needs functions that this process does not have: {', '.join(missing)}")
     # No lock: llvmlite takes one around each call, and no two of these share an engine.
@@ -70,21 +75,10 @@ def _has_symbol(symbol: str) -> bool:
 @cache
 def _load_mathematics() -> None:
     """Load C's mathematics: an interpreter that is linked without it has it somewhere still."""
-    try:
-        binding().load_library_permanently("libm.so.6")  # glibc's: to ask for the name takes another process
-    except RuntimeError:
-        import ctypes.util
-
-        library = ctypes.util.find_library("m")
-        if library:
+    # By name: to ask `ctypes.util` for it starts other programs.
+    for library in MATHEMATICS_LIBRARIES.get(sys.platform, ("libm.so.6", "libm.so", "libc.so")):
+        try:
             binding().load_library_permanently(library)
-
-
-def _find_undefined_symbols(objects: Iterable[bytes]) -> set[str]:
-    """The functions that ELF objects use and none of them defines; other formats are not read."""
-    used, defined = set[str](), set[str]()
-    for data in objects:
-        if elf_loader.is_object(data):
-            for symbol in elf_loader.ObjectFile(data).symbols:
-                (used if symbol.section == 0 else defined).add(symbol.name)
-    return used - defined - {"", "_GLOBAL_OFFSET_TABLE_"}
+        except RuntimeError:
+            continue
+        return

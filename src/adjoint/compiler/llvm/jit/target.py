@@ -6,7 +6,6 @@ LLVM is brought in when something is to be compiled: where all code is there alr
 from __future__ import annotations
 
 import ctypes
-import os
 import sys
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import llvmlite
 
 from adjoint.compiler.cache.disk_cache import default_disk_cache
-from adjoint.compiler.cache.hashing import digest
+from adjoint.compiler.llvm.jit.machine_key import find_machine_key
 from adjoint.compiler.llvm.types import Type
 from adjoint.core.runtime.fork_safety import CachedProperty, hold_across_fork
 from adjoint.core.runtime.lazy_import import importing
@@ -49,12 +48,37 @@ class Target:
     @CachedProperty
     def vector_bits(self) -> int:
         """The width of the widest vector register: 512, 256 or 128."""
-        if not self.triple.startswith(("x86_64", "i386", "i686")):
+        if not self.is_x86:
             return 128
-        enabled = {feature for feature in self.features.split(",") if feature.startswith("+")}
-        if "+avx512f" in enabled:
+        if "+avx512f" in self.enabled_features:
             return 512
-        return 256 if "+avx2" in enabled else 128
+        return 256 if "+avx2" in self.enabled_features else 128
+
+    @CachedProperty
+    def vector_registers(self) -> int:
+        """The number of vector registers: 16 or 32. WebAssembly has none of its own, and mostly runs on x86."""
+        few = self.triple.startswith("wasm") or (self.is_x86 and self.vector_bits < 512)
+        return 16 if few else 32
+
+    @property
+    def has_fma(self) -> bool:
+        """True if x * y + z is rounded once, if need be by the C library, so that all machines give the same bits."""
+        return True
+
+    @CachedProperty
+    def is_x86(self) -> bool:
+        """True for x86, of 64 bits or 32."""
+        return self.triple.startswith(("x86_64", "i386", "i686"))
+
+    @CachedProperty
+    def enabled_features(self) -> frozenset[str]:
+        """The features that the code may use, each with its plus sign."""
+        return frozenset(feature for feature in self.features.split(",") if feature.startswith("+"))
+
+    @property
+    def slowdown(self) -> float:
+        """The time of arithmetic here over that with 512-bit registers, with which the costs were measured."""
+        return 512 / self.vector_bits
 
     def lanes(self, type: Type) -> int:
         """Return how many elements of a scalar type one register holds."""
@@ -137,7 +161,7 @@ def may_use_tiles() -> bool:
 @cache
 def host() -> Target:
     """The machine this process runs on: as LLVM told an earlier process on it, or tells now."""
-    disk, key = default_disk_cache(), _machine_key()
+    disk, key = default_disk_cache(), find_machine_key()
     known = disk.read(key, MACHINE_FILE_SUFFIX) if disk and key else None
     if known is not None:
         triple, cpu, features, version = known.decode().split("\n")
@@ -148,19 +172,3 @@ def host() -> Target:
     if disk and key:
         disk.write(key, f"{found.triple}\n{found.cpu}\n{features}\n{found.version}".encode(), MACHINE_FILE_SUFFIX)
     return found
-
-
-def _machine_key() -> str | None:
-    """Return a digest of this machine with this LLVM; None where the facts that matter are not known."""
-    library = os.path.join(os.path.dirname(llvmlite.__file__), "binding", "libllvmlite.so")
-    try:
-        with open("/proc/cpuinfo", "rb", buffering=0) as file:
-            lines = file.read(8192).partition(b"\n\n")[0].splitlines()
-        status = os.stat(library)
-    except OSError:
-        return None
-    facts = sorted(line for line in lines if not line.startswith((b"cpu MHz", b"bogomips", b"processor")))
-    if not any(line.startswith(b"flags") for line in facts):
-        return None
-    made = (llvmlite.__version__, library, status.st_size, status.st_mtime_ns, sys.maxsize, os.uname().machine)
-    return digest(repr((made, facts)))

@@ -116,7 +116,7 @@ def _quadrant(b: Memory, x: Reg) -> tuple[Reg, Reg]:
     """k and r of a float64 that was a float32; r is NaN where x has no sine."""
     shifted = b.fma(x, 2.0 / math.pi, ROUNDER)
     n = b.sub(shifted, ROUNDER)
-    r = b.fma(n, -HALF_PI_LOW, b.fma(n, -HALF_PI, x))
+    r = b.fma(n, -HALF_PI_LOW, b.exact_fma(n, -HALF_PI, x))
     k = b.bitcast(shifted, I64)
     huge = b.logical_not(b.lt(b.abs(x), 2.0**FIRST_HUGE))
     # Hardly a program comes here, so the lanes that do are worth a jump.

@@ -1,6 +1,7 @@
 """Identities of arithmetic that hold to the last bit, for NaN, infinities and signed zeros too.
 
-So there is no x - x = 0, no x / x = 1, no 0 x = 0 and no x + 0 = x: NaN, infinity and -0 are numbers here.
+So there is no x - x = 0, no x / x = 1, no 0 x = 0 and no x + 0 = x: NaN, infinity and -0 are numbers here. Convolutions
+of which each image is one window are matrix products, as NumPy has them.
 """
 
 from __future__ import annotations
@@ -12,10 +13,14 @@ import numpy as np
 
 from adjoint.compiler.passes.pattern import rule
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import Function, Operand
+from adjoint.core.typing import Function, Operand, Shape
 from adjoint.ops.creation import full
 from adjoint.ops.elementwise.arithmetic import abs, add, div, maximum, minimum, mul, neg, pow, relu, square, sub
 from adjoint.ops.elementwise.select import copy
+from adjoint.ops.linalg.matmul import mm
+from adjoint.ops.movement.movement import permute, reshape
+from adjoint.ops.movement.sliding_windows import Sizes
+from adjoint.ops.nn.convolution import convolution, convolution_input, convolution_weight, is_one_window
 
 
 def dtype_kind(x: Operand) -> str:
@@ -181,3 +186,36 @@ def copy_of_computed(x: Tensor) -> Iterator[Operand]:
     yield copy(x)
     if x.array.op is not None and x.array.op.index is None:  # an input may be written, a view is scattered
         yield x
+
+
+@rule
+def convolution_of_one_window(
+    x: Operand, weight: Operand, *, stride: Sizes, padding: Sizes, dilation: Sizes, groups: int
+) -> Iterator[Operand]:
+    yield convolution(x, weight, stride=stride, padding=padding, dilation=dilation, groups=groups)
+    if is_one_window(x.shape[2:], weight.shape[2:], padding, groups):
+        product = mm(_as_rows(x), permute(_as_rows(weight), axes=(1, 0)))
+        yield reshape(product, shape=(x.shape[0], weight.shape[0], *(1,) * len(stride)))
+
+
+@rule
+def input_gradient_of_one_window(
+    g: Operand, weight: Operand, *, shape: Shape, stride: Sizes, padding: Sizes, dilation: Sizes, groups: int
+) -> Iterator[Operand]:
+    yield convolution_input(g, weight, shape=shape, stride=stride, padding=padding, dilation=dilation, groups=groups)
+    if math.prod(g.shape[2:]) == 1 and is_one_window(shape[2:], weight.shape[2:], padding, groups):
+        yield reshape(mm(_as_rows(g), _as_rows(weight)), shape=shape)
+
+
+@rule
+def weight_gradient_of_one_window(
+    x: Operand, g: Operand, *, shape: Shape, stride: Sizes, padding: Sizes, dilation: Sizes, groups: int
+) -> Iterator[Operand]:
+    yield convolution_weight(x, g, shape=shape, stride=stride, padding=padding, dilation=dilation, groups=groups)
+    if math.prod(g.shape[2:]) == 1 and is_one_window(x.shape[2:], shape[2:], padding, groups):
+        yield reshape(mm(permute(_as_rows(g), axes=(1, 0)), _as_rows(x)), shape=shape)
+
+
+def _as_rows(x: Operand) -> Operand:
+    """The operand as a matrix of one row for each index in its first dimension."""
+    return reshape(x, shape=(x.shape[0], math.prod(x.shape[1:])))

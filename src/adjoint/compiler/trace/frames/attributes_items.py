@@ -20,6 +20,9 @@ from adjoint.compiler.trace.frames.static_getattr import UNKNOWN, OneOf, getattr
 from adjoint.compiler.trace.frames.trace_rules import is_own_class, is_user_class, is_user_code, is_user_function
 from adjoint.core.tensor.tensor import Tensor
 
+# Attributes of classes, functions and type parameters whose code runs when they are first asked for, since Python 3.12.
+DEFERRED_ATTRIBUTES = frozenset(("__annotations__", "__bound__", "__constraints__", "__default__", "__value__"))
+
 
 def get_attribute(a: ShadowFrame, frame: FrameType, holder: object, name: str, direct: bool = False) -> Any:
     """`holder.name`: the value if it can be known before; `direct` beside the class's own `__getattribute__`."""
@@ -34,6 +37,8 @@ def get_attribute(a: ShadowFrame, frame: FrameType, holder: object, name: str, d
         ]
         a.await_result(None)
         return one_of([values])
+    if name in DEFERRED_ATTRIBUTES and not a.observer.is_preexisting(holder):
+        return UNKNOWN  # to look would run the code here, unseen
     found = getattr_static(holder, name, direct)
     a.observer.read_found(found, frame)
     if name == "__dict__" and isinstance(holder, ModuleType | Tensor):

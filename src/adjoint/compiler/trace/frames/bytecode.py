@@ -1,4 +1,4 @@
-"""The instructions of Python's bytecode, by name: their effect on the stack; for Python 3.11 to 3.14."""
+"""The instructions of Python's bytecode, by name: their effect on the stack; for Python 3.11 to 3.15."""
 
 from __future__ import annotations
 
@@ -26,11 +26,6 @@ NULL = NullSlot()
 
 class NewContainer(list[Any]):
     """A container that the step has just built, by what was put into it."""
-
-
-def refuse_unknown(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None:
-    """An instruction of a Python that is newer than this table: what it reads or writes would go unnoticed."""
-    a.observer.refuse_instruction(ins.opname, frame)
 
 
 @handles(

@@ -16,11 +16,12 @@ from __future__ import annotations
 import functools
 import gc
 import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from inspect import CO_VARARGS, CO_VARKEYWORDS
 from types import CellType, CodeType, FrameType, FunctionType
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from adjoint.compiler.trace.frames.attribute_sources import AttributeSource
 from adjoint.compiler.trace.frames.decode import decode
@@ -30,7 +31,16 @@ from adjoint.compiler.trace.frames.shadow_frame import ShadowFrame, is_resumed
 from adjoint.compiler.trace.frames.sources import MISSING, class_dict_of, find_class_entry, mro_of
 from adjoint.compiler.trace.frames.trace_rules import is_user_class, is_user_file, is_user_namespace, trusted_files
 from adjoint.core.graph.source_location import PACKAGE, Site
+from adjoint.core.runtime.fork_safety import reset_after_fork
 from adjoint.core.typing import Function
+
+if TYPE_CHECKING:
+    from adjoint.compiler.runtime.call_turn import OwnedLock
+
+# Python 3.12 crashes where two threads follow frames by opcodes at once; 3.11 and 3.13 do not. Source: CPython's issue
+# 118415. While steps are traced `tracing_alone` sees to it; this lock is for all observers, those of replays too.
+IS_PYTHON_312 = sys.version_info[:2] == (3, 12)
+_observer_lock = cast("OwnedLock", reset_after_fork(threading.RLock())) if IS_PYTHON_312 else None
 
 
 class FrameObserver(Observations):
@@ -43,6 +53,7 @@ class FrameObserver(Observations):
         self._skipped_frame: FrameType | None = None
         self._function: object = None  # the step
         self._started = False
+        self.is_following = True  # new frames; `without_frame_tracing` unsets it
         self._generated: dict[int, object] = {}  # namespaces of code that was generated for this library
         learn_imported_modules()
         self._interrupts = _interrupts()
@@ -52,12 +63,15 @@ class FrameObserver(Observations):
         """Watch this thread. The function and its arguments, and what they hold, existed before.
 
         Without arguments those of the first frame are taken. A refusal that the step caught is raised at the end.
+        On Python 3.12 another thread's observer is waited for.
         """
         self.preexisting.add(function)
         self._function = function
         for argument in arguments:
             self.take_argument(argument)
         self._started = bool(arguments)
+        if _observer_lock is not None:
+            _observer_lock.acquire()
         before = sys.gettrace()
         sys._getframe().f_trace_opcodes = True  # Python 3.12 looks at `sys.settrace` whether any frame wants opcodes
         sys.settrace(self._trace_call)
@@ -65,6 +79,8 @@ class FrameObserver(Observations):
             yield
         finally:
             sys.settrace(before)
+            if _observer_lock is not None and _observer_lock._is_owned():  # not so in a process that the step forked
+                _observer_lock.release()
             self.begin_instruction()
             self._shadow_frames.clear()
             self._enclosing_frames.clear()
@@ -84,6 +100,8 @@ class FrameObserver(Observations):
 
     def _trace_call(self, frame: FrameType, event: str, arg: object) -> Function | None:
         """The trace function of the thread: called for each frame that is entered."""
+        if not self.is_following:
+            return None
         code = frame.f_code
         file = code.co_filename
         if file in trusted_files or not is_user_file(file):
@@ -106,7 +124,11 @@ class FrameObserver(Observations):
             return None
         activation = self._shadow_frames.get(frame)
         if activation is None:
-            if is_resumed(frame, decode(code)):
+            decoded = decode(code)
+            if decoded.unknown_instruction is not None:
+                self.refuse_instruction(decoded.unknown_instruction, frame)
+                return None
+            if is_resumed(frame, decoded):
                 self.refuse(f"advances the generator {code.co_name!r}, which had begun before the step", frame)
             activation = self._shadow_frames[frame] = self._make_shadow_frame(frame, code)
         frame.f_trace_lines = False

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from adjoint.compiler.trace.frames.sources import find_class_entry
+from adjoint.compiler.trace.frames.trace_rules import is_user_function
 from adjoint.core.dtype.dtype import set_default_dtype
 from adjoint.core.typing import Function
 
@@ -152,9 +153,12 @@ LEARNERS_BY_MODULE = {"logging": _learn_logging, "numpy.random": _learn_numpy, "
 
 
 def is_suspended(value: object) -> bool:
-    """True for an iterator whose position only C code knows: a generator, the iterator of a list, a zip, a file."""
+    """True for an iterator whose position no code that is observed knows.
+
+    So a generator, the iterator of a list, a zip, a file; a loader's iterator, and those of Python's own modules.
+    """
     step = find_class_entry(type(value), "__next__")
-    return isinstance(value, GeneratorType) or not (isinstance(step, FunctionType) or not callable(step))
+    return isinstance(value, GeneratorType) or (callable(step) and not is_user_function(step))
 
 
 def _known_effect(callee: Any, args: tuple[object, ...]) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dis
 import random
 import sys
 from collections.abc import Callable
@@ -229,12 +230,14 @@ class Observations:
         self._refusal = OverlapError(f"the step {what} at {site_in(frame)}")
         raise self._refusal
 
-    def refuse_instruction(self, name: str, frame: FrameType) -> None:
-        """Refuse the step, which Python runs by an instruction that nobody knows here."""
+    def refuse_instruction(self, ins: dis.Instruction, frame: FrameType) -> None:
+        """Refuse the step, which comes to code with an instruction that nobody knows here."""
         version = ".".join(map(str, sys.version_info[:2]))
+        line = ins.positions.lineno if ins.positions is not None else None
+        site = site_in(frame)._replace(line=line or frame.f_lineno)
         self._refusal = UnknownInstructionError(
-            f"Python {version} runs {site_in(frame)} by the instruction {name}, which this version of adjoint does not "
-            "know: what the step reads there would go unnoticed"
+            f"Python {version} has an instruction, {ins.opname}, that this version of adjoint does not know, at "
+            f"{site}: what the step reads there would go unnoticed"
         )
         raise self._refusal
 

@@ -33,13 +33,14 @@ class Handlers(dict[str, Handler]):
 class DecodedCode:
     """A function's instructions by their offsets, and where exceptions land, with the depth of the stack there.
 
-    `otherwise` handles what no one of the `handlers` is for.
+    `unknown_instruction` is the first that no one of the `handlers` is for: a frame of this code cannot be followed.
     """
 
-    __slots__ = ("handler_depths", "steps")
+    __slots__ = ("handler_depths", "steps", "unknown_instruction")
 
-    def __init__(self, code: CodeType, handlers: Mapping[str, Handler], otherwise: Handler) -> None:
+    def __init__(self, code: CodeType, handlers: Mapping[str, Handler]) -> None:
         self.steps: dict[int, tuple[Handler, dis.Instruction, int, int]] = {}
+        self.unknown_instruction: dis.Instruction | None = None
         listing = dis.Bytecode(code)
         before: list[int] = []
         instructions = list(listing)
@@ -48,7 +49,11 @@ class DecodedCode:
             if ins.opname == "EXTENDED_ARG":
                 before.append(ins.offset)
                 continue
-            step = (handlers.get(ins.opname, otherwise), ins, after, -1)
+            handler = handlers.get(ins.opname)
+            if handler is None:
+                self.unknown_instruction = ins
+                break
+            step = (handler, ins, after, -1)
             self.steps[ins.offset] = step
             for offset in before:  # some versions report the prefix, some the instruction, some both
                 self.steps[offset] = (*step[:3], ins.offset)

@@ -1,0 +1,166 @@
+"""Kernels of functions of elements: the numbers of NumPy, for arrays of any shape, type and layout."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import adjoint as ad
+import adjoint.nn.functional as F
+from adjoint.core.op import elementwise_composite
+from adjoint.core.op.eager_kernels import eager_kernels, kernel_provider
+from adjoint.core.op.elementwise_kernels import MAX_NUMBER_SETS, MIN_ELEMENTS, ElementwiseKernel, elementwise_slot
+from adjoint.functions.elementwise import activation
+from adjoint.ops.elementwise import arithmetic, transcendental
+
+pytest.importorskip("llvmlite")
+SPECIAL = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1e30, -1e30, 1e-40, 6.0, -3.0, 3.0, 20.0, -100.0]
+FUNCTIONS: dict[str, Callable[[Any], Any]] = {
+    name: getattr(F, name)
+    for name in (
+        "leaky_relu", "elu", "selu", "celu", "softplus", "logsigmoid", "hardtanh", "relu6", "hardsigmoid", "hardswish",
+        "mish", "softsign", "softshrink", "hardshrink", "silu", "tanhshrink", "relu",
+    )
+} | {
+    "gelu-tanh": lambda x: F.gelu(x, approximate="tanh"),
+    **{name: getattr(ad, name) for name in ("exp", "exp2", "expm1", "sin", "cos", "tan", "atan", "sinh", "cosh")},
+    **{name: getattr(ad, name) for name in ("tanh", "sigmoid", "erf", "asinh", "square", "abs", "reciprocal")},
+    "log1p": lambda x: x.abs().log1p(), "log": lambda x: x.abs().log(), "log2": lambda x: x.abs().log2(),
+    "log10": lambda x: x.abs().log10(), "sqrt": lambda x: x.abs().sqrt(), "rsqrt": lambda x: x.abs().rsqrt(),
+    "asin": lambda x: (x.tanh() * 0.9).asin(), "acos": lambda x: (x.tanh() * 0.9).acos(),
+    "atanh": lambda x: (x.tanh() * 0.9).atanh(),
+    "pow": lambda x: x**3,
+    "divide": lambda x: 1.0 / (x * x + 1.0),
+    "maximum": lambda x: ad.maximum(x, x.detach() * 2.0),
+}  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def strict(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """An error while a kernel is made is one of the test; gives the names of the functions that were asked for."""
+    monkeypatch.setattr(kernel_provider, "strict", True)
+    monkeypatch.setattr(kernel_provider, "enabled", True)
+    asked: list[str] = []
+    find = ElementwiseKernel.find
+
+    def watch(self: ElementwiseKernel, *given: Any) -> Any:
+        found = find(self, *given)
+        asked.extend([self.function.__name__] * (found is not None))
+        return found
+
+    monkeypatch.setattr(ElementwiseKernel, "find", watch)
+    return asked
+
+
+silu_dx, relu_dx = (inspect.unwrap(rule) for rule in (activation._silu_dx, arithmetic._relu_dx))
+
+
+def draw(*shape: int, dtype: Any = np.float32) -> Any:
+    numbers = (np.random.default_rng([*shape]).standard_normal(shape) * 3).astype(dtype)
+    numbers.flat[: len(SPECIAL)] = SPECIAL
+    return numbers
+
+
+def value_and_gradient(f: Callable[[Any], Any], x: Any, g: Any) -> tuple[Any, Any]:
+    t = ad.from_numpy(x).requires_grad_()
+    y = f(t)
+    (dx,) = ad.autograd.grad(y, t, ad.from_numpy(g))
+    return y.detach().numpy(), dx.numpy()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_values_and_gradients_are_those_of_numpy(name: str, dtype: Any, strict: list[str]) -> None:
+    f, x = FUNCTIONS[name], draw(23, 31, dtype=dtype)
+    g = np.random.default_rng(1).standard_normal(x.shape).astype(dtype)
+    found = value_and_gradient(f, x, g)
+    assert strict
+    with eager_kernels(False), np.errstate(all="ignore"):
+        expected = value_and_gradient(f, x, g)
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=200 * np.finfo(dtype).eps, atol=20 * np.finfo(dtype).eps)
+
+
+class TestShapes:
+    def test_one_kernel_serves_all(self) -> None:
+        kernel = ElementwiseKernel(silu_dx)
+        for shape in ((600,), (3, 200), (40, 5, 6), (1, 70_000)):
+            x = draw(*shape)
+            found = kernel.find((x, x), {})
+            assert found is not None
+            assert found.shape == shape
+        assert len(kernel.kernels) == 1
+
+    def test_small_arrays_are_left_to_numpy(self) -> None:
+        x = draw(MIN_ELEMENTS - 1)
+        assert ElementwiseKernel(transcendental.exp).find((x,), {}) is None
+
+    def test_operands_that_broadcast_are_left_to_numpy(self) -> None:
+        kernel = ElementwiseKernel(relu_dx)
+        assert kernel.find((draw(30, 40), draw(40)), {}) is None
+        assert kernel.find((np.broadcast_to(np.float32(1), (2, 30, 40)), draw(30, 40)), {}) is None
+
+    def test_large_arrays_give_up_the_lock(self) -> None:
+        x = draw(300, 400)
+        found = ElementwiseKernel(transcendental.exp).find((x,), {})
+        with np.errstate(all="ignore"):
+            np.testing.assert_allclose(found, np.exp(x), rtol=1e-6)
+
+    @pytest.mark.parametrize("change", [np.transpose, lambda x: x[:, ::2], lambda x: x[::-1], np.asfortranarray])
+    def test_layouts(self, change: Callable[[Any], Any]) -> None:
+        x = change(draw(60, 50))
+        found = ElementwiseKernel(transcendental.exp).find((x,), {})
+        with np.errstate(all="ignore"):
+            expected = ad.exp(ad.from_numpy(x.copy(order="K"))).numpy()
+        np.testing.assert_array_equal(found, expected)
+
+    def test_a_gradient_that_is_one_number(self, strict: list[str]) -> None:
+        x = ad.from_numpy(draw(30, 40)).requires_grad_()
+        x.relu().sum().backward()
+        assert "_relu_dx" in strict
+        assert x.grad is not None
+        np.testing.assert_array_equal(x.grad.numpy(), (x.detach().numpy() > 0) | np.isnan(x.detach().numpy()))
+
+
+class TestNumbers:
+    def test_each_set_has_a_kernel_up_to_a_limit(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        made: list[Any] = []
+        with monkeypatch.context() as patch:
+            patch.setattr(elementwise_slot, "call", lambda *given: made.append(given))
+            kernel, x = ElementwiseKernel(silu_dx), draw(600)
+            for number in range(2 * MAX_NUMBER_SETS):
+                assert kernel.find((x, x), {"slope": float(number)}) is None
+        assert len(made) == MAX_NUMBER_SETS
+
+    def test_slopes(self) -> None:
+        x = ad.from_numpy(draw(600))
+        for slope in (0.0, -0.0, 0.2, 1.0, 1):
+            with eager_kernels(False):
+                expected = F.leaky_relu(x, slope)
+            np.testing.assert_array_equal(F.leaky_relu(x, slope).numpy(), expected.numpy())
+
+
+def test_a_function_of_the_user_takes_no_kernel() -> None:
+    call = elementwise_composite.with_elementwise_kernel(lambda g, x: g * x * x)
+    x = draw(600)
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(call(x, x), x * x * x)
+
+
+def test_second_gradients_go_through_the_ops() -> None:
+    x = ad.from_numpy(np.linspace(-2, 2, 600)).requires_grad_()
+    for name in ("silu", "mish", "softplus", "elu", "logsigmoid", "softsign"):
+        (dx,) = ad.autograd.grad(FUNCTIONS[name](x).sum(), x, create_graph=True)
+        (found,) = ad.autograd.grad(dx.sum(), x)
+        step = 1e-5
+        with ad.no_grad():
+            base = x.detach()
+        sides = []
+        for shift in (step, -step):
+            t = (base + shift).requires_grad_()
+            sides.append(ad.autograd.grad(FUNCTIONS[name](t).sum(), t)[0])
+        np.testing.assert_allclose(found.numpy(), ((sides[0] - sides[1]) / (2 * step)).numpy(), atol=1e-7)
