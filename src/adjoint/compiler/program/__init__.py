@@ -14,4 +14,7 @@ Modules, in reading order:
 - `placed_gradients`: The gradients that a program places into `.grad`, and new memory for those that somebody keeps.
 - `recorded_history`: The nodes that lead to the results of a step, kept so that each call can have them with its own
   values.
+- `export`: Compiled steps that leave this process: WebAssembly modules, and libraries for programs in C.
+- `eager_step`: A step in the guise of its function, and the step that runs eagerly because llvmlite, which compiles,
+  is missing.
 """

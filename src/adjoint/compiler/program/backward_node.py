@@ -18,6 +18,7 @@ from adjoint.core.graph.hooks import NodeHooks
 from adjoint.core.graph.iterative_dealloc import with_iterative_dealloc
 from adjoint.core.graph.node import FREED, GraphNode, Leaf, OutputSlot, next_sequence_nr
 from adjoint.core.graph.source_location import user_instruction
+from adjoint.core.op.op_timer import OpTimer, find_op_timer
 from adjoint.core.runtime.fork_safety import reset_after_fork
 from adjoint.core.runtime.mode import ModeScope, mode, nondefault
 from adjoint.core.runtime.signal_handlers import handlers_deferred
@@ -61,7 +62,8 @@ class HistoryProgram(NamedTuple):
 class BackwardProgram(Generic[P]):
     """The backward half of one program. `history`: what a gradient is made of that is differentiated again.
 
-    `precision`: of products of float32 matrices, as in the step itself. `build` makes the half's native program.
+    `precision`: of products of float32 matrices, as in the step itself. `build` makes the half's native program, and
+    `run_timed` runs it for a profile.
     """
 
     def __init__(
@@ -72,6 +74,7 @@ class BackwardProgram(Generic[P]):
         specs: list[Value],
         precision: str,
         build: Callable[[BackwardGraph, str], P],
+        run_timed: Callable[[P, OpTimer, Operands], tuple[Tensor, ...] | object],
     ) -> None:
         self.half = half
         self.history = history
@@ -79,7 +82,7 @@ class BackwardProgram(Generic[P]):
         self.precision = precision
         self.specs = specs  # of the results that have a history, in order
         self._lock = reset_after_fork(threading.RLock())
-        self._build = build
+        self._build, self._run_timed = build, run_timed
         self._program: P | None = None
 
     @property
@@ -91,10 +94,13 @@ class BackwardProgram(Generic[P]):
                     self._program = self._build(self.half, self.precision)
             return self._program
 
-    def run(self, arrays: Sequence[Array], incoming: Sequence[Tensor]) -> tuple[Tensor, ...]:
-        """The gradients, as tensors without history."""
+    def run(
+        self, arrays: Sequence[Array], incoming: Sequence[Tensor], timer: OpTimer | None = None
+    ) -> tuple[Tensor, ...]:
+        """The gradients, as tensors without history. `timer`: of a profile that wants the times of the kernels."""
         with ModeScope(recording=False):
-            gradients = self.program.run(*map(wrap, arrays[: len(self.half.saved)]), *incoming)
+            program, given = self.program, (*map(wrap, arrays[: len(self.half.saved)]), *incoming)
+            gradients = program.run(*given) if timer is None else self._run_timed(program, timer, given)
             if type(gradients) is tuple:
                 return gradients
             assert self.program.is_running(), "the backward half of a compiled step was run with other inputs"
@@ -148,7 +154,8 @@ class CompiledBackward(GraphNode):
                 f"{self.backward.step!r} saved were freed. Specify retain_graph=True in the first backward(). (At "
                 f"{self.name()}, called at {self.site}.)"
             )
-        again = mode.recording or (nondefault.count and mode.is_intercepted)
+        timer = find_op_timer()
+        again = mode.recording or (nondefault.count and mode.is_intercepted and timer is None)
         for array in self.saved_values if again else self.saved_values[: len(self.backward.half.saved)]:
             check_version(array, self)
         if again:
@@ -157,7 +164,7 @@ class CompiledBackward(GraphNode):
             wrap(np.zeros(spec.shape, spec.dtype) if g is None else g.array)
             for g, spec in zip(given, self.backward.specs, strict=True)
         ]
-        return list(self.backward.run(self.saved_values, incoming))
+        return list(self.backward.run(self.saved_values, incoming, timer))
 
     def _pull_through_history(self, given: Sequence[Tensor | None]) -> list[Tensor | None]:
         """Return the gradients by the walk through the nodes that the step recorded, with their own history."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Any
 
@@ -35,6 +35,7 @@ from adjoint.core.typing import Array
 FAMILIES_THAT_NEVER_RAISE = ("contraction", "convolution", "random", "cat", "movement", "boundary")
 
 ReadersByValue = dict[Value, list[tuple[Group, StridedView]]]
+WrapKernel = Callable[[Group, KernelCall], KernelCall]
 
 
 class Binding:
@@ -273,8 +274,11 @@ class Binding:
         """True for what a segment runs: a kernel, and a check whose truth value lies in memory."""
         return not group.call or self.condition_view(group) is not None
 
-    def segment(self, groups: list[Group]) -> tuple[Segment, list[str]]:
-        """The native call for consecutive kernels and checks, and the local arrays to pass it."""
+    def segment(self, groups: list[Group], wrap: WrapKernel | None = None) -> tuple[Segment, list[str]]:
+        """The native call for consecutive kernels and checks, and the local arrays to pass it.
+
+        `wrap` gives the call to make in place of a kernel's: one that also measures it.
+        """
         arrays: list[str] = []
         bindings: list[tuple[int, int]] = []
         steps: list[KernelCall | Check] = []
@@ -293,7 +297,8 @@ class Binding:
             if kernel is None:
                 steps.append(Check(start))
                 continue
-            steps.append(KernelCall(self._engine.address(kernel.name), start, kernel.tiles))
+            call = KernelCall(self._engine.address(kernel.name), start, kernel.tiles)
+            steps.append(call if wrap is None else wrap(group, call))
             if kernel.name not in times:
                 times[kernel.name] = estimate_seconds(group, self.fusion)
             time = times[kernel.name]

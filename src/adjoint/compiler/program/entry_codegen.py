@@ -13,6 +13,7 @@ from adjoint.compiler.trace.step_outputs import Parent
 from adjoint.compiler.trace.symbolic_number import guard_code
 from adjoint.core.random.generator_state import put_back, take_places
 from adjoint.core.runtime.exchange_log import ExchangeTimes
+from adjoint.ops.linalg.blas_products import multiply_matrices
 
 
 class EntryCodegen(ResultCodegen):
@@ -21,6 +22,8 @@ class EntryCodegen(ResultCodegen):
     def __init__(self, step: BoundStep, names: dict[str, object]) -> None:
         super().__init__(step, names)
         self.numpy_calls: dict[str, Value] = {}  # the names of the functions that call NumPy, and what these compute
+        self.matmul_calls: dict[str, Value] = {}  # the same of products that NumPy makes
+        self.native_calls: dict[str, list[Group]] = {}  # the names of the native segments, and what these run
 
     def write(self, parents: list[Parent]) -> str:
         """The function as text. `parents`: the tensors whose gradients the backward half gives."""
@@ -137,7 +140,9 @@ class EntryCodegen(ResultCodegen):
         segment, arrays = self.binding.segment(groups)
         self._segments.append(segment)
         checks = [group.equations[0] for group in groups if group.call]
-        said = f"{self.name(segment.call, 'segment')}({', '.join(arrays)})"
+        name = self.name(segment.call, "segment")
+        self.native_calls[name] = groups
+        said = f"{name}({', '.join(arrays)})"
         drawn = {id(k.generator): k.generator for g in groups if (k := self.binding.kernels.get(g)) and k.generator}
         if drawn:  # always in one order, so that no two programs wait for each other
             self._emit_line(f"with {', '.join(self.name(drawn[i].lock, 'stream') for i in sorted(drawn))}:")
@@ -155,7 +160,9 @@ class EntryCodegen(ResultCodegen):
             for i, x in enumerate(value.inputs)
         ]
         if value.op.family == "contraction":
-            self._emit_line(f"matmul({', '.join(operands)}, out={self.binding.array_of(value, self.names)})", depth)
+            product = f"matmul{len(self.names)}"  # a name of its own, under which it can be timed
+            self.names[product], self.matmul_calls[product] = multiply_matrices, value
+            self._emit_line(f"{product}({', '.join(operands)}, out={self.binding.array_of(value, self.names)})", depth)
             return
         times = None
         if value.op.family == "collective":

@@ -7,7 +7,8 @@ segments and the NumPy functions in turn, put new gradients in place, wrap the r
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 from weakref import WeakMethod
@@ -84,13 +85,14 @@ class Program:
         self._relocations: Counter[int] = Counter()  # how often a state had other memory
         self._unsteady: set[int] = set()  # guards, by number, that only Python can tell to hold
         self._turn = CallTurn()
+        self.is_timed = False  # a profile has put clocks around its kernels and calls
         self._write_entry()
 
     def _write_entry(self) -> None:
         """Write the function that each call runs."""
         self.names: dict[str, Any] = {
             "GUARD_FAILED": GUARD_FAILED, "COMPUTATION_FAILED": COMPUTATION_FAILED,
-            "Tensor": Tensor, "ndarray": np.ndarray, "matmul": np.matmul,
+            "Tensor": Tensor, "ndarray": np.ndarray,
             "copyto": np.copyto, "empty": np.empty, "nondefault": nondefault, "mode": mode, "new": object.__new__,
             **self._turn_names(),
             "mark_written": mark_written, "gradients": self.gradients,
@@ -112,7 +114,8 @@ class Program:
         exec(compile(self.source, f"{PACKAGE}<compiled {self.graph.name}>", "exec"), self.names)
         self.run: Function = self.names.pop("run")
         self.fusion.spaces.clear()
-        self.numpy_calls = self._writer.numpy_calls
+        self.numpy_calls, self.native_calls = self._writer.numpy_calls, self._writer.native_calls
+        self.matmul_calls = self._writer.matmul_calls
         self.gradients.watch()
 
     def _bound_step(self) -> BoundStep:
@@ -152,6 +155,12 @@ class Program:
         """Run in turn with the other programs of a compiled function."""
         self._turn = turn
         self.names.update(self._turn_names())
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Keep the calls of the compiled function waiting meanwhile."""
+        with self._turn.lock:
+            yield
 
     def _turn_names(self) -> dict[str, object]:
         turn = self._turn
