@@ -229,7 +229,13 @@ LEFT_OUT: dict[str, str] = {
     "clear_autocast_cache": MODES, "get_autocast_dtype": MODES, "is_autocast_cache_enabled": MODES,
     "is_autocast_enabled": MODES, "set_autocast_cache_enabled": MODES, "set_autocast_dtype": MODES,
     "set_autocast_enabled": MODES,
-    "doctor": "watches training steps",
+    **dict.fromkeys(
+        (
+            "dsmm", "hspmm", "smm", "sparse_bsc_tensor", "sparse_bsr_tensor", "sparse_compressed_tensor",
+            "sparse_coo_tensor", "sparse_csc_tensor", "sparse_csr_tensor", "spmm", "sspaddmm",
+        ), "of sparse tensors: tests/functions/sparse",
+    ),
+    "compile_all": "of programs, not of tensors", "doctor": "watches training steps", "visualize": "writes a page",
     "from_dlpack": "of memory, not of tensors", "frombuffer": "of bytes, not of tensors",
     "from_file": "of a file, not of tensors",
     "from_numpy": "of arrays, not of tensors", "get_default_dtype": MODES, "get_rng_state": MODES,

@@ -22,12 +22,11 @@ Modules, in reading order:
 - `eager`: Compiled kernels for eager calls.
 - `log`: The log of the compiler: `ADJOINT_LOG=compile,trace,graph,rewrite,fusion,kernels,cache` writes to standard
   error.
-- `explain_script`: Explain a function of a script: run the script until it has called the function, then print its
-  program.
 - `progress`: The progress of a compilation that takes more than a second, on standard error: where the time goes.
 - `cuts`: Steps whose Python asks for values: a path through the answers is a chain of programs, with the questions
   between.
 - `known_entries`: The programs of a signature, tried in turn until one fits a call.
+- `scripts`: Whole programs: their training regions are found, rewritten and compiled.
 """
 
 from __future__ import annotations

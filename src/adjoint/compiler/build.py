@@ -24,12 +24,15 @@ from adjoint.compiler.program.program import Program
 from adjoint.compiler.program.recorded_history import RecordedHistory, record_history
 from adjoint.compiler.progress import progress
 from adjoint.compiler.report.advice import CallCosts, ObservedRun
+from adjoint.compiler.report.example_arguments import ExampleArguments
+from adjoint.compiler.report.profiled_call import run_program_timed
 from adjoint.compiler.trace.guards import GuardFailure, ProbeGuard
 from adjoint.compiler.trace.result_table import ResultTable
 from adjoint.compiler.trace.step_outputs import MadeLeaf, OutputRef, Parent, ResultFacts, StepEffects, complete_effects
 from adjoint.compiler.trace.tracer import Tracer
 from adjoint.core.op.matmul_precision import PRECISION_FACT, current_precision, setting
 from adjoint.core.runtime import pytree
+from adjoint.core.runtime.text_table import pluralize
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Function, Operand
 
@@ -103,7 +106,7 @@ def build(traced: FinishedTrace, reruns_eagerly: bool = False) -> CompiledEntry:
     outcome.saved = [v for v in kept if v.op is not None or v in written]
     made = [i for i, parent in enumerate(traced.parents) if isinstance(parent, MadeLeaf)]
     remaking = HistoryProgram(history, remade, dict(zip(sources, found, strict=True)), made)
-    backward = BackwardProgram(half, remaking, graph.name, traced.specs, precision, build_backward)
+    backward = BackwardProgram(half, remaking, graph.name, traced.specs, precision, build_backward, run_program_timed)
     return CompiledEntry(
         assemble(_forward_graph(graph, outcome), outcome, precision, backward, traced.parents), outcome
     )
@@ -165,7 +168,7 @@ def assemble(
 
 def _log_plan(plan: CachedPlan) -> None:
     """Log a plan's graph, the reasons of its groups, and their loops."""
-    progress.finish(f"{len(plan.kernels):,} kernels planned")
+    progress.finish(f"{pluralize(len(plan.kernels), 'kernel')} planned")
     if not LOGGED & {"graph", "fusion", "kernels"}:
         return
     from adjoint.compiler.report.loop_text import format_loops
@@ -179,7 +182,7 @@ def _log_plan(plan: CachedPlan) -> None:
             log("fusion", f"{graph.name}: [{i}] {ops}: {group.reason}")
         if "kernels" in LOGGED and group in plan.kernels:
             kernel = plan.kernels[group]
-            line = f"{graph.name}: [{i}] {kernel.name}, {kernel.tiles} tiles"
+            line = f"{graph.name}: [{i}] {kernel.name}, {pluralize(kernel.tiles, 'tile')}"
             log("kernels", line, format_loops(group, plan.fusion, names))
 
 
@@ -208,13 +211,14 @@ class CompiledEntry:
     """
 
     __slots__ = (
-        *("__weakref__", "count", "direct", "program", "rebuild", "run"),
+        *("__weakref__", "count", "direct", "example", "program", "rebuild", "run"),
         *("follower", "handovers", "observed", "turns"),  # what is known of its calls
     )
     is_asking = False
 
     def __init__(self, program: Program, outcome: StepEffects, direct: bool = True) -> None:
         self.program = program
+        self.example: ExampleArguments | None = None
         self.run: Function = program.run
         self.count = outcome.arguments
         self.direct = direct

@@ -20,6 +20,9 @@ import os
 import sys
 import textwrap
 from collections import Counter
+from collections.abc import Callable
+
+from adjoint.core.typing import Operand
 
 TOPICS = ("compile", "trace", "graph", "rewrite", "fusion", "kernels", "cache")
 
@@ -36,6 +39,8 @@ def read_topics(text: str) -> frozenset[str]:
 
 
 LOGGED = read_topics(os.environ.get("ADJOINT_LOG", ""))
+# Told of each pass, its name, the stage before it and the stage after, while a page is made: then all passes run.
+pass_observers: list[Callable[[str, Operand, Operand], None]] = []
 RULE_HITS: Counter[str] | None = Counter() if "rewrite" in LOGGED else None  # of the pass that runs
 
 

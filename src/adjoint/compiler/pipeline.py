@@ -16,7 +16,7 @@ from adjoint.compiler.ir.graph import Graph, Value
 from adjoint.compiler.kernels.lowerings import lower_all
 from adjoint.compiler.kernels.plan import CachedPlan
 from adjoint.compiler.llvm.jit.target import host
-from adjoint.compiler.log import LOGGED, log, take_rule_hits
+from adjoint.compiler.log import LOGGED, log, pass_observers, take_rule_hits
 from adjoint.compiler.passes.checkpoint import recompute_checkpoints
 from adjoint.compiler.passes.fusion import Fusion, fuse
 from adjoint.compiler.passes.index_checks import insert_index_checks
@@ -25,6 +25,7 @@ from adjoint.compiler.passes.materialize import materialize_views
 from adjoint.compiler.passes.rematerialize import rematerialize
 from adjoint.compiler.passes.simplify import REWRITES, eliminate_dead_code
 from adjoint.compiler.progress import progress
+from adjoint.core.runtime.text_table import pluralize
 
 Stage = Graph | InlinedGraph | Fusion | CachedPlan
 
@@ -79,6 +80,8 @@ def run_passes(passes: Sequence[Pass], stage: Stage, facts: StepFacts, observe: 
             _log_pass(each.name, before, stage)
         if observe is not None:
             observe(each, stage)
+        for tell in pass_observers:
+            tell(each.name, before, stage)
     return stage
 
 
@@ -87,7 +90,8 @@ def _log_pass(name: str, before: Stage, after: Stage) -> None:
     before, after = (stage if isinstance(stage, Graph) else stage.graph for stage in (before, after))
     hits = take_rule_hits()
     if hits or str(before) != str(after):
-        log("rewrite", f"{after.name}: {name}: {len(before.equations)} → {len(after.equations)} equations{hits}")
+        equations = pluralize(len(after.equations), "equation")
+        log("rewrite", f"{after.name}: {name}: {len(before.equations):,} → {equations}{hits}")
 
 
 def simplify(graph: Graph, observe: Observer | None = None) -> Graph:

@@ -15,6 +15,7 @@ from adjoint.compiler.ir.graph import HandlerError, OverlapError, TraceError
 from adjoint.compiler.log import LOGGED, log
 from adjoint.compiler.passes.partition import TracedBackward, trace_backward
 from adjoint.compiler.progress import progress
+from adjoint.compiler.runtime.observer_self_test import check_python
 from adjoint.compiler.trace.events.host_calls import call_for_step
 from adjoint.compiler.trace.events.step_events import Outcome, StepEvent, StepEvents
 from adjoint.compiler.trace.frames import (
@@ -48,6 +49,7 @@ from adjoint.core.graph.source_location import Site, user_frame
 from adjoint.core.runtime import pytree
 from adjoint.core.runtime.gc_pause import gc_paused
 from adjoint.core.runtime.mode import depends_on
+from adjoint.core.runtime.text_table import pluralize
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Function, Operand, Operands
 
@@ -143,11 +145,9 @@ class StepTrace:
                             write.place.write(write.before)
             self._collect_guards(outcome, given)
             traced = finish_trace(self.tracer, outcome, results, given, derived)
-            progress.finish(f"{len(traced.graph.equations):,} equations traced")
+            progress.finish(f"{pluralize(len(traced.graph.equations), 'equation')} traced")
             if "trace" in LOGGED:
-                graph = f"{len(traced.graph.equations)} equations of {len(traced.graph.inputs)} inputs"
-                writes = f"{len(outcome.writes)} writes, {len(outcome.effects)} effects in Python"
-                log("trace", f"{self.name}: {graph}, {len(outcome.guards)} guards, {writes}")
+                log("trace", f"{self.name}: {traced.graph.count_equations()}, {outcome.count_effects()}")
             if suspension.was_disturbed:
                 raise OverlapError("a signal handler has changed what the step began with")
             failed = False
@@ -344,8 +344,7 @@ class StepTrace:
             if is_symbolic_number(read.value):
                 continue
             before = len(outcome.guards)
-            whole = isinstance(read.value, Tensor)
-            replaced = self._replaced
+            whole, replaced = isinstance(read.value, Tensor), self._replaced
             if id(read.place.holder) in of_argument and isinstance(read.place, AttributeSource | ItemSource):
                 argument = of_argument[id(read.place.holder)]
                 outcome.guards.append(ArgumentAttributeGuard(read.place.name, read.value, argument, read.site))
@@ -393,6 +392,7 @@ def trace_step(
     `scalar_arguments`, are inputs of the program; the latter are `specialize_arguments` if it is for these numbers
     alone. What stands in `log` took place in this call already; what takes place in the trace is added to it.
     """
+    check_python()
     trace = StepTrace(name, dynamic_sources or {}, scalar_arguments, specialize_arguments, [] if log is None else log)
     return trace.run(function, args, kwargs)
 

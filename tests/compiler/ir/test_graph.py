@@ -30,7 +30,7 @@ def test_inputs_print_where_they_come_from() -> None:
         "  %0: f32[2] = argument x", "  %1: f32[] = state weight", "  %2: f32[] = state", "  %3: f64[] = setting lr",
         "  %4: f32[] = constant 2.5", "  %5: i64[3] = constant [0, 1, 2]",
     ]  # fmt: skip
-    assert repr(graph) == "<Graph inputs: 6 inputs, 0 equations>"
+    assert repr(graph) == "<Graph inputs: 0 equations of 6 inputs>"
 
 
 def test_equations_print_op_operands_parameters_and_origin() -> None:

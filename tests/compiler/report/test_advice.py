@@ -27,7 +27,7 @@ def compared(x: Any) -> Any:
 
 
 def in_numpy(x: Any) -> Any:
-    return x.cumsum(0)  # the line of the call
+    return ad.special.bessel_j1(x)  # the line of the call
 
 
 def copying() -> Callable[[Any], Any]:
@@ -50,7 +50,7 @@ def _all_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("_all_told")
 @pytest.mark.parametrize(
-    ("step", "what"), [(compared, "comparing contents of a ndarray"), (in_numpy, "cumsum, as a call of NumPy,")]
+    ("step", "what"), [(compared, "comparing contents of a ndarray"), (in_numpy, "bessel_j1, as a call of NumPy,")]
 )
 def test_a_cost_is_named_with_its_line(step: Callable[[Any], Any], what: str) -> None:
     compiled = ad.compile(step)
@@ -158,11 +158,13 @@ def test_interruptions_do_not_hide_a_cost() -> None:
 
 def test_a_step_is_called_slower_than_eager_only_where_both_were_timed(monkeypatch: pytest.MonkeyPatch) -> None:
     costs = CallCosts("step")
-    for _ in range(5):
+    for _ in range(advice.MIN_REPEATS - 1):
         costs.finish_call(900e-6, "key")
     assert costs.advice() == ()
     monkeypatch.setattr(advice, "perf_counter", iter([0.0, 300e-6]).__next__)
     assert costs.run_eagerly("key", lambda: 5, sized=True) == 5
+    assert costs.advice() == (), "a few compiled calls may all have been interrupted"
+    costs.finish_call(900e-6, "key")
     (told,) = costs.advice()
     assert told.what == "compiling instead of running eagerly, in 300 µs,"
     assert told.seconds == pytest.approx(600e-6)

@@ -50,7 +50,7 @@ def loops(function: Callable[..., Any], *shapes: tuple[int, ...]) -> list[str]:
                 %1 = cast(%0[i + 2*j], dtype=float64)
                 %2 = sum of %1
               %2[i] = %2"""),
-        (lambda x: x.cumsum(0), [(3,)], "call %1 = cumsum(%0, axis=0)"),
+        (lambda x: ad.special.bessel_j1(x), [(3,)], "call %1 = bessel_j1(%0)"),
         (lambda x, y: (x @ y).relu(), [(20, 30), (30, 40)], """
             mm kernel over f32[20,40]
               %2 = mm(%0, %1)
@@ -64,5 +64,5 @@ def test_loops_read_as_what_runs(function: Callable[..., Any], shapes: list[tupl
 
 
 def test_a_concatenation_without_copies_says_so() -> None:
-    texts = loops(lambda x: ad.cat([x.exp(), x.neg()]).cumsum(0), (16, 4))
+    texts = loops(lambda x: ad.special.bessel_j1(ad.cat([x.exp(), x.neg()])), (16, 4))
     assert "nothing to copy: %3 = cat(%1, %2, axis=0)" in texts

@@ -164,7 +164,7 @@ def test_the_listing_has_every_kernel_once_and_the_entry(program: Any) -> None:
 
 
 def test_a_kernel_used_twice_is_listed_once() -> None:
-    compiled = ad.compile(lambda x, y: (x.cumsum(0).exp(), y.cumsum(0).exp()))
+    compiled = ad.compile(lambda x, y: (ad.special.bessel_j1(x).exp(), ad.special.bessel_j1(y).exp()))
     compiled(ad.ones(5000), ad.ones(5000))
     program = compiled._program()
     names = [kernel.name for kernel in program.kernels.values()]

@@ -32,7 +32,7 @@ from adjoint.compiler.ir.graph import (
 )
 from adjoint.compiler.kernels.plan import CachedPlan
 from adjoint.compiler.llvm.jit.target import host
-from adjoint.compiler.log import LOGGED, log
+from adjoint.compiler.log import LOGGED, log, pass_observers
 from adjoint.core.typing import Params
 
 PLAN_SUFFIX = ".plan"
@@ -49,7 +49,7 @@ def load_or_make_plan(
 
     Also what keeps it, to be called when its program is bound, and what that asks is known too.
     """
-    disk = default_disk_cache()
+    disk = None if pass_observers else default_disk_cache()
     key = _plan_key(graph, written, precision) if disk and len(graph.equations) >= MIN_EQUATIONS_TO_CACHE else None
     kept = disk.read(key, PLAN_SUFFIX) if disk and key else None
     if kept is not None:

@@ -5,6 +5,7 @@ Only what was measured is told. A program that leaves nothing to Python or NumPy
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from time import perf_counter
@@ -26,7 +27,7 @@ MIN_COST_SECONDS = 20e-6  # in a call, below which nothing is worth a word
 MIN_COST_SHARE = 0.5  # of a call, from which on there is a warning
 MIN_LISTED_SHARE = 0.05  # of a call, from which on a cost is listed
 MAX_SPREAD = 3  # times the quickest call: what takes longer was interrupted
-MIN_REPEATS = 8  # traces, eager runs or looks at all guards among the observed calls: fewer are a beginning
+MIN_REPEATS = 8  # traces, runs or looks at all guards among the observed calls: fewer are a beginning, or chance
 
 NUMPY = "compute this outside of the step, or with ops that have kernels (docs/compile.md lists those that have none)"
 EAGER = "pad the arguments to a few sizes"
@@ -71,6 +72,7 @@ class CallCosts:
         self.seconds = 0.0
         self._causes: dict[tuple[str, Site | None, str], tuple[float, int]] = {}
         self._best: dict[tuple[object, bool], float] = {}  # of a signature's calls, eager or compiled, the quickest
+        self._compiled_calls: Counter[object] = Counter()  # by signature
 
     def add(self, what: str, site: Site | None, instead: str, seconds: float) -> None:
         """Add to the cost of a cause."""
@@ -98,6 +100,7 @@ class CallCosts:
     def finish_call(self, seconds: float, key: object = None) -> None:
         """Count a call that took so long; warn after the last that is observed. `key`: of a compiled call."""
         if key is not None:
+            self._compiled_calls[key] += 1
             self._note(key, False, seconds)
             seconds = min(seconds, MAX_SPREAD * self._best[key, False])
         self.calls += 1
@@ -127,7 +130,7 @@ class CallCosts:
         found = [Advice(*cause, seconds / calls, seconds / total) for cause, seconds in counted.items()]
         for (key, eager), seconds in self._best.items():
             quicker = self._best.get((key, True), seconds)
-            if not eager and seconds - quicker > MIN_COST_SECONDS:
+            if not eager and seconds - quicker > MIN_COST_SECONDS and self._compiled_calls[key] >= MIN_REPEATS:
                 what = f"compiling instead of running eagerly, in {1e6 * quicker:.0f} µs,"
                 found.append(Advice(what, None, SLOWER, seconds - quicker, 1 - quicker / seconds))
         told = [each for each in found if each.share >= MIN_LISTED_SHARE]
@@ -160,8 +163,8 @@ class ObservedRun:
         return bool(program.numpy_calls or program.binding.copies_in or unseen or strided)
 
     def __call__(self, *arguments: Operand, first_call: bool = False) -> Operand:
-        if first_call:
-            return self.program.run(*arguments, first_call=True)
+        if first_call or self.program.is_timed:
+            return self.program.run(*arguments, first_call=first_call)
         if self._run is not self.program.run:
             self._run, names = self.program.run, self.program.names
             for name in self.program.numpy_calls:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from adjoint.compiler.cuts.staged_entry import StagedEntry
     from adjoint.compiler.passes.memory_plan import MemoryPlan
     from adjoint.compiler.program.program import Program
+    from adjoint.compiler.report.kernel_times import ProgramTimes, StepTimes
 
 TABLE_COLUMNS = ("#", "kind", "read", "written", "flops", "line", "ops")
 NUMBER_COLUMNS = (0, 2, 3, 4)
@@ -106,8 +107,11 @@ class Explanation:
         plan: MemoryPlan,
         backward: Explanation | None = None,
         ways: tuple[str, ...] = (),
+        times: ProgramTimes | None = None,
+        call: StepTimes | None = None,
     ) -> None:
         self.name, self.entries, self.plan, self.backward = name, entries, plan, backward
+        self.times, self.call = times, call  # what each entry takes, and the whole call, if that was measured
         self.ways = ways  # the tree of the step's decisions, line by line
         self.equations = count
         self.read = sum(entry.read for entry in entries)
@@ -136,7 +140,25 @@ class Explanation:
         total = f"{self.read:,} bytes read, {self.written:,} written, {self.flops:,} flops"
         backward = [] if self.backward is None else ["", str(self.backward)]
         ways = ["", "ways through the step's decisions:", *self.ways] if self.ways else []
-        return "\n".join([self.head, *format_columns(rows, NUMBER_COLUMNS), total, *backward, *ways])
+        lines = format_columns(*self._add_times(rows))
+        measured = [str(self.call)] if self.call is not None else []
+        unknown = {} if self.times is None else self.times.reasons
+        reasons = [f"[{number}] was not measured: {reason}" for number, reason in unknown.items()]
+        return "\n".join([self.head, *lines, total, *measured, *reasons, *backward, *ways])
+
+    def _add_times(self, rows: list[tuple[str, ...]]) -> tuple[list[tuple[str, ...]], tuple[int, ...]]:
+        """The rows with the time of each entry and its share of the call, if measured, and the columns of numbers."""
+        if self.times is None:
+            return rows, NUMBER_COLUMNS
+        known = self.times.seconds
+        whole = self.call.call if self.call is not None else sum(known.values())
+        shown = [(*rows[0][:2], "µs", "share", *rows[0][2:])]
+        for row in rows[1:]:
+            taken = known.get(int(row[0])) if row[0] else None
+            number = "" if not row[0] else "–" if taken is None else f"{1e6 * taken:,.2f}"
+            share = "" if taken is None or not whole else f"{taken / whole:.1%}"
+            shown.append((*row[:2], number, share, *row[2:]))
+        return shown, (0, 2, 3, 4, 5, 6)
 
     __repr__ = __str__
 
@@ -151,20 +173,14 @@ class Explanation:
         yield 1, self.entries[at:]
 
     def _repr_html_(self) -> str:
-        rows = []
+        rows: list[tuple[str, ...]] = [(*TABLE_COLUMNS[:5], "lines: ops", "results", "why")]
         for entry in self.entries:
             lines = "<br>".join(f"{escape(line)}: {escape(' '.join(ops))}" for line, ops in entry.lines.items())
-            rows.append(
-                [
-                    *_number_cells(entry),
-                    lines,
-                    escape(format_counts(entry.results)),
-                    "<br>".join(map(escape, entry.reasons())),
-                ]
-            )
-        shown = f"<p>{escape(self.head)}</p>" + render_table(
-            (*TABLE_COLUMNS[:5], "lines: ops", "results", "why"), rows, NUMBER_COLUMNS
-        )
+            reasons = "<br>".join(map(escape, entry.reasons()))
+            rows.append((*_number_cells(entry), lines, escape(format_counts(entry.results)), reasons))
+        (head, *cells), numbers = self._add_times(rows)
+        shown = f"<p>{escape(self.head)}</p>" + render_table(head, cells, numbers)
+        shown += "" if self.call is None else f"<p>{escape(str(self.call))}</p>"
         return shown if self.backward is None else shown + self.backward._repr_html_()
 
 
@@ -181,15 +197,21 @@ def _entry_rows(entry: ExplainEntry) -> Iterator[tuple[str, ...]]:
     yield from ((*EMPTY_NUMBER_CELLS, reason) for reason in entry.reasons())
 
 
-def explain(program: Program, paths: Sequence[StagedEntry] = ()) -> Explanation:
+def explain(
+    program: Program, paths: Sequence[StagedEntry] = (), times: StepTimes | None = None, at: int = 0
+) -> Explanation:
     """Explain which equations became which kernel, from which lines, at what cost, and why each boundary is there.
 
-    `paths`: the ways through the decisions of the step, where it has any.
+    `paths`: the ways through the decisions of the step, where it has any. `times`: those of the step's programs, of
+    which this is number `at`.
     """
     graph, backward = program.graph, backward_program(program)
     second = None if backward is None else explain(backward)
-    entries, plan, ways = _explain_groups(program), program.binding.plan, tuple(_describe_ways(paths, 0))
-    return Explanation(graph.name, len(graph.equations), entries, plan, second, ways)
+    if second is not None and times is not None:
+        second.times = times.backward[at]
+    entries, plan, ways = explain_groups(program), program.binding.plan, tuple(_describe_ways(paths, 0))
+    own = None if times is None else times.programs[at]
+    return Explanation(graph.name, len(graph.equations), entries, plan, second, ways, own, times)
 
 
 def _describe_ways(paths: Sequence[StagedEntry], depth: int) -> Iterator[str]:
@@ -197,7 +219,7 @@ def _describe_ways(paths: Sequence[StagedEntry], depth: int) -> Iterator[str]:
     indent = "  " * depth
     for path in paths:
         if len(path.events) == depth:
-            calls, programs = format_count(path.taken, "call"), format_count(len(path.stages), "program")
+            calls, programs = pluralize(path.taken, "call"), pluralize(len(path.stages), "program")
             yield f"{indent}{calls}: {programs}; {path.kept_bytes()} bytes kept from one to another"
     further = [path for path in paths if len(path.events) > depth]
     while further:
@@ -208,12 +230,8 @@ def _describe_ways(paths: Sequence[StagedEntry], depth: int) -> Iterator[str]:
         yield from _describe_ways(alike, depth + 1)
 
 
-def format_count(number: int, noun: str) -> str:
-    """Return "1 call", "2 calls"."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
-def _explain_groups(program: Program) -> tuple[ExplainEntry, ...]:
+def explain_groups(program: Program) -> tuple[ExplainEntry, ...]:
+    """Return the entries of a program in the order in which they run."""
     order, names = program.fusion.order, program.graph.names()
     numbers = {group: i for i, group in enumerate(order)}
     return tuple(_explain_group(program, group, numbers, names) for group in order)
@@ -243,7 +261,7 @@ def entries_as_dicts(program: Program) -> list[EntryDict]:
         EntryDict(entry, format_loops(group, half.fusion, half.graph.names()))
         for half in (program, backward_program(program))
         if half is not None
-        for entry, group in zip(_explain_groups(half), half.fusion.order, strict=True)
+        for entry, group in zip(explain_groups(half), half.fusion.order, strict=True)
     ]
 
 
@@ -255,7 +273,7 @@ def _explain_group(program: Program, group: Group, numbers: dict[Group, int], na
     )
     return ExplainEntry(
         number=numbers[group],
-        kind=_kind_of(program, group),
+        kind=kind_of(program, group),
         name=kernel.name if kernel else group.equations[0].op.name,
         equations=equations,
         results=tuple(describe(v) for v in group.stored),
@@ -268,7 +286,8 @@ def _explain_group(program: Program, group: Group, numbers: dict[Group, int], na
     )
 
 
-def _kind_of(program: Program, group: Group) -> str:
+def kind_of(program: Program, group: Group) -> str:
+    """Return what an entry of a program is: "kernel", "check", "exchange" or "call"."""
     if not group.call:
         return "kernel"
     if group.equations[0].op.family == "collective":

@@ -11,8 +11,8 @@ from adjoint.compiler.passes.fusion_group import Group
 from adjoint.compiler.passes.materialize import is_view_or_generated
 from adjoint.compiler.passes.memory_plan import MemoryPlan
 from adjoint.compiler.report.explain import backward_program, origin_of
-from adjoint.core.runtime.html import render_table
-from adjoint.core.runtime.text_table import format_columns
+from adjoint.core.runtime.html import render_frame, render_table
+from adjoint.core.runtime.text_table import format_columns, pluralize
 from adjoint.core.typing import NumpyDtype
 
 if TYPE_CHECKING:
@@ -92,13 +92,11 @@ class ProgramMemory:
         """The number and bytes of the values saved for backward, in a sentence."""
         if not self.saved:
             return "nothing is saved for backward"
-        again = (
-            f"; {sum(self.rematerialized.values())} equations are computed again for it" if self.rematerialized else ""
-        )
-        return (
-            f"{self.saved_total:,} bytes in {len(self.saved)} buffers, of which {self.saved_of_inputs:,} are those of "
-            f"inputs, which are there anyway{again}"
-        )
+        count = sum(self.rematerialized.values())
+        verb = "is" if count == 1 else "are"
+        again = f"; {pluralize(count, 'equation')} {verb} computed again for it" if count else ""
+        inputs = f"of which {self.saved_of_inputs:,} are those of inputs, which are there anyway"
+        return f"{self.saved_total:,} bytes in {pluralize(len(self.saved), 'buffer')}, {inputs}{again}"
 
     def saved_rows(self) -> list[tuple[str, ...]]:
         """The table of values saved for backward: a row for those of one line, op and shape, largest first."""
@@ -129,14 +127,15 @@ class ProgramMemory:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
+        saved, arena = _escape_cells(self.saved_rows()), _escape_cells(self.arena_rows())
         parts = [
-            f"<p>{escape(self.head)}</p>",
-            *("<h4>saved for backward</h4>", render_table(SAVED_COLUMNS, _escape_cells(self.saved_rows()), (0, 1))),
+            f"<p><b>{escape(self.head)}</b></p>",
+            render_table(SAVED_COLUMNS, saved, (0, 1)) if saved else "",
             f"<p>{escape(self.foot)}</p>",
-            *("<h4>in the arena</h4>", render_table(ARENA_COLUMNS, _escape_cells(self.arena_rows()), (0, 1, 2, 3))),
+            f"<p>in the arena:</p>{render_table(ARENA_COLUMNS, arena, (0, 1, 2, 3))}" if arena else "",
             "" if self.backward is None else self.backward._repr_html_(),
         ]
-        return "\n".join(parts)
+        return render_frame("\n".join(parts))
 
 
 def report_memory(program: Program) -> ProgramMemory:

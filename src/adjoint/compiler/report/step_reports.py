@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from adjoint.core.runtime.exchange_log import CallLog
 
 if TYPE_CHECKING:
+    from os import PathLike
+
     from adjoint.compiler.build import CompiledEntry
     from adjoint.compiler.cuts.staged_entry import StagedEntry
     from adjoint.compiler.ir.graph import Graph
     from adjoint.compiler.program.program import Program
     from adjoint.compiler.report.advice import CallCosts, StepAdvice
     from adjoint.compiler.report.explain import Explanation
+    from adjoint.compiler.report.kernel_times import StepTimes
     from adjoint.compiler.report.memory_report import ProgramMemory
+    from adjoint.compiler.trace.recompilation import Recompilation
     from adjoint.compiler.trace.signature import Signature
+    from adjoint.core.typing import Operand
+    from adjoint.core.viewer.page import GraphPage
 
 
 class StepReports:
@@ -22,6 +31,9 @@ class StepReports:
     name: str
     _programs: dict[object, Signature]
     _costs: CallCosts
+    _trace: Callable[..., tuple[CompiledEntry | StagedEntry, Callable[[], None]]]
+    __call__: Callable[..., Operand]
+    recompilations: list[Recompilation]
 
     @property
     def graph(self) -> Graph:
@@ -35,16 +47,50 @@ class StepReports:
 
         return entries_as_dicts(self._program())
 
-    def explain(self) -> Explanation:
+    def explain(self, *args: Operand, profile: bool = False, **kwargs: Operand) -> Explanation:
         """Explain which equations became which kernel, from which lines, and why each kernel begins where it does.
 
         Of a step that asks for values the program that writes is shown, then the tree of its decisions and calls.
+
+        Args:
+            args: with `profile`, the arguments of the call that is measured. Default: those for which the program was
+                made; random ones of the same shapes if nobody has them any more.
+            profile: True to measure each kernel and call in a copy of this process: parameters, moments, generators
+                and buffers stay as they are. Default: False.
+
+        Raises: RuntimeError for a step that was not called yet, or that cannot be measured.
         """
         from adjoint.compiler.report.explain import explain
 
+        if not profile and (args or kwargs):
+            raise TypeError("explain() takes arguments of the step only with profile=True, which calls it with them")
         program, latest = self._program(), self._latest_entry()
+        times = self._measure(args, kwargs) if profile else None
         found = (s.entries for s in self._programs.values() if any(entry is latest for entry in s.entries))
-        return explain(program, [path for entries in found for entry in entries if (path := entry.as_path())])
+        ways = [path for entries in found for entry in entries if (path := entry.as_path())]
+        at = 0 if latest is None else next(i for i, each in enumerate(latest.programs) if each is program)
+        return explain(program, ways, times, at)
+
+    def _measure(self, args: Sequence[Operand], kwargs: Mapping[str, Operand]) -> StepTimes:
+        """Measure the kernels and calls of the programs that ran last, by default with arguments like those then."""
+        from adjoint.compiler.report.example_arguments import GIVEN_ONES
+        from adjoint.compiler.report.kernel_times import MeasuredStep, measure_step
+
+        latest, what = self._latest_entry(), GIVEN_ONES
+        if not (args or kwargs) and latest is not None and latest.example is not None:
+            args, kwargs, what = latest.example.find()
+
+        def programs() -> Sequence[Program]:
+            entry = self._latest_entry()
+            return [] if entry is None else entry.programs
+
+        def prepare() -> None:
+            self.__dict__.update(_trace=_refuse_program, _run_eagerly=_refuse_program)
+
+        measured = measure_step(MeasuredStep(lambda: self(*args, **kwargs), programs, prepare, what))
+        if latest is None or len(measured.programs) != len(latest.programs):
+            raise RuntimeError("these arguments are for another program than that which ran last: call the step first")
+        return measured
 
     def memory(self) -> ProgramMemory:
         """Report the values in the arena, with place and time, and those saved for backward, by line; in bytes."""
@@ -62,17 +108,103 @@ class StepReports:
 
         return format_listing(self._program())
 
-    def page(self) -> str:
-        """All of this as one HTML page that needs nothing else."""
-        from adjoint.compiler.report.html_page import page
+    def page(self, *args: Operand, profile: bool = True, **kwargs: Operand) -> GraphPage:
+        """Return all of this as one HTML page: the graph after each pass, kernels, memory, code, beside your lines.
 
-        return page(self._program())
+        `page.write(path)` saves it, `page.open()` shows it in a browser. For the times of the kernels and the graphs
+        before them, the step is called, and traced once more, in a copy of this process; where that is not possible the
+        page says why.
+
+        Args:
+            args, kwargs: as those of `explain()`.
+            profile: False to measure no times. Default: True.
+        """
+        from adjoint.compiler.report.explain import backward_program, explain
+        from adjoint.compiler.report.pass_stages import PassStages, record_stages
+        from adjoint.compiler.report.step_page import render_step_page
+
+        latest = self._latest_entry()
+        if latest is None:
+            raise self._no_program()
+        times, why = None, ""
+        if profile:
+            try:
+                times = self._measure(args, kwargs)
+            except RuntimeError as error:
+                why = f"{error}."
+        halves = []
+        for at, program in enumerate(latest.programs):
+            explanation = explain(program, (), times, at)
+            halves.append((program, explanation))
+            half = backward_program(program)
+            if half is not None and explanation.backward is not None:
+                halves.append((half, explanation.backward))
+        stages = PassStages(note="The step asks for values: it is several programs, whose passes are not shown.")
+        if len(latest.programs) == 1:
+            stages = record_stages(self._retrace, latest.program)
+        return render_step_page(halves, stages, why)
+
+    def export(self, path: str | PathLike[str], target: str = "native") -> list[Path]:
+        """Write the program that ran last as files that need neither Python nor this library; return their paths.
+
+        Args:
+            path: of the main file; the others lie beside it, with its name.
+            target: "wasm32" for WebAssembly, with a JavaScript module that loads it; "native" for a library for this
+                processor, with a header for C; or another processor's name: "x86-64-v2", "x86-64-v3", "x86-64-v4",
+                "aarch64". Default: "native".
+
+        Raises: RuntimeError for a step that was not called yet, or one that needs Python or NumPy in each call, which
+            is told by name; ValueError for an unknown target. Nothing is written then.
+        """
+        from adjoint.compiler.program.export.exported_step import ExportedStep
+        from adjoint.compiler.program.export.native.step_library import write_library
+        from adjoint.compiler.program.export.targets import find_target
+        from adjoint.compiler.program.export.wasm.step_files import write_wasm
+
+        machine = find_target(target)
+        latest = self._latest_entry()
+        if latest is None:
+            raise RuntimeError(
+                f"compiled function {self.name!r} was not called yet: call it once with inputs like those to come, "
+                "then export it"
+            )
+        if len(latest.programs) != 1:
+            raise RuntimeError(
+                f"the step {self.name!r} cannot be exported: Python decides in each call, by values, what it does next"
+            )
+        with latest.program.alone():  # no call changes weights while they are copied
+            step = ExportedStep(latest.program, machine)
+            return (write_wasm if machine.is_wasm else write_library)(step, Path(path))
+
+    def _retrace(self) -> Program:
+        """Return the program of the latest call, traced once more: in a copy of this process."""
+        entry = self._latest_entry()
+        found = ((key, s) for key, s in self._programs.items() if any(each is entry for each in s.entries))
+        key, signature = next(found)
+        assert entry is not None
+        assert entry.example is not None
+        args, kwargs, _ = entry.example.find()
+        made, _ = self._trace(signature, key, args, kwargs, CallLog())
+        return made.programs[0]
+
+    def _repr_html_(self) -> str:
+        from adjoint.compiler.report.step_summary import render_step
+
+        return render_step(self.name, self._latest_entry(), self.recompilations)
 
     def _program(self) -> Program:
         latest = self._latest_entry()
         if latest is None:
-            raise RuntimeError(f"compiled function {self.name!r} was not called yet: there is no program to show")
+            raise self._no_program()
         return latest.program
+
+    def _no_program(self) -> RuntimeError:
+        return RuntimeError(f"compiled function {self.name!r} was not called yet: there is no program to show")
 
     def _latest_entry(self) -> CompiledEntry | StagedEntry | None:
         raise NotImplementedError
+
+
+def _refuse_program(*args: object) -> NoReturn:
+    """Raise RuntimeError in place of making a program, or of doing without one."""
+    raise RuntimeError("there is no program for these arguments in the present state: call the step first")

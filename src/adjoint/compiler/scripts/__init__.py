@@ -1,0 +1,14 @@
+"""Whole programs: their training regions are found, rewritten and compiled; a function of a script is explained.
+
+Modules, in reading order:
+
+- `compile_all`: `compile_all`: the training regions of whole programs are compiled, without a decorator.
+- `explain_script`: Explain a function of a script: run the script until it has called the function, then print its
+  program.
+- `name_uses`: Names that statements read and write, as far as their enclosing function sees them.
+- `region_finder`: Training regions: the statements of a loop or function from the forward pass to the optimizer's
+  step.
+- `region_rewriter`: Rewriter of a module's syntax tree: each training region becomes a call of a function that holds
+  its statements.
+- `training_region`: A training region of a running program: observed eagerly, then compiled.
+"""

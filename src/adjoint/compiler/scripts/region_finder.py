@@ -1,0 +1,277 @@
+"""Training regions: the statements of a loop or function from the forward pass to the optimizer's step.
+
+They are found in the syntax tree alone. A region ends with the last statement that belongs to the update; where it
+begins is known when it runs (`training_region`), so that every statement before `backward()` is a candidate.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from adjoint.compiler.scripts.name_uses import NameUses, find_name_uses, find_node_ids
+
+MAX_STATEMENTS_BEFORE_BACKWARD = 12
+UPDATE_METHODS = frozenset(("step", "zero_grad", "clip_grad_norm_", "clip_grad_value_", "unscale_"))
+FRAME_READERS = frozenset(("locals", "vars", "dir", "eval", "exec", "super"))  # what they give depends on the frame
+ESCAPES = (ast.Return, ast.Yield, ast.YieldFrom, ast.Await, ast.AsyncFor, ast.AsyncWith)
+DECLARATIONS = (ast.Global, ast.Nonlocal, ast.ClassDef, ast.Import, ast.ImportFrom)
+Scope = ast.FunctionDef | ast.Module
+Loop = ast.For | ast.While
+
+
+@dataclass(frozen=True)
+class StatementBlock:
+    """A block of statements, and the statements around it, outermost first, each with the block that holds it."""
+
+    block: list[ast.stmt]
+    scopes: tuple[Scope, ...]
+    ancestors: tuple[tuple[list[ast.stmt], ast.stmt], ...] = ()
+
+    @property
+    def scope(self) -> Scope:
+        """The function or module whose names the block uses."""
+        return self.scopes[-1]
+
+
+@dataclass(frozen=True)
+class RegionSyntax:
+    """A training region: `place.block[first:stop]`, or its end from one of the `starts` on.
+
+    A step may begin with any statement up to `backward()`, or behind it; an update begins with its first statement.
+    """
+
+    place: StatementBlock
+    starts: range
+    stop: int
+
+    @property
+    def first(self) -> int:
+        """The first statement of the region in its widest extent."""
+        return self.starts[0]
+
+    @property
+    def statements(self) -> list[ast.stmt]:
+        """The statements of the region in its widest extent."""
+        return self.place.block[self.first : self.stop]
+
+
+def find_training_regions(tree: ast.Module) -> list[RegionSyntax]:
+    """The training regions of a module: one for each `backward()`, and one for each update that stands apart."""
+    places = list(_find_places(StatementBlock(tree.body, (tree,))))
+    regions: list[RegionSyntax] = []
+    for place in reversed(places):  # inner blocks first
+        for index, statement in enumerate(place.block):
+            if _calls_method(statement, {"backward"}) and not _is_taken(place, index, regions):
+                region = _find_step(place, index, regions)
+                if region is not None:
+                    regions.append(region)
+    for place in places:
+        regions += _find_updates(place, regions)
+    return regions
+
+
+def _find_places(place: StatementBlock) -> Iterator[StatementBlock]:
+    """All blocks of the module, outer blocks before those in them."""
+    yield place
+    for statement in place.block:
+        if isinstance(statement, ast.AsyncFunctionDef | ast.ClassDef) or _is_compiled(statement):
+            inner_scopes: tuple[Scope, ...] = place.scopes
+            if isinstance(statement, ast.ClassDef):
+                for member in statement.body:
+                    if isinstance(member, ast.FunctionDef) and not _is_compiled(member):
+                        yield from _find_places(StatementBlock(member.body, (*inner_scopes, member)))
+        elif isinstance(statement, ast.FunctionDef):
+            yield from _find_places(StatementBlock(statement.body, (*place.scopes, statement)))
+        else:
+            around = (*place.ancestors, (place.block, statement))
+            for block in blocks_of(statement):
+                yield from _find_places(StatementBlock(block, place.scopes, around))
+
+
+def blocks_of(statement: ast.stmt) -> list[list[ast.stmt]]:
+    """The blocks of a compound statement."""
+    blocks = [getattr(statement, name, None) or [] for name in ("body", "orelse", "finalbody")]
+    blocks += [handler.body for handler in getattr(statement, "handlers", [])]
+    blocks += [case.body for case in getattr(statement, "cases", [])]
+    return [block for block in blocks if block]
+
+
+def _is_compiled(statement: ast.stmt) -> bool:
+    """Tell whether a function is compiled as a whole, by its decorator."""
+    decorators = getattr(statement, "decorator_list", [])
+    return any("compile" in ast.unparse(decorator) for decorator in decorators)
+
+
+def _calls_method(tree: ast.AST, names: set[str] | frozenset[str]) -> bool:
+    """Tell whether a statement calls a method or function of one of these names; those that it defines do not count."""
+    if isinstance(tree, ast.Call):
+        called = tree.func
+        if (called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", None)) in names:
+            return True
+    if isinstance(tree, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
+        return False
+    return any(_calls_method(child, names) for child in ast.iter_child_nodes(tree))
+
+
+def _holds(place: StatementBlock, index: int, region: RegionSyntax) -> bool:
+    """Tell whether a region lies in a statement of this block, or is of this block and covers it."""
+    if region.place.block is place.block:
+        return region.first <= index < region.stop
+    return any(statement is place.block[index] for _, statement in region.place.ancestors)
+
+
+def _is_taken(place: StatementBlock, index: int, regions: list[RegionSyntax]) -> bool:
+    """Tell whether a statement belongs to one of the regions, or holds one."""
+    return any(_holds(place, index, region) for region in regions)
+
+
+def _find_step(place: StatementBlock, index: int, regions: list[RegionSyntax]) -> RegionSyntax | None:
+    """The region around the `backward()` of a statement, or None where it must be found further outside."""
+    block = place.block
+    wanted = find_name_uses([block[index]]).reads
+    prefix = block[:index]
+    if place.ancestors and not isinstance(place.ancestors[-1][1], Loop) and not wanted & find_name_uses(prefix).writes:
+        return None  # a branch with `backward()` alone
+    if not can_outline(block[index], place):
+        return None
+    first = index
+    while first > max(0, index - MAX_STATEMENTS_BEFORE_BACKWARD):
+        if _is_taken(place, first - 1, regions) or not can_outline(block[first - 1], place):
+            break
+        first -= 1
+    stop = index + 1
+    for position in range(index + 1, len(block)):
+        if _is_taken(place, position, regions) or not can_outline(block[position], place):
+            break
+        if is_update(block[position]):
+            stop = position + 1
+    stop -= _defer_fetches(block, first, index, stop)
+    index = next(i for i in range(first, stop) if _calls_method(block[i], {"backward"}))
+    region = RegionSyntax(place, range(first, min(index + 2, stop)), stop)
+    return region if can_keep_names(region) else None
+
+
+def _defer_fetches(block: list[ast.stmt], first: int, backward: int, stop: int) -> int:
+    """Move assignments that neither the loss nor the update depends on behind the region; returns how many.
+
+    So the next batch, which some programs fetch between the forward pass and `backward()`, is fetched outside.
+    """
+    moved = 0
+    for position in range(backward - 1, first, -1):
+        statement = block[position]
+        calls = any(isinstance(node, ast.Call) for node in ast.walk(statement))
+        if not isinstance(statement, ast.Assign) or not calls or is_update(statement):
+            continue
+        before, after = block[first:position], block[position + 1 : stop - moved]
+        uses, later = find_name_uses([statement]), find_name_uses(after)
+        is_needed = uses.writes & (later.reads | later.writes) or uses.reads & later.writes
+        has_read = uses.reads & find_name_uses(before).writes
+        overwrites = uses.writes & find_name_uses(before).reads  # what the forward pass has read: the next batch
+        if overwrites and not is_needed and not has_read:
+            block.insert(stop - 1 - moved, block.pop(position))
+            moved += 1
+    return moved
+
+
+def _find_updates(place: StatementBlock, regions: list[RegionSyntax]) -> Iterator[RegionSyntax]:
+    """The updates of a block that lie outside of all regions: from the first to the last statement of each run."""
+    around = [statement for _, statement in place.ancestors]
+    if any(statement is outer for region in regions for statement in region.statements for outer in around):
+        return
+    start = None
+    taken = [_is_taken(place, index, regions) for index in range(len(place.block))]
+    last = 0
+    for position, statement in enumerate([*place.block, ast.Pass()]):
+        is_end = position == len(place.block) or taken[position] or not can_outline(statement, place)
+        if is_end or not (is_update(statement) or start is not None):
+            if start is not None and any(_calls_method(s, {"step"}) for s in place.block[start:last]):
+                region = RegionSyntax(place, range(start, start + 1), last)
+                if can_keep_names(region):
+                    yield region
+            start = None
+        elif is_update(statement):
+            start = position if start is None else start
+            last = position + 1
+
+
+def is_update(statement: ast.stmt) -> bool:
+    """Tell whether a statement belongs to the update of parameters: a step, clipping, `zero_grad`, a use of `.grad`.
+
+    A loop over parameters, or over several optimizers, does if all of its statements do.
+    """
+    if isinstance(statement, ast.FunctionDef | ast.While):
+        return False
+    if isinstance(statement, ast.For):
+        items = {node.id for node in ast.walk(statement.target) if isinstance(node, ast.Name)}
+        return all(is_update(inner) and items & find_name_uses([inner]).reads for inner in statement.body)
+    reads_grad = any(isinstance(node, ast.Attribute) and node.attr == "grad" for node in ast.walk(statement))
+    return reads_grad or _calls_method(statement, UPDATE_METHODS)
+
+
+def can_outline(statement: ast.stmt, place: StatementBlock) -> bool:
+    """Tell whether a statement means the same in a function of its own, as far as control and frames go."""
+    if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
+        return False
+    in_class = any(isinstance(scope, ast.FunctionDef) and scope.args.args[:1] for scope in place.scopes)
+    for node in ast.walk(statement):
+        if isinstance(node, ESCAPES + DECLARATIONS):
+            return False
+        if isinstance(node, ast.Name) and (node.id in FRAME_READERS or node.id == "__class__"):
+            return False
+        name = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+        if in_class and name.startswith("__") and not name.endswith("__"):
+            return False  # renamed within a class
+    return not _leaves_loop(statement) and not find_name_uses([statement]).deletes
+
+
+def _leaves_loop(statement: ast.AST) -> bool:
+    """Tell whether a `break` or `continue` in the statement is of a loop outside of it."""
+    if isinstance(statement, ast.Break | ast.Continue):
+        return True
+    if isinstance(statement, Loop):
+        return any(_leaves_loop(child) for child in statement.orelse)
+    return any(_leaves_loop(child) for child in ast.iter_child_nodes(statement))
+
+
+def can_keep_names(region: RegionSyntax) -> bool:
+    """Tell whether the region's names can be handed in and out: no other function and no handler looks at them."""
+    uses = find_name_uses(region.statements)
+    scope = region.place.scope
+    outside = captured_outside(region)
+    if uses.writes & outside or uses.captured & uses.writes:
+        return False
+    if isinstance(scope, ast.FunctionDef) and uses.writes & find_declared_names(scope, ast.Nonlocal):
+        return False
+    for _, statement in region.place.ancestors:
+        if isinstance(statement, ast.Try):
+            handlers = [inner for handler in statement.handlers for inner in handler.body]
+            if uses.writes & find_name_uses([*handlers, *statement.finalbody]).reads:
+                return False
+    return True
+
+
+def captured_outside(region: RegionSyntax) -> set[str]:
+    """Names that functions within the scope capture, but for those of the region itself."""
+    scope = region.place.scope
+    if isinstance(scope, ast.Module):
+        return set()  # they are globals, which the region writes as globals
+    inside = find_node_ids(region.statements)
+    found: set[str] = set()
+    for node in ast.walk(scope):
+        nested = node is not scope and isinstance(node, ast.FunctionDef | ast.Lambda | ast.GeneratorExp)
+        if nested and id(node) not in inside:
+            uses = NameUses()
+            for child in ast.iter_child_nodes(node):
+                if isinstance(child, ast.stmt):
+                    uses.reads |= find_name_uses([child]).reads
+                else:
+                    uses.reads |= {name.id for name in ast.walk(child) if isinstance(name, ast.Name)}
+            found |= uses.reads
+    return found
+
+
+def find_declared_names(scope: ast.FunctionDef, kind: type[ast.Global | ast.Nonlocal]) -> set[str]:
+    """The names that a function declares global or nonlocal."""
+    return {name for node in ast.walk(scope) if isinstance(node, kind) for name in node.names}

@@ -1,0 +1,207 @@
+"""Rewriter of a module's syntax tree: each training region becomes a call of a function that holds its statements.
+
+Where a region may begin at several statements, each beginning has its own function, and `begin()` chooses::
+
+    start = regions[0].begin()
+    if start > 0:
+        pred = model(x)
+        regions[0].mark(0)
+    if start == 0:
+        loss = regions[0].run(0, model, x, y, optimizer)
+    elif start == 1:
+        loss = regions[0].run(1, pred, y, optimizer)
+    else:
+        …  # the rest of the statements as they are
+
+Names of a function are handed in and out; those of a module stay global.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from adjoint.compiler.scripts.name_uses import find_name_uses, find_node_ids, parameters_of
+from adjoint.compiler.scripts.region_finder import RegionSyntax, Scope, find_declared_names
+
+REGIONS, START, UNBOUND = "__adjoint_regions__", "__adjoint_start__", "__adjoint_unbound__"
+
+
+@dataclass(frozen=True)
+class Hand:
+    """Names that a region's function takes and gives back; `unsure` are those that may be unbound, on both ways."""
+
+    taken: tuple[str, ...]
+    given: tuple[str, ...]
+    unsure: frozenset[str]
+    written_globals: tuple[str, ...]
+
+
+def rewrite_regions(tree: ast.Module, regions: Sequence[RegionSyntax]) -> None:
+    """Replace these training regions of a module in place. Their functions stand at its beginning."""
+    hands = [[_find_hand(region, start) for start in region.starts] for region in regions]
+    functions: list[ast.stmt] = []
+    replacements = []
+    for number, region in enumerate(regions):
+        for start, hand in zip(region.starts, hands[number], strict=True):
+            functions.append(_make_function(number, region, start, hand))
+        replacements.append((region, _make_calls(number, region, hands[number])))
+    for region, statements in sorted(replacements, key=lambda pair: -pair[0].first):  # later ones first, in each block
+        region.place.block[region.first : region.stop] = statements
+    _insert_functions(tree, functions)
+
+
+def _find_hand(region: RegionSyntax, start: int) -> Hand:
+    """The names that the statements from `start` on take and give."""
+    block, scope = region.place.block, region.place.scope
+    statements = block[start : region.stop]
+    uses = find_name_uses(statements)
+    sure = _find_sure_names(region, start)
+    if isinstance(scope, ast.Module):
+        changing = _names_written_in_loop(region, statements)
+        taken = tuple(sorted((uses.first & changing & sure) - uses.writes))
+        return Hand(taken, (), frozenset(), tuple(sorted(uses.writes)))
+    shared = find_declared_names(scope, ast.Global)
+    own = names_of(scope) - shared
+    outer = set[str]().union(*(names_of(each) for each in region.place.scopes[1:-1])) - shared
+    after = _reads_outside(scope, statements) | uses.first
+    given = (uses.writes & own) & after
+    unsure = {name for name in given if name not in uses.surely | sure}
+    taken_names = (uses.first & (own | outer)) | unsure
+    unsure |= {name for name in taken_names & own if name not in sure}
+    return Hand(
+        tuple(sorted(taken_names)), tuple(sorted(given)), frozenset(unsure), tuple(sorted(uses.writes & shared))
+    )
+
+
+def names_of(scope: Scope) -> set[str]:
+    """The local names of a function."""
+    if isinstance(scope, ast.Module):
+        return set()
+    return parameters_of(scope) | find_name_uses(scope.body).writes
+
+
+def _find_sure_names(region: RegionSyntax, start: int) -> set[str]:
+    """The names that are bound whenever the statement `start` is reached."""
+    scope = region.place.scope
+    sure = set[str]()
+    if isinstance(scope, ast.FunctionDef):
+        sure |= parameters_of(scope)
+    for block, statement in region.place.ancestors:
+        sure |= find_name_uses(block[: _position(block, statement)]).surely
+        targets: list[ast.AST] = []
+        if isinstance(statement, ast.For):
+            targets = [statement.target]
+        elif isinstance(statement, ast.With):
+            targets = [item.optional_vars for item in statement.items if item.optional_vars is not None]
+        sure |= {node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)}
+    return sure | find_name_uses(region.place.block[:start]).surely
+
+
+def _position(block: Sequence[ast.stmt], statement: ast.stmt) -> int:
+    return next(i for i, each in enumerate(block) if each is statement)
+
+
+def _names_written_in_loop(region: RegionSyntax, statements: Iterable[ast.stmt]) -> set[str]:
+    """The names that the loop around the region writes outside of these statements."""
+    loops = [statement for _, statement in region.place.ancestors if isinstance(statement, ast.For | ast.While)]
+    if not loops:
+        return set()
+    inside = find_node_ids(statements)
+    return {
+        node.id
+        for node in ast.walk(loops[-1])
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and id(node) not in inside
+    }
+
+
+def _reads_outside(scope: ast.FunctionDef, statements: Iterable[ast.stmt]) -> set[str]:
+    """The names that the function reads outside of these statements."""
+    inside = find_node_ids(statements)
+    found = set[str]()
+    for node in ast.walk(scope):
+        if id(node) in inside:
+            continue
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            found.add(node.id)
+        elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
+            found.add(node.target.id)
+    return found
+
+
+def _make_function(number: int, region: RegionSyntax, start: int, hand: Hand) -> ast.stmt:
+    """The function that holds the statements from `start` on."""
+    statements = region.place.block[start : region.stop]
+    line = statements[0].lineno
+    lines = [f"@{REGIONS}[{number}].add", f"def lines_{line}_to_{statements[-1].end_lineno}({', '.join(hand.taken)}):"]
+    if hand.written_globals:
+        lines.append(f"    global {', '.join(hand.written_globals)}")
+    unsure = [name for name in hand.taken if name in hand.unsure]
+    lines += [f"    if {name} is {UNBOUND}: del {name}" for name in unsure]
+    end = len(unsure) + bool(hand.written_globals)
+    for name in hand.given:
+        if name in hand.unsure:
+            lines.append(f"    try: {name}\n    except UnboundLocalError: {name} = {UNBOUND}")
+    lines.append(f"    return {_tuple_text(hand.given)}" if hand.given else "    pass")
+    function = _parse("\n".join(lines), statements[0])[0]
+    assert isinstance(function, ast.FunctionDef)
+    function.body[end:end] = [copy.deepcopy(statement) for statement in statements]
+    return function
+
+
+def _make_calls(number: int, region: RegionSyntax, hands: Sequence[Hand]) -> list[ast.stmt]:
+    """The statements that stand in the region's place."""
+    block, starts = region.place.block, region.starts
+    begin = f"{START} = {REGIONS}[{number}].begin()"
+    result = _parse(begin, block[region.first])
+    for choice, position in enumerate(starts[:-1]):
+        guard = _parse(f"if {START} > {choice}:\n    {REGIONS}[{number}].mark({choice})", block[position])[0]
+        assert isinstance(guard, ast.If)
+        guard.body.insert(0, block[position])
+        result.append(guard)
+    chain: list[ast.stmt] = list(block[starts[-1] : region.stop])
+    chain += _parse(f"{REGIONS}[{number}].end()", block[region.stop - 1])
+    for choice in reversed(range(len(starts))):
+        call = _call_text(number, choice, hands[choice])
+        branch = _parse(f"if {START} == {choice}:\n{call}", block[starts[choice]])[0]
+        assert isinstance(branch, ast.If)
+        branch.orelse = chain
+        chain = [branch]
+    return [*result, *chain]
+
+
+def _call_text(number: int, choice: int, hand: Hand) -> str:
+    """The call of a region's function, and the assignment of what it gives."""
+    bound = {name: f"locals().get({name!r}, {UNBOUND})" if name in hand.unsure else name for name in hand.taken}
+    call = f"{REGIONS}[{number}].run({', '.join([str(choice), *bound.values()])})"
+    lines = [f"    {_tuple_text(hand.given)} = {call}" if hand.given else f"    {call}"]
+    lines += [f"    if {name} is {UNBOUND}: del {name}" for name in hand.given if name in hand.unsure]
+    return "\n".join(lines)
+
+
+def _tuple_text(names: Sequence[str]) -> str:
+    return f"({', '.join(names)},)"
+
+
+def _parse(text: str, place: ast.stmt) -> list[ast.stmt]:
+    """The statements of a text, all of them on the line of `place`."""
+    statements = ast.parse(text).body
+    for statement in statements:
+        for node in ast.walk(statement):
+            if isinstance(node, ast.stmt | ast.expr | ast.excepthandler | ast.arg):
+                node.lineno, node.col_offset = place.lineno, place.col_offset
+                node.end_lineno, node.end_col_offset = node.lineno, node.col_offset
+    return statements
+
+
+def _insert_functions(tree: ast.Module, functions: list[ast.stmt]) -> None:
+    """Put the regions' functions behind the docstring and the imports from __future__."""
+    position = 0
+    for statement in tree.body:
+        is_docstring = position == 0 and isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+        if not is_docstring and not (isinstance(statement, ast.ImportFrom) and statement.module == "__future__"):
+            break
+        position += 1
+    tree.body[position:position] = functions

@@ -1,0 +1,214 @@
+"""A training region of a running program: observed eagerly, then compiled; eager again where that is faster."""
+
+from __future__ import annotations
+
+import ast
+import os
+import sys
+from collections.abc import Sequence
+from time import perf_counter
+from types import FrameType
+
+from adjoint.compiler.compile import CompiledFunction
+from adjoint.compiler.ir.graph import TraceError
+from adjoint.compiler.scripts.region_finder import RegionSyntax
+from adjoint.core.runtime.mode import has_interpreter
+from adjoint.core.runtime.text_table import pluralize
+from adjoint.core.typing import Function
+
+OBSERVED_CALLS = 2  # run eagerly: the first makes gradients and moments, the second is what is usual
+CALLS_ON_TRIAL = 30  # by the end of which a compiled region must be faster than it was eagerly
+MAX_ITEMS = 64  # of a container that are looked at
+all_regions: list[TrainingRegion] = []
+
+
+class Unbound:
+    """Stands for a name that is not bound yet where a region takes or gives it."""
+
+    def __repr__(self) -> str:
+        return "<unbound>"
+
+
+UNBOUND = Unbound()
+
+
+class TrainingRegion:
+    """The run-time side of a training region, whose functions the rewritten program adds.
+
+    `begin()` tells where this call's region begins: at one of the starts, or, where it is their number, nowhere, for
+    all of it runs eagerly. In its first calls it does, and `mark` finds the statement that begins the forward pass.
+    """
+
+    def __init__(self, path: str, syntax: RegionSyntax) -> None:
+        block = syntax.place.block
+        starts = syntax.starts
+        self.place = f"{os.path.relpath(path)}:{block[syntax.first].lineno}-{block[syntax.stop - 1].end_lineno}"
+        self.called = [_find_dotted_names(block[position], ast.Call) for position in starts]
+        self.written = [_find_written(block[position]) for position in starts]
+        self.named = {name for each in syntax.statements for name in _find_dotted_names(each, ast.expr)}
+        self.functions: list[Function] = []
+        self.choice: int | None = None
+        self.compiled: Function | None = None
+        self.reason: str | None = None  # why the region runs eagerly
+        self.observed_calls = 0
+        self.first_seen = len(starts)
+        self.times = [0.0] * (len(starts) + 1)  # when each statement of the observed call began
+        self.eager_seconds = float("inf")  # of the fastest observed call
+        self.compiled_seconds: list[float] = []
+        self.compiled_calls, self.total_seconds = 0, 0.0
+        all_regions.append(self)
+
+    def add(self, function: Function) -> Function:
+        """Take the function of the next start: a decorator."""
+        self.functions.append(function)
+        return function
+
+    def begin(self) -> int:
+        """Return the start of this call's region, or the number of starts to run it eagerly."""
+        if has_interpreter():
+            return len(self.functions)  # within a step that is traced: it compiles these lines
+        if self.choice is not None:
+            return self.choice
+        self.times[0] = perf_counter()
+        return len(self.functions)
+
+    def mark(self, choice: int) -> None:
+        """Take note that the statement of this start has run eagerly."""
+        if self.choice is not None:
+            return
+        self.times[choice + 1] = perf_counter()
+        if choice < self.first_seen and self.begins_forward(choice, sys._getframe(1)):
+            self.first_seen = choice
+
+    def begins_forward(self, choice: int, frame: FrameType) -> bool:
+        """Tell whether a statement that has just run records a graph, or calls a module: a target network's, say."""
+        written = (_resolve(frame, name) for name in self.written[choice])
+        return any(map(_has_graph, written)) or any(_is_module(_resolve(frame, name)) for name in self.called[choice])
+
+    def end(self) -> None:
+        """Take note that an observed call is over; after some of them choose a start."""
+        if self.choice is not None or has_interpreter():
+            return
+        now, eager = perf_counter(), len(self.functions)
+        if self.first_seen == eager:  # the last statement has no mark
+            frame = sys._getframe(1)
+            values = [_resolve(frame, name) for name in self.named]
+            steps = any(hasattr(value, "param_groups") and hasattr(value, "zero_grad") for value in values)
+            if steps or self.begins_forward(eager - 1, frame):
+                self.first_seen = eager - 1
+        if self.first_seen < eager:
+            self.eager_seconds = min(self.eager_seconds, now - self.times[self.first_seen])
+        self.observed_calls += 1
+        if self.observed_calls >= OBSERVED_CALLS:
+            self.choose(self.first_seen)
+
+    def choose(self, start: int) -> None:
+        """Compile the region from this start on, from the next call."""
+        if start < len(self.functions):
+            self.compiled = CompiledFunction(self.functions[start])
+        else:
+            self.reason = "no graph is recorded in these lines, and no optimizer steps"
+        self.choice = start
+
+    def run(self, start: int, *names: object) -> object:
+        """Run the region from this start on, compiled; where that cannot be, eagerly from now on."""
+        began = perf_counter()
+        if self.compiled is None:
+            return self.functions[start](*names)
+        try:
+            result = self.compiled(*names)
+        except TraceError as error:  # nothing has happened yet
+            self.run_eagerly(str(error).splitlines()[0])
+            return self.functions[start](*names)
+        seconds = perf_counter() - began
+        self.compiled_calls += 1
+        self.total_seconds += seconds
+        if self.compiled_calls <= CALLS_ON_TRIAL:
+            self.compiled_seconds.append(seconds)
+            fastest, eager = min(self.compiled_seconds), self.eager_seconds
+            if self.compiled_calls == CALLS_ON_TRIAL and fastest > eager:
+                self.run_eagerly(f"compiled it is slower, {fastest * 1e3:.3g} ms for {eager * 1e3:.3g} ms")
+        return result
+
+    def run_eagerly(self, reason: str) -> None:
+        """Run the region eagerly from the next call on."""
+        self.reason, self.compiled, self.choice = reason, None, len(self.functions)
+
+    def describe(self) -> str:
+        """A line of the report."""
+        if self.reason is not None:
+            return f"{self.place}  eager: {self.reason}"
+        if not self.compiled_calls:
+            return f"{self.place}  eager: it ran {pluralize(self.observed_calls, 'time')} only"
+        average, fastest = self.total_seconds / self.compiled_calls, min(self.compiled_seconds)
+        return (
+            f"{self.place}  {pluralize(self.compiled_calls, 'call')}, {average * 1e3:.3g} ms each with compilation, "
+            f"{fastest * 1e3:.3g} ms at best, {self.eager_seconds * 1e3:.3g} ms eagerly"
+        )
+
+    @property
+    def saved_seconds(self) -> float:
+        """The time that the compiled calls have saved, compilation counted, against the fastest eager one."""
+        return self.compiled_calls * self.eager_seconds - self.total_seconds if self.compiled_calls else 0.0
+
+
+def report_regions() -> str:
+    """Tell of the regions that have run: what was compiled, what was not and why, and the time that it saved."""
+    seen = [region for region in all_regions if region.observed_calls or region.compiled_calls]
+    if not seen:
+        return "no training step was found: no lines that have run call backward() or an optimizer's step()"
+    compiled = [region for region in seen if region.reason is None and region.compiled_calls]
+    saved = sum(region.saved_seconds for region in seen)
+    head = f"{len(compiled)} of {pluralize(len(seen), 'training region')} compiled, {saved:.3g} s saved"
+    return "\n".join([head, *(f"  {region.describe()}" for region in seen)])
+
+
+def make_regions(path: str, regions: Sequence[RegionSyntax]) -> list[TrainingRegion]:
+    """The run-time sides of a file's training regions."""
+    return [TrainingRegion(path, region) for region in regions]
+
+
+def _find_written(statement: ast.stmt) -> list[str]:
+    """The dotted names that a statement writes, or whose items it writes."""
+    found = []
+    for node in ast.walk(statement):
+        if isinstance(node, ast.Name | ast.Attribute | ast.Subscript) and isinstance(node.ctx, ast.Store):
+            place = node.value if isinstance(node, ast.Subscript) else node
+            found += [ast.unparse(place)] if _is_dotted(place) else []
+    return found
+
+
+def _has_graph(value: object, depth: int = 3) -> bool:
+    """Tell whether a value is a tensor that an op made and that requires a gradient, or holds one."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list | tuple) and depth:
+        return any(_has_graph(item, depth - 1) for item in value[:MAX_ITEMS])
+    return getattr(value, "grad_fn", None) is not None
+
+
+def _find_dotted_names(statement: ast.stmt, kind: type[ast.expr]) -> list[str]:
+    """The dotted names in a statement; of a `kind` ast.Call those that are called."""
+    nodes = (node for node in ast.walk(statement) if isinstance(node, kind))
+    found = [node.func if isinstance(node, ast.Call) else node for node in nodes]
+    return [ast.unparse(node) for node in found if _is_dotted(node)]
+
+
+def _is_dotted(expression: ast.expr) -> bool:
+    while isinstance(expression, ast.Attribute):
+        expression = expression.value
+    return isinstance(expression, ast.Name)
+
+
+def _resolve(frame: FrameType, name: str) -> object:
+    first, *rest = name.split(".")
+    value = frame.f_locals.get(first, frame.f_globals.get(first))
+    for attribute in rest:
+        value = getattr(value, "__dict__", {}).get(attribute) or getattr(value, "_modules", {}).get(attribute)
+    return value
+
+
+def _is_module(value: object) -> bool:
+    return callable(getattr(value, "forward", None)) and callable(getattr(value, "parameters", None))
+
+

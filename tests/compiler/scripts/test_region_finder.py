@@ -1,0 +1,124 @@
+"""Training regions in the syntax tree of a program."""
+
+from __future__ import annotations
+
+import ast
+import textwrap
+
+import pytest
+
+from adjoint.compiler.scripts.region_finder import find_training_regions
+
+
+def find(source: str) -> list[list[str]]:
+    """The regions of a program, each as the texts of its statements."""
+    regions = find_training_regions(ast.parse(textwrap.dedent(source)))
+    return [[ast.unparse(statement) for statement in region.statements] for region in regions]
+
+
+def test_loop_of_a_function() -> None:
+    found = find("""
+        def train(loader):
+            for x, y in loader:
+                opt.zero_grad()
+                loss = f(model(x), y)
+                loss.backward()
+                total += loss.item()
+                opt.step()
+                print(loss.item())
+    """)
+    assert found == [[
+        "opt.zero_grad()", "loss = f(model(x), y)", "loss.backward()", "total += loss.item()", "opt.step()",
+    ]]  # fmt: skip
+
+
+@pytest.mark.parametrize("barrier", ["if x is None:\n    continue", "if done:\n    break", "def g():\n    return 1"])
+def test_region_begins_behind_what_leaves_the_block(barrier: str) -> None:
+    barrier = textwrap.indent(barrier, "    ")
+    assert find(f"for x in loader:\n{barrier}\n    loss = f(x)\n    loss.backward()\n    opt.step()") == [
+        ["loss = f(x)", "loss.backward()", "opt.step()"]
+    ]
+
+
+def test_branches_around_backward_belong_to_the_block_that_computes_the_loss() -> None:
+    found = find("""
+        for x in loader:
+            with autocast():
+                loss = f(x)
+            if scaler:
+                scaler.scale(loss).backward()
+                scaler.step(opt)
+            else:
+                loss.backward()
+                opt.step()
+    """)
+    assert len(found) == 1
+    assert [text.split("\n")[0] for text in found[0]] == ["with autocast():", "if scaler:"]
+
+
+def test_gradients_of_several_batches_and_the_update_are_two_regions() -> None:
+    found = find("""
+        while True:
+            for micro in range(4):
+                loss = model(X)
+                X = get_batch()
+                loss.backward()
+            clip_grad_norm_(model.parameters(), 1.0)
+            opt.step()
+            opt.zero_grad()
+            steps += 1
+    """)
+    assert found == [
+        ["loss = model(X)", "loss.backward()"],  # the next batch is fetched behind
+        ["clip_grad_norm_(model.parameters(), 1.0)", "opt.step()", "opt.zero_grad()"],
+    ]
+
+
+@pytest.mark.parametrize("statement", ["loss = X.sum()", "X = X + loss", "t = now()", "X.fill_(0)"])
+def test_only_an_independent_fetch_of_what_was_read_is_moved(statement: str) -> None:
+    (found,) = find(f"for i in r:\n    loss = model(X)\n    {statement}\n    loss.backward()\n    opt.step()")
+    assert statement in found
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "for x in l:\n    yield x\n",
+        "loss = f(x)\nloss.forward()",
+        "@ad.compile\ndef step(x):\n    loss = f(x)\n    loss.backward()\n    opt.step()",
+        "@torch.compile(mode='default')\ndef step(x):\n    loss = f(x)\n    loss.backward()",
+        "async def f():\n    loss = g()\n    loss.backward()",
+        "def f():\n    opt.step",
+        "for epoch in range(9):\n    train()\n    while scheduler.step():\n        pass",
+    ],
+)
+def test_no_region(source: str) -> None:
+    assert find(source) == []
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["loss = (yield x)", "eval('loss')", "loss = locals()", "del loss", "return loss", "global loss"],
+)
+def test_statements_that_mean_something_else_in_another_function_stay(statement: str) -> None:
+    found = find(f"def g(x):\n    a = f(x)\n    {statement}\n    loss = f(a)\n    loss.backward()\n    opt.step()")
+    assert found == [["loss = f(a)", "loss.backward()", "opt.step()"]]
+
+
+def test_names_that_other_functions_see_are_not_handed_out() -> None:
+    assert find("def g(x):\n    show = lambda: loss\n    loss = f(x)\n    loss.backward()") == []
+    assert find("def g(x):\n    loss = f(x)\n    h = lambda: loss\n    loss.backward()") == []
+    shared = "    def h():\n        nonlocal loss\n        loss = 1\n"
+    assert find(f"def g(x):\n{shared}    loss = f(x)\n    loss.backward()") == []
+
+
+def test_names_that_a_handler_reads_are_not_handed_out() -> None:
+    block = "try:\n    loss = f(x)\n    loss.backward()\nexcept E:\n    print({})"
+    source = f"def g(x):\n{textwrap.indent(block, '    ')}"
+    assert find(source.format("loss")) == [[block.format("loss")]]  # together with its handler
+    assert find(source.format("x")) == [["loss = f(x)", "loss.backward()"]]
+
+
+def test_private_names_of_a_class_stay() -> None:
+    found = find("class A:\n    def g(self, x):\n        loss = self.__f(x)\n        loss.backward()")
+    assert found == [["loss.backward()"]]

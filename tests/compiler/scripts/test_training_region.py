@@ -1,0 +1,252 @@
+"""Training regions of running programs: where they begin, that they are compiled, and when they are not."""
+
+from __future__ import annotations
+
+import ast
+import textwrap
+from typing import Any
+
+import pytest
+
+import adjoint as ad
+from adjoint.compiler.scripts import training_region
+from adjoint.compiler.scripts.compile_all import compile_source
+from adjoint.compiler.scripts.region_finder import find_training_regions
+from adjoint.compiler.scripts.region_rewriter import REGIONS
+from adjoint.compiler.scripts.training_region import OBSERVED_CALLS, TrainingRegion, make_regions, report_regions
+
+SETUP = """
+import adjoint as ad
+from adjoint import nn, optim
+import adjoint.nn.functional as F
+
+ad.manual_seed(0)
+model = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 3))
+target = nn.Linear(6, 3)
+opt = optim.Adam(model.parameters(), lr=0.01)
+batches = [(ad.randn(5, 6), ad.randint(0, 3, (5,))) for _ in range(8)]
+losses = []
+"""
+LOOPS = {
+    "a function": """
+        def train():
+            for x, y in batches:
+                x = x * 1
+                opt.zero_grad()
+                loss = F.cross_entropy(model(x), y)
+                loss.backward()
+                losses.append(loss.item())
+                opt.step()
+        train()
+    """,
+    "the module": """
+        i = 0
+        while i < 8:
+            x, y = batches[i]
+            out = model(x)
+            loss = F.cross_entropy(out, y)
+            opt.zero_grad()
+            loss.backward()
+            opt.step()
+            losses.append(loss.item())
+            i += 1
+    """,
+    "a class": """
+        class Trainer:
+            def __init__(self):
+                self.model = model
+                self.total = 0.0
+            def step(self, x, y):
+                opt.zero_grad()
+                self.loss = F.cross_entropy(self.model(x), y)
+                self.loss.backward()
+                opt.step()
+                self.total += self.loss.item()
+                return self.total
+        trainer = Trainer()
+        losses.extend(trainer.step(x, y) for x, y in batches)
+    """,
+    "gradients of two batches": """
+        x, y = batches[0]
+        for i in range(4):
+            for j in range(2):
+                loss = F.cross_entropy(model(x), y) / 2
+                x, y = batches[(2 * i + j + 1) % 8]
+                loss.backward()
+                losses.append(loss.item())
+            nn.utils.clip_grad_norm_(model.parameters(), 0.5)
+            opt.step()
+            opt.zero_grad()
+    """,
+    "a target network": """
+        def update(x):
+            with ad.no_grad():
+                wanted = target(x)
+            loss = F.mse_loss(model(x), wanted)
+            opt.zero_grad()
+            loss.backward()
+            opt.step()
+            return loss.item()
+        losses.extend(update(x) for x, _ in batches)
+    """,
+    "truncated backpropagation": """
+        cell = nn.GRUCell(6, 8)
+        head = optim.SGD(cell.parameters(), lr=0.1)
+        def train():
+            h = ad.zeros(5, 8)
+            total = 0.0
+            for x, _ in batches:
+                h = h.detach()
+                h = cell(x, h)
+                loss = h.square().mean()
+                head.zero_grad()
+                loss.backward()
+                head.step()
+                total += loss.item()
+                losses.append(total)
+        train()
+    """,
+    "a loss that is skipped": """
+        def train():
+            for i, (x, y) in enumerate(batches):
+                if i == 1:
+                    continue
+                loss = F.cross_entropy(model(x), y)
+                opt.zero_grad()
+                loss.backward()
+                if loss.item() < 1.1:
+                    opt.step()
+                losses.append(loss.item())
+        train()
+    """,
+}  # fmt: skip
+BEGINS = {  # the first line of what is compiled, by the loop
+    "a function": "opt.zero_grad()",
+    "the module": "out = model(x)",
+    "a class": "self.loss = F.cross_entropy(self.model(x), y)",
+    "gradients of two batches": "loss = F.cross_entropy(model(x), y) / 2",
+    "a target network": "with ad.no_grad():",
+    "truncated backpropagation": "h = cell(x, h)",
+    "a loss that is skipped": "loss = F.cross_entropy(model(x), y)",
+}
+
+
+@pytest.fixture(autouse=True)
+def regions(monkeypatch: pytest.MonkeyPatch) -> list[TrainingRegion]:
+    """The regions of the test, by themselves."""
+    found: list[TrainingRegion] = []
+    monkeypatch.setattr(training_region, "all_regions", found)
+    return found
+
+
+def run(source: str, *, is_compiled: bool) -> dict[str, Any]:
+    """The names that a program leaves."""
+    names: dict[str, Any] = {"__name__": "program"}
+    path = "program.py"
+    code = compile_source(source.encode(), path, names) if is_compiled else compile(source, path, "exec")
+    exec(code, names)
+    return names
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_program_gives_the_same_numbers(name: str) -> None:
+    source = SETUP + textwrap.dedent(LOOPS[name])
+    eager, compiled = run(source, is_compiled=False), run(source, is_compiled=True)
+    assert len(eager["losses"]) >= 7
+    assert compiled["losses"] == pytest.approx(eager["losses"], rel=1e-5)
+    for parameter, expected in zip(compiled["model"].parameters(), eager["model"].parameters(), strict=True):
+        assert ad.allclose(parameter, expected, rtol=1e-4, atol=1e-6)
+    assert all(region.compiled_calls for region in compiled[REGIONS] if region.observed_calls >= OBSERVED_CALLS)
+    for region in compiled[REGIONS]:
+        if "clip_grad" in source.splitlines()[region.functions[0].__code__.co_firstlineno - 1]:
+            assert region.choice == 0  # an update is compiled whole
+    region = next(region for region in compiled[REGIONS] if region.compiled_calls)
+    statement = source.splitlines()[region.functions[region.choice].__code__.co_firstlineno - 1].strip()
+    if name != "a function":  # its zero_grad() stands before the forward pass
+        assert statement == BEGINS[name]
+
+
+def test_region_that_cannot_be_compiled_runs_eagerly_and_tells_why() -> None:
+    source = SETUP + textwrap.dedent("""
+        numbers = iter(range(100))
+        def update(x):
+            loss = model(x).square().mean() * next(numbers)
+            opt.zero_grad()
+            loss.backward()
+            opt.step()
+            return loss.item()
+        losses.extend(update(x) for x, _ in batches)
+    """)
+    eager, compiled = run(source, is_compiled=False), run(source, is_compiled=True)
+    assert compiled["losses"] == eager["losses"]
+    (region,) = compiled[REGIONS]
+    assert "advances a range_iterator" in str(region.reason)
+    assert region.compiled_calls == 0
+
+
+def test_slower_region_runs_eagerly_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(training_region, "CALLS_ON_TRIAL", 3)
+    source = SETUP + textwrap.dedent(LOOPS["a target network"])
+    names: dict[str, Any] = {"__name__": "program"}
+    code = compile_source(source.encode(), "program.py", names)
+    (region,) = names[REGIONS]
+    region.eager_seconds = 0.0  # nothing is faster
+    exec(code, names)
+    assert region.compiled_calls == 3
+    assert "slower" in str(region.reason)
+    assert names["losses"] == pytest.approx(run(source, is_compiled=False)["losses"], rel=1e-5)
+
+
+def test_update_without_an_optimizer_is_no_region_to_compile() -> None:
+    source = "class Counter:\n    def step(self): pass\nc = Counter()\nfor i in range(5):\n    c.step()\n"
+    names = run(source, is_compiled=True)
+    (region,) = names[REGIONS]
+    assert region.compiled is None
+    assert "no optimizer" in str(region.reason)
+
+
+def test_region_in_a_compiled_step_is_left_to_it() -> None:
+    source = SETUP + textwrap.dedent(LOOPS["a target network"]).replace("losses.extend", "pass\nlist")
+    names = run(source, is_compiled=True)
+    step = ad.compile(names["update"])
+    before = names[REGIONS][0].compiled_calls
+    for x, _ in names["batches"]:
+        step(x)
+    assert names[REGIONS][0].compiled_calls == before
+    assert step.compilations
+
+
+def test_regions_are_read_from_the_lines_of_the_file() -> None:
+    source = SETUP + textwrap.dedent(LOOPS["a target network"])
+    (region,) = run(source, is_compiled=True)[REGIONS]
+    lines = source.splitlines()
+    first, last = (int(number) for number in region.place.partition(":")[2].split("-"))
+    assert (lines[first - 1].strip(), lines[last - 1].strip()) == ("with ad.no_grad():", "opt.step()")
+
+
+def add_idle_regions() -> list[TrainingRegion]:
+    """Three regions of a file, none of which has run."""
+    source = "\n".join("def f(x):\n    loss = g(x)\n    loss.backward()\n    opt.step()" for _ in range(3))
+    found = make_regions("train.py", find_training_regions(ast.parse(source)))
+    return sorted(found, key=lambda region: int(region.place.partition(":")[2].partition("-")[0]))
+
+
+def test_regions_that_have_not_run_are_not_told() -> None:
+    add_idle_regions()
+    assert report_regions().startswith("no training step was found")
+
+
+def test_report_tells_what_each_region_saved_and_why_one_is_eager() -> None:
+    compiled, refused, brief = add_idle_regions()
+    compiled.observed_calls, compiled.eager_seconds = 2, 0.010
+    compiled.compiled_calls, compiled.total_seconds, compiled.compiled_seconds = 100, 0.5, [0.3, 0.002]
+    refused.observed_calls = 2
+    refused.run_eagerly("the step advances a zip")
+    brief.observed_calls = 1
+    told = report_regions().splitlines()
+    assert told[0] == "1 of 3 training regions compiled, 0.5 s saved"
+    assert sorted(told[1:]) == [
+        "  train.py:10-12  eager: it ran 1 time only",
+        "  train.py:2-4  100 calls, 5 ms each with compilation, 2 ms at best, 10 ms eagerly",
+        "  train.py:6-8  eager: the step advances a zip",
+    ]
