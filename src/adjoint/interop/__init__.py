@@ -6,4 +6,5 @@ Modules, in reading order:
 - `einops`: einops on tensors: `einops.rearrange(tensor, …)` works as it stands, and the layers are modules.
 - `numpy`: NumPy's protocols: its ufuncs and functions called with tensors.
 - `protocols`: Implementation of the protocols that tensors offer other libraries (`core/tensor/protocols.py`).
+- `onnx`: `adjoint.onnx`: models as ONNX files, for runtimes of other languages and devices.
 """
