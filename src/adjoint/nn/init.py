@@ -15,6 +15,7 @@ from adjoint.core.runtime.mode import ModeScope
 from adjoint.core.tensor.tensor import Tensor, wrap
 from adjoint.core.typing import Array
 from adjoint.functions.api.memory_format import draw_in_memory_order, memory_order
+from adjoint.ops.linalg import lapack
 
 __all__ = [
     "calculate_gain", "constant", "constant_", "dirac", "dirac_", "eye", "eye_", "kaiming_normal",
@@ -256,7 +257,7 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = N
     rows = tensor.shape[0]
     source = generator or default_generator
     drawn = source.normal((rows, tensor.numel() // rows), tensor.array.dtype)
-    q, r = np.linalg.qr(drawn.T if rows < drawn.shape[1] else drawn)
+    q, r = lapack.qr(drawn.T if rows < drawn.shape[1] else drawn)
     q = q * np.sign(np.diag(r))  # makes Q unique
     return _assign_values(tensor, (q.T if rows < drawn.shape[1] else q).reshape(tensor.shape) * gain)
 

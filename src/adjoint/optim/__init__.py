@@ -19,6 +19,8 @@ Modules, in reading order:
 - `rprop`: Rprop optimizer: steps by the signs of the gradient.
 - `sgd`: Stochastic gradient descent, with momentum.
 - `swa_utils`: Averages of a model's parameters over its training, and their learning rate schedule.
+- `sparse_adam`: SparseAdam, Adam for sparse gradients: only the rows that a gradient has move, and so do their moving
+  averages.
 """
 
 from __future__ import annotations

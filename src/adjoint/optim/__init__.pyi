@@ -1,8 +1,6 @@
 """Made by `python3 dev.py stubs` from __init__.py and compat/namespace.py: not to be edited."""
 
 from adjoint.compat.stubs import optimizers as _functional
-from adjoint.compat.stubs import sparse_adam as sparse_adam
-from adjoint.compat.stubs.sparse_adam import SparseAdam as SparseAdam
 from adjoint.optim import adam as adamw
 from adjoint.optim import swa_utils as swa_utils
 from adjoint.optim.adadelta import Adadelta as Adadelta
@@ -20,11 +18,12 @@ from adjoint.optim.radam import RAdam as RAdam
 from adjoint.optim.rmsprop import RMSprop as RMSprop
 from adjoint.optim.rprop import Rprop as Rprop
 from adjoint.optim.sgd import SGD as SGD
+from adjoint.optim.sparse_adam import SparseAdam as SparseAdam
 from adjoint.optim.step import optimizer as optimizer
 from adjoint.optim.step.optimizer import Optimizer as Optimizer
 
 __all__ = [
     "ASGD", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "LBFGS", "Muon", "NAdam", "Optimizer",
     "RAdam", "RMSprop", "Rprop", "SGD", "SparseAdam", "_functional", "adamw", "lr_scheduler", "optimizer",
-    "sparse_adam", "swa_utils"
+    "swa_utils"
 ]

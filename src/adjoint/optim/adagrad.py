@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from adjoint.core.op.eager_kernels import KernelFunction
 from adjoint.core.runtime.mode import tracing_paused
+from adjoint.core.tensor.sparse_array import is_sparse
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.functions.creation.creation import full_like
 from adjoint.optim.step.hyperparameters import Number, OptionReader, check_non_negative, declare_hyperparameters
@@ -15,6 +16,7 @@ from adjoint.optim.step.update_rule import (
     increment_step,
     init_param_state,
     make_scalar_state,
+    update_rows,
 )
 
 
@@ -75,13 +77,19 @@ class Adagrad(Optimizer):
         maximize, (weight_decay, decays) = options.flag("maximize"), options.optional("weight_decay")
         lr, lr_decay = options.number("lr"), options.number("lr_decay")
         numbers = (weight_decay, options.number("eps"))
-        for p in params_with_grad(group):
+        for p in params_with_grad(group, sparse=True):
             if not self.state[p]:
                 with tracing_paused():
                     self._init_accumulator(p, group)
             state = init_param_state(self.state[p], p, (), group)
             descent = -lr / (1 + (increment_step(state) - 1) * lr_decay)
-            apply_update(UPDATE_KERNEL, (p, p.grad, state["sum"]), (*numbers, descent), (maximize, decays))
+            grad = p.grad
+            if is_sparse(grad):
+                if decays:
+                    raise RuntimeError("weight_decay option is not compatible with sparse gradients")
+                update_rows(UPDATE_KERNEL, p, grad, (state["sum"],), (*numbers, descent), (maximize, False))
+            else:
+                apply_update(UPDATE_KERNEL, (p, grad, state["sum"]), (*numbers, descent), (maximize, decays))
 
     def _init_accumulator(self, p: Tensor, group: Group) -> None:
         value = self.defaults["initial_accumulator_value"]

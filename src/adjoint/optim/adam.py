@@ -80,7 +80,7 @@ class Adam(Optimizer):
         lr, beta1, beta2, numbers, facts = read_adam_options(options)
         amsgrad = options.flag("amsgrad")
         maximize, *_, slow = facts
-        small = ADAM_SMALL_KERNEL if slow and not (maximize or amsgrad) else None
+        small = (AMSGRAD_SMALL_KERNEL if amsgrad else ADAM_SMALL_KERNEL) if slow and not maximize else None
         entries = self.like_parameter if amsgrad else self.like_parameter[:2]
         for p in params_with_grad(group):
             state = init_param_state(self.state[p], p, entries, group)
@@ -143,7 +143,7 @@ def _update_parameter(
     p.addcdiv_(mean, (mean_square.sqrt() * rsqrt_bias_correction2).add_(eps), value=neg_step_size)
 
 
-ADAM_SMALL_KERNEL = SmallArrayKernel("adam")
+ADAM_SMALL_KERNEL, AMSGRAD_SMALL_KERNEL = SmallArrayKernel("adam"), SmallArrayKernel("adam_with_largest")
 UPDATE_KERNEL = KernelFunction("adam", _update_parameter, 4e-8, written=(0, 2, 3, 4))
 
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from adjoint.core.op.eager_kernels import KernelFunction, SmallArrayKernel
 from adjoint.core.runtime.mode import guard_on, mode, tracing_paused
+from adjoint.core.tensor.sparse_array import is_sparse
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import StateDict
+from adjoint.core.typing import Operand, Operands, StateDict
 from adjoint.functions.creation.creation import zeros_like
 from adjoint.optim.step.hyperparameters import Number, OptionReader, check_non_negative, declare_hyperparameters
 from adjoint.optim.step.optimizer import Optimizer, ParamsT
 from adjoint.optim.step.param_groups import Group, params_with_grad
-from adjoint.optim.step.update_rule import add_penalty, apply_update
+from adjoint.optim.step.update_rule import add_penalty, apply_update, update_rows
 
 
 class SGD(Optimizer):
@@ -67,10 +70,28 @@ class SGD(Optimizer):
         dampening, dampens = options.optional("dampening")
         special = dampens or options.flag("differentiable")
         numbers = (-lr, weight_decay, momentum, 1 - dampening)
-        for p in params_with_grad(group):
+        for p in params_with_grad(group, sparse=True):
+            grad: Operand = p.grad
+            if is_sparse(grad):
+                if decays:
+                    raise RuntimeError("SGD: weight_decay is not compatible with sparse gradients")
+                self._update_rows(p, -grad if maximize else grad, numbers, has_momentum, nesterov)
+                continue
             buffer, first = self._momentum_buffer(p, special) if has_momentum else (None, False)
             small = None if maximize or nesterov or first else SMALL_KERNELS[buffer is not None]
-            apply_update(UPDATE_KERNEL, (p, p.grad, buffer), numbers, (maximize, decays, nesterov, first), small)
+            apply_update(UPDATE_KERNEL, (p, grad, buffer), numbers, (maximize, decays, nesterov, first), small)
+
+    def _update_rows(self, p: Tensor, g: Any, numbers: Operands, has_momentum: bool, nesterov: bool) -> None:
+        """Update the rows of a parameter that its sparse gradient has, or its momentum, which is sparse too."""
+        neg_step_size, _, momentum, one_minus_dampening = numbers
+        if has_momentum:
+            state = self.state[p]
+            before = state.get("momentum_buffer")
+            state["momentum_buffer"] = buffer = (
+                g.clone() if before is None else (before * momentum + g * one_minus_dampening).coalesce()
+            )
+            g = g + buffer * momentum if nesterov else buffer
+        update_rows(ADD_KERNEL, p, g, (), (neg_step_size,), ())
 
     def _momentum_buffer(self, p: Tensor, special: bool) -> tuple[Tensor, bool]:
         """Return the momentum buffer of `p`, and whether to copy the gradient into it.
@@ -104,6 +125,12 @@ def _update_parameter(
     p.add_(g, alpha=neg_step_size)
 
 
+def add_scaled(p: Tensor, g: Tensor, neg_step_size: Number) -> None:
+    """One parameter's step, in place."""
+    p.add_(g, alpha=neg_step_size)
+
+
+ADD_KERNEL = KernelFunction("sgd_rows", add_scaled, 1e-8, written=(0,))
 SMALL_KERNELS = {False: SmallArrayKernel("sgd"), True: SmallArrayKernel("momentum")}  # by whether there is a buffer
 UPDATE_KERNEL = KernelFunction("sgd", _update_parameter, 1e-8, written=(0, 2))
 

@@ -297,3 +297,12 @@ def test_layers_are_told_that_a_mask_is_causal() -> None:
             else:
                 stack(x, x, given, tgt_is_causal=hint)
     assert told == [True, True, False, False, False] * 2
+
+
+def test_a_causal_mask_of_another_length_is_refused() -> None:
+    mask, x = nn.Transformer.generate_square_subsequent_mask(6), ad.ones(2, 4, 8)
+    encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 8, batch_first=True), 1)
+    decoder = nn.TransformerDecoder(nn.TransformerDecoderLayer(8, 2, 8, batch_first=True), 1)
+    for call in (lambda: encoder(x, mask), lambda: decoder(x, x, tgt_mask=mask)):
+        with pytest.raises(RuntimeError, match=r"\[6, 6\]\), but should be \(4, 4\)"):
+            call()

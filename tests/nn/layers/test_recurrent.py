@@ -11,6 +11,7 @@ from tests.support.oracle import equal, torch, weights
 
 import adjoint as ad
 from adjoint import nn
+from adjoint.core.op.eager_kernels import eager_kernels
 from adjoint.functions.nn import recurrent
 
 RNG = np.random.default_rng(3)
@@ -173,10 +174,56 @@ def test_the_quick_form_is_the_composite_one(
 
     quick = found()
     monkeypatch.setattr(
-        recurrent.RecurrentSweep, "apply", lambda kind, reverse, composite, *a: composite(kind, reverse, *a)
+        recurrent.RecurrentSweep,
+        "apply",
+        lambda kind, sizes, reverse, composite, *a: composite(kind, sizes, reverse, *a),
     )
     for a, b in zip(quick, found(), strict=True):
         np.testing.assert_allclose(a.detach().numpy(), b.detach().numpy(), rtol=1e-10, atol=1e-10)
+
+
+SIZES = {  # rows of each time, and units: what native code does whole, step by step, and in several calls
+    "whole": ([5] * 7, 33),
+    "packed": ([9, 9, 6, 6, 2, 1], 20),
+    "one row": ([1] * 9, 8),
+    "two steps": ([4, 3], 12),
+    "large": ([70, 70, 64, 3], 90),
+    "long": ([12] * 80, 40),
+}
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("sizes", SIZES)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("kind", [*KINDS, "projection"])
+def test_native_steps_are_numpys(kind: str, dtype: str, sizes: str, reverse: bool) -> None:
+    (counts, units), rng = SIZES[sizes], np.random.default_rng(len(kind))
+    kind, hr = ("LSTM", True) if kind == "projection" else (kind, False)
+    width = 5 if hr else units
+    rows = KINDS[kind] * units
+    shapes = [(sum(counts), rows), (rows, width), *([(rows,)] if kind == "GRU" else [])]
+    shapes += [*([(width, units)] if hr else []), (counts[0], width), *([(counts[0], units)] if kind == "LSTM" else [])]
+
+    def found() -> list[Any]:
+        values = [ad.tensor(x.astype(dtype), requires_grad=True) for x in given]
+        rest = iter(values[2:])
+        bias, projection = next(rest) if kind == "GRU" else None, next(rest) if hr else None
+        settings = kind, tuple(counts), reverse, recurrent._layer_composite
+        results = recurrent.RecurrentSweep.apply(*settings, *values[:2], bias, projection, *rest)
+        with ad.no_grad():
+            quiet = recurrent.RecurrentSweep.apply(
+                *settings, values[0].clone(), values[1], bias, projection, *values[-len(results) + 1 :]
+            )
+        loss = sum((x.cos() * (i + 1)).sum() for i, x in enumerate(results))
+        return [x.detach().numpy() for x in (*results, *quiet, *ad.autograd.grad(loss, values))]
+
+    given = [rng.normal(size=shape) * (0.5 / np.sqrt(shape[-1]) if len(shape) > 1 else 1) for shape in shapes]
+    native = found()
+    with eager_kernels(False):
+        plain = found()
+    for a, b in zip(native, plain, strict=True):
+        scale = np.abs(b).max() * (2e-4 if dtype == "float32" else 1e-11)
+        np.testing.assert_allclose(a, b, rtol=0, atol=scale, strict=True)
 
 
 @pytest.mark.parametrize("text", ["LSTM(2, 3)", "GRU(2, 3, bidirectional=True)", "RNN(2, 3, 2)", "LSTMCell(2, 3)"])

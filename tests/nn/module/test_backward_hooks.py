@@ -340,6 +340,7 @@ def test_a_graph_may_be_walked_again_after_a_hook_raised() -> None:
     assert shown(x.grad) == [shown(layer.weight.sum(0))]
 
 
+@pytest.mark.needs_threads
 def test_many_threads_may_call_one_hooked_module() -> None:
     layer, calls = nn.Linear(3, 3), []
     layer.register_full_backward_hook(lambda *_: calls.append(1))

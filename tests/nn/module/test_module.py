@@ -4,7 +4,7 @@ import copy
 import inspect
 import pickle
 from collections import OrderedDict
-from typing import Any
+from typing import Any, get_type_hints
 
 import numpy as np
 import pytest
@@ -554,3 +554,8 @@ def test_an_assigned_module_may_hide_a_name_of_the_class() -> None:
     assert list(Whole()._modules) == ["parameters"]
     assert Searching(nn.Linear(2, 3)).in_features == 2
     assert_raises(KeyError, "already exists", lambda: nn.Module().add_module("parameters", nn.Linear(1, 1)))
+
+
+def test_annotations_of_a_module_hold_types_that_any_namespace_can_evaluate() -> None:
+    hints = get_type_hints(nn.CrossEntropyLoss(), globalns={}, localns={})
+    assert hints["_parameters"] == dict[str, nn.Parameter | None]

@@ -126,6 +126,23 @@ def test_warnings() -> None:
     assert str(told[0].message) == lr_scheduler.EPOCH_DEPRECATION_WARNING
 
 
+def test_an_optimizer_that_wraps_another_counts_its_steps() -> None:
+    class Wrapper(ad.optim.Optimizer):
+        def __init__(self, wrapped: ad.optim.Optimizer) -> None:
+            self.wrapped = wrapped
+
+        param_groups = property(lambda self: self.wrapped.param_groups)
+
+        def step(self, closure: Any = None) -> None:
+            self.wrapped.step()
+
+    wrapper = Wrapper(optimizer(ad))
+    schedule = lr_scheduler.ExponentialLR(wrapper, 0.5)
+    for _ in range(2):  # a warning would be an error
+        wrapper.step()
+        schedule.step()
+
+
 @pytest.mark.parametrize(
     ("name", "options", "error", "message"),
     [

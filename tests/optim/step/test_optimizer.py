@@ -109,6 +109,21 @@ def test_groups_take_missing_options_from_the_defaults() -> None:
     np.testing.assert_allclose([p.item(), q.item(), r.item()], [0.9, 0.5, 0.9])
 
 
+@pytest.mark.parametrize("kind", OPTIMIZERS)
+def test_a_subclass_completes_every_group_that_it_is_given(kind: Any) -> None:
+    class Stabilised(kind):
+        def add_param_group(self, param_group: dict[str, Any]) -> None:
+            param_group.setdefault("every", 10)
+            super().add_param_group(param_group)
+
+    optimizer = Stabilised([{"params": [one()]}, {"params": [one()], "every": 3}], lr=0.1)
+    optimizer.add_param_group({"params": [one()]})
+    assert [group["every"] for group in optimizer.param_groups] == [10, 3, 10]
+    assert [group["every"] for group in Stabilised([one()], lr=0.1).param_groups] == [10]
+    with pytest.raises(ValueError, match="in parameter group 1"):
+        Stabilised([{"params": [one()]}, {"params": [one()], "lr": -1}], lr=0.1)
+
+
 def test_zero_grad() -> None:
     p, q = one(), one()
     optimizer = ad.optim.SGD([p, q])

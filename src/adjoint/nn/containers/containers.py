@@ -96,6 +96,8 @@ class Sequential(IndexedContainer):
     Args:
         args: modules, named "0", "1", …; or one mapping from names to modules.
 
+    Raises: IndexError for an index out of range, ValueError for a factor below 1.
+
     Example:
         >>> model = nn.Sequential(nn.Linear(2, 3), nn.ReLU())
         >>> model(ad.ones(4, 2)).shape

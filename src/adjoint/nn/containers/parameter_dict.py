@@ -22,6 +22,8 @@ class ParameterDict(Module):
     Args:
         parameters: mapping from names to values, or pairs (name, value). Default: None, an empty dictionary.
 
+    Raises: TypeError and ValueError for what is no mapping and no pairs.
+
     Example:
         >>> weights = nn.ParameterDict({"scale": ad.ones(2)})
         >>> weights["shift"] = ad.zeros(2)

@@ -21,6 +21,8 @@ class ParameterList(Module):
     Args:
         values: iterable of tensors and other values. Default: None, an empty list.
 
+    Raises: TypeError for what cannot be iterated, IndexError for an index out of range.
+
     Example:
         >>> weights = nn.ParameterList([ad.ones(2), ad.zeros(3)])
         >>> len(list(weights.parameters()))

@@ -86,7 +86,7 @@ class PReLU(Module):
 
 
 class Softmax2d(Module):
-    """Softmax over the channels of (N, C, H, W) or (C, H, W), at each place."""
+    """Softmax over the channels of (N, C, H, W) or (C, H, W), at each place. Raises ValueError for other ranks."""
 
     def forward(self, input: Tensor) -> Tensor:
         if input.ndim not in (3, 4):
@@ -95,7 +95,11 @@ class Softmax2d(Module):
 
 
 class RReLU(Module):
-    """x where x > 0, else a x; a at random from [lower, upper) for each element in training, else their mean."""
+    """x where x > 0, else a x; a at random from [lower, upper) for each element in training, else their mean.
+
+    Shapes:
+        input of any shape -> the same shape
+    """
 
     def __init__(self, lower: float = 1.0 / 8, upper: float = 1.0 / 3, inplace: bool = False) -> None:
         super().__init__()

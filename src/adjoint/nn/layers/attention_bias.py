@@ -40,6 +40,11 @@ class CausalBias(Tensor):
         mask.variant, mask.seq_len_q, mask.seq_len_kv = variant, seq_len_q, seq_len_kv
         return mask
 
+    @property
+    def aligns_first(self) -> bool:
+        """Whether the first query attends to the first key alone, as with `is_causal`."""
+        return self.variant == CausalVariant.UPPER_LEFT or self.seq_len_q == self.seq_len_kv
+
     def _materialize(self, device: DeviceLike = None) -> Tensor:
         return self.detach()
 

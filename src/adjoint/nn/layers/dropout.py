@@ -91,7 +91,11 @@ class Dropout3d(Dropout):
 
 
 class AlphaDropout(Dropout):
-    """Alpha dropout: in training each element becomes SELU's lower limit with probability p; mean and variance stay."""
+    """Alpha dropout: in training each element becomes SELU's lower limit with probability p; mean and variance stay.
+
+    Shapes:
+        input of any shape -> the same shape
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.alpha_dropout(input, self.p, self.training)

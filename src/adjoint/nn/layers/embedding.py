@@ -79,7 +79,7 @@ class Embedding(EmbeddingTable):
         max_norm: norm to which a lookup shortens longer rows in place. Default: None, no limit.
         norm_type: the p of that norm. Default: 2.
         scale_grad_by_freq: True to divide each row's gradient by its lookups in the batch. Default: False.
-        sparse: only False; this library has no sparse gradients.
+        sparse: True for a sparse gradient, of the rows that were looked up. Default: False.
         device, dtype: placement ("cpu", or "meta" for no values) and dtype of the parameters. Default: None.
 
     Attributes:
@@ -133,7 +133,7 @@ class Embedding(EmbeddingTable):
             max_norm: norm to which a lookup shortens longer rows in place. Default: None, no limit.
             norm_type: the p of that norm. Default: 2.
             scale_grad_by_freq: True to divide each row's gradient by its lookups in the batch. Default: False.
-            sparse: only False; this library has no sparse gradients.
+            sparse: True for a sparse gradient, of the rows that were looked up. Default: False.
 
         Raises: AssertionError unless `embeddings` is a matrix.
 
@@ -170,7 +170,7 @@ class EmbeddingBag(EmbeddingTable):
         norm_type: the p of that norm. Default: 2.
         scale_grad_by_freq: True to divide each row's gradient by its lookups in the batch. Default: False.
         mode: "sum", "mean" or "max". Default: "mean".
-        sparse: only False; this library has no sparse gradients.
+        sparse: True for a sparse gradient, of the rows that were looked up. Default: False.
         include_last_offset: True if the last offset is the end of the last bag. Default: False.
         padding_idx: row that starts as zeros, and that reductions leave out. Default: None.
         device, dtype: placement ("cpu", or "meta" for no values) and dtype of the parameters. Default: None.

@@ -124,7 +124,11 @@ class RMSNorm(Module):
 
 
 class LocalResponseNorm(Module):
-    """Local response normalization: x / (k + alpha mean x²)ᵇᵉᵗᵃ, with the mean over `size` neighbouring channels."""
+    """Local response normalization: x / (k + alpha mean x²)ᵇᵉᵗᵃ, with the mean over `size` neighbouring channels.
+
+    Shapes:
+        input (N, C, …) -> the same shape
+    """
 
     def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> None:
         super().__init__()
@@ -144,6 +148,8 @@ class CrossMapLRN2d(LocalResponseNorm):
     """Local response normalization of (N, C, H, W) over ⌊(size + 1) / 2⌋ channels on either side, the own included.
 
     As in PyTorch, the first channel also counts for all channels behind its neighbours.
+
+    Raises: ValueError for other ranks.
     """
 
     def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1) -> None:

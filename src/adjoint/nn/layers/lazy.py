@@ -53,6 +53,8 @@ class LazyLinear(LazyLayer, Linear):
     Shapes:
         input (…, in_features) -> (…, out_features)
 
+    Raises: AssertionError for a weight that does not fit the first input.
+
     Example:
         >>> layer = nn.LazyLinear(3)
         >>> layer(ad.ones(2, 5)).shape
@@ -153,37 +155,37 @@ class LazyConvTransposeNd(LazyConvolution, TransposedConvolution):
 
 
 class LazyConv1d(LazyConvNd, Conv1d):
-    """Lazy `Conv1d`, which takes its `in_channels` from its first input."""
+    """Lazy `Conv1d`, which takes its `in_channels` from its first input. Shapes: as of `Conv1d`."""
 
     cls_to_become = Conv1d
 
 
 class LazyConv2d(LazyConvNd, Conv2d):
-    """Lazy `Conv2d`, which takes its `in_channels` from its first input."""
+    """Lazy `Conv2d`, which takes its `in_channels` from its first input. Shapes: as of `Conv2d`."""
 
     cls_to_become = Conv2d
 
 
 class LazyConv3d(LazyConvNd, Conv3d):
-    """Lazy `Conv3d`, which takes its `in_channels` from its first input."""
+    """Lazy `Conv3d`, which takes its `in_channels` from its first input. Shapes: as of `Conv3d`."""
 
     cls_to_become = Conv3d
 
 
 class LazyConvTranspose1d(LazyConvTransposeNd, ConvTranspose1d):
-    """Lazy `ConvTranspose1d`, which takes its `in_channels` from its first input."""
+    """Lazy `ConvTranspose1d`, which takes its `in_channels` from its first input. Shapes: as of `ConvTranspose1d`."""
 
     cls_to_become = ConvTranspose1d
 
 
 class LazyConvTranspose2d(LazyConvTransposeNd, ConvTranspose2d):
-    """Lazy `ConvTranspose2d`, which takes its `in_channels` from its first input."""
+    """Lazy `ConvTranspose2d`, which takes its `in_channels` from its first input. Shapes: as of `ConvTranspose2d`."""
 
     cls_to_become = ConvTranspose2d
 
 
 class LazyConvTranspose3d(LazyConvTransposeNd, ConvTranspose3d):
-    """Lazy `ConvTranspose3d`, which takes its `in_channels` from its first input."""
+    """Lazy `ConvTranspose3d`, which takes its `in_channels` from its first input. Shapes: as of `ConvTranspose3d`."""
 
     cls_to_become = ConvTranspose3d
 
@@ -226,36 +228,36 @@ class LazyNorm(LazyLayer, ChannelNorm):
 
 
 class LazyBatchNorm1d(LazyNorm, BatchNorm1d):
-    """Lazy `BatchNorm1d`, which takes its `num_features` from its first input."""
+    """Lazy `BatchNorm1d`, which takes its `num_features` from its first input. Shapes: as of `BatchNorm1d`."""
 
     cls_to_become = BatchNorm1d
 
 
 class LazyBatchNorm2d(LazyNorm, BatchNorm2d):
-    """Lazy `BatchNorm2d`, which takes its `num_features` from its first input."""
+    """Lazy `BatchNorm2d`, which takes its `num_features` from its first input. Shapes: as of `BatchNorm2d`."""
 
     cls_to_become = BatchNorm2d
 
 
 class LazyBatchNorm3d(LazyNorm, BatchNorm3d):
-    """Lazy `BatchNorm3d`, which takes its `num_features` from its first input."""
+    """Lazy `BatchNorm3d`, which takes its `num_features` from its first input. Shapes: as of `BatchNorm3d`."""
 
     cls_to_become = BatchNorm3d
 
 
 class LazyInstanceNorm1d(LazyNorm, InstanceNorm1d):
-    """Lazy `InstanceNorm1d`, which takes its `num_features` from its first input."""
+    """Lazy `InstanceNorm1d`, which takes its `num_features` from its first input. Shapes: as of `InstanceNorm1d`."""
 
     cls_to_become = InstanceNorm1d
 
 
 class LazyInstanceNorm2d(LazyNorm, InstanceNorm2d):
-    """Lazy `InstanceNorm2d`, which takes its `num_features` from its first input."""
+    """Lazy `InstanceNorm2d`, which takes its `num_features` from its first input. Shapes: as of `InstanceNorm2d`."""
 
     cls_to_become = InstanceNorm2d
 
 
 class LazyInstanceNorm3d(LazyNorm, InstanceNorm3d):
-    """Lazy `InstanceNorm3d`, which takes its `num_features` from its first input."""
+    """Lazy `InstanceNorm3d`, which takes its `num_features` from its first input. Shapes: as of `InstanceNorm3d`."""
 
     cls_to_become = InstanceNorm3d

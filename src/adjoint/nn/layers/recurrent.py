@@ -35,6 +35,8 @@ class RNNBase(Module):
     The input is (T, B, input_size), (B, T, input_size) if `batch_first`, (T, input_size), or a PackedSequence. The
     first state is zeros unless given. Returns the outputs of the last layer for each time, both directions side by
     side, and the last states of all layers (num_layers · directions, B, hidden_size).
+
+    Raises: ValueError for another mode and for other ranks; RuntimeError for sizes that do not fit.
     """
 
     def __init__(

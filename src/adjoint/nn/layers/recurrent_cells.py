@@ -20,6 +20,8 @@ class RNNCellBase(Module):
     """Base of the recurrent cells: the parameters, uniform in ±1/√hidden_size at first.
 
     The input is (B, input_size) or (input_size,), the state (B, hidden_size) or (hidden_size,), zeros unless given.
+
+    Raises: ValueError for other ranks.
     """
 
     weight_ih: Parameter
@@ -83,7 +85,13 @@ class RNNCellBase(Module):
 
 
 class RNNCell(RNNCellBase):
-    """One step of a recurrent neural network: h' = tanh(W_ih x + b_ih + W_hh h + b_hh), or with relu for tanh."""
+    """One step of a recurrent neural network: h' = tanh(W_ih x + b_ih + W_hh h + b_hh), or with relu for tanh.
+
+    Shapes:
+        input (N, input_size), optional h (N, hidden_size) -> h' (N, hidden_size); N is optional
+
+    Raises: RuntimeError for another nonlinearity, ValueError for other ranks.
+    """
 
     def __init__(
         self,

@@ -174,7 +174,7 @@ class TransformerEncoder(Module):
     ) -> Tensor:
         padding = canonical_mask(src_key_padding_mask, "src_key_padding_mask", mask, "mask", src.dtype)
         mask = canonical_mask(mask, "mask", None, "", src.dtype)
-        causal = _is_causal(mask, is_causal)
+        causal = _is_causal(mask, is_causal, src, self.layers)
         output = src
         for layer in self.layers:
             output = layer(output, src_mask=mask, is_causal=causal, src_key_padding_mask=padding)
@@ -185,6 +185,9 @@ class TransformerDecoder(Module):
     """Stack of decoder layers: copies of one layer in sequence, each with attention to `memory`, then an optional norm.
 
     `tgt_is_causal` and `memory_is_causal` are hints that the masks are causal.
+
+    Shapes:
+        tgt (T, N, E) and memory (S, N, E), or (N, T, E) and (N, S, E) with `batch_first` -> the shape of tgt
     """
 
     def __init__(self, decoder_layer: Module, num_layers: int, norm: Module | None = None) -> None:
@@ -204,7 +207,7 @@ class TransformerDecoder(Module):
         tgt_is_causal: bool | None = None,
         memory_is_causal: bool = False,
     ) -> Tensor:
-        causal = _is_causal(tgt_mask, tgt_is_causal)
+        causal = _is_causal(tgt_mask, tgt_is_causal, tgt, self.layers)
         output = tgt
         for layer in self.layers:
             output = layer(
@@ -369,19 +372,15 @@ def _apply_dropout_time_first(dropout: Dropout, attended: Tensor, batch_first: b
     return dropout(attended.transpose(0, 1)).transpose(0, 1)
 
 
-def _is_causal(mask: Tensor | None, hint: bool | None) -> bool:
+def _is_causal(mask: Tensor | None, hint: bool | None, x: Tensor, layers: ModuleList) -> bool:
     """Return the hint, or else True if the mask excludes just the keys after each query; False in a traced step."""
     if hint is not None or mask is None:
         return bool(hint)
-    array = mask.array
-    if (
-        mode.interpreter is not None
-        or type(array) is not np.ndarray
-        or array.ndim != 2
-        or array.shape[0] != array.shape[1]
-    ):
+    array, attention = mask.array, getattr(layers[0], "self_attn", None) if layers else None
+    length = x.shape[1 if x.ndim == 3 and getattr(attention, "batch_first", False) else 0]
+    if mode.interpreter is not None or type(array) is not np.ndarray or array.shape != (length, length):
         return False
-    return bool((mask == Transformer.generate_square_subsequent_mask(len(array), dtype=mask.dtype)).all())
+    return bool((mask == Transformer.generate_square_subsequent_mask(length, dtype=mask.dtype)).all())
 
 
 def _get_activation_fn(activation: Activation) -> Callable[[Tensor], Tensor]:

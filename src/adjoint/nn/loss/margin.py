@@ -101,7 +101,11 @@ class NLLLoss2d(NLLLoss):  # type: ignore[misc, valid-type]
 
 
 class TripletMarginWithDistanceLoss(Module):
-    """`triplet_margin_with_distance_loss` as a module. Raises ValueError for a margin of 0 or less."""
+    """`triplet_margin_with_distance_loss` as a module. Raises ValueError for a margin of 0 or less.
+
+    Shapes:
+        anchor, positive and negative (N, …) -> scalar; with reduction="none" what the distance gives
+    """
 
     def __init__(
         self,
@@ -135,7 +139,10 @@ class TripletMarginWithDistanceLoss(Module):
 
 @dataclass(frozen=True, slots=True)
 class LinearCrossEntropyOptions:
-    """Options by which PyTorch saves memory in `linear_cross_entropy`. They are checked, and change nothing."""
+    """Options by which PyTorch saves memory in `linear_cross_entropy`. They are checked, and change nothing.
+
+    Raises: ValueError for a value that PyTorch refuses.
+    """
 
     allow_retain_graph: bool = False
     batch_chunk_size: int | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from typing import get_type_hints
 
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Function
@@ -21,7 +22,7 @@ class FunctionModule(Module):
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         super().__init__()
-        given = self.settings.bind(*args, **kwargs)
+        given = self._bind("__init__", self.settings, args, kwargs)
         given.apply_defaults()
         for name, value in given.arguments.items():
             if isinstance(value, Tensor) or name in ("weight", "pos_weight"):
@@ -31,8 +32,22 @@ class FunctionModule(Module):
 
     def forward(self, *operands: object, **named: object) -> Tensor:
         if named:
-            operands = self.operands.bind(*operands, **named).args
+            operands = self._bind("forward", self.operands, operands, named).args
         return self.function(*operands, **{name: getattr(self, name) for name in self.settings.parameters})
+
+    def _bind(
+        self, method: str, signature: inspect.Signature, args: tuple[object, ...], named: dict[str, object]
+    ) -> inspect.BoundArguments:
+        """Return the arguments of a method by name. Raises TypeError where Python would, for such a signature."""
+        called = f"{type(self).__name__}.{method}()"
+        for name in named:
+            if name not in signature.parameters:
+                raise TypeError(f"{called} got an unexpected keyword argument {name!r}")
+        try:
+            return signature.bind(*args, **named)
+        except TypeError as error:
+            text = str(error)
+            raise TypeError(f"{called} {'got ' if text.startswith(('too', 'multiple')) else ''}{text}") from None
 
     def extra_repr(self) -> str:
         if not self.shown:
@@ -41,6 +56,9 @@ class FunctionModule(Module):
         if self.shown == "values":
             return ", ".join(map(repr, values.values()))
         return ", ".join(f"{name}={value!r}" for name, value in values.items() if name != "inplace" or value)
+
+
+FunctionModule.__annotations__ = get_type_hints(FunctionModule)  # types, as those of Module
 
 
 def make_module_class(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Self, cast, get_type_hints
 
 from adjoint.core.op.signature import check_keywords
 from adjoint.core.runtime.compile_slot import compile_slot
@@ -100,8 +100,9 @@ class Module:
     def _wrapped_call_impl(self, *args: object, **kwargs: object) -> Any:
         try:
             own, shared = self._detours, global_hooks._detours
-            if (own and any(own)) or (shared and any(shared)) or nondefault.count:
-                if self._compiled_call_impl is not None and (not nondefault.count or mode.interpreter is None):
+            traced = nondefault.count and mode.interpreter is not None
+            if traced or (own and any(own)) or (shared and any(shared)):
+                if self._compiled_call_impl is not None and not traced:
                     return self._compiled_call_impl(*args, **kwargs)
                 return self._call_impl(*args, **kwargs)
             return self.forward(*args, **kwargs)
@@ -363,6 +364,10 @@ def _refuse_arguments(module: Module, args: tuple[object, ...], kwargs: dict[str
     if kwargs:
         raise TypeError(f"{name}.__init__() got an unexpected keyword argument '{next(iter(kwargs))}'")
     raise TypeError(f"{name}.__init__() takes 1 positional argument but {len(args) + 1} were given")
+
+
+# Types in place of their names: a module without annotations of its own has these, and fastai evaluates them elsewhere.
+Module.__annotations__ = get_type_hints(Module)
 
 
 @module_class_slot.fill

@@ -75,12 +75,15 @@ def save_own_state(self: AnyModule, destination: StateDict, prefix: str, keep_va
 
 
 def get_extra_state(self: AnyModule) -> Any:
-    """Return further state. Subclasses that have some define this and `set_extra_state`."""
+    """Return further state. Subclasses that have some define this and `set_extra_state`.
+
+    Raises: RuntimeError where the class has none.
+    """
     raise RuntimeError(f"{type(self).__name__} has no extra state: it defines no get_extra_state")
 
 
 def set_extra_state(self: AnyModule, state: object) -> None:
-    """Take what `get_extra_state` gave, when a state dict is loaded."""
+    """Take what `get_extra_state` gave, when a state dict is loaded. Raises RuntimeError where the class has none."""
     raise RuntimeError(f"{type(self).__name__} has no extra state: it defines no set_extra_state")
 
 

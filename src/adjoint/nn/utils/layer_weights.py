@@ -24,7 +24,10 @@ def fuse_conv_bn_eval(conv: LayerType, bn: Module, transpose: bool = False) -> L
 
 
 def fuse_linear_bn_eval(linear: LayerType, bn: Module) -> LayerType:
-    """Return a copy of the linear layer that also applies the batch normalization, in evaluation."""
+    """Return a copy of the linear layer that also applies the batch normalization, in evaluation.
+
+    Raises: AssertionError for other numbers of features.
+    """
     if bn.num_features not in (linear.out_features, 1):
         raise AssertionError("To fuse, linear.out_features == bn.num_features or bn.num_features == 1")
     return _fuse(linear, bn, False)

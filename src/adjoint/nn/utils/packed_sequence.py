@@ -45,6 +45,8 @@ class PackedSequence(_PackedFields):
 
     The sequences stand in the order of their lengths, the longest first: they are the given ones at `sorted_indices`,
     and `unsorted_indices` leads back.
+
+    Raises: ValueError for a single value that is no pair.
     """
 
     def __new__(

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, NoReturn
 
 from adjoint.core.dtype.dtype import dtype
 from adjoint.core.runtime.mode import ModeScope
+from adjoint.core.runtime.text_table import pluralize
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.nn.containers.containers import ModuleDict, ModuleList
 from adjoint.nn.module.module import Module
@@ -103,7 +104,8 @@ class ParametrizationList(ModuleList):
                 return
             if not isinstance(found, Sequence) or len(found) != self.ntensors:
                 raise ValueError(
-                    f"'right_inverse' must return a sequence of {self.ntensors} tensors, as at first. Got {found!r}"
+                    f"'right_inverse' must return a sequence of {pluralize(self.ntensors, 'tensor')}, as at first. "
+                    f"Got {found!r}"
                 )
             for i, each in enumerate(found):
                 own = getattr(self, f"original{i}")

@@ -8,6 +8,7 @@ from functools import wraps
 from typing import Any
 
 from adjoint.core.graph.hooks import HookDict, RemovableHandle, add_hook
+from adjoint.core.op.op_timer import find_op_timer
 from adjoint.core.runtime.mode import depends_on, guard_on
 from adjoint.core.typing import Function
 
@@ -49,7 +50,10 @@ def with_step_hooks(step: Function) -> Function:
     @wraps(step)
     def call(*args: Any, **kwargs: Any) -> Any:
         optimizer = args[0]
-        if type(optimizer).step is not call or STEP_HOOK_NAMES[0] not in vars(optimizer):  # Optimizer.__init__ not run
+        if type(optimizer).step is not call:
+            return step(*args, **kwargs)
+        optimizer._opt_called = True
+        if STEP_HOOK_NAMES[0] not in vars(optimizer):  # one that wraps another, and has not run Optimizer.__init__
             return step(*args, **kwargs)
         guard_on(optimizer, step_hook_ids, "hooks of the optimizer's step")
         for hook in (*GLOBAL_STEP_PRE_HOOKS.values(), *optimizer._optimizer_step_pre_hooks.values()):
@@ -61,8 +65,10 @@ def with_step_hooks(step: Function) -> Function:
                         f"but got {replaced}."
                     )
                 args, kwargs = replaced
-        optimizer._opt_called = True
-        result = step(*args, **kwargs)
+        if (timer := find_op_timer()) is None:
+            result = step(*args, **kwargs)
+        else:
+            result = timer.time_block(f"Optimizer.step#{type(optimizer).__name__}.step", step, args, kwargs)
         for hook in (*optimizer._optimizer_step_post_hooks.values(), *GLOBAL_STEP_POST_HOOKS.values()):
             hook(optimizer, args, kwargs)
         return result

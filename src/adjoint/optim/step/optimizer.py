@@ -11,6 +11,7 @@ from adjoint.core.graph.hooks import HookDict, RemovableHandle, add_hook
 from adjoint.core.op.signature import check_keywords
 from adjoint.core.runtime.explanation_slot import explain_errors
 from adjoint.core.runtime.mode import ModeScope, depends_on, guard_on, refuse_while_tracing, undo_on_failure
+from adjoint.core.runtime.notebook import show_in_notebook
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Function, StateDict
 from adjoint.optim.step.hooks import (
@@ -79,6 +80,10 @@ class Optimizer:
         init_hook_tables(self)
         self.check_options(defaults)
         given = as_param_groups(params)
+        if type(self).add_param_group is not Optimizer.add_param_group:  # a subclass has options of its own
+            for group in given:
+                self.add_param_group(group)
+            return
         ready: list[Group] = []
         for each in given:
             ready.append(self._complete_group(each, ready))
@@ -267,6 +272,8 @@ class Optimizer:
         self.__dict__.update(state)
         self.state = defaultdict(dict, self.state)
         init_hook_tables(self)
+
+    _repr_html_ = show_in_notebook
 
     def __repr__(self) -> str:
         lines = [f"{type(self).__name__} ("]

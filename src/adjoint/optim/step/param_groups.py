@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Iterable
 from typing import Any
 
+from adjoint.core.tensor.sparse_array import is_sparse
 from adjoint.core.tensor.tensor import Tensor
 
 Group = dict[str, Any]
@@ -120,6 +121,18 @@ def _type_name(value: object) -> str:
     return type(value).__name__
 
 
-def params_with_grad(group: Group) -> list[Tensor]:
-    """Return the parameters with a gradient, which a step changes."""
-    return [p for p in group["params"] if p.grad is not None]
+def params_with_grad(group: Group, sparse: bool = False) -> list[Tensor]:
+    """Return the parameters with a gradient. Raises RuntimeError for a sparse one unless `sparse`."""
+    found = []
+    for p in group["params"]:
+        g = p.grad
+        if g is None:
+            continue
+        if not sparse and is_sparse(g):
+            raise RuntimeError(
+                f"{describe_parameter(group, parameter_index(group, p))}, has a sparse gradient. This optimizer "
+                "does not support sparse gradients, please consider SparseAdam instead, SGD or Adagrad; or give the "
+                "Embedding sparse=False"
+            )
+        found.append(p)
+    return found

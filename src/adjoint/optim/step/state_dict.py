@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from adjoint.core.runtime.text_table import pluralize
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import StateDict
 from adjoint.functions.creation.creation import tensor
@@ -56,7 +57,7 @@ def unpack(
         if len(group["params"]) != len(theirs["params"]):
             raise ValueError(
                 "loaded state dict contains a parameter group that doesn't match the size of optimizer's group: group "
-                f"{n} has {len(theirs['params'])} parameters, the optimizer's {len(group['params'])}"
+                f"{n} has {pluralize(len(theirs['params']), 'parameter')}, the optimizer's {len(group['params'])}"
             )
         owners.update({number: (group, i) for i, number in enumerate(theirs["params"])})
     state: State = defaultdict(dict)

@@ -79,6 +79,35 @@ def add_penalty(p: Tensor, g: Tensor, weight_decay: Number, maximize: bool, deca
     return g.add(p, alpha=weight_decay) if decays else g
 
 
+def update_rows(
+    native: KernelFunction,
+    p: Tensor,
+    g: Operand,
+    states: Operands,
+    numbers: tuple[Number, ...],
+    facts: tuple[bool, ...],
+) -> None:
+    """Apply the function of an update rule to the rows that a sparse gradient has, of the parameter and its states.
+
+    The work grows with the rows of the gradient and not with those of the parameter.
+    """
+    held = g.coalesce()
+    index, values = tuple(held.indices()), held.values()
+    rows = [t.detach()[index] for t in (p, *states)]
+    native.function(rows[0], values, *rows[1:], *cast_option_scalars(numbers, p), *facts)
+    for tensor, part in zip((p, *states), rows, strict=True):
+        write_rows(tensor, index, part)
+
+
+def write_rows(tensor: Tensor, index: tuple[Tensor, ...], part: Tensor) -> None:
+    """Write `part` at the indices of a tensor, in place, without a copy of the rest of it."""
+    if type(tensor.array) is not np.ndarray or mode.needs_slow_path or view_of(tensor) is not None:
+        tensor[index] = part
+        return
+    tensor.array[tuple(i.array for i in index)] = part.array
+    mark_written(tensor, user_instruction(3))
+
+
 FUSABLE_OPTION_TYPES = frozenset({int, float})
 
 
