@@ -12,10 +12,21 @@ import pytest
 from benchmarks.workloads import TINY
 from benchmarks.workloads.workload import Workload
 from tests.support.mistaken_programs import PRELUDE, Mistake
+from tests.support.mistaken_programs.by_field import FIELD_MISTAKES
+from tests.support.mistaken_programs.histories import HISTORY_MISTAKES
+from tests.support.mistaken_programs.layers import LAYER_MISTAKES
 from tests.support.mistaken_programs.loops import LOOP_MISTAKES
+from tests.support.mistaken_programs.loss_terms import TERM_MISTAKES
 from tests.support.mistaken_programs.losses import LOSS_MISTAKES
+from tests.support.mistaken_programs.options import OPTION_MISTAKES
+from tests.support.mistaken_programs.other_kinds import OTHER_MISTAKES
 from tests.support.mistaken_programs.parameters import PARAMETER_MISTAKES
+from tests.support.mistaken_programs.sequences import SEQUENCE_MISTAKES
 from tests.support.mistaken_programs.sound import SOUND_PROGRAMS
+from tests.support.mistaken_programs.sound_models import SOUND_MODELS
+from tests.support.mistaken_programs.sound_options import SOUND_OPTIONS
+from tests.support.mistaken_programs.states import STATE_MISTAKES
+from tests.support.mistaken_programs.targets import TARGET_MISTAKES
 
 import adjoint as ad
 from adjoint import Tensor, nn, optim
@@ -26,7 +37,20 @@ from adjoint.diagnosis.findings import Report
 from adjoint.nn.module.hooks import global_hooks
 from adjoint.optim.step.hooks import GLOBAL_STEP_POST_HOOKS, GLOBAL_STEP_PRE_HOOKS
 
-MISTAKES = [*LOSS_MISTAKES, *PARAMETER_MISTAKES, *LOOP_MISTAKES]
+MISTAKES = [
+    *LOSS_MISTAKES,
+    *PARAMETER_MISTAKES,
+    *LOOP_MISTAKES,
+    *HISTORY_MISTAKES,
+    *OPTION_MISTAKES,
+    *TARGET_MISTAKES,
+    *SEQUENCE_MISTAKES,
+    *LAYER_MISTAKES,
+    *TERM_MISTAKES,
+    *STATE_MISTAKES,
+    *OTHER_MISTAKES,
+    *FIELD_MISTAKES,
+]
 EACH = pytest.mark.parametrize("mistake", [pytest.param(mistake, id=mistake.title) for mistake in MISTAKES])
 
 
@@ -58,7 +82,10 @@ def test_corrected_program_has_no_finding(mistake: Mistake, tmp_path: Path) -> N
     assert str(examine(mistake.corrected, tmp_path)).startswith("doctor: nothing found")
 
 
-@pytest.mark.parametrize("source", [pytest.param(source, id=title) for title, source in SOUND_PROGRAMS.items()])
+SOUND = SOUND_PROGRAMS | SOUND_OPTIONS | SOUND_MODELS
+
+
+@pytest.mark.parametrize("source", [pytest.param(source, id=title) for title, source in SOUND.items()])
 def test_sound_program_has_no_finding(source: str, tmp_path: Path) -> None:
     assert str(examine(PRELUDE + source, tmp_path)).startswith("doctor: nothing found")
 
@@ -69,7 +96,7 @@ def hooks_in_place() -> tuple[object, ...]:
         [getattr(Tensor, name) for name in ("detach", "item", "numpy", "tolist")],
         vars(nn.Module)["train"], vars(nn.Module)["zero_grad"], vars(optim.Optimizer)["zero_grad"],
         vars(DataLoader)["__iter__"], vars(optim.lr_scheduler.LRScheduler)["step"], list(pass_watchers),
-        dict(global_hooks._forward_hooks), dict(global_hooks._forward_pre_hooks), dict(GLOBAL_STEP_PRE_HOOKS),
+        nn.Module.__call__, dict(global_hooks._forward_hooks), dict(GLOBAL_STEP_PRE_HOOKS),
         dict(GLOBAL_STEP_POST_HOOKS), mode.anomaly_detector, nondefault.count,
     )  # fmt: skip
 

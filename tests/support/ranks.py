@@ -24,7 +24,7 @@ needs_mpi = pytest.mark.usefixtures("working_mpi")  # skips where plain MPI, wit
 def why_mpi_fails() -> str:
     """Return why two processes of plain MPI cannot meet here; an empty string if they can."""
     if find_spec("mpi4py") is None or not Path(sys.prefix, "bin", "mpiexec").exists():
-        return "mpi4py, or an MPI beside it, is not installed: pip install 'adjoint[mpi]'"
+        return "mpi4py, or an MPI beside it, is not installed: pip install 'adjoint-autograd[mpi]'"
     program = "from mpi4py import MPI; MPI.COMM_WORLD.allgather(b'x' * 100_000)"
     command = [MPIEXEC, "-n", "2", sys.executable, "-c", program]
     try:

@@ -14,4 +14,7 @@ Modules, in reading order:
 - `rules`: Rules of `ad.doctor`: each sees the events of a watched program, and names one kind of mistake.
 - `watch`: The watch of a running program: its events, the facts they give, and the hooks that catch them.
 - `displays`: Displays of tensors and modules in notebooks.
+- `visualization`: Pictures of what runs: the graphs of tensors and models.
+- `output_layer`: The layer that gives a model's result, found in the source of its `forward` and `__init__`.
+- `repairs`: Repairs: edits of the user's expression that were carried out on copies of its values, and did not fail.
 """

@@ -10,21 +10,69 @@ from typing import TextIO
 
 from adjoint.core.typing import Operand
 from adjoint.diagnosis.findings import Finding, Report
-from adjoint.diagnosis.rules.data import InputScale, SameBatch, Targets
-from adjoint.diagnosis.rules.memory import CarriedGraph, GrowingSum, KeptResults
+from adjoint.diagnosis.rules.attention import AttentionMask, FutureTokens, PositionByBatch
+from adjoint.diagnosis.rules.class_weights import InvertedWeights
+from adjoint.diagnosis.rules.data import ConstantInput, InputScale, MixedOrder, SameBatch, Targets
+from adjoint.diagnosis.rules.dataflow.latent_noise import LatentDeviation, RepeatedNoise, SampleGradient, UnseenNoise
+from adjoint.diagnosis.rules.dataflow.loss_scales import ClampedPrediction, MaskedMean, UnevenReductions
+from adjoint.diagnosis.rules.dataflow.loss_signs import AdvantageGradient, ConstantTerm, LinearPenalty, LossSigns
+from adjoint.diagnosis.rules.dataflow.model_inputs import CrossedArguments, NoisyTarget, RandomState
+from adjoint.diagnosis.rules.dataflow.policies import BootstrapMask, PolicyRatio
+from adjoint.diagnosis.rules.dataflow.recurrent_outputs import RecurrentOutputs
+from adjoint.diagnosis.rules.dataflow.sample_order import ReadOrder, ShuffledAlone
+from adjoint.diagnosis.rules.dataflow.scores import AttentionScores, ContrastiveScores, ProbabilitiesAsLogits
+from adjoint.diagnosis.rules.dataflow.training_loop import (
+    AbsoluteSchedule,
+    ClearedAccumulation,
+    ForeignGradients,
+    GeneratorTarget,
+    SamplerWeights,
+)
+from adjoint.diagnosis.rules.dataflow.unused_results import UnusedResult
+from adjoint.diagnosis.rules.dataflow.weight_averages import AverageFactor
+from adjoint.diagnosis.rules.layer_options import AdamOptions, ClipSize, DroppedOutput, LayerOptions
+from adjoint.diagnosis.rules.loss_terms import (
+    ConstantPenalty,
+    LossSign,
+    MeanBeforeLoss,
+    NormalizedBatch,
+    NormOverBatch,
+    WeightsAfterReduction,
+)
+from adjoint.diagnosis.rules.memory import CarriedGraph, GrowingSum, KeptResults, RecordedEvaluation
+from adjoint.diagnosis.rules.metrics import AllPairsInMetric, MetricChoice
 from adjoint.diagnosis.rules.missing_gradients import MissingGradients
-from adjoint.diagnosis.rules.modes import EvaluationMode, SingleValueNorm, TrainingMode
+from adjoint.diagnosis.rules.modes import EvaluationMode, FrozenNorm, SingleValueNorm, TrainingMode
 from adjoint.diagnosis.rules.probabilities import (
     DivergenceReduction,
+    LateMask,
     MissingLogarithm,
     RepeatedActivation,
     SoftmaxDimension,
 )
-from adjoint.diagnosis.rules.shapes import AllPairs, DoublePrecision
-from adjoint.diagnosis.rules.sharing import LostSharing, Recompilations
-from adjoint.diagnosis.rules.steps import Clearing, LearningRate, MissingStep, ScheduleOrder
+from adjoint.diagnosis.rules.repeated_layers import LostSharing, MissingActivation, RepeatedLayer, SharedDefault
+from adjoint.diagnosis.rules.settings import (
+    ClipOrder,
+    ConstantWeights,
+    FreshOptimizers,
+    OptimizerOptions,
+    Recompilations,
+    SharedMemory,
+    UnreadAttributes,
+)
+from adjoint.diagnosis.rules.shapes import AllPairs, BatchFirst, DoublePrecision, MixedView, WrappedIntegers
+from adjoint.diagnosis.rules.states import LoadedStates, TargetNetwork
+from adjoint.diagnosis.rules.steps import Clearing, HandMadeStep, LearningRate, MissingStep, PlateauMode, ScheduleOrder
+from adjoint.diagnosis.rules.targets import (
+    IgnoredClass,
+    LossArguments,
+    TargetDistribution,
+    TargetRange,
+    TargetScale,
+)
+from adjoint.diagnosis.rules.tokens import PaddedMean, PaddingAsToken, PaddingInAttention, PaddingInLoss
 from adjoint.diagnosis.rules.values import DeadUnits, FirstNaN, GradientSizes
-from adjoint.diagnosis.rules.writes import HiddenWrite, RepeatedWrite
+from adjoint.diagnosis.rules.writes import HiddenWrite, OverwrittenShortcut, RepeatedWrite
 from adjoint.diagnosis.watch.rule import WatchRule
 from adjoint.diagnosis.watch.watch import Watch
 
@@ -39,25 +87,101 @@ RULES: tuple[type[WatchRule], ...] = (
     MissingLogarithm,
     DivergenceReduction,
     AllPairs,
+    AllPairsInMetric,
+    MetricChoice,
+    LateMask,
+    BatchFirst,
     DoublePrecision,
+    WrappedIntegers,
+    LossArguments,
+    TargetRange,
+    TargetScale,
+    SamplerWeights,
+    TargetDistribution,
+    IgnoredClass,
+    InvertedWeights,
+    MeanBeforeLoss,
+    WeightsAfterReduction,
+    NormOverBatch,
+    NormalizedBatch,
+    ConstantPenalty,
+    LossSign,
+    PaddingInLoss,
+    PaddingInAttention,
+    PaddingAsToken,
+    PaddedMean,
+    RecurrentOutputs,
+    AttentionScores,
+    ContrastiveScores,
+    ProbabilitiesAsLogits,
+    LatentDeviation,
+    RepeatedNoise,
+    UnseenNoise,
+    LossSigns,
+    LinearPenalty,
+    ConstantTerm,
+    AdvantageGradient,
+    SampleGradient,
+    ClampedPrediction,
+    MaskedMean,
+    UnevenReductions,
+    PolicyRatio,
+    BootstrapMask,
+    NoisyTarget,
+    RandomState,
+    CrossedArguments,
+    AverageFactor,
+    UnusedResult,
+    ReadOrder,
+    ShuffledAlone,
+    GeneratorTarget,
+    AbsoluteSchedule,
+    ClearedAccumulation,
+    ForeignGradients,
+    AttentionMask,
+    FutureTokens,
+    PositionByBatch,
+    RepeatedLayer,
+    SharedDefault,
+    MissingActivation,
+    LayerOptions,
+    DroppedOutput,
+    AdamOptions,
+    ClipSize,
+    LoadedStates,
+    TargetNetwork,
+    OptimizerOptions,
+    UnreadAttributes,
+    SharedMemory,
+    ConstantWeights,
+    FreshOptimizers,
+    ClipOrder,
+    MixedView,
     Clearing,
     MissingStep,
+    HandMadeStep,
+    ConstantInput,
     MissingGradients,
     EvaluationMode,
     TrainingMode,
     SingleValueNorm,
+    FrozenNorm,
     InputScale,
     Targets,
     SameBatch,
+    MixedOrder,
     RepeatedWrite,
     HiddenWrite,
+    OverwrittenShortcut,
     LostSharing,
     Recompilations,
     GrowingSum,
     KeptResults,
+    RecordedEvaluation,
     CarriedGraph,
     FirstNaN,
     ScheduleOrder,
+    PlateauMode,
     DeadUnits,
     LearningRate,
     GradientSizes,

@@ -9,6 +9,7 @@ from adjoint.core.graph.source_location import library_files
 from adjoint.diagnosis.call_stack import find_stack, release_locals
 from adjoint.diagnosis.failure import Failure, inspect_failure
 from adjoint.diagnosis.remedies import find_remedy
+from adjoint.diagnosis.repairs.trial import running
 
 EXPLANATION = "_adjoint_explanation"  # the attribute of an error that holds the note
 
@@ -18,6 +19,8 @@ def add_explanation(error: BaseException) -> None:
 
     Calls further out, which know more, replace the note of a call further in.
     """
+    if running.active:
+        return
     with suppress(Exception):  # nothing may hide the error itself
         stack = find_stack(error.__traceback__) if _is_ours(error) else []
         if stack:

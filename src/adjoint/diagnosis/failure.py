@@ -12,7 +12,16 @@ from adjoint.core.graph.source_location import library_files
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
 from adjoint.diagnosis.call_stack import Stack
-from adjoint.diagnosis.operands import NamedValue, Origin, evaluate, find_operands, find_origin, find_return, is_module
+from adjoint.diagnosis.operands import (
+    NamedValue,
+    Origin,
+    describe_return,
+    evaluate,
+    find_operands,
+    find_origin,
+    find_return,
+    is_module,
+)
 from adjoint.diagnosis.source_expressions import find_expression, text_of
 
 
@@ -59,7 +68,7 @@ class Failure:
             return NamedValue(type(inner).__name__, inner)
         names = _path_within(outer.value, self.modules)
         text = outer.text + "".join(f"[{name}]" if name.isdigit() else f".{name}" for name in names)
-        return NamedValue(text, inner, _find_part(outer.origin, names))
+        return NamedValue(text, inner, _find_part(outer.origin, names, type(inner).__name__))
 
     def named_module(self) -> NamedValue | None:
         """Return the first operand that is a module."""
@@ -72,7 +81,7 @@ class Failure:
     def describe_operands(self) -> list[str]:
         """Return a line for each operand that tells something."""
         module = self.module()
-        shown = [module] if module is not None else []
+        shown = [module] if module is not None and module.text != type(module.value).__name__ else []
         seen = {id(each.value) for each in shown}
         for each in self.operands:
             if id(each.value) not in seen and _is_telling(each):
@@ -97,12 +106,10 @@ class Failure:
         found = []
         for node in ast.walk(self.line.node) if self.line is not None else ():
             if self.line is not None and isinstance(node, ast.Call) and node is not self.line.node:
-                returned = (
-                    None
-                    if is_module(evaluate(node.func, self.frame))
-                    else find_return(Origin(self.line.source, node), self.stack)
-                )
-                found += [] if returned is None else [f"{text_of(node)}: given at {returned.describe()}"]
+                called = evaluate(node.func, self.frame)
+                is_made = is_module(called) or isinstance(called, type)  # a class returns none of the values
+                returned = None if is_made else find_return(Origin(self.line.source, node), self.stack)
+                found += [] if returned is None else [f"{text_of(node)}: {describe_return(returned)}"]
         return found
 
 
@@ -125,18 +132,23 @@ def _path_within(outer: Operand, modules: list[Operand]) -> list[str]:
     return names
 
 
-def _find_part(origin: Origin | None, names: list[str]) -> Origin | None:
-    """Return the argument of `nn.Sequential(…)` that made the part of a module with these names."""
-    if origin is None:
-        return None
-    node = origin.value
+def _find_part(origin: Origin | None, names: list[str], kind: str) -> Origin | None:
+    """Return the argument of `nn.Sequential(…)` that made the part of a module with these names.
+
+    Of parts that were put into a list, it is the only call of the function that makes one of the class `kind`.
+    """
+    if origin is None or not names:
+        return origin
+    node: ast.AST | None = origin.value
     for name in names:
-        if not isinstance(node, ast.Call) or not name.isdigit() or int(name) >= len(node.args):
-            return origin
-        node = node.args[int(name)]
-        if isinstance(node, ast.Starred):
-            return origin
-    return origin if node is None or not names else Origin(origin.source, node)
+        is_listed = isinstance(node, ast.Call) and name.isdigit() and int(name) < len(node.args)
+        node = node.args[int(name)] if isinstance(node, ast.Call) and is_listed else None
+        if node is None or isinstance(node, ast.Starred):
+            scope = origin.source.scope_of(origin.node)
+            calls = [each for each in ast.walk(scope) if isinstance(each, ast.Call)] if names[-1].isdigit() else []
+            made = [each for each in calls if text_of(each.func).rpartition(".")[2] == kind]
+            return Origin(origin.source, made[0]) if len(made) == 1 else origin
+    return origin if node is None else Origin(origin.source, node)
 
 
 def inspect_failure(error: BaseException, stack: Stack) -> Failure:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from types import FrameType
 
 from adjoint.core.graph.source_location import InstructionLocation, Site, site_of
+from adjoint.core.runtime.notebook import show_in_notebook
 from adjoint.core.runtime.text_table import pluralize
 from adjoint.diagnosis.operands import Origin
 from adjoint.diagnosis.source_expressions import shorten
@@ -85,6 +86,12 @@ class Report:
         """Return the kinds of the findings."""
         return [finding.kind for finding in self.findings]
 
+    @property
+    def title(self) -> str:
+        """The number of findings and of watched steps."""
+        number = pluralize(len(self.findings), "finding") if self.findings else "nothing found"
+        return f"doctor: {number} in {pluralize(self.steps, 'step')}"
+
     def __iter__(self) -> Iterator[Finding]:
         return iter(self.findings)
 
@@ -95,11 +102,9 @@ class Report:
         return bool(self.findings)
 
     def __str__(self) -> str:
-        steps = pluralize(self.steps, "step")
-        if not self.findings:
-            return f"doctor: nothing found in {steps}"
-        title = f"doctor: {pluralize(len(self.findings), 'finding')} in {steps}"
-        return "\n".join([title, *(f"{i}. {each}" for i, each in enumerate(self.findings, 1))])
+        return "\n".join([self.title, *(f"{i}. {each}" for i, each in enumerate(self.findings, 1))])
+
+    _repr_html_ = show_in_notebook
 
     def __repr__(self) -> str:
         return str(self)

@@ -23,6 +23,7 @@ from adjoint.diagnosis.source_expressions import (
     find_attribute_assignment,
     find_expression,
     find_result,
+    parameter_names,
     parse_source,
     shorten,
     text_of,
@@ -69,8 +70,18 @@ class NamedValue:
     def describe(self) -> str:
         """Return the name, the value, and its origin."""
         where = "" if self.origin is None else f", from {self.origin.describe()}"
-        inside = "" if self.returned is None else f"; given at {self.returned.describe()}"
+        inside = "" if self.returned is None else f"; {describe_return(self.returned, self._place_in_tuple())}"
         return f"{self.text}: {describe_value(self.value)}{where}{inside}"
+
+    def _place_in_tuple(self) -> int | None:
+        """Return which of several values the statement gives this name."""
+        node = None if self.origin is None else self.origin.node
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        target = targets[0]
+        if isinstance(node, (ast.For, ast.AsyncFor)) and text_of(node.iter).startswith("enumerate("):
+            target = target.elts[1] if isinstance(target, ast.Tuple) and len(target.elts) == 2 else None
+        names = [text_of(each) for each in target.elts] if isinstance(target, (ast.Tuple, ast.List)) else []
+        return names.index(self.text) if self.text in names else None
 
 
 def describe_value(value: object) -> str:
@@ -78,7 +89,9 @@ def describe_value(value: object) -> str:
     if isinstance(value, Tensor):
         return describe_tensor(value)
     if is_module(value):
-        lines = repr(value).splitlines()
+        lines: list[str] = []
+        with suppress(Exception):  # settings of a wrong kind may have no text
+            lines = repr(value).splitlines()
         return lines[0] if len(lines) == 1 else type(value).__name__
     if isinstance(value, (list, tuple)) and value and all(isinstance(each, Tensor) for each in value):
         shown = ", ".join(describe_value(each) for each in value[:4])
@@ -140,6 +153,21 @@ def find_return(origin: Origin | None, stack: Stack) -> Origin | None:
     if origin is not None and isinstance(call, (ast.Name, ast.Attribute)) and call is not origin.value:
         return find_origin(origin.source, call, stack)  # the loader
     return None
+
+
+def describe_return(returned: Origin, place: int | None = None) -> str:
+    """Return where a function's value is given, and where the name that it gives was made: of a tuple, one of them."""
+    given = getattr(returned.node, "value", None)
+    given = given.value if isinstance(given, ast.Yield) else given
+    if isinstance(given, ast.Tuple) and place is not None and place < len(given.elts):
+        given = given.elts[place]
+    while isinstance(given, (ast.Call, ast.Attribute, ast.Subscript)):  # of x.method(…), x[…] and x.name, it is x
+        given = getattr(given, "func", getattr(given, "value", None))
+    told = f"given at {returned.describe()}"
+    if not isinstance(given, ast.Name):
+        return told
+    made = find_assignment(returned.source, returned.source.scope_of(given), given.id, given)
+    return told if made is None else f"{told}, made at {Origin(returned.source, made).describe()}"
 
 
 def find_return_in(code: CodeType) -> Origin | None:
@@ -234,7 +262,7 @@ def read_attribute(owner: object, name: str) -> Operand:
 
 
 def _read_item(owner: Operand, key: Operand) -> Operand:
-    if key is MISSING or owner is MISSING:
+    if type(key) not in (int, str, bool) or owner is MISSING:  # of others, hashes and indices may be the user's code
         return MISSING
     if is_module(owner):
         owner = list(vars(owner)["_modules"].values()) if isinstance(key, int) else vars(owner)["_modules"]
@@ -261,8 +289,9 @@ def find_origin(source: SourceFile, node: ast.expr, stack: Stack) -> Origin | No
     if not isinstance(node, ast.Name):
         return None
     scope = source.scope_of(node)
-    assignment = find_assignment(source, scope, node.id, node)
-    if assignment is None and node.id in _parameter_names(scope):
+    value = evaluate(node, stack[0].frame)
+    assignment = find_assignment(source, scope, node.id, node, None if value is MISSING else type(value))
+    if assignment is None and node.id in parameter_names(scope):
         return _find_argument(scope, node.id, stack)
     if assignment is None and not isinstance(scope, ast.Module) and node.id not in stack[0].frame.f_locals:
         assignment = find_assignment(source, source.tree, node.id, None)
@@ -292,13 +321,6 @@ def _find_outside_assignment(owner: object, name: str, stack: Stack) -> Origin |
     return None
 
 
-def _parameter_names(scope: Scope) -> list[str]:
-    if isinstance(scope, (ast.ClassDef, ast.Module)):
-        return []
-    given = scope.args
-    return [each.arg for each in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
-
-
 def _find_argument(scope: Scope, name: str, stack: Stack) -> Origin | None:
     """Return where the argument of a function was made: by the caller, or further out."""
     # between the user's call and the user's function, modules' calls alone pass arguments on as they are
@@ -309,7 +331,7 @@ def _find_argument(scope: Scope, name: str, stack: Stack) -> Origin | None:
     source, call = find_expression(stack[1]) or (None, None)
     if source is None or not isinstance(call, ast.Call):
         return None
-    names = _parameter_names(scope)
+    names = parameter_names(scope)
     place = names.index(name) - (names[0] == "self")
     argument = next((each.value for each in call.keywords if each.arg == name), None)
     if argument is None and 0 <= place < len(call.args):

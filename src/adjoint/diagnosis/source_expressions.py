@@ -155,22 +155,44 @@ def text_of(node: ast.AST) -> str:
     return shorten(ast.unparse(node))
 
 
-def find_assignment(source: SourceFile, scope: Scope, name: str, before: ast.AST | None) -> ast.stmt | None:
+def find_assignment(
+    source: SourceFile, scope: Scope, name: str, before: ast.AST | None, kind: type | None = None
+) -> ast.stmt | None:
     """Return the last statement of the scope that gives `name` a value before the node; else the last of all.
 
-    What stands later in a loop around the node comes before it too.
+    What stands later in a loop around the node comes before it too. Where the `kind` of the value is known, a constant
+    of another type did not give it. A parameter has its value from the call, unless a loop comes round to a statement.
     """
     line = (before.lineno, before.col_offset) if isinstance(before, (ast.expr, ast.stmt)) else (sys.maxsize, 0)
     own = None if before is None else source.statement_of(before)
     earlier, later = None, None
     for statement in source.assignments_in(scope).get(name, ()):
-        if statement is own:
+        made = getattr(statement, "value", None)
+        if statement is own or (isinstance(made, ast.Constant) and kind not in (None, type(made.value))):
             continue
         if (statement.lineno, statement.col_offset) < line:
             earlier = statement
-        else:
+        elif before is None or name not in parameter_names(scope) or _share_loop(source, before, statement):
             later = statement
     return earlier or later
+
+
+def _share_loop(source: SourceFile, one: ast.AST, other: ast.AST) -> bool:
+    """Return whether a loop holds both nodes."""
+    node: ast.AST | None = one
+    while node is not None and not isinstance(node, SCOPES):
+        if isinstance(node, (ast.For, ast.AsyncFor, ast.While)) and any(each is other for each in ast.walk(node)):
+            return True
+        node = source.parents.get(node)
+    return False
+
+
+def parameter_names(scope: Scope) -> list[str]:
+    """Return the parameters of a function that take one argument each."""
+    if isinstance(scope, (ast.ClassDef, ast.Module)):
+        return []
+    given = scope.args
+    return [each.arg for each in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
 
 
 def find_attribute_assignment(owner: object, name: str) -> tuple[SourceFile, ast.stmt] | None:

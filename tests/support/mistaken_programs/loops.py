@@ -302,8 +302,8 @@ for xb, yb in loader:  # !
 net = nn.Linear(4, 1)
 opt = optim.SGD(net.parameters(), lr=0.05)
 for i in range(8):
-    torch.manual_seed(1)
-    x = torch.randn(16, 4)  # !
+    torch.manual_seed(1)  # !
+    x = torch.randn(16, 4)
     opt.zero_grad()
     F.mse_loss(net(x), x.sum(1, keepdim=True)).backward()
     opt.step()

@@ -19,8 +19,6 @@ DERIVATIVES = "eager|noncontiguous|0-d|empty"
 ANY = ".*"
 REASONS: list[Reason] = [
     Reason(ANY, "chalf", ANY, "NumPy has no complex numbers of 16-bit floats"),
-    Reason(ANY, "to_sparse", ANY, "there are no sparse tensors"),
-    Reason(ANY, r"nn\.functional\.embedding(_bag)?", ANY, "there are no sparse gradients: `sparse=True` is refused"),
     Reason(DERIVATIVES, "as_strided_scatter", ANY, "PyTorch keeps the gradient of elements that are written over"),
     Reason(
         "eager|noncontiguous",

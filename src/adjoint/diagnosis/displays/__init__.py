@@ -6,4 +6,8 @@ Modules, in reading order:
   bytes.
 - `pictures`: Small pictures of arrays, within HTML: PNG images, heat maps, curves and histograms.
 - `tensor_display`: A tensor in a notebook: its type and history, statistics, a picture, and a table of values.
+- `training_display`: Displays of what trains a model: an optimizer's groups, a loader and a dataset, each in a line
+  or a table.
+- `value_display`: The display of a value in a notebook, by its class, and that of the doctor's report.
+- `graph_display`: The recorded graph in a notebook: a node with what it saved and a tree of those before it.
 """

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from html import escape
-from typing import cast
 
 from adjoint.core.dtype.dtype import DTYPES
 from adjoint.core.graph.source_location import library_files
 from adjoint.core.runtime.html import render_frame, render_table
-from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.runtime.text_table import format_size, pluralize
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.diagnosis.displays.tensor_display import render_tensor
 from adjoint.nn.module.module import Module
 from adjoint.nn.module.uninitialized import is_lazy
 
@@ -20,13 +17,6 @@ MAX_MODULES = 500  # of a page; those below the last are counted
 MAX_OPEN_MODULES = 12  # of a tree that is open at first
 
 TABLE_COLUMNS = ("name", "shape", "dtype", "bytes", "")
-
-
-def render(value: object) -> str | None:
-    """Render a tensor or a module for a notebook; None where its printed text is to be shown."""
-    if has_own_display(value) or (nondefault.count and mode.interpreter is not None):
-        return None
-    return render_tensor(value) if isinstance(value, Tensor) else render_module(cast("Module", value))
 
 
 def has_own_display(value: object) -> bool:

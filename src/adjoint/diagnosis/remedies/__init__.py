@@ -10,20 +10,53 @@ Modules, in reading order:
   files.
 - `operations`: Remedies for single operations: indices, joins and splits, types, attention, vmap and derivatives of
   functions.
-- `python_values`: Remedies for what Python itself refuses: None, names and keywords that are not there, calls,
-  unpacking.
 - `registry`: Registry of remedies, each a function of a failure that is found by the words of the error.
 - `shapes`: Remedies for shapes that do not fit: layers, products, broadcasting, views, joins, indices.
 - `training`: Remedies for what drives a training: closures and schedules, gradient scalers, checkpoints' parts,
   weights.
+- `layers`: Remedies for what one layer gives and the next takes: flattened batches, shortcuts, skip connections,
+  masks.
+- `objects`: Remedies for objects that are no tensors where tensors belong: tuples, dicts, lists, methods, and single
+  numbers.
+- `transforms`: Remedies for what asks for equal sizes by name: vmap's mapped dimensions, the letters of einsum, types
+  of ops.
+- `classes`: Remedies for classes of the user's: what `__init__` and `forward` lack, and classes and modules taken for
+  values.
+- `kinds`: Remedies for values of another kind than a call takes: lists, floats, strings, packed sequences, numbers.
+- `wording`: Remedies by the wording of an error, after all others: what was wanted, what was given, and by which
+  name.
+- `broadcasting`: Remedies for operands that do not broadcast: masks, tables that are longer or shorter, results of
+  two layers.
+- `functions`: Remedies for functions that are given: called too early, with another result than a transform or a
+  loader takes.
+- `language`: Remedies for what Python itself refuses: names, calls, values, and None.
+- `trials`: Remedies that were tried: other options, other numbers, and changed lines, with which the call runs.
 """
 
+from adjoint.diagnosis.remedies.language import names as names  # isort: skip
+from adjoint.diagnosis.remedies import functions as functions  # isort: skip
 from adjoint.diagnosis.remedies import training as training  # isort: skip  before the general remedies
+from adjoint.diagnosis.remedies import objects as objects  # isort: skip
+from adjoint.diagnosis.remedies import layers as layers  # isort: skip
+from adjoint.diagnosis.remedies import classes as classes  # isort: skip
+from adjoint.diagnosis.remedies import kinds as kinds  # isort: skip
 from adjoint.diagnosis.remedies import data as data
 from adjoint.diagnosis.remedies import gradients as gradients
 from adjoint.diagnosis.remedies import losses as losses
+
+from adjoint.diagnosis.remedies.language import missing_values as missing_values  # isort: skip
 from adjoint.diagnosis.remedies import modules as modules
 from adjoint.diagnosis.remedies import operations as operations
-from adjoint.diagnosis.remedies import python_values as python_values
+
+from adjoint.diagnosis.remedies.language import python_values as python_values  # isort: skip
+from adjoint.diagnosis.remedies import broadcasting as broadcasting  # isort: skip
 from adjoint.diagnosis.remedies import shapes as shapes
+from adjoint.diagnosis.remedies import transforms as transforms
+from adjoint.diagnosis.remedies import wording as wording
+
+from adjoint.diagnosis.remedies.language import conditions as conditions  # isort: skip
+from adjoint.diagnosis.remedies.trials import options as options  # isort: skip  after those that know the kind of mistake
+from adjoint.diagnosis.remedies.trials import changed_lines as changed_lines  # isort: skip
+from adjoint.diagnosis.remedies.trials import settings as settings  # isort: skip
+from adjoint.diagnosis.remedies.language import arguments as arguments  # isort: skip
 from adjoint.diagnosis.remedies.registry import find_remedy as find_remedy

@@ -6,9 +6,12 @@ import ast
 import re
 
 from adjoint.core.graph.source_location import definition_site
+from adjoint.core.runtime.text_table import pluralize
+from adjoint.core.tensor.tensor import Tensor
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import evaluate, find_return_in
-from adjoint.diagnosis.remedies.registry import at, remedy
+from adjoint.diagnosis.remedies.registry import argument_node, at, name_argument, remedy
+from adjoint.diagnosis.source_expressions import text_of
 
 
 @remedy(r"expected sequence of length (\d+) at dim (\d+) \(got (\d+)\)")
@@ -21,6 +24,19 @@ def pad_rows(failure: Failure, match: re.Match[str]) -> str:
 def number_strings(failure: Failure, match: re.Match[str]) -> str:
     """Texts where numbers belong."""
     return "texts become numbers first: {name: i for i, name in enumerate(sorted(set(names)))}, and the i of each"
+
+
+@remedy(r"elements of type object to a tensor|Could not infer dtype of NoneType")
+def replace_none(failure: Failure, match: re.Match[str]) -> str | None:
+    """A list with None, or with objects, among its numbers."""
+    values = next((x for x in failure.locals.values() if isinstance(x, list) and x), None)
+    name = name_argument(failure, 0, "data", "the list")
+    for i, value in enumerate(values or []):
+        if value is None:
+            return f"{name} has None at place {i}: a number for it, such as .get(key, 0) where a dict gave it"
+        if not isinstance(value, (int, float, complex, list, tuple)):
+            return f"{name} has a {type(value).__name__} at place {i}: numbers alone make a tensor"
+    return None
 
 
 @remedy(r"Size mismatch between tensors")
@@ -36,7 +52,7 @@ def match_lengths(failure: Failure, match: re.Match[str]) -> str:
 def split_all(failure: Failure, match: re.Match[str]) -> str:
     """Parts that are not the whole."""
     dataset, lengths = failure.locals["dataset"], failure.locals["lengths"]
-    told = f"the dataset has {len(dataset)} samples, and {list(lengths)} adds up to {sum(lengths)}"
+    told = f"the dataset has {pluralize(len(dataset), 'sample')}, and {list(lengths)} adds up to {sum(lengths)}"
     return f"{told}; fractions such as [0.8, 0.2] need no counting"
 
 
@@ -96,6 +112,26 @@ def give_state(failure: Failure, match: re.Match[str]) -> str | None:
     return "it takes a state, not a model: other.state_dict()" if "nn" in match[1] else "save model.state_dict()"
 
 
+@remedy(r"(\w+) has no __getitem__, which a Dataset needs")
+def define_items(failure: Failure, match: re.Match[str]) -> str:
+    """A dataset whose method has another name."""
+    kind = type(failure.locals.get("dataset"))
+    own = [name for name in vars(kind) if name.strip("_").lower() in ("getitem", "get_item", "get", "get_items")]
+    code = getattr(vars(kind).get(own[0]), "__code__", None) if own else None
+    if code is not None:
+        return f"{own[0]}, {definition_site(code).describe_briefly()}, is to be called __getitem__"
+    return f"def __getitem__(self, i) in {match[1]}, which returns sample i"
+
+
+@remedy(r"device type at start of device string: (\S+)|Invalid device string: '([^']*)'")
+def name_device(failure: Failure, match: re.Match[str]) -> str:
+    """A device by a name that is none."""
+    name = match[1] or match[2]
+    given = next((each for each in failure.operands if each.value == name and isinstance(each.value, str)), None)
+    told = repr(name) if given is None else f"{given.text}{at(given)} is {name!r}"
+    return f"{told}: 'cpu' instead; a graphics card is 'cuda' in PyTorch"
+
+
 @remedy(r"(?:CPU only|not compiled with CUDA)")
 def stay_on_cpu(failure: Failure, match: re.Match[str]) -> str:
     """A device that is not there."""
@@ -108,9 +144,15 @@ def find_file(failure: Failure, match: re.Match[str]) -> str:
     return "the path begins at the working folder: Path(__file__).parent / name begins at the program's"
 
 
-@remedy(r"cannot assign '.*' as parameter '(\w+)'")
+@remedy(r"cannot assign '.*' (?:as|object to) parameter '(\w+)'")
 def make_parameter(failure: Failure, match: re.Match[str]) -> str:
-    """A plain tensor in a parameter's place."""
+    """A plain tensor in a parameter's place, or a layer that holds one."""
+    statement = None if failure.line is None else failure.line.source.statement_of(failure.line.node)
+    if isinstance(statement, ast.Assign):
+        held = evaluate(statement.value, failure.frame)
+        if isinstance(getattr(held, "__dict__", {}).get("_parameters", {}).get(match[1]), Tensor):
+            text = text_of(statement.value)
+            return f"{text} is a layer: {text_of(statement.targets[0])} = {text}.{match[1]}"
     return f"nn.Parameter(…) around it; or with torch.no_grad(): {match[1]}.copy_(…) to change its values"
 
 
@@ -146,18 +188,26 @@ def make_probabilities(failure: Failure, match: re.Match[str]) -> str:
     return f"{told}; probabilities come from softmax, not from scores"
 
 
-@remedy(r"Expected parameter (\w+) .* of distribution (\w+)\(.*to satisfy the constraint (\w+)")
+@remedy(
+    r"Expected parameter (\w+) .* of distribution (\w+)\(.*to satisfy the constraint (?:IndependentConstraint\()?(\w+)"
+)
 def satisfy_constraint(failure: Failure, match: re.Match[str]) -> str:
     """A parameter of a distribution outside of its range."""
     if "nan" in failure.message.rsplit("invalid values", 1)[-1]:
         return f"{match[1]} holds NaN: look where it begins, ad.autograd.set_detect_anomaly(True) names the line"
     ways = {
-        "GreaterThan": "F.softplus(x) or x.exp() is positive",
-        "Positive": "F.softplus(x) or x.exp() is positive",
-        "Simplex": "softmax gives probabilities; or logits= takes scores",
-        "Interval": "sigmoid lies between 0 and 1; or logits= takes scores",
+        "GreaterThan": "F.softplus({0}) or {0}.exp() is positive",
+        "Positive": "F.softplus({0}) or {0}.exp() is positive",
+        "Simplex": "logits={0} takes scores, or softmax makes probabilities of them",
+        "PositiveDefinite": "a symmetric matrix with eigenvalues above 0, such as A @ A.mT + 1e-3 * torch.eye(n)",
+        "Interval": "logits={0} takes scores, or sigmoid makes probabilities of them",
     }
-    return f"{match[1]} of {match[2]}: {ways.get(match[3], f'values that satisfy {match[3]}')}"
+    x = next((each for each in failure.tensors() if each.value is failure.locals.get("value")), None)
+    node = argument_node(failure, {"loc": 0, "scale": 1, "probs": 0, "rate": 0}.get(match[1], -1), match[1])
+    name = text_of(node) if x is None and node is not None else match[1] if x is None else f"{x.text}{at(x)}"
+    advice = ways.get(match[3], f"values that satisfy {match[3]}")
+    told = match[1] if name == match[1] else f"{name}, the {match[1]}"
+    return f"{told} of {match[2]}: {advice.format(x.text if x is not None else 'x')}"
 
 
 @remedy(r"input matrix is singular|factorization could not be completed because the input is not positive-definite")
@@ -172,6 +222,8 @@ def regularise_matrix(failure: Failure, match: re.Match[str]) -> str:
 
 
 @remedy(r"must be batches of square matrices, but they are (\d+) by (\d+) matrices")
-def use_square(failure: Failure, match: re.Match[str]) -> str:
-    """A matrix with other rows than columns."""
+def use_square(failure: Failure, match: re.Match[str]) -> str | None:
+    """A matrix with other rows than columns, of which the inverse is asked."""
+    if "inv" not in failure.message and "solve" not in failure.message:
+        return None
     return "torch.linalg.pinv inverts matrices that are not square, lstsq solves with them"

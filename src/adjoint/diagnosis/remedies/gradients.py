@@ -6,6 +6,7 @@ import ast
 import inspect
 import re
 from collections.abc import Callable
+from types import ModuleType
 
 from adjoint.core.graph.source_location import definition_site
 from adjoint.core.tensor.detach_record import detach_record_of
@@ -28,6 +29,7 @@ CUTTING_METHODS = {
     "bool": "truths have no gradient",
 }
 CUTTING_FUNCTIONS = {"tensor": "it copies values without their graph", "from_numpy": "arrays have no graph"}
+INITIALISERS = frozenset({"uniform_", "normal_"})
 CUTTING_BLOCKS = ("no_grad", "inference_mode", "set_grad_enabled")
 
 
@@ -80,7 +82,10 @@ def _walk_back(failure: Failure, describe: Callable[[Failure, SourceFile, ast.AS
 def _find_function(call: ast.Call, source: SourceFile, failure: Failure) -> list[Origin]:
     """Return the definition of the user's function, or of the forward of the module, that is called."""
     called = evaluate(call.func, failure.frame)
-    if is_module(called):
+    made = evaluate(call.func.func, failure.frame) if isinstance(call.func, ast.Call) else None
+    if isinstance(made, type):  # of Net()(x)
+        code = getattr(getattr(made, "forward", None), "__code__", None)
+    elif is_module(called):
         code = getattr(type(called).forward, "__code__", None)
     else:
         code = getattr(inspect.unwrap(called), "__code__", None) if inspect.isfunction(called) else None
@@ -147,8 +152,14 @@ def _describe_copy(failure: Failure, source: SourceFile, node: ast.AST) -> str |
                 place = Origin(source, part).place()
                 return f"create_graph=True in {text_of(part.func)}(…) at {place}: without, gradients have no graph"
             why = CUTTING_FUNCTIONS.get(part.func.attr)
-            if why and not any(keyword.arg == "requires_grad" for keyword in part.keywords):
+            if why and not any(
+                keyword.arg == "requires_grad" and getattr(keyword.value, "value", True) is not False
+                for keyword in part.keywords
+            ):
                 place = Origin(source, part).place()
+                given = evaluate(part.args[0], failure.frame)
+                if isinstance(given, (list, tuple)) and given and all(isinstance(each, Tensor) for each in given):
+                    return f"{text_of(part)} at {place}: {why}; torch.stack({text_of(part.args[0])}) keeps it"
                 return f"{text_of(part.func)}(…) at {place}: {why}; compute with the tensor itself"
     return None
 
@@ -189,6 +200,12 @@ def find_kept_graph(failure: Failure, match: re.Match[str]) -> str | None:
     if loop is None or source.name != match[2]:
         freed = f"the first pass freed what line {line} recorded"
         return f"{freed}: .detach() where the passes share values, one backward() for all, or retain_graph=True"
+    for part in ast.walk(source.tree):
+        if isinstance(part, ast.Assign) and part.lineno == line and isinstance(part.targets[0], ast.Attribute):
+            name = text_of(part.targets[0])
+            if any(text_of(each) == name for each in ast.walk(part.value)):
+                told = f"{name} at {source.place_of(part)} carries the graph of one step into the next"
+                return f"{told}: {name} = {name}.detach() before it is used again"
     begin, end = loop.lineno, loop.end_lineno or loop.lineno
     own = next((each for each in ast.walk(source.tree) if getattr(each, "lineno", 0) == line), loop)
     is_called = isinstance(own, ast.stmt) and source.scope_of(own) is not source.scope_of(loop)
@@ -252,12 +269,31 @@ def write_elsewhere(failure: Failure, match: re.Match[str]) -> str | None:
             target, operator = text_of(node.target), text_of(node).removeprefix(text_of(node.target)).split("=", 1)[0]
             value = text_of(node.value)
             return f"line {match[2]} makes a new tensor instead: {target} = {target} {operator.strip()} {value}"
+        if isinstance(node, ast.Call) and node.lineno == int(match[2]) and isinstance(node.func, ast.Attribute):
+            name, target = node.func.attr, text_of(node.func.value)
+            if name == "step":
+                told = f"{text_of(node)} at line {match[2]} changes parameters that this backward still needs"
+                return f"{told}: both backward() calls before it"
+            if name.endswith("_") and isinstance(evaluate(node.func.value, failure.frame), ModuleType) and node.args:
+                call = f"{target}.{name[:-1]}({', '.join(map(text_of, (*node.args, *node.keywords)))})"
+                told = f"{text_of(node)} at line {match[2]} overwrites what backward needs"
+                return f"{told}: {text_of(node.args[0])} = {call}"
+            if name.endswith("_") and not name.startswith("_"):
+                call = f"{target}.{name[:-1]}({', '.join(map(text_of, (*node.args, *node.keywords)))})"
+                return f"{text_of(node)} at line {match[2]} overwrites what backward needs: {target} = {call}"
+        if isinstance(node, ast.Assign) and node.lineno == int(match[2]) and isinstance(node.targets[0], ast.Subscript):
+            target = text_of(node.targets[0].value)
+            return f"line {match[2]} writes into {target}, which backward needs: {target} = {target}.clone() before it"
     return f"line {match[2]} makes a new tensor instead of writing into this one"
 
 
 @remedy(r"a leaf Variable that requires grad is being used in an in-place operation")
 def update_without_recording(failure: Failure, match: re.Match[str]) -> str:
     """A parameter that is changed while the graph records."""
+    node = None if failure.line is None else failure.line.node
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in INITIALISERS:
+        target, arguments = text_of(node.func.value), "".join(f", {text_of(each)}" for each in node.args)
+        return f"nn.init.{node.func.attr}({target}{arguments}), which records nothing"
     return "with torch.no_grad(): around it, where it is an update; else make a new tensor"
 
 

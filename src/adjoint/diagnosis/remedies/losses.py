@@ -2,22 +2,53 @@
 
 from __future__ import annotations
 
+import ast
 import re
 
+from adjoint.core.runtime.text_table import pluralize
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Shape
 from adjoint.diagnosis.failure import Failure
-from adjoint.diagnosis.remedies.registry import at, describe_layer, first_tensor, name_of_shape, remedy, shape_of
+from adjoint.diagnosis.operands import Origin, evaluate, find_origin, find_return, find_return_in
+from adjoint.diagnosis.output_layer import OutputLayer, find_output_layer
+from adjoint.diagnosis.remedies.registry import (
+    argument_node,
+    at,
+    describe_layer,
+    find_decoder,
+    name_argument,
+    name_of_shape,
+    remedy,
+    shape_of,
+)
+from adjoint.diagnosis.source_expressions import text_of
 
 
 def _target(failure: Failure) -> str:
-    """Return the user's name of the last tensor of a loss."""
+    """Return the user's name of the targets of a loss."""
     tensors = failure.tensors()
-    return tensors[-1].text if len(tensors) > 1 else "target"
+    target = failure.locals.get("target")
+    named = next((each.text for each in tensors if each.value is target), None)
+    if named is not None:
+        return named
+    return name_argument(failure, 1, "target", tensors[-1].text if len(tensors) > 1 else "target")
+
+
+def find_scores_layer(failure: Failure) -> OutputLayer | None:
+    """Return the layer whose result the first argument of a loss is."""
+    node = argument_node(failure, 0, "input")
+    return None if failure.line is None else find_output_layer(failure.line.source, node, failure.stack)
 
 
 @remedy(r"expected target dtype to be Long or Byte, but got (\w+)|expected scalar type Long but found (\w+)")
 def convert_classes(failure: Failure, match: re.Match[str]) -> str:
     """Classes that are no integers."""
     y = _target(failure)
+    value = next((each.value for each in failure.tensors() if each.text == y), None)
+    scores = failure.locals.get("input")
+    size, rows = tuple(getattr(value, "shape", ())), tuple(getattr(scores, "shape", ()))
+    if len(size) == len(rows) > 1 and size[1] == 1:
+        return f"classes are integers, one for each row: {y}.long().squeeze(1)"
     return f"classes are integers: {y}.long(); probabilities of classes have the shape of the scores"
 
 
@@ -43,6 +74,9 @@ def put_classes_second(failure: Failure, match: re.Match[str]) -> str:
     if shape[:-1] == found:
         flat = f"{x}.reshape(-1, {shape[-1]}) with {y}.reshape(-1)"
         return f"classes are the second dimension of scores: {x}.movedim(-1, 1), or {flat}"
+    if len(found) == len(expected) > 1 and found[0] == expected[0]:
+        x = name_argument(failure, 0, "input", x)
+        return f"{x} is {expected[1:]} in height and width, {y} {found[1:]}: F.interpolate({x}, size={y}.shape[1:])"
     return f"{y} is to be {expected}: the scores' sizes without the classes, dimension 1"
 
 
@@ -50,6 +84,10 @@ def put_classes_second(failure: Failure, match: re.Match[str]) -> str:
 def give_probabilities(failure: Failure, match: re.Match[str]) -> str:
     """One-hot rows of integers."""
     y = _target(failure)
+    value = next((each.value for each in failure.tensors() if each.text == y), None)
+    if value is not None and not bool((value.sum(1) == 1).all()):
+        told = f"{y} has rows of several truths, and cross entropy one class for each row"
+        return f"{told}: nn.BCEWithLogitsLoss() with {y}.float()"
     return f"one-hot rows: {y}.argmax(1) gives the classes; as probabilities they are floats, {y}.float()"
 
 
@@ -71,30 +109,66 @@ def convert_image(failure: Failure, match: re.Match[str]) -> str:
     return f"{name} is {match[1]}, the parameters are {match[2]}: .{method}(){scale}"
 
 
-@remedy(r"Target (-?\d+) is out of bounds: classes are 0 to (-?\d+)")
+@remedy(r"[Tt]arget (-?\d+) is out of bounds: classes are 0 to (-?\d+)")
 def count_classes(failure: Failure, match: re.Match[str]) -> str:
     """A class that the scores have not."""
     found, last = int(match[1]), int(match[2])
     y = _target(failure)
     value = next((each.value for each in failure.tensors() if each.text == y), None)
+    if "ctc_loss" in failure.message:
+        return (
+            f"log_probs have {last + 1} classes with the blank, and {y} holds {found}: {found + 1} outputs are needed"
+        )
     if found < 0:
         return f"classes begin at 0; ignore_index={found} leaves such targets out"
     if value is not None and value.numel() and int(value.min()) == 1 and found == last + 1:
         return f"the classes in {y} go from 1 to {found}, and they begin at 0: {y} - 1"
-    return f"the scores have {last + 1} classes: the last layer needs {found + 1} outputs, or {y} is wrong"
+    layer = find_scores_layer(failure)
+    if layer is None:
+        return f"the scores have {last + 1} classes: the last layer needs {found + 1} outputs, or {y} is wrong"
+    count = max(found, int(value.max()) if isinstance(value, Tensor) and value.numel() else 0) + 1
+    return (
+        f"{layer.describe()} gives {pluralize(last + 1, 'score')}, and {y} goes to {count - 1}: {count} outputs there"
+    )
 
 
 @remedy(r"Expected input batch_size \((\d+)\) to match target batch_size \((\d+)\)")
 def match_batches(failure: Failure, match: re.Match[str]) -> str:
     """Scores and classes of different numbers of samples."""
     scores, classes = int(match[1]), int(match[2])
-    names = [each.text for each in failure.tensors()[:2]]
-    x, y = names if len(names) == 2 else ("the scores", "the target")
+    x, y = name_argument(failure, 0, "input", "the scores"), name_argument(failure, 1, "target", "the target")
     if classes and scores % classes == 0 and scores > classes:
+        merged = _find_merging_view(failure)
+        if merged is not None:
+            told = f"{merged.describe()} makes {scores} rows of {classes} samples"
+            return (
+                f"{told}: .flatten(1) keeps one row for each, and the Linear after it needs in_features of that width"
+            )
         return f"{x} has {scores // classes} rows for each of the {classes} of {y}: a view has merged dimensions"
     if scores and classes % scores == 0:
         return f"{x} is to have a row for each of the {classes} of {y}: {x}.reshape(-1, classes) with {y}.reshape(-1)"
     return f"{x} has {scores} rows and {y} {classes}: both come from one batch"
+
+
+def _find_merging_view(failure: Failure) -> Origin | None:
+    """Return the `view(-1, …)` of the user's forward that gave the scores."""
+    node: ast.expr | None = argument_node(failure, 0, "input")
+    if isinstance(node, ast.Name) and failure.line is not None:
+        origin = find_origin(failure.line.source, node, failure.stack)
+        node = None if origin is None else origin.value
+    returned = None
+    if isinstance(node, ast.Call) and failure.line is not None:
+        returned = find_return(Origin(failure.line.source, node), failure.stack)
+        made = evaluate(node.func.func, failure.frame) if isinstance(node.func, ast.Call) else None
+        code = getattr(getattr(made, "forward", None), "__code__", None)
+        returned = find_return_in(code) if returned is None and code is not None else returned
+    scope = None if returned is None else returned.source.scope_of(returned.node)
+    for each in ast.walk(scope) if scope is not None else ():
+        is_view = isinstance(each, ast.Call) and text_of(each.func).endswith((".view", ".reshape"))
+        has_rest = isinstance(each, ast.Call) and len(each.args) == 2 and text_of(each.args[0]) == "-1"
+        if returned is not None and is_view and has_rest:
+            return Origin(returned.source, each)
+    return None
 
 
 @remedy(r"\"log_softmax\" not implemented for \S*int")
@@ -112,30 +186,89 @@ def swap_arguments(failure: Failure, match: re.Match[str]) -> str | None:
 )
 def match_target_shape(failure: Failure, match: re.Match[str]) -> str:
     """Probabilities and truths of different shapes."""
-    target, given = shape_of(match[1]), shape_of(match[2])
-    x, y = name_of_shape(failure, given), name_of_shape(failure, target, "the target")
+    return _advise_shape(failure, shape_of(match[1]), shape_of(match[2]))
+
+
+@remedy(r"^(?:mse|l1|smooth_l1|huber)_loss\(\w+\[([\d,]*)\], \w+\[([\d,]*)\]\): .*do not broadcast")
+def match_regression_target(failure: Failure, match: re.Match[str]) -> str:
+    """Predictions and targets of different shapes."""
+    return _advise_shape(failure, shape_of(match[2]), shape_of(match[1]))
+
+
+def _advise_shape(failure: Failure, target: Shape, given: Shape) -> str:
+    """Return how a loss's input and its target come to one shape."""
+    x = name_argument(failure, 0, "input", name_of_shape(failure, given))
+    y = name_argument(failure, 1, "target", name_of_shape(failure, target, "the target"))
     if given[:-1] == target and given[-1:] == (1,):
         return f"{x}.squeeze(-1), or {y}.unsqueeze(-1): both of one shape"
     if given[:-1] == target:
-        return f"{x} has {given[-1]} scores for one truth: a last layer of 1 output, then .squeeze(-1)"
-    return f"{y}, {target}, is to have the shape of {x}, {given}"
+        layer = find_scores_layer(failure)
+        told = f"{x} has" if layer is None else f"{layer.describe()} gives"
+        return f"{told} {given[-1]} scores for one truth of {y}: 1 output there, then .squeeze(-1)"
+    decoder = find_decoder(failure)
+    if len(given) == len(target) > 2 and given[:2] == target[:2] and decoder is not None:
+        told = f"{decoder.text}{at(decoder)} gives {x} as {given}, and {y} is {target}"
+        if all(a < b for a, b in zip(given[2:], target[2:], strict=True)):
+            return f"{told}: output_padding=1 in ConvTranspose{len(given) - 2}d adds the row that its stride left out"
+        return f"{told}: F.interpolate({x}, size={y}.shape[2:])"
+    if len(given) == len(target) and given[:1] == target[:1] and given[2:] == target[2:] and given[1:2] != target[1:2]:
+        return f"the last layer gives {given[1]} values in dimension 1, {y} has {target[1]}: make it {target[1]} there"
+    if sorted(n for n in given if n != 1) == sorted(n for n in target if n != 1):
+        return f"{x} is {given}, {y} is {target}: {y}.reshape({x}.shape)"
+    layer = find_scores_layer(failure)
+    told = "the last layer" if layer is None else layer.describe()
+    if given[:-1] == target[:-1]:
+        return f"{told} gives {given[-1]} values for each sample, and {y} has {target[-1]}: {target[-1]} outputs there"
+    return f"{x} is {given}, {y} is {target}: both of one shape"
+
+
+@remedy(r"Found dtype (\w+) but expected (\w+)")
+def convert_target(failure: Failure, match: re.Match[str]) -> str:
+    """Truths of another type than the probabilities."""
+    y = _target(failure)
+    where = at(next((each for each in failure.tensors() if each.text == y), None))
+    kind = match[1].lower()
+    method = {"Float": "float", "Double": "double", "Half": "half"}.get(match[2], match[2].lower())
+    return f"{y}{where} is {kind}, and a number between 0 and 1 is wanted for each probability: {y}.{method}()"
+
+
+@remedy(r"all elements of target should be between 0 and 1")
+def give_truths(failure: Failure, match: re.Match[str]) -> str:
+    """Truths that are neither 0 nor 1, nor between."""
+    y = name_argument(failure, 1, "target", "the target")
+    value = failure.locals.get("target")
+    where = at(next((each for each in failure.tensors() if each.text == y), None))
+    told = (
+        f"{y}{where} goes from {float(value.min()):.4g} to {float(value.max()):.4g}" if isinstance(value, Tensor) else y
+    )
+    return f"{told}, and truths are 0 or 1: for more classes F.cross_entropy, for masks of 255 divide by that"
 
 
 @remedy(r"all elements of input should be between 0 and 1")
 def use_logits(failure: Failure, match: re.Match[str]) -> str:
     """Scores where probabilities belong."""
-    x = first_tensor(failure)
-    return f"probabilities: torch.sigmoid({x}); or binary_cross_entropy_with_logits({x}, …), which takes scores"
+    x, layer = name_argument(failure, 0, "input"), failure.module()
+    value = failure.locals.get("input", failure.locals.get("x"))
+    told = "scores"
+    if isinstance(value, Tensor) and value.numel():
+        if bool(value.isnan().any()):
+            return f"{x} holds NaN: torch.autograd.set_detect_anomaly(True) names the op that makes it"
+        told = f"scores from {float(value.min()):.3g} to {float(value.max()):.3g}"
+    if layer is not None and type(layer.value).__name__ == "BCELoss":
+        return f"{x} gives {told}, no probabilities: nn.BCEWithLogitsLoss(){at(layer)}, which takes scores"
+    return f"{x} gives {told}, no probabilities: F.binary_cross_entropy_with_logits takes scores"
 
 
 @remedy(r"expected m1 and m2 to have the same dtype, but got: (\w+) != (\w+)|expected .*same dtype.*?: (\w+) != (\w+)")
-def convert_input(failure: Failure, match: re.Match[str]) -> str:
+def convert_input(failure: Failure, match: re.Match[str]) -> str | None:
     """An input of another type than the parameters."""
     given, wanted = [word for word in match.groups() if word][:2]
     x = next((each.text for each in failure.tensors() if str(each.value.dtype).endswith(given)), "the input")
     layer = failure.module()
+    if layer is None:
+        return None
     method = {"float32": "float", "float64": "double", "float16": "half", "bfloat16": "bfloat16"}.get(wanted, wanted)
-    whole = "" if given != "float64" or layer is None else f"; or {layer.text}.double() for parameters of float64"
+    whole = "" if given != "float64" else f"; or {layer.text}.double() for parameters of float64"
     return f"{x}.{method}(), for the parameters are {wanted}{whole}"
 
 
@@ -152,5 +285,11 @@ def grow_embedding(failure: Failure, match: re.Match[str]) -> str:
 @remedy(r"Expected tensor for argument #1 'indices'")
 def convert_indices(failure: Failure, match: re.Match[str]) -> str:
     """Rows that are no integers."""
-    x = next((each.text for each in failure.tensors() if each.value.is_floating_point()), "x")
-    return f"rows are integers: {x}.long()"
+    x = next((each for each in failure.tensors() if each.value.is_floating_point()), None)
+    layer = failure.module()
+    rows = None if layer is None else getattr(layer.value, "num_embeddings", None)
+    if x is None:
+        return f"rows are integers: {name_argument(failure, 0)}.long()"
+    if x.value.ndim > 1 and x.value.shape[-1] == rows and bool(((x.value == 0) | (x.value == 1)).all()):
+        return f"{x.text}{at(x)} is one-hot, and an embedding takes the indices: {x.text}.argmax(-1)"
+    return f"rows are integers: {x.text}.long()"

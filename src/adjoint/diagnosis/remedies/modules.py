@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from math import prod
 
 from adjoint.core.graph.source_location import definition_site
 from adjoint.diagnosis.failure import Failure
-from adjoint.diagnosis.operands import Origin, is_module
-from adjoint.diagnosis.remedies.registry import at, describe_layer, first_tensor, name_of_shape, remedy, shape_of
-from adjoint.diagnosis.source_expressions import find_attribute_assignment, text_of
+from adjoint.diagnosis.operands import MISSING, Origin, evaluate, is_module
+from adjoint.diagnosis.output_layer import find_output_layer
+from adjoint.diagnosis.remedies.registry import (
+    argument_node,
+    at,
+    describe_layer,
+    first_tensor,
+    name_argument,
+    name_of_shape,
+    remedy,
+    shape_of,
+)
+from adjoint.diagnosis.source_expressions import find_attribute_assignment, find_function, parse_source, text_of
 
 
 @remedy(r"Missing key.*Unexpected key")
@@ -36,10 +47,40 @@ def rename_keys(failure: Failure, match: re.Match[str]) -> str | None:
     short, long = sorted((missing[0], unexpected[0]), key=len)
     prefix = long.removesuffix(short)
     if prefix == long or not prefix.endswith("."):
-        return "the state belongs to another model; strict=False loads what fits"
+        return _rename_parts(failure, missing, unexpected)
     if long == unexpected[0]:
-        return f'take the prefix away: {{name.removeprefix("{prefix}"): value for name, value in state.items()}}'
+        state_text = name_argument(failure, 0, default="state")
+        return f'take the prefix away: {{k.removeprefix("{prefix}"): v for k, v in {state_text}.items()}}'
     return f"the state is of a part: load it into that, model.{prefix.rstrip('.')}.load_state_dict(state)"
+
+
+def _rename_parts(failure: Failure, missing: list[str], unexpected: list[str]) -> str:
+    """Return how to rename a state whose names end as the model's do."""
+    pairs = {}
+    for key in missing:
+        end = key.rpartition(".")[2]
+        other = [name for name in unexpected if name.rpartition(".")[2] == end]
+        if len(other) != 1:
+            break
+        pairs[key.rpartition(".")[0]] = other[0].rpartition(".")[0]
+    if len(pairs) == 1 and len(missing) == len(unexpected):
+        ((own, saved),) = pairs.items()
+        state = name_argument(failure, 0, default="state")
+        told = f"{own} of the model was saved as {saved}"
+        return f'{told}: {{k.replace("{saved}.", "{own}."): v for k, v in {state}.items()}}'
+    return f"the state belongs to another model: it has {unexpected[0]}, and the model wants {missing[0]}"
+
+
+@remedy(r"(Missing|Unexpected) key\(s\) in state_dict: \"([\w.]+)\"")
+def load_partly(failure: Failure, match: re.Match[str]) -> str | None:
+    """A state with more, or fewer, parts than the model."""
+    node = None if failure.line is None else failure.line.node
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+        return None
+    model, part = text_of(node.func.value), match[2].rpartition(".")[0] or match[2]
+    told = f"the state has no {part}" if match[1] == "Missing" else f"{model} has no {part}, which the state holds"
+    rest = f", and {part} keeps its first values" if match[1] == "Missing" else ""
+    return f"{told}: {text_of(node)[:-1]}, strict=False) loads the others{rest}"
 
 
 @remedy(
@@ -56,19 +97,36 @@ def match_sizes(failure: Failure, match: re.Match[str]) -> str:
 def fit_hidden_state(failure: Failure, match: re.Match[str]) -> str:
     """A first state of other sizes."""
     expected, found = shape_of(match[1]), shape_of(match[2])
-    x, layer = name_of_shape(failure, found, "the state"), failure.module()
+    x, layer = _name_state(failure, found), failure.module()
     value = None if layer is None else layer.value
     name = "the layer" if layer is None else layer.text
+    given = failure.locals.get("input", failure.locals.get("x"))
+    size: tuple[int, ...] = tuple(getattr(given, "shape", ()))
+    if len(expected) == 3 and found == (expected[1], expected[0], expected[2]) and found != expected:
+        return f"{x}{_where(failure, x)} is (layers, batch, hidden), whatever batch_first says: torch.zeros{expected}"
+    if not getattr(value, "batch_first", False) and len(size) == 3 == len(found) and found[1] == size[0] != size[1]:
+        return f"{name}{at(layer)} reads (time, batch, features), and its input is {size}: batch_first=True there"
+    if len(expected) == 3 == len(size) and found[::2] == expected[::2]:
+        if found[1] == size[1] and getattr(value, "batch_first", False):
+            told = f"{x}{_where(failure, x)} is for {found[1]} samples, and {name}, of batch_first=True, gets {size}"
+            return f"{told}, a batch of {expected[1]}: torch.zeros{expected}, or transpose the input"
+        made = f"{x}{_where(failure, x)} is for {found[1]} samples, and this batch has {expected[1]}"
+        return f"{made}: a new state for each batch, torch.zeros{expected}; or DataLoader(drop_last=True)"
     if len(expected) == 3 and len(found) == 3 and expected[0] != found[0]:
         told = f"{getattr(value, 'num_layers', 1)} layers"
         told += " both ways" if getattr(value, "bidirectional", False) else ""
         return f"{x}{_where(failure, x)} is to be {expected}: {name} has {told}, one state each"
-    if getattr(value, "batch_first", False) and len(found) == 3:
-        where = f"{x}{_where(failure, x)}"
-        return f"states are (layers, batch, hidden) with batch_first=True too: {where} is to be {expected}"
     if found[-1] != expected[-1]:
         return f"{x}{_where(failure, x)} is to be {expected}: {name} has {expected[-1]} hidden units"
     return f"{x}{_where(failure, x)} is to be {expected}: the batch has {expected[-2]} samples"
+
+
+def _name_state(failure: Failure, shape: tuple[int, ...]) -> str:
+    """Return the user's name of a state, or of the tuple of states, that has the shape."""
+    for each in failure.operands:
+        if isinstance(each.value, tuple) and any(tuple(getattr(part, "shape", ())) == shape for part in each.value):
+            return each.text
+    return name_of_shape(failure, shape, "the state")
 
 
 def _where(failure: Failure, name: str) -> str:
@@ -82,7 +140,27 @@ def fit_features(failure: Failure, match: re.Match[str]) -> str:
     name, kind = describe_layer(failure, kind="RNN")
     hidden = "…" if layer is None else layer.value.hidden_size
     wanted = f"nn.{kind}({match[2]}, {hidden}) there"
+    node = argument_node(failure, 0)
+    given = MISSING if node is None else evaluate(node, failure.frame)
+    size: tuple[int, ...] = tuple(getattr(given, "shape", ()))
+    x = name_argument(failure, 0)
+    if match[1] == "1" and len(size) == 2:
+        return f"{x}, {size}, has no dimension of features, and {name} takes 1: {x}.unsqueeze(-1) is {(*size, 1)}"
+    if len(size) == 3 and size[1] == int(match[1]):
+        return f"{name} takes {match[1]} features last, and {x} is {size}: {x}.transpose(1, 2)"
     return f"{name} takes {match[1]} features, its input has {match[2]}: {wanted}"
+
+
+@remedy(r"Expected input to be 2D or 3D, got (\d)D instead")
+def flatten_steps(failure: Failure, match: re.Match[str]) -> str:
+    """A recurrent layer whose input has more dimensions than steps and features."""
+    x, name = name_argument(failure, 0), describe_layer(failure)[0]
+    value = failure.locals.get("input")
+    size: tuple[int, ...] = tuple(getattr(value, "shape", ()))
+    if len(size) > 3:
+        told = f"{name} takes (batch, time, features), and {x} is {size}"
+        return f"{told}: {x}.flatten(2) is {(*size[:2], prod(size[2:]))}"
+    return f"{name} takes 2 or 3 dimensions, and {x} has {match[1]}"
 
 
 @remedy(r"'tuple' object has no attribute|argument '\w+' \(position \d+\) must be Tensor, not tuple")
@@ -114,9 +192,12 @@ def divide_heads(failure: Failure, match: re.Match[str]) -> str:
 @remedy(r"was expecting embedding dimension of (\d+), but got (\d+)")
 def fit_width(failure: Failure, match: re.Match[str]) -> str:
     """Attention over tokens of another width."""
-    x = next((each for each in failure.tensors()), None)
-    told = "the input" if x is None else f"{x.text}{at(x)}, {tuple(x.value.shape)},"
-    return f"{told} has {match[2]} features, and the layer's d_model or embed_dim is {match[1]}: make them one number"
+    node = argument_node(failure, 0)
+    made = None if failure.line is None else find_output_layer(failure.line.source, node, failure.stack)
+    x = next((each for each in failure.tensors() if int(match[2]) in each.value.shape[-1:]), None)
+    told = "the input has" if x is None else f"{x.text}{at(x)}, {tuple(x.value.shape)}, has"
+    told = f"{made.describe()} gives" if made is not None else told
+    return f"{told} {match[2]} features, and the layer's d_model or embed_dim is {match[1]}: make them one number"
 
 
 @remedy(r"The shape of the (\d)D attn_mask is \S*\[([\d, ]+)\]\), but should be \(([\d, ]+)\)")
@@ -163,19 +244,12 @@ def fit_channels(failure: Failure, match: re.Match[str]) -> str:
     return f"{name}{at(layer)} normalises {match[2]} channels, its input has {match[1]}: nn.{kind}({match[1]}) there"
 
 
-@remedy(r"'(\w+)' object is not iterable|params argument given to the optimizer should be an iterable")
-def give_parameters(failure: Failure, match: re.Match[str]) -> str | None:
-    """A model or a tensor where an optimizer wants parameters."""
-    model = failure.named_module()
-    if model is not None:
-        return f"an optimizer takes parameters: {model.text}.parameters()"
-    tensor = next((each for each in failure.tensors()), None)
-    return None if tensor is None else f"an optimizer takes a list of tensors: [{tensor.text}]"
-
-
 @remedy(r"optimizer got an empty parameter list")
 def register_parameters(failure: Failure, match: re.Match[str]) -> str:
-    """A model that has registered nothing."""
+    """A model that has registered nothing, or a generator that was used before."""
+    used = next((each for each in failure.operands if isinstance(each.value, Iterator)), None)
+    if used is not None:
+        return f"{used.text}{at(used)} gives its items once, and they were taken: list(…) there, or call it here"
     model = failure.named_module()
     hidden = [] if model is None else _find_unregistered_modules(model.value)
     if model is not None and hidden:
@@ -183,7 +257,51 @@ def register_parameters(failure: Failure, match: re.Match[str]) -> str:
         made = find_attribute_assignment(model.value, name)
         where = "" if made is None else f" at {Origin(*made).place()}"
         return f"{model.text}.{name}{where} is a plain {kind.lower()[-4:]}, which is not looked into: nn.{kind}(…)"
-    return "a parameter is registered as self.name = nn.Parameter(…), or is part of a module that is"
+    return (
+        _find_plain_tensor(failure)
+        or _find_plain_container(failure)
+        or "a parameter is registered as self.name = nn.Parameter(…), or is in a module"
+    )
+
+
+def _find_plain_container(failure: Failure) -> str | None:
+    """Return the attribute of a class of the user's that holds layers in a list or a dict."""
+    for node in ast.walk(failure.line.node) if failure.line is not None else ():
+        kind = evaluate(node.func, failure.frame) if isinstance(node, ast.Call) else MISSING
+        if failure.line is None or not isinstance(kind, type) or not hasattr(kind, "forward"):
+            continue
+        source = failure.line.source
+        for (owner, name), statements in source.attribute_assignments.items():
+            value = getattr(statements[0], "value", None)
+            is_listed = isinstance(value, (ast.List, ast.ListComp, ast.Dict, ast.DictComp))
+            if owner == kind.__name__ and is_listed and value is not None and "nn." in text_of(value):
+                container = "ModuleDict" if isinstance(value, (ast.Dict, ast.DictComp)) else "ModuleList"
+                place = source.place_of(statements[0])
+                return (
+                    f"self.{name} at {place} is a plain {container.lower()[-4:]}, which is not looked into: "
+                    f"nn.{container}(…)"
+                )
+    return None
+
+
+def _find_plain_tensor(failure: Failure) -> str | None:
+    """Return the attribute of the model that holds a tensor which is no parameter."""
+    for node in ast.walk(failure.line.node) if failure.line is not None else ():
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or node.func.attr != "parameters":
+            continue
+        owner = evaluate(node.func.value, failure.frame)
+        made = node.func.value.func if isinstance(node.func.value, ast.Call) else None
+        kind = type(owner) if is_module(owner) else None if made is None else evaluate(made, failure.frame)
+        code = getattr(getattr(kind, "forward", None), "__code__", None)
+        source = None if code is None else parse_source(code.co_filename)
+        table = source.attribute_assignments if source is not None else {}
+        for (owner_name, name), statements in table.items():
+            value = getattr(statements[0], "value", None)
+            text = "" if value is None else text_of(value)
+            if owner_name == getattr(kind, "__name__", "") and text.startswith("torch.") and source is not None:
+                place = source.place_of(statements[0])
+                return f"self.{name} at {place} is a plain tensor: nn.Parameter({text}) registers it"
+    return None
 
 
 def _find_unregistered_modules(module: object) -> list[tuple[str, str]]:
@@ -219,6 +337,9 @@ def name_forward(failure: Failure, match: re.Match[str]) -> str:
     if type(module).__name__ in ("ModuleList", "ModuleDict"):
         name = next((each.text for each in failure.operands if each.value is module), "it")
         return f"{name} only holds modules: for layer in {name}: x = layer(x); or nn.Sequential(*{name})"
+    nested = _find_nested_forward(type(module))
+    if nested is not None:
+        return f"forward at {nested.place()} is inside of another function: indent it as __init__ is"
     methods = [name for name, value in vars(type(module)).items() if callable(value) and not name.startswith("_")]
     similar = [name for name in methods if set("forwad") <= set(name) or name in ("call", "predict", "run")]
     where = ""
@@ -227,6 +348,17 @@ def name_forward(failure: Failure, match: re.Match[str]) -> str:
         if code is not None:
             where = f": {name}, {definition_site(code).describe_briefly()}, is to be called forward"
     return f"a module's method that computes is called forward{where}"
+
+
+def _find_nested_forward(kind: type) -> Origin | None:
+    """Return the function `forward` that a method of the class holds."""
+    code = getattr(vars(kind).get("__init__"), "__code__", None)
+    source = None if code is None else parse_source(code.co_filename)
+    scope = None if source is None or code is None else find_function(source, code.co_firstlineno)
+    for node in ast.walk(scope) if scope is not None else ():
+        if source is not None and isinstance(node, ast.FunctionDef) and node.name == "forward":
+            return Origin(source, node)
+    return None
 
 
 @remedy(r"cannot assign (?:module|parameter)s? before Module.__init__\(\) call")

@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
+import ast
 import re
 
-from adjoint.core.dtype.dtype import bool_
+import numpy as np
+
 from adjoint.diagnosis.failure import Failure
+from adjoint.diagnosis.operands import evaluate, find_origin
 from adjoint.diagnosis.remedies.registry import (
+    argument_node,
     at,
     describe_layer,
     first_tensor,
     float_tensor,
     locate_tensor,
+    name_argument,
     name_of_shape,
     remedy,
     shape_of,
 )
+from adjoint.diagnosis.source_expressions import text_of
 
 
 @remedy(r"tensors used as indices must be|Expected dtype int32/int64 for index|only applicable to index tensor")
 def convert_index(failure: Failure, match: re.Match[str]) -> str:
     """Indices that are no integers."""
+    array = next((x for x in failure.operands if isinstance(x.value, np.ndarray) and x.value.dtype.kind == "f"), None)
+    if array is not None:
+        return f"{array.text}{at(array)} holds floats, and indices are integers: {array.text}.astype(int)"
     return f"{float_tensor(failure)} holds floats, and indices are integers: .long()"
 
 
@@ -33,7 +42,9 @@ def fit_index_mask(failure: Failure, match: re.Match[str]) -> str:
     return f"{name}{where} has {mask}, and is to have {whole[: len(mask)]}: one truth for each row"
 
 
-@remedy(r"value tensor of shape \[([\d, ]*)\] cannot be broadcast to indexing result of shape \[([\d, ]*)\]")
+@remedy(
+    r"value tensor of shape \[([\d, ]*)\] cannot be broadcast to indexing result of shape \[([\d, ]*)\]", is_last=True
+)
 def fit_value(failure: Failure, match: re.Match[str]) -> str:
     """A value that does not fill the place."""
     return f"the place has the shape [{match[2]}]: a value of that, or of 1 in its dimensions"
@@ -49,13 +60,30 @@ def give_index_dimensions(failure: Failure, match: re.Match[str]) -> str | None:
     missing = x.value.ndim - index.value.ndim
     if missing <= 0:
         return None
-    return f"{index.text}{'.unsqueeze(-1)' * missing} has {x.value.ndim} dimensions, as {x.text}; .squeeze(-1) after it"
+    told = f"{index.text}{'.unsqueeze(-1)' * missing} has {x.value.ndim} dimensions, as {x.text}"
+    return told if "scatter" in failure.message else f"{told}; .squeeze(-1) after it"
+
+
+@remedy(r"Class values must be non-negative and smaller than num_classes, but got (-\d+)")
+def leave_negative_out(failure: Failure, match: re.Match[str]) -> str:
+    """A class below 0, as labels that stand for "none" have it."""
+    y = next(iter(failure.tensors()), None)
+    name = "it" if y is None else y.text
+    return (
+        f"{name}{at(y)} holds {match[1]}, and classes begin at 0: leave those out, {name}[{name} >= 0], or "
+        "make them a class"
+    )
 
 
 @remedy(r"Class values must be (?:non-negative and )?smaller than num_classes, but got (\d+)")
 def count_one_hot(failure: Failure, match: re.Match[str]) -> str:
     """A class beyond the columns."""
-    return f"classes begin at 0: num_classes={int(match[1]) + 1} for a class {match[1]}"
+    count, y = argument_node(failure, 1, "num_classes"), name_argument(failure, 0, "tensor", "the tensor")
+    if count is None or isinstance(count, ast.Constant):
+        return f"classes begin at 0: num_classes={int(match[1]) + 1} for a class {match[1]} of {y}"
+    value = evaluate(count, failure.frame)
+    told = f"{text_of(count)} is {value}, and {y} holds {match[1]}"
+    return f"{told}: classes begin at 0, so it is to be {int(match[1]) + 1}"
 
 
 @remedy(r"where expected condition to be a boolean tensor|expected condition to be a boolean")
@@ -84,9 +112,17 @@ def widen_first(failure: Failure, match: re.Match[str]) -> str:
 @remedy(
     r"expanded size of the tensor \((\d+)\) must match the existing size \((\d+)\) at non-singleton dimension (\d+)"
 )
-def expand_ones(failure: Failure, match: re.Match[str]) -> str:
+def expand_ones(failure: Failure, match: re.Match[str]) -> str | None:
     """A dimension that is not 1, and cannot be repeated as a view."""
-    return f"expand repeats dimensions of 1: unsqueeze one first, or keep {match[2]} (-1) in dimension {match[3]}"
+    node = None if failure.line is None else failure.line.node
+    if not any(
+        "expand" in text_of(each.func) for each in ast.walk(node or ast.Module([], [])) if isinstance(each, ast.Call)
+    ):
+        return None
+    x = next((each for each in failure.tensors() if int(match[2]) in each.value.shape), None)
+    name = "it" if x is None else f"{x.text}{at(x)}, {tuple(x.value.shape)},"
+    told = f"{name} has {match[2]} in dimension {match[3]}, where {match[1]} is wanted"
+    return f"{told}: expand repeats dimensions of 1 alone; unsqueeze one first, or make it of {match[1]}"
 
 
 @remedy(r"permute\(\): number of dimensions|permute\(sparse_coo\): number of dimensions|length of the desired ordering")
@@ -131,7 +167,12 @@ def pad_both_sides(failure: Failure, match: re.Match[str]) -> str:
 def divide_channels(failure: Failure, match: re.Match[str]) -> str:
     """Groups that do not divide the channels."""
     if not match[1]:
-        return "groups= divides both numbers of channels"
+        a, b, groups = (int(failure.locals.get(name, 0)) for name in ("in_channels", "out_channels", "groups"))
+        if not a or not b:
+            return "groups= divides both numbers of channels"
+        fitting = [str(n) for n in range(1, a + 1) if a % n == 0 and b % n == 0]
+        told = f"{a} and {b} channels" if a != b else f"{a} channels"
+        return f"groups={groups} does not divide {told}: {', '.join(fitting)} do"
     fitting = [str(n) for n in range(1, int(match[1]) + 1) if int(match[1]) % n == 0]
     return f"{match[2]} groups do not divide {match[1]} channels: {', '.join(fitting)} do"
 
@@ -187,14 +228,6 @@ def fit_attention_mask(failure: Failure, match: re.Match[str]) -> str:
     return f"{name}, {mask}, is to broadcast over the scores, {scores}"
 
 
-@remedy(r"key_padded_mask\.shape\[(\d)\] to be (\d+), but got (\d+)")
-def fit_padding_mask(failure: Failure, match: re.Match[str]) -> str:
-    """A mask of padding in another order."""
-    mask = next((each for each in failure.tensors()[::-1] if each.value.dtype == bool_), None)
-    name = "the mask" if mask is None else f"{mask.text}{at(mask)}"
-    return f"{name} is (batch, keys), whatever batch_first says: transpose it, if it is (keys, batch)"
-
-
 @remedy(r"Output size is too small")
 def pool_less(failure: Failure, match: re.Match[str]) -> str:
     """A window larger than what is left."""
@@ -211,6 +244,10 @@ def reflect_less(failure: Failure, match: re.Match[str]) -> str:
 @remedy(r"must have the same number of columns|selected index k out of range|expected a non-empty list of Tensors")
 def count_elements(failure: Failure, match: re.Match[str]) -> str:
     """Fewer elements than the call needs."""
+    chosen = re.search(r"topk with k=(\d+) along a dimension of size (\d+)", failure.message)
+    if chosen is not None:
+        x = first_tensor(failure)
+        return f"{x} has {chosen[2]} elements there, and k is {chosen[1]}: k={chosen[2]} at most, min(k, {x}.shape[-1])"
     ways = {
         "must": "rows of both have one length: the last sizes agree",
         "selected": "k is at most the size of that dimension: min(k, x.shape[dim])",
@@ -267,19 +304,6 @@ def stay_in_tensors(failure: Failure, match: re.Match[str]) -> str:
     return "compute with the tensor itself, torch.where(condition, a, b) for decisions"
 
 
-@remedy(r"same size in the mapped dimension, got sizes \[([\d, ]+)\]")
-def map_alike(failure: Failure, match: re.Match[str]) -> str:
-    """Arguments of vmap of different lengths."""
-    told = ", ".join(f"{each.text} {tuple(each.value.shape)}" for each in failure.tensors())
-    return f"in_dims=(0, None) maps the first alone; sizes [{match[1]}]{': ' + told if told else ''}"
-
-
-@remedy(r"Expected f\(\*args\) to return a scalar")
-def differentiate_vector(failure: Failure, match: re.Match[str]) -> str:
-    """The gradient of a function of several values."""
-    return "reduce the result, f(x).sum(); torch.func.jacrev gives the derivatives of each value"
-
-
 @remedy(r"Jacobian mismatch for output (\d+) with respect to input (\d+)")
 def check_in_double(failure: Failure, match: re.Match[str]) -> str:
     """A comparison of derivatives, in float32 or of a wrong rule."""
@@ -299,13 +323,27 @@ def leave_inference_mode(failure: Failure, match: re.Match[str]) -> str:
 
 @remedy(r"Legacy autograd function with non-static forward")
 def make_static(failure: Failure, match: re.Match[str]) -> str:
-    """A Function in the style of before 2018."""
+    """A Function in the style of before 2018, or an instance of one."""
+    node = None if failure.line is None else failure.line.node
+    for kind in (type(each.value) for each in failure.operands):
+        if isinstance(vars(kind).get("forward"), staticmethod):
+            arguments = ", ".join(map(text_of, node.args)) if isinstance(node, ast.Call) else "x"
+            return f"a Function has no instances: {kind.__name__}.apply({arguments})"
+    kind = type(evaluate(node.func, failure.frame)) if isinstance(node, ast.Call) else type(None)
+    if isinstance(vars(kind).get("forward"), staticmethod) and isinstance(node, ast.Call):
+        origin = find_origin(failure.line.source, node.func, failure.stack) if failure.line is not None else None
+        made = "" if origin is None else f", made at {origin.place()}"
+        arguments = ", ".join(map(text_of, node.args))
+        return f"{text_of(node.func)}{made}, is an instance of a Function: {kind.__name__}.apply({arguments})"
     return "@staticmethod over forward(ctx, …) and backward(ctx, …), and Name.apply(x) to call it"
 
 
-@remedy(r"'numpy\.ndarray' object has no attribute")
+@remedy(r"'numpy\.\w+' object has no attribute", is_last=True)
 def keep_tensors(failure: Failure, match: re.Match[str]) -> str:
     """An array where a tensor belongs."""
     if failure.modules:
         return "its input is an array: torch.from_numpy(…) before it; what a forward hook returns replaces the output"
+    array = next((each for each in failure.operands if isinstance(each.value, np.ndarray)), None)
+    if array is not None:
+        return f"{array.text}{at(array)} is an array, and a tensor is wanted: torch.from_numpy({array.text})"
     return "torch.from_numpy(…) makes a tensor of an array"

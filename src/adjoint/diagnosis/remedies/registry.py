@@ -5,23 +5,26 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TypeAlias
 
 from adjoint.core.typing import Shape
 from adjoint.diagnosis.failure import Failure
-from adjoint.diagnosis.operands import NamedValue
+from adjoint.diagnosis.operands import MISSING, NamedValue, Origin, evaluate, find_origin, find_return_in, is_module
 from adjoint.diagnosis.source_expressions import text_of
 
 Remedy: TypeAlias = Callable[[Failure, "re.Match[str]"], "str | None"]
 MAX_NAME_CHARACTERS = 40
+MAX_STEPS_BACK = 6
 REMEDIES: list[tuple[re.Pattern[str], Remedy]] = []
+LAST_REMEDIES: list[tuple[re.Pattern[str], Remedy]] = []  # of general advice, after all that knows the line
 
 
-def remedy(pattern: str) -> Callable[[Remedy], Remedy]:
+def remedy(pattern: str, *, is_last: bool = False) -> Callable[[Remedy], Remedy]:
     """Register a function for errors whose message has the pattern; it returns advice, or None to pass."""
 
     def register(function: Remedy) -> Remedy:
-        REMEDIES.append((re.compile(pattern, re.DOTALL), function))
+        (LAST_REMEDIES if is_last else REMEDIES).append((re.compile(pattern, re.DOTALL), function))
         return function
 
     return register
@@ -29,11 +32,14 @@ def remedy(pattern: str) -> Callable[[Remedy], Remedy]:
 
 def find_remedy(failure: Failure) -> str | None:
     """Return the advice of the first remedy that knows the error; None if none does."""
-    for pattern, function in REMEDIES:
+    if "in DataLoader worker process" in failure.message and "\ntry: " in failure.message:
+        return None  # the worker has told it
+    for pattern, function in (*REMEDIES, *LAST_REMEDIES):
         match = pattern.search(failure.message)
-        advice = None if match is None else function(failure, match)
-        if advice:
-            return advice
+        with suppress(Exception):  # one that fails hides neither the others nor the note
+            advice = None if match is None else function(failure, match)
+            if advice:
+                return advice
     return None
 
 
@@ -54,9 +60,21 @@ def name_operand(failure: Failure, shape: Shape, place: int) -> str:
     parts: list[ast.expr] = []
     if isinstance(node, ast.BinOp):
         parts = [node.left, node.right]
+    elif isinstance(node, ast.AugAssign):
+        parts = [node.target, node.value]
+    elif isinstance(node, ast.Compare):
+        parts = [node.left, node.comparators[0]]
     elif isinstance(node, ast.Call):
         parts = node.args
     text = text_of(parts[place]) if place < len(parts) else ""
+    value = evaluate(parts[place], failure.frame) if text else None
+    if value is MISSING or (value is not None and hasattr(value, "shape") and tuple(value.shape) != shape):
+        layer = failure.module()
+        for key in ("_buffers", "_parameters") if layer is not None else ():
+            for name, held in vars(layer.value)[key].items() if layer is not None else ():
+                if held is not None and tuple(held.shape) == shape and layer is not None:
+                    return f"{layer.text}.{name}{at(layer)}"
+        text = text if value is MISSING else ""
     default = text if 0 < len(text) <= MAX_NAME_CHARACTERS else ("the first", "the second")[place]
     return name_of_shape(failure, shape, default)
 
@@ -86,3 +104,90 @@ def float_tensor(failure: Failure) -> str:
     """Return the name of a tensor of floats, with the line that made it, where integers are wanted."""
     found = [each for each in failure.tensors() if each.value.is_floating_point()]
     return f"{found[-1].text}{at(found[-1])}" if found else "the index"
+
+
+def argument_node(failure: Failure, place: int, keyword: str = "") -> ast.expr | None:
+    """Return the expression of an argument of the user's call, by its place or its name; `x` of `x.f()` is none."""
+    node = None if failure.line is None else failure.line.node
+    if not isinstance(node, ast.Call):
+        return None
+    named = next((each.value for each in node.keywords if each.arg == keyword), None)
+    given = node.args[: place + 1]
+    is_there = len(given) > place >= 0 and not any(isinstance(each, ast.Starred) for each in given)
+    return named or (given[place] if is_there else None)
+
+
+def name_argument(failure: Failure, place: int, keyword: str = "", default: str = "the input") -> str:
+    """Return the text of an argument of the user's call, as far as it is short."""
+    node = argument_node(failure, place, keyword)
+    text = "" if node is None else text_of(node)
+    return text if 0 < len(text) <= MAX_NAME_CHARACTERS else default
+
+
+def find_producer(failure: Failure, node: ast.expr | None) -> NamedValue | None:
+    """Return the module whose call gave the value of an expression, directly or through functions of one input."""
+    if failure.line is None or node is None:
+        return None
+    source, seen = failure.line.source, 0
+    while seen < MAX_STEPS_BACK:
+        seen += 1
+        if isinstance(node, (ast.Name, ast.Attribute)):
+            origin = find_origin(source, node, failure.stack)
+            if origin is None or origin.value is None or origin.value is node:
+                return None
+            source, node = origin.source, origin.value
+            continue
+        if not isinstance(node, ast.Call):
+            return None
+        for place in failure.stack:
+            called = evaluate(node.func, place.frame)
+            if is_module(called) and any(True for _ in called.parameters()):
+                return _find_last_layer(
+                    NamedValue(text_of(node.func), called, find_origin(source, node.func, (place,)))
+                )
+        is_method = isinstance(node.func, ast.Attribute) and not text_of(node.func).startswith(("F.", "torch.", "nn."))
+        node = node.func.value if is_method and isinstance(node.func, ast.Attribute) else next(iter(node.args), None)
+    return None
+
+
+def _find_last_layer(made: NamedValue) -> NamedValue:
+    """Return the last part of an `nn.Sequential` that has parameters, or the module itself."""
+    parts = list(vars(made.value)["_modules"].items()) if type(made.value).__name__ == "Sequential" else []
+    for place, (name, part) in reversed(list(enumerate(parts))):
+        if any(True for _ in part.parameters()) and is_module(part):
+            call = None if made.origin is None else made.origin.value
+            is_listed = isinstance(call, ast.Call) and len(call.args) == len(parts)
+            listed = call.args[place] if isinstance(call, ast.Call) and is_listed else None
+            origin = made.origin if made.origin is None or listed is None else Origin(made.origin.source, listed)
+            return NamedValue(f"{made.text}[{name}]", part, origin)
+    return made
+
+
+def find_decoder(failure: Failure) -> NamedValue | None:
+    """Return the module with transposed convolutions whose call gave the first argument."""
+    made = find_producer(failure, argument_node(failure, 0, "input"))
+    if made is None or not any("ConvTranspose" in type(each).__name__ for each in made.value.modules()):
+        return None
+    return made
+
+
+def find_length(failure: Failure) -> Origin | None:
+    """Return the result of `__len__` of the dataset whose `__getitem__` failed for a loader."""
+    owner = failure.frame.f_locals.get("self")
+    code = getattr(vars(type(owner)).get("__len__"), "__code__", None)
+    if failure.frame.f_code.co_name != "__getitem__" or code is None:
+        return None
+    return find_return_in(code)
+
+
+def named_parts(failure: Failure) -> list[NamedValue]:
+    """Return the names and attributes of the line, those of gradients and of None too."""
+    if failure.line is None:
+        return []
+    found = []
+    for node in ast.walk(failure.line.node):
+        if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Load):
+            value = evaluate(node, failure.frame)
+            if value is not MISSING:
+                found.append(NamedValue(text_of(node), value, find_origin(failure.line.source, node, failure.stack)))
+    return sorted(found, key=lambda each: -len(each.text))

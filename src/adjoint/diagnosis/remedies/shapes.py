@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import ast
 import re
+from itertools import pairwise
 from math import prod
 
 from adjoint.core.dtype.dtype import bool_
-from adjoint.core.typing import Shape
+from adjoint.core.graph.source_location import definition_site
+from adjoint.core.tensor.tensor import Tensor
 from adjoint.diagnosis.failure import Failure
+from adjoint.diagnosis.operands import Origin, find_origin
 from adjoint.diagnosis.remedies.registry import (
+    argument_node,
     at,
     describe_layer,
+    find_length,
     first_tensor,
     locate_tensor,
     name_of_shape,
@@ -18,6 +24,7 @@ from adjoint.diagnosis.remedies.registry import (
     remedy,
     shape_of,
 )
+from adjoint.diagnosis.source_expressions import text_of
 
 
 @remedy(r"linear: input is \(([\d, ]*)\), weight \((\d+), (\d+)\)")
@@ -25,6 +32,12 @@ def fit_linear(failure: Failure, match: re.Match[str]) -> str:
     """A linear layer whose input has other features."""
     shape, out, expected = shape_of(match[1]), int(match[2]), int(match[3])
     x = name_of_shape(failure, shape)
+    layer = failure.module()
+    if layer is not None and type(layer.value).__name__ == "MultiheadAttention":
+        told = f"{layer.text}{at(layer)} takes {expected} features, {x} has {shape[-1]}"
+        if not any(each.value is layer.value for each in failure.operands):
+            return f"{told}: make that {expected} too, or the d_model of both one number"
+        return f"{told}: kdim={shape[-1]}, vdim={shape[-1]} there, where it gives keys and values"
     for begin in range(len(shape) - 1):
         if prod(shape[begin:]) == expected:
             return f"flatten the input first: {x}.flatten({begin}) has {expected} features"
@@ -33,8 +46,38 @@ def fit_linear(failure: Failure, match: re.Match[str]) -> str:
     if len(shape) == 1 and prod(shape) % expected == 0:
         return f"reshape the input to (batch, {expected}): {x}.reshape(-1, {expected})"
     features = shape[-1] if shape else 1
+    changed = _find_changing_hook(failure, expected)
+    if changed is not None:
+        return f"{changed} changes the {expected} features to {features}: a hook that only looks returns nothing"
     name, _ = describe_layer(failure)
     return f"{name} takes {expected} features, {x} has {features}: nn.Linear({features}, {out}) there"
+
+
+def _find_squeeze(failure: Failure) -> str | None:
+    """Return the `squeeze()` of all dimensions that gave the input of the line, with its place."""
+    node = argument_node(failure, 0, "input")
+    origin = None if node is None or failure.line is None else Origin(failure.line.source, node)
+    if isinstance(node, ast.Name) and failure.line is not None:
+        origin = find_origin(failure.line.source, node, failure.stack)
+    for part in ast.walk(origin.value) if origin is not None and origin.value is not None else ():
+        is_method = isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute) and part.func.attr == "squeeze"
+        if origin is not None and isinstance(part, ast.Call) and is_method and not part.args and not part.keywords:
+            return f"{text_of(part)} at {origin.source.place_of(part)}"
+    return None
+
+
+def _find_changing_hook(failure: Failure, expected: int) -> str | None:
+    """Return the user's forward hook on the layer before, whose own output fits."""
+    parent = failure.modules[1] if len(failure.modules) > 1 else None
+    parts = list(vars(parent)["_modules"].values()) if parent is not None else []
+    for before, part in pairwise(parts):
+        hooks = vars(before).get("_forward_hooks") if part is failure.modules[0] else None
+        if not hooks or getattr(before, "out_features", None) != expected:
+            continue
+        code = getattr(next(reversed(hooks.values())), "__code__", None)
+        if code is not None:
+            return f"the hook {code.co_name}, {definition_site(code).describe_briefly()},"
+    return None
 
 
 @remedy(r"weight of size \[([\d, ]+)\], expected input\[([\d, ]+)\] to have (\d+) channels, but got (\d+)")
@@ -45,6 +88,13 @@ def fit_convolution(failure: Failure, match: re.Match[str]) -> str:
     if shape[-1] == expected:
         order = (0, len(shape) - 1, *range(1, len(shape) - 1))
         return f"channels come after the batch: {x}.permute{order}, which has {expected} channels"
+    own = next((each for each in failure.tensors() if each.value.ndim == len(shape) - 1), None)
+    if own is not None and shape[0] == 1 and tuple(own.value.shape) == shape[1:] and expected == 1 and found > 1:
+        told = f"{own.text}{at(own)}, {shape[1:]}, has no dimension of channels"
+        return f"{told}: {own.text}.unsqueeze(1) is {(found, 1, *shape[2:])}"
+    squeezed = _find_squeeze(failure)
+    if squeezed is not None and expected == 1:
+        return f"{squeezed} takes out every dimension of 1, the channels too: leave it out, or name one, .squeeze(dim)"
     name, kind = describe_layer(failure, kind="Conv")
     out = shape_of(match[1])[0]
     return f"{name} takes {expected} channels, its input has {found}: nn.{kind}({found}, {out}, …) there"
@@ -63,47 +113,13 @@ def fit_product(failure: Failure, match: re.Match[str]) -> str | None:
     a, b = shape_of(match[1]), shape_of(match[2])
     x, y = name_operand(failure, a, 0), name_operand(failure, b, 1)
     if len(b) > 1 and a[-1] == b[-1]:
-        return f"transpose the second: {x} @ {y}.mT is {a[:-1]} by {b[-2]}"
+        rows = a[:-1] if len(a) > 1 else ()
+        return f"transpose the second: {x} @ {y}.mT is {(*rows, b[-2])}"
     if len(a) > 1 and len(b) > 1 and a[-2] == b[-2]:
         return f"transpose the first: {x}.mT @ {y}"
     if len(a) > 1 and len(b) > 1 and a[-2] == b[-1]:
         return f"the other way round: {y} @ {x}"
     return f"the last size of {x}, {a[-1]}, must be the last but one of {y}, {b[-2] if len(b) > 1 else b[-1]}"
-
-
-@remedy(r"^where\(bool\[([\d,]*)\], \w+\[([\d,]*)\], \w+\[([\d,]*)\]\): operands could not be broadcast")
-def fit_condition(failure: Failure, match: re.Match[str]) -> str:
-    """A mask of another size than what it chooses from."""
-    mask, *others = (shape_of(each) for each in match.groups())
-    values = max(others, key=len)
-    name, x = name_of_shape(failure, mask, "the mask"), name_of_shape(failure, values, "the input")
-    told = f"{name}{locate_tensor(failure, name)} is {mask}, and {x} is {values}"
-    if len(mask) <= len(values) and all(p >= q for p, q in zip(mask[::-1], values[::-1], strict=False)):
-        cut = ", ".join(f":{n}" for n in values[-len(mask) :])
-        return f"{told}: make the mask of that length, or cut it, {name}[{cut}]"
-    return f"{told}: they must agree in each dimension, or have 1 there, counted from the last"
-
-
-@remedy(r"shapes \(([\d, ]*)\) (?:and )?\(([\d, ]*)\)")
-@remedy(r"\[([\d, ]*)\] does not expand to \[([\d, ]*)\]")
-def fit_broadcast(failure: Failure, match: re.Match[str]) -> str:
-    """Elementwise operands of which neither can be stretched to the other."""
-    a, b = shape_of(match[1]), shape_of(match[2])
-    x, y = name_operand(failure, a, 0), name_operand(failure, b, 1)
-    for name, small, large in ((y, b, a), (x, a, b)):
-        if len(small) < len(large) and small == large[: len(small)]:
-            added = len(large) - len(small)
-            return f"add dimensions at the end: {name}{'.unsqueeze(-1)' * added} is {(*small, *(1,) * added)}"
-    if sorted(a) == sorted(b):
-        return f"their dimensions come in different orders: transpose {x} or {y}"
-    sizes = [(p, q) for p, q in zip(a[::-1], b[::-1], strict=False) if p != q and 1 not in (p, q)]
-    table = _find_longer_table(failure, a, b)
-    if table is not None:
-        name, dim, size, where = table
-        cut = ", ".join([":"] * dim + [f":{size}"])
-        return f"{name}{where} is for inputs of one length: as much of it as the input has, {name}[{cut}]"
-    told = " and ".join(f"{p} against {q}" for p, q in sizes)
-    return f"{x} and {y} must agree in each dimension, or have 1 there, counted from the last: {told}"
 
 
 @remedy(r"Expected (\d)D \(unbatched\) or (\d)D \(batched\) input to (\w+), but got input of size: \[([\d, ]+)\]")
@@ -131,33 +147,33 @@ def stack_numbers(failure: Failure, match: re.Match[str]) -> str:
     return f"{x.text} holds tensors without dimensions{at(x)}: torch.stack({x.text}), or keep a dimension there"
 
 
-def _find_longer_table(failure: Failure, a: Shape, b: Shape) -> tuple[str, int, int, str] | None:
-    """Return the parameter or buffer that is longer than the input: its name, the dimension, the input's size."""
-    module = None if not failure.modules else failure.modules[0]
-    held = [*vars(module)["_parameters"].values(), *vars(module)["_buffers"].values()] if module is not None else []
-    for own, other in ((a, b), (b, a)):
-        table = next((each for each in failure.tensors() if tuple(each.value.shape) == own), None)
-        if table is None or not any(table.value is each for each in held):
-            continue
-        sizes = list(zip(range(len(own))[::-1], own[::-1], other[::-1], strict=False))
-        differing = [(dim, q) for dim, p, q in sizes if p != q and 1 not in (p, q)]
-        if len(differing) == 1 and own[differing[0][0]] > differing[0][1]:
-            return table.text, *differing[0], at(table)
-    return None
-
-
 @remedy(r"shape '\[([-\d, ]*)\]' is invalid for input of size (\d+)")
 def fit_view(failure: Failure, match: re.Match[str]) -> str:
     """A view with another number of elements."""
     wanted, size = [int(n) for n in re.findall(r"-?\d+", match[1])], int(match[2])
     rest = prod(n for n in wanted if n > 0)
     if -1 in wanted:
-        return f"{size} elements cannot be divided by {rest}: the sizes other than -1 must divide them"
+        x = next((each for each in failure.tensors() if each.value.numel() == size), None)
+        if x is None:
+            return f"{size} elements cannot be divided by {rest}: the sizes other than -1 must divide them"
+        name = f"{x.text}{at(x)}, {tuple(x.value.shape)},"
+        told = f"{name} has {size} elements, which {rest} does not divide"
+        return f"{told}: the sizes beside -1 in {wanted} must divide them"
+    x = next(iter(failure.tensors()), None)
+    if x is not None and x.value.ndim and wanted[0] == x.value.shape[0] and size % rest == 0:
+        return f"{wanted} would hold {rest} elements; {[*wanted, size // rest]} holds the {size}"
     known = [n for n in wanted[1:] if n > 0]
     if known and size % prod(known) == 0:
         return f"{wanted} would hold {rest} elements; {[size // prod(known), *known]} holds the {size}"
     if len(wanted) == 2 and size % wanted[0] == 0:
         return f"{wanted} would hold {rest} elements; {[wanted[0], size // wanted[0]]} holds the {size}"
+    features = 0 if x is None or not x.value.ndim else int(x.value.shape[-1])
+    if x is not None and len(wanted) > 2 and wanted[: x.value.ndim - 1] == list(x.value.shape[:-1]):
+        heads = wanted[x.value.ndim - 1 :]
+        if prod(heads) != features:
+            low = features // heads[0] * heads[0]
+            told = f"the {features} features of {x.text}{at(x)} are not {' * '.join(map(str, heads))} = {prod(heads)}"
+            return f"{told}: a width that {heads[0]} divides, {low} or {low + heads[0]}"
     return f"{wanted} would hold {rest} elements, and there are {size}: the sizes must multiply to that"
 
 
@@ -181,6 +197,36 @@ def fit_cat(failure: Failure, match: re.Match[str]) -> str | None:
 @remedy(r"equal size, but got (\[[\d, ]*\]) at entry (\d+) and (\[[\d, ]*\]) at entry (\d+)")
 def fit_stack(failure: Failure, match: re.Match[str]) -> str:
     """Tensors to be stacked that differ in size."""
+    first, other = shape_of(match[1]), shape_of(match[3])
+    dataset = failure.locals.get("dataset")
+    owner = failure.locals.get("loader", failure.locals.get("self"))
+    dataset = getattr(owner, "dataset", None) if dataset is None else dataset
+    if (
+        isinstance(dataset, (list, tuple))
+        and dataset
+        and all(isinstance(each, Tensor) and each.ndim for each in dataset)
+    ):
+        rows = {len(each) for each in dataset}
+    else:
+        rows = set()
+    if len(rows) == 1 and dataset is not None:
+        given = next((each for each in failure.operands if each.value is dataset), None)
+        name = "ds" if given is None else given.text
+        told = (
+            f"{name}{at(given)} is a {type(dataset).__name__} of {len(dataset)} tensors, so a dataset of "
+            f"{len(dataset)} samples"
+        )
+        return f"{told}: torch.utils.data.TensorDataset(*{name}) has one for each row"
+    x = next((each for each in failure.operands if isinstance(each.value, (list, tuple))), None)
+    sizes = (
+        [tuple(each.shape) for each in x.value]
+        if x is not None and all(isinstance(each, Tensor) for each in x.value)
+        else []
+    )
+    is_last = len({each[0] for each in sizes[:-1]}) == 1 and other[:1] < first[:1]
+    if x is not None and len(first) > 1 and first[1:] == other[1:] and is_last:
+        rows = sum(each[0] for each in sizes)
+        return f"the last of {x.text} is a smaller batch: torch.cat({x.text}) joins them to {(rows, *first[1:])}"
     return (
         f"bring entry {match[4]}, {match[3]}, and entry {match[2]}, {match[1]}, to one size: "
         "nn.utils.rnn.pad_sequence pads them; for samples of a DataLoader, in `__getitem__` or in collate_fn="
@@ -191,6 +237,23 @@ def fit_stack(failure: Failure, match: re.Match[str]) -> str:
 def stay_in_bounds(failure: Failure, match: re.Match[str]) -> str:
     """An index past the end."""
     size = int(match[3])
+    whole = [x for x in failure.tensors() if not x.value.is_floating_point() and not x.value.is_complex()]
+    whole = [x for x in whole if x.value.dtype != bool_ and x.value.numel()]
+    index = next((x for x in whole if bool((x.value == int(match[1])).any())), None)
+    if index is not None and match[2] == "0":
+        held = next((x for x in failure.tensors() if x.value.ndim == 2 and x.value.shape[0] == size), None)
+        y = index.value
+        if held is not None and y.ndim == 1 and len(y) == size and int(y.max()) < held.value.shape[1]:
+            told = f"{held.text}[{index.text}] takes rows, and {index.text}{at(index)} names a column of each"
+            return f"{told}: {held.text}[torch.arange(len({index.text})), {index.text}]"
+    if index is not None:
+        told = f"{index.text}{at(index)} holds {match[1]}"
+        return f"{told}: indices of dimension {match[2]} go from 0 to {size - 1}, or -{size} to -1"
+    node = None if failure.line is None else failure.line.node
+    length = find_length(failure)
+    if length is not None and isinstance(node, ast.Subscript) and match[2] == "0" and int(match[1]) == size:
+        name = text_of(node.value)
+        return f"{name} has {size} rows, and {length.describe()} says more: return len({name}) there"
     return f"indices of dimension {match[2]} go from 0 to {size - 1}, or -{size} to -1"
 
 
@@ -199,6 +262,8 @@ def stay_in_dimensions(failure: Failure, match: re.Match[str]) -> str:
     """A dimension that the tensor has not."""
     x = next((each for each in failure.tensors()), None)
     told = "the tensor" if x is None else f"{x.text}, {tuple(x.value.shape)},"
+    if x is not None and x.value.ndim == int(match[2]):
+        return f"{told} has {match[2]} dimensions, and a new one goes to 0 to {match[2]}; -1 is the end"
     return f"{told} has {int(match[2]) + 1} dimensions, 0 to {match[2]}; -1 is the last"
 
 
@@ -212,15 +277,45 @@ def fit_subscripts(failure: Failure, match: re.Match[str]) -> str:
 @remedy(r"a Tensor with (\d+) elements cannot be converted to Scalar")
 def reduce_first(failure: Failure, match: re.Match[str]) -> str:
     """A number asked of several elements."""
-    x = first_tensor(failure)
-    if any(each.value.dtype == bool_ for each in failure.tensors()[:1]):
+    node = None if failure.line is None else failure.line.node
+    x, value = first_tensor(failure), next((each.value for each in failure.tensors()), None)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "item":
+        x, own = text_of(node.func.value), node.func.value
+        x = f"({x})" if isinstance(own, (ast.BinOp, ast.UnaryOp, ast.Compare)) else x
+        value = failure.locals.get("self", value)
+    if isinstance(value, Tensor) and value.dtype == bool_:
         return (
             f"it holds a truth for each element: {x}.sum().item() counts them, {x}.float().mean().item() is the share"
         )
+    if isinstance(value, Tensor) and not value.is_floating_point():
+        return f"it holds {match[1]} numbers: {x}.tolist() gives all of them"
     return f"reduce it first, {x}.mean().item() or .sum(); {x}.tolist() gives all {match[1]}"
 
 
 @remedy(r"Boolean value of Tensor with more than one value is ambiguous")
 def ask_any_or_all(failure: Failure, match: re.Match[str]) -> str:
     """A decision by several elements."""
+    node = None if failure.line is None else failure.line.node
+    around = None if failure.line is None or node is None else failure.line.source.parents.get(node)
+    if isinstance(around, ast.BoolOp) or isinstance(node, ast.BoolOp):
+        logic = around if isinstance(around, ast.BoolOp) else node
+        if isinstance(logic, ast.BoolOp):
+            sign = " & " if isinstance(logic.op, ast.And) else " | "
+            word = "and" if isinstance(logic.op, ast.And) else "or"
+            return f"{word} asks for one truth: {sign.join(f'({text_of(each)})' for each in logic.values)}"
+    if isinstance(node, ast.Compare) and len(node.ops) > 1:
+        sides = [node.left, *node.comparators]
+        pairs = [ast.Compare(a, [op], [b]) for (a, b), op in zip(pairwise(sides), node.ops, strict=True)]
+        return f"a chain asks for one truth: {' & '.join(f'({text_of(each)})' for each in pairs)}"
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        name = text_of(node.operand)
+        told = f"not asks for one truth: ~{name} is the opposite of each element"
+        return f"{told}, {name}.any() and {name}.all() are one answer"
+    if isinstance(node, ast.Compare) or (isinstance(node, ast.Name) and failure.tensors()):
+        x = max(failure.tensors(), key=lambda each: each.value.numel(), default=None)
+        told = "" if x is None else f"{x.text}{at(x)} has {x.value.numel()} elements: "
+        condition = f"({text_of(node)})" if isinstance(node, ast.Compare) else text_of(node)
+        return (
+            f"{told}{condition}.any() or .all() for one answer; torch.where({text_of(node)}, a, b) chooses by element"
+        )
     return "(…).any() or .all() for one answer; torch.where(condition, a, b) chooses by element; & | ~ for and, or, not"

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
+from types import MethodType
 
 from adjoint.core.graph.source_location import definition_site
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.diagnosis.failure import Failure
-from adjoint.diagnosis.operands import Origin, evaluate, find_origin
+from adjoint.diagnosis.operands import MISSING, Origin, evaluate, find_origin, is_module
 from adjoint.diagnosis.remedies.registry import at, remedy
 from adjoint.diagnosis.source_expressions import text_of
 
@@ -56,10 +58,90 @@ def unscale_once(failure: Failure, match: re.Match[str]) -> str:
     )
 
 
-@remedy(r"one of the params is (?:str|tuple)")
-def give_values(failure: Failure, match: re.Match[str]) -> str:
-    """Names of parameters where the parameters belong."""
+@remedy(
+    r"'\w+' object is not iterable|params argument given to the optimizer should be|"
+    r"optimizer can only optimize Tensors, but one of the params is"
+)
+def give_parameters(failure: Failure, match: re.Match[str]) -> str | None:
+    """Something else where an optimizer wants parameters: a model, names, a dictionary, generators in a list."""
+    node = None if failure.line is None else failure.line.node
+    found = (failure.locals.get(name, MISSING) for name in ("param", "given", "params"))  # the innermost first
+    given = next((each for each in found if each is not MISSING and not isinstance(each, dict)), MISSING)
+    if (
+        given is MISSING
+        or not isinstance(node, ast.Call)
+        or (isinstance(given, Iterator) and "float" in failure.message)
+    ):
+        return None
+    arguments = [*node.args, *(each.value for each in node.keywords if each.arg == "params")]
+    argument = arguments[0] if arguments else node
+    text = text_of(argument)
+    has_groups = any(isinstance(each, ast.Dict) for each in ast.walk(argument))
+    if isinstance(argument, ast.List) and not has_groups and (is_module(given) or isinstance(given, Iterator)):
+        calls = ".parameters()" if is_module(given) else ""
+        return f"one list of all parameters: [{', '.join(f'*{text_of(each)}{calls}' for each in argument.elts)}]"
+    if is_module(given):
+        model = failure.named_module()
+        return f"an optimizer takes parameters: {model.text if has_groups and model else text}.parameters()"
+    if isinstance(given, Tensor):
+        return f"an optimizer takes a list of tensors: [{text}]"
+    if isinstance(given, (str, tuple)):
+        return _replace_names(argument, text)
+    if isinstance(given, MethodType):
+        named = arguments and text.endswith(f".{given.__name__}")
+        return f"{given.__name__} is a method: {text if named else given.__name__}()"
+    kind = type(given).__name__
+    return f"{kind} is no parameter: an optimizer takes tensors, such as those of model.parameters()"
+
+
+def _replace_names(argument: ast.expr, text: str) -> str:
+    """Return what to write instead of a dictionary, or of names, where an optimizer wants parameters."""
+    keys = argument.keys if isinstance(argument, ast.Dict) else []
+    if any(isinstance(key, ast.Constant) and key.value == "params" for key in keys):
+        return f"groups are a list, of one too: [{text}]"
+    if text.endswith(".state_dict()"):
+        return f"a state is a dictionary of copies by name: {text.removesuffix('.state_dict()')}.parameters()"
+    if isinstance(argument, ast.Dict) or text.startswith("dict("):
+        return f"params are tensors, and a dictionary gives its keys: {text}.values()"
     return "params are tensors, not names or pairs: [p for name, p in model.named_parameters() if …]"
+
+
+@remedy(r"a parameter group needs its parameters under the key 'params'")
+def name_group_key(failure: Failure, match: re.Match[str]) -> str | None:
+    """A group of parameters under another key."""
+    node = None if failure.line is None else failure.line.node
+    for group in ast.walk(node) if node is not None else ():
+        keys = (
+            {key.value: key for key in group.keys if isinstance(key, ast.Constant)}
+            if isinstance(group, ast.Dict)
+            else {}
+        )
+        if keys and "params" not in keys and failure.line is not None:
+            near = next((key for key in keys if "param" in str(key)), next(iter(keys)))
+            return f"the key {near!r} at {failure.line.source.place_of(keys[near])} is to be 'params'"
+    return None
+
+
+@remedy(r"Attempted step but _scale is None|No inf checks were recorded")
+def scale_loss(failure: Failure, match: re.Match[str]) -> str | None:
+    """A scaler that has not scaled the loss."""
+    node = None if failure.line is None else failure.line.node
+    if failure.line is None or node is None:
+        return None
+    scaler, _ = _describe_owner(failure, "scaler")
+    source = failure.line.source
+    passes = [
+        each
+        for each in ast.walk(source.scope_of(node))
+        if isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute) and each.func.attr == "backward"
+    ]
+    plain = [each for each in passes if ".scale(" not in text_of(each.func)]
+    if not plain or not isinstance(plain[-1].func, ast.Attribute):
+        return (
+            f"no gradient has come from a scaled loss: {scaler}.scale(loss).backward() before {scaler}.step(optimizer)"
+        )
+    loss = text_of(plain[-1].func.value)
+    return f"{text_of(plain[-1])} at {source.place_of(plain[-1])} is not scaled: {scaler}.scale({loss}).backward()"
 
 
 @remedy(r"weight tensor should be defined either for all (\d+) classes .* of shape: \[(\d+)\]")

@@ -2,17 +2,34 @@
 
 Modules, in reading order:
 
+- `attention`: Rules on masks and positions: the future that a language model sees, masks that are added as 0 and 1.
+- `class_weights`: Rule on the weights of classes: larger for the frequent ones, where the rare ones were to count
+  more.
 - `data`: Rules on data: its scale, its order, labels and batches that never change.
+- `layer_options`: Rules on options of layers and optimizers that mean something else than in other libraries.
+- `loss_terms`: Rules on the terms of a loss: means that are taken too early, penalties without a gradient, wrong
+  signs.
 - `memory`: Rules on memory: graphs that are kept from step to step, and writes that the graph does not see.
+- `metrics`: Rules on metrics: predictions that meet all labels, the best sample for the best class, scores for
+  classes.
 - `missing_gradients`: Rules on parameters that get no gradient, or that no optimizer has.
 - `modes`: Rules on modes: evaluation mode while training, training mode while evaluating, and normalization of one
   value.
 - `probabilities`: Rules on probabilities: softmax or sigmoid applied twice, and softmax over the wrong dimension.
+- `repeated_layers`: Rules on layers: one in several places, copies of weights that were to be shared, two with
+  nothing between them.
+- `settings`: Rules on what is set around the steps: optimizers' options, attributes nobody reads, clipping,
+  compilation.
 - `shapes`: Rules on shapes and types of operands: broadcasting that makes all pairs, and double precision that slips
   in.
+- `states`: Rules on states: a state dict that was never copied, one that loads nothing, a target network that never
+  follows.
 - `steps`: Rules on the order of a training step: clearing of gradients, rates, schedules, and what the loss does.
+- `targets`: Rules on what a loss gets: targets outside of its range, arguments in the wrong order, logits for
+  logarithms.
+- `tokens`: Rules on padded sequences of tokens: padding that is learned, attended to, or that stands for a real
+  class.
 - `values`: Rules on values: the first NaN, gradients that vanish or explode, units that never fire.
-- `sharing`: Rules on what was made twice: weights that shall be shared, and functions that are compiled again and
-  again.
 - `writes`: Rules on writes: data that changes with each pass, and values that are written behind the graph's back.
+- `dataflow`: Rules of `ad.doctor` on where values come from and go to: their sources, their signs, their order.
 """

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import ast
 import weakref
+from bisect import bisect_left
+from collections.abc import Iterator
 from types import FrameType
 
-from adjoint.core.graph.node import Leaf
+from adjoint.core.graph.node import Leaf, Node
 from adjoint.core.graph.source_location import Site
 from adjoint.core.op.op import Op
+from adjoint.core.runtime.text_table import pluralize
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand, Operands
 from adjoint.diagnosis.findings import Place, place_of_frame, place_of_instruction
@@ -18,7 +21,8 @@ from adjoint.diagnosis.watch.facts import Facts
 from adjoint.diagnosis.watch.frames import find_expression, user_frames
 from adjoint.diagnosis.watch.rule import WatchRule
 
-DEPTH = 3  # passes through which a sum has grown
+DEPTH = 2  # passes through which a sum has grown
+MAX_TERMS = 16  # of a sum
 MAX_NODES = 20_000
 MAX_ELEMENTS = 100_000  # of a container that is looked into
 
@@ -28,25 +32,12 @@ class GrowingSum(WatchRule):
 
     ops = frozenset({"add", "cat", "stack", "mul", "sub"})
 
-    def __init__(self, facts: Facts) -> None:
-        super().__init__(facts)
-        self.depths: weakref.WeakKeyDictionary[Operand, tuple[int, int]] = weakref.WeakKeyDictionary()
-
     def see_op(self, op: Op, inputs: Operands, out: Tensor) -> None:
-        if out.node is None or not self.facts.iteration or self.facts.calls:
+        if out.node is None or self.facts.iteration < DEPTH or self.facts.calls or self.facts.has_found("graph-kept"):
             return
-        depth, now = 0, self.facts.iteration
-        for x in inputs:
-            node = x.node if isinstance(x, Tensor) else None
-            if node is None or type(node) is Leaf:
-                continue
-            known = self.depths.get(node)
-            if known is not None:
-                depth = max(depth, known[0] + (known[1] < now))
-            elif out.array.size <= 4096:
-                self.depths[node] = 0, now
-        self.depths[out.node] = depth, now
-        if depth == DEPTH:
+        ends = [backward.began for backward in self.facts.backwards]
+        depth = len({bisect_left(ends, nr) for x in inputs if isinstance(x, Tensor) for nr in self._find_terms(x.node)})
+        if depth > DEPTH:
             frame = caller_frame()
             found = find_expression(frame)
             name = _target_of(found[0].statement_of(found[1])) if found is not None else ""
@@ -54,11 +45,21 @@ class GrowingSum(WatchRule):
                 "graph-kept",
                 place_of_frame(frame),
                 name or "the sum",
-                f"{name or 'the sum'} adds up results with their graphs: after {depth + 1} backward passes it keeps "
-                f"{depth + 1} graphs, and memory grows with each step",
+                f"{name or 'the sum'} adds up results with their graphs: it keeps those of {depth} backward passes by "
+                "now, and memory grows with each step",
                 "add loss.item(), or loss.detach()",
-                depth + 1,
+                depth,
             )
+
+    def _find_terms(self, node: Operand) -> Iterator[int]:
+        """Yield the sequence numbers of the nodes of a sum, the last ones."""
+        queue: list[Operand] = [node]
+        for _ in range(MAX_TERMS):
+            node = queue.pop(0) if queue else None
+            if isinstance(node, Node):
+                yield node.sequence_nr
+                if node.op.name in self.ops:
+                    queue += node.parents
 
 
 def _target_of(node: ast.AST) -> str:
@@ -80,6 +81,8 @@ def _target_at(place: Place) -> str:
 
 class KeptResults(WatchRule):
     """A list that keeps losses or outputs with their graphs."""
+
+    sees_roots_only = True
 
     def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
@@ -124,6 +127,56 @@ class KeptResults(WatchRule):
                 f"give {name} numbers or detached tensors: item(), or detach()",
                 len(alive),
             )
+
+
+class RecordedEvaluation(WatchRule):
+    """An evaluation that records graphs, which a list keeps until its end."""
+
+    sees_roots_only = True
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self.nodes: list[weakref.ref[Operand]] = []  # of what models in evaluation mode gave since the last backward
+        self.found: tuple[Place | None, str, int] | None = None
+
+    def leave_module(self, call: ModuleCall, output: Operand) -> None:
+        if call.parent is not None or call.module.training or not isinstance(output, Tensor) or output.node is None:
+            return
+        alive = sum(reference() is not None for reference in self.nodes[-8:])
+        self.nodes.append(weakref.ref(output.node))
+        if alive >= 4 and self.found is None:
+            for frame in user_frames(caller_frame()):
+                for name, value in list(frame.f_locals.items()):
+                    if isinstance(value, list) and 4 <= len(value) <= MAX_ELEMENTS and all(map(_has_graph, value)):
+                        source = parse_source(frame.f_code.co_filename, frame.f_globals)
+                        self.found = _append_place(source, name), name, len(value)
+                        return
+
+    def mode_is_set(self, module: Operand, training: bool = True) -> None:
+        """See the end of an evaluation."""
+        if training:
+            self.finish()
+
+    def begin_backward(self, backward: Backward) -> None:
+        self.nodes, self.found = [], None
+
+    def finish(self) -> None:
+        if self.found is None or not self.facts.steps:
+            return
+        place, name, count = self.found
+        self.report(
+            "graph-kept",
+            place,
+            name,
+            f"{name} keeps what an evaluation gave with its graphs, of {count} batches by then: memory grows with each",
+            "evaluate under torch.no_grad(), or keep .item() of each",
+            count,
+        )
+        self.nodes, self.found = [], None
+
+
+def _has_graph(x: object) -> bool:
+    return isinstance(x, Tensor) and x.node is not None and type(x.node) is not Leaf
 
 
 def _find_container(x: Tensor, frame: FrameType) -> tuple[str, SourceFile | None]:
@@ -207,7 +260,8 @@ class CarriedGraph(WatchRule):
                 "graph-carried",
                 place,
                 _target_at(place) or "the state",
-                f"backward() goes through the graphs of all steps before: {old} nodes of them by now, entered at "
+                f"backward() goes through the graphs of all steps before: {pluralize(old, 'node')} of them by now, "
+                "entered at "
                 "this line; each step takes longer and keeps more memory",
                 "detach() the state between steps (h = h.detach()), and leave out retain_graph=True",
                 old,

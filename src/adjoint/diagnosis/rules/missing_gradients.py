@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import ast
+import sys
+from collections.abc import Collection
+
 from adjoint.core.graph.node import Leaf
+from adjoint.core.runtime.text_table import pluralize
+from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
-from adjoint.diagnosis.findings import Place, place_of_instruction
+from adjoint.diagnosis.findings import Place, place_of_instruction, place_of_origin
+from adjoint.diagnosis.operands import Origin
+from adjoint.diagnosis.rules.settings import find_uncalled
+from adjoint.diagnosis.source_expressions import find_assignment, parse_source
 from adjoint.diagnosis.watch.events import Backward, Cut, ModuleCall, OptimizerRecord, OptimizerStep, caller_frame
 from adjoint.diagnosis.watch.facts import Facts, leaves_below
-from adjoint.diagnosis.watch.frames import place_of_attribute
+from adjoint.diagnosis.watch.frames import place_of_attribute, place_of_class_attribute
 from adjoint.diagnosis.watch.names import describe_callee
 from adjoint.diagnosis.watch.rule import WatchRule
+from adjoint.nn.containers.containers import ModuleList
 from adjoint.nn.module.module import Module
 
 PERIOD = 16  # of the steps in which all models are looked through again
 FIRST_PASSES = 4  # whose graphs are walked for leaves
+HIDDEN_CUTS = ("argmax()", "with no_grad", "no_grad", "@no_grad", "with inference_mode", "inference_mode")
 WEAK_CUTS = ("item()", "tolist()", "argmax()")  # which programs use to print, too
 
 
@@ -26,8 +37,11 @@ class MissingGradients(WatchRule):
         self.waiting: list[Operand] = []  # parameters of models that have had no gradient
         self.leaf_uses: dict[int, tuple[Operand, int]] = {}  # tensors that require grad, and in how many passes
         self.first_roots: dict[int, Place] = {}
+        self.last_pass = -1, -1  # the times between which the last loss was computed
+        self.loss_times: dict[int, tuple[int, int]] = {}  # those of the loss before the first step of an optimizer
 
     def begin_backward(self, backward: Backward) -> None:
+        self.last_pass = self.last_pass[1], self.facts.tick()
         if backward.iteration < FIRST_PASSES:
             for leaf in leaves_below(backward.roots):
                 tensor: Operand = leaf.variable
@@ -41,6 +55,7 @@ class MissingGradients(WatchRule):
                     )
 
     def before_step(self, step: OptimizerStep) -> None:
+        self.loss_times.setdefault(id(step.record.optimizer), self.last_pass)
         self.with_gradient.update(id(p) for p in step.record.parameters() if p._grad is not None)
         if step.number < FIRST_PASSES or step.number % PERIOD == 0:
             self.waiting = [p for root in self.facts.names.models() for p in root.module.parameters()]
@@ -66,9 +81,10 @@ class MissingGradients(WatchRule):
         if not any(id(p) in self.with_gradient for p in record.parameters()):
             self.report(
                 "no-backward",
-                record.step_place,
+                next(find_uncalled(record.step_place, "backward"), record.step_place),
                 record.name,
-                f"{record.name} made {record.steps} steps, but backward() has not been called: no parameter has a "
+                f"{record.name} made {pluralize(record.steps, 'step')}, but backward() has not been called: no "
+                "parameter has a "
                 "gradient",
                 "call loss.backward() before the step",
                 record.steps,
@@ -88,7 +104,9 @@ class MissingGradients(WatchRule):
         else:
             place = self.facts.backwards[0].place
             problem = f"the loss does not depend on any parameter of {record.name}"
-        cut = None if self.first_roots else self._find_cut(-1)
+        cut = self._find_cut(*self.loss_times[id(record.optimizer)]) or self._find_cut(-1)
+        if self.first_roots and cut is not None and not cut.what.startswith(HIDDEN_CUTS):
+            cut = None  # it is the line that makes the tensor
         if cut is not None:
             place, problem = cut.place, f"{problem}: {cut.what} ended the history here"
         self.report(
@@ -127,7 +145,8 @@ class MissingGradients(WatchRule):
                 "optimizer-before-parameters",
                 record.made or names.origin_of_parameter(new[0]),
                 record.name,
-                f"{record.name} has {len(stale)} parameters that the model has no longer, and lacks {len(new)} of the "
+                f"{record.name} has {pluralize(len(stale), 'parameter')} that the model has no longer, and lacks "
+                f"{len(new)} of the "
                 f"model's: {first} …"
                 if len(new) > 1
                 else f"{record.name} updates a parameter that the model has no longer, and lacks {first}",
@@ -186,7 +205,7 @@ class MissingGradients(WatchRule):
             what = f"{owner}.{name}" if name else f"{type(module).__name__} in forward of {owner}"
             self.report(
                 "unregistered-module",
-                place or call.place or names.origin_of_module(holder.module),
+                place or find_making(call.place) or call.place or names.origin_of_module(holder.module),
                 what,
                 f"{what} is {'made anew in each forward' if made_anew else 'no submodule'}: parameters() does not "
                 "list its weights, and no optimizer has them",
@@ -201,6 +220,12 @@ class MissingGradients(WatchRule):
                     key = next((key for key, value in vars(part).items() if value is tensor), None)
                     if key is not None:
                         self._report_tensor_attribute(part, key, tensor)
+
+        for root in names.models():
+            for part in root.module.modules():
+                for key, value in vars(part).items():
+                    if _comes_from_lost_leaf(value, trained.keys()):
+                        self._report_tensor_attribute(part, key, value)
 
     def _report_tensor_attribute(self, part: Module, key: str, tensor: Operand) -> None:
         name = f"{self.facts.names.name_of_module(part)}.{key}"
@@ -224,7 +249,7 @@ class MissingGradients(WatchRule):
                         "frozen-parameters",
                         record.made,
                         name,
-                        f"all {len(group['params'])} parameters of group {i} of {record.name} are frozen "
+                        f"all {pluralize(len(group['params']), 'parameter')} of group {i} of {record.name} are frozen "
                         f"(requires_grad is False): {name} …",
                         "requires_grad_(True) for those that shall learn, or leave the group out",
                         len(group["params"]),
@@ -277,7 +302,15 @@ class MissingGradients(WatchRule):
                 place,
                 "leave this forward out of the block, or freeze the parameter",
             )
-        cut = self._find_cut(calls[0].time if calls else -1)
+        sibling = self._find_sibling(calls)
+        if sibling is not None:
+            name = names.name_of_module(sibling)
+            return (
+                f"its result is lost, for {name} gets the same input and not that result",
+                calls[0].place or names.origin_of_parameter(parameter),
+                "give each layer the result of the one before: x = layer(x)",
+            )
+        cut = self._find_cut(calls[0].time if calls else -1, parameter=parameter)
         if cut is not None:
             return f"{cut.what} ends the history of its result", cut.place, f"leave out {cut.what} on this way"
         return (
@@ -286,9 +319,28 @@ class MissingGradients(WatchRule):
             "use the result in the loss, or remove the layer",
         )
 
-    def _find_cut(self, since: int) -> Cut | None:
+    def _find_sibling(self, calls: list[ModuleCall]) -> Module | None:
+        """Return a layer of the same list that got the very same input, although its result was used."""
+        if not calls or not calls[0].tensors() or calls[0].parent is None:
+            return None
+        module, x = calls[0].module, calls[0].tensors()[0]
+        lists = [part for part in calls[0].parent.module.modules() if isinstance(part, ModuleList)]
+        layers = next((list(part) for part in lists if any(each is module for each in part)), [])
+        for each in layers:
+            others = self.facts.called.get(id(each), (each, []))[1] if each is not module else []
+            trained = any(id(p) in self.with_gradient for p in each.parameters())
+            if trained and any(call.tensors() and call.tensors()[0] is x for call in others):
+                return each
+        return None
+
+    def _find_cut(self, since: int, until: int = sys.maxsize, parameter: Operand = None) -> Cut | None:
         """Return the first cut after a time, those that programs print by only if there is no other."""
-        cuts = [cut for cut in self.facts.cuts if cut.time > since]
+        cuts = [
+            cut
+            for cut in self.facts.cuts
+            if since < cut.time < until
+            and (parameter is None or cut.parameters is None or id(parameter) in cut.parameters)
+        ]
         strong = [cut for cut in cuts if not cut.what.startswith(WEAK_CUTS)]
         return next(iter(strong or cuts), None)
 
@@ -315,9 +367,31 @@ def _owner_of(parameter: Operand, roots: list[Module]) -> Module | None:
     return None
 
 
+def _comes_from_lost_leaf(value: Operand, trained: Collection[int]) -> bool:
+    """Return whether an attribute was computed once, from parameters that no name and no optimizer holds."""
+    if not isinstance(value, Tensor) or value.node is None or type(value.node) is Leaf:
+        return False
+    leaves = leaves_below((value,))
+    return bool(leaves) and not any(leaf.variable is not None and id(leaf.variable) in trained for leaf in leaves)
+
+
+def find_making(place: Place | None) -> Place | None:
+    """Return the line that gave the name which a line calls its value."""
+    source = None if place is None else parse_source(place.site.file)
+    for node in ast.walk(source.tree) if source is not None else ():
+        if isinstance(node, ast.Call) and place is not None and node.lineno == place.site.line:
+            name = node.func.id if isinstance(node.func, ast.Name) else ""
+            made = find_assignment(source, source.scope_of(node), name, node) if source is not None and name else None
+            if made is not None and source is not None:
+                return place_of_origin(Origin(source, made))
+    return None
+
+
 def _find_holder(owner: Module, module: Module) -> tuple[str, Place | None]:
     """Return the attribute of a module whose list or dict holds another module, and the line that set it."""
-    for key, value in vars(owner).items():
+    for key, value in [*vars(owner).items(), *vars(type(owner)).items()]:
+        if value is module:
+            return key, place_of_class_attribute(type(owner), key)
         held = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
         if key[:1] != "_" and any(module is each for each in held):
             return key, place_of_attribute(owner, key)

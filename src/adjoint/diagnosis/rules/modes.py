@@ -6,12 +6,14 @@ from collections.abc import Sequence
 
 from adjoint.core.graph.source_location import library_files
 from adjoint.core.op.op import Op
+from adjoint.core.runtime.text_table import pluralize
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand, Operands
 from adjoint.diagnosis.findings import Place, place_of_frame
+from adjoint.diagnosis.rules.settings import find_uncalled
 from adjoint.diagnosis.watch.events import Backward, ModuleCall, caller_frame, caller_place
 from adjoint.diagnosis.watch.facts import Facts
-from adjoint.diagnosis.watch.rule import WatchRule
+from adjoint.diagnosis.watch.rule import CHECKED_PASSES, WatchRule
 from adjoint.nn.layers.dropout import AlphaDropout, Dropout, FeatureAlphaDropout
 from adjoint.nn.layers.group_norm import GroupNorm
 from adjoint.nn.layers.normalization import BatchNorm, LayerNorm
@@ -22,6 +24,8 @@ DROPOUTS = (Dropout, AlphaDropout, FeatureAlphaDropout)
 
 class EvaluationMode(WatchRule):
     """A model in evaluation mode that is trained."""
+
+    sees_roots_only = True
 
     def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
@@ -57,9 +61,9 @@ class EvaluationMode(WatchRule):
             name, layers = self.facts.names.name_of_module(module), mode_dependent(module)
             self.report(
                 "eval-while-training",
-                self.set_at.get(id(module)) or call.place,
+                next(find_uncalled(call.place, "train"), self.set_at.get(id(module)) or call.place),
                 name,
-                f"{name} is trained in evaluation mode ({len(calls)} steps): {describe_layers(layers)}",
+                f"{name} is trained in evaluation mode ({pluralize(len(calls), 'step')}): {describe_layers(layers)}",
                 f"call {name}.train() before the training loop, and again after each evaluation",
                 len(calls),
             )
@@ -81,7 +85,7 @@ class TrainingMode(WatchRule):
         if call is None or call.module.training or isinstance(call.module, DROPOUTS):
             return
         frame = caller_frame()
-        if call.root.module.training or frame.f_locals.get("self") is not call.module:
+        if call.root.module.training or frame.f_locals.get(next(iter(frame.f_code.co_varnames), "")) is not call.module:
             return
         name = self.facts.names.name_of_module(call.module)
         self.report(
@@ -117,7 +121,7 @@ class TrainingMode(WatchRule):
             name = self.facts.names.name_of_module(module)
             self.report(
                 "train-while-evaluating",
-                call.place,
+                next(find_uncalled(call.place, "eval"), call.place),
                 name,
                 f"{name} is evaluated in training mode: {describe_layers(mode_dependent(module), evaluating=True)}",
                 f"call {name}.eval() before it, and {name}.train() before training goes on",
@@ -126,6 +130,8 @@ class TrainingMode(WatchRule):
 
 class SingleValueNorm(WatchRule):
     """A normalization whose statistics are over one value: its result does not depend on its input."""
+
+    modules = (LayerNorm, GroupNorm, BatchNorm)
 
     def enter_module(self, call: ModuleCall) -> None:
         module = call.module
@@ -152,6 +158,36 @@ class SingleValueNorm(WatchRule):
                 "normalize over more values: another dimension, fewer groups or a larger batch",
                 1,
             )
+
+
+class FrozenNorm(WatchRule):
+    """A batch norm whose parameters are frozen, and whose statistics change with each batch."""
+
+    modules = (BatchNorm,)
+    max_passes = CHECKED_PASSES
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self.counts: dict[int, tuple[Module, Place | None, int]] = {}
+
+    def enter_module(self, call: ModuleCall) -> None:
+        module = call.module
+        own = list(module._parameters.values())
+        if not call.is_recording or not module.training or getattr(module, "running_mean", None) is None:
+            return
+        if own and all(p is not None and not p.requires_grad for p in own):
+            _, place, count = self.counts.get(id(module), (module, call.root.place, 0))
+            self.counts[id(module)] = module, place, count + 1
+
+    def finish(self) -> None:
+        optimized = self.facts.find_optimizers()
+        for module, place, count in self.counts.values():
+            is_frozen = not any(p.requires_grad or id(p) in optimized for p in module.parameters())
+            if count >= CHECKED_PASSES // 2 and optimized and is_frozen and not self.facts.has_found("frozen-norm"):
+                name = self.facts.names.name_of_module(module)
+                problem = f"{name} is frozen and in training mode: it uses the statistics of each batch, and changes "
+                problem += "the running ones"
+                self.report("frozen-norm", place, name, problem, f"{name}.eval() while the rest is trained", count)
 
 
 def mode_dependent(module: Module) -> list[Module]:

@@ -2,32 +2,38 @@
 
 from __future__ import annotations
 
+import weakref
+
 from adjoint.core.graph.source_location import library_files
 from adjoint.core.op.op import Op
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand, Operands
 from adjoint.diagnosis.findings import Place, place_of_instruction
 from adjoint.diagnosis.watch.events import ModuleCall, caller_place
-from adjoint.diagnosis.watch.facts import op_name, producer_of
+from adjoint.diagnosis.watch.facts import Facts, op_name, producer_of
 from adjoint.diagnosis.watch.frames import find_library_call
-from adjoint.diagnosis.watch.rule import WatchRule
+from adjoint.diagnosis.watch.rule import CHECKED_PASSES, WatchRule
 
 NORMALIZED = frozenset({"softmax", "log_softmax"})
+OPS_OF_LOGITS = frozenset({"logit_entropy", "logsigmoid", "abs"})  # in binary_cross_entropy_with_logits
 PASSED_THROUGH = frozenset({"log", "clamp", "add", "dropout", "maximum", "minimum"})
 
 
 class RepeatedActivation(WatchRule):
     """A loss that applies softmax or sigmoid itself, to what went through one already."""
 
-    ops = frozenset({"log_softmax", "abs", "softmax"})
+    ops = frozenset({"log_softmax", "softmax", *OPS_OF_LOGITS})
+    max_passes = CHECKED_PASSES
 
     def see_op(self, op: Op, inputs: Operands, out: Tensor) -> None:
         made = producer_of(inputs[0])
         name = op_name(made)
-        if op.name == "abs":
+        if op.name in OPS_OF_LOGITS:
             call = find_library_call("binary_cross_entropy_with_logits")
             if call is not None and name in {"sigmoid", "softmax", "relu"}:
                 self._report_sigmoid(made, name)
+            elif call is not None and name == "div" and _is_sigmoid(made, inputs[0]):
+                self._report_sigmoid(made, "sigmoid")
             return
         loss = find_library_call("cross_entropy") if op.name == "log_softmax" else None
         if op.name == "softmax" and out.node is not None and out.array.shape[out_params(out)["axis"]] == 1:
@@ -89,7 +95,12 @@ class RepeatedActivation(WatchRule):
 class SoftmaxDimension(WatchRule):
     """A softmax over the batch where classes were meant, or over queries in attention."""
 
-    ops = frozenset({"mean_nll", "bmm", "log_softmax"})
+    ops = frozenset({"mean_nll", "bmm", "log_softmax", "softmax"})
+    sees_roots_only = True
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self.last_output: weakref.ref[Operand] | None = None  # the node of what the model gave last
 
     def see_op(self, op: Op, inputs: Operands, out: Tensor) -> None:
         x = inputs[0]
@@ -97,6 +108,10 @@ class SoftmaxDimension(WatchRule):
             self._check_attention(x)
         elif op.name == "mean_nll":
             self._check_classes(x)
+        elif op.name == "softmax" or find_library_call("cross_entropy") is None:
+            made = self.last_output() if self.last_output is not None else None
+            if made is not None and isinstance(x, Tensor) and x.node is made and x.array.ndim == 2:
+                self._check_classes(out)
         elif isinstance(x, Tensor) and find_library_call("cross_entropy") is not None:
             axis = 0 if x.array.ndim == 1 else 1
             if x.array.shape[axis] == 1:
@@ -112,6 +127,7 @@ class SoftmaxDimension(WatchRule):
     def leave_module(self, call: ModuleCall, output: Operand) -> None:
         if call.parent is None and call.is_recording and isinstance(output, Tensor) and output.node is not None:
             self._check_classes(output)
+            self.last_output = weakref.ref(output.node)
 
     def _check_classes(self, x: Operand) -> None:
         made = producer_of(x)
@@ -156,6 +172,7 @@ class MissingLogarithm(WatchRule):
     """`nll_loss` of something that is no logarithm of probabilities."""
 
     ops = frozenset({"mean_nll", "mean_weighted_nll"})
+    max_passes = CHECKED_PASSES
 
     def see_op(self, op: Op, inputs: Operands, out: Tensor) -> None:
         x = inputs[0]
@@ -176,12 +193,23 @@ class MissingLogarithm(WatchRule):
 
 
 class DivergenceReduction(WatchRule):
-    """`kl_div` with the mean over all elements, which is no divergence."""
+    """`kl_div` with the mean over all elements, which is no divergence, or of what is no logarithm."""
 
     ops = frozenset({"xlogy"})
+    max_passes = CHECKED_PASSES
 
     def see_op(self, op: Op, inputs: Operands, out: Tensor) -> None:
         call = find_library_call("kl_div")
+        x = None if call is None else call.f_locals.get("input")
+        if isinstance(x, Tensor) and x.node is not None and x.array.ndim and is_distribution(x.array, x.array.ndim - 1):
+            self.report(
+                "kl-without-log",
+                caller_place(),
+                "kl_div",
+                f"kl_div gets probabilities as its input (up to {float(x.array.max()):.3g}), and takes logarithms",
+                "log_softmax of the scores as the input; the target is of probabilities",
+                tuple(x.shape),
+            )
         if call is not None and call.f_locals.get("reduction") == "mean" and out.array.ndim > 1:
             n = out.array.size // out.array.shape[0]
             self.report(
@@ -192,6 +220,30 @@ class DivergenceReduction(WatchRule):
                 'use reduction="batchmean"',
                 n,
             )
+
+
+class LateMask(WatchRule):
+    """A mask of large negative numbers that is put into the result of softmax, and not into the scores."""
+
+    ops = frozenset({"where"})
+    max_passes = CHECKED_PASSES
+
+    def see_op(self, op: Op, inputs: Operands, out: Tensor) -> None:
+        if out.node is None or self.facts.has_found("mask-after-softmax"):
+            return
+        for weights, fill in (inputs[1:3], inputs[2:0:-1], inputs[:2], inputs[1::-1]):
+            value = fill.array if isinstance(fill, Tensor) else fill
+            if op_name(producer_of(weights)) != "softmax" or getattr(value, "size", 1) != 1:
+                continue
+            if not isinstance(weights, Tensor) or isinstance(value, (bool, str)) or float(value) > -1e3:
+                continue
+            problem = (
+                f"{float(value):g} is put into the result of softmax {tuple(out.shape)}: it is no probability, and "
+            )
+            problem += "outweighs all others"
+            advice = "mask the scores, and take the softmax after that"
+            self.report("mask-after-softmax", caller_place(), "masked_fill", problem, advice, f"{float(value):g}")
+            return
 
 
 def is_distribution(array: Operand, axis: int) -> bool:
@@ -210,3 +262,12 @@ def out_params(out: Tensor) -> Operand:
 def place_of_node(node: Operand) -> Place:
     """Return the user's line that recorded a node."""
     return place_of_instruction((node.code, node.instruction_offset))
+
+
+def _is_sigmoid(quotient: Operand, x: Tensor) -> bool:
+    """Return whether a quotient is 1 / (1 + exp(…)), written out."""
+    if x.array.size == 0:
+        return False
+    below = [parent for parent in quotient.parents if op_name(parent) == "add"]
+    has_exponential = any(op_name(p) == "exp" for add in below for p in add.parents)
+    return has_exponential and bool(0 < x.array.min() <= x.array.max() < 1)

@@ -13,10 +13,11 @@ from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand, Operands
 from adjoint.diagnosis.findings import Finding, Place, place_of_frame, place_of_origin
 from adjoint.diagnosis.source_expressions import text_of
-from adjoint.diagnosis.watch.events import Backward, caller_frame
+from adjoint.diagnosis.watch.events import Backward, ModuleCall, caller_frame, caller_place
 from adjoint.diagnosis.watch.facts import Facts, is_array, op_name
 from adjoint.diagnosis.watch.frames import find_expression, find_library_call, find_operands
-from adjoint.diagnosis.watch.rule import WatchRule
+from adjoint.diagnosis.watch.rule import CHECKED_PASSES, WatchRule
+from adjoint.nn.layers.recurrent import RNNBase
 
 LOSSES = (
     "mse_loss",
@@ -28,6 +29,78 @@ LOSSES = (
     "poisson_nll_loss",
     "binary_cross_entropy_with_logits",
 )
+
+
+class MixedView(WatchRule):
+    """A view or reshape where dimensions were to be exchanged: it gives the shape, and mixes the elements."""
+
+    ops = frozenset({"reshape"})
+    max_passes = 2
+
+    def see_op(self, op: Op, inputs: Operands, out: Tensor) -> None:
+        x = inputs[0]
+        if not isinstance(x, Tensor) or self.facts.iteration > 1 or find_library_call("view", "reshape") is None:
+            return
+        before, after = x.array.shape, out.array.shape
+        told = ""
+        if len(before) == len(after) >= 3 and before != after and sorted(before) == sorted(after) and min(before) > 1:
+            places = [before.index(size) for size in after] if len(set(before)) == len(before) else []
+            told = f"permute({', '.join(map(str, places))})" if places else "permute(…)"
+        elif len(before) == 3 and len(after) == 4 and before[0] == after[0] and min(after) > 1:
+            _, rows, width = before
+            heads, size = after[1], after[3]
+            if after[2] == rows != heads and heads * size == width:
+                told = f"view(…, {rows}, {heads}, {size}).transpose(1, 2)"
+        elif len(before) == 4 and len(after) == 3 and before[0] == after[0] and before[1] != before[2] == after[1]:
+            made = self.facts.flow.maker(x)
+            is_moved = made is not None and made.function in ("transpose", "permute")
+            if before[1] * before[3] == after[2] and before[1] > 1 and not is_moved:
+                told = "transpose(1, 2) before the reshape"
+        elif x.node is not None and len(before) >= 3 and before[0] != after[0] and after[1:] == before[1:2]:
+            others = ", ".join(map(str, range(2, len(before))))
+            told = f"permute(0, {others}, 1) before it" if before[1] not in (before[-1], 1) else ""
+        if told:
+            self.report(
+                "view-in-place-of-transpose",
+                caller_place(),
+                "view",
+                f"a view of {before} as {after} keeps the order in memory: its elements belong to other places than "
+                "before",
+                f"exchange dimensions: {told}",
+                after,
+            )
+
+
+class BatchFirst(WatchRule):
+    """A recurrent layer that goes along the batch, for its input has the batch first."""
+
+    ops = frozenset({"mean_nll"})
+    modules = (RNNBase,)
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self.inputs: list[tuple[RNNBase, tuple[int, ...]]] = []  # since the last loss
+
+    def leave_module(self, call: ModuleCall, output: Operand) -> None:
+        x = next(iter(call.tensors()), None)
+        if isinstance(call.module, RNNBase) and call.is_recording and x is not None and x.array.ndim == 3:
+            self.inputs.append((call.module, tuple(x.shape)))
+
+    def see_op(self, op: Op, inputs: Operands, out: Tensor) -> None:
+        scores = inputs[0]
+        for module, (first, second, _) in self.inputs if isinstance(scores, Tensor) else ():
+            if not module.batch_first and scores.array.ndim == 2 and scores.array.shape[0] == first != second > 1:
+                name = self.facts.names.name_of_module(module)
+                self.report(
+                    "batch-first",
+                    self.facts.names.origin_of_module(module),
+                    name,
+                    f"{name} takes (time, batch, features), and goes along the {first} samples of its input "
+                    f"{(first, second, _)}: each sample is mixed with those before it",
+                    "make it with batch_first=True, or transpose(0, 1) its input",
+                    (first, second, _),
+                )
+        self.inputs.clear()
 
 
 class GraphRule(WatchRule):
@@ -63,6 +136,7 @@ class AllPairs(GraphRule):
     """(N, 1) against (N,) in a loss: every prediction meets every target."""
 
     ops = frozenset({"sub", "add", "mul", "div", "squared_error", "entropy"})
+    max_passes = CHECKED_PASSES
 
     def see_op(self, op: Op, inputs: Operands, out: Tensor) -> None:
         if len(inputs) < 2 or not (is_array(inputs[0]) and is_array(inputs[1])):
@@ -117,6 +191,7 @@ class DoublePrecision(GraphRule):
     """float64 data among float32 values, which makes all that follows float64."""
 
     ops = frozenset({"sub", "add", "mul", "div", "squared_error", "where", "maximum", "minimum"})
+    max_passes = CHECKED_PASSES
 
     def see_op(self, op: Op, inputs: Operands, out: Tensor) -> None:
         if out.array.dtype != np.float64 or out.node is None:
@@ -141,6 +216,27 @@ class DoublePrecision(GraphRule):
                 f"{text}.float(), or dtype=float32 where it is made",
             ),
         )
+
+
+class WrappedIntegers(WatchRule):
+    """Arithmetic of bytes whose result does not fit: 3 - 5 is 254."""
+
+    ops = frozenset({"sub", "add", "mul"})
+    max_passes = CHECKED_PASSES
+
+    def see_op(self, op: Op, inputs: Operands, out: Tensor) -> None:
+        if out.array.dtype != np.uint8 or not out.array.size or self.facts.has_found("integer-overflow"):
+            return
+        a, b = (np.asarray(x.array if isinstance(x, Tensor) else x).astype(np.int32) for x in inputs[:2])
+        exact = a - b if op.name == "sub" else a + b if op.name == "add" else a * b
+        share = float(np.mean(exact != out.array))
+        if share > 0:
+            sign = {"sub": "-", "add": "+", "mul": "*"}[op.name]
+            problem = f"{sign} of uint8 {tuple(out.shape)} wraps around at 256 in {share:.0%} of its results, from "
+            problem += f"{exact.min()} to {exact.max()}"
+            self.report(
+                "integer-overflow", caller_place(), sign, problem, "convert the bytes first: x.float()", f"{share:.0%}"
+            )
 
 
 def names_of_operands(frame: FrameType, *values: Tensor) -> str:

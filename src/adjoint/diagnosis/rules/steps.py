@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import ast
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from statistics import median
 
 import numpy as np
 
-from adjoint.core.graph.source_location import library_files
+from adjoint.core.graph.source_location import Site, library_files
+from adjoint.core.runtime.text_table import pluralize
 from adjoint.core.typing import Operand
 from adjoint.diagnosis.findings import Place
-from adjoint.diagnosis.watch.events import Backward, OptimizerStep, caller_place
-from adjoint.diagnosis.watch.facts import Facts
+from adjoint.diagnosis.rules.settings import find_uncalled
+from adjoint.diagnosis.source_expressions import parse_source, text_of
+from adjoint.diagnosis.watch.events import Backward, OptimizerStep, caller_frame, caller_place
+from adjoint.diagnosis.watch.facts import Facts, is_array, leaves_below
+from adjoint.diagnosis.watch.names import describe_callee
 from adjoint.diagnosis.watch.rule import WatchRule
+from adjoint.nn.module.parameter import Parameter
+from adjoint.optim.lr.reduce_on_plateau import ReduceLROnPlateau
 
 MAX_SAMPLED = 32  # parameters
+MAX_HAND_MADE = 20  # passes in which steps by hand are looked for
 SAMPLE = 256  # elements of a parameter that are compared before and after a step
 DIVERGED = 10.0  # times the first loss
 
@@ -37,7 +45,7 @@ class Clearing(WatchRule):
     def begin_backward(self, backward: Backward) -> None:
         for key, parameters in self.sampled.items():
             self.passes[key] = self.passes.get(key, 0) + 1
-            if not self.is_cleared.get(key) and any(_is_clear(p) for p in parameters):
+            if not self.is_cleared.get(key) and any(is_clear(p) for p in parameters):
                 self.is_cleared[key] = True
 
     def before_step(self, step: OptimizerStep) -> None:
@@ -45,31 +53,36 @@ class Clearing(WatchRule):
         if step.number > 0 and self.sampled.get(key) and self.passes.get(key, 0):
             if self.is_cleared.get(key):
                 self.cleared_steps[key] = self.cleared_steps.get(key, 0) + 1
-            elif not any(_is_clear(p) for p in self.sampled[key]):
+            elif not any(is_clear(p) for p in self.sampled[key]):
                 self.uncleared.setdefault(key, []).append(step)
         parameters = [p for p in step.record.parameters() if p.requires_grad]
         zeroed = self.facts.zeroed
         is_zeroed_since = bool(zeroed) and zeroed[-1][0] == self.facts.iteration and self.passes.get(key, 1) > 0
-        if parameters and is_zeroed_since and all(map(_is_clear, parameters)):
+        if parameters and is_zeroed_since and all(map(is_clear, parameters)):
             self.emptied.setdefault(key, []).append(step)
-        self.sampled[key] = list(islice((p for p in parameters if not _is_clear(p)), 3))
+        self.sampled[key] = list(islice((p for p in parameters if not is_clear(p)), 3))
         self.passes[key], self.is_cleared[key] = 0, False
 
     def finish(self) -> None:
         for key, steps in self.uncleared.items():
             record = steps[0].record
-            if self.cleared_steps.get(key) or record.steps < 3:
+            cleared = self.cleared_steps.get(key, 0)
+            if record.steps < 3 or (cleared and len(steps) < max(4, 3 * cleared)):
                 continue
             place = self.facts.backwards[-1].place if self.facts.backwards else record.step_place
+            place = next(find_uncalled(place, "zero_grad"), place)
             sizes = [value for value in steps[-1].sizes.values() if value is not None]
             self.report(
                 "zero-grad-forgotten",
                 place,
                 record.name,
-                f"{record.name} made {record.steps} steps, and its gradients were never cleared: each backward() adds "
-                "to those of all steps before",
+                f"{record.name} made {pluralize(record.steps, 'step')}, and its gradients were never cleared: each "
+                "backward() adds to those of all steps before"
+                if not cleared
+                else f"{len(steps)} of {record.steps} steps of {record.name} used gradients that were not cleared "
+                "after the step before: each backward() added to those of former steps",
                 f"call {record.name}.zero_grad() before each backward()",
-                f"gradient {max(sizes):.3g} after {record.steps} steps" if sizes else record.steps,
+                f"gradient {max(sizes):.3g} after {pluralize(record.steps, 'step')}" if sizes else record.steps,
             )
         for steps in self.emptied.values():
             record = steps[0].record
@@ -88,14 +101,27 @@ class Clearing(WatchRule):
 class MissingStep(WatchRule):
     """Backward passes after which no optimizer makes a step, although one clears the gradients."""
 
+    max_passes = 1
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self.asks_for_input_gradients = False
+
+    def begin_backward(self, backward: Backward) -> None:
+        tensors: list[Operand] = [leaf.variable for leaf in leaves_below(backward.roots)]
+        self.asks_for_input_gradients = any(x is not None and not isinstance(x, Parameter) for x in tensors)
+
     def finish(self) -> None:
         facts = self.facts
+        if self.asks_for_input_gradients:
+            return
         if facts.steps == 0 and len(facts.backwards) >= 4 and len(facts.zeroed) >= 4:
             self.report(
                 "step-forgotten",
-                facts.backwards[0].place,
+                next(find_uncalled(facts.backwards[0].place, "step"), facts.backwards[0].place),
                 "optimizer",
-                f"backward() ran {len(facts.backwards)} times and the gradients were cleared, but no optimizer made a "
+                f"backward() ran {pluralize(len(facts.backwards), 'time')} and the gradients were cleared, but no "
+                "optimizer made a "
                 "step",
                 "call optimizer.step() after backward()",
                 len(facts.backwards),
@@ -108,6 +134,7 @@ class ScheduleOrder(WatchRule):
     def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
         self.places: dict[int, Place] = {}
+        self.made: dict[int, Place] = {}  # the lines that made schedules, by optimizer
 
     def schedule_steps(self, schedule: Operand, *args: object, **kwargs: object) -> None:
         """See the step of a schedule."""
@@ -118,6 +145,8 @@ class ScheduleOrder(WatchRule):
             return  # the first rates, set by its constructor, or a step within another
         place = caller_place()
         self.places[id(optimizer)] = place
+        if id(optimizer) not in self.made:
+            self.made[id(optimizer)] = describe_callee(caller_frame())[1] or place
         if not optimizer._opt_called:
             self.report(
                 "scheduler-before-optimizer",
@@ -136,9 +165,10 @@ class ScheduleOrder(WatchRule):
             if max(rates) == 0:
                 self.report(
                     "zero-learning-rate",
-                    record.made or record.step_place,
+                    self.made.get(key) or record.made or record.step_place,
                     record.name,
-                    f"the learning rate of {record.name} is 0 in all {len(rates)} steps: nothing is learned",
+                    f"the learning rate of {record.name} is 0 in all {pluralize(len(rates), 'step')}: nothing is "
+                    "learned",
                     "set lr to a positive number such as 1e-3",
                     0,
                 )
@@ -149,21 +179,140 @@ class ScheduleOrder(WatchRule):
                         "zero-learning-rate",
                         record.made or record.step_place,
                         record.name,
-                        f"the learning rate of group {i} of {record.name} is 0 in all {len(group)} steps",
+                        f"the learning rate of group {i} of {record.name} is 0 in all {pluralize(len(group), 'step')}",
                         "set its lr to a positive number, or leave the group out",
                         0,
                     )
             late = rates[len(rates) // 2 :]
-            if key in self.places and len(late) >= 5 and max(late) < 1e-4 * max(rates[:2]):
+            if len(late) >= 5 and max(late) < 1e-4 * max(rates[:2]):
+                by_hand = next(find_rate_writes(record.step_place), record.step_place)
                 self.report(
                     "learning-rate-vanishes",
-                    self.places[key],
+                    self.places.get(key, by_hand),
                     record.name,
                     f"the schedule takes the learning rate from {rates[0]:.3g} to {rates[-1]:.3g} within {len(rates)} "
                     "steps",
                     "step the schedule once for each epoch, or give it the number of all steps",
                     f"{rates[-1]:.3g}",
                 )
+
+
+class HandMadeStep(WatchRule):
+    """Steps without an optimizer that change only a name, or that keep the gradients of all steps before."""
+
+    max_passes = MAX_HAND_MADE
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self.leaves: dict[int, tuple[Operand, Operand]] = {}  # what a loss came from, and its first values
+        self.uncleared = 0  # passes that found gradients of the one before, although the values had changed
+        self.changed = 0
+        self.last: dict[int, Operand] = {}
+
+    def begin_backward(self, backward: Backward) -> None:
+        if self.facts.steps or backward.iteration >= MAX_HAND_MADE:
+            return
+        for leaf in leaves_below(backward.roots):
+            tensor: Operand = leaf.variable
+            if (
+                tensor is not None
+                and is_array(tensor)
+                and id(tensor) not in self.leaves
+                and len(self.leaves) < MAX_SAMPLED
+            ):
+                self.leaves[id(tensor)] = tensor, tensor.array.copy()
+        now = {key: tensor.array.ravel()[:SAMPLE].copy() for key, (tensor, _) in self.leaves.items()}
+        has_changed = any(not np.array_equal(now[key], old) for key, old in self.last.items())
+        if self.last and has_changed:
+            self.changed += 1
+            self.uncleared += not any(is_clear(self.leaves[key][0]) for key in self.last)
+        self.last = now
+
+    def finish(self) -> None:
+        facts = self.facts
+        if facts.steps or facts.optimizers or len(facts.backwards) < 4 or not self.leaves:
+            return
+        place = facts.backwards[0].place
+        names = [facts.names.name_of_parameter(tensor) for tensor, _ in self.leaves.values()]
+        if self.changed >= 3 and self.uncleared == self.changed:
+            name = find_gradient_owner(place) or names[0]
+            problem = (
+                f"{pluralize(self.changed, 'step')} by hand never cleared the gradient of {name}: each backward() "
+            )
+            problem += "adds to those of all steps before"
+            self.report(
+                "zero-grad-forgotten", place, name, problem, f"{name}.grad = None after each step", self.changed
+            )
+        rebound = next(find_rebound_steps(place), None)
+        if not self.changed and rebound is not None:
+            line, name = rebound
+            problem = f"{name} is given a new tensor, and the parameters stay as they are after {len(facts.backwards)} "
+            problem += "backward passes"
+            advice = f"change it in place under no_grad: {name} -= …, or use an optimizer"
+            self.report("step-forgotten", line, name, problem, advice, len(facts.backwards))
+
+
+def find_rate_writes(near: Place | None) -> Iterator[Place]:
+    """Yield the lines of a program that set `group["lr"]`."""
+    file = "" if near is None else near.site.file
+    source = parse_source(file)
+    for node in ast.walk(source.tree) if source is not None else ():
+        if (
+            isinstance(node, ast.Subscript)
+            and isinstance(node.ctx, ast.Store)
+            and text_of(node.slice) in ("'lr'", '"lr"')
+        ):
+            yield Place(Site(file, node.lineno, ""))
+
+
+def find_rebound_steps(near: Place) -> Iterator[tuple[Place, str]]:
+    """Yield the lines `p = p - lr * p.grad`, and the name."""
+    source = parse_source(near.site.file)
+    for node in ast.walk(source.tree) if source is not None else ():
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            name = node.targets[0].id
+            if isinstance(node.value, ast.BinOp) and f"{name}.grad" in text_of(node.value):
+                yield Place(Site(near.site.file, node.lineno, "")), name
+
+
+def find_gradient_owner(near: Place) -> str:
+    """Return the first name whose `.grad` a program reads."""
+    source = parse_source(near.site.file)
+    reads = (
+        text_of(node.value)
+        for node in (ast.walk(source.tree) if source is not None else ())
+        if isinstance(node, ast.Attribute) and node.attr == "grad"
+    )
+    return next(reads, "")
+
+
+class PlateauMode(WatchRule):
+    """`ReduceLROnPlateau(mode="max")` of a loss, which is to become small."""
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self.made: dict[int, tuple[Place, str, int]] = {}
+
+    def schedule_steps(self, schedule: Operand, metrics: Operand = None, *args: object, **kwargs: object) -> None:
+        """See the step of a schedule."""
+        if getattr(schedule, "mode", "") != "max" or not isinstance(schedule, ReduceLROnPlateau):
+            return
+        losses = self.facts.losses()[-64:]
+        value = float(metrics)
+        mean = sum(losses) / len(losses) if losses else math.nan
+        is_loss = any(abs(value - loss) <= 1e-6 * abs(loss) for loss in (*losses[-1:], mean)) and value != 1
+        if is_loss:
+            name, made = describe_callee(caller_frame())
+            place, _, count = self.made.get(id(schedule), (made or caller_place(), name, 0))
+            self.made[id(schedule)] = place, name, count + 1
+
+    def finish(self) -> None:
+        for place, name, count in self.made.values():
+            if count >= 3:
+                problem = (
+                    f'{name} takes the rate down while the loss falls: mode="max", and {count} times it got the loss'
+                )
+                self.report("plateau-mode", place, name, problem, 'mode="min" for a loss', count)
 
 
 class LearningRate(WatchRule):
@@ -220,7 +369,8 @@ class LearningRate(WatchRule):
             "learning-rate-too-small",
             record.made or record.step_place,
             record.name,
-            f"{count} steps of {record.name} with lr={rate:.3g} changed no parameter: the steps are below float32's "
+            f"{pluralize(count, 'step')} of {record.name} with lr={rate:.3g} changed no parameter: the steps are "
+            "below float32's "
             "precision",
             "set a larger lr, such as 1e-3",
             f"{rate:.3g}",
@@ -228,7 +378,7 @@ class LearningRate(WatchRule):
 
     def _report_divergence(self, record: Operand, rate: float, losses: Sequence[float], ratio: float = 0.0) -> None:
         finite = [loss for loss in losses if math.isfinite(loss)]
-        told = f"the loss goes from {losses[0]:.3g} to {losses[-1]:.3g} in {len(losses)} steps"
+        told = f"the loss goes from {losses[0]:.3g} to {losses[-1]:.3g} in {pluralize(len(losses), 'step')}"
         if ratio:
             told += f"; a step changes the parameters by {ratio:.0%}"
         self.report(
@@ -241,7 +391,8 @@ class LearningRate(WatchRule):
         )
 
 
-def _is_clear(parameter: Operand) -> bool:
+def is_clear(parameter: Operand) -> bool:
+    """Return whether a parameter has no gradient, or one of zeros."""
     grad = parameter._grad
     return grad is None or not grad.array.any()
 

@@ -9,20 +9,25 @@ from types import FrameType
 
 import numpy as np
 
+from adjoint.core.graph.node import Node
 from adjoint.core.graph.source_location import library_files
 from adjoint.core.op.op import Op
+from adjoint.core.runtime.text_table import pluralize
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand, Operands
 from adjoint.diagnosis.findings import Finding, Place, place_of_frame, place_of_instruction
-from adjoint.diagnosis.watch.events import Backward, OptimizerStep, caller_frame
+from adjoint.diagnosis.watch.events import Backward, OptimizerStep, caller_frame, caller_place
 from adjoint.diagnosis.watch.facts import Facts, is_array
-from adjoint.diagnosis.watch.frames import find_operands
+from adjoint.diagnosis.watch.frames import find_library_call, find_operands
 from adjoint.diagnosis.watch.rule import WatchRule
 
 STEEP_AT_ZERO = frozenset({"sqrt", "rsqrt", "log", "pow", "norm", "vector_norm", "div", "acos", "asin"})
 VANISHED, EXPLODED = 1e-6, 1e3  # root mean squares of gradients: against the largest, and by themselves
 DEAD_SHARE = 0.9
+CLAMPED_SHARE = 0.95  # of a value at the limits of a clamp, from which on it is to blame
+CAUSES = ("nan", "zero-grad-forgotten", "one-class", "mask-after-softmax", "constant-input", "target-with-gradient")
 SMALL_SIZE = 4096
+MAX_WALKED = 500  # nodes behind a loss that are looked at
 INFINITY = math.inf
 
 
@@ -171,6 +176,8 @@ class DeadUnits(WatchRule):
         self.alive[key] = fires, samples, steps, name
 
     def finish(self) -> None:
+        if self.facts.has_found("constant-weights"):
+            return
         for (code, offset, _, count), (alive, samples, steps, name) in self.alive.items():
             dead = count - int(np.count_nonzero(alive))
             if steps < 3 or samples < 24 or count < 4 or dead < DEAD_SHARE * count:
@@ -180,7 +187,8 @@ class DeadUnits(WatchRule):
                 "dead-units",
                 None if library_files[place.site.file] else place,
                 name,
-                f"{dead} of {count} units of ReLU in {name} are 0 for all {samples} samples: they get no gradient",
+                f"{dead} of {pluralize(count, 'unit')} of ReLU in {name} are 0 for all "
+                f"{pluralize(samples, 'sample')}: they get no gradient",
                 "lower the learning rate, look at the bias and the scale of the input, or use LeakyReLU",
                 f"{dead}/{count}",
             )
@@ -189,10 +197,25 @@ class DeadUnits(WatchRule):
 class GradientSizes(WatchRule):
     """Gradients that vanish or explode on the way back, by module."""
 
+    ops = frozenset({"round", "sign", "floor", "ceil", "trunc", "clamp_range"})  # whose gradient is 0 everywhere
+
     def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
+        self.flat_place: Place | None = None  # of such an op between the parameters and the loss
         self.sizes: dict[int, tuple[Operand, list[float]]] = {}
         self.totals: list[float] = []
+
+    def see_op(self, op: Op, inputs: Operands, out: Tensor) -> None:
+        if op.name == "clamp_range" and (
+            self.facts.iteration or out.array.size < 8 or (inputs[0].array != out.array).mean() < CLAMPED_SHARE
+        ):
+            return
+        if self.flat_place is None and out.node is not None and not library_files[caller_frame().f_code.co_filename]:
+            self.flat_place = caller_place()
+
+    def begin_backward(self, backward: Backward) -> None:
+        if self.flat_place is None and self.totals and not any(self.totals):  # no step so far had a gradient
+            self.flat_place = _find_zero_seed(backward) or _find_zero_factor(backward.roots)
 
     def before_step(self, step: OptimizerStep) -> None:
         largest = 0.0
@@ -207,7 +230,7 @@ class GradientSizes(WatchRule):
     def finish(self) -> None:
         names = self.facts.names
         weights = [(p, sizes) for p, sizes in self.sizes.values() if p.array.ndim >= 2 and len(sizes) >= 3]
-        if not weights or self.facts.has_found("nan", "zero-grad-forgotten", "one-class"):
+        if not weights or self.facts.has_found(*CAUSES):
             return
         greatest = max(max(sizes) for _, sizes in weights)
         if greatest == 0:
@@ -222,7 +245,7 @@ class GradientSizes(WatchRule):
                     names.origin_of_parameter(small[0][0]),
                     first,
                     f"the gradient of {first} is {max(small[0][1]):.2g}, and the largest is {greatest:.2g}; it "
-                    f"vanishes in {len(small)} of {len(weights)} weights",
+                    f"vanishes in {len(small)} of {pluralize(len(weights), 'weight')}",
                     "use ReLU in place of sigmoid or tanh, normalization layers, skip connections, or fewer layers",
                     f"{max(small[0][1]):.2g}",
                 )
@@ -230,7 +253,7 @@ class GradientSizes(WatchRule):
         if zero and not self.facts.has_found("dead-units"):
             self._report_zero([(p, []) for p in zero])
         largest = [(p, median(sizes)) for p, sizes in weights if sizes[0] > EXPLODED and median(sizes) > EXPLODED]
-        if largest and not self.facts.has_found("input-not-normalized"):
+        if largest and not self.facts.has_found("input-not-normalized", "target-not-normalized"):
             p, size = max(largest, key=lambda pair: pair[1])
             name = names.name_of_parameter(p)
             self.report(
@@ -246,16 +269,41 @@ class GradientSizes(WatchRule):
         return self.facts.backwards[-1].place if self.facts.backwards else None
 
     def _report_zero(self, weights: Sequence[tuple[Operand, Sequence[float]]]) -> None:
-        if self.facts.has_found("dead-units", "zero-grad-before-step"):
+        if self.facts.has_found("dead-units", "zero-grad-before-step", "constant-weights"):
             return
         names = self.facts.names
         cut = next((cut for cut in self.facts.cuts if not cut.what.startswith(("item", "argmax", "tolist"))), None)
         name = names.name_of_parameter(weights[0][0])
+        flat = self.flat_place or (None if cut is None else cut.place)
         self.report(
             "zero-gradient",
-            cut.place if cut is not None else names.origin_of_parameter(weights[0][0]) or self._loss_place(),
+            flat if flat is not None else names.origin_of_parameter(weights[0][0]) or self._loss_place(),
             name,
-            f"the gradient of {name} is exactly 0 in every step ({len(weights)} weights)",
+            f"the gradient of {name} is exactly 0 in every step ({pluralize(len(weights), 'weight')})",
             "look for round(), sign(), a clamp beyond its limits, a factor 0, or units that never fire",
             0,
         )
+
+
+def _find_zero_seed(backward: Backward) -> Place | None:
+    """Return the line of a pass that begins with a gradient of zeros."""
+    frame = find_library_call("backward")
+    names = ("gradient", "grad_tensors")
+    seed = next((frame.f_locals[name] for name in names if name in frame.f_locals), None) if frame is not None else None
+    return backward.place if isinstance(seed, Tensor) and is_array(seed) and not seed.array.any() else None
+
+
+def _find_zero_factor(roots: Sequence[Tensor]) -> Place | None:
+    """Return the line of a product, nearest to the loss, one of whose factors is 0 throughout."""
+    queue: list[Operand] = [root.node for root in roots]
+    seen: set[Operand] = set()
+    while queue and len(seen) < MAX_WALKED:
+        node = queue.pop(0)
+        if not isinstance(node, Node) or node in seen:
+            continue
+        seen.add(node)
+        factors = [x for x in node.saved_values or () if type(x) is np.ndarray] if node.op.name == "mul" else []
+        if any(x.size > 1 and not x.any() for x in factors):
+            return Place(node.site)
+        queue += [parent for parent in node.parents if parent is not None]
+    return None

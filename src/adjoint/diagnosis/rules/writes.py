@@ -6,11 +6,14 @@ import ast
 from typing import TypeGuard
 
 from adjoint.core.graph.source_location import InstructionLocation, Site
+from adjoint.core.op.op import Op
+from adjoint.core.runtime.text_table import pluralize
 from adjoint.core.tensor.mutation_log import mutation_log, owner
-from adjoint.core.typing import Operand
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand, Operands
 from adjoint.diagnosis.findings import place_of_instruction
 from adjoint.diagnosis.source_expressions import SourceFile, parse_source, text_of
-from adjoint.diagnosis.watch.events import Backward
+from adjoint.diagnosis.watch.events import Backward, ModuleCall, caller_place
 from adjoint.diagnosis.watch.facts import Facts, is_array
 from adjoint.diagnosis.watch.rule import WatchRule
 
@@ -24,6 +27,8 @@ def is_instruction(place: Site | InstructionLocation | None) -> TypeGuard[Instru
 
 class RepeatedWrite(WatchRule):
     """In-place arithmetic on data that later steps read again: a dataset that changes with every pass."""
+
+    sees_roots_only = True
 
     def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
@@ -76,7 +81,8 @@ class RepeatedWrite(WatchRule):
                 "data-changed-in-place",
                 where,
                 _written_name(source, where.site.line),
-                f"{_written_name(source, where.site.line)} is changed in place in {len(iterations)} steps, and its "
+                f"{_written_name(source, where.site.line)} is changed in place in "
+                f"{pluralize(len(iterations), 'step')}, and its "
                 "memory is the data itself: each pass over the data sees other values",
                 "make a new tensor: x = x - …, in place of x -= …, or clone() the batch first",
                 len(iterations),
@@ -127,3 +133,50 @@ class HiddenWrite(WatchRule):
                     "use a recorded op in place of it, such as clamp() or where(), and assign the result",
                 )
         self.facts.data_reads.clear()
+
+
+class OverwrittenShortcut(WatchRule):
+    """An in-place activation of a block's input, which the block then adds to its result."""
+
+    ops = frozenset({"add"})
+    max_passes = 2
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self.versions: dict[int, tuple[Operand, int]] = {}  # of the inputs of the blocks that run
+
+    def enter_module(self, call: ModuleCall) -> None:
+        if call.parent is None:
+            self.versions.clear()
+        if call.is_recording and self.facts.iteration < 2 and call.module._modules:
+            for x in call.tensors():
+                if x.node is not None:
+                    self.versions[id(x)] = x, x._version
+
+    def see_op(self, op: Op, inputs: Operands, out: Tensor) -> None:
+        for x in inputs[:2]:
+            known = self.versions.get(id(x)) if self.versions else None
+            if known is None or known[0] is not x or x._version == known[1]:
+                continue
+            memory: Operand = owner(x.array)
+            write = mutation_log.by_memory.get(id(memory))
+            if write is None or not is_instruction(write.place):
+                continue
+            place = place_of_instruction(write.place)
+            source = parse_source(place.site.file)
+            if source is None or any(isinstance(n, ast.AugAssign) for n in _arithmetic_nodes(source, place.site.line)):
+                continue
+            where = caller_place().site.describe_briefly()
+            name = type(x.node.op).__name__ if not hasattr(x.node, "op") else x.node.op.name
+            problem = (
+                f"{name} in place changes the block's input {tuple(x.shape)}, which {where} adds to the result: the "
+            )
+            problem += "shortcut is not the input"
+            self.report(
+                "in-place-residual", place, name, problem, "inplace=False, or clone() the input", tuple(x.shape)
+            )
+            self.versions.clear()
+            return
+
+    def begin_backward(self, backward: Backward) -> None:
+        self.versions.clear()

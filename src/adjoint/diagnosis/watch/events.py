@@ -53,6 +53,7 @@ class Cut:
     place: Place
     time: int
     within: Module | None  # the module whose forward ran
+    parameters: frozenset[int] | None = None  # the ids of those from which it came, where they are known
 
 
 @dataclass

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import weakref
+
 import numpy as np
 
 from adjoint.core.graph.node import Leaf
@@ -10,6 +12,7 @@ from adjoint.core.typing import Operand
 from adjoint.diagnosis.findings import Place, Report
 from adjoint.diagnosis.watch.events import Backward, Cut, ModuleCall, OptimizerRecord
 from adjoint.diagnosis.watch.names import Names
+from adjoint.diagnosis.watch.value_flow import ValueFlow
 from adjoint.nn.module.module import Module
 
 MAX_CUTS = 2000
@@ -21,6 +24,8 @@ class Facts:
     def __init__(self, report: Report) -> None:
         self.report = report
         self.names = Names()
+        self.flow = ValueFlow()
+        self.gradients: list[tuple[weakref.ref[Tensor], Place]] = []  # that autograd.grad gave without a graph
         self.time = 0  # of events that are compared in order
         self.calls: list[ModuleCall] = []  # that run, the outermost first
         self.optimizers: dict[int, OptimizerRecord] = {}
@@ -41,10 +46,10 @@ class Facts:
         """Return the module whose forward runs, the innermost."""
         return self.calls[-1].module if self.calls else None
 
-    def cut(self, what: str, place: Place) -> None:
-        """Note a place where a history ends."""
+    def cut(self, what: str, place: Place, parameters: frozenset[int] | None = None) -> None:
+        """Note a place where a history ends, and the ids of the parameters it came from if they are known."""
         if len(self.cuts) < MAX_CUTS:
-            self.cuts.append(Cut(what, place, self.tick(), self.module()))
+            self.cuts.append(Cut(what, place, self.tick(), self.module(), parameters))
 
     def find_optimizers(self) -> dict[int, OptimizerRecord]:
         """Return the optimizer of each parameter, by the parameter's id."""

@@ -59,3 +59,16 @@ def place_of_attribute(owner: object, key: str) -> Place | None:
     """Return the line that set an attribute in a class of the user's."""
     found = source_expressions.find_attribute_assignment(owner, key)
     return None if found is None else place_of_origin(Origin(*found))
+
+
+def place_of_class_attribute(kind: type, key: str) -> Place | None:
+    """Return the line in the body of a class that set an attribute."""
+    function = vars(kind).get("__init__") or vars(kind).get("forward")
+    code = getattr(function, "__code__", None)
+    source = None if code is None else source_expressions.parse_source(code.co_filename)
+    for node in ast.walk(source.tree) if source is not None else ():
+        if isinstance(node, ast.ClassDef) and node.name == kind.__name__:
+            for line in node.body:
+                if isinstance(line, ast.Assign) and any(isinstance(t, ast.Name) and t.id == key for t in line.targets):
+                    return place_of_origin(Origin(source, line)) if source is not None else None
+    return None

@@ -72,6 +72,9 @@ class Names:
     def note_tensors(self, tensors: list[Operand], frame: FrameType) -> None:
         """Look for the names of tensors among the variables around the frame."""
         missing = {id(x) for x in tensors} - self.tensors.keys()
+        missing -= {id(p) for root in self.roots.values() for p in root.module.parameters()}
+        if not missing:
+            return
         for outer in user_frames(frame)[:MAX_SEARCHED_FRAMES]:
             for names in (outer.f_locals, outer.f_globals):
                 for name, value in list(names.items()):
@@ -144,11 +147,12 @@ def _find_owner(module: Module, frame: FrameType) -> tuple[Module, str, Place | 
         for names in (outer.f_locals, outer.f_globals):
             for name, value in list(names.items()):
                 if value is module:
-                    return module, name, _origin_of_name(name, outer)
+                    return module, name, origin_of_name(name, outer)
     return module, type(module).__name__, None
 
 
-def _origin_of_name(name: str, frame: FrameType) -> Place | None:
+def origin_of_name(name: str, frame: FrameType) -> Place | None:
+    """Return the line that gave a name of the frame's function, or of its file, a value."""
     found = find_expression(frame)
     if found is None:
         return None

@@ -12,12 +12,16 @@ from adjoint.core.graph.source_location import library_files, user_instruction
 from adjoint.core.op.op import Op
 from adjoint.core.runtime.mode import has_interpreter, mode, set_modes
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import Operand, Operands
+from adjoint.core.typing import Function, Operand, Operands
 from adjoint.diagnosis.findings import place_of_instruction
-from adjoint.diagnosis.watch.facts import Facts
+from adjoint.diagnosis.watch.facts import Facts, leaves_below
+from adjoint.diagnosis.watch.frames import find_library_call
+from adjoint.diagnosis.watch.library_calls import FUNCTIONS_OF_OP, find_running_call
 from adjoint.diagnosis.watch.rule import WatchRule, guard, is_overridden
 
 ndarray = np.ndarray
+CHOICES = ("argmax", "argmin")
+FIRST_PASSES = 2  # in which their operands' histories are walked
 
 
 class OpObserver:
@@ -28,10 +32,14 @@ class OpObserver:
         self.other: Operand = None
         self.is_watching = False
         self.thread = threading.get_ident()
-        see = {rule: guard(rule, rule.see_op) for rule in rules if is_overridden(rule, "see_op")}
-        self.of_all = [handler for rule, handler in see.items() if not rule.ops]
-        names = {name for rule in rules for name in rule.ops}
-        self.by_name = {name: [handler for rule, handler in see.items() if name in rule.ops] for name in names}
+        self.op_handlers = {rule: guard(rule, rule.see_op) for rule in rules if is_overridden(type(rule), "see_op")}
+        self.call_handlers = {
+            rule: guard(rule, rule.see_call) for rule in rules if is_overridden(type(rule), "see_call")
+        }
+        self.iteration = -1
+        self.of_all: list[Function] = []
+        self.by_name: dict[str, list[Function]] = {}
+        self.of_calls: list[Function] = []
         self.seen_records: set[tuple[Operand, int, int]] = set()
 
     def __getattr__(self, name: str) -> Operand:
@@ -80,20 +88,52 @@ class OpObserver:
             return
         if has_interpreter():
             return
+        if self.facts.iteration != self.iteration:
+            self._select_handlers()
+        if self.facts.flow.is_open:
+            self.facts.flow.note(op, inputs, out)
         for see in self.of_all:
             see(op, inputs, out)
         wanted = self.by_name.get(op.name)
         if wanted is not None:
             for see in wanted:
                 see(op, inputs, out)
+        if op.name in FUNCTIONS_OF_OP and self.of_calls:
+            call = find_running_call(op.name)
+            if call is not None:
+                for see in self.of_calls:
+                    see(call)
         if out.node is None:
             self._note_lost_history(op, inputs)
 
+    def _select_handlers(self) -> None:
+        """Leave out the rules that have looked at enough backward passes."""
+        self.iteration = iteration = self.facts.iteration
+        current = {rule: see for rule, see in self.op_handlers.items() if rule.max_passes > iteration}
+        self.of_all = [see for rule, see in current.items() if not rule.ops]
+        self.by_name = {}
+        for rule, see in current.items():
+            for name in rule.ops:
+                self.by_name.setdefault(name, []).append(see)
+        self.of_calls = [see for rule, see in self.call_handlers.items() if rule.max_passes > iteration]
+
+    def _note_choice(self, op: Op) -> None:
+        """Note an argmax of something that has a history, which it leaves out before the op runs."""
+        frame = find_library_call(*CHOICES) if self.facts.iteration < FIRST_PASSES else None
+        x = None if frame is None else frame.f_locals.get("input")
+        location = user_instruction(3)
+        if isinstance(x, Tensor) and x.node is not None and not library_files[location[0].co_filename]:
+            parameters = frozenset(id(leaf.variable) for leaf in leaves_below((x,)))
+            self.facts.cut(f"{op.name}()", place_of_instruction(location), parameters)
+
     def _note_lost_history(self, op: Op, inputs: Operands) -> None:
         """Note an op without a gradient of something that has a history, and a block that switches recording off."""
+        record = mode.detach_record
+        if op.name in CHOICES and mode.recording:
+            self._note_choice(op)
+            return
         if not any(isinstance(x, Tensor) and x.node is not None for x in inputs):
             return
-        record = mode.detach_record
         if mode.recording:
             location = user_instruction(3)
             if not library_files[location[0].co_filename] and not getattr(op, "differentiable", True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 from adjoint.core.op.op import Op
@@ -12,21 +13,36 @@ from adjoint.diagnosis.findings import Finding, Place
 if TYPE_CHECKING:
     from adjoint.diagnosis.watch.events import Backward, ModuleCall, OptimizerStep
     from adjoint.diagnosis.watch.facts import Facts
+    from adjoint.diagnosis.watch.library_calls import LibraryCall
+    from adjoint.nn.module.module import Module
+
+
+ALL_PASSES = sys.maxsize
+CHECKED_PASSES = 6  # of a mistake that every pass shows
 
 
 class WatchRule:
     """One kind of mistake. A subclass defines the methods of the events that it looks at.
 
-    `ops` names the ops whose results it sees.
+    `ops` names the ops whose results it sees. Of modules it sees the outermost calls alone if `sees_roots_only`, else
+    those of the classes `modules`, all if there are none. It sees ops, losses, modules and backward passes only until
+    `max_passes` passes have run, and gradients before `max_steps` steps of each optimizer.
     """
 
     ops: frozenset[str] = frozenset()
+    modules: tuple[type[Module], ...] = ()
+    sees_roots_only = False
+    max_passes = ALL_PASSES
+    max_steps = ALL_PASSES
 
     def __init__(self, facts: Facts) -> None:
         self.facts = facts
 
     def see_op(self, op: Op, inputs: Operands, out: Tensor) -> None:
         """See the result of an op of `ops`, in the first steps."""
+
+    def see_call(self, call: LibraryCall) -> None:
+        """See a call of a loss or of attention, while it runs, in the first steps."""
 
     def enter_module(self, call: ModuleCall) -> None:
         """See a module that is about to run."""
@@ -67,6 +83,6 @@ def guard(rule: WatchRule, handler: Function) -> Function:
     return call
 
 
-def is_overridden(rule: WatchRule, method: str) -> bool:
-    """Return whether a rule looks at the events of a method."""
-    return getattr(type(rule), method) is not getattr(WatchRule, method)
+def is_overridden(kind: type[WatchRule], method: str) -> bool:
+    """Return whether rules of a class look at the events of a method."""
+    return getattr(kind, method) is not getattr(WatchRule, method)

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import sys
 import threading
+import weakref
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import wraps
 
 import numpy as np
 
+from adjoint import autograd
 from adjoint.autograd.backward import pass_watchers
 from adjoint.core.graph.node import Leaf
 from adjoint.core.graph.source_location import library_files
@@ -30,14 +34,16 @@ from adjoint.diagnosis.watch.facts import Facts
 from adjoint.diagnosis.watch.names import describe_callee, name_of_value
 from adjoint.diagnosis.watch.op_observer import OpObserver
 from adjoint.diagnosis.watch.rule import WatchRule, guard, is_overridden
-from adjoint.nn.module.hooks import register_module_forward_hook, register_module_forward_pre_hook
+from adjoint.diagnosis.watch.value_flow import FLOW_PASSES
+from adjoint.nn import utils as nn_utils
 from adjoint.nn.module.module import Module
 from adjoint.optim.lr.scheduler import LRScheduler
 from adjoint.optim.step.hooks import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 from adjoint.optim.step.optimizer import Optimizer
 
 EVENTS = ("enter_module", "leave_module", "begin_backward", "before_step", "after_step", "finish")
-CLOSE_STEPS, PERIOD = 6, 4  # ops are watched in the first steps, and then in each fourth
+WATCHED_STEPS = frozenset({1, 2, *(4 * 3**i for i in range(12))})  # of an optimizer, in which ops are watched
+MEASURED_STEPS = 6  # in which the sizes of gradients are measured, as in those whose ops are watched
 MAX_KNOWN_CALLS = 8  # of each module
 
 
@@ -49,7 +55,7 @@ class Patches:
 
     def replace(self, owner: Operand, name: str, make: Callable[[Operand], object]) -> None:
         """Replace an attribute where the class, or the base that it comes from, has it."""
-        for kind in owner.__mro__:
+        for kind in getattr(owner, "__mro__", (owner,)):
             if name in vars(kind):
                 held = vars(kind)[name]
                 self.replaced.append((kind, name, held))
@@ -67,9 +73,9 @@ def call_first(notice: Function) -> Callable[[Function], Function]:
     """Return a maker of methods that call `notice(self, *arguments)` ahead of the method they replace."""
 
     def make(method: Function) -> Function:
-        def call(self: Operand, *args: object, **kwargs: object) -> Operand:
-            notice(self, *args, **kwargs)
-            return method(self, *args, **kwargs)
+        def call(*args: object, **kwargs: object) -> Operand:
+            notice(*args, **kwargs)
+            return method(*args, **kwargs)
 
         for name in ("__name__", "__qualname__", "__doc__", "__module__"):
             setattr(call, name, getattr(method, name))
@@ -93,22 +99,26 @@ class Watch:
         self.steps = steps
         self.rules = [rule(self.facts) for rule in rules]
         self.handlers = {
-            event: [guard(rule, getattr(rule, event)) for rule in self.rules if is_overridden(rule, event)]
+            event: [
+                (rule, guard(rule, getattr(rule, event))) for rule in self.rules if is_overridden(type(rule), event)
+            ]
             for event in EVENTS
         }
+        self.module_handlers: dict[tuple[str, type[Module], bool, int], list[Function]] = {}
+        self.pass_handlers: dict[int, list[Function]] = {}
+        self.limits = sorted({rule.max_passes for rule in self.rules})
         self.observer = OpObserver(self.facts, self.rules)
         self.patches, self.op_patches = Patches(), Patches()
         self.handles: list[Operand] = []
         self.thread = threading.get_ident()
         self.current_steps: list[OptimizerStep] = []
         self.is_compiler_watched = False
+        self.is_skipping = False  # the parts of a model that runs are left out
         self.is_resting = False  # ops of this step are not watched
 
     def start(self) -> None:
         """Begin to watch."""
         self.handles = [
-            register_module_forward_pre_hook(self._enter_module),
-            register_module_forward_hook(self._leave_module, always_call=True),
             register_optimizer_step_pre_hook(self._before_step),
             register_optimizer_step_post_hook(self._after_step),
         ]
@@ -118,12 +128,17 @@ class Watch:
         for kind in classes_below(LRScheduler):
             if "step" in vars(kind):
                 self.patches.replace(kind, "step", call_first(self._call("schedule_steps")))
+        self.patches.replace(Module, "__call__", self._watch_calls)
         self.patches.replace(Module, "train", call_first(self._call("mode_is_set")))
+        self.patches.replace(Module, "load_state_dict", call_first(self._call("state_is_loaded")))
         self.patches.replace(DataLoader, "__iter__", call_first(self._call("loader_is_read")))
+        for name in ("clip_grad_norm_", "clip_grad_value_"):
+            self.patches.replace(nn_utils, name, call_first(self._call("gradients_are_clipped")))
         self.op_patches.replace(Tensor, "detach", call_first(self._note_cut("detach()")))
         self.op_patches.replace(Tensor, "item", call_first(self._note_cut("item()")))
         self.op_patches.replace(Tensor, "tolist", call_first(self._note_cut("tolist()")))
         self.op_patches.replace(Tensor, "numpy", call_first(self._note_cut("numpy()")))
+        self.op_patches.replace(autograd, "grad", self._note_gradients)
         self._watch_compiler()
         self.observer.start()
 
@@ -136,7 +151,8 @@ class Watch:
         if self._backward in pass_watchers:
             pass_watchers.remove(self._backward)
         self.facts.report.steps = self.facts.steps
-        for handler in self.handlers["finish"]:
+        self.facts.flow.close()
+        for _, handler in self.handlers["finish"]:
             handler()
 
     def _watch_compiler(self) -> None:
@@ -159,10 +175,10 @@ class Watch:
         """Return a function that passes an event of a method on to the rules that define it."""
         handlers = [guard(rule, getattr(rule, event)) for rule in self.rules if hasattr(rule, event)]
 
-        def notice(owner: Operand, *args: object, **kwargs: object) -> None:
+        def notice(*args: object, **kwargs: object) -> None:
             if self._is_ours():
                 for handler in handlers:
-                    handler(owner, *args, **kwargs)
+                    handler(*args, **kwargs)
 
         return notice
 
@@ -175,7 +191,8 @@ class Watch:
                 frame, called = frame.f_back, ".data"
             if library_files[frame.f_code.co_filename]:
                 return
-            self.facts.cut(called, place_of_frame(frame))
+            own = frozenset({id(tensor)}) if type(tensor.node) is Leaf else None
+            self.facts.cut(called, place_of_frame(frame), own)
             if called == ".data" and type(tensor.node) is not Leaf and type(tensor.array) is np.ndarray:
                 memory: Operand = owner(tensor.array)
                 write = mutation_log.by_memory.get(id(memory))
@@ -185,13 +202,40 @@ class Watch:
 
         return notice
 
+    def _note_gradients(self, grad: Function) -> Function:
+        """Return `autograd.grad` that also notes the gradients which have no graph."""
+
+        def call(*args: object, **kwargs: object) -> Operand:
+            found = grad(*args, **kwargs)
+            if self._is_ours():
+                place = place_of_frame(caller_frame())
+                made = [(weakref.ref(x), place) for x in found if isinstance(x, Tensor) and x.node is None]
+                self.facts.gradients = [*self.facts.gradients[-MAX_KNOWN_CALLS:], *made]
+            return found
+
+        return wraps(grad)(call)
+
     def _note_zero_grad(self, owner: Operand, *args: object, **kwargs: object) -> None:
         if self._is_ours():
             self.facts.zeroed.append((self.facts.iteration, place_of_frame(caller_frame())))
 
+    def _watch_calls(self, call: Function) -> Function:
+        """Return `Module.__call__` that passes calls on to the rules: without hooks, which would slow each of them."""
+
+        def _watched_call(module: Module, *args: object, **kwargs: object) -> Operand:
+            if self.is_skipping or not self._is_ours():
+                return call(module, *args, **kwargs)
+            self._enter_module(module, (*args, *kwargs.values()))
+            output = None
+            try:
+                output = call(module, *args, **kwargs)
+            finally:
+                self._leave_module(module, output)
+            return output
+
+        return _watched_call
+
     def _enter_module(self, module: Module, args: tuple[Operand, ...]) -> None:
-        if not self._is_ours():
-            return
         facts = self.facts
         parent = facts.calls[-1] if facts.calls else None
         call = ModuleCall(module, args, parent, facts.tick(), mode.recording, mode.detach_record)
@@ -199,6 +243,7 @@ class Watch:
             frame = caller_frame()
             call.place = place_of_frame(frame)
             facts.names.note_call(module, frame)
+            self.is_skipping = self.is_resting and mode.recording  # nobody looks at the parts in such a step
             if self.is_resting and not mode.recording:  # an evaluation
                 self.observer.resume()
         facts.calls.append(call)
@@ -207,21 +252,45 @@ class Watch:
             call.place = place_of_frame(caller_frame())
         if len(known) < MAX_KNOWN_CALLS:
             known.append(call)
-        for handler in self.handlers["enter_module"]:
+        for handler in self._find_handlers("enter_module", module, parent is None):
             handler(call)
 
-    def _leave_module(self, module: Module, args: tuple[Operand, ...], output: Operand) -> None:
-        if not self._is_ours():
-            return
+    def _leave_module(self, module: Module, output: Operand) -> None:
         calls = self.facts.calls
-        if self.is_resting and len(calls) == 1:
-            self.observer.pause()
+        if len(calls) == 1:
+            self.is_skipping = False
+            if self.is_resting:
+                self.observer.pause()
         while calls:
             call = calls.pop()
             if call.module is module:
-                for handler in self.handlers["leave_module"]:
+                for handler in self._find_handlers("leave_module", module, call.parent is None):
                     handler(call, output)
                 break
+
+    def _find_handlers(self, event: str, module: Module, is_root: bool) -> list[Function]:
+        """Return the handlers of rules that look at such a module at this time."""
+        key = event, type(module), is_root, bisect_right(self.limits, self.facts.iteration)
+        found = self.module_handlers.get(key)
+        if found is None:
+            found = self.module_handlers[key] = [
+                handler
+                for rule, handler in self.handlers[event]
+                if (is_root or not rule.sees_roots_only)
+                and (not rule.modules or isinstance(module, rule.modules))
+                and rule.max_passes > self.facts.iteration
+            ]
+        return found
+
+    def _find_pass_handlers(self) -> list[Function]:
+        """Return the handlers of backward passes of the rules that look at this one."""
+        phase = bisect_right(self.limits, self.facts.iteration)
+        found = self.pass_handlers.get(phase)
+        if found is None:
+            found = self.pass_handlers[phase] = [
+                handler for rule, handler in self.handlers["begin_backward"] if rule.max_passes > self.facts.iteration
+            ]
+        return found
 
     def _backward(self, roots: Sequence[Operand], is_retained: bool) -> AbstractContextManager[None]:
         if not self._is_ours():
@@ -231,11 +300,13 @@ class Watch:
         loss = float(tensors[0].array) if len(tensors) == 1 and tensors[0].array.size == 1 else None
         began = max((root.node.sequence_nr for root in tensors if root.node is not None), default=-1)
         backward = Backward(tensors, place_of_frame(caller_frame()), is_retained, facts.iteration, loss, began)
-        for handler in self.handlers["begin_backward"]:
+        for handler in self._find_pass_handlers():
             handler(backward)
         backward.roots = ()
         facts.backwards.append(backward)
         facts.iteration += 1
+        if facts.iteration >= FLOW_PASSES:
+            facts.flow.close()
         return self.observer.suspend()
 
     def _before_step(self, optimizer: Optimizer, args: tuple[Operand, ...], kwargs: dict[str, Operand]) -> None:
@@ -251,11 +322,13 @@ class Watch:
             facts.optimizers[id(optimizer)] = record
             facts.names.note_tensors(record.parameters(), frame)
         record.rates.append([float(group["lr"]) for group in optimizer.param_groups if "lr" in group])
-        sizes = _gradient_sizes(record) if record.steps < self.steps else {}
+        is_measured = record.steps < MEASURED_STEPS or not self.is_resting
+        sizes = _gradient_sizes(record) if is_measured and record.steps < self.steps else {}
         step = OptimizerStep(record, record.steps, place_of_frame(frame), sizes)
         self.current_steps.append(step)
-        for handler in self.handlers["before_step"]:
-            handler(step)
+        for rule, handler in self.handlers["before_step"]:
+            if step.number < rule.max_steps:
+                handler(step)
         if len(args) < 2 and not kwargs.get("closure"):  # a closure's ops are the program's own
             self.observer.pause()
 
@@ -263,13 +336,13 @@ class Watch:
         if not self._is_ours() or not self.current_steps:
             return
         step = self.current_steps.pop()
-        for handler in self.handlers["after_step"]:
+        for _, handler in self.handlers["after_step"]:
             handler(step)
         step.record.steps += 1
         self.facts.steps += 1
         if step.record.steps >= self.steps:
             self._stop_ops()
-        self.is_resting = step.record.steps >= CLOSE_STEPS and step.record.steps % PERIOD != 0
+        self.is_resting = step.record.steps + 1 not in WATCHED_STEPS
         (self.observer.pause if self.is_resting else self.observer.resume)()
 
 

@@ -1,0 +1,128 @@
+"""Remedies for operands that do not broadcast: masks, tables that are longer or shorter, results of two layers."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from adjoint.core.typing import Shape
+from adjoint.diagnosis.failure import Failure
+from adjoint.diagnosis.output_layer import find_output_layer
+from adjoint.diagnosis.remedies.registry import (
+    at,
+    locate_tensor,
+    name_of_shape,
+    name_operand,
+    remedy,
+    shape_of,
+)
+
+
+@remedy(r"^where\(bool\[([\d,]*)\], \w+\[([\d,]*)\], \w+\[([\d,]*)\]\): operands could not be broadcast")
+def fit_condition(failure: Failure, match: re.Match[str]) -> str | None:
+    """A mask of another size than what it chooses from."""
+    mask, *others = (shape_of(each) for each in match.groups())
+    values = max(others, key=len)
+    name, x = name_of_shape(failure, mask, "the mask"), name_of_shape(failure, values, "the input")
+    told = f"{name}{locate_tensor(failure, name)} is {mask}, and {x} is {values}"
+    if len(mask) <= len(values) and all(p >= q for p, q in zip(mask[::-1], values[::-1], strict=False)):
+        cut = ", ".join(f":{n}" for n in values[-len(mask) :])
+        return f"{told}: make the mask of that length, or cut it, {name}[{cut}]"
+    if mask == values[: len(mask)]:
+        return f"{told}: {name}{'.unsqueeze(-1)' * (len(values) - len(mask))}, one truth for each row"
+    return None
+
+
+@remedy(r"^where\(bool\[([\d,]*)\], \w+\[([\d,]*)\], \w+\[([\d,]*)\]\): operands could not be", is_last=True)
+def fit_condition_sizes(failure: Failure, match: re.Match[str]) -> str:
+    """A mask that no dimension of 1 makes fit."""
+    mask, *others = (shape_of(each) for each in match.groups())
+    values = max(others, key=len)
+    name, x = name_of_shape(failure, mask, "the mask"), name_of_shape(failure, values, "the input")
+    told = f"{name}{locate_tensor(failure, name)} is {mask}, and {x} is {values}"
+    return f"{told}: they must agree in each dimension, or have 1 there, counted from the last"
+
+
+@remedy(r"shapes \(([\d, ]*)\) (?:and )?\(([\d, ]*)\)")
+@remedy(r"\[([\d, ]*)\] does not expand to \[([\d, ]*)\]")
+def fit_broadcast(failure: Failure, match: re.Match[str]) -> str | None:
+    """Elementwise operands of which neither can be stretched to the other."""
+    a, b = shape_of(match[1]), shape_of(match[2])
+    if not a or not b:
+        return None
+    x, y = name_operand(failure, a, 0), name_operand(failure, b, 1)
+    for name, small, large in ((y, b, a), (x, a, b)):
+        if name.startswith("the "):
+            continue  # the function made it
+        if len(small) < len(large) and small == large[: len(small)]:
+            added = len(large) - len(small)
+            return f"add dimensions at the end: {name}{'.unsqueeze(-1)' * added} is {(*small, *(1,) * added)}"
+    sizes = [(p, q) for p, q in zip(a[::-1], b[::-1], strict=False) if p != q and 1 not in (p, q)]
+    table = _find_longer_table(failure, a, b)
+    if table is not None:
+        name, dim, size, where = table
+        cut = ", ".join([":"] * dim + [f":{size}"])
+        return f"{name}{where} is for inputs of one length: as much of it as the input has, {name}[{cut}]"
+    short = _find_shorter_table(failure, a, b)
+    if short is not None:
+        return short
+    made = _describe_both_layers(failure)
+    if made is not None and len(sizes) == 1 and a[-1] != b[-1]:
+        return f"{made[0]} gives {a[-1]} values, {made[1]} {b[-1]}: one number for both"
+    return None
+
+
+@remedy(r"shapes \(([\d, ]*)\) (?:and )?\(([\d, ]*)\)", is_last=True)
+@remedy(r"\[([\d, ]*)\] does not expand to \[([\d, ]*)\]", is_last=True)
+def name_sizes(failure: Failure, match: re.Match[str]) -> str:
+    """Elementwise operands of sizes that differ."""
+    a, b = shape_of(match[1]), shape_of(match[2])
+    x, y = name_operand(failure, a, 0), name_operand(failure, b, 1)
+    if sorted(a) == sorted(b):
+        return f"their dimensions come in different orders: transpose {x} or {y}"
+    sizes = [(p, q) for p, q in zip(a[::-1], b[::-1], strict=False) if p != q and 1 not in (p, q)]
+    told = " and ".join(f"{p} against {q}" for p, q in sizes)
+    return f"{x} and {y} must agree in each dimension, or have 1 there, counted from the last: {told}"
+
+
+def _find_shorter_table(failure: Failure, a: Shape, b: Shape) -> str | None:
+    """Return what to write for a parameter or buffer that is shorter than the input."""
+    held = [
+        x for module in failure.modules[:1] for key in ("_parameters", "_buffers") for x in vars(module)[key].values()
+    ]
+    for own, other in ((a, b), (b, a)):
+        table = next((each for each in failure.tensors() if tuple(each.value.shape) == own), None)
+        if table is None or len(own) != len(other) or not any(table.value is each for each in held):
+            continue
+        differing = [i for i, (p, q) in enumerate(zip(own, other, strict=True)) if p != q and 1 not in (p, q)]
+        if len(differing) == 1:
+            place = differing[0]
+            wanted = (*own[:place], other[place], *own[place + 1 :])
+            return f"{table.text}{at(table)} is {own}, and the input has {other[place]} there: make it {wanted}"
+    return None
+
+
+def _describe_both_layers(failure: Failure) -> tuple[str, str] | None:
+    """Return the layers that gave the two sides of an operation."""
+    node = None if failure.line is None else failure.line.node
+    sides: list[ast.expr] = [node.left, node.right] if isinstance(node, ast.BinOp) else []
+    if failure.line is None or not sides:
+        return None
+    found = [find_output_layer(failure.line.source, each, failure.stack) for each in sides]
+    told = [each.describe().rstrip(",") for each in found if each is not None]
+    return (told[0], told[1]) if len(told) == 2 and told[0] != told[1] else None
+
+
+def _find_longer_table(failure: Failure, a: Shape, b: Shape) -> tuple[str, int, int, str] | None:
+    """Return the parameter or buffer that is longer than the input: its name, the dimension, the input's size."""
+    module = None if not failure.modules else failure.modules[0]
+    held = [*vars(module)["_parameters"].values(), *vars(module)["_buffers"].values()] if module is not None else []
+    for own, other in ((a, b), (b, a)):
+        table = next((each for each in failure.tensors() if tuple(each.value.shape) == own), None)
+        if table is None or not any(table.value is each for each in held):
+            continue
+        sizes = list(zip(range(len(own))[::-1], own[::-1], other[::-1], strict=False))
+        differing = [(dim, q) for dim, p, q in sizes if p != q and 1 not in (p, q)]
+        if len(differing) == 1 and own[differing[0][0]] > differing[0][1]:
+            return table.text, *differing[0], at(table)
+    return None

@@ -1,0 +1,214 @@
+"""Remedies for classes of the user's: what `__init__` and `forward` lack, and classes and modules taken for values."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+
+from adjoint.core.graph.source_location import definition_site
+from adjoint.core.runtime.text_table import pluralize
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand
+from adjoint.diagnosis.call_stack import user_files
+from adjoint.diagnosis.failure import Failure
+from adjoint.diagnosis.operands import MISSING, NamedValue, Origin, evaluate, find_origin, find_return, is_module
+from adjoint.diagnosis.remedies.registry import at, remedy
+from adjoint.diagnosis.source_expressions import SourceFile, find_function, parse_source, text_of
+
+FUNCTIONS = {
+    "ReLU": "F.relu",
+    "GELU": "F.gelu",
+    "Sigmoid": "torch.sigmoid",
+    "Tanh": "torch.tanh",
+    "Softmax": "F.softmax",
+    "LogSoftmax": "F.log_softmax",
+    "Dropout": "F.dropout",
+    "LeakyReLU": "F.leaky_relu",
+    "MaxPool2d": "F.max_pool2d",
+    "Flatten": "torch.flatten",
+    "CrossEntropyLoss": "F.cross_entropy",
+    "MSELoss": "F.mse_loss",
+    "BCELoss": "F.binary_cross_entropy",
+    "BCEWithLogitsLoss": "F.binary_cross_entropy_with_logits",
+    "NLLLoss": "F.nll_loss",
+    "L1Loss": "F.l1_loss",
+    "SiLU": "F.silu",
+    "ELU": "F.elu",
+    "Softplus": "F.softplus",
+}
+
+
+@remedy(r"(\w+)\(\) missing \d+ required positional arguments?: 'self'")
+def make_instance_first(failure: Failure, match: re.Match[str]) -> str | None:
+    """A method that is called on a class."""
+    node = None if failure.line is None else failure.line.node
+    for part in ast.walk(node) if node is not None else ():
+        if not isinstance(part, ast.Call) or not isinstance(part.func, ast.Attribute) or failure.line is None:
+            continue
+        kind = evaluate(part.func.value, failure.frame)
+        if isinstance(kind, type) and part.func.attr == match[1]:
+            name = text_of(part.func.value)
+            origin = find_origin(failure.line.source, part.func.value, failure.stack)
+            made = None if origin is None else origin.value
+            if origin is None or made is None:
+                return f"{name} is a class: make an instance first, {name}().{match[1]}()"
+            return f"{name} at {origin.place()} is a class: {name} = {text_of(made)}() there makes an instance"
+    return None
+
+
+@remedy(r"'(\w+)' object has no attribute|unsupported operand type\(s\) for .*'(\w+)'|must be Tensor, not (\w+)")
+def call_module(failure: Failure, match: re.Match[str]) -> str | None:
+    """A module where its result belongs: it was made with the input, and not called."""
+    given = [each for each in failure.operands if is_module(each.value) and type(each.value).__name__ in match.groups()]
+    node: ast.AST | None = None if failure.line is None else failure.line.node
+    for operand in given:
+        kind = type(operand.value).__name__
+        if kind not in FUNCTIONS:
+            continue
+        made = _find_making(failure, operand)
+        if made is None:
+            continue
+        call = made.value if made.value is not None else made.node
+        inner = next((each for each in ast.walk(call) if _makes(each, kind)), None)
+        if isinstance(inner, ast.Call):
+            told = f"{text_of(inner)} at {made.source.place_of(inner)} makes a module, and calls none"
+            return f"{told}: {_call_function(kind, inner)}"
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Call):  # nn.MSELoss(x, y).backward()
+        kind = text_of(node.value.func).rpartition(".")[2]
+        if kind in FUNCTIONS and kind in match.groups():
+            arguments = ", ".join(map(text_of, node.value.args))
+            return f"{text_of(node.value)} makes a module, and calls none: {text_of(node.value.func)}()({arguments})"
+    return None
+
+
+def _makes(node: ast.AST, kind: str) -> bool:
+    return isinstance(node, ast.Call) and text_of(node.func).rpartition(".")[2] == kind and bool(node.args)
+
+
+def _find_making(failure: Failure, operand: NamedValue) -> Origin | None:
+    """Return the statement that made a module of a tensor: the one that assigns it, or the return that gave it."""
+    origin = operand.origin
+    for _ in range(3):
+        kind = type(operand.value).__name__
+        if origin is None or any(_makes(each, kind) for each in ast.walk(origin.value or origin.node)):
+            return origin
+        returned = find_return(origin, failure.stack)
+        if returned is None and isinstance(origin.value, ast.Call) and isinstance(origin.value.func, ast.Call):
+            made = evaluate(origin.value.func.func, failure.frame)
+            code = getattr(getattr(made, "forward", None), "__code__", None)
+            source = None if code is None else parse_source(code.co_filename)
+            function = None if source is None or code is None else find_function(source, code.co_firstlineno)
+            return None if source is None or function is None else Origin(source, function)
+        origin = returned
+    return origin
+
+
+@remedy(r"^(?!.*[Mm]issing)")
+def call_module_made(failure: Failure, match: re.Match[str]) -> str | None:
+    """A module that is made with its input for a setting, and refuses it."""
+    node = None if failure.line is None else failure.line.node
+    kind = evaluate(node.func, failure.frame) if isinstance(node, ast.Call) else MISSING
+    if not isinstance(kind, type) or not isinstance(node, ast.Call) or kind.__name__ not in FUNCTIONS or not node.args:
+        return None
+    given = node.args[0]
+    is_result = isinstance(given, ast.Call) and is_module(evaluate(given.func, failure.frame))
+    if not is_result and not isinstance(evaluate(given, failure.frame), Tensor):
+        return None
+    return f"{text_of(node.func)} makes a module: {_call_function(kind.__name__, node)}"
+
+
+def _call_function(kind: str, call: ast.Call) -> str:
+    """Return what to write instead of a module that is made with its input."""
+    arguments = ", ".join(map(text_of, (*call.args, *call.keywords)))
+    first = text_of(call.args[0])
+    if kind == "Flatten":
+        return f"torch.flatten({first}, 1), or {text_of(call.func)}()({first})"
+    return f"{FUNCTIONS[kind]}({arguments}), or {text_of(call.func)}(…)({first})"
+
+
+@remedy(r"(\w+)\.forward\(\) takes (\d+) positional arguments? but")
+def give_forward_self(failure: Failure, match: re.Match[str]) -> str | None:
+    """A forward that was written without self."""
+    kind = type(failure.modules[0]) if failure.modules else type(None)
+    code = getattr(vars(kind).get("forward"), "__code__", None)
+    names = () if code is None else code.co_varnames[: code.co_argcount]
+    if code is None or (names and names[0] == "self"):
+        return None
+    where = definition_site(code).describe_briefly()
+    return f"forward of {kind.__name__}, {where}, lacks self: def forward({', '.join(('self', *names))})"
+
+
+@remedy(r"'(\w+)' object has no attribute '(\w+)'")
+def assign_to_self(failure: Failure, match: re.Match[str]) -> str | None:
+    """A part that `__init__` gave to a local name, or to an attribute of another spelling's kind."""
+    node = None if failure.line is None else failure.line.node
+    for part in ast.walk(node) if node is not None else ():
+        owner: Operand = evaluate(part.value, failure.frame) if isinstance(part, ast.Attribute) else MISSING
+        if owner is MISSING or type(owner).__name__ != match[1] or not isinstance(part, ast.Attribute):
+            continue
+        name = match[2]
+        for kind in type(owner).__mro__:
+            for method in vars(kind).values():
+                code = getattr(method, "__code__", None)
+                if code is None or not user_files[code.co_filename] or part.attr != name:
+                    continue
+                source = parse_source(code.co_filename)
+                scope = None if source is None else find_function(source, code.co_firstlineno)
+                made = [] if source is None or scope is None else source.assignments_in(scope).get(name, [])
+                if source is not None and made and method.__name__ != failure.frame.f_code.co_name:
+                    where = source.place_of(made[0])
+                    return f"{name} at {where} is a local name of {method.__name__}: self.{name} = … there"
+        source = parse_source(failure.frame.f_code.co_filename, failure.frame.f_globals)
+        made = [] if source is None else source.attribute_assignments.get((match[1], match[2]), [])
+        method = None if source is None or not made else source.scope_of(made[0])
+        if source is not None and isinstance(method, ast.FunctionDef) and method.name != "__init__":
+            told = f"self.{match[2]} is made in {method.name}, {source.place_of(made[0])}, which has not run"
+            return f"{told}: call {method.name}() before, or make it in __init__"
+    return None
+
+
+@remedy(r"cannot assign (?:module|parameter)s? before Module\.__init__\(\) call")
+def call_super_first(failure: Failure, match: re.Match[str]) -> str | None:
+    """An `__init__` that calls the one of nn.Module too late, or with one argument too few."""
+    source: SourceFile | None = None if failure.line is None else failure.line.source
+    scope = None if source is None or failure.line is None else source.scope_of(failure.line.node)
+    for node in ast.walk(scope) if scope is not None else ():
+        is_super = isinstance(node, ast.Call) and text_of(node.func) == "super"
+        if source is None or not is_super or not isinstance(node, ast.Call) or failure.line is None:
+            continue
+        place = source.place_of(node)
+        if len(node.args) == 1:
+            return f"{text_of(node)} at {place} is not bound to self: super().__init__()"
+        if node.lineno > getattr(failure.line.node, "lineno", 0):
+            return f"super().__init__() at {place} comes after this line: put it first in __init__"
+        attribute = source.parents.get(node)
+        if isinstance(attribute, ast.Attribute) and not isinstance(source.parents.get(attribute), ast.Call):
+            return f"super().__init__ at {place} is not called: super().__init__()"
+    return None
+
+
+@remedy(
+    r"(\w+)\(\) (?:missing \d+ required|takes (?:from )?\d+ (?:to \d+ )?positional|got some positional-only)",
+    is_last=True,
+)
+def name_method_parameters(failure: Failure, match: re.Match[str]) -> str | None:
+    """A method of the library that is called with more or fewer arguments."""
+    node = None if failure.line is None else failure.line.node
+    calls = [each for each in ast.walk(node) if isinstance(each, ast.Call)] if node is not None else []
+    for call in calls:
+        if not isinstance(call.func, ast.Attribute) or call.func.attr != match[1].rpartition(".")[2]:
+            continue
+        owner = evaluate(call.func.value, failure.frame)
+        if owner is MISSING or inspect.ismodule(owner):
+            continue
+        method = inspect.getattr_static(type(owner), call.func.attr, None)
+        try:
+            names = [name for name in inspect.signature(method).parameters if name not in ("self", "cls", "input")]
+        except (TypeError, ValueError):
+            continue
+        x = next((each for each in failure.operands if each.value is owner), None)
+        where = "" if x is None else at(x)
+        count = pluralize(len(call.args), "argument")
+        return f"{text_of(call.func)}({', '.join(names)}) of {text_of(call.func.value)}{where}, and here {count}"
+    return None

@@ -1,0 +1,369 @@
+"""Remedies for functions that are given: called too early, with another result than a transform or a loader takes."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+
+from adjoint.core.graph.source_location import definition_site
+from adjoint.core.runtime.text_table import pluralize
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.diagnosis.call_stack import user_files
+from adjoint.diagnosis.failure import Failure
+from adjoint.diagnosis.operands import evaluate, find_origin, find_return_in, is_module
+from adjoint.diagnosis.remedies.registry import argument_node, at, named_parts, remedy
+from adjoint.diagnosis.repairs.trial import compute
+from adjoint.diagnosis.source_expressions import SourceFile, text_of
+from adjoint.nn.module.module import Module
+
+
+@remedy(r"'NoneType' object is not callable")
+def give_function_itself(failure: Failure, match: re.Match[str]) -> str | None:
+    """A function that is called where it is registered, so that its result is registered."""
+    source: SourceFile | None = None if failure.line is None else failure.line.source
+    if not failure.stack[0].called or source is None:
+        return None
+    for call in ast.walk(source.tree):
+        if not isinstance(call, ast.Call):
+            continue
+        takes_function = text_of(call.func).rpartition(".")[2].startswith("register_")
+        given = [
+            *(call.args if takes_function else ()),
+            *(each.value for each in call.keywords if str(each.arg).endswith(("_fn", "hook", "lambda"))),
+        ]
+        for argument in given:
+            function = evaluate(argument.func, failure.frame) if isinstance(argument, ast.Call) else None
+            if (
+                isinstance(argument, ast.Call)
+                and inspect.isfunction(function)
+                and user_files[function.__code__.co_filename]
+            ):
+                name = text_of(argument.func)
+                told = f"{text_of(argument)} at {source.place_of(argument)} calls {name}, and gives its result"
+                return f"{told}: {name} without its brackets there"
+    return None
+
+
+@remedy(r"^'(\w+)' object has no attribute '(\w+)'$")
+def give_other_object(failure: Failure, match: re.Match[str]) -> str | None:
+    """An object of another kind than a function of the library works on, where the frame has one of that kind."""
+    node = None if failure.line is None else failure.line.node
+    if (
+        not isinstance(node, ast.Call)
+        or not failure.stack[0].called
+        or match[2].startswith("_")
+        or match[2] in dir(Tensor)
+    ):
+        return None
+    for argument in (*node.args, *(each.value for each in node.keywords)):
+        value = evaluate(argument, failure.frame)
+        if type(value).__name__ != match[1]:
+            continue
+        for name, other in {**failure.frame.f_globals, **failure.frame.f_locals}.items():
+            if (
+                match[2] in getattr(other, "__dict__", {})
+                and not isinstance(other, type)
+                and not inspect.ismodule(other)
+            ):
+                own = next((each for each in failure.operands if each.value is value), None)
+                kind = type(other).__name__
+                return (
+                    f"{text_of(argument)}{at(own)} is a {match[1]}, and {name}, a {kind}, has {match[2]}: "
+                    f"{text_of(node.func)}({name})"
+                )
+    return None
+
+
+@remedy(
+    r"iter\(\) returned non-iterator of type '(\w+)'|__len__\(\) should return|"
+    r"'(\w+)' object cannot be interpreted as an integer"
+)
+def return_iterator(failure: Failure, match: re.Match[str]) -> str | None:
+    """An `__iter__` of the user's that gives a list or a tensor."""
+    if not match[1]:
+        return None
+    source: SourceFile | None = None if failure.line is None else failure.line.source
+    for node in ast.walk(source.tree) if source is not None else ():
+        if source is None or not isinstance(node, ast.FunctionDef) or node.name != "__iter__":
+            continue
+        result = next(
+            (each for each in ast.walk(node) if isinstance(each, ast.Return) and each.value is not None), None
+        )
+        if result is not None and result.value is not None:
+            text = text_of(result.value)
+            way = f"iter({text}.tolist())" if match[1] == "Tensor" else f"iter({text})"
+            return (
+                f"__iter__ at {source.place_of(result)} returns a {match[1]}, and an iterator is wanted: return {way}"
+            )
+    return None
+
+
+@remedy(
+    r"Expected f\(\*args\) to return a Tensor, got <class '(\w+)'>|should contain a single element|"
+    r"returned by the function given to \w+ should"
+)
+def return_scalar(failure: Failure, match: re.Match[str]) -> str | None:
+    """A function whose derivative is asked for, and that gives more than one number."""
+    node = None if failure.line is None else failure.line.node
+    calls = [each for each in ast.walk(node) if isinstance(each, ast.Call)] if node is not None else []
+    for argument in (argument for call in calls for argument in call.args):
+        function = evaluate(argument, failure.frame)
+        code = getattr(function, "__code__", None)
+        if code is None or not user_files[code.co_filename]:
+            continue
+        name, result = text_of(argument), find_return_in(code)
+        where = "" if result is None else f", {result.describe()},"
+        if match[1]:
+            return f"{name}{where} gives a {match[1]}: the loss first, and has_aux=True for what comes with it"
+        return (
+            f"{name}{where} gives several numbers: .sum() or .mean() of them there, or jacobian for a derivative "
+            "of each"
+        )
+    return None
+
+
+@remedy(r"Expected all elements of parameter_and_buffer_dicts to be dictionaries|parameters_and_buffers.*(?:dict|Dict)")
+def give_names(failure: Failure, match: re.Match[str]) -> str:
+    """A list of parameters where a dictionary of them by name belongs."""
+    given, model = argument_node(failure, 1), argument_node(failure, 0)
+    name = "model" if model is None else text_of(model)
+    told = "" if given is None else f"{text_of(given)} has no names: "
+    return f"{told}dict({name}.named_parameters())"
+
+
+@remedy(r"in_dims is not compatible with the structure of `inputs`|in_dims: has structure|got in_dim=")
+def match_inputs(failure: Failure, match: re.Match[str]) -> str | None:
+    """Another number of mapped dimensions than inputs."""
+    node = None if failure.line is None else failure.line.node
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Call):
+        return None
+    given = next((each.value for each in node.func.keywords if each.arg == "in_dims"), None)
+    if not isinstance(given, ast.Tuple):
+        return None
+    wanted = [*map(text_of, given.elts), *["None"] * len(node.args)][: len(node.args)]
+    told = f"in_dims={text_of(given)} has {len(given.elts)} entries for {len(node.args)} inputs"
+    return f"{told}: in_dims=({', '.join(wanted)}{',' if len(wanted) == 1 else ''})"
+
+
+@remedy(r"Sequential Schedulers expects number of schedulers .* number of schedulers (\d+)")
+def give_milestones(failure: Failure, match: re.Match[str]) -> str:
+    """Another number of milestones than changes of schedule."""
+    count = int(match[1]) - 1
+    return f"{match[1]} schedulers change {count} times: milestones=[{', '.join(['…'] * count)}], the epochs at which"
+
+
+@remedy(r"Fan in and fan out can not be computed for tensor with fewer than 2 dimensions")
+def fill_vector(failure: Failure, match: re.Match[str]) -> str:
+    """An initialisation by fans of a vector, such as a bias."""
+    x = next(iter(failure.tensors()), None)
+    name = "the bias" if x is None else x.text
+    size = "" if x is None else f", {tuple(x.value.shape)},"
+    return f"{name}{size} is a vector, and fans are those of a matrix: nn.init.zeros_({name}), or leave it as it is"
+
+
+@remedy(r"attribute '(\w+)' already exists")
+def keep_one_assignment(failure: Failure, match: re.Match[str]) -> str | None:
+    """A buffer, parameter or module under a name that is taken."""
+    source: SourceFile | None = None if failure.line is None else failure.line.source
+    node = None if failure.line is None else failure.line.node
+    scope = None if source is None or node is None else source.scope_of(node)
+    for statement in ast.walk(scope) if scope is not None else ():
+        targets = statement.targets if isinstance(statement, ast.Assign) else []
+        if source is not None and any(text_of(each) == f"self.{match[1]}" for each in targets):
+            return f"self.{match[1]} at {source.place_of(statement)} is a plain attribute of that name: leave it out"
+    return f"{match[1]} is a method or an attribute of the module: another name"
+
+
+@remedy(r"^(\w+) has no attribute `([\w.]+)`")
+def name_submodules(failure: Failure, match: re.Match[str]) -> str | None:
+    """A part that a model has not, by its path."""
+    model = failure.named_module()
+    if model is None:
+        return None
+    names = [name for name, _ in model.value.named_modules() if name]
+    return f"{model.text}{at(model)} has the parts {', '.join(map(repr, names[:12]))}"
+
+
+@remedy(r"offsets has to be a 1D Tensor but got None")
+def give_offsets(failure: Failure, match: re.Match[str]) -> str:
+    """Indices of one dimension for a layer that sums bags of them."""
+    x = next(iter(failure.tensors()), None)
+    name = "ids" if x is None else x.text
+    return f"{name}.unsqueeze(0) is one bag of all; or offsets=, where each bag begins"
+
+
+@remedy(r"Can't access the shape of an uninitialized parameter|uninitialized parameter")
+def run_once(failure: Failure, match: re.Match[str]) -> str:
+    """A parameter of a lazy layer, which has no size before its first input."""
+    return "a lazy layer takes its sizes from its first input: run the model on one batch before this line"
+
+
+@remedy(r"assigned grad has data of a different size: .* size \[([\d, ]*)\] to a tensor of size \[([\d, ]*)\]")
+def fit_gradient(failure: Failure, match: re.Match[str]) -> str:
+    """A gradient of another shape than its tensor."""
+    node = None if failure.line is None else failure.line.source.statement_of(failure.line.node)
+    target = node.targets[0] if isinstance(node, ast.Assign) else None
+    name = text_of(target.value) if isinstance(target, ast.Attribute) else "x"
+    return f"{name} is [{match[2]}], and its gradient has that shape: {name}.grad = torch.ones_like({name})"
+
+
+@remedy(r"^([\w.<>]+)\(\) (?:takes \d+ positional arguments? but (\d+)|missing (\d+) required positional)")
+def fit_callback(failure: Failure, match: re.Match[str]) -> str | None:
+    """A function of the user's that the library calls with another number of arguments than it takes."""
+    node = None if failure.line is None else failure.line.node
+    if not isinstance(node, ast.Call) or not failure.stack[0].called or failure.modules:
+        return None
+    for argument in (*node.args, *(each.value for each in node.keywords)):
+        function = None if isinstance(argument, ast.Lambda) else evaluate(argument, failure.frame)
+        name = "<lambda>" if isinstance(argument, ast.Lambda) else getattr(function, "__name__", "")
+        code = getattr(function, "__code__", None)
+        if name != match[1].rpartition(".")[2] or (code is not None and not user_files[code.co_filename]):
+            continue
+        names = (
+            [each.arg for each in argument.args.args]
+            if isinstance(argument, ast.Lambda)
+            else list(code.co_varnames[: code.co_argcount])
+            if code
+            else []
+        )
+        given = int(match[2]) if match[2] else len(names) - int(match[3])
+        where = f", {definition_site(code).describe_briefly()}," if code is not None else ""
+        told = (
+            f"{text_of(node.func)} calls {text_of(argument)}{where} with {pluralize(given, 'argument')}, and it "
+            f"takes {len(names)}"
+        )
+        wanted = ", ".join([*names, *(f"x{i}" for i in range(given))][:given])
+        form = f"lambda {wanted}: …" if name == "<lambda>" else f"def {name}({wanted})"
+        return f"{told}: {form}"
+    return None
+
+
+@remedy(r"^'Tensor' object has no attribute '(\w+)'|^'Parameter' object has no attribute '(\w+)'")
+def ask_model(failure: Failure, match: re.Match[str]) -> str | None:
+    """A method of models that is asked of what a model gave."""
+    name = match[1] or match[2]
+    node = None if failure.line is None else failure.line.node
+    owner = (
+        next((each.value for each in ast.walk(node) if isinstance(each, ast.Attribute) and each.attr == name), None)
+        if node
+        else None
+    )
+    if owner is None or name not in dir(Module) or failure.line is None:
+        return None
+    call: ast.expr | None = owner
+    if isinstance(owner, (ast.Name, ast.Attribute)):
+        origin = find_origin(failure.line.source, owner, failure.stack)
+        call = None if origin is None else origin.value
+    model = evaluate(call.func, failure.frame) if isinstance(call, ast.Call) else None
+    if isinstance(call, ast.Call) and is_module(model):
+        return (
+            f"{text_of(owner)} is a tensor, which {text_of(call.func)} gave, and {name} belongs to the model: "
+            f"{text_of(call.func)}.{name}(…)"
+        )
+    models = [key for key, each in {**failure.frame.f_globals, **failure.frame.f_locals}.items() if is_module(each)]
+    return f"{text_of(owner)} is a tensor, and {name} belongs to a model: {models[0]}.{name}(…)" if models else None
+
+
+@remedy(r"^not (?:enough|all) arguments (?:for format string|converted during string formatting)")
+def give_tuple(failure: Failure, match: re.Match[str]) -> str | None:
+    """A text with more places than values beside its %."""
+    node = None if failure.line is None else failure.line.node
+    if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Mod):
+        return None
+    template = evaluate(node.left, failure.frame)
+    count = len(re.findall(r"%(?!%)", template)) if isinstance(template, str) else 0
+    given = len(node.right.elts) if isinstance(node.right, ast.Tuple) else 1
+    parent = None if failure.line is None else failure.line.source.parents.get(node)
+    rest = parent.args[parent.args.index(node) + 1 :] if isinstance(parent, ast.Call) and node in parent.args else []
+    if given + len(rest) == count and rest:
+        return f"{text_of(node.left)} has {count} places: % ({', '.join(map(text_of, (node.right, *rest)))})"
+    return f"{text_of(node.left)} has {count} places, and {given} values are given: % (…) with {count} of them"
+
+
+@remedy(r"f must be a path or an open binary file")
+def swap_path(failure: Failure, match: re.Match[str]) -> str | None:
+    """A path and what is to be saved, the wrong way round."""
+    first, second = argument_node(failure, 0), argument_node(failure, 1)
+    if first is None or second is None or failure.line is None or not isinstance(failure.line.node, ast.Call):
+        return None
+    return (
+        f"what is saved comes first, then the path: {text_of(failure.line.node.func)}({text_of(second)}, "
+        f"{text_of(first)})"
+    )
+
+
+@remedy(
+    r"too few for a safetensors file|not a (?:safetensors|zip|checkpoint)|unpickling stack underflow|"
+    r"invalid load key|PytorchStreamReader|could not find MARK"
+)
+def read_other_file(failure: Failure, match: re.Match[str]) -> str:
+    """A file that no save wrote."""
+    path = argument_node(failure, 0)
+    name = "the file" if path is None else text_of(path)
+    return f"{name} holds no checkpoint: look at what wrote it, or at whether it was written (or downloaded) to its end"
+
+
+@remedy(r"^list indices must be integers or slices, not str")
+def choose_dict(failure: Failure, match: re.Match[str]) -> str | None:
+    """A key that is asked of a list of dictionaries."""
+    node = None if failure.line is None else failure.line.source.statement_of(failure.line.node)
+    for part in ast.walk(node) if node is not None else ():
+        held = compute(part.value, failure.frame) if isinstance(part, ast.Subscript) else None
+        if not isinstance(part, ast.Subscript) or not isinstance(held, list):
+            continue
+        name, key = text_of(part.value), text_of(part.slice)
+        if held and isinstance(held[0], dict):
+            return f"{name} is a list of {pluralize(len(held), 'dict')}: {name}[0][{key}], or a loop over {name}"
+        return f"{name} is a list, whose items have places and no names: {name}[0], or a dict"
+    return None
+
+
+@remedy(r"(\w+): Expected input to be 1D or 2D, got 3D")
+def loop_over_steps(failure: Failure, match: re.Match[str]) -> str | None:
+    """A sequence where a cell takes one step of it."""
+    layer, x = failure.module(), next(iter(failure.tensors()), None)
+    if layer is None:
+        return None
+    name = "x" if x is None else x.text
+    return (
+        f"{layer.text}{at(layer)} computes one step: nn.{match[1].removesuffix('Cell')}, or a loop, h = "
+        f"{layer.text}({name}[:, t], h) for each t"
+    )
+
+
+@remedy(r"valid sizes range from \[([\d, ]+)\] to \[([\d, ]+)\]")
+def choose_output_size(failure: Failure, match: re.Match[str]) -> str:
+    """An output size that a transposed convolution cannot have."""
+    return f"output_size=({match[2]}), or ({match[1]}); another stride or kernel for others"
+
+
+@remedy(r"more than one element of the written-to tensor refers to a single memory location")
+def copy_expanded(failure: Failure, match: re.Match[str]) -> str:
+    """A write into a tensor that `expand` made, whose rows are one."""
+    node = None if failure.line is None else failure.line.node
+    x = next(iter(failure.tensors()), None)
+    target = text_of(node.target) if isinstance(node, ast.AugAssign) else "x" if x is None else x.text
+    return (
+        f"{target}{at(x)} has rows that are one in memory, as expand makes them: {target} = {target}.clone() before it"
+    )
+
+
+@remedy(
+    r"object of type '(int|float|bool|NoneType)' has no len\(\)|'(int|float|bool|"
+    r"NoneType)' object is not (?:iterable|subscriptable)"
+)
+def give_collection(failure: Failure, match: re.Match[str]) -> str | None:
+    """A number that an object of the library was made with, where it goes through several values."""
+    kind = match[1] or match[2]
+    for part in named_parts(failure):
+        held = getattr(part.value, "__dict__", {}) if type(part.value).__module__.startswith("adjoint.data") else {}
+        for name, value in held.items():
+            if (
+                type(value).__name__ == kind
+                and part.origin is not None
+                and re.search(rf"\b{value}\b", part.origin.describe())
+            ):
+                told = f"{part.text} at {part.origin.describe()} has {name}={value}, one {kind}, where several belong"
+                return f"{told}: {f'range({value})' if kind == 'int' else '[…]'} there"
+    return None

@@ -1,0 +1,287 @@
+"""Remedies for values of another kind than a call takes: lists, floats, strings, packed sequences, numbers."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.diagnosis.failure import Failure
+from adjoint.diagnosis.operands import NamedValue, evaluate
+from adjoint.diagnosis.remedies.registry import at, name_argument, remedy
+from adjoint.diagnosis.source_expressions import text_of
+
+
+@remedy(r"'PackedSequence' object has no attribute|must be Tensor, not PackedSequence|type 'PackedSequence'")
+def pad_sequence(failure: Failure, match: re.Match[str]) -> str | None:
+    """A packed sequence where a padded tensor belongs."""
+    x = _find_operand(failure, "PackedSequence")
+    if x is None:
+        return None
+    layer = "" if x.origin is None or x.origin.value is None else text_of(x.origin.value)
+    told = f"{x.text}{at(x)} is packed{f', as {layer} gives it' if layer else ''}"
+    return f"{told}: {x.text}, lengths = nn.utils.rnn.pad_packed_sequence({x.text}, batch_first=True) before this line"
+
+
+@remedy(r"'list' object has no attribute|must be Tensor, not list|argument 'input' .* not list|'list' and 'Tensor'")
+def convert_list_argument(failure: Failure, match: re.Match[str]) -> str | None:
+    """A list where a tensor belongs."""
+    x = _find_operand(failure, "list")
+    if x is None or not x.value:
+        return None
+    told = f"{x.text}{at(x)} is a list of {len(x.value)}"
+    attribute = re.search(r"attribute '(\w+)'", failure.message)
+    if all(isinstance(each, Tensor) for each in x.value):
+        if attribute is not None and attribute[1] in (
+            "to",
+            "cuda",
+            "cpu",
+            "detach",
+            "float",
+            "long",
+            "double",
+            "numpy",
+            "backward",
+        ):
+            return f"{told} tensors: [each.{attribute[1]}(…) for each in {x.text}]"
+        same = len({tuple(each.shape) for each in x.value}) == 1
+        return f"{told} tensors: torch.{'stack' if same else 'cat'}({x.text}) makes one of them"
+    if all(isinstance(each, str) for each in x.value):
+        return f"{told} texts, and a layer takes numbers: torch.tensor([[vocab[word] for word in text.split()] …])"
+    return f"{told}: torch.tensor({x.text})"
+
+
+def _find_operand(failure: Failure, kind: str) -> NamedValue | None:
+    return next((each for each in failure.operands if type(each.value).__name__ == kind), None)
+
+
+@remedy(
+    r"slice indices must be integers|'float' object cannot be interpreted as an integer|"
+    r"indices must be integers or slices, not float|received an invalid combination of arguments.*float|"
+    r"type must be tuple of ints,? but got float|must be an? int(?:eger)?, (?:not|got) float"
+)
+def round_number(failure: Failure, match: re.Match[str]) -> str | None:
+    """A float where a count or a place belongs."""
+    for each in failure.operands:
+        if isinstance(each.value, float):
+            made = "" if each.origin is None or each.origin.value is None else text_of(each.origin.value)
+            if " / " in made:
+                return (
+                    f"{each.text}{at(each)} is {each.value}: // divides whole numbers, {made.replace(' / ', ' // ', 1)}"
+                )
+            return f"{each.text}{at(each)} is {each.value}, and a whole number is wanted: int({made or each.text})"
+    for node in ast.walk(failure.line.node) if failure.line is not None else ():
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
+            text = text_of(node)
+            return f"{text} is a float, and a whole number is wanted: {text_of(node.left)} // {text_of(node.right)}"
+    return None
+
+
+@remedy(r"'(int|float|bool)' object is not (?:iterable|subscriptable)")
+def give_sequence(failure: Failure, match: re.Match[str]) -> str | None:
+    """One number where several belong."""
+    node = None if failure.line is None else failure.line.node
+    if not isinstance(node, ast.Call) or not failure.stack[0].called:
+        return None
+    named = [(each.arg, each.value) for each in node.keywords]
+    for name, value in [*named, *(("", each) for each in node.args)]:
+        if type(evaluate(value, failure.frame)).__name__ == match[1]:
+            text, keyword = text_of(value), f"{name}=" if name else ""
+            function = evaluate(node.func, failure.frame)
+            parameter = inspect.signature(function).parameters.get(name or "") if callable(function) else None
+            if parameter is not None and isinstance(parameter.default, tuple):
+                told = f"{keyword}{text} is one number, and {len(parameter.default)} are wanted"
+                return f"{told}: {keyword}{parameter.default}, as its default is"
+            rest = node.args[node.args.index(value) :] if value in node.args else [value]
+            if all(type(evaluate(each, failure.frame)).__name__ == match[1] for each in rest):
+                text = ", ".join(map(text_of, rest))
+                if len(rest) > 1:
+                    return f"{text} are several arguments, and one list of them is wanted: [{text}]"
+            return f"{keyword}{text} is one number, and a list is wanted: {keyword}[{text}]"
+    return None
+
+
+@remedy(r"^'(int|float|bool)' object has no attribute '(\w+)'")
+def keep_tensor(failure: Failure, match: re.Match[str]) -> str | None:
+    """A Python number where a tensor belongs, for .item() or a comparison gave it."""
+    x = next((each for each in failure.operands if type(each.value).__name__ == match[1]), None)
+    made = None if x is None or x.origin is None else x.origin.value
+    if x is None or made is None:
+        return None
+    text = text_of(made)
+    if ".item()" in text or text.startswith("float("):
+        return f"{x.text}{at(x)} is a Python number: without .item() there it stays a tensor, with .{match[2]}"
+    if isinstance(made, ast.Call) and text_of(made.func) == "sum" and made.args and not x.value:
+        return (
+            f"{x.text}{at(x)} is 0, the sum of nothing: {text_of(made.args[0])} is empty, so nothing was added "
+            "to it before"
+        )
+    told = f"{x.text}{at(x)} is a Python number, {x.value}, which has no .{match[2]}"
+    return f"{told}: torch.tensor({x.text}), or leave it out"
+
+
+@remedy(r"It looks like you're calling \.(\w+)\(\) on a Tensor")
+def compute_for_each(failure: Failure, match: re.Match[str]) -> str:
+    """A Python number of each example of vmap."""
+    x = next((each.text for each in failure.tensors()), "the tensor")
+    return f"under vmap {x} has another value for each example: without .{match[1]}(), compute with the tensor itself"
+
+
+@remedy(r"Got argnum=(\d+), but only (\d+) positional inputs")
+def count_arguments(failure: Failure, match: re.Match[str]) -> str:
+    """A derivative with respect to an argument that is not given."""
+    return f"argnums counts the arguments from 0: argnums={int(match[2]) - 1} is the last of {match[2]}"
+
+
+@remedy(r"IterableDataset: expected unspecified (\w+) option")
+def leave_order(failure: Failure, match: re.Match[str]) -> str:
+    """An order for samples that come as they come."""
+    return f"an IterableDataset gives its samples in its own order: without {match[1]}=, and shuffle in its __iter__"
+
+
+@remedy(r"a state dict has 'state' and 'param_groups', this no '(\w+)'")
+def choose_state(failure: Failure, match: re.Match[str]) -> str | None:
+    """A state of a model where an optimizer's belongs."""
+    node = None if failure.line is None else failure.line.node
+    given = node.args[0] if isinstance(node, ast.Call) and node.args else None
+    owner = text_of(node.func.value) if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else "it"
+    holder = given.value if isinstance(given, ast.Subscript) else given
+    held = evaluate(holder, failure.frame) if holder is not None else None
+    for key, value in held.items() if isinstance(held, dict) else ():
+        if isinstance(value, dict) and "param_groups" in value and holder is not None:
+            return f"{owner} takes an optimizer's state: {text_of(holder)}[{key!r}]"
+    return f"{owner} takes the state of an optimizer, with its param_groups: what optimizer.state_dict() gave"
+
+
+@remedy(r"bernoulli_? expects p to be in \[0, 1\]")
+def give_probabilities_first(failure: Failure, match: re.Match[str]) -> str | None:
+    """Scores where probabilities belong."""
+    x = next(iter(failure.tensors()), None)
+    if x is None or not x.value.numel():
+        return None
+    told = f"{x.text}{at(x)} goes from {float(x.value.min()):.3g} to {float(x.value.max()):.3g}"
+    return f"{told}, and probabilities lie between 0 and 1: torch.sigmoid({x.text})"
+
+
+@remedy(r"Value is not broadcastable with batch_shape\+event_shape: \S*\[([\d, ]*)\]\) vs \S*\[([\d, ]*)\]")
+def fit_distribution(failure: Failure, match: re.Match[str]) -> str:
+    """A value of another shape than what the distribution gives."""
+    x = next((each for each in failure.tensors() if str(list(each.value.shape)) == f"[{match[1]}]"), None)
+    name = "the value" if x is None else f"{x.text}{at(x)}"
+    return f"{name} is [{match[1]}], and a sample of the distribution [{match[2]}]: the last sizes of both agree"
+
+
+@remedy(r"(mat\d|self|input|batch\d) must be a (?:matrix|2-D|3-D|3D)|Expected (?:2|3)D tensors?")
+def use_matmul(failure: Failure, match: re.Match[str]) -> str | None:
+    """A vector, or a batch, where a matrix belongs."""
+    shapes = [(each.text, tuple(each.value.shape)) for each in failure.tensors()[:2]]
+    if len(shapes) < 2:
+        return None
+    told = ", ".join(f"{name} is {shape}" for name, shape in shapes)
+    (a, p), (b, q) = shapes
+    is_fitting = bool(p and q) and p[-1] == (q[-2] if len(q) > 1 else q[-1])
+    return (
+        f"{told}: {a} @ {b} takes vectors and batches too" if is_fitting else f"{told}: two matrices, (n, k) and (k, m)"
+    )
+
+
+@remedy(r"'(int|float|list|dict|str)' object is not callable")
+def give_function(failure: Failure, match: re.Match[str]) -> str | None:
+    """A value where a function belongs."""
+    node = None if failure.line is None else failure.line.node
+    if not isinstance(node, ast.Call):
+        return None
+    for keyword in node.keywords:
+        if type(evaluate(keyword.value, failure.frame)).__name__ == match[1] and failure.stack[0].called:
+            text = text_of(keyword.value)
+            example = f"lambda epoch: {text} ** epoch" if keyword.arg == "lr_lambda" else f"lambda x: {text}"
+            return f"{keyword.arg}={text} is no function: {keyword.arg}={example}"
+    value = evaluate(node.func, failure.frame)
+    if type(value).__name__ == match[1] != "str":
+        own = next((each for each in failure.operands if each.value is value), None)
+        return f"{text_of(node.func)}{at(own)} is a {match[1]}: square brackets read its parts, round ones call"
+    return None
+
+
+@remedy(
+    r"'[\w.]*(?:OrderedDict|dict)' object has no attribute '(eval|train|parameters|to|state_dict|forward|cuda)'|"
+    r"'[\w.]*(?:OrderedDict|dict)' object is not callable"
+)
+def load_into_model(failure: Failure, match: re.Match[str]) -> str | None:
+    """A state where its model belongs."""
+    for each in failure.operands:
+        if isinstance(each.value, dict) and any(isinstance(value, Tensor) for value in each.value.values()):
+            return (
+                f"{each.text}{at(each)} is a state, no model: make the model, then model.load_state_dict({each.text})"
+            )
+    return None
+
+
+@remedy(r"'(DataLoader|generator|_?\w*Iterator|map|filter|zip)' object is not subscriptable")
+def read_next(failure: Failure, match: re.Match[str]) -> str | None:
+    """A place asked of what gives its items one after the other."""
+    node = None if failure.line is None else failure.line.node
+    if not isinstance(node, ast.Subscript):
+        return None
+    name = text_of(node.value)
+    if match[1] == "DataLoader":
+        return f"{name} gives batches one after the other: next(iter({name})) is the first, {name}.dataset[i] a sample"
+    return f"{name} gives its items one after the other: list({name})[{text_of(node.slice)}]"
+
+
+@remedy(r"unsupported operand type\(s\) for \+: '(?:generator|map|filter|zip)' and")
+def join_iterators(failure: Failure, match: re.Match[str]) -> str | None:
+    """Two generators, such as those of parameters(), that are added."""
+    node = None if failure.line is None else failure.line.node
+    if not isinstance(node, ast.BinOp):
+        return None
+    a, b = text_of(node.left), text_of(node.right)
+    return f"generators do not add up: [*{a}, *{b}] is one list of both"
+
+
+@remedy(r"expected Tensor as element (\d+) in argument 0, but got (\w+)")
+def convert_element(failure: Failure, match: re.Match[str]) -> str | None:
+    """Something that is no tensor among those to be joined."""
+    node = None if failure.line is None else failure.line.node
+    if not isinstance(node, ast.Call) or not node.args:
+        return None
+    given, place, kind = node.args[0], int(match[1]), match[2]
+    function = text_of(node.func)
+    if isinstance(given, (ast.List, ast.Tuple)) and place < len(given.elts):
+        name = text_of(given.elts[place])
+        own = next((each for each in failure.operands if each.text == name), None)
+        ways = {"ndarray": f"torch.from_numpy({name})", "list": f"torch.tensor({name})", "tuple": f"{name}[0]"}
+        advice = ways.get(kind, f"torch.tensor([{name}])")
+        return f"{name}{at(own)} is {'an' if kind == 'ndarray' else 'a'} {kind}, no tensor: {advice} in its place"
+    name = text_of(given)
+    own = next((each for each in failure.operands if each.text == name), None)
+    if kind in ("list", "tuple"):
+        told = f"{name}{at(own)} holds {kind}s, no tensors"
+        return f"{told}: {function}([x for part in {name} for x in part]) joins what they hold"
+    inner = "torch.from_numpy(x)" if kind == "ndarray" else "torch.tensor(x)"
+    return f"{name}{at(own)} holds a {kind} at place {place}, no tensor: {function}([{inner} for x in {name}])"
+
+
+@remedy(r"Number of indices \((\d+)\) should be equal to source\.size\(dim\): \((\d+)\), for dim: (\d+)")
+def count_indices(failure: Failure, match: re.Match[str]) -> str:
+    """An index with another length than the values."""
+    index, source = name_argument(failure, 1, "index", "index"), name_argument(failure, 2, "source", "source")
+    return (
+        f"{index} has {match[1]} places, and {source} {match[2]} rows in dimension {match[3]}: one place for each row"
+    )
+
+
+@remedy(r"\(ctx\) has no attribute '(\w+)': forward has not set it")
+def set_in_forward(failure: Failure, match: re.Match[str]) -> str | None:
+    """A value that backward reads, and forward did not keep."""
+    source = None if failure.line is None else failure.line.source
+    scope = None if source is None or failure.line is None else source.scope_of(failure.line.node)
+    owner = None if source is None or scope is None else source.parents.get(scope)
+    for node in owner.body if isinstance(owner, ast.ClassDef) else ():
+        if isinstance(node, ast.FunctionDef) and node.name == "forward" and source is not None and node.args.args:
+            ctx = node.args.args[0].arg
+            names = [each.arg for each in node.args.args]
+            value = match[1] if match[1] in names else "…"
+            return f"{ctx}.{match[1]} = {value} in forward, {source.place_of(node)}, which backward reads"
+    return None

@@ -1,0 +1,13 @@
+"""Remedies for what Python itself refuses: names, calls, values, and None.
+
+Modules, in reading order:
+
+- `arguments`: Remedies for calls with other arguments than the function takes: too few, too many, one twice.
+- `conditions`: Remedies for what Python refuses by the values: places past the end, empty divisors, texts,
+  assertions, recursion.
+- `missing_values`: Remedies for None where a value belongs: gradients that are not there, functions and methods that
+  return nothing.
+- `names`: Remedies for names: those without a value, those of pairs that a loop gives whole, attributes of other
+  objects.
+- `python_values`: Remedies for what Python itself refuses: names and keywords that are not there, calls, unpacking.
+"""

@@ -1,0 +1,156 @@
+"""Remedies for calls with other arguments than the function takes: too few, too many, one twice."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+
+from adjoint.core.graph.source_location import definition_site
+from adjoint.core.typing import Operand
+from adjoint.diagnosis.call_stack import user_files
+from adjoint.diagnosis.failure import Failure
+from adjoint.diagnosis.operands import MISSING, evaluate, is_module
+from adjoint.diagnosis.remedies.registry import remedy
+from adjoint.diagnosis.repairs.trial import compute
+from adjoint.diagnosis.source_expressions import text_of
+
+
+@remedy(r"([\w.<>]+)\(\) missing a required argument: ('\w+')")
+@remedy(r"([\w.<>]+)\(\) missing \d+ required (?:positional|keyword-only) arguments?: (('\w+'(?:, and |, | and )?)+)")
+def give_missing_arguments(failure: Failure, match: re.Match[str]) -> str | None:
+    """A call without some of the arguments that have no default."""
+    call, function = _find_call(failure, match[1])
+    if call is None:
+        return _explain_sequential(failure, match[1])
+    names = re.findall(r"'(\w+)'", match[2])
+    owner = evaluate(call.func.value, failure.frame) if isinstance(call.func, ast.Attribute) else MISSING
+    if isinstance(owner, type) and inspect.isfunction(function) and hasattr(owner, "forward"):
+        name, _, method = text_of(call.func).rpartition(".")
+        return f"{name} is a class: {method} of an instance, model = {name}(…), model.{method}(…)"
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):
+        parameters = []
+    known_names = {parameter.name for parameter in parameters}
+    is_unknown = any(keyword.arg not in known_names for keyword in call.keywords if keyword.arg)
+    if names == ["self"] or is_unknown:
+        return f"it takes {', '.join(parameter.name for parameter in parameters)}" if parameters else None
+    given = [*map(text_of, call.args), *map(text_of, call.keywords)]
+    known = {**failure.frame.f_globals, **failure.frame.f_locals}
+    values = {
+        name: name if name in known and not callable(known[name]) else "-1" if name == "dim" else "…" for name in names
+    }
+    written = f"{text_of(call.func)}({', '.join([*given, *(f'{name}={value}' for name, value in values.items())])})"
+    told = [f"{name}: {meaning}" for name in names if (meaning := find_meaning(function, name))]
+    where = _locate(function).strip(", ")
+    where = f"; {function.__name__} begins at {where}" if where else ""
+    return f"{written}{where}{''.join(f'; {each}' for each in told)}"
+
+
+def _explain_sequential(failure: Failure, name: str) -> str | None:
+    """Return why a part of an `nn.Sequential` cannot take more than one input."""
+    layer = failure.module()
+    if layer is None or len(failure.modules) < 2 or type(failure.modules[1]).__name__ != "Sequential":
+        return None
+    if name.rpartition(".")[2] != "forward":
+        return None
+    names = [each for each in inspect.signature(type(layer.value).forward).parameters if each != "self"]
+    kind = type(layer.value).__name__
+    told = (
+        f"a Sequential gives each part one input, and forward of {kind}{_locate(type(layer.value).forward)} "
+        f"takes {', '.join(names)}"
+    )
+    return f"{told}: a module whose forward calls {kind} with all of them, or one input that holds them"
+
+
+def _find_call(failure: Failure, name: str) -> tuple[ast.Call | None, Operand]:
+    """Return the call of the user's line that calls the function of that name, and the function."""
+    node, last = None if failure.line is None else failure.line.node, name.removesuffix(".__init__").rpartition(".")[2]
+    for call in ast.walk(node) if node is not None else ():
+        if not isinstance(call, ast.Call):
+            continue
+        function = evaluate(call.func, failure.frame)
+        if function is MISSING and isinstance(call.func, ast.Attribute):
+            owner = compute(call.func.value, failure.frame)
+            held = owner if inspect.ismodule(owner) else type(owner)
+            function = MISSING if owner is MISSING else getattr(held, call.func.attr, MISSING)
+        owner_name = name.rpartition(".")[0].rpartition(".")[2]
+        if (
+            is_module(function)
+            and last == "forward"
+            and any(each.__name__ == owner_name for each in type(function).__mro__)
+        ):
+            return call, type(function).forward
+        if isinstance(function, type) and name.endswith(".__init__"):
+            if any(each.__name__ == last for each in function.__mro__):
+                return call, function
+            continue
+        if function is not MISSING and getattr(function, "__name__", None) == last:
+            return call, function
+    return None, MISSING
+
+
+def find_meaning(function: Operand, name: str) -> str:
+    """Return what the function's documentation says of a parameter."""
+    text = inspect.getdoc(function) or ""
+    found = re.search(
+        rf"^ *{name}(?: \(.*?\))?: (.+?)(?:\.(?:\s|$)|\n *\w+(?: \(.*?\))?: |\n\n|$)", text, re.MULTILINE | re.DOTALL
+    )
+    return "" if found is None else " ".join(found[1].split())
+
+
+def _locate(function: Operand) -> str:
+    code = getattr(getattr(function, "__init__", None) if isinstance(function, type) else function, "__code__", None)
+    if code is None or not user_files[code.co_filename]:
+        return ""
+    return f", {definition_site(code).describe_briefly()},"
+
+
+@remedy(r"(\w+)\.__init__\(\) takes 1 positional argument but")
+def leave_super_empty(failure: Failure, match: re.Match[str]) -> str | None:
+    """Arguments for the `__init__` of nn.Module, or of a class without settings."""
+    node = None if failure.line is None else failure.line.node
+    if isinstance(node, ast.Call) and text_of(node.func) == "super().__init__" and node.args:
+        return f"the class above takes no settings: super().__init__(), without {', '.join(map(text_of, node.args))}"
+    return None
+
+
+@remedy(r"(\w+)\.forward\(\) takes \d+ positional arguments? but")
+def give_context(failure: Failure, match: re.Match[str]) -> str | None:
+    """A forward of a Function that lacks its context."""
+    node = None if failure.line is None else failure.line.node
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or node.func.attr != "apply":
+        return None
+    kind = evaluate(node.func.value, failure.frame)
+    code = getattr(getattr(kind, "forward", None), "__code__", None)
+    names = () if code is None else code.co_varnames[: code.co_argcount]
+    if code is None or names[:1] == ("ctx",):
+        return None
+    return (
+        f"forward of {match[1]}, {definition_site(code).describe_briefly()}, is given a context first: def "
+        f"forward({', '.join(('ctx', *names))})"
+    )
+
+
+@remedy(
+    r"([\w.<>]+)\(\) takes (?:from )?\d+ (?:to \d+ )?positional arguments? but|got multiple values for", is_last=True
+)
+def give_fewer_arguments(failure: Failure, match: re.Match[str]) -> str | None:
+    """A call with more arguments than the function has parameters."""
+    named = match[1] or re.split(r"\(\) got", failure.message)[0]
+    call, function = _find_call(failure, named)
+    if call is None or isinstance(function, type(MISSING)):
+        return None
+    try:
+        parameters = [each for each in inspect.signature(function).parameters.values() if each.name != "self"]
+    except (TypeError, ValueError):
+        return None
+    places = [each for each in parameters if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)]
+    told = f"{text_of(call.func)} takes {', '.join(each.name for each in parameters)}{_locate(function)}"
+    extra = call.args[len(places) :]
+    if not extra:
+        return told
+    names = [each.name for each in parameters if each.kind is each.KEYWORD_ONLY]
+    by_name = f", or give it by name, {names[0]}=" if names else ""
+    return f"{told}: leave {', '.join(map(text_of, extra))} out{by_name}"

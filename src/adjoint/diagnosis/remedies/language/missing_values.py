@@ -1,0 +1,198 @@
+"""Remedies for None where a value belongs: gradients that are not there, functions and methods that return nothing."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+
+from adjoint.core.graph.source_location import definition_site
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand
+from adjoint.diagnosis.call_stack import user_files
+from adjoint.diagnosis.failure import Failure
+from adjoint.diagnosis.operands import MISSING, NamedValue, evaluate, find_origin, is_module
+from adjoint.diagnosis.remedies.registry import at, named_parts, remedy
+from adjoint.diagnosis.source_expressions import SourceFile, find_function, parameter_names, parse_source, text_of
+
+MAX_CALLS_FOLLOWED = 5
+SILENT_METHODS = frozenset(
+    [
+        "append",
+        "extend",
+        "insert",
+        "sort",
+        "reverse",
+        "remove",
+        "clear",
+        "update",
+        "add",
+        "backward",
+        "zero_grad",
+        "manual_seed",
+        "add_module",
+        "register_parameter",
+        "register_buffer",
+        "shuffle",
+        "step",
+    ]
+)
+
+
+@remedy(r"'?NoneType'?")
+def find_none(failure: Failure, match: re.Match[str]) -> str | None:
+    """None where a value belongs: a gradient that is not there, a function that returns nothing."""
+    silent_argument = _find_silent_argument(failure)
+    if silent_argument is not None:
+        return silent_argument
+    for operand in named_parts(failure):
+        if operand.value is None and operand.text.endswith(".grad"):
+            return _explain_missing_gradient(failure, operand)
+        if operand.value is None:
+            made = None if operand.origin is None else operand.origin.value
+            if isinstance(made, ast.Call) and isinstance(made.func, ast.Attribute) and made.func.attr in SILENT_METHODS:
+                told = f"{made.func.attr}() returns None"
+                return f"{told}, and {operand.text}{at(operand)} with it: leave out '{operand.text} =' there"
+            default = _find_default(failure, operand)
+            if default is not None:
+                return default
+            silent = _find_silent_function(failure, made)
+            return silent or f"{operand.text}{at(operand)} is None: the line that makes it gives nothing back"
+    for part in ast.walk(failure.line.node) if failure.line is not None else ():
+        if isinstance(part, ast.Subscript) and evaluate(part, failure.frame) is None:
+            own = next((each for each in failure.operands if each.text == text_of(part.value)), None)
+            return f"{text_of(part)}{at(own)} is None: a value for it there, or a test, if {text_of(part)} is not None"
+    if failure.modules and type(failure.modules[-1]).__name__ == "Sequential":
+        for part in failure.modules[-1].children():
+            if part is not failure.modules[0] and _may_return_nothing(type(part).forward):
+                return _describe_silent_function(type(part).forward)
+    return None if failure.line is None else _find_silent_function(failure, failure.line.node)
+
+
+def _find_default(failure: Failure, operand: NamedValue) -> str | None:
+    """Return which parameter's default, or which assignment of None, a name or an attribute has its value from."""
+    origin, name = operand.origin, operand.text
+    made = None if origin is None else origin.value
+    if origin is None or made is None:
+        return None
+    if isinstance(made, ast.Constant) and made.value is None:
+        return f"{name}{at(operand)} is None, and nothing has given it another value: do that before this line"
+    scope = origin.source.scope_of(origin.node)
+    if (
+        not isinstance(made, ast.Name)
+        or not isinstance(scope, ast.FunctionDef)
+        or made.id not in parameter_names(scope)
+    ):
+        return None
+    function = getattr(origin.source.scope_of(scope), "name", "") if scope.name == "__init__" else scope.name
+    place = origin.source.place_of(scope)
+    return (
+        f"{name}{at(operand)} is None, as {made.id} of {function}, {place}, was: give {made.id}=…, or test "
+        f"if {name} is not None"
+    )
+
+
+def _find_silent_argument(failure: Failure) -> str | None:
+    """Return which function of the user's, given to the call that failed, has no return."""
+    node = failure.line.node if failure.line is not None else None
+    if failure.line is not None and not failure.stack[0].called:
+        statement = failure.line.source.statement_of(failure.line.node)
+        node = statement.iter if isinstance(statement, (ast.For, ast.AsyncFor)) else None
+        origin = find_origin(failure.line.source, node, failure.stack) if isinstance(node, ast.expr) else None
+        node = node if origin is None else origin.value  # the loader
+    for argument in (*node.args, *(each.value for each in node.keywords)) if isinstance(node, ast.Call) else ():
+        function = evaluate(argument, failure.frame)
+        if inspect.isfunction(function) and _may_return_nothing(function):
+            return _describe_silent_function(function)
+    return None
+
+
+def _explain_missing_gradient(failure: Failure, operand: NamedValue) -> str:
+    name = operand.text.removesuffix(".grad")
+    owner = next((each.value for each in named_parts(failure) if each.text == name), None)
+    if isinstance(owner, Tensor) and not owner.is_leaf:
+        return f"{name} is computed, and gradients stay with leaves: {name}.retain_grad() before backward()"
+    if isinstance(owner, Tensor) and not owner.requires_grad:
+        return f"{name} does not require grad: requires_grad=True where it is made"
+    uncalled = _find_uncalled_backward(failure)
+    if uncalled is not None:
+        return f"{uncalled} names the method, and does not call it: add () there"
+    return f"{operand.text} is None until backward() has reached {name}: call it before, on a loss made of {name}"
+
+
+def _find_uncalled_backward(failure: Failure) -> str | None:
+    """Return the statement `loss.backward`, without a call, of one of the user's frames."""
+    for place in failure.stack:
+        source = parse_source(place.frame.f_code.co_filename)
+        for node in ast.walk(source.tree) if source is not None else ():
+            value = node.value if isinstance(node, ast.Expr) else None
+            if source is not None and isinstance(value, ast.Attribute) and value.attr == "backward":
+                return f"{text_of(value)} at {source.place_of(value)}"
+    return None
+
+
+def _find_silent_function(failure: Failure, node: ast.AST | None) -> str | None:
+    """Return which function of the user's, called in the expression, has no return."""
+    for call in ast.walk(node) if node is not None else ():
+        if not isinstance(call, ast.Call):
+            continue
+        called = evaluate(call.func, failure.frame)
+        function = type(called).forward if is_module(called) else called
+        if function is MISSING and isinstance(call.func, ast.Call):
+            made = evaluate(call.func.func, failure.frame)
+            function = getattr(made, "forward", MISSING)
+        if function is MISSING and isinstance(call.func, ast.Attribute) and call.func.attr == "apply":
+            function = getattr(evaluate(call.func.value, failure.frame), "forward", MISSING)
+        silent = _follow_returns(function)
+        if silent is not None:
+            return _describe_silent_function(silent)
+    return None
+
+
+def _follow_returns(function: Operand) -> Operand:
+    """Return the function that may return nothing: this one, or one whose result it returns as it is."""
+    for _ in range(MAX_CALLS_FOLLOWED):
+        code = getattr(function, "__code__", None)
+        if code is None or not user_files[code.co_filename]:
+            return None
+        if _may_return_nothing(function):
+            return function
+        source = parse_source(code.co_filename)
+        node = None if source is None else find_function(source, code.co_firstlineno)
+        call = node.body[-1].value if node is not None and isinstance(node.body[-1], ast.Return) else None
+        if source is None or not isinstance(call, ast.Call):
+            return None
+        function = _called_by_name(function.__globals__, source, call.func)
+    return None
+
+
+def _called_by_name(names: dict[str, Operand], source: SourceFile, called: ast.expr) -> Operand:
+    """Return the function that a call stands for: one by its name, or the forward of a part that `__init__` made."""
+    if isinstance(called, ast.Name):
+        return names.get(called.id)
+    if not isinstance(called, ast.Attribute) or text_of(called.value) != "self":
+        return None
+    scope = source.scope_of(called)
+    owner = source.scope_of(scope)
+    made = source.attribute_assignments.get((getattr(owner, "name", ""), called.attr), [])
+    value = getattr(made[0], "value", None) if made else None
+    kind = names.get(value.func.id) if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) else None
+    return getattr(kind, "forward", None) if kind else getattr(names.get(getattr(owner, "name", "")), called.attr, None)
+
+
+def _describe_silent_function(function: Operand) -> str:
+    code = function.__code__
+    site = definition_site(code).describe_briefly()
+    return f"{function.__qualname__.rsplit('<locals>.', 1)[-1]}, {site}, may return nothing: a return at its end"
+
+
+def _may_return_nothing(function: Operand) -> bool:
+    """Return whether the last statement of the user's function neither returns nor raises."""
+    if not user_files[function.__code__.co_filename]:
+        return False
+    try:
+        tree = ast.parse(inspect.cleandoc("\n" + inspect.getsource(function)))
+    except (OSError, TypeError, SyntaxError):
+        return False
+    body = tree.body[0].body if isinstance(tree.body[0], ast.FunctionDef) else []
+    return bool(body) and not isinstance(body[-1], (ast.Return, ast.Raise, ast.If, ast.With, ast.Try, ast.Match))

@@ -1,0 +1,334 @@
+"""Remedies for what Python itself refuses: names and keywords that are not there, calls, unpacking."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from difflib import get_close_matches
+from types import ModuleType
+
+from adjoint.core.graph.source_location import definition_site
+from adjoint.core.runtime.package_name import display_name
+from adjoint.core.runtime.similar_names import find_elsewhere, find_similar_name, find_spelling
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand
+from adjoint.diagnosis.call_stack import user_files
+from adjoint.diagnosis.failure import Failure
+from adjoint.diagnosis.operands import MISSING, Origin, evaluate, find_origin, find_return, is_module
+from adjoint.diagnosis.remedies.registry import at, named_parts, remedy
+from adjoint.diagnosis.repairs.trial import compute
+from adjoint.diagnosis.source_expressions import SourceFile, text_of
+
+SYNONYMS = {
+    "learning_rate": "lr", "l2": "weight_decay", "decay": "weight_decay", "axis": "dim", "dims": "dim",
+    "axes": "dim", "dimension": "dim", "axs": "dim",
+    "keepdims": "keepdim", "units": "out_features", "filters": "out_channels", "stride_size": "stride",
+    "strides": "stride", "kernel": "kernel_size", "pad": "padding", "rate": "p", "prob": "p", "epsilon": "eps",
+    "hidden_dim": "hidden_size", "input_dim": "input_size", "heads": "num_heads", "layers": "num_layers",
+    "use_bias": "bias", "dropout_rate": "dropout", "batchsize": "batch_size", "workers": "num_workers",
+    "gradient": "grad", "require_grad": "requires_grad", "required_grad": "requires_grad",
+}  # fmt: skip
+
+
+@remedy(r"got an unexpected keyword argument '(\w+)'")
+def name_keywords(failure: Failure, match: re.Match[str]) -> str | None:
+    """A keyword that the function does not know."""
+    function = _called_function(failure)
+    if function is None:
+        return None
+    try:
+        names = [name for name in inspect.signature(function).parameters if name not in ("self", "cls")]
+    except (TypeError, ValueError):
+        return None
+    similar = SYNONYMS.get(match[1])
+    if similar not in names:
+        near = [name for name in names if name.startswith(f"{match[1]}_") or name.endswith(f"_{match[1]}")]
+        similar = (
+            find_spelling(match[1], names)
+            or next(iter(near), None)
+            or next(iter(get_close_matches(match[1], names, 1, 0.6)), None)
+        )
+    advice = f"{similar}= is meant, perhaps; " if similar else ""
+    return f"{advice}it takes {', '.join(names)}"
+
+
+def _called_function(failure: Failure) -> Operand:
+    """Return what the user's line calls; None where it cannot be told."""
+    node = None if failure.line is None else failure.line.node
+    function = evaluate(node.func, failure.frame) if isinstance(node, ast.Call) else MISSING
+    if function is MISSING and isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        owner = evaluate(node.func.value, failure.frame)
+        kind = owner if isinstance(owner, ModuleType) else type(owner)
+        function = MISSING if owner is MISSING else getattr(kind, node.func.attr, MISSING)
+    if failure.modules and (function is MISSING or is_module(function)):
+        function = type(failure.modules[0]).forward
+    return None if function is MISSING else function
+
+
+@remedy(r"(\w+)\.__init__\(\) (?:missing|takes)")
+def make_instance(failure: Failure, match: re.Match[str]) -> str | None:
+    """A class that is called with what its instances take."""
+    node = None if failure.line is None else failure.line.node
+    kind = evaluate(node.func, failure.frame) if isinstance(node, ast.Call) else MISSING
+    if not isinstance(kind, type) or not isinstance(node, ast.Call):
+        return None
+    names = [name for name in inspect.signature(kind).parameters if name != "self"]
+    gives_tensor = any(isinstance(evaluate(each, failure.frame), Tensor) for each in node.args)
+    if hasattr(kind, "forward") and (gives_tensor or not isinstance(node.func, ast.Attribute)):
+        name, kind_name = text_of(node.func), kind.__name__
+        where = at(next((each for each in named_parts(failure) if each.text == name), None))
+        return (
+            f"{name}{where} is a class: make a module first, nn.{kind_name}({', '.join(names[:2])}, …), and call that"
+        )
+    return None
+
+
+@remedy(r"(\w+)\.forward\(\) (?:missing|takes)|(?<!__init__\(\) )takes? from \d+ to \d+ positional")
+def name_inputs(failure: Failure, match: re.Match[str]) -> str | None:
+    """A module that is called with more or fewer inputs."""
+    layer = failure.module()
+    if layer is None:
+        return None
+    forward: Operand = type(layer.value).forward
+    names = [name for name in inspect.signature(forward).parameters if name != "self"]
+    node = None if failure.line is None else failure.line.node
+    for argument in node.args if isinstance(node, ast.Call) and len(node.args) == 1 else ():
+        given = evaluate(argument, failure.frame)
+        if isinstance(given, (list, tuple)) and len(given) == len(names):
+            name, kind = text_of(argument), type(given).__name__
+            told = f"{layer.text} takes {', '.join(names)}, and {name} is one {kind} of {len(given)}"
+            return f"{told}: {layer.text}(*{name})"
+    code = getattr(forward, "__code__", None)
+    where = "" if code is None or not user_files[code.co_filename] else f", {definition_site(code).describe_briefly()},"
+    count = len(node.args) if isinstance(node, ast.Call) else 0
+    if isinstance(node, ast.Call) and node.args[len(names) :] and text_of(node.func) == layer.text:
+        extra = ", ".join(map(text_of, node.args[len(names) :]))
+        told = f"forward of {layer.text}{where} takes {', '.join(names)}, and {count} are given"
+        return f"{told}: leave {extra} out, or add it there"
+    return None
+
+
+@remedy(r"<?([\w.<>]+)>?\(\) (?:missing \d+ required|takes \d+ positional)")
+def name_parameters(failure: Failure, match: re.Match[str]) -> str | None:
+    """A function that is called with more or fewer arguments: the user's, or a hook of the wrong kind."""
+    hook = failure.locals.get("hook", failure.locals.get("after"))
+    code = getattr(getattr(hook, "call", hook), "__code__", None)
+    if code is not None and failure.modules:
+        site = definition_site(code).describe_briefly()
+        return f"the hook of {site} takes (module, inputs, output); a forward pre-hook takes (module, inputs)"
+    return None
+
+
+@remedy(r"not enough values to unpack \(expected (\d+), got (\d+)\)|too many values to unpack \(expected (\d+)\)")
+def unpack_as_many(failure: Failure, match: re.Match[str]) -> str | None:
+    """A statement with more or fewer names than values."""
+    if failure.line is None:
+        return None
+    if failure.stack[0].called and type(failure.modules[0] if failure.modules else None).__name__ == "LSTM":
+        lstm, state = failure.module(), failure.tensors()[-1:]
+        name, given = ("lstm" if lstm is None else lstm.text), (state[0].text if state else "h0")
+        return f"the state of an LSTM is a pair, (hidden, cell): {name}(x, ({given}, c0)), c0 of the shape of {given}"
+    statement = failure.line.source.statement_of(failure.line.node)
+    value = getattr(statement, "iter" if isinstance(statement, (ast.For, ast.AsyncFor)) else "value", None)
+    text = "the value" if value is None else text_of(value)
+    if text.endswith("saved_tensors"):
+        return "forward saved other tensors: ctx.save_for_backward(…) there, of those that backward unpacks"
+    if isinstance(statement, (ast.For, ast.AsyncFor)):
+        target = statement.target
+        if text.startswith("enumerate(") and match[2] == "2" and isinstance(target, ast.Tuple) and len(target.elts) > 2:
+            first, *rest = map(text_of, target.elts)
+            return f"enumerate gives a number and an item: for {first}, ({', '.join(rest)}) in {text}"
+        each = "batch" if "oader" in text else "item"
+        returned = find_return(Origin(failure.line.source, statement), failure.stack)
+        sample = None if returned is None else getattr(returned.node, "value", None)
+        if returned is not None and isinstance(sample, ast.Dict):
+            keys = [key.value for key in sample.keys if isinstance(key, ast.Constant)]
+            return (
+                f"{returned.describe()}, so each {each} is a dict: for {each} in {text}, and "
+                f"{each}[{(keys or ['x'])[0]!r}]"
+            )
+        count = f" {match[2]}" if match[2] else " more"
+        dataset = _describe_dataset(failure, statement)
+        return f"each {each} of {text} holds{count}: as many names as that{dataset}"
+    called = value.func if isinstance(value, ast.Call) else None
+    layer = evaluate(called, failure.frame) if called is not None else MISSING
+    if is_module(layer) and match[3] and called is not None:
+        place = at(next((each for each in named_parts(failure) if each.value is layer), None))
+        names = int(match[3])
+        return f"{text_of(called)}{place} gives one tensor, which goes by rows: {text}.chunk({names}, dim=-1)"
+    held = MISSING if value is None else evaluate(value, failure.frame)
+    names = int(match[1] or match[3])
+    if is_module(layer) and called is not None and "MaxPool" in type(layer).__name__:
+        place = at(next((each for each in named_parts(failure) if each.value is layer), None))
+        return f"{text_of(called)}{place} gives one tensor: return_indices=True there for the indices too"
+    if isinstance(held, (list, tuple)) and all(isinstance(each, (list, tuple)) and len(each) == names for each in held):
+        targets = text_of(statement.targets[0]).strip("()") if isinstance(statement, ast.Assign) else "a, b"
+        return f"{text} is a list of {len(held)} samples of {names} each: {targets} = zip(*{text})"
+    chunks = _count_pieces(value)
+    if chunks is not None and chunks != names:
+        return f"{text} gives {chunks}, and here are {names} names: one for each"
+    found = MISSING if value is None else compute(value, failure.frame)
+    if isinstance(found, Tensor) and names in found.shape:
+        dim = tuple(found.shape).index(names)
+        way = f"{text}.unbind({dim})" if dim else text
+        return (
+            f"{text}, {tuple(found.shape)}, goes by its {found.shape[0]} rows: {way} gives its {names} parts "
+            f"along dimension {dim}"
+        )
+    if (
+        isinstance(found, tuple)
+        and found
+        and all(isinstance(each, Tensor) for each in found)
+        and isinstance(value, ast.Call)
+    ):
+        x = text_of(
+            value.func.value
+            if isinstance(value.func, ast.Attribute) and text_of(value.func.value) != "torch"
+            else value.args[0]
+        )
+        return f"{text} gives {len(found)}, and here are {names} names: torch.tensor_split({x}, {names}) gives as many"
+    size = f", which has {match[2]}" if match[2] else ""
+    return f"as many names as {text} gives{size}"
+
+
+def _count_pieces(value: ast.expr | None) -> int | None:
+    """Return into how many pieces a call of chunk or tensor_split takes a tensor, where it says so."""
+    if not isinstance(value, ast.Call) or not isinstance(value.func, ast.Attribute):
+        return None
+    place = 1 if text_of(value.func.value) == "torch" else 0
+    count = value.args[place] if value.func.attr in ("chunk", "tensor_split") and len(value.args) > place else None
+    return count.value if isinstance(count, ast.Constant) and isinstance(count.value, int) else None
+
+
+def _describe_dataset(failure: Failure, statement: ast.For | ast.AsyncFor) -> str:
+    """Return the dataset of the loader that the loop goes through, and the line that made it."""
+    source: SourceFile | None = None if failure.line is None else failure.line.source
+    given = None if source is None else find_return(Origin(source, statement), failure.stack)
+    if given is not None:
+        return f"; they come from {given.describe()}"
+    for node in ast.walk(statement.iter):
+        value = evaluate(node, failure.frame) if isinstance(node, (ast.Name, ast.Attribute)) else MISSING
+        if isinstance(node, (ast.Name, ast.Attribute)) and hasattr(value, "__getitem__") and source is not None:
+            origin = find_origin(source, node, failure.stack)
+            return "" if origin is None else f"; they come from {origin.describe()}"
+    return ""
+
+
+@remedy(r"not supported between instances of 'str' and '(?:int|float)'")
+def give_number(failure: Failure, match: re.Match[str]) -> str:
+    """A text where a number belongs."""
+    node = None if failure.line is None else failure.line.node
+    for keyword in node.keywords if isinstance(node, ast.Call) else ():
+        value = evaluate(keyword.value, failure.frame)
+        if isinstance(value, str) and keyword.arg:
+            return f"{keyword.arg} is a text: float({text_of(keyword.value)}), or {keyword.arg}={value}"
+    for argument in node.args if isinstance(node, ast.Call) else ():
+        value = evaluate(argument, failure.frame)
+        if isinstance(value, str):
+            return f"{text_of(argument)} is a text, where a number is wanted: float({text_of(argument)})"
+    return "a number is compared with a text: float(…) of it"
+
+
+def _find_function(name: str) -> str | None:
+    """Return where in the package a name is that a module or a tensor has not: `adjoint.nn.functional.relu6`."""
+    place = find_elsewhere(name)
+    return None if place is None else f"{display_name.package}.{place}"
+
+
+def _is_of_library(owner: Operand) -> bool:
+    """Return whether a value is a module, a class or an instance of a class of the library."""
+    if isinstance(owner, ModuleType):
+        name = owner.__name__
+    else:
+        name = (owner if isinstance(owner, type) else type(owner)).__module__
+    return name.partition(".")[0] in (__name__.partition(".")[0], display_name.package)
+
+
+@remedy(r"has no attribute '(\w+)'(?:\. Did you mean: .*)?$")
+def name_attributes(failure: Failure, match: re.Match[str]) -> str | None:
+    """An attribute that an object, a class or a module of the library has not."""
+    for node in ast.walk(failure.line.node) if failure.line is not None else ():
+        if not isinstance(node, ast.Attribute) or node.attr != match[1]:
+            continue
+        owner = evaluate(node.value, failure.frame)
+        owner = getattr(failure.error, "obj", None) if owner is MISSING else owner
+        if owner is None:
+            continue
+        if is_module(owner):
+            held = [name for table in ("_modules", "_parameters", "_buffers") for name in vars(owner)[table]]
+            for name, part in vars(owner)["_modules"].items():
+                if name.isdigit() and match[1] in {*vars(part)["_parameters"], *vars(part)["_modules"], *vars(part)}:
+                    return f"{text_of(node.value)} holds parts by number: {text_of(node.value)}[{name}].{match[1]}"
+            similar = find_similar_name(match[1], [*held, *dir(type(owner))])
+            hint = f"{text_of(node.value)}.{similar} is meant, perhaps; " if similar else ""
+            if _is_of_library(owner) and type(owner).__name__ not in ("Sequential", "Module"):
+                own = f"it has {', '.join(held)}" if held else f"{type(owner).__name__} has no {match[1]}"
+                return _choose_parts(failure, text_of(node.value), owner, match[1]) or f"{hint}{own}"
+            parent = failure.line.source.parents.get(node) if failure.line is not None else None
+            if isinstance(parent, ast.Call) and parent.func is node and not similar:
+                methods = [
+                    name for name, each in vars(type(owner)).items() if inspect.isfunction(each) and name[0] != "_"
+                ]
+                told = (
+                    f"{type(owner).__name__} has no method {match[1]}, only "
+                    f"{', '.join(methods) or 'those of nn.Module'}"
+                )
+                return f"{told}: def {match[1]}(self, …) there, or a function of your own"
+            return f"{hint}it has {', '.join(held) or 'no parts'}: assign self.{match[1]} in __init__"
+        groups = vars(owner).get("param_groups") if hasattr(owner, "__dict__") else None
+        key = SYNONYMS.get(match[1], match[1])
+        if isinstance(groups, list) and groups and key in groups[0]:
+            name = text_of(node.value)
+            return f"{name} keeps it for each group of parameters: {name}.param_groups[0][{key!r}]"
+        has_functions = isinstance(owner, (ModuleType, Tensor))
+        similar = find_similar_name(match[1], dir(owner), _find_function if has_functions else lambda name: None)
+        if similar is not None and _is_of_library(owner):
+            owned = "" if similar.startswith(f"{display_name.package}.") else f"{text_of(node.value)}."
+            return f"{owned}{similar} is meant, perhaps"
+    return None
+
+
+def _choose_parts(failure: Failure, name: str, part: Operand, attribute: str) -> str | None:
+    """Return what to ask of the parts of a model, of which some have not the attribute."""
+    goes_through = any(each.f_code.co_name == "apply" for place in failure.stack[1:2] for each in place.called)
+    scope = None if failure.line is None else failure.line.source.scope_of(failure.line.node)
+    for loop in ast.walk(scope) if scope is not None else ():
+        if isinstance(loop, ast.For) and any(
+            isinstance(each, ast.Name) and each.id == name for each in ast.walk(loop.target)
+        ):
+            goes_through = True
+    if not goes_through:
+        return None
+    kind = type(part).__name__
+    return (
+        f"{name} is each part in turn, and {kind} has no {attribute}: if hasattr({name}, {attribute!r}), or "
+        f"isinstance({name}, nn.Linear), before it"
+    )
+
+
+@remedy(r"^'?([\w.]+)'?$")
+def name_keys(failure: Failure, match: re.Match[str]) -> str | None:
+    """A key that a dictionary of modules, or of a checkpoint, has not."""
+    if not isinstance(failure.error, KeyError):
+        return None
+    for node in ast.walk(failure.line.node) if failure.line is not None else ():
+        if isinstance(node, ast.Subscript):
+            held: Operand = compute(node.value, failure.frame)
+            held = vars(held)["_modules"] if is_module(held) else held
+            if isinstance(held, dict) and 0 < len(held) <= 40:
+                told = f"{text_of(node.value)} has the keys {', '.join(map(repr, held))}"
+                if match[1].isdigit() and all(isinstance(each, (list, tuple)) for each in held.values()):
+                    return f"{told}: {text_of(node.value)}[{next(iter(held))!r}][{text_of(node.slice)}]"
+                texts = [key for key in held if isinstance(key, str)]
+                if held and texts and all(type(each) is int for each in held.values()) and len(held) > 1:
+                    key = text_of(node.slice)
+                    name = text_of(node.value)
+                    known = ", ".join(map(repr, texts[:6])) + (", …" if len(texts) > 6 else "")
+                    told = f"{name} has no {match[1]!r}, only {known}"
+                    return f"{told}: {name}.get({key}, …), with a number for what is unknown"
+                near = find_similar_name(match[1], texts) or next(
+                    (key for key in texts if key in match[1] or match[1] in key), None
+                )
+                return told if near is None else f"{told}: {near!r} is meant, perhaps"
+    return None

@@ -1,0 +1,174 @@
+"""Remedies for what one layer gives and the next takes: flattened batches, shortcuts, skip connections, masks."""
+
+from __future__ import annotations
+
+import ast
+import re
+from math import prod
+
+from adjoint.core.dtype.dtype import bool_
+from adjoint.core.typing import Shape
+from adjoint.diagnosis.failure import Failure
+from adjoint.diagnosis.operands import NamedValue
+from adjoint.diagnosis.remedies.registry import (
+    argument_node,
+    at,
+    describe_layer,
+    find_producer,
+    name_argument,
+    name_of_shape,
+    name_operand,
+    remedy,
+    shape_of,
+)
+from adjoint.diagnosis.source_expressions import text_of
+
+SHORTCUT_NAMES = frozenset({"identity", "residual", "shortcut", "skip", "x", "inputs", "input", "inp"})
+FLATTENING = re.compile(r"(?:torch\.flatten\(\w+\)|\.flatten\(\)|\.view\(-1\)|\.reshape\(-1\)|\.ravel\(\))$")
+
+
+@remedy(r"linear: input is \((\d+),?\), weight \((\d+), (\d+)\)")
+def keep_batch(failure: Failure, match: re.Match[str]) -> str | None:
+    """A batch that was flattened with the features."""
+    size, expected = int(match[1]), int(match[3])
+    x = next((each for each in failure.tensors() if tuple(each.value.shape) == (size,)), None)
+    made = None if x is None or x.origin is None else x.origin.value
+    text = "" if made is None else text_of(made)
+    if x is None or not FLATTENING.search(text):
+        return None
+    base = text_of(made.args[0]) if isinstance(made, ast.Call) and made.args and "flatten(" in text else x.text
+    base = base if base.isidentifier() else text.rpartition(".")[0]
+    told = f"{text}{at(x)} takes the batch into the features too: {base}.flatten(1) there"
+    return told if size % expected == 0 else f"{told}, and the layer is to take as many features as that has"
+
+
+@remedy(r"view\(\w+\[([\d,]+)\]\): shape '\[-1, (\d+)\]' is invalid for input of size (\d+)")
+def flatten_features(failure: Failure, match: re.Match[str]) -> str | None:
+    """A view of a batch whose features are others than expected."""
+    shape, wanted = shape_of(match[1]), int(match[2])
+    if len(shape) < 2:
+        return None
+    x, features = name_of_shape(failure, shape, "x"), prod(shape[1:])
+    told = f"{x}, {shape}, has {features} features for each of {shape[0]} samples, not {wanted}"
+    return f"{told}: {x}.flatten(1), and nn.Linear({features}, …) after it"
+
+
+@remedy(r"add: shapes \((\d+, \d+, \d+, \d+)\) and \((\d+, \d+, \d+, \d+)\)")
+def project_shortcut(failure: Failure, match: re.Match[str]) -> str | None:
+    """A residual connection around a block that changes channels or size."""
+    a, b = shape_of(match[1]), shape_of(match[2])
+    x, y = name_operand(failure, a, 0), name_operand(failure, b, 1)
+    if a[0] != b[0] or not failure.modules:
+        return None
+    is_first = a[2] > b[2] if a[2] != b[2] else x in SHORTCUT_NAMES and y not in SHORTCUT_NAMES
+    name, short, long = (x, a, b) if is_first else (y, b, a)
+    strides = {p / q for p, q in zip(short[2:], long[2:], strict=True)}
+    stride = strides.pop() if len(strides) == 1 else 0.0
+    if stride < 1 or stride != int(stride):
+        if short[1] == long[1]:
+            return f"the block around {name} changes its size, {short[2:]} to {long[2:]}: padding in its convolutions"
+        return None
+    step = f", stride={int(stride)}" if stride > 1 else ""
+    where = at(next((each for each in failure.tensors() if each.text == name), None))
+    return f"{name}{where} is {short}, the block gives {long}: nn.Conv2d({short[1]}, {long[1]}, 1{step}) for {name}"
+
+
+@remedy(r"Sizes of tensors must match except in dimension (\d+)")
+def match_skip_sizes(failure: Failure, match: re.Match[str]) -> str | None:
+    """A skip connection whose two sides differ in height and width, for a pooling has rounded down."""
+    tensors = failure.tensors()
+    if len(tensors) != 2 or int(match[1]) != 1 or any(each.value.ndim < 3 for each in tensors):
+        return None
+    a, b = tensors
+    p, q = tuple(a.value.shape), tuple(b.value.shape)
+    one, many = (a, b) if p[0] == 1 else (b, a)
+    if len(p) == len(q) and p[0] != q[0] and one.value.shape[0] == 1 and p[2:] == q[2:]:
+        wanted = f"{one.text}.expand({many.text}.shape[0], {', '.join(['-1'] * (len(p) - 1))})"
+        return f"{one.text}{at(one)} is one for the batch of {many.value.shape[0]}: {wanted}"
+    if len(p) != len(q) or p[0] != q[0] or p[2:] == q[2:] or p[2:] == (q[3:] + q[2:3]):
+        return None
+    small, large = (a, b) if p[2:] <= q[2:] else (b, a)
+    sizes = f"{small.text}{at(small)} is {tuple(small.value.shape[2:])}, {large.text} {tuple(large.value.shape[2:])}"
+    mode = {3: "linear", 4: "bilinear", 5: "trilinear"}[len(p)]
+    return f"{sizes}: {small.text} = F.interpolate({small.text}, size={large.text}.shape[2:], mode={mode!r}) before it"
+
+
+@remedy(r"Tensors must have same number of dimensions: got (\d+) and (\d+)")
+def add_joined_dimension(failure: Failure, match: re.Match[str]) -> str | None:
+    """Tensors to be joined of which one has fewer dimensions."""
+    tensors = sorted(failure.tensors(), key=lambda each: each.value.ndim)
+    if len(tensors) < 2 or tensors[0].value.ndim + 1 != tensors[-1].value.ndim:
+        return None
+    small, large = tensors[0], tensors[-1]
+    own, other = tuple(small.value.shape), tuple(large.value.shape)
+    joined = failure.locals.get("dim", 0)
+    joined = joined % len(other) if isinstance(joined, int) else 0
+    for place in (*range(1, len(other)), 0):
+        raised = (*own[:place], 1, *own[place:])
+        if all(p == q for i, (p, q) in enumerate(zip(raised, other, strict=True)) if i != joined):
+            return (
+                f"{small.text}{at(small)} is {own}, {large.text} {other}: {small.text}.unsqueeze({place}) is {raised}"
+            )
+    if own[:1] == other[:1] and len(other) == 3:
+        told = f"{small.text}{at(small)} is {own}, {large.text} {other}"
+        return f"{told}: {small.text}.unsqueeze(1).expand(-1, {other[1]}, -1) is ({own[0]}, {other[1]}, {own[1]})"
+    return f"{small.text}{at(small)} is {own}, {large.text} {other}: unsqueeze the first, or index the second"
+
+
+@remedy(r"key_padded_mask\.shape\[(\d)\] to be (\d+), but got (\d+)")
+def fit_padding_mask(failure: Failure, match: re.Match[str]) -> str | None:
+    """A mask of padding of another order or length."""
+    layer, key = failure.module(), failure.locals.get("key")
+    mask = next((each for each in failure.tensors()[::-1] if each.value.dtype == bool_), None)
+    given = failure.locals.get("key_padding_mask") if mask is None else mask.value
+    found: Shape = tuple(getattr(given, "shape", ()))
+    size: Shape = tuple(getattr(failure.locals.get("query"), "shape", ()) if key is None else key.shape)
+    if len(size) != 3 or len(found) != 2 or layer is None:
+        return None
+    name = name_argument(failure, -1, "key_padding_mask", "the mask") if mask is None else f"{mask.text}{at(mask)}"
+    place, length = int(match[1]), int(match[2])
+    wanted = size[:2] if size[place] == length and getattr(layer.value, "batch_first", False) else (size[1], size[0])
+    wanted = wanted if wanted[place] == length else wanted[::-1]
+    if found == size[:2] and found != wanted and not getattr(layer.value, "batch_first", False):
+        told = f"{layer.text}{at(layer)} reads (length, batch, features), and its input is {size}"
+        return f"{told}: batch_first=True there"
+    if found == wanted[::-1]:
+        return f"{name} is {found}, and is to be (batch, keys), {wanted}: transpose it, .T"
+    return f"{name} is {found}, and is to be (batch, keys), {wanted}: one truth for each key, True where it is padding"
+
+
+@remedy(r"Given normalized_shape=\[(\d+)\], expected input with shape .*, but got input of size\[([\d, ]+)\]")
+def normalise_channels(failure: Failure, match: re.Match[str]) -> str | None:
+    """A LayerNorm of channels that are not last."""
+    size, layer = shape_of(match[2]), describe_layer(failure, "LayerNorm")[0]
+    if len(size) < 3 or size[1] != int(match[1]):
+        return None
+    order = (0, *range(2, len(size)), 1)
+    told = f"{layer} is over the last dimension, and the {size[1]} channels of {size} are the second"
+    return f"{told}: nn.GroupNorm(1, {size[1]}) normalises them, or permute{order} before it"
+
+
+@remedy(r"Halving dimension must be even, but dimension (-?\d+) is size (\d+)")
+def give_even_size(failure: Failure, match: re.Match[str]) -> str:
+    """A gate that halves an odd number of features."""
+    size, x = int(match[2]), name_argument(failure, 0, "input")
+    made = _describe_producer(find_producer(failure, argument_node(failure, 0, "input")))
+    return f"{made or x} gives {size} features, and half of them gate the others: an even number, such as {size + 1}"
+
+
+@remedy(r"pixel_shuffle expects .* but input\.size\(-3\)=(\d+) is not divisible by (\d+)")
+def multiply_channels(failure: Failure, match: re.Match[str]) -> str:
+    """Channels that do not divide into the square of the factor."""
+    channels, square = int(match[1]), int(match[2])
+    made = find_producer(failure, argument_node(failure, 0, "input"))
+    told = _describe_producer(made) or name_argument(failure, 0, "input")
+    factor = round(square**0.5)
+    out = channels // factor if channels % factor == 0 else max(1, channels // square)
+    wanted = out * square
+    return (
+        f"{told} gives {channels} channels, and {out} for each of {factor} * {factor} pixels are {wanted}: make it that"
+    )
+
+
+def _describe_producer(made: NamedValue | None) -> str | None:
+    return None if made is None else f"{made.text}{at(made)}"

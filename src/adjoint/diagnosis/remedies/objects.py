@@ -1,0 +1,252 @@
+"""Remedies for objects that are no tensors where tensors belong: tuples, dicts, lists, methods, and single numbers."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from collections.abc import Iterator
+
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand
+from adjoint.diagnosis.failure import Failure
+from adjoint.diagnosis.operands import MISSING, NamedValue, Origin, evaluate, find_origin, find_return, is_module
+from adjoint.diagnosis.remedies.registry import at, remedy
+from adjoint.diagnosis.source_expressions import text_of
+
+RESULTS_OF_LAYERS = {
+    "LSTM": "output, (h_n, c_n)",
+    "GRU": "output, h_n",
+    "RNN": "output, h_n",
+    "LSTMCell": "h, c",
+    "MultiheadAttention": "output, weights",
+}
+
+
+@remedy(
+    r"tuple indices must be integers|'tuple' object has no attribute|'tuple' object cannot be|"
+    r"must be Tensor, not tuple|unsupported operand type\(s\) for .*'tuple'|but got tuple|got <class 'tuple'>"
+)
+def unpack_tuple(failure: Failure, match: re.Match[str]) -> str | None:
+    """Several results where one tensor belongs: those of a layer, or of a function that returns more than one."""
+    given = next((each for each in failure.operands if isinstance(each.value, tuple)), None)
+    made = None if given is None or given.origin is None else given.origin.value
+    if given is None or given.origin is None or not isinstance(made, ast.Call):
+        return None
+    names = _name_results(failure, made)
+    wanted = f"{names} = {text_of(made)}" if names else f"{given.text}, … = {text_of(made)}"
+    statement = given.origin.node
+    target = statement.targets[0] if isinstance(statement, ast.Assign) else None
+    if isinstance(target, (ast.Tuple, ast.List)):  # one of several is itself a tuple, as an LSTM's state is
+        told = next((text_of(each) for each in target.elts if text_of(each) == given.text), None)
+        inner = names.partition("(")[2].rstrip(")") if names and "(" in names else "first, second"
+        pair = [f"({inner})" if text_of(each) == told else text_of(each) for each in target.elts]
+        wanted = f"{', '.join(pair)} = {text_of(made)}"
+    count, first = len(given.value), re.split(r", | = ", names or "")[0]
+    if isinstance(target, (ast.Tuple, ast.List)):
+        first = inner.partition(",")[0]
+    use = f"and {first} here" if first else "and one of them here"
+    return f"{given.text}{at(given)} is a tuple of {count}: {wanted} there, {use}"
+
+
+@remedy(
+    r"'(\w+)' object has no attribute|unsupported operand type\(s\) for .*'(\w+)'|must be Tensor, not (\w+)|"
+    r"but got (\w+)$"
+)
+def take_named_result(failure: Failure, match: re.Match[str]) -> str | None:
+    """The values and indices of max, min, sort and topk, where the values belong."""
+    for each in failure.operands:
+        fields = getattr(type(each.value), "_fields", ())
+        made = None if each.origin is None else each.origin.value
+        if (
+            isinstance(each.value, tuple)
+            and fields
+            and type(each.value).__name__ in match.groups()
+            and made is not None
+        ):
+            return (
+                f"{each.text}{at(each)} holds {' and '.join(fields)}: {each.text} = {text_of(made)}.{fields[0]} there"
+            )
+    return None
+
+
+def _name_results(failure: Failure, call: ast.Call) -> str | None:
+    """Return names for what a call gives: of a layer those of its documentation, else those that it returns."""
+    for place in failure.stack:
+        layer = evaluate(call.func, place.frame)
+        known = RESULTS_OF_LAYERS.get(type(layer).__name__)
+        if known is not None:
+            return known
+    if failure.line is not None:
+        returned = find_return(Origin(failure.line.source, call), failure.stack)
+        value = None if returned is None else getattr(returned.node, "value", None)
+        if isinstance(value, ast.Tuple) and all(isinstance(each, ast.Name) for each in value.elts):
+            return ", ".join(text_of(each) for each in value.elts)
+    return None
+
+
+@remedy(r"'(?:dict|OrderedDict|BatchEncoding)' object has no attribute|must be Tensor, not dict|'dict' and|and 'dict'")
+def take_from_dict(failure: Failure, match: re.Match[str]) -> str | None:
+    """A dictionary, such as a batch, where one of its values belongs."""
+    given = next((each for each in failure.operands if isinstance(each.value, dict) and each.value), None)
+    if given is None:
+        return None
+    keys = [key for key, value in given.value.items() if isinstance(value, Tensor)] or list(given.value)
+    attribute = failure.message.rpartition("attribute ")[2].strip("'")
+    if attribute in ("to", "cuda", "cpu", "detach", "float", "long") and all(
+        isinstance(each, Tensor) for each in given.value.values()
+    ):
+        return (
+            f"{given.text}{at(given)} is a dict of tensors: "
+            f"{{key: x.{attribute}(…) for key, x in {given.text}.items()}}"
+        )
+    wanted = [key for key in given.value if key == failure.message.rpartition("attribute ")[2].strip("'")]
+    if wanted:
+        return f"{given.text}{at(given)} is a dict: {given.text}[{wanted[0]!r}]"
+    key = given.text if given.text in keys else keys[0]
+    told = f"{given.text}{at(given)} is a dict of {', '.join(map(repr, given.value))}"
+    outside = _name_outside(failure, given.value)
+    if outside is not None:
+        return f"{told}: {outside[0]}[{key!r}] in the call at {outside[1]}"
+    return f"{told}: {given.text}[{key!r}]"
+
+
+def _name_outside(failure: Failure, value: Operand) -> tuple[str, str] | None:
+    """Return the name under which a call of the user's further out gives a value, and the place of that call."""
+    for place in failure.stack[1:]:
+        for name, held in place.frame.f_locals.items():
+            if held is value and place.frame.f_locals is not failure.frame.f_locals:
+                source = None if failure.line is None else failure.line.source
+                return name, "" if source is None else f"line {place.frame.f_lineno}"
+    return None
+
+
+@remedy(r"can only concatenate (list|str|tuple) \(not \"Tensor\"\)|unsupported operand .*'(list)' and 'Tensor'")
+def convert_list(failure: Failure, match: re.Match[str]) -> str | None:
+    """A list or a text that is joined with a tensor."""
+    node = None if failure.line is None else failure.line.node
+    if not isinstance(node, (ast.BinOp, ast.AugAssign)):
+        return None
+    left, right = (node.left, node.right) if isinstance(node, ast.BinOp) else (node.target, node.value)
+    if match[1] == "str":
+        return f'a text takes numbers as f"{{…}}": f"… {{{text_of(right)}}}"'
+    value = evaluate(left, failure.frame)
+    if isinstance(node, ast.AugAssign) or (isinstance(value, (list, tuple)) and not value):
+        return f"{text_of(left)} is a {match[1] or match[2]}: {text_of(left)}.append({text_of(right)})"
+    if isinstance(value, (list, tuple)) and any(isinstance(each, Tensor) for each in value):
+        return f"{text_of(left)} is a {match[1] or match[2]} of tensors: torch.stack({text_of(left)}) makes one of them"
+    return f"{text_of(left)} is a {match[1] or match[2]}, no tensor: torch.tensor({text_of(left)})"
+
+
+@remedy(
+    r"only one element tensors can be converted|only integer tensors of a single element can be converted|"
+    r"list indices must be integers or slices, not Tensor"
+)
+def index_list_by_each(failure: Failure, match: re.Match[str]) -> str | None:
+    """A list that is read, or a count that is given, by a tensor of several elements."""
+    for node in ast.walk(failure.line.node) if failure.line is not None else ():
+        if not isinstance(node, ast.Subscript):
+            continue
+        owner, index = evaluate(node.value, failure.frame), evaluate(node.slice, failure.frame)
+        if isinstance(owner, (list, tuple, str)) and isinstance(index, Tensor):
+            name, x = text_of(node.value), text_of(node.slice)
+            if index.numel() != 1:
+                kind = f"{x} has {index.numel()} elements, and {name} is a {type(owner).__name__}"
+                return f"{kind}: [{name}[i] for i in {x}.tolist()]"
+            if index.is_floating_point():
+                own = next((each for each in failure.tensors() if each.text == x), None)
+                made = (
+                    "" if own is None or own.origin is None or own.origin.value is None else text_of(own.origin.value)
+                )
+                found = re.sub(r"\.(max|min)\(", r".arg\1(", made)
+                advice = f"{x} = {found} there is the place" if found != made else "the place is an integer"
+                return f"{x}{at(own)} is a value, {float(index):.4g}, and {name}[…] takes a place: {advice}"
+            return f"{name} is a {type(owner).__name__}: {name}[int({x})]"
+    return None
+
+
+@remedy(r"only one element tensors can be converted|only integer tensors of a single element", is_last=True)
+def reduce_elements(failure: Failure, match: re.Match[str]) -> str | None:
+    """A tensor of several elements where one number belongs."""
+    given = next((each for each in failure.tensors() if each.value.numel() != 1), None)
+    if given is None:
+        return None
+    return f"{given.text}{at(given)} has {given.value.numel()} elements, where one number is meant: reduce it first"
+
+
+@remedy(r"'(?:builtin_function_or_method|method|function|method_descriptor)'")
+def call_method(failure: Failure, match: re.Match[str]) -> str | None:
+    """A method or a function that is named, and not called."""
+    for operand in _routines(failure):
+        made = None if operand.origin is None else operand.origin.value
+        if isinstance(made, ast.Attribute):  # m = x.mean, and m is used
+            return f"{operand.text}{at(operand)} is a method: {operand.text} = {text_of(made)}() there"
+        kind = "a method" if "." in operand.text else "a function"
+        return f"{operand.text} is {kind}: {operand.text}()"
+    return None
+
+
+def _routines(failure: Failure) -> Iterator[NamedValue]:
+    """Yield the parts of the line that are methods or functions, and are not called."""
+    if failure.line is None:
+        return
+    source = failure.line.source
+    called = {id(node.func) for node in ast.walk(failure.line.node) if isinstance(node, ast.Call)}
+    for node in ast.walk(failure.line.node):
+        if not isinstance(node, (ast.Name, ast.Attribute)) or (
+            id(node) in called and "callable" not in failure.message
+        ):
+            continue
+        value = evaluate(node, failure.frame)
+        if value is MISSING and isinstance(node, ast.Attribute):
+            owner = evaluate(node.value, failure.frame)
+            value = MISSING if owner is MISSING else inspect.getattr_static(type(owner), node.attr, MISSING)
+        if inspect.isroutine(value) and not isinstance(value, (staticmethod, classmethod)):
+            origin = find_origin(source, node, failure.stack) if isinstance(node, ast.Name) else None
+            yield NamedValue(text_of(node), value, origin)
+
+
+@remedy(
+    r"iteration over a 0-d tensor|len\(\) of a 0-d tensor|invalid index of a 0-dim tensor|"
+    r"too many indices for tensor of dimension 0"
+)
+def count_dimensions(failure: Failure, match: re.Match[str]) -> str | None:
+    """A single number where a tensor of several belongs."""
+    node = None if failure.line is None else failure.line.node
+    if isinstance(node, ast.Call) and text_of(node.func) in ("len", "list", "enumerate", "zip", "tuple") and node.args:
+        node = node.args[0]
+    elif isinstance(node, (ast.For, ast.AsyncFor)):
+        node = node.iter
+    elif isinstance(node, (ast.Subscript, ast.Starred, ast.Assign)):
+        node = node.value
+    if not isinstance(node, ast.expr) or failure.line is None:
+        return None
+    name, origin = text_of(node), find_origin(failure.line.source, node, failure.stack)
+    told = f"{name}{'' if origin is None else f', from {origin.place()},'} is one number, without dimensions"
+    if "len()" in match[0]:
+        return f"{told}: divide by the number of values that went into it, or collect them in a list and torch.stack it"
+    if "iteration" in match[0]:
+        return f"{told}: use it as it is, {name}.item() for a Python number, or leave out what reduced it"
+    return f"{told}: {name} itself is meant, or leave out what reduced it"
+
+
+METHODS_OF_LISTS = frozenset(("add", "push", "add_module_list", "put"))
+
+
+@remedy(r"'(ParameterDict|ModuleDict|ParameterList|ModuleList)' object has no attribute '(\w+)'")
+def name_container_keys(failure: Failure, match: re.Match[str]) -> str | None:
+    """A part that a container of modules or parameters has not."""
+    for node in ast.walk(failure.line.node) if failure.line is not None else ():
+        owner = evaluate(node.value, failure.frame) if isinstance(node, ast.Attribute) else MISSING
+        if not is_module(owner) and type(owner).__name__ != match[1]:
+            continue
+        if isinstance(node, ast.Attribute) and node.attr == match[2]:
+            name = text_of(node.value)
+            tables = [vars(owner).get(table) or {} for table in ("_modules", "_parameters", "_keys")]
+            keys = list(dict.fromkeys(key for table in tables for key in table))
+            if match[2] in METHODS_OF_LISTS and match[1].endswith("List"):
+                return f"{name} is a {match[1]}, and takes a part by {name}.append(…)"
+            if match[1].endswith("List"):
+                return f"{name} holds {len(keys)} parts by number, {name}[0] the first: it has no {match[2]}"
+            return f"{name} has the keys {', '.join(map(repr, keys))}: {name}[{(keys or [match[2]])[0]!r}]"
+    return None

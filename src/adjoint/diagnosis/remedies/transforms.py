@@ -1,0 +1,97 @@
+"""Remedies for what asks for equal sizes by name: vmap's mapped dimensions, the letters of einsum, types of ops."""
+
+from __future__ import annotations
+
+import ast
+import re
+from itertools import zip_longest
+
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand
+from adjoint.diagnosis.failure import Failure
+from adjoint.diagnosis.operands import MISSING, evaluate
+from adjoint.diagnosis.remedies.registry import at, remedy
+from adjoint.diagnosis.source_expressions import text_of
+
+INTEGER_CASTS = (".long()", ".int()", ".short()", ".byte()", "argmax(", "randint(", "arange(")
+
+
+@remedy(r"same size in the mapped dimension, got sizes \[([\d, ]+)\]")
+def map_alike(failure: Failure, match: re.Match[str]) -> str:
+    """Arguments of vmap of different lengths: the dimensions along which they have one."""
+    values = _find_arguments(failure)
+    told = ", ".join(f"{each.text} {tuple(each.value.shape)}" for each in failure.tensors())
+    sizes = f"the sizes are {match[1]}{f', of {told}' if told else ''}"
+    for count in dict.fromkeys(n for value in values if isinstance(value, Tensor) for n in value.shape):
+        shapes = [tuple(value.shape) if isinstance(value, Tensor) else () for value in values]
+        dims = [shape.index(count) if count in shape else None for shape in shapes]
+        mapped = [dim for dim in dims if dim is not None]
+        if len(mapped) == len(values) or (mapped and not all(isinstance(value, Tensor) for value in values)):
+            return f"in_dims=({', '.join(map(str, dims))}): {sizes}"
+    return f"in_dims=(0, None) maps the first alone, where the second is for all: {sizes}"
+
+
+def _find_arguments(failure: Failure) -> list[Operand]:
+    """Return the arguments of the mapped function."""
+    given = failure.locals.get("args")
+    if isinstance(given, tuple):
+        return list(given)
+    node = None if failure.line is None else failure.line.node
+    values = [evaluate(each, failure.frame) for each in node.args] if isinstance(node, ast.Call) else []
+    return [value for value in values if value is not MISSING]
+
+
+@remedy(
+    r"number of subscripts in the equation \((\d+)\) (?:does not match|is more than) "
+    r"the number of dimensions \((\d+)\) for operand (\d+)"
+)
+def spell_operand(failure: Failure, match: re.Match[str]) -> str | None:
+    """A term of einsum with more or fewer letters than its operand has dimensions."""
+    node = None if failure.line is None else failure.line.node
+    if not isinstance(node, ast.Call) or not node.args:
+        return None
+    equation = evaluate(node.args[0], failure.frame)
+    place = int(match[3])
+    if not isinstance(equation, str) or place + 1 >= len(node.args):
+        return None
+    terms = equation.replace(" ", "").partition("->")[0].split(",")
+    name, value = text_of(node.args[place + 1]), evaluate(node.args[place + 1], failure.frame)
+    x = next((each for each in failure.tensors() if each.text == name), None)
+    told = f"{name}{at(x)} " + (f"has {match[2]} dimensions" if value is MISSING else f"is {tuple(value.shape)}")
+    letters = int(match[2])
+    return (
+        f"{told}, and {terms[place]!r} in {equation!r} names {match[1]} dimensions: {letters} "
+        f"letter{'s' * (letters != 1)} for it, or another operand"
+    )
+
+
+@remedy(
+    r"more operands were provided than specified in the equation|fewer operands were provided than specified|"
+    r"number of operands .* does not match"
+)
+def count_operands(failure: Failure, match: re.Match[str]) -> str | None:
+    """An equation of einsum with more or fewer terms than operands."""
+    node = None if failure.line is None else failure.line.node
+    equation = evaluate(node.args[0], failure.frame) if isinstance(node, ast.Call) and node.args else MISSING
+    if not isinstance(equation, str) or not isinstance(node, ast.Call):
+        return None
+    terms = equation.replace(" ", "").partition("->")[0].split(",")
+    pairs = zip_longest(terms, map(text_of, node.args[1:]), fillvalue="nothing")
+    return f"a term for each operand: {', '.join(f'{term} for {name}' for term, name in pairs)}"
+
+
+@remedy(r"\"(\w+)\" not implemented for (?:'|\S*\.)?(int\d+|uint8|Long|Int|bool|Bool)'?")
+def use_float_operands(failure: Failure, match: re.Match[str]) -> str | None:
+    """Integers where an op computes with floats."""
+    whole = [each for each in failure.tensors() if not each.value.is_floating_point() and not each.value.is_complex()]
+    if not whole:
+        return None
+    for each in whole:
+        text = "" if each.origin is None or each.origin.value is None else text_of(each.origin.value)
+        if text.endswith(INTEGER_CASTS[:4]):
+            name = each.text
+            kept = text[: text.rindex(".")]
+            return f"{name}{at(each)} was made integers, which have no gradient: {name} = {kept} there"
+    names = ", ".join(f"{each.text}.float()" for each in whole)
+    kinds = ", ".join(f"{each.text}{at(each)}" for each in whole)
+    return f"{kinds}: {str(whole[0].value.dtype).rpartition('.')[2]}, and {match[1]} computes with floats: {names}"

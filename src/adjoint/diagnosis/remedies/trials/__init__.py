@@ -1,0 +1,11 @@
+"""Remedies that were tried: other options, other numbers, and changed lines, with which the call runs.
+
+Modules, in reading order:
+
+- `changed_lines`: Remedies that were tried: the user's expression, changed in one place, is carried out on copies of
+  its values.
+- `options`: Remedies for options that are texts: of those that the library's code names, the ones with which the line
+  runs.
+- `settings`: Remedies for settings out of their range, or that exclude each other: the nearest number with which the
+  line runs.
+"""

@@ -1,0 +1,130 @@
+"""Remedies for settings out of their range, or that exclude each other: the nearest number with which the line runs."""
+
+from __future__ import annotations
+
+import ast
+import copy
+import re
+from collections.abc import Iterator
+
+from adjoint.diagnosis.failure import Failure
+from adjoint.diagnosis.operands import evaluate
+from adjoint.diagnosis.remedies.language.arguments import find_meaning
+from adjoint.diagnosis.remedies.registry import at, remedy
+from adjoint.diagnosis.remedies.trials.options import find_settings
+from adjoint.diagnosis.repairs.expression import parameter_names
+from adjoint.diagnosis.repairs.trial import Trial, compute
+from adjoint.diagnosis.source_expressions import text_of
+
+FRACTIONS = (0.5, 0.0, 1.0, 0.1, 0.9, 0.01, 1e-3)
+MAX_TRIED = 40
+REQUIRING = re.compile(r"must|needs?\b|require|at least one|specify|provide|None|missing|define")
+EXCLUDING = re.compile(
+    r"only one|together|mutually|exclusive|both|either|only be specified|cannot be|not support|only used"
+)
+
+
+@remedy(r"")
+def leave_setting_out(failure: Failure, match: re.Match[str]) -> str | None:
+    """A keyword that the message tells of, without which the line runs."""
+    node = None if failure.line is None else failure.line.node
+    if not isinstance(node, ast.Call) or isinstance(failure.error, KeyError) or not EXCLUDING.search(failure.message):
+        return None
+    for changed, keyword in _without_keywords(failure, node):
+        if not re.search(rf"\b{re.escape(str(keyword.arg))}\b", failure.message):
+            continue
+        try:
+            Trial(changed, failure.frame).run(changed)
+        except Exception:  # noqa: BLE001  what a changed line may raise
+            continue
+        return f"leave {keyword.arg}={text_of(keyword.value)} out: {text_of(changed)}"
+    return None
+
+
+@remedy(r"")
+def change_number(failure: Failure, match: re.Match[str]) -> str | None:
+    """A number that the message tells of, or one whose name it tells."""
+    node = None if failure.line is None else failure.line.node
+    if not isinstance(node, ast.Call):
+        return None
+    settings = [(*each, compute(each[0], failure.frame)) for each in find_settings(failure, node)]
+    count = sum(isinstance(value, (int, float)) for *_, value in settings)
+    for part, whole, where, value in settings:
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            continue
+        name = _name_of(failure, part, whole)
+        is_told = name and re.search(rf"\b{re.escape(name)}\b", failure.message)
+        if not is_told and count > 1 and not re.search(rf"(?<![\d.]){re.escape(str(value))}(?![\d.])", failure.message):
+            continue
+        fitting = _find_fitting(failure, whole, part, value)
+        if fitting is None:
+            continue
+        label = f"{name}=" if name else ""
+        own = next((each for each in failure.operands if each.text == text_of(part)), None)
+        is_constant = isinstance(part, (ast.Constant, ast.UnaryOp))
+        told = f"{label}{value}{where}" if is_constant else f"{label}{text_of(part)}{at(own)}{where} is {value}, which"
+        return f"{told} does not fit: {label}{fitting} does" if is_constant else f"{told} does not fit: {fitting} does"
+    return None
+
+
+def _name_of(failure: Failure, part: ast.expr, whole: ast.expr) -> str:
+    for call in ast.walk(whole):
+        if not isinstance(call, ast.Call):
+            continue
+        named = next((each.arg for each in call.keywords if each.value is part), None)
+        if named:
+            return named
+        if any(each is part for each in call.args):
+            names = parameter_names(call, failure.frame)
+            place = next(i for i, each in enumerate(call.args) if each is part)
+            name = names[place] if place < len(names) else ""
+            return "" if name in ("args", "kwargs") else name
+    return ""
+
+
+def _find_fitting(failure: Failure, whole: ast.expr, part: ast.expr, value: float) -> float | None:
+    """Return the number nearest to the given one with which the call runs."""
+    sizes = [size for each in failure.tensors() for size in each.value.shape]
+    told = [int(each) for each in re.findall(r"(?<![\d.])\d{1,6}(?![\d.])", failure.message)]
+    known: list[float] = [*sizes, *told, 0, 1, -1, *(n + d for n in (*sizes, *told, value) for d in (-1, 1)), -value]
+    if isinstance(value, float):
+        known += [*FRACTIONS, value / 100]
+    else:
+        known = [n for n in known if n == int(n)]
+    trial = Trial(whole, failure.frame)
+    for number in sorted(dict.fromkeys(known), key=lambda n: (abs(n - value), -n))[:MAX_TRIED]:
+        if number == value:
+            continue
+        try:
+            trial.run(copy.deepcopy(whole, {id(part): ast.Constant(type(value)(number))}))
+        except Exception:  # noqa: BLE001  what a changed line may raise
+            continue
+        return type(value)(number)
+    return None
+
+
+def _without_keywords(failure: Failure, node: ast.Call) -> Iterator[tuple[ast.expr, ast.keyword]]:
+    """Yield the call, and that of the module which another call made, without one keyword each."""
+    wholes = {id(whole): whole for _, whole, _ in find_settings(failure, node)}
+    for whole in [node, *wholes.values()]:
+        for call in (each for each in ast.walk(whole) if isinstance(each, ast.Call)):
+            for keyword in call.keywords:
+                rest = ast.Call(call.func, call.args, [each for each in call.keywords if each is not keyword])
+                if keyword.arg is not None:
+                    yield (rest if call is whole else copy.deepcopy(whole, {id(call): rest})), keyword
+
+
+@remedy(r"", is_last=True)
+def give_setting(failure: Failure, match: re.Match[str]) -> str | None:
+    """A parameter that the message tells of, and that the call does not give."""
+    node = None if failure.line is None else failure.line.node
+    if not isinstance(node, ast.Call) or isinstance(failure.error, (TypeError, KeyError, AttributeError)):
+        return None
+    names = parameter_names(node, failure.frame)
+    given = {*names[: len(node.args)], *(each.arg for each in node.keywords)}
+    missing = [name for name in names if name not in given and re.search(rf"\b{name}\b", failure.message)]
+    if not missing or not REQUIRING.search(failure.message):
+        return None
+    arguments = ", ".join([*map(text_of, (*node.args, *node.keywords)), f"{missing[0]}=…"])
+    meaning = find_meaning(evaluate(node.func, failure.frame), missing[0])
+    return f"{text_of(node.func)}({arguments}){f'; {missing[0]}: {meaning}' if meaning else ''}"

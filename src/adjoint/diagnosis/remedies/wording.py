@@ -1,0 +1,155 @@
+"""Remedies by the wording of an error, after all others: what was wanted, what was given, and by which name."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from adjoint.diagnosis.failure import Failure
+from adjoint.diagnosis.operands import MISSING, NamedValue, evaluate
+from adjoint.diagnosis.remedies.registry import at, remedy
+from adjoint.diagnosis.source_expressions import text_of
+
+
+@remedy(
+    r"Mismatch in shape: grad_output\[(\d+)\] has a shape of \S*\[([\d, ]*)\]\) "
+    r"and output\[\d+\] .* \S*\[([\d, ]*)\]"
+)
+def fit_output_gradient(failure: Failure, match: re.Match[str]) -> str:
+    """A gradient that is given for an output of another shape."""
+    node = None if failure.line is None else failure.line.node
+    owner = node.func.value if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else None
+    given = text_of(node.args[0]) if isinstance(node, ast.Call) and node.args else "the gradient"
+    name = "the output" if owner is None or evaluate(owner, failure.frame) is MISSING else text_of(owner)
+    return f"{given} is [{match[2]}], and {name} [{match[3]}]: a gradient of that shape, torch.ones_like({name})"
+
+
+@remedy(r"(\w+)(?: option)? is mutually exclusive with ([\w, ]+)")
+def leave_one_out(failure: Failure, match: re.Match[str]) -> str:
+    """Arguments of which one says all that the other says."""
+    return f"{match[1]}= decides it alone: leave {match[2].strip()} out"
+
+
+@remedy(r"(\w+) momentum requires a momentum and zero dampening")
+def give_momentum(failure: Failure, match: re.Match[str]) -> str:
+    """Nesterov's method without a momentum."""
+    return "momentum=0.9 beside nesterov=True, and no dampening"
+
+
+@remedy(r"(\w+) (?:should|must) be (an? [\w\- ]+?|positive|non-negative|\w+ than [\d.]+),? but got (?:\w+=)?(\S+)")
+def give_wanted_value(failure: Failure, match: re.Match[str]) -> str:
+    """A setting out of its range."""
+    wanted = match[2].removesuffix(" value")
+    own = _find_argument(failure, match[1])
+    if own is None:
+        return f"{match[1]} is {match[3]}, and {wanted} is wanted"
+    if "integer" in wanted and re.fullmatch(r"\S*?\d+\.0\W*", match[3]):
+        return f"{match[1]}={own.text}{at(own)} is {match[3]}, and {wanted} is wanted: {match[1]}=int({own.text})"
+    return f"{match[1]}={own.text}{at(own)}: {wanted} is wanted"
+
+
+def _find_argument(failure: Failure, name: str) -> NamedValue | None:
+    """Return the expression that the user's call gives for a parameter of that name."""
+    node = None if failure.line is None else failure.line.node
+    for keyword in node.keywords if isinstance(node, ast.Call) else ():
+        if keyword.arg == name:
+            text = text_of(keyword.value)
+            known = next((each for each in failure.operands if each.text == text), None)
+            return known or NamedValue(text, evaluate(keyword.value, failure.frame))
+    return None
+
+
+@remedy(r"you can only change requires_grad flags of leaf variables")
+def detach_computed(failure: Failure, match: re.Match[str]) -> str | None:
+    """A computed tensor that is to have no gradient."""
+    x = next((each for each in failure.tensors() if not each.value.is_leaf), None)
+    if x is None:
+        return None
+    return f"{x.text}{at(x)} is computed, and has its graph from what it is made of: {x.text} = {x.text}.detach()"
+
+
+@remedy(r"einsum\(\): output subscript (\w) does not appear in the equation")
+def name_output_letter(failure: Failure, match: re.Match[str]) -> str | None:
+    """A letter of einsum's result that no operand has."""
+    node = None if failure.line is None else failure.line.node
+    equation = evaluate(node.args[0], failure.frame) if isinstance(node, ast.Call) and node.args else MISSING
+    if not isinstance(equation, str):
+        return None
+    inputs, _, output = equation.replace(" ", "").partition("->")
+    letters = sorted(set(inputs) - {",", "."} - set(output))
+    return f"{match[1]!r} in the result {output!r} is a letter of no operand, {inputs}: {' or '.join(letters)} is meant"
+
+
+@remedy(r"cannot assign '(?:\w+\.)*(\w+)' object to buffer '(\w+)'")
+def make_buffer_tensor(failure: Failure, match: re.Match[str]) -> str:
+    """A list where a module keeps a tensor."""
+    own = _find_argument(failure, match[2])
+    if own is None:
+        return f"{match[2]} is a {match[1]}, no tensor: torch.tensor(…) around it"
+    return f"{match[2]}={own.text}{at(own)} is a {match[1]}, no tensor: {match[2]}=torch.tensor({own.text})"
+
+
+@remedy(r"unsupported operand type\(s\) for \+: 'int' and 'str'")
+def sum_values(failure: Failure, match: re.Match[str]) -> str | None:
+    """The sum of a dictionary, which goes through its keys."""
+    node = None if failure.line is None else failure.line.node
+    for call in ast.walk(node) if node is not None else ():
+        if isinstance(call, ast.Call) and text_of(call.func) == "sum" and call.args:
+            held = evaluate(call.args[0], failure.frame)
+            name = text_of(call.args[0])
+            if isinstance(held, dict):
+                return f"{name} is a dict, and sum goes through its keys: sum({name}.values())"
+    return None
+
+
+@remedy(r"Expected more than 1 spatial element when training, got input size \[([\d, ]+)\]")
+def keep_space(failure: Failure, match: re.Match[str]) -> str:
+    """A normalisation over one place of each channel."""
+    layer = failure.module()
+    name = "the normalisation" if layer is None else f"{layer.text}{at(layer)}"
+    return f"{name} gets [{match[1]}], one value for each channel, which it makes 0: leave it out there"
+
+
+@remedy(r"Expected weight to be a vector of size equal to the number of channels.* input of shape \[([\d, ]+)\]")
+def fit_group_channels(failure: Failure, match: re.Match[str]) -> str:
+    """A normalisation of groups of other channels."""
+    layer, channels = failure.module(), match[1].replace(" ", "").split(",")[1]
+    if layer is None:
+        return f"the input has {channels} channels: a weight for each"
+    groups, own = getattr(layer.value, "num_groups", 1), getattr(layer.value, "num_channels", "other")
+    told = f"{layer.text}{at(layer)} normalises {own} channels, its input has {channels}"
+    return f"{told}: nn.GroupNorm({groups}, {channels})"
+
+
+@remedy(r"Input batch size (\d+) doesn't match hidden\d? batch size (\d+)|hidden.* has inconsistent hidden_size")
+def fit_cell_state(failure: Failure, match: re.Match[str]) -> str | None:
+    """The state of a cell of another batch, or one where a pair belongs."""
+    layer, node = failure.module(), None if failure.line is None else failure.line.node
+    given = node.args[1] if isinstance(node, ast.Call) and len(node.args) > 1 else None
+    if layer is None or given is None:
+        return None
+    value, x = evaluate(given, failure.frame), text_of(given)
+    own = next((each for each in failure.operands if each.text == x), None)
+    if type(layer.value).__name__ == "LSTMCell" and not isinstance(value, tuple) and hasattr(value, "shape"):
+        first = text_of(node.args[0]) if isinstance(node, ast.Call) else "x"
+        return f"the state of an LSTMCell is a pair, and {x}{at(own)} is one: h, c = {layer.text}({first}, ({x}, c))"
+    if not match[1]:
+        return None
+    return f"{x}{at(own)} is for {match[2]} samples, and the input has {match[1]}: torch.zeros({match[1]}, …)"
+
+
+@remedy(
+    r"(?:supports?|expect\w*|must be|needs?|should be|wants?|required)\D{0,40}?(\d)-?D\b.*?"
+    r"(?:got|found|with|given)\D{0,40}?(\d)-?(?:D\b|dim)",
+    is_last=True,
+)
+def fit_dimensions(failure: Failure, match: re.Match[str]) -> str | None:
+    """A tensor with another number of dimensions than the function takes."""
+    wanted, count = int(match[1]), int(match[2])
+    x = next((each for each in failure.tensors() if each.value.ndim == count), None)
+    if x is None or wanted == count:
+        return None
+    told = f"{x.text}{at(x)}, {tuple(x.value.shape)}, has {count} dimensions, and {wanted} are wanted"
+    if count == wanted + 1:
+        return f"{told}: a loop over {x.text}, or {x.text}.flatten(0, 1), {tuple(x.value.flatten(0, 1).shape)}"
+    return f"{told}: {x.text}.unsqueeze(0)" if count == wanted - 1 else told

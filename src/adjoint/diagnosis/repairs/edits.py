@@ -1,0 +1,83 @@
+"""Edits of an expression, each a way in which users mend its kind of mistake, in the order in which they are tried."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from adjoint.diagnosis.operands import evaluate, is_module
+from adjoint.diagnosis.repairs.calls import call_otherwise, call_sibling, read_attribute_otherwise, read_otherwise
+from adjoint.diagnosis.repairs.conversions import convert, leave_tensors
+from adjoint.diagnosis.repairs.expression import Edit, Values, name_library
+from adjoint.diagnosis.repairs.reshapes import find_dimensions, make_square, reshape, reshape_all, swap_sides
+from adjoint.diagnosis.repairs.trial import Trial, compute
+
+WEIGHTS = ("weight", "pos_weight")  # one for each class, whatever the shapes allow
+
+
+def find_edits(trial: Trial, message: str, *, is_of_shapes: bool) -> Iterator[Edit]:
+    """Yield the edits of an expression: of the kind of its parts, of how it is called, and of shapes."""
+    values = [(part, compute(part, trial.frame)) for part in _operands(trial.expression)]
+    if not is_of_shapes:
+        yield from _find_edits_of_kinds(trial, message, values)
+        return
+    dimensions = [part for node in ast.walk(trial.expression) for part in find_dimensions(node, trial)]
+    for node in ast.walk(trial.expression):
+        if isinstance(node, ast.Call):
+            yield from call_sibling(node)
+        yield from make_square(node)
+    is_module_call = isinstance(trial.expression, ast.Call) and is_module(evaluate(trial.expression.func, trial.frame))
+    weights = {
+        id(each.value) for each in ast.walk(trial.expression) if isinstance(each, ast.keyword) and each.arg in WEIGHTS
+    }
+    for part, value in values:
+        if id(part) in weights:
+            continue
+        yield from reshape(
+            part, value, values, dimensions, first="" if "broadcast" in message else ".T", is_input=is_module_call
+        )
+    yield from reshape_all(trial.expression, values)
+    yield from swap_sides(trial.expression)
+
+
+def _find_edits_of_kinds(trial: Trial, message: str, values: Values) -> Iterator[Edit]:
+    library = name_library(trial)
+    for node in ast.walk(trial.expression):
+        if isinstance(node, ast.Call):
+            yield from call_sibling(node)
+    for part, value in values:
+        yield from convert(part, value, library, message)
+    for part, value in values:
+        yield from leave_tensors(part, value, message)
+    for node in ast.walk(trial.expression):
+        if isinstance(node, ast.Call):
+            yield from call_otherwise(node, trial, library, message)
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
+            yield Edit(node, ast.Call(node, [], []))
+            if "has no attribute" in message:
+                yield from read_attribute_otherwise(node, trial, library)
+        elif isinstance(node, ast.Subscript):
+            yield from read_otherwise(node)
+        elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+            yield Edit(node, ast.UnaryOp(ast.Invert(), node.operand))
+
+
+def _operands(root: ast.expr) -> Iterator[ast.expr]:
+    """Yield the parts that stand for values: arguments, sides of operators, what a method or an index is of."""
+    for node in ast.walk(root):
+        if isinstance(node, ast.Call):
+            yield from (each.value if isinstance(each, ast.Starred) else each for each in node.args)
+            yield from (each.value for each in node.keywords)
+            if isinstance(node.func, ast.Attribute):
+                yield node.func.value
+        elif isinstance(node, ast.BinOp):
+            yield node.left
+            yield node.right
+        elif isinstance(node, ast.Compare):
+            yield node.left
+            yield from node.comparators
+        elif isinstance(node, ast.Subscript):
+            yield node.slice
+            yield node.value
+        elif isinstance(node, (ast.List, ast.Tuple)):
+            yield from (each for each in node.elts if isinstance(each, (ast.Name, ast.Attribute)))

@@ -1,0 +1,87 @@
+"""Edits that give tensors of an expression in other shapes, or dimensions by other numbers."""
+
+from __future__ import annotations
+
+import ast
+import copy
+from collections.abc import Iterator
+from itertools import combinations
+
+import numpy as np
+
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand
+from adjoint.diagnosis.repairs.expression import Edit, Values, bracket, parameter_names, parse
+from adjoint.diagnosis.repairs.trial import Trial
+
+LARGEST_PERMUTED = 5  # dimensions
+CREATION = frozenset(["ones", "zeros", "rand", "randn", "empty"])
+
+
+def reshape(
+    part: ast.expr, value: Operand, values: Values, dimensions: list[ast.expr], *, first: str, is_input: bool
+) -> Iterator[Edit]:
+    """Yield the part in other shapes."""
+    if any(part is each for each in dimensions) and isinstance(value, int):
+        ranks = [each.ndim for _, each in values if isinstance(each, Tensor)]
+        places = range(max(ranks, default=0))
+        yield from (Edit(part, ast.Constant(i), True) for i in (*places, -1) if i != value)
+    if not isinstance(value, (Tensor, np.ndarray)):
+        return
+    own = bracket(part)
+    if isinstance(value, np.ndarray):
+        ways = [f"{own}.T", *(f"{own}[{', '.join([':'] * i + ['None'])}]" for i in range(1, value.ndim + 1))]
+        yield from (Edit(part, parse(way), True) for way in (ways if first else reversed(ways)))
+        return
+    ways = [f"{own}{first}"] if first and value.ndim == 2 else []
+    ways += [f"{own}.unsqueeze(0)"] if is_input else []
+    ways += (
+        [f"{own}.unsqueeze({i})" for i in (*range(1, value.ndim), value.ndim, 0)]
+        if value.ndim < LARGEST_PERMUTED
+        else []
+    )
+    ways += [f"{own}.squeeze({i})" for i in reversed(range(value.ndim)) if value.shape[i] == 1]
+    ways += [f"{own}.flatten(1)"] if value.ndim > 2 and is_input else []
+    ways += [f"{own}.T"] if value.ndim == 2 else []
+    ways += [f"{own}.permute(0, 3, 1, 2)", f"{own}.permute(0, 2, 3, 1)"] if value.ndim == 4 else []
+    ways += [f"{own}.transpose({i}, {j})" for i, j in combinations(range(value.ndim), 2)] if value.ndim > 2 else []
+    ways += [f"{own}.permute(2, 0, 1)", f"{own}.permute(2, 0, 1).unsqueeze(0)"] if value.ndim == 3 else []
+    for other, each in values:
+        if isinstance(each, Tensor) and each.numel() == value.numel() and each.shape != value.shape:
+            ways.append(f"{own}.reshape({bracket(other)}.shape)")
+    ways += [f"{own}.contiguous()", f"{own}.unsqueeze(0).unsqueeze(0)"]
+    yield from (Edit(part, parse(way), True) for way in ways)
+
+
+def reshape_all(root: ast.expr, values: Values) -> Iterator[Edit]:
+    """Yield the expression with all of its tensors in one other shape."""
+    tensors = {ast.unparse(part): part for part, each in values if isinstance(each, Tensor) and each.ndim}
+    if len(tensors) < 2:
+        return
+    for way in ("squeeze(0)", "squeeze(-1)", "flatten()"):
+        changed = copy.deepcopy(root, {id(part): parse(f"{bracket(part)}.{way}") for part in tensors.values()})
+        yield Edit(root, changed, True)
+
+
+def make_square(node: ast.AST) -> Iterator[Edit]:
+    """Yield a matrix of as many rows as columns, in place of a new vector."""
+    if isinstance(node, ast.Call) and len(node.args) == 1 and ast.unparse(node.func).rpartition(".")[2] in CREATION:
+        yield Edit(node, ast.Call(node.func, [*node.args, *node.args], node.keywords), True)
+
+
+def swap_sides(root: ast.expr) -> Iterator[Edit]:
+    """Yield a product with its sides the other way round."""
+    if isinstance(root, ast.Call) and len(root.args) == 2:
+        yield Edit(root, ast.Call(root.func, root.args[::-1], root.keywords), True)
+    elif isinstance(root, ast.BinOp) and isinstance(root.op, ast.MatMult):
+        yield Edit(root, ast.BinOp(root.right, root.op, root.left), True)
+
+
+def find_dimensions(node: ast.AST, trial: Trial) -> Iterator[ast.expr]:
+    """Yield the arguments of a call that are numbers of dimensions."""
+    if not isinstance(node, ast.Call):
+        return
+    names = parameter_names(node, trial.frame)
+    for name, part in [*zip(names, node.args, strict=False), *((each.arg, each.value) for each in node.keywords)]:
+        if name in ("dim", "dim0", "dim1", "axis", "start_dim", "end_dim", "dims"):
+            yield part

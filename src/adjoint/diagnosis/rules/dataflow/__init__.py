@@ -1,0 +1,24 @@
+"""Rules of `ad.doctor` on where values come from and go to: their sources, their signs, their order.
+
+Modules, in reading order:
+
+- `latent_noise`: Rules on noise: of a latent space whose deviation is its variance, that is drawn once, and that a
+  model never saw.
+- `loss_scales`: Rules on the sizes of terms and predictions: a mean beside a sum, a mean over masked steps, a clamped
+  prediction.
+- `loss_signs`: Rules on the signs of a loss: terms that are made large or small without a limit, and terms without a
+  gradient.
+- `model_inputs`: Rules on what a model gets: a target with the same noise as the input, a random state, arguments
+  that are crossed.
+- `policies`: Rules on policies: ratios of probabilities, the choice of surrogates, and values at an episode's end.
+- `recurrent_outputs`: Rules on what is read from a recurrent layer: another dimension than time, padded steps, one
+  direction of two.
+- `sample_order`: Rules on the order of samples: inputs that are shuffled alone, and results in another order than
+  their targets.
+- `scores`: Rules on scores before a softmax: scaled up, masked with 0, of each sample with itself, or probabilities
+  already.
+- `training_loop`: Rules on loops: gradients that are cleared too often or come from another loss, schedules and
+  samplers.
+- `unused_results`: Rule on results that nobody uses: `x.clamp(0, 1)` or `loss + penalty` as a line of its own.
+- `weight_averages`: Rule on averages of weights: a copy that takes nearly all of the new ones in each step.
+"""

@@ -1,0 +1,193 @@
+"""Rules on noise: of a latent space whose deviation is its variance, that is drawn once, and that a model never saw."""
+
+from __future__ import annotations
+
+from adjoint.core.op.op import Op
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operands
+from adjoint.diagnosis.findings import Place
+from adjoint.diagnosis.watch.events import Backward, caller_place
+from adjoint.diagnosis.watch.facts import Facts, is_array
+from adjoint.diagnosis.watch.library_calls import LibraryCall
+from adjoint.diagnosis.watch.rule import WatchRule
+from adjoint.diagnosis.watch.value_flow import DRAWS, FLOW_PASSES, Made
+
+ERRORS = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss")
+SAME_DRAWS = 3  # passes with the same noise
+MIN_NOISE = 8  # elements
+
+
+class LatentDeviation(WatchRule):
+    """Noise times the exponential of what a divergence takes for the logarithm of the variance."""
+
+    max_passes = FLOW_PASSES
+
+    def begin_backward(self, backward: Backward) -> None:
+        flow = self.facts.flow
+        behind = [made for root in backward.roots for made in flow.makers_behind(root)]
+        exponentials = [made for made in behind if made.op == "exp"]
+        self._check_logarithm(exponentials)
+        for scaled in exponentials:
+            if not any(is_noise_product(made, scaled.out) for made in flow.users(scaled.out)):
+                continue
+            source = flow.source(scaled.tensors[0])
+            others = [
+                each
+                for each in exponentials
+                if each is not scaled
+                and flow.source(each.tensors[0]) is source
+                and is_in_divergence(flow.users(each.out))
+            ]
+            own = is_in_divergence(flow.users(scaled.out)) and scaled
+            divergence = others[0] if others else own or None
+            if divergence is not None and is_in_divergence(flow.users(source)):
+                where = divergence.place.site.describe_briefly()
+                self.report(
+                    "variance-as-deviation",
+                    scaled.place,
+                    "std",
+                    f"noise {tuple(scaled.out.shape)} is multiplied by an exponential that the divergence at {where} "
+                    "takes for the variance: the deviation is its root",
+                    "std = torch.exp(0.5 * logvar)",
+                    tuple(scaled.out.shape),
+                )
+
+    def _check_logarithm(self, exponentials: list[Made]) -> None:
+        """Look for noise that is multiplied by what the divergence takes the exponential of."""
+        flow = self.facts.flow
+        for each in exponentials:
+            source = each.tensors[0]
+            for made in flow.users(source):
+                drawn = [flow.maker(x) for x in made.tensors if x is not source]
+                if is_noise_product(made, source) and drawn[0] is not None and drawn[0].op in DRAWS:
+                    where = each.place.site.describe_briefly()
+                    self.report(
+                        "variance-as-deviation",
+                        made.place,
+                        "std",
+                        f"noise {tuple(made.out.shape)} is multiplied by the logarithm of which {where} takes the "
+                        "exponential",
+                        "std = torch.exp(0.5 * logvar)",
+                        tuple(made.out.shape),
+                    )
+                    return
+
+
+def is_noise_product(made: Made, deviation: Tensor) -> bool:
+    """Return whether an op multiplies data, as noise is, by a deviation of the same shape."""
+    others = [x for x in made.tensors if x is not deviation]
+    return made.op == "mul" and len(others) == 1 and others[0].node is None and others[0].shape == deviation.shape
+
+
+def is_in_divergence(users: list[Made]) -> bool:
+    """Return whether a value is a term of a sum or difference."""
+    return any(made.op in ("add", "sub") for made in users)
+
+
+class RepeatedNoise(WatchRule):
+    """Noise of a latent space that was drawn once, before the loop."""
+
+    ops = frozenset({"mul", "add"})
+    max_passes = 16
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self.known: dict[int, tuple[Tensor, set[int], Place]] = {}
+        self.products: dict[int, tuple[Tensor, Tensor, Place]] = {}  # noise times a deviation, in this pass
+
+    def see_op(self, op: Op, inputs: Operands, out: Tensor) -> None:
+        if out.node is None or len(inputs) != 2:
+            return
+        if op.name == "add":
+            self._check_sum(inputs)
+            return
+        for noise, deviation in (inputs, inputs[::-1]):
+            if not (is_array(noise) and is_array(deviation)) or noise.node is not None or noise.array.size < MIN_NOISE:
+                continue
+            if noise.shape != deviation.shape or getattr(getattr(deviation.node, "op", None), "name", "") != "exp":
+                continue
+            self.products[id(out)] = out, noise, caller_place()
+
+    def begin_backward(self, backward: Backward) -> None:
+        self.products.clear()
+
+    def _check_sum(self, inputs: Operands) -> None:
+        for product, mean in (inputs, inputs[::-1]):
+            if not isinstance(mean, Tensor) or mean.node is None or id(product) not in self.products:
+                continue
+            _, noise, where = self.products[id(product)]
+            _, passes, place = self.known.setdefault(id(noise), (noise, set(), where))
+            passes.add(self.facts.iteration)
+            if len(passes) == SAME_DRAWS and noise.array.min() < 0 < noise.array.max():
+                self.report(
+                    "noise-repeats",
+                    place,
+                    "noise",
+                    f"the noise {tuple(noise.shape)} is the same in {SAME_DRAWS} steps: it was drawn once, so the "
+                    "model learns it by heart",
+                    "draw it in each step: torch.randn_like(mu)",
+                    SAME_DRAWS,
+                )
+
+
+def is_mixing(made: Made) -> bool:
+    """Return whether an op adds or scales data, before a model sees it."""
+    return made.op in ("mul", "add") and made.out.node is None
+
+
+class UnseenNoise(WatchRule):
+    """A prediction of noise that is compared with other noise than that which was added to the data."""
+
+    max_passes = FLOW_PASSES
+
+    def see_call(self, call: LibraryCall) -> None:
+        target, flow = call.tensor("target"), self.facts.flow
+        x = call.tensor("input")
+        made = flow.maker(target)
+        if call.name not in ERRORS or target is None or x is None or x.node is None:
+            return
+        if made is None or made.op not in DRAWS or [each for each in flow.users(target) if each.op in ("mul", "add")]:
+            return
+        mixed = [each for each in flow.makers_behind(x) if each.op in DRAWS and each.out.shape == target.shape]
+        used = [each for each in mixed if any(is_mixing(user) for user in flow.users(each.out))]
+        if used:
+            where = max(used, key=lambda each: each.place.site.line).place.site.describe_briefly()
+            self.report(
+                "target-is-other-noise",
+                call.place,
+                "noise",
+                f"the target of {call.name} is noise {tuple(target.shape)} that was drawn for it alone; the model got "
+                f"data with that of {where}",
+                "compare with the noise that was added",
+                tuple(target.shape),
+            )
+
+
+class SampleGradient(WatchRule):
+    """A sample of a distribution whose parameters it has no gradient to, in a model that learns them."""
+
+    max_passes = FLOW_PASSES
+
+    def begin_backward(self, backward: Backward) -> None:
+        flow = self.facts.flow
+        behind = [made for root in backward.roots for made in flow.makers_behind(root)]
+        if any(made.function == "log_prob" for made in flow.steps.values()):
+            return  # the sample is an action
+        for made in behind:
+            for x in made.tensors:
+                source = flow.maker(x)
+                if x.node is not None or source is None or source.function != "sample" or made.out.node is None:
+                    continue
+                operands = [each for below in flow.makers_behind(x) for each in below.tensors]
+                parameters = [each for each in operands if each.node is not None]
+                if parameters and made.function != "kl_divergence":
+                    self.report(
+                        "sample-without-gradient",
+                        source.place,
+                        "sample",
+                        f"sample() {tuple(x.shape)} of a distribution has no gradient to its parameters, which the "
+                        "loss is to change through it",
+                        "rsample()",
+                        tuple(x.shape),
+                    )
+                    return

@@ -1,0 +1,111 @@
+"""Rules on the sizes of terms and predictions: a mean beside a sum, a mean over masked steps, a clamped prediction."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from adjoint.diagnosis.rules.dataflow.loss_signs import SQUARES
+from adjoint.diagnosis.rules.dataflow.policies import CLAMPS, is_mask
+from adjoint.diagnosis.rules.targets import BINARY, ERRORS
+from adjoint.diagnosis.watch.events import Backward
+from adjoint.diagnosis.watch.library_calls import LibraryCall
+from adjoint.diagnosis.watch.rule import WatchRule
+from adjoint.diagnosis.watch.value_flow import FLOW_PASSES
+
+MIN_BATCH = 8
+MIN_CLAMPED = 0.25  # share of a prediction
+MAX_UNMASKED = 0.9
+
+
+class UnevenReductions(WatchRule):
+    """A divergence that is summed over the batch, beside an error that is a mean over all elements."""
+
+    max_passes = FLOW_PASSES
+
+    def begin_backward(self, backward: Backward) -> None:
+        if len(backward.roots) != 1:
+            return
+        terms = self.facts.flow.terms(backward.roots[0])
+        means = [
+            term.made
+            for term in terms
+            if term.made is not None and term.made.op == "squared_error" and is_mean(term.made.out.node)
+        ]
+        powers = {
+            kind: term
+            for term in terms
+            for kind, ops in (("exp", {"exp"}), ("square", SQUARES))
+            if term.made is not None and term.made.op in ops
+        }
+        if len(powers) < 2 or not means or means[0].out.array.ndim:
+            return
+        exponential = powers["exp"]
+        shape, size = exponential.value.array.shape, means[0].tensors[0].array.size
+        if len(shape) == 2 and shape[0] >= MIN_BATCH and exponential.factor >= 0.4 and size > shape[0]:
+            self.report(
+                "uneven-reductions",
+                means[0].place,
+                "reduction",
+                f"the error is a mean over {size} elements and the divergence a sum over {shape[0]} samples: it counts "
+                f"{size} times as much, and the code carries nothing",
+                'reduction="sum" in the error, or the mean of both over the samples',
+                size,
+            )
+
+
+def is_mean(node: object) -> bool:
+    """Return whether an error is a mean of its elements."""
+    return (getattr(node, "params", None) or {}).get("reduction") == "mean"
+
+
+class MaskedMean(WatchRule):
+    """A mean of masked losses over all steps, those that the mask leaves out too."""
+
+    max_passes = FLOW_PASSES
+
+    def begin_backward(self, backward: Backward) -> None:
+        flow = self.facts.flow
+        for root in backward.roots:
+            for mean in flow.makers_behind(root):
+                product = flow.maker(mean.tensors[0]) if mean.op == "mean" else None
+                if product is None or product.op != "mul" or product.out.node is None:
+                    continue
+                mask = next((x for x in product.tensors if is_mask(x)), None)
+                losses = [x for x in product.tensors if x.node is not None and x.array.ndim]
+                source = flow.maker_past_moves(losses[0]) if losses else None
+                if mask is None or source is None or mask.array.mean() > MAX_UNMASKED:
+                    continue
+                if source.function.endswith("cross_entropy") and mask.shape == losses[0].shape:
+                    share = f"{1 - mask.array.mean():.0%}"
+                    self.report(
+                        "masked-mean",
+                        mean.place,
+                        "mask",
+                        f"the mean over {mask.array.size} losses counts the {share} that the mask makes 0",
+                        "(losses * mask).sum() / mask.sum()",
+                        share,
+                    )
+                    return
+
+
+class ClampedPrediction(WatchRule):
+    """A prediction that is clamped before the loss: where it is outside, it has no gradient."""
+
+    max_passes = FLOW_PASSES
+
+    def see_call(self, call: LibraryCall) -> None:
+        x = call.tensor("input")
+        made = self.facts.flow.maker_past_moves(x)
+        if call.name not in (*ERRORS, *BINARY) or x is None or made is None or made.op not in CLAMPS:
+            return
+        share = float(np.mean(made.out.array != made.tensors[0].array))
+        if share >= MIN_CLAMPED and made.out.node is not None:
+            self.report(
+                "clamped-prediction",
+                made.place,
+                "clamp",
+                f"{share:.0%} of the prediction {tuple(x.shape)} are outside of the limits of clamp: they get no "
+                "gradient",
+                "sigmoid() for a prediction between 0 and 1; clamp only what is evaluated",
+                f"{share:.0%}",
+            )

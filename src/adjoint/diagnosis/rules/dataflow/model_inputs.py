@@ -1,0 +1,129 @@
+"""Rules on what a model gets: a target with the same noise as the input, a random state, arguments that are crossed."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from adjoint.core.graph.source_location import Site
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.diagnosis.findings import Place
+from adjoint.diagnosis.source_expressions import SourceFile, parse_source, text_of
+from adjoint.diagnosis.watch.events import Backward, ModuleCall
+from adjoint.diagnosis.watch.facts import Facts, is_array
+from adjoint.diagnosis.watch.library_calls import LibraryCall
+from adjoint.diagnosis.watch.rule import WatchRule
+from adjoint.diagnosis.watch.value_flow import DRAWS, FLOW_PASSES
+from adjoint.nn.layers.recurrent import RNNBase
+from adjoint.nn.module.module import Module
+
+ERRORS = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss")
+TRIPLET = ("anchor", "positive", "negative")
+
+
+class NoisyTarget(WatchRule):
+    """A denoiser whose target is its own input."""
+
+    sees_roots_only = True
+    max_passes = FLOW_PASSES
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self.input: tuple[Tensor, Module] | None = None
+
+    def enter_module(self, call: ModuleCall) -> None:
+        x = next((x for x in call.tensors() if is_array(x)), None)
+        self.input = None if x is None or x.node is not None or not call.is_recording else (x, call.module)
+
+    def see_call(self, call: LibraryCall) -> None:
+        target = call.tensor("target")
+        if call.name not in ERRORS or target is None or self.input is None:
+            return
+        joined = self.facts.flow.maker(self.input[0])
+        given = joined.tensors if joined is not None and joined.op == "cat" else [self.input[0]]
+        if all(x is not target for x in given):
+            return
+        made = self.facts.flow.maker(target)
+        parts = [] if made is None or made.op not in ("add", "mul") else made.tensors
+        behind = [each for x in parts for each in self.facts.flow.makers_behind(x)]
+        if any(each.op in DRAWS and each.out.shape == target.shape for each in behind) and len(parts) == 2:
+            name = self.facts.names.name_of_module(self.input[1])
+            problem = (
+                f"the target of {call.name} is the input {tuple(target.shape)} of {name}, with the noise that was "
+            )
+            problem += "added: nothing teaches it to take the noise away"
+            self.report("noisy-target", call.place, "target", problem, "compare with the data before the noise", name)
+
+
+class RandomState(WatchRule):
+    """A recurrent layer that begins with random numbers."""
+
+    modules = (RNNBase,)
+    max_passes = FLOW_PASSES
+
+    def enter_module(self, call: ModuleCall) -> None:
+        states = call.inputs[1] if len(call.inputs) > 1 else None
+        state = states[0] if isinstance(states, tuple) and states else states
+        made = self.facts.flow.maker_past_moves(state)
+        if made is not None and made.op in DRAWS and call.is_recording and self.facts.iteration:
+            name = self.facts.names.name_of_module(call.module)
+            problem = (
+                f"{name} begins with random numbers {tuple(made.out.shape)} in each pass: its result is another each "
+            )
+            problem += "time, in evaluation too"
+            self.report("random-state", made.place, name, problem, "torch.zeros for the first state", made.out.shape)
+
+
+class CrossedArguments(WatchRule):
+    """Arguments whose names are those of each other's parameters."""
+
+    max_passes = 1
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self.files: list[str] = []
+
+    def begin_backward(self, backward: Backward) -> None:
+        self.files.append(backward.place.site.file)
+
+    def finish(self) -> None:
+        for file in self.files:
+            source = parse_source(file)
+            for call, first, second in find_crossed_calls(source) if source is not None else ():
+                function = text_of(call.func)
+                problem = f"{first} is given to {function} as its {second}, and {second} as its {first}"
+                place = Place(Site(file, call.lineno, ""))
+                self.report("arguments-crossed", place, first, problem, f"exchange {first} and {second}", function)
+
+
+def find_crossed_calls(source: SourceFile) -> Iterator[tuple[ast.Call, str, str]]:
+    """Yield the calls that exchange two arguments, where no other call of the function has them in their order."""
+    parameters: dict[str, list[str]] = {}
+    calls: dict[str, list[tuple[ast.Call, list[str]]]] = {}
+    triplets = {"triplet_margin_loss"}
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.FunctionDef):
+            names = [each.arg for each in node.args.args]
+            parameters[node.name] = names[1:] if names[:1] == ["self"] else names
+        elif isinstance(node, ast.Assign) and "TripletMarginLoss" in text_of(node.value):
+            triplets |= {text_of(target).rpartition(".")[2] for target in node.targets}
+        elif isinstance(node, ast.Call) and not node.keywords:
+            name = text_of(node.func).rpartition(".")[2]
+            calls.setdefault(name, []).append((node, [text_of(each) for each in node.args]))
+    parameters |= {each: list(TRIPLET) for each in triplets}
+    for name, wanted in parameters.items():
+        found = [(node, find_exchange(wanted, given)) for node, given in calls.get(name, ())]
+        if found and all(pair is not None for _, pair in found):
+            for node, pair in found:
+                if pair is not None:
+                    yield node, *pair
+
+
+def find_exchange(wanted: list[str], given: list[str]) -> tuple[str, str] | None:
+    """Return two arguments that stand in each other's place."""
+    for i, (want, get) in enumerate(zip(wanted, given, strict=False)):
+        if get != want and get in wanted[i + 1 : len(given)]:
+            j = wanted.index(get)
+            if given[j] == want:
+                return get, want
+    return None

@@ -1,0 +1,101 @@
+"""Rules on policies: ratios of probabilities, the choice of surrogates, and values at an episode's end."""
+
+from __future__ import annotations
+
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.diagnosis.watch.events import Backward
+from adjoint.diagnosis.watch.facts import is_array
+from adjoint.diagnosis.watch.library_calls import LibraryCall
+from adjoint.diagnosis.watch.rule import WatchRule
+from adjoint.diagnosis.watch.value_flow import FLOW_PASSES, Made
+
+CLAMPS = frozenset({"clamp", "clamp_range"})
+ERRORS = ("mse_loss", "smooth_l1_loss", "huber_loss", "l1_loss")
+
+
+class PolicyRatio(WatchRule):
+    """A difference of log-probabilities that is used as a ratio, and the greater of two surrogates."""
+
+    max_passes = FLOW_PASSES
+
+    def begin_backward(self, backward: Backward) -> None:
+        flow = self.facts.flow
+        for root in backward.roots:
+            for term in flow.terms(root):
+                made = term.made
+                if made is None or made.op not in ("minimum", "maximum") or len(made.tensors) != 2:
+                    continue
+                behind = [list(flow.makers_behind(x)) for x in made.tensors]
+                if not any(each.op in CLAMPS for part in behind for each in part):
+                    continue
+                ratio = next((each for each in behind[0] if self._is_difference(each)), None)
+                if ratio is None:
+                    continue
+                if not any(user.op == "exp" for user in flow.users(ratio.out)):
+                    self.report(
+                        "ratio-without-exp",
+                        ratio.place,
+                        "ratio",
+                        f"a difference of log-probabilities {tuple(ratio.out.shape)} is clamped and multiplied as a "
+                        "ratio: it is the ratio's logarithm",
+                        "ratio = (logp - old_logp).exp()",
+                        tuple(ratio.out.shape),
+                    )
+                elif (made.op == "maximum") == (term.sign < 0):
+                    sign = "a minus" if term.sign < 0 else "a plus"
+                    right = "min" if made.op == "maximum" else "max"
+                    self.report(
+                        "surrogate-choice",
+                        made.place,
+                        made.op,
+                        f"the {made.op} of the surrogate and the clamped one, with {sign} in the "
+                        "loss, is the better of both: the clamp limits nothing",
+                        f"torch.{right} of both",
+                        made.op,
+                    )
+
+    def _is_difference(self, made: Made) -> bool:
+        if made.op != "sub" or made.out.node is None:
+            return False
+        sources = [self.facts.flow.maker_past_moves(x) for x in made.tensors]
+        histories = {x.node is None for x in made.tensors}
+        return len(histories) == 2 and any(each is not None and each.function == "log_prob" for each in sources)
+
+
+class BootstrapMask(WatchRule):
+    """A reward plus the next value of those episodes alone that have ended."""
+
+    max_passes = FLOW_PASSES
+
+    def see_call(self, call: LibraryCall) -> None:
+        target = call.tensor("target")
+        made = self.facts.flow.maker_past_moves(target)
+        if call.name not in ERRORS or target is None or made is None or made.op != "add" or target.node is not None:
+            return
+        for product in self.facts.flow.makers_behind(made.out):
+            mask = next((x for x in product.tensors if is_mask(x)), None)
+            if product.op != "mul" or mask is None or mask.array.mean() > 0.35:
+                continue
+            source = self.facts.flow.maker(mask)
+            others = [x for x in product.tensors if x is not mask]
+            if source is not None and source.op in ("sub", "bitwise_not", "logical_not"):
+                continue
+            values = [each for x in others for each in self.facts.flow.makers_behind(x)]
+            if any(each.op in ("max", "amax", "gather", "linear") for each in values):
+                self.report(
+                    "bootstrap-mask",
+                    product.place,
+                    "done",
+                    f"the next value counts in {mask.array.mean():.0%} of the targets {tuple(target.shape)}: the "
+                    "mask is 1 where an episode ends",
+                    "multiply by (1 - done)",
+                    f"{mask.array.mean():.0%}",
+                )
+                return
+
+
+def is_mask(x: Tensor) -> bool:
+    """Return whether data is of 0 and 1, and has both."""
+    if not is_array(x) or x.node is not None or x.array.size < 8:
+        return False
+    return bool(((x.array == 0) | (x.array == 1)).all() and 0 < x.array.mean() < 1)

@@ -1,0 +1,94 @@
+"""Rules on what is read from a recurrent layer: another dimension than time, padded steps, one direction of two."""
+
+from __future__ import annotations
+
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand
+from adjoint.diagnosis.rules.tokens import find_padding
+from adjoint.diagnosis.watch.events import Backward, ModuleCall
+from adjoint.diagnosis.watch.facts import Facts, is_array
+from adjoint.diagnosis.watch.rule import WatchRule
+from adjoint.diagnosis.watch.value_flow import FLOW_PASSES, Made
+from adjoint.nn.layers.embedding import Embedding
+from adjoint.nn.layers.recurrent import RNNBase
+
+
+class RecurrentOutputs(WatchRule):
+    """The last sequence for the last step, a step of the padding, or states of layers in the place of samples."""
+
+    modules = (RNNBase, Embedding)
+    max_passes = FLOW_PASSES
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self.runs: list[tuple[RNNBase, Tensor, Tensor]] = []  # the layer, its outputs and its states
+        self.padded: tuple[int, ...] = ()  # the shape of the tokens of this pass that end with padding
+
+    def enter_module(self, call: ModuleCall) -> None:
+        ids = call.tensors()
+        if not isinstance(call.module, Embedding) or not ids or not is_array(ids[0]):
+            return
+        if find_padding(call.module, ids[0].array) is not None:
+            self.padded = ids[0].array.shape
+
+    def leave_module(self, call: ModuleCall, output: Operand) -> None:
+        if isinstance(call.module, RNNBase) and call.is_recording and isinstance(output, tuple):
+            states = output[1][0] if isinstance(output[1], tuple) else output[1]
+            if isinstance(output[0], Tensor) and output[0].array.ndim == 3 and isinstance(states, Tensor):
+                self.runs.append((call.module, output[0], states))
+
+    def begin_backward(self, backward: Backward) -> None:
+        runs, padded = self.runs, self.padded
+        self.runs, self.padded = [], ()
+        for module, output, states in runs:
+            for made in self.facts.flow.users(output):
+                if made.op == "select":
+                    self._check_step(module, output, made, padded)
+                elif made.op == "slice":
+                    for below in self.facts.flow.users(made.out):
+                        if below.op == "select":
+                            self._check_step(module, output, made, padded)
+            for made in self.facts.flow.users(states):
+                if made.op == "reshape":
+                    self._check_states(module, states, made)
+
+    def _check_step(self, module: RNNBase, output: Tensor, made: Made, padded: tuple[int, ...]) -> None:
+        position = find_position(output, made.out)
+        if position is None:
+            return
+        axis, at = position
+        shape, name = tuple(output.shape), self.facts.names.name_of_module(module)
+        time = 1 if module.batch_first else 0
+        is_last = at == shape[axis] - 1
+        if axis == 1 - time and is_last and shape[time] > 1:
+            order = "(batch, time, features)" if module.batch_first else "(time, batch, features)"
+            right = "out[:, -1]" if module.batch_first else "out[-1]"
+            problem = f"the result {shape} of {name} is {order}: the last along dimension {axis} is the last sample, "
+            problem += "not the last step"
+            self.report("last-of-wrong-dimension", made.place, name, problem, right, f"dim={axis} of {shape}")
+        elif axis == time and is_last and padded == (shape[1 - time], shape[time]):
+            problem = f"step {at} of {name} is a step of the padding for the shorter sequences {padded}"
+            advice = "out[torch.arange(n), lengths - 1], or pack_padded_sequence and the last hidden state"
+            self.report("padded-last-step", made.place, name, problem, advice, padded)
+        elif axis == time and is_last and module.bidirectional and shape[time] > 1:
+            problem = f"the last step of {name} has seen one step alone in its backward direction"
+            advice = "join the last hidden states of both: torch.cat([h[-2], h[-1]], 1)"
+            self.report("one-direction", made.place, name, problem, advice, shape)
+
+    def _check_states(self, module: RNNBase, states: Tensor, made: Made) -> None:
+        before, after = tuple(states.shape), tuple(made.out.shape)
+        if len(before) == 3 and min(before[:2]) > 1 and after == (before[1], before[0] * before[2]):
+            name = self.facts.names.name_of_module(module)
+            problem = f"the states {before} of {name} are (layers and directions, batch, features): a view as "
+            problem += f"{after} mixes the samples"
+            advice = "h.transpose(0, 1).reshape(n, -1), or torch.cat([h[-2], h[-1]], 1)"
+            self.report("view-in-place-of-transpose", made.place, "view", problem, advice, after)
+
+
+def find_position(whole: Tensor, part: Tensor) -> tuple[int, int] | None:
+    """Return the axis and index at which a part of three dimensions, of one or two less, lies in the whole."""
+    node: Operand = part.node
+    params = getattr(node, "params", None) or {}
+    if "axis" in params and "at" in params:
+        return params["axis"], int(params["at"]) % whole.array.shape[params["axis"]]
+    return None

@@ -1,0 +1,93 @@
+"""Rules on the order of samples: inputs that are shuffled alone, and results in another order than their targets."""
+
+from __future__ import annotations
+
+from adjoint.core.op.op import Op
+from adjoint.core.tensor.mutation_log import owner
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand, Operands
+from adjoint.diagnosis.findings import Place
+from adjoint.diagnosis.watch.events import ModuleCall, caller_place
+from adjoint.diagnosis.watch.facts import Facts, is_array, leaves_below
+from adjoint.diagnosis.watch.library_calls import LibraryCall
+from adjoint.diagnosis.watch.rule import CHECKED_PASSES, WatchRule
+from adjoint.diagnosis.watch.value_flow import FLOW_PASSES
+
+MIN_SAMPLES = 8
+
+
+class ShuffledAlone(WatchRule):
+    """Inputs in the order of a permutation that their targets are not in."""
+
+    ops = frozenset({"randperm", "index"})
+    sees_roots_only = True
+    max_passes = CHECKED_PASSES
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self.orders: list[Operand] = []  # permutations
+        self.used: dict[int, list[tuple[Operand, Place, str]]] = {}  # memory of what each has ordered
+        self.current: tuple[int, int] | None = None  # the permutation of the model's input, and its length
+
+    def see_op(self, op: Op, inputs: Operands, out: Tensor) -> None:
+        if op.name == "randperm":
+            self.orders.append(out.array)
+            return
+        if len(inputs) != 2 or not is_array(inputs[0]) or not is_array(inputs[1]) or len(self.orders) > 64:
+            return
+        order: Tensor = inputs[1]
+        for i, known in enumerate(self.orders):
+            if order.array is known and order.array.size == len(inputs[0].array) >= MIN_SAMPLES:
+                place = caller_place()
+                self.used.setdefault(i, []).append((owner(out.array), place, place.text))
+
+    def enter_module(self, call: ModuleCall) -> None:
+        tensors = call.tensors()
+        if call.parent is not None or not tensors or not is_array(tensors[0]) or not call.is_recording:
+            return
+        memory: Operand = owner(tensors[0].array)
+        self.current = next(
+            ((i, len(each[0][0])) for i, each in self.used.items() if len(each) == 1 and each[0][0] is memory), None
+        )
+
+    def see_call(self, call: LibraryCall) -> None:
+        target = call.tensor("target")
+        if self.current is None or target is None or target.node is not None:
+            return
+        number, length = self.current
+        whole: Operand = owner(target.array)
+        ordered = [each[0] for used in self.used.values() for each in used]
+        if len(whole) != length or any(whole is each for each in ordered):
+            return
+        memory, place, text = self.used[number][0]
+        name = text.partition("=")[0].strip() if "=" in text else "the input"
+        problem = f"{name} {memory.shape} is in the order of a permutation, and its targets are not: each input gets "
+        problem += "the target of another sample"
+        self.report("shuffled-apart", place, name, problem, "index both with the same permutation", length)
+
+
+class ReadOrder(WatchRule):
+    """Results along (time, batch) in one row, against targets along (batch, time)."""
+
+    max_passes = FLOW_PASSES
+
+    def see_call(self, call: LibraryCall) -> None:
+        x, target = call.tensor("input"), call.tensor("target")
+        if x is None or target is None or x.node is None or x.array.shape[:1] != target.array.shape[:1]:
+            return
+        first, second = self.find_rows(x), self.find_rows(target)
+        if first is None or second is None or first == second or first != second[::-1] or not leaves_below((x,)):
+            return
+        problem = f"the scores come from {first} and the targets from {second}: in one row of {len(x.array)} they are "
+        problem += "in different orders"
+        self.report("order-differs", call.place, "target", problem, "transpose one of them before reshape", first)
+
+    def find_rows(self, x: Tensor) -> tuple[int, int] | None:
+        """Return the two dimensions that a reshape has made one."""
+        made = self.facts.flow.maker(x)
+        if made is None or made.op != "reshape" or not made.tensors:
+            return None
+        before, after = made.tensors[0].array.shape, x.array.shape
+        if len(before) == len(after) + 1 and before[2:] == after[1:] and min(before[:2]) > 1:
+            return before[0], before[1]
+        return None

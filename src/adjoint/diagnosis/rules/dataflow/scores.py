@@ -1,0 +1,177 @@
+"""Rules on scores before a softmax: scaled up, masked with 0, of each sample with itself, or probabilities already."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from adjoint.core.op.op import Op
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand, Operands
+from adjoint.diagnosis.rules.probabilities import is_distribution
+from adjoint.diagnosis.watch.events import caller_place
+from adjoint.diagnosis.watch.facts import is_array
+from adjoint.diagnosis.watch.library_calls import LibraryCall
+from adjoint.diagnosis.watch.rule import WatchRule
+from adjoint.diagnosis.watch.value_flow import FLOW_PASSES, Made
+
+PRODUCTS = frozenset({"mm", "bmm", "matmul", "einsum"})
+MIN_BATCH = 6
+SMALL_FILL = 1e-3
+PASSED = frozenset({"dropout", "where", "add", "mul", "div"})
+
+
+class AttentionScores(WatchRule):
+    """Scores of queries and keys that are multiplied by the root of the width, or masked with numbers near 0."""
+
+    ops = frozenset({"softmax", "argmin", "amin"})
+    max_passes = FLOW_PASSES
+
+    def see_op(self, op: Op, inputs: Operands, out: Tensor) -> None:
+        flow, x = self.facts.flow, inputs[0]
+        made = flow.maker(x)
+        if op.name != "softmax":
+            if made is not None and made.op == "mul" and made.out.array.ndim == 2 and (made.out.array >= 0).all():
+                self._report_minimum(made, out)
+            return
+        for _ in range(4):
+            if made is None or out.node is None:
+                return
+            self._check_mask(made)
+            if made.op == "mul" and self._check_scale(made):
+                return
+            below = [each for each in made.tensors if each.node is not None and each.shape == made.out.shape]
+            made = flow.maker(below[0]) if made.op in PASSED and len(below) == 1 else None
+
+    def _check_scale(self, made: Made) -> bool:
+        for scores, factor in (made.inputs[:2], made.inputs[1::-1]):
+            product = self.facts.flow.maker_past_moves(scores)
+            value = number_of(factor)
+            if product is None or product.op not in PRODUCTS or value is None or value <= 1.5:
+                continue
+            width = product.tensors[0].array.shape[-1]
+            if abs(value - width**0.5) < 0.01 * value or abs(value - width) < 0.01 * value:
+                self.report(
+                    "scores-scaled-up",
+                    made.place,
+                    "scores",
+                    f"the scores {tuple(made.out.shape)} are multiplied by {value:.4g}, which is to divide "
+                    "them: softmax gives nearly all weight to one key",
+                    f"scores / {value:.4g}",
+                    f"{value:.4g}",
+                )
+                return True
+        return False
+
+    def _check_mask(self, made: Made) -> None:
+        if made.op == "where":
+            fill = next((each for each in map(number_of, made.inputs[1:]) if each is not None), None)
+            if fill is not None and abs(fill) < SMALL_FILL:
+                self._report_mask(made, f"{fill:g}")
+        elif made.op == "mul" and len(made.tensors) == 2:
+            mask = next((x for x in made.tensors if x.node is None and x.array.ndim >= 2), None)
+            if mask is not None and (mask.array == 0).any() and ((mask.array == 0) | (mask.array == 1)).all():
+                self._report_mask(made, "0")
+
+    def _report_minimum(self, made: Made, out: Tensor) -> None:
+        masks = [x.array for x in made.tensors if x.node is None and ((x.array == 0) | (x.array == 1)).all()]
+        if not masks or len(masks[0]) < MIN_BATCH or not (masks[0] == 0).any(axis=-1).all():
+            return
+        self.report(
+            "mask-without-effect",
+            caller_place(),
+            "min",
+            f"the minimum {tuple(out.shape)} is 0 throughout: what the mask leaves out is 0, and so the smallest",
+            'masked_fill(mask == 0, float("inf")) before the minimum',
+            tuple(out.shape),
+        )
+
+    def _report_mask(self, made: Made, fill: str) -> None:
+        self.report(
+            "mask-without-effect",
+            made.place,
+            "scores",
+            f"masked scores {tuple(made.out.shape)} are {fill}, and softmax gives them exp({fill}) = 1, as much as to "
+            "others: they are not left out",
+            'scores.masked_fill(mask == 0, float("-inf"))',
+            fill,
+        )
+
+
+class ContrastiveScores(WatchRule):
+    """Similarities of a batch with itself: each sample is its own best match, or has the first one as its match."""
+
+    max_passes = FLOW_PASSES
+
+    def see_call(self, call: LibraryCall) -> None:
+        x, target = call.tensor("input"), call.tensor("target")
+        if call.name != "cross_entropy" or x is None or target is None or x.node is None:
+            return
+        scores, y = x.array, target.array
+        if scores.ndim != 2 or scores.shape[0] != scores.shape[1] or y.shape != scores.shape[:1] or len(y) < MIN_BATCH:
+            return
+        product = next((made for made in self.facts.flow.makers_behind(x) if made.op in PRODUCTS), None)
+        if product is None or product.out.shape != x.shape or target.array.dtype.kind not in "iu":
+            return
+        first, second = (self.facts.flow.source(each) for each in product.tensors[:2])
+        self._check_temperature(x, product)
+        diagonal = np.diagonal(scores)
+        if first is second and (diagonal[:, None] >= scores).all() and (y != np.arange(len(y))).all():
+            problem = f"the scores {scores.shape} are of each sample with all, itself too: the diagonal is the largest "
+            problem += "of each row, and never the target"
+            advice = 'sim.fill_diagonal_(float("-inf")) before the loss, or masked_fill of torch.eye(n).bool()'
+            self.report("self-similarity", call.place, "sim", problem, advice, scores.shape)
+        elif first is not second and not y.any():
+            problem = f"the scores {scores.shape} of two batches have 0 as the target of all rows: each sample is to "
+            problem += "match the first"
+            self.report("targets-not-diagonal", call.place, "target", problem, "torch.arange(n) as targets", 0)
+
+    def _check_temperature(self, x: Tensor, product: Made) -> None:
+        """Look at the factor of cosines, which have no other scale."""
+        if np.abs(product.out.array).max() > 1.001:
+            return
+        for made in self.facts.flow.users(product.out):
+            value = next((each for each in map(number_of, made.inputs) if each is not None), None)
+            if made.op == "mul" and value is not None and 0 < value < 0.3:
+                self.report(
+                    "temperature-inverted",
+                    made.place,
+                    "logits",
+                    f"cosines {tuple(made.out.shape)} are multiplied by {value:g}: softmax makes all of them as likely",
+                    f"divide by the temperature: / {value:g}",
+                    f"{value:g}",
+                )
+
+
+class ProbabilitiesAsLogits(WatchRule):
+    """Probabilities that a distribution, or a draw by Gumbel noise, gets as its logits."""
+
+    ops = frozenset({"exp", "softmax"})
+    max_passes = FLOW_PASSES
+
+    def see_op(self, op: Op, inputs: Operands, out: Tensor) -> None:
+        made = self.facts.flow.maker(out)
+        if made is None or made.function not in ("__init__", "gumbel_softmax", "__call__") or out.node is None:
+            return
+        for each in self.facts.flow.makers_behind(inputs[0]):
+            array = each.out.array
+            if each.op == "softmax" and each is not made and each.function != made.function:
+                if is_distribution(array, array.ndim - 1):
+                    what = "a distribution" if op.name == "exp" else "gumbel_softmax"
+                    self.report(
+                        "probabilities-as-logits",
+                        caller_place(),
+                        "logits",
+                        f"{what} gets the probabilities {tuple(array.shape)} of softmax as its logits, and takes the "
+                        "softmax of them: all classes are nearly as likely",
+                        "probs=… for probabilities, or leave out the softmax",
+                        tuple(array.shape),
+                    )
+                return
+
+
+def number_of(x: Operand) -> float | None:
+    """Return the value of a number, or of data of one element."""
+    array = x.array if is_array(x) and x.node is None else x
+    if isinstance(array, (bool, str)) or getattr(array, "size", 1) != 1:
+        return None
+    return float(array) if isinstance(array, (int, float, np.ndarray, np.generic)) else None

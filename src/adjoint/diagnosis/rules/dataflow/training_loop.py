@@ -1,0 +1,227 @@
+"""Rules on loops: gradients that are cleared too often or come from another loss, schedules and samplers."""
+
+from __future__ import annotations
+
+from adjoint.core.graph.source_location import definition_site
+from adjoint.core.tensor.mutation_log import owner
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand
+from adjoint.data.sampler import WeightedRandomSampler
+from adjoint.diagnosis.findings import Place, place_of_frame
+from adjoint.diagnosis.rules.steps import find_gradient_owner, is_clear
+from adjoint.diagnosis.watch.events import Backward, ModuleCall, OptimizerRecord, OptimizerStep, caller_frame
+from adjoint.diagnosis.watch.facts import Facts, is_array, leaves_below
+from adjoint.diagnosis.watch.library_calls import LibraryCall
+from adjoint.diagnosis.watch.names import name_of_value, origin_of_name
+from adjoint.diagnosis.watch.rule import WatchRule
+from adjoint.nn.module.module import Module
+from adjoint.optim.lr.schedules import LambdaLR
+
+MIN_STEPS = 3
+MIN_WATCHED_STEPS = 2
+MAX_PASSES = 24
+MAX_BASE_RATE = 0.5
+SAME_RATE = 0.05  # relative distance of a factor from the rate
+BINARY = ("binary_cross_entropy", "binary_cross_entropy_with_logits", "mse_loss")
+
+
+class ClearedAccumulation(WatchRule):
+    """Gradients of several batches that are cleared before they are used."""
+
+    max_passes = MAX_PASSES
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self.passes = 0  # since the last step
+        self.is_stepping = False  # a closure runs
+        self.cleared = 0  # passes since the last step whose gradients were thrown away
+        self.counts: list[int] = []  # of such passes, in each step
+
+    def begin_backward(self, backward: Backward) -> None:
+        if self.is_stepping:
+            return
+        if self.passes and len(self.facts.optimizers) == 1:
+            record = next(iter(self.facts.optimizers.values()))
+            self.cleared += all(is_clear(p) for p in record.parameters())
+        self.passes += 1
+
+    def before_step(self, step: OptimizerStep) -> None:
+        self.is_stepping = True
+
+    def after_step(self, step: OptimizerStep) -> None:
+        self.is_stepping = False
+        if self.facts.iteration <= MAX_PASSES:
+            self.counts.append(self.cleared)
+        self.passes = self.cleared = 0
+
+    def finish(self) -> None:
+        zeroed = self.facts.zeroed
+        if len(self.facts.optimizers) != 1 or len(self.counts) < MIN_STEPS or min(self.counts[1:]) < 1 or not zeroed:
+            return
+        if find_gradient_owner(zeroed[-1][1]):  # the program takes the gradients of each pass
+            return
+        record = next(iter(self.facts.optimizers.values()))
+        count = min(self.counts[1:])
+        self.report(
+            "accumulation-cleared",
+            zeroed[-1][1],
+            f"{record.name}.zero_grad",
+            f"{count + 1} backward passes come before each step of {record.name}, and the gradients of {count} of them "
+            "are cleared before it",
+            f"call {record.name}.zero_grad() after the step, and not before each backward()",
+            count,
+        )
+
+
+class ForeignGradients(WatchRule):
+    """Gradients of another model's loss that are still there when an optimizer makes its step."""
+
+    max_passes = MAX_PASSES
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self.passes: list[tuple[int, Place, set[int]]] = []  # and the parameters that they gave a gradient
+        self.steps: list[tuple[int, int]] = []  # passes before it, and the optimizer
+        self.found: dict[int, list[tuple[OptimizerStep, Place, OptimizerRecord]]] = {}
+
+    def begin_backward(self, backward: Backward) -> None:
+        if len(self.facts.optimizers) < 2:
+            return
+        kept = {id(p) for record in self.facts.optimizers.values() for p in record.parameters() if not is_clear(p)}
+        self.passes = [(number, place, ids & kept) for number, place, ids in self.passes[-8:]]
+        ids = {id(leaf.variable) for leaf in leaves_below(backward.roots)}
+        self.passes.append((self.facts.iteration, backward.place, ids))
+
+    def before_step(self, step: OptimizerStep) -> None:
+        own = {id(p) for p in step.record.parameters() if not is_clear(p)} if self.passes else set()
+        for number, place, ids in self.passes[:-1]:
+            used = [key for before, key in self.steps if before == number + 1 and key != id(step.record.optimizer)]
+            if own and own <= ids and used and self.facts.iteration > number + 1:
+                other = self.facts.optimizers[used[0]]
+                self.found.setdefault(id(step.record.optimizer), []).append((step, place, other))
+                break
+
+    def after_step(self, step: OptimizerStep) -> None:
+        if len(self.facts.optimizers) < 2:
+            return
+        own = {id(p) for p in step.record.parameters()}
+        self.passes = [(number, place, ids - own) for number, place, ids in self.passes]
+        self.steps = [*self.steps[-8:], (self.facts.iteration, id(step.record.optimizer))]
+
+    def finish(self) -> None:
+        for found in self.found.values():
+            step, place, other = found[0]
+            if len(found) < MIN_STEPS:
+                continue
+            name = step.record.name
+            problem = f"{name} uses gradients of the loss of {other.name} too, which {place.site.describe_briefly()} "
+            problem += "gave its parameters"
+            advice = f"{name}.zero_grad() before its own backward(), and detach() what {other.name}'s loss gets of it"
+            self.report("foreign-gradients", step.place, name, problem, advice, len(found))
+
+
+class GeneratorTarget(WatchRule):
+    """A generator whose loss has the same target as that of the discriminator for what it made."""
+
+    sees_roots_only = True
+    max_passes = MAX_PASSES
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self.made: list[tuple[Operand, Module]] = []  # memory of results of models
+        self.of_data: dict[int, float] = {}  # targets of judges for what no model has made
+        self.judged: list[tuple[Operand, Module, Module | None, bool]] = []  # memory of a score; is it attached
+        self.targets: dict[tuple[int, int], set[float]] = {}  # of the judge, by judge and maker
+        self.found: list[tuple[Place, float, Module]] = []
+        self.blind: list[tuple[Place, float, Module, tuple[int, int]]] = []
+
+    def leave_module(self, call: ModuleCall, output: Operand) -> None:
+        if len(self.facts.names.roots) < 2 or not isinstance(output, Tensor) or not is_array(output):
+            return
+        for x in call.tensors():
+            memory: Operand = owner(x.array) if is_array(x) else None
+            maker = next((module for known, module in self.made if known is memory), None)
+            if maker is not call.module:
+                self.judged = [*self.judged[-4:], (owner(output.array), call.module, maker, x.node is not None)]
+        self.made = [*self.made[-4:], (owner(output.array), call.module)]
+
+    def see_call(self, call: LibraryCall) -> None:
+        x, target = call.tensor("input"), call.tensor("target")
+        if call.name not in BINARY or x is None or target is None or not target.array.size:
+            return
+        low, high = float(target.array.min()), float(target.array.max())
+        memory: Operand = owner(x.array)
+        for known, judge, maker, is_attached in self.judged:
+            if known is not memory or high - low > 0.3:
+                continue
+            if maker is None:
+                self.of_data[id(judge)] = low
+                continue
+            key = id(judge), id(maker)
+            if not is_attached:
+                self.targets.setdefault(key, set()).add(round(low))
+                if abs(self.of_data.get(id(judge), low + 1) - low) < 0.3:
+                    self.blind.append((call.place, low, judge, key))
+            elif self.targets.get(key) == {round(low)}:
+                self.found.append((call.place, low, maker))
+
+    def finish(self) -> None:
+        blind = [each for each in self.blind if len(self.targets[each[3]]) == 1]
+        if len(blind) >= MIN_WATCHED_STEPS:
+            place, target, judge, _ = blind[0]
+            name = self.facts.names.name_of_module(judge)
+            problem = (
+                f"{name} has {target:g} as its target for the data and for what a model makes: it tells them not apart"
+            )
+            self.report("discriminator-target", place, name, problem, f"{1 - target:g} for what is made", target)
+        elif len(self.found) >= MIN_WATCHED_STEPS:
+            place, target, maker = self.found[0]
+            name = self.facts.names.name_of_module(maker)
+            problem = f"the loss of {name} has {target:g} as its target, as the discriminator's has for what {name} "
+            problem += "makes: it learns to be found out"
+            self.report("generator-target", place, name, problem, f"{1 - target:g} as the target", target)
+
+
+class AbsoluteSchedule(WatchRule):
+    """`LambdaLR` with a function that gives the rate itself, and not its factor."""
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self.known: set[int] = set()
+
+    def schedule_steps(self, schedule: Operand, *args: object, **kwargs: object) -> None:
+        """See the step of a schedule."""
+        if not isinstance(schedule, LambdaLR) or schedule._is_initial or id(schedule) in self.known:
+            return
+        self.known.add(id(schedule))
+        for function, base, group in zip(
+            schedule.lr_lambdas, schedule.base_lrs, schedule.optimizer.param_groups, strict=False
+        ):
+            code = getattr(function, "__code__", None)
+            if code is None or not 0 < float(base) < MAX_BASE_RATE:
+                continue
+            factor = float(group["lr"]) / float(base)
+            if abs(factor - float(base)) <= SAME_RATE * float(base):
+                place = Place(definition_site(code))
+                problem = f"the function of LambdaLR gives {factor:g}, the rate itself: it is a factor of lr={base:g}, "
+                problem += f"so the rate is {factor * float(base):.3g}"
+                self.report("absolute-schedule", place, "LambdaLR", problem, "a factor that begins at 1", factor)
+
+
+class SamplerWeights(WatchRule):
+    """A weighted sampler with a weight for each class, where it takes one for each sample."""
+
+    def loader_is_read(self, loader: Operand) -> None:
+        """See a pass over a loader begin."""
+        sampler = getattr(loader, "sampler", None)
+        if not isinstance(sampler, WeightedRandomSampler):
+            return
+        count, samples = len(sampler.weights), len(loader.dataset)
+        if count < samples / 2:
+            frame = caller_frame()
+            name = name_of_value(sampler, frame)
+            made = origin_of_name(name, frame)
+            problem = f"the sampler has {count} weights and the dataset {samples} samples: it draws only the first "
+            problem += f"{count} of them"
+            advice = "a weight for each sample: weights = class_weights[labels]"
+            self.report("sampler-weights", made or place_of_frame(frame), name, problem, advice, count)

@@ -1,0 +1,87 @@
+"""Rule on results that nobody uses: `x.clamp(0, 1)` or `loss + penalty` as a line of its own."""
+
+from __future__ import annotations
+
+import ast
+import dis
+from functools import cache
+from itertools import pairwise
+from types import CodeType
+
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.diagnosis.findings import Place
+from adjoint.diagnosis.source_expressions import parse_source, text_of
+from adjoint.diagnosis.watch.events import Backward
+from adjoint.diagnosis.watch.facts import Facts
+from adjoint.diagnosis.watch.rule import WatchRule
+from adjoint.diagnosis.watch.value_flow import FLOW_PASSES, MODULE_CALLS, Made
+
+OPTIONS_THAT_WRITE = frozenset({"inplace", "out"})
+
+
+class UnusedResult(WatchRule):
+    """A line whose value is a new tensor that is given to nothing, in each step."""
+
+    max_passes = FLOW_PASSES
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self.passes: dict[Place, tuple[Made, set[int]]] = {}
+
+    def begin_backward(self, backward: Backward) -> None:
+        for made in self.facts.flow.steps.values():
+            code, offset = made.location
+            if made.function not in MODULE_CALLS and made.tensors and offset in dropped_offsets(code):
+                self.passes.setdefault(made.place, (made, set()))[1].add(self.facts.iteration)
+
+    def finish(self) -> None:
+        for place, (made, passes) in self.passes.items():
+            value = find_dropped_value(place)
+            if len(passes) < FLOW_PASSES or value is None:
+                continue
+            name = text_of(value.left if isinstance(value, ast.BinOp) else owner_of(value))
+            text = text_of(value)
+            self.report(
+                "result-unused",
+                place,
+                name,
+                f"{text} gives a new tensor {tuple(made.out.shape)} that nothing takes: the line changes nothing",
+                f"{name} = {text}",
+                tuple(made.out.shape),
+            )
+
+
+@cache
+def dropped_offsets(code: CodeType) -> frozenset[int]:
+    """Return the instructions of a function whose result is dropped at once."""
+    steps = list(dis.get_instructions(code))
+    return frozenset(
+        offset
+        for one, other in pairwise(steps)
+        if other.opname == "POP_TOP"
+        for offset in range(one.offset, other.offset, 2)  # a call goes on at one of its caches
+    )
+
+
+def find_dropped_value(place: Place) -> ast.BinOp | ast.Call | None:
+    """Return the sum, product or call without another effect that is a line of its own."""
+    source = parse_source(place.site.file)
+    for node in ast.walk(source.tree) if source is not None else ():
+        if not isinstance(node, ast.Expr) or node.lineno != place.site.line:
+            continue
+        value = node.value
+        if isinstance(value, ast.BinOp):
+            return value
+        if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
+            writes = value.func.attr.endswith("_") or OPTIONS_THAT_WRITE & {each.arg for each in value.keywords}
+            return value if hasattr(Tensor, value.func.attr) and not writes else None
+    return None
+
+
+def owner_of(call: ast.Call) -> ast.expr:
+    """Return what a call changes if its result is kept: the tensor whose method it is, or its first argument."""
+    owner = call.func.value if isinstance(call.func, ast.Attribute) else call.func
+    while isinstance(owner, ast.Call) and isinstance(owner.func, ast.Attribute):
+        owner = owner.func.value  # a chain of methods
+    is_library = isinstance(owner, ast.Name) and owner.id in ("torch", "F", "ad", "adjoint")
+    return call.args[0] if is_library and call.args else owner

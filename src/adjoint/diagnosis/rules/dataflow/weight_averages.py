@@ -1,0 +1,66 @@
+"""Rule on averages of weights: a copy that takes nearly all of the new ones in each step."""
+
+from __future__ import annotations
+
+from adjoint.core.op.op import Op
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operands
+from adjoint.diagnosis.findings import Place
+from adjoint.diagnosis.watch.events import Backward, caller_place
+from adjoint.diagnosis.watch.facts import Facts, is_array
+from adjoint.diagnosis.watch.rule import WatchRule
+
+MIN_NEW_SHARE = 0.8
+MIN_SEEN = 3
+
+
+class AverageFactor(WatchRule):
+    """An average of weights, or a target network, that follows at once."""
+
+    ops = frozenset({"add", "sub", "lerp", "mul"})
+    max_passes = 8
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self.scaled: dict[int, tuple[Tensor, Tensor, float]] = {}  # a parameter times a number
+        self.counts: dict[Place, tuple[int, float]] = {}
+        self.of_itself: dict[Place, set[int]] = {}  # the passes after which a parameter was averaged with itself
+
+    def see_op(self, op: Op, inputs: Operands, out: Tensor) -> None:
+        if not self.facts.optimizers or out.node is not None or len(inputs) < 2:
+            return
+        trained = self.facts.find_optimizers()
+        if op.name == "mul":
+            for x, factor in (inputs[:2], inputs[1::-1]):
+                if isinstance(factor, (int, float)) and is_array(x) and 0 < factor < 1:
+                    self.scaled[id(out)] = out, x, float(factor)
+            return
+        parts = [self.scaled.get(id(x)) for x in inputs[:2]]
+        for i, part in enumerate(parts):
+            scaled = (each for each in reversed(self.scaled.values()) if each[1] is inputs[1 - i] and each is not part)
+            other = parts[1 - i] or next(scaled, None)  # in place
+            if part is None or part[0] is not inputs[i] or id(part[1]) not in trained:
+                continue
+            is_rest = other is not None and abs(other[2] + part[2] - 1) < 1e-6
+            if is_rest and other is not None and other[1] is part[1]:
+                self.of_itself.setdefault(caller_place(), set()).add(self.facts.iteration)
+            elif is_rest and other is not None and id(other[1]) not in trained and part[2] >= MIN_NEW_SHARE:
+                count, _ = self.counts.get(caller_place(), (0, 0.0))
+                self.counts[caller_place()] = count + 1, part[2]
+
+    def begin_backward(self, backward: Backward) -> None:
+        self.scaled.clear()
+
+    def finish(self) -> None:
+        for place, passes in self.of_itself.items():
+            if len(passes) >= MIN_SEEN - 1:
+                problem = "the average of weights is of each parameter with itself: the average is the model"
+                self.report("average-factor", place, "the average", problem, "copy.deepcopy(model) for it", len(passes))
+        for place, (count, share) in self.counts.items():
+            if count >= MIN_SEEN:
+                problem = (
+                    f"each step takes {share:.1%} of the new weights and {1 - share:.1%} of the average: it follows "
+                )
+                problem += "at once"
+                advice = "exchange the factors: average * 0.995 + new * 0.005"
+                self.report("average-factor", place, "the average", problem, advice, f"{share:.3g}")

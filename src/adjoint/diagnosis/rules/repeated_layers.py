@@ -1,0 +1,177 @@
+"""Rules on layers: one in several places, copies of weights that were to be shared, two with nothing between them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from adjoint.core.graph.source_location import definition_site
+from adjoint.core.typing import Operand
+from adjoint.diagnosis.findings import Place
+from adjoint.diagnosis.watch.events import Backward, ModuleCall, OptimizerStep, caller_place
+from adjoint.diagnosis.watch.facts import Facts
+from adjoint.diagnosis.watch.names import Names
+from adjoint.diagnosis.watch.rule import WatchRule
+from adjoint.nn.containers.containers import ModuleList, Sequential
+from adjoint.nn.layers.linear import Linear
+from adjoint.nn.module.module import Module
+
+MAX_WALKED = 2000
+
+
+class RepeatedLayer(WatchRule):
+    """A layer that stands several times in a container: `[layer] * n`, or copies with the same parameters."""
+
+    max_steps = 1
+
+    def before_step(self, step: OptimizerStep) -> None:
+        for root in self.facts.names.models():
+            for path, part in root.module.named_modules():
+                if isinstance(part, (ModuleList, Sequential)):
+                    self._check(".".join(filter(None, (root.name, path))), part)
+
+    def _check(self, name: str, container: Module) -> None:
+        counts: dict[tuple[int, ...], list[str]] = {}
+        for key, part in container._modules.items():
+            parameters = tuple(id(p) for p in part.parameters()) if part is not None else ()
+            if parameters:
+                counts.setdefault(parameters, []).append(key)
+        repeated = max(counts.values(), key=len, default=[])
+        if len(repeated) > 1:
+            part = container._modules[repeated[0]]
+            problem = f"{len(repeated)} layers of {name} are one and the same {type(part).__name__}: they share their "
+            problem += "parameters"
+            advice = "make each anew: nn.ModuleList([nn.Linear(…) for _ in range(n)])"
+            place = self.facts.names.origin_of_module(container)
+            self.report("same-layer-repeated", place, name, problem, advice, len(repeated))
+
+
+class SharedDefault(WatchRule):
+    """A layer as a default argument, which all objects of a class share."""
+
+    max_steps = 1
+
+    def before_step(self, step: OptimizerStep) -> None:
+        for root in self.facts.names.models():
+            seen: dict[int, Module] = {}
+            for part in root.module.modules():
+                function: Operand = type(part).__init__
+                defaults = (*(getattr(function, "__defaults__", None) or ()),)
+                for value in defaults:
+                    if not isinstance(value, Module) or all(value is not each for each in part._modules.values()):
+                        continue
+                    if id(value) in seen:
+                        key = next(key for key, each in part._modules.items() if each is value)
+                        kind = type(part).__name__
+                        problem = (
+                            f"all {kind} objects share one {key}, the default argument of {kind}: it is made once, "
+                        )
+                        problem += "with the class"
+                        advice = f"{key}=None, and make the layer in __init__"
+                        place = Place(definition_site(function.__code__))
+                        self.report("same-layer-repeated", place, key, problem, advice, len(seen) + 1)
+                    seen[id(value)] = part
+
+
+class LostSharing(WatchRule):
+    """Two parameters of different layers with the same values: a copy where one weight was to be shared."""
+
+    max_steps = 1
+
+    def before_step(self, step: OptimizerStep) -> None:
+        if self.facts.steps:
+            return
+        for root in self.facts.names.models():
+            found: dict[tuple[int, ...], list[tuple[str, Operand, type]]] = {}
+            for path, part in root.module.named_modules():
+                for name, p in part._parameters.items():
+                    if p is not None and p.array.ndim >= 2 and p.array.size >= 4 and type(p.array) is np.ndarray:
+                        full = ".".join(filter(None, (root.name, path, name)))
+                        found.setdefault(tuple(p.shape), []).append((full, p, type(part)))
+            for same in found.values():
+                self._compare(same)
+
+    def _compare(self, same: list[tuple[str, Operand, type]]) -> None:
+        for i, (first, p, kind) in enumerate(same):
+            for second, q, other in same[i + 1 :]:
+                if p is q or kind is other or np.ptp(p.array) == 0 or not np.array_equal(p.array, q.array):
+                    continue
+                self.report(
+                    "weight-sharing-lost",
+                    self.facts.names.origin_of_parameter(q),
+                    second,
+                    f"{second} {tuple(q.shape)} has the values of {first}, but is another parameter: from the first "
+                    "step on they differ",
+                    f"assign the parameter itself: {second} = {first}",
+                    tuple(q.shape),
+                )
+
+
+@dataclass
+class LayerPair:
+    """Two linear layers of which one gets the result of the other."""
+
+    first: Module
+    second: Module
+    node: Operand  # of the value between them
+    place: Place | None
+
+
+class MissingActivation(WatchRule):
+    """Two linear layers in a row, which are no more than one."""
+
+    modules = (Linear,)
+    max_passes = 1
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self.results: dict[Operand, tuple[Module, Module | None]] = {}  # the layer and the caller, by the node
+        self.pairs: list[LayerPair] = []
+
+    def enter_module(self, call: ModuleCall) -> None:
+        if self.facts.iteration or type(call.module) is not Linear or not call.is_recording:
+            return
+        x = next(iter(call.tensors()), None)
+        known = self.results.get(x.node) if x is not None and x.node is not None else None
+        caller = None if call.parent is None else call.parent.module
+        if x is None or known is None or known[1] is not caller or known[0] is call.module:
+            return
+        first: Operand = known[0]
+        second: Operand = call.module
+        if first.out_features >= min(first.in_features, second.out_features):
+            place = None if isinstance(caller, Sequential) else call.place or caller_place()
+            self.pairs.append(LayerPair(first, second, x.node, place))
+
+    def leave_module(self, call: ModuleCall, output: Operand) -> None:
+        if self.facts.iteration == 0 and type(call.module) is Linear and output.node is not None:
+            caller = None if call.parent is None else call.parent.module
+            self.results[output.node] = call.module, caller
+
+    def begin_backward(self, backward: Backward) -> None:
+        if self.pairs:
+            users = count_users(backward)
+            for pair in self.pairs:
+                if users.get(pair.node) == 1:
+                    self._report(pair, self.facts.names)
+        self.results, self.pairs = {}, []
+
+    def _report(self, pair: LayerPair, names: Names) -> None:
+        first, second = names.name_of_module(pair.first), names.name_of_module(pair.second)
+        problem = f"{second} gets the result of {first} as it is: two linear layers in a row are one"
+        advice = f"put an activation between them: {second}(F.relu({first}(x)))"
+        place = pair.place or names.origin_of_module(pair.second)
+        self.report("no-activation", place, second, problem, advice, 2)
+
+
+def count_users(backward: Backward) -> dict[Operand, int]:
+    """Return how many nodes of a graph use each of its nodes."""
+    stack: list[Operand] = [root.node for root in backward.roots]
+    users: dict[Operand, int] = {}
+    while stack and len(users) < MAX_WALKED:
+        for parent in getattr(stack.pop(), "parents", ()):
+            if parent is not None:
+                users[parent] = users.get(parent, 0) + 1
+                if users[parent] == 1:
+                    stack.append(parent)
+    return users

@@ -1,0 +1,293 @@
+"""Rules on what is set around the steps: optimizers' options, attributes nobody reads, clipping, compilation."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+import numpy as np
+
+from adjoint.core.graph.node import Node
+from adjoint.core.graph.source_location import Site, definition_site
+from adjoint.core.runtime.text_table import pluralize
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand
+from adjoint.diagnosis.findings import Place
+from adjoint.diagnosis.source_expressions import parse_source
+from adjoint.diagnosis.watch.events import Backward, OptimizerRecord, OptimizerStep, caller_place
+from adjoint.diagnosis.watch.facts import Facts, op_name
+from adjoint.diagnosis.watch.rule import WatchRule
+from adjoint.nn.module.module import Module
+
+MAX_DECAY = 0.5  # of the weights in a step, from which on nothing is learned
+MANY_COMPILATIONS = 5
+MIN_OPTIMIZERS = 3  # of the same parameters, made one after another
+TYPOS = ("require_grad", "required_grad", "requires_gradient", "requires_grads", "require_grads", "trainable")
+# Ops at the end of losses that are to become small.
+LOSS_OPS = ("mean_nll", "squared_error", "mean_squared_error")
+
+
+class OptimizerOptions(WatchRule):
+    """Options with which no training can go well, and a loss that is made large instead of small."""
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self.negated: list[Place] = []
+        self.known = 0  # backward passes from losses that are to become small
+
+    def begin_backward(self, backward: Backward) -> None:
+        node = backward.roots[0].node if len(backward.roots) == 1 else None
+        negation = node if isinstance(node, Node) and node.op.name == "neg" else None
+        if op_name(node if negation is None else negation.parents[0]) in LOSS_OPS:
+            self.known += 1
+            if negation is not None:
+                self.negated.append(Place(negation.site))
+
+    def finish(self) -> None:
+        for record in self.facts.optimizers.values():
+            for group in record.optimizer.param_groups:
+                self._check_group(record, group)
+        if self.negated and len(self.negated) == self.facts.iteration and len(self.facts.optimizers) == 1:
+            self.report(
+                "negated-loss",
+                self.negated[0],
+                "loss",
+                f"the negative of a loss is made small in all {self.facts.iteration} steps: the loss itself grows",
+                "leave out the minus",
+                self.facts.iteration,
+            )
+
+    def _check_group(self, record: OptimizerRecord, group: dict[str, Operand]) -> None:
+        place = record.made or record.step_place
+        momentum, decay, lr = (group.get(key) or 0 for key in ("momentum", "weight_decay", "lr"))
+        if isinstance(momentum, (int, float)) and momentum >= 1:
+            problem = (
+                f"momentum={momentum:g} of {record.name} keeps all steps before and adds to them: they grow forever"
+            )
+            self.report("momentum-too-large", place, record.name, problem, "set it below 1, such as 0.9", momentum)
+        decays_weights = type(record.optimizer).__name__ in ("SGD", "AdamW", "RMSprop") and not isinstance(lr, Tensor)
+        if decays_weights and lr * decay >= MAX_DECAY:
+            problem = (
+                f"weight_decay={decay:g} with lr={lr:g} takes {min(lr * decay, 1):.0%} of each weight in each step"
+            )
+            self.report("weight-decay-too-large", place, record.name, problem, "set weight_decay to 0.01 or so", decay)
+        if group.get("maximize") and self.known and self.known == self.facts.iteration:
+            problem = f"{record.name} makes the loss large: maximize=True, of a loss that is to become small"
+            self.report("maximized-loss", place, record.name, problem, "leave out maximize=True", True)
+
+
+class UnreadAttributes(WatchRule):
+    """`requires_grad` misspelled, or set on a module, where nobody reads it."""
+
+    def finish(self) -> None:
+        places = [backward.place for backward in self.facts.backwards[:1]]
+        for root in self.facts.names.models() if places else ():
+            for path, part in root.module.named_modules():
+                name = ".".join(filter(None, (root.name, path)))
+                if "requires_grad" in vars(part):
+                    self._report(
+                        places[0], "requires_grad", name, "a module does not have it", ".requires_grad_(False)"
+                    )
+                for key, p in part._parameters.items():
+                    typo = next((typo for typo in TYPOS if p is not None and typo in vars(p)), None)
+                    if typo is not None:
+                        advice = ".requires_grad = False"
+                        self._report(places[0], typo, f"{name}.{key}", "nobody reads it", advice)
+
+        for record in self.facts.optimizers.values() if places else ():
+            for key in record.optimizer.defaults.keys() & vars(record.optimizer).keys():
+                problem = f"{key} is set on {record.name}, and its steps read {key} of param_groups"
+                place = next(find_attribute_writes(places[0].site, key), None)
+                advice = f'for group in {record.name}.param_groups: group["{key}"] = …'
+                if place is not None:
+                    self.report("unread-attribute", place, f"{record.name}.{key}", problem, advice, key)
+
+    def _report(self, near: Place, attribute: str, name: str, why: str, advice: str) -> None:
+        if not any(finding.kind == "unread-attribute" for finding in self.facts.report):
+            problem = f"{attribute} is set on {name}: {why}, so nothing is frozen"
+            place = next(find_attribute_writes(near.site, attribute), None)
+            self.report("unread-attribute", place, name, problem, f"write {advice}", attribute)
+
+
+def find_attribute_writes(site: Site, attribute: str) -> Iterator[Place]:
+    """Yield the lines of a program that set an attribute of this name, of an object that is not self."""
+    source = parse_source(site.file)
+    for node in ast.walk(source.tree) if source is not None else ():
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and node.attr == attribute:
+            yield Place(Site(site.file, node.lineno, ""))
+
+
+class SharedMemory(WatchRule):
+    """Two parameters in the same memory: what one learns, the other is changed by."""
+
+    max_steps = 1
+
+    def before_step(self, step: OptimizerStep) -> None:
+        seen: dict[tuple[int, int], Operand] = {}
+        for p in step.record.parameters():
+            if type(p.array) is not np.ndarray or p.array.size < 2:
+                continue
+            other = seen.setdefault((p.array.__array_interface__["data"][0], p.array.nbytes), p)
+            if other is not p:
+                one, two = map(self.facts.names.name_of_parameter, (other, p))
+                places = list(find_attribute_writes(step.place.site, "data"))
+                place = places[-1] if places else self.facts.names.origin_of_parameter(p)
+                problem = f"{two} lies in the memory of {one}: each step changes both twice"
+                self.report("shared-memory", place, two, problem, "give each its own: .clone()", p.array.nbytes)
+
+
+class ConstantWeights(WatchRule):
+    """A model all of whose weights are constants: the units of a layer learn the same."""
+
+    max_steps = 1
+
+    def before_step(self, step: OptimizerStep) -> None:
+        if self.facts.steps:
+            return
+        for root in self.facts.names.models():
+            weights = [p for p in root.module.parameters() if p.array.ndim >= 2 and p.array.size > 1]
+            if len(weights) >= 2 and all(np.ptp(p.array) == 0 for p in weights):
+                calls = find_calls(step.place.site, ("zeros_", "ones_", "constant_", "zero_", "fill_"))
+                name, value = self.facts.names.name_of_parameter(weights[0]), float(weights[0].array.flat[0])
+                problem = (
+                    f"all {len(weights)} weights of {root.name} begin as {value:g}: all units of a layer are alike"
+                )
+                advice = "leave the initial values of the layers, or nn.init.kaiming_uniform_"
+                place = next(calls, None) or self.facts.names.origin_of_parameter(weights[0])
+                self.report("constant-weights", place, name, problem, advice, value)
+
+
+def find_calls(site: Site, names: tuple[str, ...]) -> Iterator[Place]:
+    """Yield the lines of a program that call a function or a method of one of these names."""
+    source = parse_source(site.file)
+    for node in ast.walk(source.tree) if source is not None else ():
+        called = node.func if isinstance(node, ast.Call) else None
+        name = called.attr if isinstance(called, ast.Attribute) else called.id if isinstance(called, ast.Name) else ""
+        if isinstance(node, ast.Call) and name in names:
+            yield Place(Site(site.file, node.lineno, ""))
+
+
+def find_uncalled(near: Place | None, method: str) -> Iterator[Place]:
+    """Yield the lines of a program that name a method and do not call it: `optimizer.zero_grad`."""
+    file = "" if near is None else near.site.file
+    source = parse_source(file)
+    for node in ast.walk(source.tree) if source is not None else ():
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Attribute) and node.value.attr == method:
+            yield Place(Site(file, node.lineno, ""))
+
+
+class FreshOptimizers(WatchRule):
+    """An optimizer that is made anew again and again, and so forgets its momentum."""
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self.seen: dict[int, list[OptimizerRecord]] = {}  # by the first parameter's id
+
+    def after_step(self, step: OptimizerStep) -> None:
+        parameters = step.record.parameters()
+        if step.number or not parameters or not step.record.optimizer.state.get(parameters[0]):
+            return
+        records = self.seen.setdefault(id(parameters[0]), [])
+        records.append(step.record)
+        if len(records) == MIN_OPTIMIZERS and len({str(record.made) for record in records}) == 1:
+            name, kind = step.record.name, type(step.record.optimizer).__name__
+            problem = f"{name} is made anew after {records[0].steps} steps, {len(records)} times by now: {kind} begins "
+            problem += "without what it has learned of the gradients"
+            self.report(
+                "optimizer-made-anew", step.record.made, name, problem, "make it once, before the loop", len(records)
+            )
+
+
+class ClipOrder(WatchRule):
+    """Gradients that are clipped when they have been used, before there are any, or none at all."""
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self.seen: list[tuple[Place, str]] = []
+        self.last_step = 0  # the passes that had run at the last step
+
+    def after_step(self, step: OptimizerStep) -> None:
+        self.last_step = self.facts.iteration
+
+    def gradients_are_clipped(self, parameters: Operand = None, *args: object, **kwargs: object) -> None:
+        """See a call of `clip_grad_norm_` or `clip_grad_value_`."""
+        if isinstance(parameters, Iterator):
+            is_empty = getattr(parameters, "gi_frame", parameters) is None
+            what = "empty" if is_empty else "right"
+        else:
+            given = (
+                [parameters]
+                if isinstance(parameters, Tensor)
+                else list(parameters.parameters() if isinstance(parameters, Module) else parameters)
+            )
+            what = "right" if any(p.grad is not None for p in given) else "none"
+        if what != "empty" and self.facts.iteration == self.last_step:
+            what = "used" if self.facts.steps and what == "right" else "none"
+        self.seen.append((caller_place(), what))
+
+    def finish(self) -> None:
+        late = self.seen[1:]
+        words = {
+            "empty": "gets a generator whose parameters were taken: no gradient is clipped",
+            "used": "comes after the step, which used the gradients as they were",
+            "none": "comes before backward(): there are no gradients yet",
+        }
+        for what, told in words.items():
+            if len(late) >= 2 and all(each == what for _, each in late):
+                advice = (
+                    "a list of the parameters" if what == "empty" else "clip between backward() and optimizer.step()"
+                )
+                self.report(
+                    "clipping-in-vain", late[0][0], "clip_grad_norm_", f"clipping {told}", advice, len(self.seen)
+                )
+
+
+class Recompilations(WatchRule):
+    """A function that is compiled in each step."""
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self.made: dict[Operand, tuple[int, Place]] = {}
+        self.compiled: dict[int, Operand] = {}
+
+    def function_is_compiled(self, compiled: Operand, function: Operand, *args: object, **kwargs: object) -> None:
+        """See `compile(function)`."""
+        code = getattr(function, "__code__", None)
+        if code is not None:
+            count, place = self.made.get(code, (0, caller_place()))
+            self.made[code] = count + 1, place
+
+    def compiled_is_called(self, compiled: Operand, *args: object, **kwargs: object) -> None:
+        """See a call of a compiled function."""
+        self.compiled[id(compiled)] = compiled
+
+    def finish(self) -> None:
+        for code, (count, place) in self.made.items():
+            if count >= MANY_COMPILATIONS and count >= self.facts.steps // 2:
+                self.report(
+                    "recompilation",
+                    place,
+                    code.co_name,
+                    f"{code.co_name} is compiled anew {pluralize(count, 'time')}: each call of compile() gives "
+                    "another function",
+                    "call compile() once, before the loop",
+                    count,
+                )
+        for compiled in self.compiled.values():
+            if compiled.compilations >= MANY_COMPILATIONS:
+                code = getattr(compiled.function, "__code__", None)
+                why = "; ".join(map(str, compiled.recompilations[-1].changes)) or "other shapes"
+                self.report(
+                    "recompilation",
+                    None if code is None else place_of_code(code),
+                    compiled.name,
+                    f"{compiled.name} was compiled {pluralize(compiled.compilations, 'time')}; the last time since: "
+                    f"{why}",
+                    "pass what changes as a tensor argument, and keep the shapes",
+                    compiled.compilations,
+                )
+
+
+def place_of_code(code: Operand) -> Place:
+    """Return the first line of a function."""
+    return Place(definition_site(code))

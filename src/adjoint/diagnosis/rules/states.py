@@ -1,0 +1,172 @@
+"""Rules on states: a state dict that was never copied, one that loads nothing, a target network that never follows."""
+
+from __future__ import annotations
+
+import ast
+import weakref
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from adjoint.core.graph.source_location import Site
+from adjoint.core.op.op import Op
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand, Operands
+from adjoint.diagnosis.findings import Place
+from adjoint.diagnosis.source_expressions import SourceFile, parse_source, text_of
+from adjoint.diagnosis.watch.events import ModuleCall, caller_frame, caller_place
+from adjoint.diagnosis.watch.facts import Facts, is_array
+from adjoint.diagnosis.watch.frames import find_expression
+from adjoint.diagnosis.watch.rule import WatchRule
+from adjoint.nn.module.module import Module
+
+MIN_STEPS = 10  # after which a target network counts as never updated, if no line does it
+
+
+class LoadedStates(WatchRule):
+    """A state dict that is the model's own memory, or whose names are all others."""
+
+    def state_is_loaded(
+        self, module: Operand, state_dict: Operand, strict: bool = True, *args: object, **kwargs: object
+    ) -> None:
+        """See a call of `load_state_dict`."""
+        if not isinstance(module, Module) or not isinstance(state_dict, Mapping):
+            return
+        own = dict(module.named_parameters(remove_duplicate=False))
+        given = {name: value for name, value in state_dict.items() if isinstance(value, Tensor)}
+        name = describe_argument()
+        if given and own and not strict and not own.keys() & given.keys():
+            problem = f"none of the {len(given)} names of {name} is one of the model's: strict=False loads nothing "
+            problem += f"({next(iter(given))}, and not {next(iter(own))})"
+            advice = "rename the keys, and look at the missing_keys that load_state_dict returns"
+            self.report("nothing-loaded", caller_place(), f"load_state_dict({name})", problem, advice, len(given))
+        shared = [key for key, p in own.items() if key in given and is_same_memory(p, given[key])]
+        if self.facts.steps and shared and len(shared) == len(own):
+            problem = (
+                f"{name} is the memory of the model itself: it changed with each step, and loading it does nothing"
+            )
+            advice = "copy it when you take it: copy.deepcopy(model.state_dict())"
+            taken = next(find_takings(caller_place(), name), None)
+            self.report("state-not-copied", taken or caller_place(), name, problem, advice, len(shared))
+
+
+def find_takings(near: Place, name: str) -> Iterator[Place]:
+    """Yield the lines that give a name a state dict."""
+    source = parse_source(near.site.file)
+    for node in ast.walk(source.tree) if source is not None else ():
+        if isinstance(node, ast.Assign) and "state_dict()" in text_of(node.value):
+            targets = [each for target in node.targets for each in ast.walk(target) if isinstance(each, ast.expr)]
+            if any(text_of(each) == name for each in targets):
+                yield Place(Site(near.site.file, node.lineno, ""))
+
+
+def is_same_memory(one: Tensor, other: Tensor) -> bool:
+    """Return whether two tensors begin at the same address."""
+    a, b = one.array, other.array
+    if not is_array(one) or not is_array(other) or not a.size:
+        return False
+    return bool(a.__array_interface__["data"][0] == b.__array_interface__["data"][0])
+
+
+def describe_argument() -> str:
+    """Return the text of the first argument of the call that the user's line makes."""
+    found = find_expression(caller_frame())
+    node = None if found is None else found[1]
+    return text_of(node.args[0]) if isinstance(node, ast.Call) and node.args else "the state dict"
+
+
+class TargetNetwork(WatchRule):
+    """A copy of a network that gives the targets of temporal differences, and that no line updates."""
+
+    ops = frozenset({"max", "amax", "max_pair", "argmax", "gather"})
+    sees_roots_only = True
+    max_passes = 3
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self.outputs: dict[int, tuple[weakref.ref[Tensor], Module, Place | None]] = {}
+        self.targets: dict[int, tuple[Module, Operand, Place]] = {}
+
+    def leave_module(self, call: ModuleCall, output: Operand) -> None:
+        if call.parent is None and isinstance(output, Tensor) and output.node is None and self.facts.iteration < 3:
+            self.outputs[id(output)] = weakref.ref(output), call.module, call.place
+
+    def see_op(self, op: Op, inputs: Operands, out: Tensor) -> None:
+        known = self.outputs.get(id(inputs[0])) if self.outputs else None
+        if known is None or known[0]() is not inputs[0] or id(known[1]) in self.targets:
+            return
+        first = next((p for p in known[1].parameters() if is_array(p) and p.array.ndim > 1), None)
+        if first is not None:
+            self.targets[id(known[1])] = known[1], (first, first.array.copy()), known[2] or caller_place()
+
+    def finish(self) -> None:
+        facts = self.facts
+        trained = facts.find_optimizers()
+        online = [
+            root.module for root in facts.names.models() if any(id(p) in trained for p in root.module.parameters())
+        ]
+        for target, (first, before), place in self.targets.values():
+            shapes = [tuple(p.shape) for p in target.parameters()]
+            is_copy = any(
+                [tuple(p.shape) for p in each.parameters()] == shapes for each in online if each is not target
+            )
+            if not is_copy or any(id(p) in trained for p in target.parameters()):
+                continue
+            name = facts.names.name_of_module(target)
+            source = parse_source(place.site.file)
+            if facts.steps < MIN_STEPS or not np.array_equal(first.array, before) or source is None:
+                continue
+            if not is_updated(source, name.rpartition(".")[2]):
+                problem = (
+                    f"{name} gives the targets of {facts.steps} steps and is as it was at the first: no line copies "
+                )
+                problem += "the weights of the trained network into it"
+                advice = f"{name}.load_state_dict(…) of the trained network every so many steps, or a soft update"
+                self.report("target-never-updated", place, name, problem, advice, facts.steps)
+
+
+def is_updated(source: SourceFile, name: str) -> bool:
+    """Return whether a line of a program may give the network of this name other weights after it was made."""
+    for function in ast.walk(source.tree):
+        if isinstance(function, (ast.FunctionDef, ast.Module)):
+            is_init = isinstance(function, ast.FunctionDef) and function.name == "__init__"
+            if is_init or (isinstance(function, ast.FunctionDef) and not is_used(source, function.name)):
+                continue
+            if any(gives_weights(node, name) for node in statements_of(function)):
+                return True
+    return False
+
+
+def is_used(source: SourceFile, function: str) -> bool:
+    """Return whether a program names a function anywhere but at its definition."""
+    nodes = ast.walk(source.tree)
+    names = (node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "") for node in nodes)
+    return function.startswith("__") or any(each == function for each in names)
+
+
+def statements_of(function: ast.AST) -> Iterator[ast.AST]:
+    """Yield the nodes of a function or a module, without those of the functions in it."""
+    for child in ast.iter_child_nodes(function):
+        if not isinstance(child, ast.FunctionDef):
+            yield child
+            yield from statements_of(child)
+
+
+def gives_weights(node: ast.AST, name: str) -> bool:
+    """Return whether a call or a loop may write the weights of the network of this name."""
+    if isinstance(node, ast.Call):
+        called = node.func
+        texts = [text_of(each) for each in (*node.args, *(k.value for k in node.keywords))]
+        if isinstance(called, ast.Attribute) and called.attr == "load_state_dict" and name in text_of(called.value):
+            return True
+        is_optimizer = isinstance(called, ast.Attribute) and "optim" in text_of(called.value)
+        return not is_optimizer and any(is_passed(text, name) for text in texts)
+    if isinstance(node, (ast.For, ast.comprehension)) and name in text_of(node.iter):
+        body = node.body if isinstance(node, ast.For) else []
+        return not all("requires_grad" in text_of(each) for each in body)
+    return False
+
+
+def is_passed(text: str, name: str) -> bool:
+    """Return whether an argument is the network itself, or its parameters or state."""
+    return text.rpartition(".")[2] == name or f"{name}.parameters(" in text or f"{name}.state_dict(" in text

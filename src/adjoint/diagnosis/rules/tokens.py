@@ -1,0 +1,188 @@
+"""Rules on padded sequences of tokens: padding that is learned, attended to, or that stands for a real class."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from adjoint.core.op.op import Op
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Array, Operands
+from adjoint.diagnosis.watch.events import Backward, ModuleCall, caller_place
+from adjoint.diagnosis.watch.facts import Facts, is_array
+from adjoint.diagnosis.watch.frames import find_library_call
+from adjoint.diagnosis.watch.library_calls import LibraryCall
+from adjoint.diagnosis.watch.rule import WatchRule
+from adjoint.diagnosis.watch.value_flow import MODULE_CALLS
+from adjoint.nn.layers.embedding import Embedding
+from adjoint.nn.module.module import Module
+
+MAX_KEPT = 4  # inputs of embeddings in a pass
+MIN_PADDED_SHARE = 0.1  # of the targets
+MIN_PADDED_ROWS = 0.3
+
+
+class TokenRule(WatchRule):
+    """A rule that knows the tokens which embeddings got since the last backward pass."""
+
+    modules: tuple[type[Module], ...] = (Embedding,)
+    max_passes = 4
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self.tokens: list[tuple[Embedding, Array]] = []
+
+    def enter_module(self, call: ModuleCall) -> None:
+        if not isinstance(call.module, Embedding) or not call.is_recording or self.facts.iteration > 3:
+            return
+        ids = call.tensors()
+        if ids and is_array(ids[0]) and len(self.tokens) < MAX_KEPT:
+            self.tokens.append((call.module, ids[0].array))
+
+    def begin_backward(self, backward: Backward) -> None:
+        self.tokens = []
+
+    def find_padded(self, length: int = 0) -> tuple[Embedding, Array, int] | None:
+        """Return an embedding, its padded tokens (of `length` steps if given), and the number of the padding."""
+        for module, ids in self.tokens:
+            padding = find_padding(module, ids)
+            if padding is not None and length in (0, ids.shape[1]):
+                return module, ids, padding
+        return None
+
+
+def find_padding(module: Embedding, ids: Array) -> int | None:
+    """Return the number with which many rows of tokens (N, T) end, and that stands nowhere else."""
+    if ids.ndim != 2 or min(ids.shape) < 4:
+        return None
+    values, counts = np.unique(ids[:, -1], return_counts=True)
+    value = int(values[counts.argmax()]) if module.padding_idx is None else module.padding_idx
+    run = np.cumprod((ids == value)[:, ::-1], axis=1).sum(axis=1)
+    is_padding = run.sum() == (ids == value).sum() and len(set(run.tolist())) >= 2
+    return value if is_padding and (run > 0).mean() >= MIN_PADDED_ROWS and run.mean() >= 1 else None
+
+
+class PaddingInLoss(TokenRule):
+    """Padding that counts as a class of its own in the loss."""
+
+    def see_call(self, call: LibraryCall) -> None:
+        if call.name not in ("cross_entropy", "nll_loss") or call.arguments.get("reduction") == "none":
+            return
+        x, target = call.tensor("input"), call.tensor("target")
+        padded = self.find_padded()
+        if x is None or target is None or padded is None or target.array.dtype.kind not in "iu":
+            return
+        module, ids, padding = padded
+        weight, y = call.tensor("weight"), target.array
+        classes = x.array.shape[1] if x.array.ndim > 1 else 0
+        if classes != module.num_embeddings or y.size < ids.shape[0] * 2:
+            return
+        share = float((y == padding).mean())
+        is_left_out = call.arguments.get("ignore_index") == padding or (
+            weight is not None and padding < weight.array.size and weight.array[padding] == 0
+        )
+        if share >= MIN_PADDED_SHARE and not is_left_out:
+            problem = f"{share:.0%} of the targets of {call.name} are {padding}, the padding: the loss counts them"
+            self.report(
+                "padding-in-loss",
+                call.place,
+                "target",
+                problem,
+                f"{call.name}(…, ignore_index={padding})",
+                f"{share:.0%}",
+            )
+
+
+class PaddingInAttention(TokenRule):
+    """Attention to the padding: no mask of keys, or one that keeps the padding and leaves out the tokens."""
+
+    def see_call(self, call: LibraryCall) -> None:
+        key = call.tensor("key")
+        if not call.is_attention or key is None or not self.tokens or self.facts.iteration > 2:
+            return
+        mask = call.tensor("key_padding_mask")
+        is_free = call.tensor("attn_mask") is None and not call.arguments.get("is_causal")
+        for length in {*key.array.shape[:-1][-3:]}:
+            padded = self.find_padded(length)
+            if padded is None or padded[1].shape[0] not in key.array.shape:
+                continue
+            _, ids, padding = padded
+            module, place = self.facts.module(), call.place
+            name = "attention" if module is None else self.facts.names.name_of_module(module)
+            if mask is None and is_free:
+                share = float((ids == padding).mean())
+                problem = (
+                    f"{name} attends to the padding, {share:.0%} of the tokens {ids.shape}: it gets no mask of keys"
+                )
+                advice = f"give it a mask: src_key_padding_mask=ids == {padding} (key_padding_mask of attention)"
+                self.report("missing-padding-mask", place, name, problem, advice, f"{share:.0%}")
+            elif mask is not None and mask.array.dtype == bool and np.array_equal(mask.array, ids != padding):
+                problem = f"the mask of keys of {name} is True for the tokens, which leaves out all but the padding"
+                self.report("mask-inverted", place, name, problem, f"invert it: ids == {padding}", tuple(mask.shape))
+            return
+
+
+class PaddedMean(TokenRule):
+    """A mean or maximum over the steps of padded sequences, padding included."""
+
+    ops = frozenset({"mean", "amax", "max", "max_pair"})
+    max_passes = 3
+
+    def see_op(self, op: Op, inputs: Operands, out: Tensor) -> None:
+        x = inputs[0]
+        if not self.tokens or not isinstance(x, Tensor) or x.array.ndim != 3 or out.array.ndim not in (2, 3):
+            return
+        padded = self.find_padded(x.array.shape[1])
+        if x.node is None or padded is None or x.array.shape[:2] != padded[1].shape or find_library_call("forward"):
+            return
+        samples, _, width = x.array.shape
+        is_over_time = out.array.shape in ((samples, width), (samples, 1, width))
+        masked = self.facts.flow.maker(x)
+        is_masked = masked is not None and masked.op in ("mul", "where") and masked.function not in MODULE_CALLS
+        if not is_over_time or is_masked:
+            return
+        if any(each.op in ("softmax", "attention") for each in self.facts.flow.makers_behind(x)):
+            return  # attention leaves padding out, or another rule tells
+        _, ids, padding = padded
+        share = float((ids == padding).mean())
+        name = "mean" if op.name == "mean" else "max"
+        problem = f"{name} over the steps of {tuple(x.shape)} counts the padding, {share:.0%} of them"
+        advice = "(x * mask.unsqueeze(-1)).sum(1) / mask.sum(1, keepdim=True) with mask = ids != padding"
+        self.report("padding-in-mean", caller_place(), name, problem, advice, f"{share:.0%}")
+
+
+class PaddingAsToken(TokenRule):
+    """A token with the number of the padding: its row of the embedding stays 0 and is not trained."""
+
+    max_passes = 6
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self.counts: dict[int, tuple[Embedding, int, int, int]] = {}  # inner paddings, paddings, tokens
+
+    def enter_module(self, call: ModuleCall) -> None:
+        module = call.module
+        if not isinstance(module, Embedding) or module.padding_idx is None or self.facts.iteration > 5:
+            return
+        ids = next(iter(call.tensors()), None)
+        if ids is None or not is_array(ids) or not call.is_recording:
+            return
+        is_padding = ids.array == module.padding_idx
+        inner = int(is_padding.sum())
+        if ids.array.ndim >= 2:
+            from_left = np.cumprod(is_padding, axis=-1)
+            from_right = np.cumprod(is_padding[..., ::-1], axis=-1)
+            inner -= int(from_left.sum() + from_right.sum())
+        _, before, paddings, tokens = self.counts.get(id(module), (module, 0, 0, 0))
+        self.counts[id(module)] = module, before + inner, paddings + int(is_padding.sum()), tokens + ids.array.size
+
+    def finish(self) -> None:
+        for module, inner, paddings, tokens in self.counts.values():
+            usual = tokens / module.num_embeddings  # of each number, if all are as frequent
+            if tokens < 32 or inner < max(3, 0.5 * usual) or inner < 0.5 * paddings or inner > 3 * usual:
+                continue
+            name = self.facts.names.name_of_module(module)
+            number = module.padding_idx
+            problem = f"{number} is the padding_idx of {name}, and {inner} of {tokens} inputs are {number}, among all "
+            problem += "the others: its row stays 0 and gets no gradient"
+            advice = f"leave out padding_idx={number}, or count the real ones from {number + 1 if number == 0 else 0}"
+            self.report("padding-is-class", self.facts.names.origin_of_module(module), name, problem, advice, inner)

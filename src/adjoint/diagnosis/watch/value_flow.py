@@ -1,0 +1,194 @@
+"""The origins of values: the ops of the first passes with their operands, those of data too, which no node records."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import FrameType
+
+import numpy as np
+
+from adjoint.core.graph.source_location import InstructionLocation, library_files
+from adjoint.core.op.op import Op
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand, Operands
+from adjoint.diagnosis.findings import Place, place_of_instruction
+
+FLOW_PASSES = 2
+MAX_STEPS = 4096  # of the flow
+MAX_FLOW_BYTES = 1 << 26
+MAX_WALKED = 400
+MODULE_CALLS = frozenset({"_wrapped_call_impl", "_call_impl", "_watched_call"})
+WRAPPERS = frozenset({"call", "convert"})  # of functions that are published
+DRAWS = frozenset({"normal", "uniform"})
+# Functions whose result is a term as it is.
+WHOLE_TERMS = frozenset({"log_prob", "entropy"})
+# Ops whose result grows with each operand, and is as many times as large if they are.
+SUMS = frozenset({"add", "mean", "sum", "stack", "cat", "cast"})
+
+
+@dataclass(frozen=True, eq=False)
+class Made:
+    """The making of a tensor: the op, its operands, the user's instruction, and the function that it called."""
+
+    out: Tensor
+    op: str
+    family: str
+    inputs: Operands
+    location: InstructionLocation
+    function: str
+
+    @property
+    def place(self) -> Place:
+        """The user's line."""
+        return place_of_instruction(self.location)
+
+    @property
+    def tensors(self) -> list[Tensor]:
+        """Return the operands that are tensors."""
+        return [x for x in self.inputs if isinstance(x, Tensor)]
+
+
+@dataclass(frozen=True)
+class LossTerm:
+    """A part of a sum, with the sign that it has there, and how it was made; None for data from elsewhere."""
+
+    sign: int
+    value: Tensor
+    made: Made | None
+    factor: float = 1.0  # that each of its elements has in the sum, where numbers and counts tell it
+
+
+class ValueFlow:
+    """The ops of the first passes, by their results."""
+
+    def __init__(self) -> None:
+        self.steps: dict[int, Made] = {}
+        self.by_array: dict[int, Made] = {}  # which detached tensors share
+        self.is_open = True
+        self.bytes = 0
+
+    def note(self, op: Op, inputs: Operands, out: Tensor) -> None:
+        """Note an op that the watched program has run."""
+        frame: FrameType | None = sys._getframe(2)
+        name = ""
+        while frame is not None and library_files[frame.f_code.co_filename]:
+            if frame.f_code.co_name not in WRAPPERS:
+                name = frame.f_code.co_name
+            frame = frame.f_back
+        if frame is None:
+            return
+        self.bytes += out.array.nbytes
+        while self.steps and (len(self.steps) >= MAX_STEPS or self.bytes > MAX_FLOW_BYTES):
+            oldest = self.steps.pop(next(iter(self.steps))).out.array
+            self.bytes -= oldest.nbytes
+            self.by_array.pop(id(oldest), None)
+        self.by_array[id(out.array)] = self.steps[id(out)] = Made(
+            out, op.name, op.family, inputs, (frame.f_code, frame.f_lasti), name
+        )
+
+    def close(self) -> None:
+        """Note no more, and forget what was noted."""
+        self.is_open = False
+        self.steps.clear()
+        self.by_array.clear()
+
+    def maker(self, x: Operand) -> Made | None:
+        """Return how a tensor was made."""
+        made = self.steps.get(id(x))
+        if made is not None and made.out is x:
+            return made
+        array = x.array if isinstance(x, Tensor) else None
+        made = self.by_array.get(id(array))
+        return made if made is not None and made.out.array is array else None
+
+    def maker_past_moves(self, x: Operand) -> Made | None:
+        """Return the op that gave a tensor its values: views, and other moves of elements, are left out."""
+        made = self.maker(x)
+        while made is not None and made.family == "movement" and made.tensors:
+            below = self.maker(made.tensors[0])
+            if below is None:
+                break
+            made = below
+        return made
+
+    def source(self, x: Operand) -> Operand:
+        """Return the tensor whose elements a view or copy of another has."""
+        made = self.maker(x)
+        while made is not None and made.family == "movement" and made.tensors:
+            x = made.tensors[0]
+            made = self.maker(x)
+        return x
+
+    def makers_behind(self, *values: Operand) -> Iterator[Made]:
+        """Yield the ops from which values were computed, the nearest first, up to a number."""
+        queue = list(values)
+        seen: set[int] = set()
+        while queue and len(seen) < MAX_WALKED:
+            made = self.maker(queue.pop(0))
+            if made is not None and id(made) not in seen:
+                seen.add(id(made))
+                yield made
+                queue += made.tensors
+
+    def users(self, x: Tensor) -> list[Made]:
+        """Return the ops that had a tensor as an operand."""
+        return [made for made in self.steps.values() if any(x is each for each in made.inputs)]
+
+    def terms(self, root: Tensor) -> list[LossTerm]:
+        """Return the terms of a sum or mean, with their signs; factors that are numbers are left out."""
+        found: list[LossTerm] = []
+        stack: list[tuple[Tensor, int, float]] = [(root, 1, 1.0)]
+        while stack and len(found) < MAX_WALKED:
+            x, sign, factor = stack.pop()
+            made = self.maker(x)
+            parts = None if made is None or x.node is None else _parts_of_sum(made)
+            if parts is None:
+                found.append(LossTerm(sign, x, made, factor))
+            elif made is not None:
+                factor *= factor_of(made)
+                stack += [(part, sign * each, factor) for part, each in parts]
+        return found
+
+
+def _parts_of_sum(made: Made) -> list[tuple[Tensor, int]] | None:
+    """Return what a result is the sum of, up to positive factors, with signs; None where it is no sum."""
+    tensors, inputs = made.tensors, made.inputs
+    if made.function in WHOLE_TERMS:
+        return None
+    if made.op in SUMS or made.family == "movement":
+        return [(x, 1) for x in tensors]
+    if made.op == "neg":
+        return [(tensors[0], -1)]
+    if made.op == "sub":
+        return [(x, sign) for x, sign in zip(inputs, (1, -1), strict=False) if isinstance(x, Tensor)]
+    if made.op in ("mul", "div") and len(inputs) == 2:
+        pairs = ((inputs[0], inputs[1]),) if made.op == "div" else ((inputs[0], inputs[1]), (inputs[1], inputs[0]))
+        for x, factor in pairs:
+            sign = sign_of(factor)
+            if isinstance(x, Tensor) and x.node is not None and sign:
+                return [(x, sign)]
+    return None
+
+
+def factor_of(made: Made) -> float:
+    """Return what an element of the operand counts in a mean, a product with a number or a quotient by one."""
+    if made.op == "mean":
+        return made.out.array.size / max(made.tensors[0].array.size, 1)
+    if made.op in ("mul", "div"):
+        numbers = [abs(float(x)) for x in made.inputs if isinstance(x, (int, float))]
+        return 1.0 if not numbers else numbers[0] if made.op == "mul" else 1 / max(numbers[0], 1e-30)
+    return 1.0
+
+
+def sign_of(factor: Operand) -> int:
+    """Return the sign that all elements of a number or of data have; 0 where they differ, or it has a history."""
+    if isinstance(factor, Tensor):
+        if factor.node is not None or not factor.array.size:
+            return 0
+        factor = factor.array
+    values = np.asarray(factor)
+    if values.dtype.kind not in "fiub" or not values.size:
+        return 0
+    return 1 if (values >= 0).all() and values.any() else -1 if (values < 0).all() else 0
