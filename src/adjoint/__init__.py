@@ -74,16 +74,21 @@ from adjoint.core.op.autocast import set_autocast_enabled as set_autocast_enable
 from adjoint.core.op.eager_kernels import import_provider as _maker_slot
 from adjoint.core.op.eager_kernels import kernel_provider as _source
 from adjoint.core.op.eager_kernels import routine_slot as _routine_slot
+from adjoint.core.op.eager_kernels import row_kernel_slot as _row_kernel_slot
+from adjoint.core.op.eager_kernels import stack_function_slot as _stack_function_slot
+from adjoint.core.op.elementwise_kernels import elementwise_slot as _elementwise_slot
 from adjoint.core.op.matmul_precision import get_float32_matmul_precision as get_float32_matmul_precision
 from adjoint.core.op.matmul_precision import set_float32_matmul_precision as set_float32_matmul_precision
 from adjoint.core.runtime.compile_slot import compile_slot as _compile_slot
+from adjoint.core.runtime.compile_slot import compile_source_slot as _compile_source_slot
 from adjoint.core.runtime.explanation_slot import explain_uncaught_errors as _explain_uncaught_errors
 from adjoint.core.runtime.explanation_slot import explanation_slot as _explanation_slot
 from adjoint.core.runtime.explanation_slot import uncaught_slot as _uncaught_slot
 from adjoint.core.runtime.gc_pause import gc_paused as _uncollected
 from adjoint.core.runtime.lazy_import import importing as _importing
-from adjoint.core.runtime.lazy_import import missing_name_error as _missing_name_error
 from adjoint.core.runtime.notebook import display_slot as _display_slot
+from adjoint.core.runtime.threads import warn_without_gil as _warn_without_gil
+from adjoint.core.tensor import sparse_array as _sparse_array
 from adjoint.core.tensor.memory_format import channels_last as channels_last
 from adjoint.core.tensor.memory_format import channels_last_3d as channels_last_3d
 from adjoint.core.tensor.memory_format import contiguous_format as contiguous_format
@@ -96,8 +101,10 @@ from adjoint.core.tensor.printing import set_printoptions as set_printoptions
 from adjoint.core.tensor.protocols import import_handlers as _answers_slot
 from adjoint.core.tensor.size import Size as Size
 from adjoint.core.tensor.tensor import Tensor as Tensor
-from adjoint.core.typing import Function
+from adjoint.core.typing import Function, Operand
+from adjoint.ops.linalg.blas_products import tiles_slot as _tiles_slot
 
+_warn_without_gil()
 _finder.install_namespace()
 with _uncollected():  # the collector would take a sixth of the time
     from adjoint import autograd as autograd
@@ -186,6 +193,7 @@ if TYPE_CHECKING:
     from adjoint.core.tensor.memory_format import sparse_csc as sparse_csc
     from adjoint.core.tensor.memory_format import sparse_csr as sparse_csr
     from adjoint.diagnosis.doctor import doctor as doctor
+    from adjoint.diagnosis.visualization.visualize import visualize as visualize
     from adjoint.functions.creation.buffers_dlpack import *
     from adjoint.functions.creation.linspace_logspace import *
     from adjoint.functions.creation.random import *
@@ -235,6 +243,9 @@ if TYPE_CHECKING:
     from adjoint.functions.shape.split import *
     from adjoint.functions.signal.stft import *
     from adjoint.functions.signal.windows import *
+    from adjoint.functions.sparse import namespace as sparse
+    from adjoint.functions.sparse.creation import *
+    from adjoint.functions.sparse.product_functions import *
     from adjoint.interop import array_api as array_api
     from adjoint.serialization.files import load as load
     from adjoint.serialization.files import save as save
@@ -252,10 +263,12 @@ _LAZY_MODULES = """
 _LAZY_NAMES = {
     "amp": "GradScaler",
     "autograd.debug.anomaly_mode": "is_anomaly_check_nan_enabled is_anomaly_enabled",
+    "compiler.scripts.compile_all": "compile_all",
     "core.dtype.dtype_info": "finfo iinfo",
     "core.runtime.threads": "get_num_threads set_num_threads",
     "core.tensor.memory_format": "jagged sparse_bsc sparse_bsr sparse_coo sparse_csc sparse_csr",
     "diagnosis.doctor": "doctor",
+    "diagnosis.visualization.visualize": "visualize",
     "serialization.files": "load save",
     "transforms.vmap.vmap": "vmap",
 }
@@ -281,7 +294,9 @@ def __getattr__(name: str) -> Any:
         if value is None:
             value = _finder.find_name(name)
     if value is None:
-        raise _missing_name_error("adjoint", name, __dir__())
+        from adjoint.core.runtime.similar_names import missing_name_error
+
+        raise missing_name_error("adjoint", name, __dir__)
     globals()[name] = value = getattr(value, attribute) if attribute else value
     return value
 
@@ -298,16 +313,43 @@ def _import_kernel_maker() -> Function | None:
         return None
 
 
-@_routine_slot.fill
-def _load_small_array_kernel(name: str) -> Any:
-    """Return a native function for small arrays; None without llvmlite."""
+def _fill_with_loader(slot: Any, home: str, function: str, required: object = False) -> None:
+    """Fill a slot with a function whose module is loaded when it is needed."""
+
+    def load(*arguments: Operand) -> object:
+        """Return what the function returns; None without llvmlite, unless it is required."""
+        try:
+            with _importing():
+                return getattr(import_module(f"adjoint.{home}"), function)(*arguments)
+        except (ImportError, OSError, LookupError, ValueError):
+            if required or _source.strict:
+                raise
+            return None
+
+    slot.fill(load)
+
+
+_fill_with_loader(_routine_slot, "compiler.kernels.small_arrays.loading", "routine")
+_fill_with_loader(_stack_function_slot, "compiler.kernels.linalg.eager", "load_stack_function")
+_fill_with_loader(_row_kernel_slot, "compiler.eager.row_kernels", "row_kernel")
+_fill_with_loader(_elementwise_slot, "compiler.eager.elementwise", "make_elementwise_kernel")
+_fill_with_loader(_compile_source_slot, "compiler.scripts.compile_all", "compile_source", required=True)
+for _maker, _slot in _sparse_array.MAKERS.items():
+    _fill_with_loader(_slot, "functions.sparse.creation", _maker, required=True)
+
+
+@_tiles_slot.fill
+def _multiply_tiles(*operands: object) -> object:
+    """Write a product by the threads of compiled programs; return False where none can be compiled."""
     try:
         with _importing():
-            return import_module("adjoint.compiler.kernels.small_arrays.loading").routine(name)
-    except (ImportError, OSError, LookupError, ValueError):
+            _tiles_slot.fill(import_module("adjoint.compiler.eager.product_tiles").multiply_tiles)
+        return _tiles_slot.call(*operands)  # the first call compiles
+    except Exception:
+        _tiles_slot.empty()
         if _source.strict:
             raise
-        return None
+        return False
 
 
 @_map_in_front_slot.fill
@@ -329,7 +371,7 @@ def _explain(error: BaseException) -> None:
 @_display_slot.fill
 def _render_for_notebook(value: object) -> str | None:
     with _importing():
-        from adjoint.diagnosis.displays.module_display import render
+        from adjoint.diagnosis.displays.value_display import render
     return render(value)
 
 
@@ -366,11 +408,13 @@ def compile(function: Function | None = None, **options: Any) -> Function:
         function: whole training or inference step, or a module. Default: None, for a decorator with arguments.
         fallback: True to run a step that cannot be compiled eagerly, after one warning. Default: False, raise
             TraceError; True in PyTorch programs under `adjoint.run`, unless they set `fullgraph`.
+        verbose: True to write a line for each program to standard error: "step: compiled in 0.4 s: 11 kernels".
+            Default: False.
         disable: True to return the function itself. Default: False.
         mode, fullgraph, dynamic, backend, options: accepted and otherwise ignored.
 
     Returns: a callable with `explain()`, `graph`, `kernels`, `memory()` and `source()` of its last program. Without
-    llvmlite it is the function itself, after a RuntimeWarning.
+    llvmlite it runs eagerly, after a RuntimeWarning, and `explain()` tells why.
 
     Raises: TypeError for other options; TraceError, which names the line, at the first call of a step that cannot be
     compiled.

@@ -1,4 +1,7 @@
-"""The command line: `python -m adjoint explain script.py:step`, `python -m adjoint run script.py`, `… info`."""
+"""Command line: `adjoint train.py`, `adjoint explain train.py:step`, `adjoint run`, `adjoint launch`, `adjoint info`.
+
+`python -m adjoint` is the same command where the package is not installed.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +17,23 @@ import numpy as np
 
 from adjoint.core.runtime.threads import get_num_threads
 
+COMMANDS = ("explain", "run", "launch", "info")
 
-def main(arguments: Sequence[str]) -> int:
-    """Carry out a command and return the exit status."""
-    if arguments and arguments[0] == "run":  # takes its arguments as they are
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Carry out a command, that of the process if none is given, and return the exit status."""
+    if arguments is None:
+        arguments = sys.argv[1:]
+        if not sys.flags.safe_path:
+            sys.path[0] = os.getcwd()  # which `python -m` has there, and an installed command its own folder
+    command, *rest = arguments or [""]
+    if command not in COMMANDS and command.endswith(".py"):
+        command, rest = "run", [command, *rest]
+    if command in ("run", "launch"):  # take their arguments as they are
         from adjoint.compat.run.script_runner import main as run_script
 
-        return run_script(list(arguments[1:]))
-    options = _make_parser().parse_args(arguments)
+        return run_script(["-m", "adjoint.distributed.run", *rest] if command == "launch" else rest)
+    options = _make_parser().parse_args([command, *rest] if command else [])
     if options.command == "info":
         sys.stdout.write("\n".join(f"{name:<12}{value}" for name, value in _describe_installation()) + "\n")
         return 0
@@ -29,12 +41,16 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _make_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser("python -m adjoint", description="Look into adjoint, or run a program with it.")
+    name = "python -m adjoint" if os.path.basename(sys.argv[0]) == "__main__.py" else "adjoint"
+    parser = argparse.ArgumentParser(name, description="Look into adjoint, or run a program with it.")
+    parser.add_argument("--version", action="version", version=f"adjoint {vars(sys.modules['adjoint'])['__version__']}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="command")
     explain = commands.add_parser("explain", help="print which kernels a function of a script is compiled to")
     explain.add_argument("target", metavar="script.py:function", help="a function, method or compiled variable")
     explain.add_argument("arguments", nargs=argparse.REMAINDER, help="those of the script")
-    commands.add_parser("run", help="run a program written for PyTorch: `import torch` means adjoint in it")
+    run = "run a program written for PyTorch: `import torch` means adjoint in it; a script's name alone does the same"
+    commands.add_parser("run", help=run)
+    commands.add_parser("launch", help="run a program on several processes, as torchrun does")
     commands.add_parser("info", help="print versions, threads, processor and cache folder")
     return parser
 
@@ -43,7 +59,7 @@ def _explain(target: str, arguments: Sequence[str]) -> int:
     if find_spec("llvmlite") is None:
         sys.stderr.write("adjoint explain: llvmlite, which compiles, is not installed: pip install llvmlite\n")
         return 1
-    from adjoint.compiler.explain_script import ExplainError, explain_script
+    from adjoint.compiler.scripts.explain_script import ExplainError, explain_script
 
     try:
         text = explain_script(target, arguments)
@@ -77,4 +93,4 @@ def _describe_installation() -> Iterator[tuple[str, str]]:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

@@ -190,7 +190,7 @@ REFUSALS = """
         (lambda: dist.all_reduce(ad.ones(2), dist.ReduceOp.BAND), RuntimeError, "non-integral dtype: all_reduce of"),
         (lambda: dist.all_reduce(ad.ones(2), "sum"), TypeError, "op is a ReduceOp, and not str"),
         (lambda: dist.all_reduce(ad.ones(1).expand(3)), (RuntimeError, ValueError), "read-only|contiguous"),
-        (lambda: dist.all_gather([ad.ones(2)], ad.ones(2)), ValueError, "1 tensors, and the group 2 ranks"),
+        (lambda: dist.all_gather([ad.ones(2)], ad.ones(2)), ValueError, "1 tensor, and the group 2 ranks"),
         (lambda: dist.all_gather([ad.ones(2), ad.ones(3)], ad.ones(2)), ValueError, r"float32.2. and .*float32.3."),
         (lambda: dist.all_gather_into_tensor(ad.ones(3), ad.ones(2)), ValueError, "does not hold 2 times the input"),
         (lambda: dist.reduce_scatter_tensor(ad.ones(3), ad.ones(2)), ValueError, "is not 2 times the output"),

@@ -37,7 +37,10 @@ def custom_fwd(fwd: Function | None = None, *, device_type: str, cast_inputs: dt
 
 
 def custom_bwd(bwd: Function | None = None, *, device_type: str) -> Function:
-    """Decorate the `backward` of an `autograd.Function` to run under the `autocast` of its `forward`."""
+    """Decorate the `backward` of an `autograd.Function` to run under the `autocast` of its `forward`.
+
+    Raises: ValueError for a `device_type` that is no text.
+    """
     if not isinstance(device_type, str):
         raise ValueError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")
     if bwd is None:

@@ -37,6 +37,8 @@ class GradScaler:
     Otherwise the scale shrinks by `backoff_factor`. It grows by `growth_factor` after `growth_interval` iterations with
     finite gradients. For an absent device the scaler warns and does nothing.
 
+    Raises: AssertionError for factors on the wrong side of 1; RuntimeError for steps and updates out of order.
+
     Source: Micikevicius et al., 2018.
     """
 

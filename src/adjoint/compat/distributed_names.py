@@ -68,6 +68,14 @@ NAMES |= {
     "distributed._all_gather_base": f"{_C10D_HOME}:all_gather_base",
     "distributed._reduce_scatter_base": f"{_C10D_HOME}:reduce_scatter_base",
 }
+# Values that describe how a tensor lies on ranks, in modules whose functions are not here.
+_PLACEMENTS = {name: name for name in ("Placement", "Shard", "Replicate", "Partial")}
+_PLACEMENTS |= {"_StridedShard": "StridedShard"}
+NAMES |= {
+    f"distributed.{module}.{name}": f"distributed.interface.placements:{home}"
+    for module in ("tensor", "_tensor", "tensor.placement_types", "_tensor.placement_types")
+    for name, home in _PLACEMENTS.items()
+}
 
 # Parts that are not here, with the reason.
 _SHARDED = "each rank has the whole model: see DistributedDataParallel, and ZeroRedundancyOptimizer to divide the state"
@@ -76,7 +84,7 @@ _CALLED = "processes call no functions of others: see send, recv and object list
 _INTERNAL = "it serves PyTorch's own modules: a rank that is stuck or lost is named with its line"
 _UPDATED = "optimizers make their step after backward: compile the whole step to have its exchanges behind backward"
 _DISTRIBUTED_PARTS = {
-    "autograd nn.api nn.jit optim.optimizer remote_device rpc": _CALLED,
+    "autograd nn.api nn.jit optim.optimizer remote_device rpc rpc.api": _CALLED,
     "checkpoint": "rank 0 saves the state_dict with torch.save, and all load it",
     "_composable _composable.fsdp _composable.replicate _shard fsdp": _SHARDED,
     "_symmetric_memory argparse_util c10d_logger collective_utils config debug flight_recorder logging_handlers utils":

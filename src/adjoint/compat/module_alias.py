@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 from adjoint.core.runtime.lazy_import import names_of
 
@@ -22,7 +22,17 @@ class AliasModule(ModuleType):
         self.__spec__ = ModuleSpec(name, None, is_package=True)
         self.__path__: list[str] = []
         self._homes, self._renames = homes, renames
-        vars(self)["__getattr__"] = self.find
+        names_of(self)["__getattr__"] = self.find
+
+    def all_names(self) -> dict[str, object]:
+        """Return all names with their values, for programs that look through `vars(module)`."""
+        held = names_of(self)
+        for name in dir(self):
+            if name not in held and hasattr(self, name):
+                held[name] = getattr(self, name)
+        return held
+
+    __dict__ = cast("Any", property(all_names))
 
     def find(self, name: str) -> Any:
         """Return what the first home that has it calls `name`. Raises AttributeError."""

@@ -129,14 +129,17 @@ MODULES = {
     "nn.modules.pixelshuffle": "nn",
     "nn.modules.pooling": "nn nn.layers.pooling _MaxPoolNd=MaxPool _AvgPoolNd=AvgPool",
     "nn.modules.rnn": "nn nn.layers.recurrent nn.layers.recurrent_cells",
+    "sparse": "functions.sparse.namespace",
     "nn.modules.sparse": "nn nn.layers.embedding",
     "nn.modules.transformer": "nn nn.layers.transformer",
     "nn.modules.upsampling": "nn nn.layers.interpolate",
+    "onnx": "interop.onnx",
+    "onnx.errors": "interop.onnx.modes",
+    "onnx.utils": "interop.onnx",
     "optim.adamw": "optim.adam",
     "optim.lr_scheduler": "optim.lr.schedules",
     "optim._functional": "compat.stubs.optimizers",
     "optim.optimizer": "optim.step.optimizer",
-    "optim.sparse_adam": "compat.stubs.sparse_adam",
     "overrides": "compat.torch_function compat.overridable_functions",
     "profiler": "utils.profiler",
     "profiler.profiler": "utils.profiler compat.stubs.private_functions",
@@ -218,7 +221,7 @@ NAMES = {
     "nn.DataParallel": "compat.stubs.nn.parallel:DataParallel",
     "nn.SyncBatchNorm": "distributed.algorithms.sync_batch_norm:SyncBatchNorm",
     "nn.functional._threshold": "nn.functional:threshold",
-    "optim.SparseAdam": "compat.stubs.sparse_adam:SparseAdam",
+    "optim.SparseAdam": "optim.sparse_adam:SparseAdam",
     "utils.checkpoint.DefaultDeviceType": "compat.stubs.devices.absent:DefaultDeviceType",
     "utils.checkpoint.get_device_states": "compat.stubs.devices.absent:get_device_states",
     "utils.checkpoint.set_device_states": "compat.stubs.devices.absent:set_device_states",
@@ -253,6 +256,7 @@ NAMES |= {
     "utils.swap_tensors": f"{_PRIVATE_HOME}:swap_tensors",
 }
 
+NAMES |= {"export.Dim": "interop.onnx.free_axes:Dim"}
 NAMES |= distributed_names.NAMES
 _SIZE_FUNCTIONS = "_list_with_default _pair _single _triple"
 _OVERRIDE_FUNCTIONS = "handle_torch_function has_torch_function has_torch_function_unary has_torch_function_variadic"
@@ -294,10 +298,8 @@ ABSENT = {
     "nn.intrinsic": _QUANTIZED,
     "nn.parallel.scatter_gather": "there is one device",
     "nn.quantized": _QUANTIZED,
-    "onnx": "ONNX files are not written",
     "package": "programs are not packed into files",
     "quantization": _QUANTIZED,
-    "sparse": "there are no sparse tensors",
     "utils.bundled_inputs": "programs are not packed into files",
     "utils.cpp_extension": "there is no C++ interface: see autograd.Function for an op with a gradient of its own",
     "utils.mobile_optimizer": "adjoint.compile makes native code by itself",
@@ -306,17 +308,18 @@ _ABSENT_PARTS = {
     "_subclasses": "fake_tensor",
     "ao": "nn nn.quantized quantization",
     "fx.experimental": "proxy_tensor",
-    "onnx": "symbolic_helper symbolic_opset9 symbolic_opset11 utils",
 }
+_CUSTOM_SYMBOLS = "all ops are translated by one table, adjoint.interop.onnx.translation"
+ABSENT |= {f"onnx.{part}": _CUSTOM_SYMBOLS for part in ["symbolic_helper", "symbolic_opset9", "symbolic_opset11"]}
 ABSENT |= {f"{whole}.{part}": ABSENT[whole] for whole, parts in _ABSENT_PARTS.items() for part in parts.split()}
 ABSENT |= distributed_names.ABSENT
 
 # Of absent parts: the names that decorate a function, which stays as it is, and the predicates, which return False.
 DECORATORS = {
-    "onnx": "register_custom_op_symbolic",
+    "distributed.rpc.api": "_require_initialized",
     "onnx.symbolic_helper": "parse_args",
 }
-PREDICATES = {"_subclasses.fake_tensor": "is_fake", "onnx": "is_in_onnx_export"}
+PREDICATES = {"_subclasses.fake_tensor": "is_fake"}
 
 # `__torch_function__` is asked by the functions of these modules; PyTorch prefixes their names.
 DISPATCHING_NAMESPACES = {"nn.functional": "", "linalg": "linalg_", "fft": "fft_", "special": "special_"}

@@ -41,7 +41,7 @@ _MOVES = {
     """,
     ("core", "core.op"): """
         autocast bfloat16=widening eager_kernels=native eager_kernels=routine families matmul_precision=precision
-        op_errors=faults op_errors=refusal recorder=making signature=parameters spec unary_call=one_input
+        op_errors=faults op_errors=refusal recorder=making signature=parameters spec call_template=one_input
     """,
     ("core", "core.random"): """
         box_muller=boxmuller generator generator_state=stream mt19937=mersenne rejection_sampling=integer_range

@@ -12,6 +12,7 @@ from typing import Any, Generic, TypeVar, cast
 import numpy as np
 
 from adjoint.core.random.generator import Generator, default_generator
+from adjoint.core.runtime.notebook import show_in_notebook
 from adjoint.core.tensor.tensor import Tensor, wrap
 
 Sample_co = TypeVar("Sample_co", covariant=True)
@@ -23,6 +24,8 @@ class Dataset(Generic[Sample_co]):
     A subclass defines `__getitem__`, and `__len__` for most uses. It may define `__getitems__(indices)` to fetch a list
     of samples at once.
 
+    Raises: NotImplementedError where a subclass has no `__getitem__`.
+
     Example:
         >>> class Squares(ad.data.Dataset):
         ...     def __getitem__(self, i):
@@ -30,6 +33,8 @@ class Dataset(Generic[Sample_co]):
         >>> Squares()[3]
         (3, 9)
     """
+
+    _repr_html_ = show_in_notebook
 
     def __getitem__(self, index: Any) -> Sample_co:
         raise NotImplementedError(f"{type(self).__name__} has no __getitem__, which a Dataset needs")

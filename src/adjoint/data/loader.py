@@ -10,7 +10,11 @@ from itertools import repeat
 from multiprocessing.context import BaseContext
 from typing import Any, Generic, Self, TypeVar, cast
 
+from adjoint.core.graph.source_location import warn_user
 from adjoint.core.random.generator import Generator
+from adjoint.core.runtime.notebook import show_in_notebook
+from adjoint.core.runtime.text_table import pluralize
+from adjoint.core.runtime.threads import IN_BROWSER
 from adjoint.data.collate import default_collate, default_convert
 from adjoint.data.dataset import Dataset, IterableDataset
 from adjoint.data.fetch import dataset_kind, make_fetcher
@@ -36,7 +40,8 @@ class DataLoader(Generic[Sample_co]):
         shuffle: True for a new random order in each pass. Default: None, False.
         sampler: iterable of indices, in place of `shuffle`. Default: None.
         batch_sampler: iterable of lists of indices, in place of the batch size and the order. Default: None.
-        num_workers: number of processes that fetch batches ahead. Default: 0, fetch in this process.
+        num_workers: number of processes that fetch batches ahead. Default: 0, fetch in this process, as in a browser,
+            after a warning.
         collate_fn: function from a list of samples to a batch. Default: `default_collate`.
         pin_memory, pin_memory_device: ignored.
         drop_last: True to leave out an incomplete last batch. Default: False.
@@ -70,6 +75,12 @@ class DataLoader(Generic[Sample_co]):
         pin_memory_device: str = "", in_order: bool = True,
     ) -> None:  # fmt: skip
         _check_workers(num_workers, timeout, prefetch_factor, persistent_workers)
+        if num_workers and IN_BROWSER:
+            warn_user(
+                f"a browser starts no processes: in place of {pluralize(num_workers, 'worker')} this loader fetches "
+                "its batches itself"
+            )
+            num_workers, prefetch_factor, persistent_workers, multiprocessing_context = 0, None, False, None
         if isinstance(dataset, IterableDataset):
             _check_iterable(shuffle, sampler, batch_sampler)
         if sampler is not None and shuffle:
@@ -115,6 +126,8 @@ class DataLoader(Generic[Sample_co]):
         if self._ready and name in FROZEN_AFTER_INIT:
             raise ValueError(f"{name} attribute should not be set after {type(self).__name__} is initialized")
         super().__setattr__(name, value)
+
+    _repr_html_ = show_in_notebook
 
     def __iter__(self) -> Iterator[Any]:
         if not (self.persistent_workers and self.num_workers):
@@ -189,7 +202,7 @@ class LoaderIterator:
             hint = _DUPLICATE_SAMPLES_HINT if pool else ""
             warnings.warn(
                 f"Length of IterableDataset {self._dataset} was reported to be {self._reported_length} (when accessing "
-                f"len(dataloader)), but {self._num_yielded} samples have been fetched. {hint}",
+                f"len(dataloader)), but {pluralize(self._num_yielded, 'sample')} have been fetched. {hint}",
                 stacklevel=2,
             )
         return batch
@@ -249,7 +262,8 @@ def _warn_too_many_workers(num_workers: int) -> None:
             "is going to create."
         )
         warnings.warn(
-            f"This DataLoader will create {num_workers} worker processes in total. {suggested} Please be aware that "
+            f"This DataLoader will create {pluralize(num_workers, 'worker process', 'worker processes')} in total. "
+            f"{suggested} Please be aware that "
             "excessive worker creation might get DataLoader running slow or even freeze, lower the worker number to "
             "avoid potential slowness/freeze if necessary.",
             stacklevel=3,

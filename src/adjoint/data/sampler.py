@@ -23,6 +23,8 @@ class Sampler(Generic[Index_co]):
 
     A subclass defines `__iter__`, and `__len__` if a loader is to know its length.
 
+    Raises: NotImplementedError where a subclass has no `__iter__`.
+
     Example:
         >>> class Reverse(ad.data.Sampler):
         ...     def __iter__(self):

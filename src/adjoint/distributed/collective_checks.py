@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from adjoint.core.runtime.text_table import pluralize
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Array
 from adjoint.distributed.process_group import ProcessGroup
@@ -38,7 +39,9 @@ def check_reduction(name: str, tensor: Tensor, op: ReduceOp) -> None:
 def check_count(name: str, tensors: Sequence[Tensor], group: ProcessGroup) -> None:
     """Raise ValueError for a list that has not one tensor for each rank."""
     if len(tensors) != group.size():
-        raise ValueError(f"{name}: the list has {len(tensors)} tensors, and the group {group.size()} ranks")
+        raise ValueError(
+            f"{name}: the list has {pluralize(len(tensors), 'tensor')}, and the group {pluralize(group.size(), 'rank')}"
+        )
 
 
 def check_root_list(

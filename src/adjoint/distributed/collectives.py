@@ -10,6 +10,7 @@ import numpy as np
 from adjoint.core.graph.source_location import user_instruction
 from adjoint.core.runtime.exchange_log import exchange_logs, take_exchanged
 from adjoint.core.runtime.mode import has_interpreter, refuse_while_tracing
+from adjoint.core.runtime.text_table import pluralize
 from adjoint.core.tensor.storage import mark_written
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Array
@@ -133,6 +134,8 @@ def all_gather_into_tensor(
     """Write the tensors of all ranks into one, one below the other, or stacked.
 
     Shapes: input (n, …), output (size · n, …) or (size, n, …).
+
+    Raises: ValueError for an output of another size.
     """
     if is_non_member(group):
         return None
@@ -267,10 +270,16 @@ def _split_rows(x: Tensor, sizes: Sequence[int] | None, count: int, name: str) -
     rows = x.shape[0] if x.ndim else 0
     if sizes is None or not len(sizes):
         if rows % count:
-            raise ValueError(f"all_to_all_single: the {rows} rows of the {name} are not divided by {count} ranks")
+            raise ValueError(
+                f"all_to_all_single: the {pluralize(rows, 'row')} of the {name} are not divided by "
+                f"{pluralize(count, 'rank')}"
+            )
         sizes = [rows // count] * count
     if len(sizes) != count or sum(sizes) != rows:
-        raise ValueError(f"all_to_all_single: {name}_split_sizes {list(sizes)} for {count} ranks and {rows} rows")
+        raise ValueError(
+            f"all_to_all_single: {name}_split_sizes {list(sizes)} for {pluralize(count, 'rank')} and "
+            f"{pluralize(rows, 'row')}"
+        )
     row_bytes = x.array.nbytes // rows if rows else 0
     return [size * row_bytes for size in sizes]
 

@@ -21,7 +21,7 @@ def mpi_module() -> Any:
         from mpi4py import MPI
     except (ImportError, RuntimeError) as error:
         raise RuntimeError(
-            f"adjoint.distributed needs MPI for several processes: pip install 'adjoint[mpi]' ({error})"
+            f"adjoint.distributed needs MPI for several processes: pip install 'adjoint-autograd[mpi]' ({error})"
         ) from error
     return MPI
 

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 from adjoint.core.runtime.launcher_variables import node_name
+from adjoint.core.runtime.text_table import pluralize
 from adjoint.distributed.rendezvous_server import keep_alive, prove, send_line
 
 KEY_VARIABLE = "ADJOINT_JOB_KEY"  # a secret that all ranks of a job share
@@ -111,10 +112,12 @@ def meet(rank: int, size: int, address: tuple[str, int], timeout: float) -> None
     try:
         welcome = read_line(connection)
     except TimeoutError:
-        raise TimeoutError(f"rank {rank}: not all of {size} ranks came to {place} within {timeout:g} s") from None
+        raise TimeoutError(
+            f"rank {rank}: not all of {pluralize(size, 'rank')} came to {place} within {timeout:g} s"
+        ) from None
     if welcome.startswith("lost "):
         loss = welcome.removeprefix("lost ")
-        raise RuntimeError(f"rank {rank}: {loss} before all of {size} ranks had come to {place}")
+        raise RuntimeError(f"rank {rank}: {loss} before all of {pluralize(size, 'rank')} had come to {place}")
     if welcome != "welcome":
         raise RuntimeError(f"rank {rank}: what listens at {place} is not the rendezvous of this job")
     connection.settimeout(None)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 from adjoint.autograd.grad_mode import no_grad
+from adjoint.core.runtime.mode import nondefault
 from adjoint.core.tensor.size import Size
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
@@ -293,7 +294,7 @@ class Distribution:
 
 
 def _is_satisfied(constraint: Constraint, value: Tensor) -> bool:
-    valid = constraint.check(value)
+    valid = constraint.check(value if value.node is None or nondefault.count else value.detach())
     return not can_validate_values(valid) or bool(valid.all())
 
 

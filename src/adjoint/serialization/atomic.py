@@ -11,8 +11,12 @@ import stat
 import sys
 from collections.abc import Callable, Iterable
 
-if sys.platform != "win32":
+try:
     import fcntl
+except ImportError:  # on Windows, and in a browser, where no other process writes
+    HAS_LOCKS = False
+else:
+    HAS_LOCKS = True
 
 Chunk = bytes | memoryview
 
@@ -83,7 +87,7 @@ def _permissions(target: str) -> int | None:
 def _create_temporary(temporary: str, permissions: int) -> int:
     """Open a new file and hold its lock, which tells sweepers that its writer lives; -1 when one was quicker."""
     descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), permissions)
-    if sys.platform != "win32":
+    if HAS_LOCKS:
         with contextlib.suppress(OSError):  # a file system without locks: its temporaries are never swept
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         if os.fstat(descriptor).st_nlink == 0:
@@ -97,7 +101,7 @@ def _remove_stale_temporaries(folder: str) -> None:
 
     A lock, unlike a process number, holds across containers and is never mistaken for a newer process.
     """
-    if sys.platform == "win32":
+    if not HAS_LOCKS:
         return
     for name in os.listdir(folder):
         if not TEMPORARY.fullmatch(name):

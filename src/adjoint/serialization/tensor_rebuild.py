@@ -9,6 +9,15 @@ import numpy as np
 
 from adjoint.core.dtype.dtype import DTYPES, dtype
 from adjoint.core.tensor.as_strided import memory_span
+from adjoint.core.tensor.memory_format import (
+    layout,
+    sparse_bsc,
+    sparse_bsr,
+    sparse_coo,
+    sparse_csc,
+    sparse_csr,
+    strided,
+)
 from adjoint.core.tensor.meta import MetaArray
 from adjoint.core.tensor.storage import share_storage
 from adjoint.core.tensor.tensor import Tensor, init_slots, wrap
@@ -18,6 +27,7 @@ from adjoint.serialization.zip_archive import FileError
 
 RANK_LIMIT = 64  # NumPy's
 SIZE_LIMIT = 2**63 - 1
+LAYOUTS = {f"torch.{kind.name}": kind for kind in (sparse_coo, sparse_csr, sparse_csc, sparse_bsr, sparse_bsc, strided)}
 LAZY_BIT_UFUNCS: dict[str, Any] = {"conj": np.conjugate, "neg": np.negative}
 
 
@@ -72,6 +82,8 @@ def rebuilders() -> dict[str, Function]:
         "torch._utils._rebuild_tensor_v2": _rebuild_tensor,
         "torch._utils._rebuild_tensor_v3": _rebuild_tensor_of_bytes,
         "torch._utils._rebuild_meta_tensor_no_storage": _rebuild_meta_tensor,
+        "torch._utils._rebuild_sparse_tensor": _rebuild_sparse_tensor,
+        "torch.serialization._get_layout": _find_layout,
         "torch._utils._rebuild_parameter": rebuild_parameter,
         "torch._utils._rebuild_parameter_with_state": _rebuild_parameter_with_state,
         "torch._tensor._rebuild_from_type_v2": _rebuild_from_type,
@@ -123,6 +135,32 @@ def _rebuild_meta_tensor(kind: Any, size: Any, stride: object, requires_grad: An
     DTYPES.find(kind.numpy)
     tensor = wrap(MetaArray(size, kind.numpy))
     return tensor.requires_grad_() if requires_grad is True else tensor
+
+
+def _find_layout(name: object) -> layout:
+    """Return the layout that a file calls `torch.sparse_coo`."""
+    found = LAYOUTS.get(name) if isinstance(name, str) else None
+    if found is None:
+        raise FileError(f"a tensor has the unknown layout {name!r}")
+    return found
+
+
+def _rebuild_sparse_tensor(kind: object, parts: object) -> Tensor:
+    """Return a sparse tensor of checked indices and values. Raises FileError for parts that contradict each other."""
+    from adjoint.functions.sparse.creation import sparse_compressed_tensor, sparse_coo_tensor
+
+    if not isinstance(parts, tuple) or len(parts) not in (3, 4):
+        raise FileError("a sparse tensor has other parts than indices, values and a size")
+    tensors = parts[:2] if kind is sparse_coo else parts[:3]
+    size = parts[len(tensors)] if len(parts) > len(tensors) else None
+    if type(kind) is not layout or not all(isinstance(x, Tensor) for x in tensors) or not isinstance(size, tuple):
+        raise FileError("a sparse tensor has other parts than indices, values and a size")
+    try:
+        if kind is sparse_coo:
+            return sparse_coo_tensor(parts[0], parts[1], size, is_coalesced=parts[3:] == (True,) or None)
+        return sparse_compressed_tensor(parts[0], parts[1], parts[2], size, layout=kind)
+    except (RuntimeError, ValueError, IndexError, TypeError) as error:
+        raise FileError(f"a sparse tensor contradicts itself: {error}") from error
 
 
 def _view_storage(storage: LoadedStorage, kind: dtype, offset: Any, size: Any, stride: Any) -> Tensor:

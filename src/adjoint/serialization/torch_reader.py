@@ -34,13 +34,12 @@ WHOLE_OBJECT_ERROR = (
     "The file has {} whole: save its state_dict() instead, and give what load returns to load_state_dict()"
 )
 UNSUPPORTED_LAYOUT_ERROR = (
-    "The file has a {} tensor, and there are strided ones only: make it dense in PyTorch and save that"
+    "The file has a {} tensor, and there are strided and sparse ones only: make it dense in PyTorch and save that"
 )
 ADVICE_BY_PREFIX = {  # for names that files of PyTorch have
     "torch.nn.modules.": WHOLE_OBJECT_ERROR.format("a module of PyTorch"),
     "torch.optim.": WHOLE_OBJECT_ERROR.format("an optimizer or a schedule"),
     "adjoint.optim.": WHOLE_OBJECT_ERROR.format("an optimizer or a schedule"),
-    "torch._utils._rebuild_sparse": UNSUPPORTED_LAYOUT_ERROR.format("sparse"),
     "torch._utils._rebuild_qtensor": UNSUPPORTED_LAYOUT_ERROR.format("quantised"),
     "torch._utils._rebuild_nested_tensor": UNSUPPORTED_LAYOUT_ERROR.format("nested"),
 }

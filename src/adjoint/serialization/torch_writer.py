@@ -18,6 +18,7 @@ from adjoint.core.runtime.package_name import display_name
 from adjoint.core.tensor.as_strided import address, dense_strides, element_strides, owner
 from adjoint.core.tensor.memory_format import layout
 from adjoint.core.tensor.size import Size
+from adjoint.core.tensor.sparse_array import is_sparse
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.functions.creation.typed_storage import TypedStorage, UntypedStorage
 from adjoint.serialization.atomic import Chunk
@@ -84,6 +85,9 @@ class TorchPickler(pickle._Pickler):
 
     def reducer_override(self, obj: Any) -> Any:
         if isinstance(obj, Tensor):
+            if is_sparse(obj):
+                sparse: Any = obj
+                return REBUILD_SPARSE, (sparse.layout, sparse.parts())
             # one without a shape yet, say, knows best
             return self._tensor(obj) if type(obj).__reduce_ex__ is Tensor.__reduce_ex__ else NotImplemented
         if type(obj) is Size:
@@ -157,6 +161,7 @@ REBUILD_META = NamedGlobal("torch._utils", "_rebuild_meta_tensor_no_storage")
 REBUILD_OF_BYTES = NamedGlobal("torch._utils", "_rebuild_tensor_v3")
 PARAMETER = NamedGlobal("torch._utils", "_rebuild_parameter")
 PARAMETER_WITH_STATE = NamedGlobal("torch._utils", "_rebuild_parameter_with_state")
+REBUILD_SPARSE = NamedGlobal("torch._utils", "_rebuild_sparse_tensor")
 FROM_TYPE = NamedGlobal("torch._tensor", "_rebuild_from_type_v2")
 TENSOR = NamedGlobal("torch", "Tensor")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from adjoint.core.runtime.text_table import pluralize
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
 
@@ -40,7 +41,7 @@ def _resolve_argnums(argnums: Argnums, count: int) -> list[int]:
         if not isinstance(argnum, int):
             raise RuntimeError(f"argnum must be int, got: {type(argnum)}")
         if not -count <= argnum < count:
-            raise RuntimeError(f"Got argnum={argnum}, but only {count} positional inputs")
+            raise RuntimeError(f"Got argnum={argnum}, but only {pluralize(count, 'positional input')}")
         places.append(argnum % count)
     return places
 

@@ -48,7 +48,10 @@ def grad(func: Function, argnums: Argnums = 0, has_aux: bool = False) -> Functio
 
 
 def grad_and_value(func: Function, argnums: Argnums = 0, has_aux: bool = False) -> Function:
-    """Return the function that computes the pair of `grad(func)` and the result of `func`."""
+    """Return the function that computes the pair of `grad(func)` and the result of `func`.
+
+    Raises: RuntimeError unless `func` returns a scalar tensor.
+    """
 
     @wraps(func, updated=())
     def call(*args: object, **kwargs: object) -> Any:

@@ -104,7 +104,10 @@ def checkpoint(
 def checkpoint_sequential(
     functions: Any, segments: int, input: Any, use_reentrant: bool | None = None, **kwargs: Any
 ) -> Any:
-    """Call functions[-1](… functions[0](input)) in `segments` parts, and checkpoint all but the last."""
+    """Call functions[-1](… functions[0](input)) in `segments` parts, and checkpoint all but the last.
+
+    Raises: ValueError for other keywords.
+    """
     if use_reentrant is None:
         _warn_missing_variant("checkpoint_sequential")
         use_reentrant = True
@@ -130,7 +133,10 @@ def _chain_functions(functions: Sequence[Callable[[Any], Any]]) -> Callable[[Any
 
 
 class CheckpointFunction(Function):
-    """Reentrant variant: an op whose backward runs the function again, and a backward pass through that."""
+    """Reentrant variant: an op whose backward runs the function again, and a backward pass through that.
+
+    Raises: RuntimeError with `grad`, and where no output requires grad.
+    """
 
     @staticmethod
     def forward(ctx: Any, run_function: Callable[..., Any], preserve_rng_state: bool, *args: Any) -> Any:
@@ -175,7 +181,10 @@ class CheckpointFunction(Function):
 
 
 def detach_variable(inputs: Operands) -> tuple[Any, ...]:
-    """Replace each tensor by a leaf without history, which requires grad if the tensor did."""
+    """Replace each tensor by a leaf without history, which requires grad if the tensor did.
+
+    Raises: RuntimeError for anything but a tuple.
+    """
     if not isinstance(inputs, tuple):
         raise RuntimeError(f"Only tuple of tensors is supported. Got Unsupported input type: {type(inputs).__name__}")
     return tuple(x.detach().requires_grad_(x.requires_grad) if isinstance(x, Tensor) else x for x in inputs)

@@ -16,14 +16,14 @@ from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, Self
 
 from adjoint.autograd.engine.engine import running_pass
-from adjoint.autograd.saved.hooks import SavedTensorPacker, push_packer, save_tensor
+from adjoint.autograd.saved.hooks import SavedArgument, SavedTensorPacker, push_packer
 from adjoint.core.graph.node import PackedValue
 from adjoint.core.op.autocast import capture_autocast
 from adjoint.core.random.generator import default_generator
 from adjoint.core.runtime.mode import ModeScope, set_modes
 from adjoint.core.runtime.mode import mode as current
 from adjoint.core.tensor.tensor import Tensor, detach
-from adjoint.core.typing import Function
+from adjoint.core.typing import Function, Operand
 
 
 class CheckpointError(RuntimeError):
@@ -59,7 +59,7 @@ class CheckpointFrame:
         explain: Callable[[CheckpointError], CheckpointError] | None,
     ) -> None:
         self.function, self.kwargs = function, kwargs
-        self.args = [save_tensor(x) if isinstance(x, Tensor) else (lambda x=x: x) for x in args]
+        self.args = [SavedArgument(x) if isinstance(x, Tensor) else (lambda x=x: x) for x in args]
         self.random = default_generator.place() if preserve_rng_state else None
         self.precision = capture_autocast()
         self.again, self.check, self.early_stop, self.explain = again, check, early_stop, explain
@@ -143,6 +143,7 @@ class SavedSlot(PackedValue):
     """Placeholder that a node saves for a value that will be computed again."""
 
     __slots__ = ("__weakref__", "frame")
+    recomputed = True
 
     def __init__(self, frame: CheckpointFrame) -> None:
         self.frame = frame
@@ -150,6 +151,10 @@ class SavedSlot(PackedValue):
     def unpack(self) -> Tensor:
         """Return the value, recomputed if necessary."""
         return self.frame.value(self)
+
+    def kept_values(self) -> list[Operand]:
+        """Return the arguments of the call, and the state of the generator: the value is computed from them."""
+        return [*(arg.value for arg in self.frame.args if isinstance(arg, SavedArgument)), self.frame.random]
 
 
 class Recomputation:

@@ -1,82 +1,26 @@
-"""`adjoint.profiler`: times of named blocks, one by one, summed by name, and as a table."""
+"""`adjoint.profiler`: times of ops, of their backward, of compiled steps kernel by kernel, and of named blocks."""
 
 from __future__ import annotations
 
-import json
 import os
+import threading
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from enum import Enum
 from functools import wraps
 from typing import Any, Self
 
-from adjoint.core.runtime.text_table import format_columns
+from adjoint.core.graph.source_location import user_instruction
+from adjoint.core.op.op_timer import TimedSpan
 from adjoint.core.typing import Function
+from adjoint.utils.profile_events import Event, EventList, order_events
+from adjoint.utils.profile_observer import LiveBytes, ProfileObserver
+from adjoint.utils.trace_file import write_trace
 
 __all__ = [
     "Event", "EventList", "ProfilerAction", "ProfilerActivity", "emit_itt", "emit_nvtx", "kineto_available",
     "profile", "record_function", "schedule", "supported_activities", "tensorboard_trace_handler",
 ]  # fmt: skip
-
-
-@dataclass
-class Event:
-    """Time of one block, or of all blocks of a name: start and duration in nanoseconds, and the number of calls."""
-
-    key: str
-    start_ns: int
-    taken: int
-    count: int = 1
-
-    @property
-    def name(self) -> str:
-        """Name of the block."""
-        return self.key
-
-    @property
-    def cpu_time_total(self) -> float:
-        """Total time in microseconds."""
-        return self.taken / 1000
-
-    @property
-    def cpu_time(self) -> float:
-        """Time of each call in microseconds."""
-        return self.cpu_time_total / self.count
-
-    self_cpu_time_total = cpu_time_total
-
-    def trace(self) -> dict[str, Any]:
-        """Return the event in the format of Chrome's traces."""
-        return {"name": self.key, "ph": "X", "ts": self.start_ns / 1000, "dur": self.taken / 1000, "pid": 0, "tid": 0}
-
-
-class EventList(list[Event]):
-    """List of events, which formats itself as a table."""
-
-    def key_averages(self, *args: object, **kwargs: object) -> EventList:
-        """Return one event for each name."""
-        sums: dict[str, Event] = {}
-        for event in self:
-            if event.key in sums:
-                sums[event.key].taken += event.taken
-                sums[event.key].count += event.count
-            else:
-                sums[event.key] = Event(event.key, event.start_ns, event.taken, event.count)
-        return EventList(sums.values())
-
-    def total_average(self) -> Event:
-        """Return the sum of all events."""
-        return Event("Total", 0, sum(e.taken for e in self), max(1, sum(e.count for e in self)))
-
-    def table(self, sort_by: str | None = None, row_limit: int = 100, **kwargs: object) -> str:
-        """Format names, total and average milliseconds, and calls; the longest first if `sort_by` is given."""
-        events: Iterable[Event] = sorted(self, key=lambda event: -event.taken) if sort_by else self
-        rows = [
-            (event.key, f"{event.taken / 1e6:.3f} ms", f"{event.taken / event.count / 1e6:.3f} ms", str(event.count))
-            for event in list(events)[:row_limit]
-        ]
-        return "\n".join(format_columns([("Name", "CPU total", "CPU time avg", "# of Calls"), *rows], right=(1, 2, 3)))
 
 
 _running: list[profile] = []
@@ -107,16 +51,14 @@ class record_function:
 
     def __init__(self, name: str, args: str | None = None) -> None:
         self.name = name
-        self._start_ns = 0
+        self._starts: list[int] = []
 
     def __enter__(self) -> Self:
-        self._start_ns = time.perf_counter_ns()
+        self._starts.append(time.perf_counter_ns())
         return self
 
     def __exit__(self, *error: object) -> None:
-        event = Event(self.name, self._start_ns, time.perf_counter_ns() - self._start_ns)
-        for each in _running:
-            each.record(event)
+        _record_block(self.name, self._starts.pop())
 
     def __call__(self, function: Function) -> Function:
         @wraps(function)
@@ -127,10 +69,36 @@ class record_function:
         return call_timed
 
 
-class profile:
-    """Context that collects the times of `record_function` blocks, in the steps that `schedule` chooses.
+def _record_block(name: str, begin: int) -> None:
+    """Tell the profiles that run of a block that ends now."""
+    if _running:
+        end = time.perf_counter_ns()
+        span = TimedSpan(name, "block", begin, end, user_instruction(2))
+        for each in _running:
+            each.record(Event(name, begin, end - begin, thread=threading.get_native_id(), span=span))
 
-    `on_trace_ready(p)` is called after each step that ends a cycle of the schedule, without a schedule at the end.
+
+class profile:
+    """Context that times what its thread computes, in the steps that `schedule` chooses.
+
+    These are ops, nodes of backward passes, steps of optimizers, compiled steps with each of their kernels and calls,
+    and `record_function` blocks, those of other threads too. Each event has the user's line. A compiled step stays one:
+    a clock is put around its kernels, which costs about 0.1 µs for each tile.
+
+    Args:
+        record_shapes: True to note the shapes of the ops' inputs. Default: False.
+        profile_memory: True to count the bytes of results that are alive; the trace shows them as a curve.
+            Default: False.
+        schedule: which steps to record, a function of the step's number. Default: None, all.
+        on_trace_ready: called with the profile after each step that ends a cycle of the schedule, without a schedule
+            at the end. Default: None.
+
+    Example:
+        >>> x = ad.ones(3, requires_grad=True)
+        >>> with ad.profiler.profile() as p:
+        ...     (x * x).sum().backward()
+        >>> sorted(event.key for event in p.key_averages() if "Backward" in event.key)
+        ['MulBackward0', 'SumBackward0']
     """
 
     def __init__(
@@ -140,6 +108,8 @@ class profile:
         activities: Iterable[ProfilerActivity] | None = None,
         schedule: Callable[[int], ProfilerAction] | None = None,
         on_trace_ready: Callable[[Any], Any] | None = None,
+        record_shapes: bool = False,
+        profile_memory: bool = False,
         **kwargs: object,
     ) -> None:
         self._schedule = schedule or (lambda _: ProfilerAction.RECORD)
@@ -149,6 +119,9 @@ class profile:
         self._events: list[Event] = []
         self.step_num = 0
         self.current_action = self._schedule(0)
+        self._step_start_ns = 0
+        self._memory = LiveBytes() if profile_memory else None
+        self._observer = ProfileObserver(self.record, record_shapes, self._memory)
 
     def __enter__(self) -> Self:
         self.start()
@@ -160,15 +133,20 @@ class profile:
     def start(self) -> None:
         """Start to collect."""
         _running.append(self)
+        self._step_start_ns = time.perf_counter_ns()
+        self._watch()
 
     def stop(self) -> None:
         """Stop collecting."""
         _running.remove(self)
-        if self._ready is not None and self.current_action in (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE):
+        self._end_step()
+        self._observer.stop()
+        if self._ready is not None and self._is_recording():
             self._ready(self)
 
     def step(self) -> None:
         """Begin the next step of the schedule."""
+        self._end_step()
         ended = self.current_action is ProfilerAction.RECORD_AND_SAVE
         self.step_num += 1
         self.current_action = self._schedule(self.step_num)
@@ -176,32 +154,54 @@ class profile:
             if self._ready is not None:
                 self._ready(self)
             self._events = []
+            if self._memory is not None:
+                self._memory.clear()
+        self._step_start_ns = time.perf_counter_ns()
+        self._watch()
+
+    def _end_step(self) -> None:
+        """Record the step of the schedule that ends, under PyTorch's name for it."""
+        if not self._endless and self._is_recording():
+            begin = self._step_start_ns
+            self._observer.note(
+                TimedSpan(f"ProfilerStep#{self.step_num}", "block", begin, time.perf_counter_ns(), user_instruction(2))
+            )
+
+    def _is_recording(self) -> bool:
+        return self.enabled and self.current_action in (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE)
+
+    def _watch(self) -> None:
+        """Time ops in the steps that are recorded, and only there."""
+        if self._is_recording():
+            self._observer.start()
+        else:
+            self._observer.stop()
 
     def record(self, event: Event) -> None:
         """Store the event if this step is recorded."""
-        if self.enabled and self.current_action in (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE):
+        if self._is_recording():
             self._events.append(event)
 
     def events(self) -> EventList:
-        """Return all blocks, in the order in which they ended."""
-        return EventList(self._events)
+        """Return all events, in the order in which they began."""
+        return order_events(self._events)
 
     @property
     def function_events(self) -> EventList:
-        """All blocks, in the order in which they ended."""
+        """All events, in the order in which they began."""
         return self.events()
 
     @property
     def self_cpu_time_total(self) -> float:
-        """Total time of all blocks in microseconds; nested blocks count twice."""
-        return self.total_average().cpu_time_total
+        """Total time of all events in microseconds; the time of an event within another counts once."""
+        return self.total_average().self_cpu_time_total
 
     def total_average(self) -> Event:
-        """Return the sum of all blocks."""
+        """Return the sum of all events."""
         return self.events().total_average()
 
     def table(self, sort_by: str | None = None, row_limit: int = 100, **kwargs: Any) -> str:
-        """Format the blocks one by one; `key_averages().table()` has one row for each name."""
+        """Format the events one by one; `key_averages().table()` has one row for each name."""
         return self.events().table(sort_by, row_limit, **kwargs)
 
     def __str__(self) -> str:
@@ -211,10 +211,12 @@ class profile:
         """Return one event for each name, with its number of calls and its total time."""
         return self.events().key_averages()
 
-    def export_chrome_trace(self, path: str) -> None:
-        """Write the events as JSON that browsers show as a trace."""
-        with open(path, "w", encoding="utf-8") as file:
-            json.dump({"traceEvents": [event.trace() for event in self._events]}, file)
+    def export_chrome_trace(self, path: str | os.PathLike[str]) -> None:
+        """Write the events as a file that ui.perfetto.dev and chrome://tracing open: lines, threads, flows to backward.
+
+        A name that ends in `.gz` compresses it.
+        """
+        write_trace(path, self.events(), () if self._memory is None else self._memory.samples)
 
 
 class emit_nvtx:
@@ -258,7 +260,7 @@ def tensorboard_trace_handler(dir_name: str, worker_name: str | None = None, use
 
     def write(finished: profile) -> None:
         os.makedirs(dir_name, exist_ok=True)
-        name = f"{worker_name or os.getpid()}.{time.time_ns()}.pt.trace.json"
+        name = f"{worker_name or os.getpid()}.{time.time_ns()}.pt.trace.json{'.gz' if use_gzip else ''}"
         finished.export_chrome_trace(os.path.join(dir_name, name))
 
     return write

@@ -63,6 +63,12 @@ def outcome(library: Any, expression: str) -> Any:
             return error
 
 
+def test_flags_are_never_frozen() -> None:  # PyTorch's are once its own test library is imported
+    assert not ad.backends.flags_frozen()
+    with getattr(ad.backends, "__allow_nonbracketed_mutation")():
+        assert not ad.backends.flags_frozen()
+
+
 def test_flags_can_be_set_for_a_block_and_for_good() -> None:
     cudnn = ad.backends.cudnn
     with cudnn.flags(enabled=False, benchmark=True):

@@ -11,6 +11,7 @@ from tests.support.ranks import needs_mpi, outputs, run_ranks
 import adjoint as ad
 import adjoint.nn.functional as F
 from adjoint import nn
+from adjoint.core.runtime.text_table import pluralize
 from adjoint.distributed.gradients.batch_shards import call_by_shards, count_own_shards
 
 SHARDS, ROWS = 4, 12
@@ -112,7 +113,7 @@ def test_arguments_are_cut_and_results_are_joined() -> None:
 def test_shards_that_ranks_cannot_share_are_refused() -> None:
     assert [count_own_shards(12, ranks) for ranks in (3, 6, 12)] == [4, 2, 1]
     for shards, ranks in ((8, 3), (6, 2), (2, 4), (0, 1)):
-        with pytest.raises(ValueError, match=f"shards={shards} for {ranks} ranks"):
+        with pytest.raises(ValueError, match=f"shards={shards} for {pluralize(ranks, 'rank')}:"):
             count_own_shards(shards, ranks)
 
 

@@ -89,7 +89,10 @@ def constant_pad_nd(input: Tensor, pad: Sequence[int], value: float = 0) -> Tens
 
 @with_out
 def fill(input: Tensor, value: Any) -> Tensor:
-    """Return a tensor of the shape and type of `input`, filled with a number or a 0-d tensor."""
+    """Return a tensor of the shape and type of `input`, filled with a number or a 0-d tensor.
+
+    Raises: RuntimeError for a value with dimensions.
+    """
     if isinstance(value, Tensor) and value.ndim:
         raise RuntimeError(f"fill only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions.")
     return dtype_conversion.fill_(select.copy(input), value)

@@ -7,6 +7,7 @@ import importlib.util
 import io
 import os
 import sys
+from collections.abc import Callable
 from importlib.abc import InspectLoader
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from types import CodeType, ModuleType, TracebackType
@@ -15,16 +16,20 @@ from typing import Any
 from adjoint.compat.run.import_hook import stand_in
 from adjoint.compat.run.missing_names import describe_missing
 from adjoint.compat.stubs.devices.cuda_on_cpu import follow_parent, let_cuda_mean_cpu
+from adjoint.core.runtime.compile_slot import compile_source_slot
 from adjoint.core.runtime.launcher_variables import set_torch_variables
 from adjoint.core.tensor.tensor import Tensor
 
 USAGE = """\
-usage: python -m adjoint.run [--doctor] [--cuda=cpu] script.py [args…]
-       python -m adjoint.run [--doctor] [--cuda=cpu] -m module [args…]
+usage: python -m adjoint.run [--compile] [--doctor] [--cuda=cpu] script.py [args…]
+       python -m adjoint.run [--compile] [--doctor] [--cuda=cpu] -m module [args…]
 
 Runs a program written for PyTorch, unmodified, on adjoint: `import torch` means adjoint in it.
+--compile compiles its training steps, and reports at the end what that saved.
 --doctor watches its first training steps, and reports at the end what is silently wrong with them.
 --cuda=cpu lets a program that asks for CUDA have the CPU; --cuda=cpu:4 shows it four devices."""
+FLAGS = frozenset(("--compile", "--doctor"))
+MakeCode = Callable[[bytes, str, dict[str, object]], CodeType]  # of a source, its path, and the names it will run with
 RUN_FOLDER = os.path.dirname(os.path.abspath(__file__)) + os.sep
 # PyTorch's launchers, which start programs in the same way: the options by which ours does what they do
 LAUNCHERS = {"torch.distributed.run": (), "torch.distributed.launch": ("--passes-local-rank",)}
@@ -45,14 +50,11 @@ class MainSpec(ModuleSpec):
 
 
 def main(arguments: list[str]) -> int:
-    """Run `[--doctor] [--cuda=cpu] script.py args…` or `… -m module args…`. Returns the exit status."""
-    is_watched = arguments[:1] == ["--doctor"]
-    arguments, cuda = _take_cuda(arguments[is_watched:])
+    """Run `[options] script.py args…` or `[options] -m module args…`. Returns the exit status."""
+    flags, cuda, arguments = _take_options(arguments)
     if arguments and arguments[0] in {"-h", "--help"}:
         sys.stdout.write(f"{USAGE}\n")
         return 0
-    if arguments[:1] == ["--doctor"]:
-        is_watched, arguments = True, arguments[1:]
     named = bool(arguments) and arguments[0] == "-m"
     rest = arguments[1:] if named else arguments
     if not rest or rest[0].startswith("-"):
@@ -74,7 +76,11 @@ def main(arguments: list[str]) -> int:
     os.environ[MODULE if named else SCRIPT] = rest[0] if named else os.path.abspath(rest[0])
     sys.argv = rest
     try:
-        code, module = _module(rest[0], "__main__") if named else _script(rest[0], "__main__")
+        make_code = _make_code
+        if "--compile" in flags:
+            sys.modules["adjoint"].compile_all()  # of the modules that are imported from now on
+            make_code = compile_source_slot.call
+        code, module = (_module if named else _script)(rest[0], "__main__", make_code)
     except OSError as error:
         sys.stderr.write(f"{sys.executable}: can't open file {error.filename!r}: {error.strerror}\n")
         return 2
@@ -84,7 +90,7 @@ def main(arguments: list[str]) -> int:
     except SyntaxError as error:
         sys.excepthook(type(error), error.with_traceback(None), None)
         return 1
-    if not is_watched:
+    if "--doctor" not in flags:
         return _run(code, module)
     from adjoint.diagnosis.doctor import doctor
 
@@ -92,13 +98,20 @@ def main(arguments: list[str]) -> int:
         return _run(code, module)
 
 
-def _take_cuda(arguments: list[str]) -> tuple[list[str], str | None]:
-    """Return the arguments without a leading `--cuda=…`, and its value."""
-    if arguments and arguments[0].startswith("--cuda="):
-        return arguments[1:], arguments[0].removeprefix("--cuda=")
-    if len(arguments) > 1 and arguments[0] == "--cuda":
-        return arguments[2:], arguments[1]
-    return arguments, None
+def _take_options(arguments: list[str]) -> tuple[set[str], str | None, list[str]]:
+    """Return the flags ahead of the program, the value of `--cuda`, and the rest."""
+    flags, cuda, rest = set[str](), None, list(arguments)
+    while rest and (rest[0] in FLAGS or rest[0].partition("=")[0] == "--cuda"):
+        option, equals, value = rest.pop(0).partition("=")
+        if option == "--cuda":
+            cuda = value if equals else rest.pop(0) if rest else ""
+        else:
+            flags.add(option)
+    return flags, cuda, rest
+
+
+def _make_code(source: bytes, path: str, namespace: dict[str, object]) -> CodeType:
+    return compile(source, path, "exec", dont_inherit=True)
 
 
 def _serve_cuda(cuda: str | None) -> None:
@@ -116,7 +129,7 @@ def rerun_main() -> dict[str, Any]:
     stand_in()
     _serve_cuda(None)
     name = os.environ.get(MODULE)
-    code, module = _module(name, "__mp_main__") if name else _script(os.environ[SCRIPT], "__mp_main__")
+    code, module = (_module if name else _script)(name or os.environ[SCRIPT], "__mp_main__", _make_code)
     exec(code, vars(module))
     return vars(module)
 
@@ -135,21 +148,22 @@ def _run(code: CodeType, module: ModuleType) -> int:
     return 0
 
 
-def _script(path: str, name: str) -> tuple[CodeType, ModuleType]:
+def _script(path: str, name: str, make_code: MakeCode) -> tuple[CodeType, ModuleType]:
     """Return a file's code and the module to run it in. Modules beside it can be imported."""
     path = os.path.abspath(path)
     if os.path.isdir(path):
         folder, path = path, os.path.join(path, "__main__.py")
     else:
         folder = os.path.dirname(os.path.realpath(path))
+    module = _main_module(name, path, None, SourceFileLoader(name, path))
     with io.open_code(path) as file:
-        code = compile(file.read(), path, "exec", dont_inherit=True)
+        code = make_code(file.read(), path, vars(module))
     if name == "__main__" and not sys.flags.safe_path:
         sys.path[0] = folder
-    return code, _main_module(name, path, None, SourceFileLoader(name, path))
+    return code, module
 
 
-def _module(name: str, main: str) -> tuple[CodeType, ModuleType]:
+def _module(name: str, main: str, make_code: MakeCode) -> tuple[CodeType, ModuleType]:
     """Return the code of a module, or of a package's `__main__`, and the module to run it in."""
     spec = importlib.util.find_spec(name)
     if spec is not None and spec.submodule_search_locations is not None:
@@ -161,7 +175,10 @@ def _module(name: str, main: str) -> tuple[CodeType, ModuleType]:
     if code is None or spec.origin is None:
         raise ImportError(f"No code object available for {name}")
     sys.argv[0] = spec.origin
-    return code, _main_module(main, spec.origin, spec.parent, spec.loader)
+    module = _main_module(main, spec.origin, spec.parent, spec.loader)
+    if make_code is not _make_code and isinstance(spec.loader, SourceFileLoader):
+        code = make_code(spec.loader.get_data(spec.origin), spec.origin, vars(module))
+    return code, module
 
 
 def _main_module(name: str, path: str, package: str | None, loader: Any) -> ModuleType:

@@ -15,7 +15,6 @@ Modules, in reading order:
 - `nn`: Stand-ins for parts of `torch.nn`.
 - `pytree`: `adjoint.utils._pytree`, and `adjoint.fx._pytree`: nested lists, tuples and dicts as trees.
 - `random`: `adjoint.random`: functions of the default generator.
-- `sparse_adam`: SparseAdam, the optimizer for sparse gradients, of which there are none here.
 - `utils`: Stand-ins for parts of `torch.utils`.
 - `version`: `adjoint.version` and `adjoint.__config__`: the version of PyTorch that is followed, and how adjoint was
   built.

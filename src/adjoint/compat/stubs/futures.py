@@ -12,7 +12,10 @@ T = TypeVar("T")
 
 
 class Future(Generic[T]):
-    """Result that is set once, by `set_result` or `set_exception`. `devices` is accepted and ignored."""
+    """Result that is set once, by `set_result` or `set_exception`. `devices` is accepted and ignored.
+
+    Raises: RuntimeError for a second result, and for a `value` that is not there yet.
+    """
 
     def __init__(self, *, devices: object = None) -> None:
         self._promise: Promise[T] = Promise()

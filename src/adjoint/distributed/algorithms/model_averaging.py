@@ -139,7 +139,8 @@ class PostLocalSGDOptimizer(Optimizer):
         return loss
 
     def add_param_group(self, param_group: ParamGroup) -> None:
-        self.optim.add_param_group(param_group)
+        if "optim" in vars(self):  # else its own groups are on their way
+            self.optim.add_param_group(param_group)
 
     def state_dict(self) -> StateDict:
         """Return the optimizer's, with the averager's step."""

@@ -142,6 +142,8 @@ class ZeroRedundancyOptimizer(Optimizer, Joinable):
     def add_param_group(self, param_group: Group) -> None:
         """Add a parameter group, on all ranks."""
         super().add_param_group(param_group)
+        if "optim" not in vars(self):  # the first groups, which are dealt out together
+            return
         sizes = list(self._sizes)
         self._shares.append(self._deal_out(self.param_groups[-1]["params"]))
         try:

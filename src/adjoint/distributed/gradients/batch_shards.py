@@ -13,6 +13,7 @@ from typing import Any, cast
 from adjoint.autograd.grad_mode import is_grad_enabled
 from adjoint.core.runtime import pytree
 from adjoint.core.runtime.mode import has_interpreter
+from adjoint.core.runtime.text_table import pluralize
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand, Operands
 from adjoint.functions.shape.join import cat
@@ -25,7 +26,7 @@ def count_own_shards(shards: int, ranks: int) -> int:
     """Return how many of the shards each rank computes. Raises ValueError where ranks cannot share them evenly."""
     count, rest = divmod(shards, ranks)
     if rest or count < 1 or count & (count - 1):
-        raise ValueError(f"shards={shards} for {ranks} ranks: each rank computes 1, 2, 4, 8, … of them")
+        raise ValueError(f"shards={shards} for {pluralize(ranks, 'rank')}: each rank computes 1, 2, 4, 8, … of them")
     return count
 
 
@@ -69,7 +70,8 @@ def _cut(x: Operand, count: int, dim: int) -> Sequence[Operand]:
     size, rest = divmod(x.shape[dim], count)
     if rest:
         raise ValueError(
-            f"DistributedDataParallel: this rank computes {count} shards, and dimension {dim} of {tuple(x.shape)} is "
+            f"DistributedDataParallel: this rank computes {pluralize(count, 'shard')}, and dimension {dim} of "
+            f"{tuple(x.shape)} is "
             f"not divided by {count}"
         )
     return [x.narrow(dim, i * size, size) for i in range(count)]

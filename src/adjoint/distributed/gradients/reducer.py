@@ -19,6 +19,7 @@ import numpy as np
 from adjoint.autograd.engine.engine import call_at_end_of_all, outermost_pass
 from adjoint.autograd.grad_mode import no_grad
 from adjoint.core.runtime.mode import depends_on, guard_on, has_interpreter, set_backward_origin
+from adjoint.core.runtime.text_table import pluralize
 from adjoint.core.tensor.tensor import Tensor, wrap
 from adjoint.distributed.gradients.gradient_bucket import CommHook, GradBucket, make_buckets, overlaps
 from adjoint.distributed.process_group import ProcessGroup
@@ -156,7 +157,8 @@ class Reducer:
         listed = ", ".join(f"{name} {shape}" for (_, name), shape in found[:5]) + (", …" if len(found) > 5 else "")
         indices = " ".join(str(i) for (i, _), _ in sorted(found))
         return (
-            f"{len(found)} parameters of rank {self.group.rank()} took no part in the loss: {listed}. The other ranks "
+            f"{pluralize(len(found), 'parameter')} of rank {self.group.rank()} took no part in the loss: {listed}. "
+            "The other ranks "
             "wait for their gradients: pass find_unused_parameters=True to DistributedDataParallel, or use them. "
             f"Parameter indices which did not receive grad for rank {self.group.rank()}: {indices}"
         )

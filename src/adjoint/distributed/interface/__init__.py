@@ -14,4 +14,6 @@ Modules, in reading order:
 - `c10d_names`: Names of `torch.distributed.distributed_c10d` that programs ask for besides groups and collectives.
 - `elastic_names`: Names of `torch.distributed.elastic`: errors of ranks, which `record` writes where the launcher
   says.
+- `placements`: Placements: words for how a tensor would lie on the ranks of a mesh, which libraries put into their
+  plans.
 """

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from adjoint.core.dtype.dtype import int32
+from adjoint.core.runtime.text_table import pluralize
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.distributed.default_group import (
     SomeRanks,
@@ -57,7 +58,8 @@ class DeviceMesh:
         _check_names(grid.shape, names)
         if grid.size > get_world_size():
             raise RuntimeError(
-                f"Mesh should not be bigger than default world size {get_world_size()}, but found {grid.size} ranks!"
+                f"Mesh should not be bigger than default world size {get_world_size()}, but found "
+                f"{pluralize(grid.size, 'rank')}!"
             )
         if len(np.unique(grid)) != grid.size:
             raise RuntimeError(f"DeviceMesh: a rank is in {grid.tolist()} more than once")

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from adjoint.core.runtime.mode import refuse_while_tracing
+from adjoint.core.runtime.text_table import pluralize
 from adjoint.distributed.collective_checks import check_root_alone_gives, resolve_root
 from adjoint.distributed.collectives import Group
 from adjoint.distributed.default_group import is_non_member, resolve_group
@@ -34,7 +35,7 @@ def broadcast_object_list(
     device: object = None,
     group_src: int | None = None,
 ) -> None:
-    """Give all ranks the objects that rank `src` has in the list."""
+    """Give all ranks the objects that rank `src` has in the list. Raises ValueError for a list of another length."""
     if is_non_member(group):
         return
     found = resolve_group(group)
@@ -45,7 +46,9 @@ def broadcast_object_list(
     given = list(object_list) if found.rank() == root else None
     received = found.call("broadcast_object_list", lambda comm: comm.bcast(given, root))
     if len(received) != len(object_list):
-        raise ValueError(f"broadcast_object_list: rank {root} has {len(received)} objects, and this {len(object_list)}")
+        raise ValueError(
+            f"broadcast_object_list: rank {root} has {pluralize(len(received), 'object')}, and this {len(object_list)}"
+        )
     if found.rank() != root:
         object_list[:] = received
 
@@ -77,7 +80,10 @@ def scatter_object_list(
     group: Group = None,
     group_src: int | None = None,
 ) -> None:
-    """Give rank i the i-th object of rank `src`'s list, as the first of its output list."""
+    """Give rank i the i-th object of rank `src`'s list, as the first of its output list.
+
+    Raises: ValueError unless there is an object for each rank, and a place for it.
+    """
     if is_non_member(group):
         return
     found = resolve_group(group)
@@ -88,7 +94,9 @@ def scatter_object_list(
     given = None
     if found.rank() == root:
         if scatter_object_input_list is None or len(scatter_object_input_list) != found.size():
-            raise ValueError(f"scatter_object_list: the root rank gives one object for each of {found.size()} ranks")
+            raise ValueError(
+                f"scatter_object_list: the root rank gives one object for each of {pluralize(found.size(), 'rank')}"
+            )
         given = [pickle.dumps(each) for each in scatter_object_input_list]
     data = given[0] if given and found.comm is None else found.call(
         "scatter_object_list", lambda comm: comm.scatter(given, root)

@@ -69,7 +69,7 @@ def irecv(
 
 
 class P2POp:
-    """One message of `batch_isend_irecv`: `op` is `isend` or `irecv`."""
+    """One message of `batch_isend_irecv`: `op` is `isend` or `irecv`. Raises RuntimeError for another `op`."""
 
     def __init__(
         self,

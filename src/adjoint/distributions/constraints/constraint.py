@@ -117,7 +117,10 @@ class _IndependentConstraint(_DerivedConstraint):
 
 
 class MixtureSameFamilyConstraint(_DerivedConstraint):
-    """Support of a mixture: `base_constraint`, the support of the components, holds for all of them."""
+    """Support of a mixture: `base_constraint`, the support of the components, holds for all of them.
+
+    Raises: ValueError for too few dimensions.
+    """
 
     def check(self, value: Tensor) -> Tensor:
         """Test the value against all components. Raises ValueError for too few dimensions."""

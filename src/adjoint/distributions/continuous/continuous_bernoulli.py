@@ -21,6 +21,8 @@ class ContinuousBernoulli(ProbsOrLogitsDistribution, ExponentialFamily):
     """Continuous Bernoulli distribution over [0, 1]: p(x) = C(λ) λˣ (1 - λ)^(1 - x), where λ = `probs`.
 
     Between `lims`, near λ = ½, a series replaces 0/0.
+
+    Raises: ValueError for a probability outside [0, 1].
     """
 
     support: Constraint = constraints.unit_interval

@@ -51,7 +51,10 @@ class _JoinedTransform(Transform):
 
 
 class CatTransform(_JoinedTransform):
-    """Transforms of parts of given lengths along `dim`, joined again."""
+    """Transforms of parts of given lengths along `dim`, joined again.
+
+    Raises: AssertionError for lengths that do not fit.
+    """
 
     _settings = ("transforms", "dim", "lengths")
 
@@ -100,7 +103,7 @@ class CatTransform(_JoinedTransform):
 
 
 class StackTransform(_JoinedTransform):
-    """Transforms of the slices along `dim`, stacked again."""
+    """Transforms of the slices along `dim`, stacked again. Raises AssertionError for another number of slices."""
 
     _settings = ("transforms", "dim")
 

@@ -20,7 +20,10 @@ from adjoint.functions.nn.pad import pad
 
 
 class IndependentTransform(Transform):
-    """`base_transform` over events that include the last `reinterpreted_batch_ndims` batch dimensions."""
+    """`base_transform` over events that include the last `reinterpreted_batch_ndims` batch dimensions.
+
+    Raises: ValueError for too few dimensions.
+    """
 
     _settings = ("base_transform", "reinterpreted_batch_ndims")
 
@@ -173,6 +176,8 @@ class CorrCholeskyTransform(Transform):
 
     r = tanh x below the diagonal, and 1 on it: the canonical partial correlations of Lewandowski, Kurowicka and Joe,
     2009.
+
+    Raises: ValueError for a count that is no D(D - 1)/2.
     """
 
     domain = constraints.real_vector

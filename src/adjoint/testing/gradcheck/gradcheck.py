@@ -139,6 +139,8 @@ def gradgradcheck(
     It is `gradcheck` of the gradients, as functions of the inputs and of `grad_outputs`, which are random by default.
     With `gen_non_contig_grad_outputs` the random ones are not contiguous. `check_rev_over_rev` differentiates the
     gradients by backward passes, `check_fwd_over_rev` by forward mode. The other options are those of `gradcheck`.
+
+    Raises: ValueError if no output requires grad.
     """
     _require(
         check_fwd_over_rev or check_rev_over_rev, "at least one of check_fwd_over_rev or check_rev_over_rev to be True"

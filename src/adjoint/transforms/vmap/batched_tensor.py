@@ -8,7 +8,7 @@ others.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -224,6 +224,13 @@ class VmapLevel(Interpreter):
     def refuse_write(self, called: str) -> None:
         """Raise RuntimeError: an in-place op reached memory that a tensor without a common base sees."""
         raise RuntimeError(f"vmap: {called} writes to memory that a detached tensor shares; clone() it first")
+
+    def refuse_sparse_gradient(self) -> NoReturn:
+        """Raise NotImplementedError: the gradients of a batch would have different rows."""
+        raise NotImplementedError(
+            "vmap: the sparse gradient of an Embedding(sparse=True) has other rows for each sample; use sparse=False "
+            "inside vmap"
+        )
 
     # Notices are for the level around.
 

@@ -263,7 +263,7 @@ DIM_SHIFTING_OPS = frozenset(
         movement.reshape, movement.permute, movement.flip, movement.slice, movement.unslice, movement.select,
         movement.pad, movement.cat, reduction.sum, reduction.mean, reduction.max, reduction.min, reduction.prod,
         reduction.any, reduction.all, reduction.xor, reduction.argmax, reduction.argmin, reduction.cumsum,
-        indexing.gather, indexing.scatter_add, indexing.argsort, sort.leading, sort.middle_of_present,
+        indexing.gather, indexing.scatter_add, indexing.argsort, sort.leading, sort.median_index,
         sort.index_at_rank,
         scan.cumprod, scan.logcumsumexp, scan.where_extreme, scatter.scatter, scatter.scatter_reduce,
         as_strided.diagonal, as_strided.diagonal_back, as_strided.unfold, as_strided.unfold_back,

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from adjoint.core.runtime.text_table import pluralize
 from adjoint.core.typing import Array
 from adjoint.utils.tensorboard.arrays import to_array, to_pixels
 from adjoint.utils.tensorboard.file_writer import Step
@@ -35,7 +36,10 @@ def write_embedding(
         raise ValueError(f"add_embedding: mat has a row for each point, and its shape is {vectors.shape}")
     for name, rows in (("metadata", metadata), ("label_img", label_img)):
         if rows is not None and len(rows) != len(vectors):
-            raise ValueError(f"add_embedding: {name} has {len(rows)} entries, and mat {len(vectors)} rows")
+            raise ValueError(
+                f"add_embedding: {name} has {pluralize(len(rows), 'entry', 'entries')}, and mat "
+                f"{pluralize(len(vectors), 'row')}"
+            )
     step = 0 if global_step is None else int(global_step)
     part = Path(f"{step:05d}") / tag.replace("/", "%2f")
     folder = Path(log_dir) / part

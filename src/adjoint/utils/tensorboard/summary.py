@@ -22,6 +22,7 @@ from adjoint.utils.tensorboard.image_files import encode_gif, encode_png
 Layout: TypeAlias = Mapping[str, Mapping[str, Sequence[Any]]]
 MAX_PR_THRESHOLDS = 127  # TensorBoard shows no more
 
+
 def scalar(
     name: str, tensor: object, collections: None = None, new_style: bool = False, double_precision: bool = False
 ) -> Message:
@@ -57,7 +58,7 @@ def histogram(name: str, values: object, bins: object, max_bins: int | None = No
     first, last = (filled[0], filled[-1] + 1) if len(filled) else (0, 0)
     counts = np.concatenate([[0], counts[:last]]) if first == 0 else counts[first - 1 : last]
     kept = limits[first : last + 1]
-    total, squares = float(numbers.sum()), float(numbers @ numbers)
+    total, squares = float(numbers.sum()), float(np.square(numbers).sum())
     ends = float(numbers.min()), float(numbers.max())
     return histogram_raw(name, *ends, numbers.size, total, squares, kept.tolist(), counts.tolist())
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from adjoint.core.runtime.text_table import pluralize
 from adjoint.nn.module.module import Module
 from adjoint.utils.tensorboard import summary
 from adjoint.utils.tensorboard.arrays import figure_to_image
@@ -181,7 +182,10 @@ class SummaryWriter:
         """
         names = [labels] if isinstance(labels, str) else labels
         if names is not None and len(names) != len(box_tensor):
-            raise ValueError(f"add_image_with_boxes: {len(names)} labels and {len(box_tensor)} boxes")
+            raise ValueError(
+                f"add_image_with_boxes: {pluralize(len(names), 'label')} and "
+                f"{pluralize(len(box_tensor), 'box', 'boxes')}"
+            )
         made = summary.image_boxes(tag, img_tensor, box_tensor, rescale, dataformats, names)
         self._get_file_writer().add_summary(made, global_step, walltime)
 

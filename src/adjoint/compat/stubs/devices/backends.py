@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
@@ -44,6 +44,16 @@ class Flags(ModuleType):
             yield
         finally:
             self.__dict__.update(before)
+
+
+def flags_frozen() -> bool:
+    """True if flags may be set only by `flags`: they always may."""
+    return False
+
+
+def __allow_nonbracketed_mutation() -> nullcontext[None]:
+    """Return a context in which flags may be set without `flags`."""
+    return nullcontext()
 
 
 _ATTENTION = ("cudnn", "flash", "math", "mem_efficient")
