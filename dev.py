@@ -2,7 +2,8 @@
 
 The first call makes `.venv` beside this file from requirements.lock; later calls start at once. A `.venv` that was left
 half-made, or that was made from another lock, for another Python or in another place, is made anew. Calls may run side
-by side: one makes, the others wait. With ADJOINT_ORACLE=1 it is `.venv-oracle`, which has PyTorch too, to compare with.
+by side: one makes, the others wait. With ADJOINT_ORACLE=1 it is `.venv-oracle`, which has PyTorch too, to compare with;
+for `docs`, and with ADJOINT_DOCS=1, it is `.venv-docs`, made from docs/requirements.lock: what builds the site.
 """
 
 import sys
@@ -29,8 +30,10 @@ from pathlib import Path
 from typing import NoReturn
 
 ROOT = Path(__file__).resolve().parent
-LOCK = ROOT / "requirements.lock"
-VENV = ROOT / (".venv-oracle" if os.environ.get("ADJOINT_ORACLE") == "1" else ".venv")
+IS_DOCS = os.environ.get("ADJOINT_DOCS") == "1" or sys.argv[1:2] == ["docs"]
+GROUPS = {ROOT / "requirements.lock": "dev", ROOT / "docs" / "requirements.lock": "docs"}  # of pyproject.toml, by lock
+LOCK = list(GROUPS)[IS_DOCS]
+VENV = ROOT / (".venv-docs" if IS_DOCS else ".venv-oracle" if os.environ.get("ADJOINT_ORACLE") == "1" else ".venv")
 ORACLE = "torch==2.13.0"  # tests and benchmarks compare with it; not in the lock, for it is large and nothing needs it
 BESIDE_ORACLE = (
     "expecttest==0.3.0",  # which the tables of samples in torch.testing import
@@ -39,6 +42,7 @@ BESIDE_ORACLE = (
 MPI = ("mpi4py>=4.1", "mpich>=5.0")  # the extra `mpi` of pyproject.toml
 SETTINGS = {
     "ADJOINT_ORACLE=1": "test and bench compare with PyTorch too; `test -m oracle` runs only the tests that do",
+    "ADJOINT_DOCS=1": "test has what builds the site; `test tests/browser` looks at pages in a browser",
     "ADJOINT_NIGHTLY=1": "test runs the long tests as well, and then the others in ten orders",
     "ADJOINT_TEST_SEED=n": "test repeats the order of that seed",
 }
@@ -51,14 +55,14 @@ def main(arguments: list[str]) -> int:
     """Run the task named first."""
     tasks = {
         "demo": demo, "check": check, "test": test, "lint": lint, "types": types, "stubs": stubs, "bench": bench,
-        "docs": docs, "lock": lock,
+        "docs": docs, "lock": lock, "release": release,
     }  # fmt: skip
     name, *rest = arguments or ["help"]
     if name in tasks:
         return tasks[name](rest)
     print("python3 dev.py TASK [arguments]\n")
     for task, function in tasks.items():
-        print(f"  {task:<7}{function.__doc__}")
+        print(f"  {task:<9}{function.__doc__}")
     print()
     for setting, effect in SETTINGS.items():
         print(f"  {setting:<21}{effect}")
@@ -69,11 +73,12 @@ def main(arguments: list[str]) -> int:
 
 
 def demo(arguments: list[str]) -> NoReturn:
-    """Train on scanned digits, eagerly and compiled, and write a page about it; --ranks 2: on two processes."""
+    """Train on scanned digits, and write a page about it; --ranks 2: on two processes; --web: in the page itself."""
     on_ranks = any(argument.partition("=")[0] == "--ranks" for argument in arguments)
     if on_ranks:
         add_mpi()
-    run([str(ROOT / "examples" / ("digits_ranks.py" if on_ranks else "digits.py")), *arguments], os.environ)
+    program = "digits_ranks.py" if on_ranks else "digits_web.py" if "--web" in arguments else "digits.py"
+    run([str(ROOT / "examples" / program), *arguments], os.environ)
 
 
 def test(arguments: list[str]) -> int:
@@ -157,30 +162,41 @@ def docs(arguments: list[str]) -> NoReturn:
     run([str(ROOT / "tools" / "build_site.py"), *arguments], os.environ)
 
 
+def release(arguments: list[str]) -> NoReturn:
+    """Build the package into dist/, check it, and try it in fresh environments; nothing is uploaded."""
+    run([str(ROOT / "tools" / "release.py"), *arguments], os.environ)
+
+
 def lock(arguments: list[str]) -> int:
-    """Make requirements.lock anew from pyproject.toml, with uv; --upgrade also takes newer versions."""
+    """Make the locks anew from pyproject.toml, with uv; --upgrade also takes newer versions."""
     uv = shutil.which("uv")
     if uv is None:
         sys.exit("dev.py: lock needs uv, from `pip install uv`")
-    draft = LOCK.with_suffix(".lock-draft")
-    if LOCK.exists():
-        shutil.copy(LOCK, draft)  # uv keeps the versions that it finds here
-    # One version of a package for every Python and system, so that all test the same.
+    for path, group in GROUPS.items():
+        compile_lock(uv, path, group, arguments)
+    return 0
+
+
+def compile_lock(uv: str, path: Path, group: str, arguments: list[str]) -> None:
+    """Make one lock from a group of pyproject.toml; where that fails the lock is as it was."""
+    draft, name = path.with_suffix(".lock-draft"), path.relative_to(ROOT)
+    if path.exists():
+        shutil.copy(path, draft)  # uv keeps the versions that it finds here
+    # One version of a package for every Python and system, so that all test the same: but where the group `pythons` of
+    # pyproject.toml asks for another, as there is no wheel.
     every = ["--universal", "--python-version", "3.11", "--fork-strategy", "fewest"]
-    plain = ["--generate-hashes", "--no-header", "--no-emit-index-url", "--no-emit-find-links"]
-    what = ["pyproject.toml", "--group", "dev", "--quiet", "--output-file", draft.name]
+    plain = ["--quiet", "--generate-hashes", "--no-header", "--no-emit-index-url", "--no-emit-find-links"]
+    command = [uv, "pip", "compile", "pyproject.toml", "--group", group, *every, *plain, *arguments]
     try:
-        if subprocess.run([uv, "pip", "compile", *every, *plain, *what, *arguments], cwd=ROOT, check=False).returncode:
-            sys.exit("dev.py: uv made no lock; requirements.lock is as it was")
+        if subprocess.run([*command, "--output-file", str(draft)], cwd=ROOT, check=False).returncode:
+            sys.exit(f"dev.py: uv made no lock; {name} is as it was")
         text = "# Made from pyproject.toml by `python3 dev.py lock`.\n" + draft.read_text()
-        place = names_a_place(text)
-        if place is not None:
-            sys.exit(f"dev.py: the new lock names a place: {place!r}; requirements.lock is as it was")
+        if place := names_a_place(text):
+            sys.exit(f"dev.py: the new lock names a place: {place!r}; {name} is as it was")
         draft.write_text(text)
-        draft.replace(LOCK)
+        draft.replace(path)
     finally:
         draft.unlink(missing_ok=True)
-    return 0
 
 
 def names_a_place(text: str) -> str | None:
@@ -237,7 +253,7 @@ def make() -> None:
         sys.exit(f"{missing}; on Debian and Ubuntu, `apt install python3-venv` adds both")
     import venv
 
-    say("making .venv from requirements.lock, once; this takes a minute or two")
+    say(f"making {VENV.name} from {LOCK.relative_to(ROOT)}, once; this takes a minute or two")
     marker().unlink(missing_ok=True)
     try:
         venv.EnvBuilder(clear=True, symlinks=True).create(VENV)

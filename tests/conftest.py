@@ -1,4 +1,4 @@
-"""Settings for all tests: hypothesis profiles, a cache, nothing left behind, the marks `nightly` and `oracle`."""
+"""Settings for all tests: hypothesis profiles, a cache, nothing left behind, marks that have tests skipped."""
 
 import atexit
 import functools
@@ -104,6 +104,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("oracle")
         if not NIGHTLY and item.get_closest_marker("nightly"):
             item.add_marker(pytest.mark.skip(reason="nightly: set ADJOINT_NIGHTLY=1"))
+        for mark in ("needs_processes", "needs_threads"):
+            if sys.platform == "emscripten" and item.get_closest_marker(mark):
+                item.add_marker(pytest.mark.skip(reason=f"{mark}: a browser has none"))
 
 
 @functools.cache

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+import adjoint
+
 SCRIPT = """
 import sys
 import adjoint as ad
@@ -108,8 +110,36 @@ def test_run_is_adjoint_run(tmp_path: Path) -> None:
     assert run("run").stderr.startswith("usage: python -m adjoint.run")
 
 
+def test_a_script_alone_is_run(tmp_path: Path) -> None:
+    path = tmp_path / "program.py"
+    path.write_text("import sys, torch\nprint(torch.__name__, sys.argv[1:])\n")
+    assert run(str(path), "run", "-x").stdout == "torch ['run', '-x']\n"
+
+
+def test_launch_is_adjoint_distributed_run() -> None:
+    done = run("launch", "--help")
+    assert done.returncode == 0
+    assert "--nproc" in done.stdout
+
+
+def test_version_is_that_of_the_package() -> None:
+    assert run("--version").stdout == f"adjoint {adjoint.__version__}\n"
+
+
+def test_an_installed_command_finds_modules_where_it_is_called(tmp_path: Path) -> None:
+    (tmp_path / "beside.py").write_text("print('found', __name__)")
+    installed = tmp_path / "bin" / "adjoint"  # as pip writes it
+    installed.parent.mkdir()
+    installed.write_text("import sys\nfrom adjoint.__main__ import main\nsys.exit(main())\n")
+    command = [sys.executable, str(installed), "run", "-m", "beside"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "found __main__\n"), done.stderr
+    done = subprocess.run([sys.executable, str(installed), "--help"], capture_output=True, text=True, check=False)
+    assert done.stdout.startswith("usage: adjoint ")
+
+
 @pytest.mark.parametrize(("arguments", "status"), [((), 2), (("sing",), 2), (("--help",), 0)])
 def test_usage(arguments: tuple[str, ...], status: int) -> None:
     done = run(*arguments)
     assert done.returncode == status
-    assert "usage: python -m adjoint [-h] command" in done.stdout + done.stderr
+    assert "usage: python -m adjoint [-h] [--version] command" in done.stdout + done.stderr

@@ -26,7 +26,7 @@ LAYERS: dict[str, set[str]] = {  # each with the layers that it may import, besi
     "serialization": EAGER | {"nn"},
     "amp": EAGER | {"optim"},
     "quasirandom": EAGER,
-    "interop": EAGER | {"serialization", "nn"},
+    "interop": EAGER | {"serialization", "nn", "compiler"},
     "testing": EAGER,
     "diagnosis": EAGER | {"nn", "optim", "data"},
     "utils": EAGER | {"data", "nn"},
@@ -46,8 +46,8 @@ LAYERS: dict[str, set[str]] = {  # each with the layers that it may import, besi
 OUTSIDE: dict[str, set[str]] = {layer: {"numpy"} for layer in LAYERS} | {"compiler": {"numpy", "llvmlite"}}
 # packages of others that a function may try to import
 OPTIONAL = {
-    "core": {"ml_dtypes"}, "interop": {"einops"}, "serialization": {"ml_dtypes"}, "utils": {"matplotlib"},
-    "distributed": {"mpi4py"},
+    "core": {"ml_dtypes"}, "interop": {"einops", "onnx", "onnxruntime"}, "serialization": {"ml_dtypes"},
+    "utils": {"matplotlib"}, "distributed": {"mpi4py"}, "functions": {"scipy"},
 }  # fmt: skip
 NAMELESS = {"utils.py", "util.py", "common.py", "base.py", "helpers.py", "misc.py"}  # names that say nothing
 MOST_LINES = 400

@@ -1,4 +1,4 @@
-"""dev.py and requirements.lock: the tasks, when `.venv` is taken for whole, and a lock that names no place."""
+"""dev.py and its two locks: the tasks, when `.venv` is taken for whole, and locks that name no place."""
 
 import importlib.util
 import re
@@ -9,9 +9,11 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from packaging.markers import Marker
 
 ROOT = Path(__file__).parents[1]
 LOCK = (ROOT / "requirements.lock").read_text(encoding="utf-8")
+LOCKS = {"dev": LOCK, "docs": (ROOT / "docs" / "requirements.lock").read_text(encoding="utf-8")}
 
 
 def load() -> ModuleType:
@@ -47,9 +49,9 @@ def test_without_a_task_all_are_listed() -> None:
     assert done.returncode == 0
     _, tasks, settings = done.stdout.split("\n\n")
     first_words = [line.split()[0] for line in tasks.splitlines()]
-    assert first_words == ["demo", "check", "test", "lint", "types", "stubs", "bench", "docs", "lock"]
+    assert first_words == ["demo", "check", "test", "lint", "types", "stubs", "bench", "docs", "lock", "release"]
     assert [line.split()[0].partition("=")[0] for line in settings.splitlines()] == [
-        "ADJOINT_ORACLE", "ADJOINT_NIGHTLY", "ADJOINT_TEST_SEED",
+        "ADJOINT_ORACLE", "ADJOINT_DOCS", "ADJOINT_NIGHTLY", "ADJOINT_TEST_SEED",
     ]  # fmt: skip
 
 
@@ -194,8 +196,9 @@ def test_oracle_that_cannot_be_had_is_only_told(
     assert "is not to be had here" in capsys.readouterr().err
 
 
-def test_lock_holds_names_versions_and_hashes_only(dev: ModuleType) -> None:
-    assert dev.names_a_place(LOCK) is None
+@pytest.mark.parametrize("group", LOCKS)
+def test_lock_holds_names_versions_and_hashes_only(dev: ModuleType, group: str) -> None:
+    assert dev.names_a_place(LOCKS[group]) is None
 
 
 @pytest.mark.parametrize(
@@ -213,20 +216,52 @@ def test_place_in_a_lock_is_found(dev: ModuleType, line: str) -> None:
     assert dev.names_a_place(f"{LOCK}{line}\n") == line
 
 
-def test_lock_covers_every_direct_dependency() -> None:
+@pytest.mark.parametrize("group", LOCKS)
+def test_lock_covers_every_direct_dependency(group: str) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    groups = project["dependency-groups"]
+    included = [entry["include-group"] for entry in groups[group] if isinstance(entry, dict)]
     asked = list(project["project"]["dependencies"])
-    for group in project["dependency-groups"].values():
-        asked += [entry for entry in group if isinstance(entry, str)]
-    locked = set(re.findall(r"^([a-z0-9-]+)==", LOCK, re.MULTILINE))
+    for name in (group, *included):
+        asked += [entry for entry in groups[name] if isinstance(entry, str)]
+    locked = set(re.findall(r"^([a-z0-9-]+)==", LOCKS[group], re.MULTILINE))
     assert {"numpy", "llvmlite", "pytest"} <= locked
     assert {re.split(r"[<>=!~ ]", entry)[0] for entry in asked} <= locked
 
 
-def test_every_pin_has_a_hash() -> None:
-    pins = re.split(r"^(?=[a-z0-9-]+==)", LOCK, flags=re.MULTILINE)[1:]
+@pytest.mark.parametrize("group", LOCKS)
+def test_every_pin_has_a_hash(group: str) -> None:
+    pins = re.split(r"^(?=[a-z0-9-]+==)", LOCKS[group], flags=re.MULTILINE)[1:]
     assert len(pins) > 10
     assert [pin.partition(" ")[0] for pin in pins if "--hash=sha256:" not in pin] == []
+
+
+def pins_on(python: str, text: str) -> dict[str, list[str]]:
+    """The versions of each package that a lock has for a version of Python on Linux."""
+    environment = {"python_version": python, "python_full_version": f"{python}.0", "sys_platform": "linux"}
+    found: dict[str, list[str]] = {}
+    for name, version, marker in re.findall(r"^([a-z0-9-]+)==(\S+)(?: ; (.*?))? \\$", text, re.MULTILINE):
+        if not marker or Marker(marker).evaluate(environment):
+            found.setdefault(name, []).append(version)
+    return found
+
+
+@pytest.mark.parametrize("python", ["3.11", "3.12", "3.13", "3.14", "3.15"])
+def test_locks_agree_and_have_one_version_for_each_python(python: str) -> None:
+    dev_pins, docs_pins = (pins_on(python, text) for text in LOCKS.values())
+    assert {name for pins in (dev_pins, docs_pins) for name, versions in pins.items() if len(versions) > 1} == set()
+    assert {name for name in dev_pins.keys() & docs_pins.keys() if dev_pins[name] != docs_pins[name]} == set()
+    assert {"numpy", "llvmlite", "pytest"} <= dev_pins.keys() & docs_pins.keys()
+
+
+def test_docs_have_an_environment_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ADJOINT_DOCS", "1")
+    assert load().VENV.name == ".venv-docs"
+    monkeypatch.delenv("ADJOINT_DOCS")
+    monkeypatch.setattr(sys, "argv", ["dev.py", "docs"])
+    assert load().LOCK == ROOT / "docs" / "requirements.lock"
+    monkeypatch.setattr(sys, "argv", ["dev.py", "test"])
+    assert load().LOCK == ROOT / "requirements.lock"
 
 
 @pytest.mark.parametrize("arguments", [["--ranks", "2"], ["--ranks=4", "--epochs=1"], ["--out", "x"]])

@@ -9,9 +9,11 @@ ROOT = TESTS.parent
 PACKAGE = ROOT / "src" / "adjoint"
 PROGRAMS = {"benchmarks", "examples", "tools"}  # mirror the folders of these names
 ACROSS = {
+    "browser": "pages in a headless browser",
     "docs": "the pages, and the tools that make them",
     "integration": "what several rooms do together",
     "robustness": "threads, depth, leaks, interruptions, and writes from outside, wherever they strike",
+    "smoke": "what a fresh installation does; `dev.py release` copies the folder out of the tree",
     "support": "what tests share, and no tests",
 }
 EXCEPTIONS = {

@@ -63,3 +63,26 @@ def test_fewer_files_keep_their_order() -> None:
 )
 def test_files_that_compare_with_pytorch_are_known(file: str, expected: bool) -> None:
     assert speaks_of_torch(TESTS / file) == expected
+
+
+def test_the_last_lines_of_a_run_are_its_failures_with_their_lines(tmp_path: Path) -> None:
+    suite = tmp_path / "suite"
+    suite.mkdir()
+    (tmp_path / "pytest.ini").touch()
+    (suite / "conftest.py").write_text(
+        f"import sys\nsys.path.insert(0, {str(ROOT)!r})\nfrom tests.conftest import pytest_configure\n"
+    )
+    (suite / "test_it.py").write_text(
+        "import json\nimport pytest\n\n\ndef test_one():\n    assert 1 == 2\n\n\ndef test_two():\n    json.loads('')\n"
+        "\n\n@pytest.fixture\ndef broken():\n    raise ValueError\n\n\ndef test_three(broken): ...\n"
+    )
+    for workers in ((), ("-n", "2")):
+        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *workers, "suite"]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        *_, title, one, two, three, total = done.stdout.splitlines()
+        assert "short test summary info" in title
+        names = {line.partition(" - ")[0] for line in (one, two, three)}
+        file = "suite/test_it.py::test_"
+        assert names == {f"FAILED {file}one (line 6)", f"FAILED {file}two (line 10)", f"ERROR {file}three (line 15)"}
+        assert "2 failed, 1 error" in total
+        assert done.stderr == ""

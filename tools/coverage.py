@@ -21,15 +21,11 @@ own parts alone: kernels of a library (`cudnn_…`), of quantisation, of its scr
 parameters, defaults, types and errors: `tests/functions/test_every_function.py` compares functions on PyTorch's own
 samples, and the tests of modules, optimizers, schedules and distributions compare each with its namesake.
 """
-SPARSE = "there are no sparse tensors"
 DEVICE = "the only device is the CPU"
 REASONS: dict[str, str] = {
     r"(torch|Tensor)\.chalf|torch\.complex32": "NumPy has no complex numbers of 16-bit floats",
     r"torch\.(float[48]_|u?int[1-7]$).*": "NumPy has no such element type",
     r"torch\.(qint|quint).*": "there is no quantisation",
-    r"torch\.(sparse_\w+|hspmm|smm|sspaddmm)": SPARSE,
-    r"Tensor\.(to_)?sparse.*|Tensor\.resize_as_sparse_|Tensor\.(smm|sspaddmm|coalesce|values|indices)": SPARSE,
-    r"Tensor\.\w+_indices": SPARSE,
     r"torch\.(Event|Stream)|Tensor\.(cuda|ipu|mtia|xpu|record_stream|to_mkldnn)": DEVICE,
     r"torch\.cond": "a Python `if` does it; a compiled step has adjoint.where",
     r"Tensor\.to_padded_tensor": "there are no nested tensors",

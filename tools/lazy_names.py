@@ -93,7 +93,7 @@ def attached_methods() -> dict[str, list[str]]:
                 before = dict(vars(Tensor))
                 names_of_nested.append(set())
                 execute(module)
-                changed = {name for name, value in vars(Tensor).items() if before.get(name, before) is not value}
+                changed = {name for name, value in vars(Tensor).items() if is_attached(name, value, before)}
                 attached[fullname] = sorted(changed - names_of_nested.pop())
                 names_of_nested[-1] |= changed
 
@@ -106,6 +106,12 @@ def attached_methods() -> dict[str, list[str]]:
         for info in pkgutil.walk_packages(path, f"{package}."):
             importlib.import_module(info.name)
     return {module: names for module, names in attached.items() if names}
+
+
+def is_attached(name: str, value: object, before: dict[str, Any]) -> bool:
+    """Return whether an attribute is new: neither there before, nor a wrapper of a method that a class has already."""
+    wrapped = getattr(value, "__wrapped__", None)
+    return before.get(name, before) is not value and (wrapped is None or wrapped is not before.get(name))
 
 
 def declared_functions(file: str) -> dict[str, list[str]]:

@@ -131,7 +131,8 @@ def _lowering(op: Any, facets: dict[str, ast.expr]) -> str:
     kinds = {
         kernel_kinds.PRODUCT: "matmul", kernel_kinds.READING: "gather", kernel_kinds.WRITING: "scatter",
         kernel_kinds.SPATIAL: "sliding window", kernel_kinds.DRAW: "random numbers",
-        kernel_kinds.ATTENTION: "attention",
+        kernel_kinds.ATTENTION: "attention", kernel_kinds.MATRICES: "matrices",
+        kernel_kinds.ROWS: "lines along a dimension",
     }  # fmt: skip
     if op.name in kernel_kinds.KERNEL_KINDS:
         return kinds[kernel_kinds.KERNEL_KINDS[op.name]]
@@ -143,7 +144,9 @@ def _lowering(op: Any, facets: dict[str, ast.expr]) -> str:
         return f"fold by `{op.combine}`"
     if op.index is not None:
         return "view"
-    return "NumPy" if op.composite is None else f"traced as {_written(facets['composite'])}"
+    if op.composite is None:
+        return "NumPy"
+    return f"traced as {_written(facets['composite'])}" if "composite" in facets else "traced as its ops"
 
 
 def _facets(op: Any) -> dict[str, ast.expr]:
@@ -172,7 +175,9 @@ def _code(op: Any) -> Any:
 
 
 def _written(expression: ast.expr) -> str:
-    """Return a facet as the declaration has it; of a lambda its body."""
+    """Return a facet as the declaration has it; of a lambda its body, without the decorator that gives it a kernel."""
+    if isinstance(expression, ast.Call) and ast.unparse(expression.func) == "with_elementwise_kernel":
+        return _written(expression.args[0])
     return _code_cell(ast.unparse(expression.body if isinstance(expression, ast.Lambda) else expression))
 
 

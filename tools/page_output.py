@@ -1,7 +1,7 @@
 """The output shown on the pages: `python3 tools/page_output.py` runs their Python and writes the text blocks anew.
 
 A ```text block that follows a ```python block ending in `print(...)` shows what that line prints; of one with a line
-`…` as many lines stay before and after it as there were.
+`…` as many lines stay before and after it as there were. What the examples of the API reference print is renewed too.
 """
 
 from __future__ import annotations
@@ -21,12 +21,17 @@ SHOWN = re.compile(r"(?<=\n)(print\([^\n]*\))\n```\n\n```text\n(.*?)\n```(?=\n)"
 
 
 def main() -> None:
-    """Bring every page up to date."""
+    """Bring every page, and every example of the API reference, up to date."""
+    sys.path.insert(0, str(ROOT / "src"))
+    from reference_examples import renew_companions
+
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
         renewed = with_output(text, page.stem)
         page.write_text(renewed, encoding="utf-8")
         sys.stdout.write(f"{page.relative_to(ROOT)}: {'as it was' if renewed == text else 'written anew'}\n")
+    for path in renew_companions():
+        sys.stdout.write(f"{path.relative_to(ROOT)}: written anew\n")
 
 
 def with_output(page: str, stem: str) -> str:

@@ -39,8 +39,9 @@ SELF = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
 def attributes() -> dict[str, Any]:
-    """All that Tensor has, its own and what it inherits, by name."""
-    return {name: value for kind in reversed(Tensor.__mro__[:-1]) for name, value in vars(kind).items()}
+    """All that Tensor has, its own and what it inherits, by name; methods as they are without sparse tensors."""
+    found = {name: value for kind in reversed(Tensor.__mro__[:-1]) for name, value in vars(kind).items()}
+    return {name: getattr(value, "documented_as", value) for name, value in found.items()}
 
 
 def main(arguments: list[str]) -> int:
@@ -115,7 +116,7 @@ class Spelling:
         return [line for room in rooms if room for line in (*_imports(room), "")][:-1]
 
     def _name(self, kind: Any) -> str:
-        if kind is Tensor:
+        if isinstance(kind, type) and issubclass(kind, Tensor):  # sparse tensors are defined in a layer above
             return "Tensor"
         source = kind.__module__
         held = vars(sys.modules[source]) if source in sys.modules else {}

@@ -24,14 +24,6 @@ def workload(name: str, target: float, size: LeNet) -> Workload:
     (c1, c2), side = size.channels, size.side
     flat = c2 * (side // 4) ** 2
 
-    def build(library: Any) -> Any:
-        nn = library.nn
-        return nn.Sequential(
-            nn.Conv2d(1, c1, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2),
-            nn.Conv2d(c1, c2, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
-            nn.Flatten(), nn.Linear(flat, size.hidden), nn.ReLU(), nn.Linear(size.hidden, 10),
-        )  # fmt: skip
-
     def start() -> Start:
         weights = drawn({
             "0.weight": (c1, 1, 5, 5), "0.bias": (c1,), "3.weight": (c2, c1, 3, 3), "3.bias": (c2,),
@@ -40,7 +32,7 @@ def workload(name: str, target: float, size: LeNet) -> Workload:
         return Start(weights, images((1, side, side), 10, size.batch))
 
     network = Network(
-        build=build,
+        build=lambda library: build(library, size),
         loss=lambda library, model, x, y: library.nn.functional.cross_entropy(model(x), y),
         jax_loss=jax_loss,
         start=start,
@@ -50,6 +42,16 @@ def workload(name: str, target: float, size: LeNet) -> Workload:
     )
     title = f"CNN 1×{side}×{side}, conv 5×5×{c1}, conv 3×3×{c2}, {size.hidden}, 10, batch {size.batch}, Adam"
     return training(name, title, target, network)
+
+
+def build(library: Any, size: LeNet) -> Any:
+    """The model, for either library."""
+    nn, (c1, c2) = library.nn, size.channels
+    return nn.Sequential(
+        nn.Conv2d(1, c1, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(c1, c2, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Flatten(), nn.Linear(c2 * (size.side // 4) ** 2, size.hidden), nn.ReLU(), nn.Linear(size.hidden, 10),
+    )  # fmt: skip
 
 
 def flops(size: LeNet, flat: int) -> float:

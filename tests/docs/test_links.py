@@ -11,13 +11,13 @@ ROOT = PACKAGE.parents[1]
 
 @pytest.mark.claim("4.24")
 def test_links_of_the_pages_are_valid() -> None:
-    for page in [*(ROOT / "docs").glob("*.md"), ROOT / "README.md"]:
+    for page in [*(ROOT / "docs").rglob("*.md"), ROOT / "README.md"]:
         for target in re.findall(r"\]\((?!https?://|#|mailto:)([^)#\s]+)", page.read_text(encoding="utf-8")):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
 def test_paths_of_source_files_that_pages_name_exist() -> None:
-    for page in [*(ROOT / "docs").glob("*.md"), ROOT / "README.md"]:
+    for page in [*(ROOT / "docs").rglob("*.md"), ROOT / "README.md"]:
         for path in re.findall(r"`(src/adjoint[\w/.]*)`", page.read_text(encoding="utf-8")):
             assert (ROOT / path).exists(), f"{page.name} names {path}"
 

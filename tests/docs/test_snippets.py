@@ -1,7 +1,7 @@
 """What README.md and docs/ show in Python runs as shown.
 
 The Python blocks of a page are one program, as its reader would type them. A block opened with ```python notest is left
-out.
+out. The examples of the API reference are sessions, which test_reference_examples.py runs.
 """
 
 import os
@@ -13,7 +13,11 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGES = [page for page in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))) if page.exists()]
+PAGES = [
+    page
+    for page in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
+    if page.exists() and page.parent.name != "reference_examples"
+]
 
 
 @pytest.mark.parametrize("page", [pytest.param(page, id=str(page.relative_to(ROOT))) for page in PAGES])
