@@ -2,20 +2,22 @@
 
 import doctest
 import inspect
+import json
 import re
+import subprocess
 import sys
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
 
-sys.path.append(str(Path(__file__).parents[2] / "tools"))
+ROOT = Path(__file__).parents[2]
+sys.path.append(str(ROOT / "tools"))
 
 import api_reference  # noqa: E402 - tools/ is no package
 from reference_examples import read_companion  # noqa: E402
@@ -30,22 +32,32 @@ class Torch(ModuleType):
         return getattr(torch, name)
 
 
-@pytest.fixture(autouse=True)
-def _nothing_stays() -> Iterator[None]:
-    yield
-    torch.set_default_device(None)  # "cpu", as an example sets it, is a mode of all functions from then on
-    if torch.distributed.is_initialized():
-        torch.distributed.destroy_process_group()
+@pytest.fixture(scope="module")
+def reports() -> dict[str, list[str]]:
+    """What the examples of each page say. They run in a process of their own, since they set much of PyTorch."""
+    command = [sys.executable, __file__]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert not done.returncode, done.stderr
+    return cast(dict[str, list[str]], json.loads(done.stdout.splitlines()[-1]))
 
 
 @pytest.mark.parametrize("module", api_reference.MODULES)
-def test_examples_print_the_same_with_pytorch(module: str) -> None:
+def test_examples_print_the_same_with_pytorch(module: str, reports: dict[str, list[str]]) -> None:
+    assert not reports[module], "".join(reports[module])
+
+
+def compare_page(module: str) -> list[str]:
+    """Run the examples of a page with PyTorch; return what they print that the page does not say."""
     head = scope_of(module)
     entries = api_reference.collect_entries()[module]
     alike = {name: entry for name, entry in entries.items() if not entry.section.difference}
     texts = {entry.section.example or inspect.getdoc(entry.value) or "": name for name, entry in alike.items()}
-    report = [line for text, name in texts.items() for line in run(f"{module}.{name}", text, head.copy())]
-    assert not report, "".join(report)
+    try:
+        return [line for text, name in texts.items() for line in run(f"{module}.{name}", text, head.copy())]
+    finally:
+        torch.set_default_device(None)  # "cpu", as an example sets it, is a mode of all functions from then on
+        if torch.distributed.is_initialized():
+            torch.distributed.destroy_process_group()
 
 
 def scope_of(module: str) -> dict[str, Any]:
@@ -92,3 +104,7 @@ def test_other_outputs_are_reported() -> None:
     error = ">>> ad.ones(2) @ ad.ones(3)\nTraceback (most recent call last):\n    ...\n{}: in other words\n"
     assert not run("one", error.format("RuntimeError"), {"ad": torch})
     assert "Got:" in "".join(run("one", error.format("ValueError"), {"ad": torch}))
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json.dumps({module: compare_page(module) for module in api_reference.MODULES}))

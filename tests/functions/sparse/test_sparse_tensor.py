@@ -126,6 +126,11 @@ def test_old_names_and_sizes() -> None:
         np.testing.assert_array_equal(found.to_dense().numpy(), expected)
     found = ad.sspaddmm(d[:2].to_sparse(), x, d, beta=2)
     np.testing.assert_array_equal(found.to_dense().numpy(), expected + 2)
+    assert not ad.smm(x, d).is_coalesced()
+    assert found.coalesce()._nnz() == found.numel()  # zeros of the product stay entries
+    for given, beta in ((d[:2].to_sparse(), 2), (d[:2], 2), (d[:2].to_sparse(), 1)):
+        found = ad.addmm(given, x, d, beta=beta, alpha=3).to_dense()
+        np.testing.assert_array_equal(found.numpy(), beta + 3 * expected)
     assert x.sparse_resize_((3, 4), 2, 0).to_dense().shape == (3, 4)
     with pytest.raises(RuntimeError, match="does not shrink"):
         x.sparse_resize_((2, 4), 2, 0)

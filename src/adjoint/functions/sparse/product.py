@@ -9,7 +9,7 @@ from adjoint.core.tensor.sparse_array import is_sparse
 from adjoint.core.tensor.tensor import Tensor, wrap
 from adjoint.core.typing import Operand
 from adjoint.functions.sparse.conversion import add_rows, coalesce, convert_like, take_rows, to_coo, to_dense
-from adjoint.functions.sparse.elementwise import add
+from adjoint.functions.sparse.elementwise import add, mul
 from adjoint.functions.sparse.movement import join_ranges, t
 from adjoint.functions.sparse.sparse_tensor import SparsePattern, SparseTensor, handles, make_sparse, with_values
 from adjoint.ops.linalg import sparse_product
@@ -93,9 +93,7 @@ def mv(input: SparseTensor, vec: Operand) -> Tensor:
 @handles("addmm")
 def addmm(input: Operand, mat1: Operand, mat2: Operand, *, beta: Operand = 1, alpha: Operand = 1) -> Operand:
     """Return beta · input + alpha · mat1 @ mat2, where one of the matrices is sparse."""
-    product = mm(mat1, mat2)
-    product = product if _is_one(alpha) else product * alpha
-    given = input if _is_one(beta) else input * beta
+    product, given = _scale(mm(mat1, mat2), alpha), _scale(input, beta)
     if isinstance(given, SparseTensor):
         return add(given, product if isinstance(product, SparseTensor) else product.to_sparse())
     return add(given, product) if isinstance(product, SparseTensor) else given + product
@@ -103,12 +101,17 @@ def addmm(input: Operand, mat1: Operand, mat2: Operand, *, beta: Operand = 1, al
 
 @handles("smm")
 def smm(input: SparseTensor, mat: Operand) -> SparseTensor:
-    """Return the product of a sparse matrix and a dense one, as a sparse tensor."""
+    """Return the product of a sparse matrix and a dense one, with an entry for each column of its rows."""
     if not isinstance(input, SparseTensor):
         raise RuntimeError("smm: expected a sparse first matrix; x.to_sparse() makes one")
-    out: Operand = mm(input, mat)
-    sparse: SparseTensor = out if isinstance(out, SparseTensor) else out.to_sparse()
-    return sparse
+    if isinstance(mat, SparseTensor):
+        product: SparseTensor = mm(input, mat)
+        return product
+    whole_rows = hspmm(input, mat)
+    rows, wide = whole_rows.pattern.arrays[0], mat.shape[1]
+    indices = np.stack([rows.repeat(wide), np.tile(np.arange(wide), len(rows))])
+    # not marked as coalesced, as PyTorch has it: a caller's .coalesce() is no error and finds nothing to add
+    return make_sparse(SparsePattern(sparse_coo, whole_rows.shape, wrap(indices)), whole_rows.entries.reshape(-1))
 
 
 @handles("sspaddmm")
@@ -116,12 +119,14 @@ def sspaddmm(input: Operand, mat1: Operand, mat2: Operand, *, beta: Operand = 1,
     """Return beta · input + alpha · mat1 @ mat2, sparse. Raises RuntimeError for a dense `input` or `mat1`."""
     if not (isinstance(input, SparseTensor) and isinstance(mat1, SparseTensor)):
         raise RuntimeError("sspaddmm: expected a sparse input and a sparse first matrix; x.to_sparse() makes one")
-    out: SparseTensor = addmm(input, mat1, mat2, beta=beta, alpha=alpha)
+    out: SparseTensor = add(_scale(input, beta), _scale(smm(mat1, mat2), alpha))
     return out
 
 
-def _is_one(factor: Operand) -> bool:
-    return type(factor) in (int, float) and factor == 1
+def _scale(x: Operand, factor: Operand) -> Operand:
+    if type(factor) in (int, float) and factor == 1:
+        return x
+    return mul(x, factor) if isinstance(x, SparseTensor) else x * factor
 
 
 @handles("bmm")

@@ -39,8 +39,10 @@ def dsmm(input: Tensor, mat2: Tensor) -> Tensor:
 def smm(input: SparseTensor, mat: Tensor) -> SparseTensor:
     """Return the product of a sparse matrix and a dense one, as a sparse tensor.
 
+    It has an entry for each column of the rows that `input` has, and is not marked as coalesced.
+
     Example:
-        >>> ad.smm(ad.eye(2).to_sparse(), ad.ones(2, 1)).values()
+        >>> ad.smm(ad.eye(2).to_sparse(), ad.ones(2, 1)).coalesce().values()
         tensor([1., 1.])
     """
     return product.smm(input, mat)
@@ -55,7 +57,7 @@ def sspaddmm(
     Example:
         >>> x = ad.eye(2).to_sparse()
         >>> ad.sspaddmm(x, x, ad.eye(2), alpha=2).coalesce().values()
-        tensor([3., 3.])
+        tensor([3., 0., 0., 3.])
     """
     return product.sspaddmm(input, mat1, mat2, beta=beta, alpha=alpha)
 

@@ -58,7 +58,7 @@ def histogram(name: str, values: object, bins: object, max_bins: int | None = No
     first, last = (filled[0], filled[-1] + 1) if len(filled) else (0, 0)
     counts = np.concatenate([[0], counts[:last]]) if first == 0 else counts[first - 1 : last]
     kept = limits[first : last + 1]
-    total, squares = float(numbers.sum()), float(np.square(numbers).sum())
+    total, squares = float(numbers.sum()), float(numbers.dot(numbers))
     ends = float(numbers.min()), float(numbers.max())
     return histogram_raw(name, *ends, numbers.size, total, squares, kept.tolist(), counts.tolist())
 
