@@ -39,12 +39,16 @@ settings.load_profile("nightly" if NIGHTLY else "ci")
 
 @pytest.fixture(autouse=True)
 def _each_test_for_itself(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Random numbers that the order's seed and the test's name tell, and settings that are left as they were found."""
+    """Random numbers that the order's seed and the test's name tell, and settings that are left as they were found.
+
+    A subclass of Tensor lets public functions ask for `__torch_function__` from then on: here, to the test's end.
+    """
     import adjoint
 
     adjoint.manual_seed(zlib.crc32(f"{SEED} {request.node.nodeid}".encode()))
     before = _settings()
     yield
+    _unasking()
     assert _settings() == before, "this test leaves settings to those after it"
 
 
@@ -60,13 +64,6 @@ def _settings() -> dict[str, Any]:
     )  # fmt: skip
     printing = {f"printing {name}": getattr(options, name) for name in options.__slots__}
     return {**{ask.__name__: ask() for ask in asked}, **printing, **vars(mode)}
-
-
-@pytest.fixture(autouse=True)
-def _functions_that_ask_nobody() -> Iterator[None]:
-    """A subclass of Tensor lets public functions ask for `__torch_function__` from then on: here, to the test's end."""
-    yield
-    _unasking()
 
 
 @pytest.fixture
@@ -107,6 +104,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for mark in ("needs_processes", "needs_threads"):
             if sys.platform == "emscripten" and item.get_closest_marker(mark):
                 item.add_marker(pytest.mark.skip(reason=f"{mark}: a browser has none"))
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave files unread that `-m oracle` would only deselect: most of them, and a run begins sooner."""
+    is_test = collection_path.suffix == ".py" and collection_path.is_file()
+    return True if config.option.markexpr == "oracle" and is_test and not speaks_of_torch(collection_path) else None
 
 
 @functools.cache

@@ -1,9 +1,14 @@
-"""The order of tests: one of chance, since no test may rest on another. Who repeats an order gives its seed."""
+"""The order of tests, and the cases of sweeps that a run takes: both of chance, and the seed repeats both.
+
+No test may rest on another, so the order differs from run to run. A sweep is a test of very many like cases, marked
+`sweep(n)`: a run of whole folders takes one of every n of them. All run nightly, and where files, tests or `-k` ask.
+"""
 
 import hashlib
 import os
 import secrets
-from collections.abc import Generator
+from collections import defaultdict
+from collections.abc import Generator, Sequence
 from typing import Any
 
 import pytest
@@ -13,7 +18,7 @@ os.environ["ADJOINT_TEST_SEED"] = SEED  # for workers, which must agree
 
 
 def pytest_report_header() -> str:
-    return f"order of tests: ADJOINT_TEST_SEED={SEED}"
+    return f"order of tests, and cases of sweeps: ADJOINT_TEST_SEED={SEED}"
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, exitstatus: int) -> None:
@@ -36,11 +41,44 @@ def _find_line(report: Any) -> str:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_make_collect_report() -> Generator[None, Any, pytest.CollectReport]:
+def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, Any, pytest.CollectReport]:
     """Shuffle folders, then files, then tests within a file: what a file sets up once is set up once.
 
     The seed and names alone decide which of two comes first, so fewer files have the order that they have among all.
     """
     report = yield
-    report.result.sort(key=lambda node: hashlib.blake2b(f"{SEED} {node.nodeid}".encode()).digest())
+    if not takes_whole_sweeps(collector.config):
+        report.result[:] = sample_sweeps(report.result)
+    report.result.sort(key=lambda node: _draw(node.nodeid))
     return report
+
+
+def takes_whole_sweeps(config: pytest.Config) -> bool:
+    """Tell whether all cases of sweeps run: nightly, and for who names files, tests or keywords."""
+    nightly = os.environ.get("ADJOINT_NIGHTLY") == "1"
+    return nightly or bool(config.option.keyword) or any(".py" in argument for argument in config.args)
+
+
+def sample_sweeps(nodes: Sequence[pytest.Item | pytest.Collector]) -> list[pytest.Item | pytest.Collector]:
+    """Leave one of every n cases of each test that is marked `sweep(n)`, the others as they are.
+
+    The one is drawn from n neighbours in the table of cases, which are alike: no region of a table is left out.
+    """
+    left: list[pytest.Item | pytest.Collector] = []
+    cases: defaultdict[tuple[str, int], list[pytest.Item]] = defaultdict(list)
+    for node in nodes:
+        mark = node.get_closest_marker("sweep") if isinstance(node, pytest.Function) else None
+        if mark is None or node.get_closest_marker("nightly"):
+            left.append(node)
+        else:
+            cases[node.nodeid.partition("[")[0], mark.args[0]].append(node)
+    for (test, n), table in cases.items():
+        for start in range(0, len(table), n):
+            neighbours = table[start : start + n]
+            left.append(neighbours[int.from_bytes(_draw(f"{test} {start}")[:8]) % len(neighbours)])
+    return left
+
+
+def _draw(name: str) -> bytes:
+    """Return what the seed draws for a name."""
+    return hashlib.blake2b(f"{SEED} {name}".encode()).digest()

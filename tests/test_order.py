@@ -1,13 +1,16 @@
-"""The order of tests, which the seed tells, and the tests that `-m oracle` runs."""
+"""The order of tests and the cases of sweeps, which the seed tells, and the tests that `-m oracle` runs."""
 
 import os
 import subprocess
 import sys
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from tests.conftest import speaks_of_torch
+from tests.order import takes_whole_sweeps
 
 ROOT = Path(__file__).parents[1]
 TESTS = ROOT / "tests"
@@ -16,7 +19,7 @@ FILES = ["tests/test_dev.py", "tests/core/runtime/test_gc_pause.py", "tests/core
 
 def collected(seed: int, *arguments: str, folder: Path = ROOT) -> list[str]:
     command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", *arguments]
-    variables = {**os.environ, "ADJOINT_TEST_SEED": str(seed)}
+    variables = {**os.environ, "ADJOINT_TEST_SEED": str(seed), "ADJOINT_NIGHTLY": ""}
     done = subprocess.run(command, env=variables, cwd=folder, capture_output=True, text=True, check=True)
     return [line for line in done.stdout.splitlines() if "::" in line]
 
@@ -51,6 +54,51 @@ def test_fewer_files_keep_their_order() -> None:
     assert few == [name for name in several if name in few]
 
 
+def make_suite(folder: Path, text: str) -> None:
+    """Write a suite of one file, whose order is drawn as that of these tests."""
+    suite = folder / "suite"
+    suite.mkdir()
+    (folder / "pytest.ini").touch()
+    (suite / "conftest.py").write_text(
+        f"import sys\nsys.path.insert(0, {str(ROOT)!r})\nfrom tests.conftest import pytest_configure\n"
+    )
+    (suite / "test_it.py").write_text(text)
+
+
+def test_a_run_of_folders_takes_one_of_each_n_neighbours_of_a_sweep(tmp_path: Path) -> None:
+    make_suite(
+        tmp_path,
+        "import pytest\n\n\n@pytest.mark.sweep(4)\n@pytest.mark.parametrize('case', range(42))\n"
+        "def test_case(case): ...\n\n\ndef test_other(): ...\n",
+    )
+    drawn = []
+    for seed in (1, 2):
+        names = collected(seed, "suite", folder=tmp_path)
+        drawn.append(sorted(int(name.partition("[")[2][:-1]) for name in names if "[" in name))
+        assert len(names) == 12
+        assert [case // 4 for case in drawn[-1]] == list(range(11))
+    assert drawn[0] != drawn[1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "keyword", "nightly", "expected"),
+    [
+        (["tests"], "", "", False),
+        (["tests/ops", "tests/nn"], "", "", False),
+        (["tests"], "relu", "", True),
+        (["tests", "tests/test_order.py"], "", "", True),
+        (["tests/test_order.py::test_it[1]"], "", "", True),
+        (["tests"], "", "1", True),
+    ],
+)
+def test_sweeps_are_whole_at_night_and_for_who_names_what_runs(
+    arguments: list[str], keyword: str, nightly: str, expected: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ADJOINT_NIGHTLY", nightly)
+    config: Any = SimpleNamespace(args=arguments, option=SimpleNamespace(keyword=keyword))
+    assert takes_whole_sweeps(config) == expected
+
+
 @pytest.mark.parametrize(
     ("file", "expected"),
     [
@@ -66,15 +114,10 @@ def test_files_that_compare_with_pytorch_are_known(file: str, expected: bool) ->
 
 
 def test_the_last_lines_of_a_run_are_its_failures_with_their_lines(tmp_path: Path) -> None:
-    suite = tmp_path / "suite"
-    suite.mkdir()
-    (tmp_path / "pytest.ini").touch()
-    (suite / "conftest.py").write_text(
-        f"import sys\nsys.path.insert(0, {str(ROOT)!r})\nfrom tests.conftest import pytest_configure\n"
-    )
-    (suite / "test_it.py").write_text(
+    make_suite(
+        tmp_path,
         "import json\nimport pytest\n\n\ndef test_one():\n    assert 1 == 2\n\n\ndef test_two():\n    json.loads('')\n"
-        "\n\n@pytest.fixture\ndef broken():\n    raise ValueError\n\n\ndef test_three(broken): ...\n"
+        "\n\n@pytest.fixture\ndef broken():\n    raise ValueError\n\n\ndef test_three(broken): ...\n",
     )
     for workers in ((), ("-n", "2")):
         command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *workers, "suite"]

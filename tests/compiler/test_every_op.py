@@ -61,6 +61,7 @@ def _close(ours: Any, expected: Any, floating: Any) -> None:
         np.testing.assert_array_equal(ours, expected)
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda s: s.name)
 def test_traced_equals_eager(sample: Sample, floating: Any) -> None:
     inputs, _ = _given(sample, floating)
@@ -83,6 +84,7 @@ def test_traced_equals_eager(sample: Sample, floating: Any) -> None:
 DENSE = [sample for sample in SAMPLES if sample.op.name != "lookup_sparse"]
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("sample", DENSE, ids=lambda s: s.name)
 def test_compiled_equals_eager(sample: Sample, floating: Any) -> None:
     inputs, places = _given(sample, floating)

@@ -91,6 +91,7 @@ def test_log_prob_and_its_gradients(case: Case) -> None:
     same_gradients(results[0][1], results[1][1])
 
 
+@pytest.mark.sweep(3)
 @EITHER
 @pytest.mark.parametrize("name", PROPERTIES)
 @pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
@@ -115,6 +116,7 @@ def test_method(case: Case, name: str) -> None:
     same_gradients(results[0][1], results[1][1])
 
 
+@pytest.mark.sweep(3)
 @EITHER
 @pytest.mark.parametrize("shape", [(), (4, 2), (300,)])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

@@ -69,6 +69,7 @@ def divergence(library: Any, first: str, second: str) -> tuple[Any, Any]:
     return result.detach().numpy(), [np.zeros(()) if g is None else g.numpy() for g in slopes]
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("second", NAMES)
 @pytest.mark.parametrize("first", NAMES)
 def test_pair(first: str, second: str) -> None:

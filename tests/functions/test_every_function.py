@@ -88,6 +88,7 @@ def one(op: Any, sample: Any, check: Callable[[Any, Any], None]) -> bool:
     return True
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("op", OPS)
 def test_ours_gives_what_pytorch_gives(op: Any) -> None:
     times = 0 if label(op) in VALUES_ONLY else 1 if label(op) in FIRST_ONLY else 2
@@ -95,6 +96,7 @@ def test_ours_gives_what_pytorch_gives(op: Any) -> None:
     every(op, COUNTS, lambda op, sample: compare(op, sample, times, factor))
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("op", [p for p in OPS if p.values[0].supports_autograd])
 def test_forward_mode_agrees_with_the_gradient(op: Any) -> None:
     if label(op) in LAST_SOURCE_ONLY:
@@ -102,6 +104,7 @@ def test_forward_mode_agrees_with_the_gradient(op: Any) -> None:
     every(op, {"float64": 2}, compare_forward)
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("op", [p for p in OPS if not UNTRACED.fullmatch(str(p.id))])
 def test_compiled_gives_what_eager_gives(op: Any) -> None:
     every(op, {"float32": 1}, compare_compiled)

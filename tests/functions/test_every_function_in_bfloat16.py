@@ -104,6 +104,7 @@ EXPRESSIONS = [
 ]  # fmt: skip
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("expression", EXPRESSIONS)
 def test_as_near_as_pytorch(expression: str) -> None:
     ours, theirs = evaluated(adjoint, expression), evaluated(torch, expression)

@@ -24,6 +24,7 @@ def faults(outcomes: Any) -> list[str]:
     return [f"{o.mode} {o.name} {o.kind}: {o.wrong} · {o.first}" for o in outcomes if o.wrong and not o.reason]
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("op", OPS)
 def test_first_samples_of_a_slice(mode: str, op: Any) -> None:

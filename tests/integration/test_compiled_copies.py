@@ -75,6 +75,7 @@ WAYS: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("is_made_inside", [False, True])
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("holder", HOLDERS)
@@ -174,6 +175,7 @@ LATER: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("later", LATER)
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("draw", DRAWS)

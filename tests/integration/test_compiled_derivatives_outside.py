@@ -257,6 +257,7 @@ TRANSFORMS: dict[str, Callable[[Any, Any, Any], Any]] = {
 }
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("transform", TRANSFORMS)
 @pytest.mark.parametrize("name", [name for name in USES if name not in NOT_TRANSFORMED])
 def test_transforms(name: str, transform: str) -> None:

@@ -525,6 +525,7 @@ def cases() -> list[Any]:
     return [pytest.param(*door, sorted(VALUES)[i * 5 % len(VALUES)], id="-".join(door)) for i, door in enumerate(doors)]
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize(("place", "read", "write", "kind"), cases())
 def test_what_is_read_is_guarded(place: str, read: str, write: str, kind: str) -> None:
     run = functools.partial(run_case, PLACES[place], read, write, kind)

@@ -60,6 +60,7 @@ def penalty(y: Any, x: Any, w: Any) -> Any:
     return x.grad, w.grad
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("use", USES)
 @pytest.mark.parametrize("maker", MAKERS)

@@ -91,6 +91,7 @@ def assert_alike(compiled: Any, eager: Any) -> None:
         assert compiled == eager
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("use", USES)
 @pytest.mark.parametrize("function", FUNCTIONS)
 @pytest.mark.parametrize("array", ARRAYS)
@@ -135,6 +136,7 @@ DRAWS: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("use", [u for u in USES if u != "is printed"])
 @pytest.mark.parametrize("draw", DRAWS)
 @pytest.mark.parametrize("is_argument", [False, True])

@@ -62,6 +62,7 @@ def is_same(a: Any, b: Any, rtol: float = 1e-6) -> bool:
     return bool(np.allclose(np.array(a[1], complex), np.array(b[1], complex), rtol=rtol, equal_nan=True))
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_scalars_beside_tensors(operation: str, dtype: str) -> None:
@@ -113,6 +114,7 @@ FORMS: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("made", MADE)
 def test_scalars_that_numpy_computes(made: str, form: str) -> None:

@@ -37,6 +37,7 @@ BETWEEN: dict[str, Callable[[Any], Any]] = {
 EVERY = list(product(KEPT, KINDS, KINDS, OPTIMIZERS, BETWEEN, (False, True)))
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("number", range(CASES))
 def test_what_a_training_step_hands_out(number: int) -> None:
     picked = EVERY[int(np.random.default_rng(number).integers(len(EVERY)))]

@@ -71,6 +71,7 @@ ACTIONS = {
 }
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("holder", HOLDERS)
 @pytest.mark.parametrize("action", ACTIONS)
 @pytest.mark.parametrize(("before", "after"), list(product(RELATIONS, RELATIONS)))
@@ -98,6 +99,7 @@ def test_names_and_memories_that_are_one_or_become_so(holder: str, action: str, 
     assert_compiled_as_eager(case)
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("write", [0, 1])
 @pytest.mark.parametrize("pattern", list(product("abc", repeat=5)), ids="".join)
 def test_arguments_that_are_one_tensor_or_one_memory(pattern: tuple[str, ...], write: int) -> None:
@@ -329,6 +331,7 @@ def test_complex_constants_made_inside(step: Any) -> None:
     assert_compiled_as_eager(case)
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("fact", ["is_leaf", "requires_grad"])
 @pytest.mark.parametrize("pattern", list(product("pnc", repeat=5)), ids="".join)
 def test_flags_of_arguments(pattern: tuple[str, ...], fact: str) -> None:

@@ -99,6 +99,7 @@ def run_case(use: str, layouts: tuple[str, ...], wrap: Callable[[Any], Any], cap
     return seen
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("captured", [False, True])
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("use", USES)

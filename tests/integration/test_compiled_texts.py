@@ -100,6 +100,7 @@ def without_bits(seen: list[Any]) -> list[Any]:
     return [re.sub(r"0x[0-9a-f]+", "", re.sub(r"(\.\d{4})\d+", r"\1", str(each))) for each in seen]
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("text", TEXTS)
 @pytest.mark.parametrize("value", VALUES)
 def test_texts(value: str, text: str) -> None:

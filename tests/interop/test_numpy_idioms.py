@@ -12,6 +12,7 @@ import adjoint
 ROWS = [(package, idiom) for package, text in IDIOMS.items() for idiom in text.splitlines()]
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.nightly
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(("package", "idiom"), ROWS)

@@ -50,6 +50,7 @@ def test_sample_names_differ() -> None:
     assert [name for name, count in names.items() if count > 1] == []
 
 
+@pytest.mark.sweep(2)
 @every
 @in_both_types
 def test_value(sample: Sample, dtype: Any) -> None:
@@ -61,6 +62,7 @@ def test_value(sample: Sample, dtype: Any) -> None:
     assert type(out.array) is np.ndarray
 
 
+@pytest.mark.sweep(4)
 @every
 @in_both_types
 def test_inputs_are_not_written(sample: Sample, dtype: Any) -> None:
@@ -75,6 +77,7 @@ def test_inputs_are_not_written(sample: Sample, dtype: Any) -> None:
         array.flags.writeable = True
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("sample", [s for s in SMOOTH if "dtype" not in s.params], ids=lambda s: s.name)
 @in_both_types
 def test_type_is_kept(sample: Sample, dtype: Any) -> None:
@@ -86,6 +89,7 @@ def test_type_is_kept(sample: Sample, dtype: Any) -> None:
         assert g.array.dtype == dtype
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("sample", [s for s in SAMPLES if s.op.composite is None], ids=lambda s: s.name)
 @in_both_types
 def test_spec(sample: Sample, dtype: Any) -> None:
@@ -95,6 +99,7 @@ def test_spec(sample: Sample, dtype: Any) -> None:
     assert sample.op.spec(*specs, **sample.settings()) == Spec(value.shape, value.dtype)
 
 
+@pytest.mark.sweep(2)
 @smooth
 def test_first_gradient(sample: Sample) -> None:
     inputs = _leaves(sample, np.float64)
@@ -114,6 +119,7 @@ def test_first_gradient(sample: Sample) -> None:
             _agree(np.sum(g.array * direction), slope, sample.tolerance)
 
 
+@pytest.mark.sweep(3)
 @smooth
 def test_second_gradient(sample: Sample) -> None:
     inputs = _leaves(sample, np.float64)
@@ -131,6 +137,7 @@ def test_second_gradient(sample: Sample) -> None:
             _agree(np.sum(g.array * direction), slope, 10 * sample.tolerance)
 
 
+@pytest.mark.sweep(3)
 @smooth
 def test_gradient_of_float32(sample: Sample) -> None:
     narrow, wide = (

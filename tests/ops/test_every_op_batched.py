@@ -70,6 +70,7 @@ def tensors(inputs: list[Any]) -> list[Any]:
     return [ad.tensor(x) if isinstance(x, np.ndarray) else x for x in inputs]
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("axis", [0, 1])
 @pytest.mark.parametrize(("sample", "chosen"), CASES)
 def test_values(sample: Sample, chosen: tuple[int, ...], axis: int) -> None:
@@ -84,6 +85,7 @@ def test_values(sample: Sample, chosen: tuple[int, ...], axis: int) -> None:
 DENSE = [case for case in CASES if case.values[0].differentiable and case.values[0].op.name != "lookup_sparse"]
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize(("sample", "chosen"), DENSE)
 def test_gradients(sample: Sample, chosen: tuple[int, ...]) -> None:
     places = sample.differentiable
@@ -108,6 +110,7 @@ def test_gradients(sample: Sample, chosen: tuple[int, ...]) -> None:
         np.testing.assert_allclose(together[k].numpy(), expected, rtol=1e-9, atol=1e-11, err_msg=f"grad(vmap), {i}")
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize(("sample", "chosen"), CASES)
 def test_a_batch_in_a_batch(sample: Sample, chosen: tuple[int, ...]) -> None:
     """The inner level batches the first of the chosen inputs, the outer one all others and this."""
@@ -121,6 +124,7 @@ def test_a_batch_in_a_batch(sample: Sample, chosen: tuple[int, ...]) -> None:
     np.testing.assert_allclose(out.numpy(), np.stack(expected), rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize(("sample", "chosen"), CASES)
 def test_rules_against_the_loop(sample: Sample, chosen: tuple[int, ...]) -> None:
     """A rule gives what one example at a time gives, of an empty batch too."""

@@ -18,6 +18,7 @@ SMOOTH = [s for s in SAMPLES if s.differentiable and s.op.name != "lookup_sparse
 smooth = pytest.mark.parametrize("sample", SMOOTH, ids=lambda s: s.name)
 
 
+@pytest.mark.sweep(3)
 @smooth
 def test_pushed_forward_is_the_transpose_of_pulled_back(sample: Sample) -> None:
     inputs = _tensors(sample)
@@ -32,6 +33,7 @@ def test_pushed_forward_is_the_transpose_of_pulled_back(sample: Sample) -> None:
     assert np.sum(weight.array * tangent.array) == pytest.approx(pulled, rel=1e-10, abs=1e-12)
 
 
+@pytest.mark.sweep(3)
 @smooth
 def test_tangent_is_what_differences_say(sample: Sample) -> None:
     directions = _directions(sample)
@@ -42,6 +44,7 @@ def test_tangent_is_what_differences_say(sample: Sample) -> None:
     np.testing.assert_allclose(tangent.array, (ahead - behind) / (2 * STEP), rtol=1e-5, atol=20 * sample.tolerance)
 
 
+@pytest.mark.sweep(4)
 @smooth
 @pytest.mark.parametrize("dtype", [np.float32, np.float64], ids=["float32", "float64"])
 def test_tangent_has_the_shape_and_type_of_its_tensor(sample: Sample, dtype: Any) -> None:
@@ -53,6 +56,7 @@ def test_tangent_has_the_shape_and_type_of_its_tensor(sample: Sample, dtype: Any
     assert tangent.node is None
 
 
+@pytest.mark.sweep(4)
 @smooth
 def test_tangent_shares_memory_only_where_its_tensor_does(sample: Sample) -> None:
     inputs, directions = _tensors(sample), _directions(sample)
@@ -61,6 +65,7 @@ def test_tangent_shares_memory_only_where_its_tensor_does(sample: Sample) -> Non
         assert np.may_share_memory(tangent.array, t.array) == np.may_share_memory(out.array, inputs[i].array)
 
 
+@pytest.mark.sweep(3)
 @smooth
 def test_second_order_agrees_in_every_order_of_modes(sample: Sample) -> None:
     """H t of ⟨w, f⟩: forward over reverse, reverse over forward, reverse over reverse; and t·H t, forward twice."""
@@ -73,6 +78,7 @@ def test_second_order_agrees_in_every_order_of_modes(sample: Sample) -> None:
     assert _forward_over_forward(sample, directions).array == pytest.approx(total, rel=1e-9, abs=1e-10)
 
 
+@pytest.mark.sweep(3)
 @smooth
 def test_forward_over_reverse_may_itself_be_recorded(sample: Sample) -> None:
     """The gradient of ½ t·H t, whose H t is pushed forward, against its difference along a second direction."""

@@ -21,6 +21,7 @@ every = pytest.mark.parametrize("sample", FLOATING, ids=lambda s: s.name)
 smooth = pytest.mark.parametrize("sample", [s for s in FLOATING if s.differentiable], ids=lambda s: s.name)
 
 
+@pytest.mark.sweep(4)
 @every
 def test_value_is_rounded_once(sample: Sample) -> None:
     narrow, wide = both(sample)
@@ -30,6 +31,7 @@ def test_value_is_rounded_once(sample: Sample) -> None:
     np.testing.assert_array_equal(out.astype(expected.dtype), expected.astype(out.dtype).astype(expected.dtype))
 
 
+@pytest.mark.sweep(4)
 @smooth
 def test_gradients_are_rounded_once(sample: Sample) -> None:
     narrow, wide = both(sample)

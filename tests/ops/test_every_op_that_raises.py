@@ -47,6 +47,7 @@ def _error(sample: Sample, inputs: tuple[Any, ...]) -> Exception | None:
     return None
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda s: s.name)
 def test_an_op_that_values_make_raise_says_so(sample: Sample) -> None:
     op = sample.op

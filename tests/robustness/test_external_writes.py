@@ -70,6 +70,7 @@ def gradient(f: Callable[[Any], Any], values: Any) -> Any:
     return x.grad.numpy()
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.claim("P2")
 @pytest.mark.parametrize("write", WRITES)
 @pytest.mark.parametrize("save", SAVERS)

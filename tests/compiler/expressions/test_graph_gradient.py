@@ -21,6 +21,7 @@ from adjoint.core.op.spec import Spec
 DENSE = [s for s in SAMPLES if s.differentiable and s.op.name != "lookup_sparse"]
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("sample", DENSE, ids=lambda s: s.name)
 def test_the_gradient_of_every_op_equals_the_eager_one(sample: Sample) -> None:
     def arguments() -> tuple[list[Any], list[Any]]:

@@ -78,6 +78,7 @@ def _check_round_trip(graph: Graph, arrays: list[Any]) -> None:
             np.testing.assert_array_equal(ours, expected)
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("sample", [s for s in SAMPLES if s.op.name != "put_view"], ids=lambda s: s.name)
 def test_samples_read_back_as_they_print(sample: Sample) -> None:
     _check_round_trip(*_traced(sample))

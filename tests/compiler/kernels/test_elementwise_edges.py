@@ -81,6 +81,7 @@ def close(ours: Any, expected: Any, ulps: float, signs: bool = True) -> None:
     np.testing.assert_array_less(off, ulps + 1e-9)
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("kind", ["float32", "float64", "int64", "int32", "uint8", "bool"])
 @pytest.mark.parametrize("name", OPS)
 def test_edges(name: str, kind: str) -> None:
@@ -88,6 +89,7 @@ def test_edges(name: str, kind: str) -> None:
     agree(lambda *xs: sample.function(*xs, **sample.settings()), inputs_of(sample, kind, 441))
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("count", TAILS)
 @pytest.mark.parametrize("name", OPS)
 def test_tails(name: str, count: int) -> None:

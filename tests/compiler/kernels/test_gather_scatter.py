@@ -78,6 +78,7 @@ INDEXED: list[tuple[Any, ...]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(("shape", "pattern", "shapes"), [c for c in INDEXED if c[1][0] != 1 or len(c[1]) > 1])
 @pytest.mark.parametrize("kind", [np.int64, np.int32, np.uint8])

@@ -67,6 +67,7 @@ def assert_close(ours: Any, theirs: Any) -> None:
     np.testing.assert_allclose(ours.numpy(force=True), theirs.numpy(force=True), rtol=2e-5, atol=1e-4)
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_an_argument(name: str, layout: str) -> None:

@@ -169,6 +169,7 @@ STEPS: dict[str, Callable[[Callable[[], Any], Callable[[Any], None], Any, Any], 
 }
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("what", other_memories(lambda: None, ad.ones(4), None, 0))
 @pytest.mark.parametrize("does", STEPS)
 @pytest.mark.parametrize("place", ["in_dict", "in_attribute", "in_cell", "in_new_list"])

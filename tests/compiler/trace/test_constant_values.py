@@ -48,6 +48,7 @@ def outcome(read: str, change: str, wrap: Callable[[Any], Any]) -> tuple[list[An
     return seen, run
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("read", READS)
 def test_masks_from_before_the_step(read: str, change: str) -> None:

@@ -40,6 +40,7 @@ WRITES: dict[str, Callable[[Any, Any], Any]] = {
 }  # fmt: skip
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("write", WRITES)
 @pytest.mark.parametrize("base", BASES)
 @pytest.mark.parametrize(("i", "first"), list(enumerate(ALIASES)), ids=lambda each: str(each))
@@ -95,6 +96,7 @@ AFTER: dict[str, Callable[[Any, Any], Any]] = {
 }  # fmt: skip
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("after", AFTER)
 @pytest.mark.parametrize("before", BEFORE)
 @pytest.mark.parametrize("value", VALUES)
@@ -228,6 +230,7 @@ def _retain(y: Any, w: Any) -> Any:
     return y
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("returned", ["leaf", "gradient", "both", "kept"])
 @pytest.mark.parametrize("how", PASSES)
 @pytest.mark.parametrize("kind", LEAVES)

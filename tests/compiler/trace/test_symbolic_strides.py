@@ -57,6 +57,7 @@ def _said(shape: Any, strides: Any) -> Any:
     return strides and tuple(s if n > 1 else None for n, s in zip(shape, strides, strict=True))
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize(
     "sample", [s for s in SAMPLES if s.name not in UNSEEN and s.op.family != "random"], ids=lambda s: s.name

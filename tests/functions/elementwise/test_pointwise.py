@@ -53,6 +53,7 @@ def test_binary(name: str, x: Any, y: Any) -> None:
     same(f"x.{name}(y)", x=x, y=y, gradient=gradient, factor=4)
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("left", NAMES)
 @pytest.mark.parametrize("right", [*NAMES, "True", "2", "2.5", "0-d float64", "0-d int64"])
 @pytest.mark.parametrize("expression", [

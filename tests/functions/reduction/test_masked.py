@@ -132,6 +132,7 @@ def test_gradients_are_central_differences_and_0_where_the_mask_is_false(name: s
     assert ad.isfinite(y.grad).all()
 
 
+@pytest.mark.sweep(2)
 @each_function
 @each_mask
 def test_compiled_and_mapped_as_eager(name: str, mask: Any) -> None:
@@ -207,6 +208,7 @@ def test_errors(call: Callable[[], Any], error: type[Exception], words: str) -> 
         call()
 
 
+@pytest.mark.sweep(4)
 @each_function
 @each_mask
 @pytest.mark.parametrize("kind", ["float64", "float32", "int64", "uint8", "bool", "complex128"])

@@ -45,6 +45,7 @@ def measure_peak(call: Callable[[], Any]) -> int:
         tracemalloc.stop()
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("kind", NARROW, ids=str)
 @pytest.mark.parametrize("name", REDUCTIONS)
 def test_no_wide_copy(name: str, kind: ad.dtype) -> None:

@@ -56,6 +56,7 @@ def run(text: str, x: Any, y: Any) -> tuple[Any, Any, Any]:
     return out.detach().numpy(), x.grad, y.grad
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("text", ANY_LAYOUT)
 def test_a_function_gives_what_the_dense_one_gives(text: str, layout: str) -> None:

@@ -53,6 +53,7 @@ def export_sample(sample: Sample) -> tuple[Any, list[Tensor], Any]:
 TRANSLATED = [s for s in SAMPLES if is_deterministic(s) and s.op.name not in UNTRANSLATED.split()]
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("sample", [s for s in TRANSLATED if s.name not in IGNORING_NAN], ids=lambda s: s.name)
 def test_exported_op_computes_the_same(sample: Sample) -> None:
     program, tensors, function = export_sample(sample)

@@ -56,6 +56,7 @@ def slopes_of_gradient(f: Callable[[ad.Tensor], ad.Tensor], point: list[float]) 
     return np.array(rows)
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("point", POINTS, ids=str)
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", PRODUCTS)

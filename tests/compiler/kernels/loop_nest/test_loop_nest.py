@@ -120,6 +120,7 @@ def same_bits(ours: Any, theirs: Any) -> None:
 TYPES = [np.bool_, np.uint8, np.int8, np.int16, np.int32, np.int64, np.float32, np.float64]
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("size", [0, 1, 2, 3, 7, 8, 15, 16, 17, 31, 33, 63, 65, 127, 129])
 def test_every_type_at_every_tail(dtype: Any, size: int) -> None:
@@ -165,6 +166,7 @@ def test_writes_stay_within_the_array(dtype: Any, size: int) -> None:
     assert (memory[:, guard + size :] == 1).all()
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("size", [2, 3, 5, 9, 15, 17, 31, 33, 65])
 @pytest.mark.parametrize("target", [np.bool_, np.uint8, np.int8, np.int16, np.int32, np.float32])
 @pytest.mark.parametrize("source", [np.int16, np.int32, np.int64, np.float64])

@@ -49,6 +49,7 @@ def softmax(x: Any) -> Any:
     return e / e.sum(1, keepdim=True)
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("features", FEATURES)
 @pytest.mark.parametrize("size", [1, 5, 16, 33, 64, 65, 100, 128, 256, 300])
 @pytest.mark.parametrize("rows", [1, 2, 3, 8, 41])

@@ -72,6 +72,7 @@ class Drawing:
         return out.check()
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize(("target", "size"), CASES, ids=[f"{t.vector_bits}-{n}" for t, n in CASES])
 @pytest.mark.parametrize("name", DRAWS)
 def test_draws_are_those_of_the_eager_generator(name: str, size: int, target: Target) -> None:
