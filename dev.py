@@ -43,8 +43,8 @@ MPI = ("mpi4py>=4.1", "mpich>=5.0")  # the extra `mpi` of pyproject.toml
 SETTINGS = {
     "ADJOINT_ORACLE=1": "test and bench compare with PyTorch too; `test -m oracle` runs only the tests that do",
     "ADJOINT_DOCS=1": "test has what builds the site; `test tests/browser` looks at pages in a browser",
-    "ADJOINT_NIGHTLY=1": "test runs the long tests as well, and then the others in ten orders",
-    "ADJOINT_TEST_SEED=n": "test repeats the order of that seed",
+    "ADJOINT_NIGHTLY=1": "test runs the long tests and whole sweeps too, and then all others in ten orders",
+    "ADJOINT_TEST_SEED=n": "test repeats the order and the cases of that seed",
 }
 NO_TESTS_COLLECTED = 5  # pytest's exit status where no name of `check` fits
 ORDERS = 10  # in which a nightly run has the tests once more each

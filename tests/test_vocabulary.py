@@ -23,11 +23,11 @@ IRREGULAR = """
 VERBS = frozenset({"embed", "exceed", "feed", "heed", "need", "proceed", "seed", "shed"})  # these end in "ed" as well
 PARTICIPLES_OF_OTHERS = {
     "__reversed__": "Python's protocol",
-    "cached": "torch.nn.utils.parametrize.cached",
-    "done": "torch.futures.Future.done",
+    "cached": "the name in torch.nn.utils.parametrize",
+    "done": "the name in torch.futures.Future",
     "searchsorted": "torch.searchsorted, numpy.searchsorted and the array API's",
-    "untyped": "torch.TypedStorage.untyped",
-    "unused": "torch.jit.unused",
+    "untyped": "the name in torch.TypedStorage",
+    "unused": "the name in torch.jit",
 }
 CLASSES_OF_OTHERS = {
     "Event": "torch.cuda.Event, beside the profiler's",
