@@ -22,6 +22,7 @@ def run_load(name: str, variant: str) -> list[list[float]]:
     return [numbers(step(*map(way.array, batch))) for batch in start.batches[:CALLS]]
 
 
+@pytest.mark.sweep(3)
 @needs_llvmlite
 @pytest.mark.parametrize("name", TINY_LOADS)
 def test_compiled_loads_compute_what_eager_ones_do(name: str) -> None:

@@ -108,12 +108,14 @@ def test_within_two_units(call: str) -> None:
             assert_near(*both(call, n, kind))
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("call", SCATTERED)
 @pytest.mark.parametrize("n", [5, 40])
 def test_in_the_order_of_memory(call: str, n: int) -> None:
     assert_near(*both(call, n, "float32"))
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("call", [*EXACT, *NEAR])
 def test_compiled_draws_the_same(call: str) -> None:
     pytest.importorskip("llvmlite")

@@ -20,6 +20,7 @@ def check(first: int) -> None:
             pytest.fail(f"program {number}: {difference(short)}\n{printed(short)}")
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("first", range(0, 2_000, EACH))
 def test_programs(first: int) -> None:
     check(first)

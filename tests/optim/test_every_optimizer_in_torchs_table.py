@@ -113,6 +113,7 @@ def same_state(ours: dict[str, Any], theirs: dict[str, Any], tolerance: float) -
             assert mine[key] == (translated(value) if isinstance(value, torch.Tensor) else value), key
 
 
+@pytest.mark.sweep(3)
 @each
 def test_a_hundred_steps(name: str, options: dict[str, Any]) -> None:
     ours, theirs = Walk(ad, name, options), Walk(torch, name, options)
@@ -127,6 +128,7 @@ def test_a_hundred_steps(name: str, options: dict[str, Any]) -> None:
     assert repr(ours.optimizer) == repr(theirs.optimizer)
 
 
+@pytest.mark.sweep(2)
 @each
 def test_state_goes_both_ways(name: str, options: dict[str, Any]) -> None:
     tolerance = ROUGH.get(name, 1e-12)

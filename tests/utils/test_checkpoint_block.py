@@ -50,6 +50,7 @@ WAYS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("passes", [1, 2])
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("kind", BLOCKS)

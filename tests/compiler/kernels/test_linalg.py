@@ -64,6 +64,7 @@ def test_solutions_have_small_backward_errors(dtype: str, lead: tuple[int, ...])
                 assert _errors(a, x, b) < 3 * _errors(a, np.linalg.solve(a, b), b) + 0.5
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("lead", LEADS)
 @pytest.mark.parametrize("upper", [False, True])

@@ -79,6 +79,7 @@ def test_a_step_of_rnn_is_one_kernel_and_reads_a_weight_that_was_turned_once() -
     assert kernels_with(kernels, "tanh") == [["mm", "add", "tanh"]] * STEPS
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU])
 @pytest.mark.parametrize("how", [
     {"hidden_size": 16, "dtype": ad.float64}, {"hidden_size": 20}, {"hidden_size": 3},

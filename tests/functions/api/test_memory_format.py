@@ -36,6 +36,7 @@ MADE: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("made", MADE)
 def test_strides_are_pytorchs(made: str, model: str) -> None:
@@ -129,6 +130,7 @@ LYING: dict[str, Callable[[Any], Any]] = {
 }  # fmt: skip
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("lying", LYING)
 @pytest.mark.parametrize("called", [*IN_ORDER, *ANEW])
 def test_results_lie_as_pytorchs(called: str, lying: str) -> None:

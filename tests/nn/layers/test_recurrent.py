@@ -83,6 +83,7 @@ def states(library: Any, module: Any, batch: tuple[int, ...]) -> tuple[Any, list
     return ((h, c), [h, c]) if isinstance(module, library.nn.LSTM) else (h, [h])
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("batched", [True, False], ids=["batched", "alone"])
 @pytest.mark.parametrize("given", [True, False], ids=["state", "zeros"])
 @pytest.mark.parametrize("text", LAYERS)
@@ -109,6 +110,7 @@ def test_layer_in_float32(text: str) -> None:
     equal(*results, factor=10)
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("given", [True, False], ids=["state", "zeros"])
 @pytest.mark.parametrize("text", [text for text in LAYERS if "0.4" not in text and "0.2" not in text])
 @pytest.mark.parametrize("lengths", [[5, 3, 1], [2, 5, 3], [4, 4, 4]])
@@ -192,6 +194,7 @@ SIZES = {  # rows of each time, and units: what native code does whole, step by 
 }
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("sizes", SIZES)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

@@ -66,6 +66,7 @@ def layouts(x: Any) -> list[tuple[Any, tuple[int, ...]]]:
     ]
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.complex64])
 @pytest.mark.parametrize("rows", [1, MIN_ROWS - 1, MIN_ROWS, MIN_ROWS + 77, BLOCK_ROWS**2 * 3 + 5])
 @pytest.mark.parametrize("keepdims", [False, True])
@@ -135,6 +136,7 @@ WIDENING: dict[str, Reduction] = {
 }
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("dtype", [ad.bool, ad.uint8, ad.int8, ad.int16, ad.int32], ids=str)
 @pytest.mark.parametrize("name", WIDENING)
 def test_no_wide_copy_is_made(name: str, dtype: Any) -> None:

@@ -71,17 +71,20 @@ def three_directions(layer: Any, dtype: Any, target: Target | None = None, flat:
     check(convolution_weight, x, g, shape=weights, target=target, flat=flat, **settings)
 
 
+@pytest.mark.sweep(2)
 @layers
 @dtypes
 def test_layers(layer: Any, dtype: Any) -> None:
     three_directions(layer, dtype)
 
 
+@pytest.mark.sweep(2)
 @layers
 def test_layers_with_their_dimensions_apart(layer: Any) -> None:
     three_directions(layer, np.float32, flat=False)
 
 
+@pytest.mark.sweep(2)
 @narrow
 @layers
 def test_layers_on_a_narrow_machine(layer: Any) -> None:
