@@ -97,6 +97,7 @@ def test_a_hundred_steps(name: str, schedule: str) -> None:
     agree(OPTIMIZERS[name], SCHEDULES[schedule], STEPS, 2 if "dampening" in name else 1)
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("options", [{}, {"nesterov": False, "adjust_lr_fn": "match_rms_adamw", "ns_steps": 2}])
 @pytest.mark.parametrize("schedule", MUONS)
 def test_matrices_by_muon(schedule: str, options: dict[str, Any]) -> None:
@@ -119,6 +120,7 @@ def test_matrices_by_muon(schedule: str, options: dict[str, Any]) -> None:
     assert runs[0][0].compilations == 1
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("name", [name for name in OPTIMIZERS if "Adafactor" not in name])
 def test_complex_parameters(name: str) -> None:
     def train(compiles: Callable[..., Any]) -> Any:
@@ -148,6 +150,7 @@ def test_one_cycle_for_a_thousand_steps_is_one_compilation() -> None:
     agree(OPTIMIZERS["SGD momentum"], cycle, 1000, 1)
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_groups_with_options_of_their_own(name: str) -> None:
     def in_groups(parameters: Any) -> Any:
@@ -158,6 +161,7 @@ def test_groups_with_options_of_their_own(name: str) -> None:
     agree(in_groups, SCHEDULES["StepLR"], 12, 2 if "dampening" in name else 1)
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("floating", [ad.float32, ad.float64], ids=str)
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_parameters_of_every_kind_of_shape(name: str, floating: Any) -> None:

@@ -107,6 +107,7 @@ def test_most_elementwise_ops_have_a_sample_at_0d() -> None:
     } | {"flip", "slice", "unslice", "gather", "scatter", "scatter_add", "scatter_reduce", "put_slice", "sum", "max"}
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize(
     ("sample", "at"), ALL, ids=[f"{s.function.__module__.split('.')[-1]}.{s.name}" for s, _ in ALL]
 )

@@ -109,6 +109,7 @@ REFUSED: dict[str, tuple[Step, tuple[Any, ...]]] = {
 }
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("name", REFUSED)
 @pytest.mark.parametrize("use", ["returned", "unused", "overwritten"])
 def test_a_compiled_step_raises_and_leaves_what_the_eager_one_leaves(name: str, use: str) -> None:
