@@ -338,7 +338,7 @@ PUBLISHED = published()
 TESTED = [name for name in PUBLISHED if calls_of(name)]
 
 
-@pytest.mark.sweep(4)
+@pytest.mark.sweep(6)
 @pytest.mark.parametrize("name", TESTED)
 @pytest.mark.parametrize("floating", CLOSE)
 def test_compiled_is_eager(name: str, floating: str) -> None:

@@ -91,7 +91,7 @@ def _cycles(optimizer: Any) -> bool:
     return "betas" in optimizer.defaults or optimizer.defaults.get("momentum", 0) > 0
 
 
-@pytest.mark.sweep(3)
+@pytest.mark.sweep(6)
 @pytest.mark.parametrize(("name", "schedule"), PAIRS)
 def test_a_hundred_steps(name: str, schedule: str) -> None:
     agree(OPTIMIZERS[name], SCHEDULES[schedule], STEPS, 2 if "dampening" in name else 1)

@@ -91,7 +91,7 @@ def assert_alike(compiled: Any, eager: Any) -> None:
         assert compiled == eager
 
 
-@pytest.mark.sweep(4)
+@pytest.mark.sweep(6)
 @pytest.mark.parametrize("use", USES)
 @pytest.mark.parametrize("function", FUNCTIONS)
 @pytest.mark.parametrize("array", ARRAYS)

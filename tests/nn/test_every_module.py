@@ -31,7 +31,7 @@ def label(info: Any) -> str:
     return str(info.name).removeprefix("nn.")
 
 
-@pytest.mark.sweep(3)
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("training", [True, False], ids=["train", "eval"])
 @pytest.mark.parametrize("kind", ["float32", "float64"])
 @pytest.mark.parametrize("info", [pytest.param(info, id=label(info)) for info in module_db])

@@ -99,7 +99,7 @@ def test_spec(sample: Sample, dtype: Any) -> None:
     assert sample.op.spec(*specs, **sample.settings()) == Spec(value.shape, value.dtype)
 
 
-@pytest.mark.sweep(2)
+@pytest.mark.sweep(3)
 @smooth
 def test_first_gradient(sample: Sample) -> None:
     inputs = _leaves(sample, np.float64)

@@ -199,7 +199,7 @@ def test_every_routine_is_used_and_tested() -> None:
     assert set(_routines()) == set(ROUTINES) == set(CALLS)
 
 
-@pytest.mark.sweep(4)
+@pytest.mark.sweep(6)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("name", CALLS)

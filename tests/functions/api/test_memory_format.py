@@ -130,7 +130,7 @@ LYING: dict[str, Callable[[Any], Any]] = {
 }  # fmt: skip
 
 
-@pytest.mark.sweep(2)
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("lying", LYING)
 @pytest.mark.parametrize("called", [*IN_ORDER, *ANEW])
 def test_results_lie_as_pytorchs(called: str, lying: str) -> None:

@@ -29,7 +29,7 @@ OTHERWISE: dict[str, str] = {
 WITH_OUT = [op for op in TABLE if op.supports_out and counterpart(op) and op.name not in OTHERWISE]
 
 
-@pytest.mark.sweep(3)
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("op", WITH_OUT, ids=label)
 def test_each_function_takes_the_types_that_pytorchs_takes(op: Any) -> None:
     for kind in ("float32", "int64"):
