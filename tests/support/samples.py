@@ -486,6 +486,7 @@ def _contractions() -> list[Sample]:
         _sample(activation._log_softmax, draw("log_softmax", (3, 4)), axis=1),
         _sample(activation._log_softmax, draw("log_softmax", (3, 4, 2)), label="first", axis=0),
         _sample(resampling._resample, draw("line", (2, 5, 3)), axis=1, taps=[(np.array([0, 1, 1, 4, 3, 3]), None)]),
+        _sample(resampling._repeat_taps, draw("line", (2, 5, 3)), axis=1, taps=[(np.array([0, 1, 1, 3, 3, 3]), None)]),
         _sample(join._stack, draw("first", (2, 3)), draw("second", (2, 3)), axis=1),
         _sample(select.clamp_range, draw("limited", (3, 4)), low=-0.5, high=0.75),
         _sample(select.clamp_range, draw("limited", (3, 4)), label="below", low=0, high=None),

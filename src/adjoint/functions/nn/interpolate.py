@@ -113,7 +113,8 @@ def interpolate(
     if (whole := resize_whole(input, new, scales, mode, aligned)) is not None:
         return whole
     out: Operand = input
-    for axis, (old_size, new_size, scale) in enumerate(zip(input.array.shape[2:], new, scales, strict=True), 2):
+    dims = list(enumerate(zip(input.array.shape[2:], new, scales, strict=True), 2))
+    for axis, (old_size, new_size, scale) in reversed(dims) if mode in NEAREST else dims:  # whole rows are copied last
         taps = _taps(old_size, new_size, scale, mode, aligned, dtype)
         out = resample(out, axis, taps)
     return _name_upsample_node(out, mode, new, scales, aligned)

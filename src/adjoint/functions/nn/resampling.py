@@ -1,7 +1,8 @@
 """Resampling along one dimension: each new element is a sum of few old ones, with weights.
 
 In eager mode it is a matrix product, for which NumPy has BLAS; compiled steps see the few elements that are added. A
-product also reads those whose weight is 0, so where its result is not finite the elements are added after all.
+product also reads those whose weight is 0, so where its result is not finite the elements are added after all. New
+elements that are each a copy of one old element are copied, and their gradients added, without any product.
 """
 
 from __future__ import annotations
@@ -34,7 +35,10 @@ def resize_whole(
 
 
 def resample(x: Tensor, axis: int, taps: Taps) -> Tensor:
-    """Return the sums along `axis`."""
+    """Return the sums along `axis`. Positions without weights are in ascending order."""
+    if len(taps) == 1 and taps[0][1] is None and x.array.dtype.kind != "V" and x.array.size:
+        copied: Tensor = _repeat_taps(x, axis=axis, taps=taps)
+        return copied
     dense = x.array.dtype.kind == "f" and x.array.dtype.itemsize >= 4 and x.array.shape[axis] <= MAX_DENSE_SIZE
     form = _resample if dense and x.array.size else _add_taps
     out: Tensor = form(x, axis=axis, taps=taps)
@@ -77,6 +81,51 @@ def _resample(x: Array, *, axis: int, taps: Taps) -> Array:
     if not np.isfinite(out.sum()):
         out = _add_taps(x, axis=axis, taps=taps).array
     return out
+
+
+def _repeat_taps_dx(g: Operand, x_shape: Shape, axis: int, taps: Taps) -> Operand:
+    """The gradient in x: for each old element the sum of those of its copies, which are neighbours."""
+    if not isinstance(g, np.ndarray):
+        return _add_taps_back(g, x_shape, axis, taps)
+    counts = np.bincount(taps[0][0], minlength=x_shape[axis])
+    starts = np.cumsum(counts) - counts
+    out = np.empty(x_shape, g.dtype)
+    every = _evenly_spaced(counts)
+    for k in range(max(1, counts.max())):
+        if every:
+            part = g[_along(axis, slice(k, None, every))]
+        else:
+            part = g.take(starts + k, axis, mode="clip")
+            part[_along(axis, counts <= k)] = 0
+        if k:
+            out += part
+        else:
+            out[...] = part
+    return out
+
+
+@with_eager_fast_path(composite=_add_taps, dx=_repeat_taps_dx)
+def _repeat_taps(x: Array, *, axis: int, taps: Taps) -> Array:
+    """x at the positions, which are in ascending order, of the only tap."""
+    positions = taps[0][0]
+    every = _evenly_spaced(np.bincount(positions, minlength=x.shape[axis]))
+    if not every or axis < x.ndim - 1:
+        return x.take(positions, axis, mode="clip")
+    out = np.empty((*x.shape[:axis], len(positions)), x.dtype)
+    for k in range(every):
+        out[..., k::every] = x
+    return out
+
+
+def _evenly_spaced(counts: Array) -> int:
+    """How many copies each old element has; 0 if some have more than others."""
+    first = int(counts[0])
+    return first if (counts == first).all() else 0
+
+
+def _along(axis: int, index: Operand) -> tuple[Operand, ...]:
+    """An index along one dimension."""
+    return (*[slice(None)] * axis, index)
 
 
 def _weights(old: int, taps: Taps, like: Array) -> Array:
