@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from adjoint.core.op.eager_kernels import RowKernel
 from adjoint.core.op.families import primitive
 from adjoint.core.op.spec import Spec
+from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Array, NumpyDtype, Operand
 from adjoint.ops.elementwise.select import where
 from adjoint.ops.elementwise.transcendental import exp
 from adjoint.ops.movement.movement import Bounds, pad, slice
 from adjoint.ops.reduction.reduction import WIDER, accumulate, round_to
 
-if TYPE_CHECKING:
-    from adjoint.core.tensor.tensor import Tensor
-
-CUMPROD, LOGCUMSUMEXP, WHERE_EXTREME = map(RowKernel, ("cumprod", "logcumsumexp", "where_extreme"))
+CUMPROD, LOGCUMSUMEXP, WHERE_EXTREME, RECURRENCE = map(
+    RowKernel, ("cumprod", "logcumsumexp", "where_extreme", "recurrence")
+)
 
 
 def recurrence(g: Operand, factor: Operand, axis: int) -> Operand:
-    """R with R[i] = g[i] + factor[i] R[i + 1] along `axis`, in log₂ n steps of doubling, each differentiable."""
+    """R with R[i] = g[i] + factor[i] R[i + 1] along `axis`.
+
+    Native code goes from the end to the beginning; otherwise it takes log₂ n steps of doubling, each differentiable.
+    """
+    if type(g) is np.ndarray:
+        given = factor.array if isinstance(factor, Tensor) else factor
+        found = RECURRENCE.call(g, given, axis=axis) if type(given) is np.ndarray else None
+        if found is not None:
+            return found
     n, step = g.shape[axis], 1
     while step < n:
         g = g + factor * shift_forward(g, axis, step, 0.0)

@@ -19,4 +19,5 @@ Modules, in reading order:
 - `fft`: Fourier transforms along one dimension: of complex numbers, and between real ones and half a spectrum.
 - `catalogue`: The plans of all kernels along a dimension, by op.
 - `lowering`: Kernels along a dimension: their text, for an equation of a graph or an eager call.
+- `recurrence`: Linear recurrences along a dimension, from its end to its beginning: R[i] = g[i] + factor[i] R[i + 1].
 """

@@ -7,7 +7,7 @@ from functools import partial
 
 from adjoint.compiler.ir.graph import Value
 from adjoint.compiler.ir.strided_view import StridedView
-from adjoint.compiler.kernels.rows import fft, scan, search, sort
+from adjoint.compiler.kernels.rows import fft, recurrence, scan, search, sort
 from adjoint.compiler.kernels.rows.order_writer import MEDIAN, NANMEDIAN
 from adjoint.compiler.kernels.rows.plan import INT64, RowOperand, RowPlan
 from adjoint.compiler.llvm.jit.target import Target
@@ -68,6 +68,7 @@ PLANNERS: dict[str, Planner] = {
     "cumprod": partial(plan_scan, "cumprod"),
     "logcumsumexp": partial(plan_scan, "logcumsumexp"),
     "where_extreme": plan_extreme,
+    "recurrence": recurrence.plan_recurrence,
     "searchsorted": search.plan_search,
     "line_c2c": plan_c2c,
     "line_r2c": plan_r2c,
