@@ -136,3 +136,15 @@ def test_nanmedian_of_rows_with_different_gaps() -> None:
 
 def test_kthvalue_takes_a_tensor_of_one_number_for_k() -> None:
     assert ad.kthvalue(ad.tensor([3.0, 1.0, 2.0]), ad.tensor(2)).values.item() == 2
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.float32])
+def test_distinct_elements_of_a_long_vector_are_those_of_numpy(dtype: type) -> None:
+    x = np.random.default_rng(0).integers(0, 400, 3000).astype(dtype)
+    if dtype is np.float32:
+        x[[5, 70]] = np.nan
+    values, inverse, counts = ad.tensor(x).unique(return_inverse=True, return_counts=True)
+    wanted = np.unique(x, return_index=True, return_inverse=True, return_counts=True, equal_nan=False)
+    for got, exact in zip((values, inverse, counts), (wanted[0], *wanted[2:]), strict=True):
+        np.testing.assert_array_equal(got.numpy(), exact)
+    np.testing.assert_array_equal(ad.tensor(x).unique().numpy(), wanted[0])

@@ -106,6 +106,8 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     complaint = "Class values must be non-negative and smaller than num_classes, but got {}"
     indexing.check_range(tensor, classes, complaint, low=0, error=RuntimeError)
     if not nondefault.count and type(tensor.array) is np.ndarray:
-        return wrap((tensor.array[..., None] == np.arange(classes)).astype(np.int64))
+        out = np.zeros((*tensor.array.shape, classes), np.int64)
+        out.reshape(-1)[np.arange(tensor.numel()) * classes + tensor.array.reshape(-1)] = 1
+        return wrap(out)
     column = movement.reshape(tensor, shape=(*tensor.array.shape, 1))
     return select.cast(comparison.eq(column, constant(np.arange(classes))), dtype=np.dtype(np.int64))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from math import prod
 from operator import index
 from typing import Any
 
 import numpy as np
 
+from adjoint.core.op.op import op_of
 from adjoint.core.runtime.mode import call_on_values
 from adjoint.core.tensor.tensor import Tensor, constant, wrap
 from adjoint.core.typing import Array, Function, Operand
@@ -285,25 +287,37 @@ def _parse_quantiles(q: Tensor | float, name: str) -> tuple[list[float], bool]:
     return [movement.select(wide, axis=0, at=i) for i in range(q.numel())], not q.ndim
 
 
-def find_distinct(x: Tensor, axis: int, consecutive: bool) -> tuple[Tensor, ...]:
+def find_distinct(x: Tensor, axis: int, consecutive: bool, only_first: bool) -> tuple[Tensor, ...]:
     """Return positions of the distinct slices along `axis`, which of them each slice is, and their counts."""
-    found = _find_distinct_rows(np.moveaxis(x.numpy_view("unique()"), axis, 0), consecutive)
-    return tuple([wrap(array.astype(np.int64)) for array in found])
+    found = _find_distinct_rows(np.moveaxis(x.numpy_view("unique()"), axis, 0), consecutive, only_first)
+    return tuple([wrap(array.astype(np.int64, copy=False)) for array in found])
 
 
-def _find_distinct_rows(rows: Array, consecutive: bool) -> tuple[Array, Array, Array]:
-    rows = rows.reshape(rows.shape[0], int(np.prod(rows.shape[1:])))
+def _find_distinct_rows(rows: Array, consecutive: bool, only_first: bool) -> tuple[Array, ...]:
+    rows = rows.reshape(rows.shape[0], prod(rows.shape[1:]))
     if consecutive:
         new = np.r_[True, (rows[1:] != rows[:-1]).any(1)] if len(rows) else np.zeros(0, bool)
         inverse = np.cumsum(new) - 1
         return np.flatnonzero(new), inverse, np.bincount(inverse, minlength=int(new.sum()))
     if rows.shape[1] == 1:
-        _, first, inverse, counts = np.unique(
-            rows[:, 0], return_index=True, return_inverse=True, return_counts=True, equal_nan=False
-        )
-    else:
-        _, first, inverse, counts = np.unique(rows, axis=0, return_index=True, return_inverse=True, return_counts=True)
+        return _find_distinct_elements(rows[:, 0], only_first)
+    _, first, inverse, counts = np.unique(rows, axis=0, return_index=True, return_inverse=True, return_counts=True)
     return first, inverse.reshape(-1), counts
+
+
+def _find_distinct_elements(x: Array, only_first: bool) -> tuple[Array, ...]:
+    """Return what `find_distinct` does, of a vector; nothing but the positions if that is enough."""
+    order = op_of(indexing.argsort).evaluate(x, axis=0, descending=False)
+    sorted_x = x[order]
+    new = np.ones(len(x), np.bool_)
+    np.not_equal(sorted_x[1:], sorted_x[:-1], out=new[1:])
+    starts = new.nonzero()[0]
+    if only_first:
+        return (order[starts],)
+    counts = np.append(starts[1:], len(x))[: len(starts)] - starts
+    inverse = np.empty(len(x), np.int64)
+    inverse[order] = np.repeat(np.arange(len(starts)), counts)
+    return order[starts], inverse, counts
 
 
 def _unique(
@@ -311,14 +325,15 @@ def _unique(
 ) -> Tensor | tuple[Tensor, ...]:
     check_ordered("unique", input)
     x = ravel(input) if dim is None else input
-    axis = 0 if dim is None else one_dim(dim, x.ndim)
-    first, inverse, counts = call_on_values(lambda x: find_distinct(x, axis, consecutive), x.detach())
+    axis, only_first = 0 if dim is None else one_dim(dim, x.ndim), not (return_inverse or return_counts)
+    first, *others = call_on_values(lambda x: find_distinct(x, axis, consecutive, only_first), x.detach())
     values = rename_node(indexing.index(x, first, pattern=(None,) * axis + (0,)), "UniqueBackward0")
+    if only_first:
+        return values
+    inverse, counts = others
     if dim is None:
         inverse = movement.reshape(inverse, shape=input.array.shape)
-    extra = [(return_inverse, inverse), (return_counts, counts)]
-    found = (values, *(places for wanted, places in extra if wanted))
-    return found if len(found) > 1 else values
+    return values, *(places for wanted, places in ((return_inverse, inverse), (return_counts, counts)) if wanted)
 
 
 @public()

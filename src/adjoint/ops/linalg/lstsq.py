@@ -6,6 +6,7 @@ whose variables separate", 1973.
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,12 +23,31 @@ if TYPE_CHECKING:
     from adjoint.core.tensor.tensor import Tensor
 
 RANK = np.dtype(np.int64)
+MIN_FACTORED_MATRICES = 4
 
 
 def _limits(values: Array, atol: float, rtol: Operand) -> Array:
     """max(atol, rtol · the largest value), (…, 1)."""
     largest = values.max(-1) if values.shape[-1] else np.zeros(values.shape[:-1], values.dtype)
     return np.asarray(np.maximum(atol, rtol * largest))[..., None]
+
+
+def _is_tall_stack(x: Array) -> bool:
+    """True for several matrices, no wider than tall: NumPy has Householder's factorization of all in one call."""
+    return x.shape[-2] >= x.shape[-1] > 0 and prod(x.shape[:-2]) >= MIN_FACTORED_MATRICES
+
+
+def _has_full_rank(triangles: Array, rtol: float) -> bool:
+    """True if all singular values of all upper triangles are surely above rtol · the largest.
+
+    Norms bound them: the largest is at most |R|, and the smallest at least 1 / |R⁻¹|. A factor of 2 is for rounding.
+    """
+    with np.errstate(all="ignore"):
+        try:
+            sizes = [np.linalg.norm(x, axis=(-2, -1)) for x in (triangles, lapack.inv(triangles))]
+        except np.linalg.LinAlgError:
+            return False
+        return bool((2 * rtol * sizes[0] * sizes[1] < 1).all())
 
 
 def _lead(x: Operand, *tolerances: Any) -> Shape:
@@ -37,6 +57,13 @@ def _lead(x: Operand, *tolerances: Any) -> Shape:
 @primitive(spec=lambda x, atol, rtol, **_: Spec(_lead(x, atol, rtol), RANK), batch_leading=True, raises=True)
 def rank(x: Array, atol: float, rtol: float, *, hermitian: bool = False) -> Operand:
     """The number of singular values above the tolerances, which are numbers, or one for each matrix."""
+    if (
+        not (hermitian or atol)
+        and isinstance(rtol, float)
+        and _is_tall_stack(x)
+        and _has_full_rank(lapack.qr(x, "r"), rtol)
+    ):
+        return np.full(x.shape[:-2], x.shape[-1], RANK)
     found = np.abs(lapack.eigvalsh(x)) if hermitian else lapack.svd(x, compute_uv=False)
     return (found > _limits(found, atol, rtol)).sum(-1, dtype=RANK)
 
@@ -81,6 +108,15 @@ def pinv(x: Array, atol: float, rtol: Operand, *, hermitian: bool = False) -> Ar
 def lstsq(a: Array, b: Array, *, rcond: float) -> Array:
     """The shortest x with the smallest |a x - b|; singular values below rcond · the largest count as 0."""
     lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    if not (b.size and _is_tall_stack(a)):
+        return _solve_by_singular_values(a, b, lead, rcond)
+    q, r = lapack.qr(a)
+    if not _has_full_rank(r, rcond):
+        return _solve_by_singular_values(a, b, lead, rcond)
+    return lapack.solve(r, multiply_matrices(np.swapaxes(q, -1, -2).conj(), b))
+
+
+def _solve_by_singular_values(a: Array, b: Array, lead: Shape, rcond: float) -> Array:
     a, b = np.broadcast_to(a, (*lead, *a.shape[-2:])), np.broadcast_to(b, (*lead, *b.shape[-2:]))
     out = np.zeros((*lead, a.shape[-1], b.shape[-1]), b.dtype)
     for at in np.ndindex(*lead):
