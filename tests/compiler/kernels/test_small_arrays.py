@@ -231,6 +231,32 @@ def test_values(name: str, shape: tuple[int, ...], dtype: Any, monkeypatch: pyte
     assert all(answer is not None for answer in answers)
 
 
+def gapped_arrays() -> list[Any]:
+    x = np.random.default_rng(3).normal(size=(8, 8)).astype(np.float32)
+    unaligned = np.frombuffer(bytes(65), np.uint8)[1:].view(np.float32).reshape(4, 4)
+    return [x[:4, :4].T, x[::2, ::2], x[::-2, 4:], np.broadcast_to(x[:1, :4], (4, 4)), unaligned]
+
+
+@pytest.mark.parametrize("name", ["softmax", "log_softmax_dx", "gather", "max", "variance"])
+def test_arrays_with_gaps_are_copied_first(name: str) -> None:
+    call = routine(name)
+    assert call is not None
+    assert ROUTINES[name].copies
+    places = np.random.default_rng(4).integers(0, 4, (8, 4))[::2]
+    rest: dict[str, tuple[Any, ...]] = {"gather": (places,), "max": (np.empty(4, np.int64),), "variance": (1.0,)}
+    for x in gapped_arrays():
+        others = (x.T,) if name == "log_softmax_dx" else rest.get(name, ())
+        before = sys.getrefcount(x)
+        got = call(x, *others)
+        dense = [y.copy("C") if isinstance(y, np.ndarray) else y for y in (x, *others)]
+        if name == "max":
+            np.testing.assert_array_equal(others[0], x.argmax(1))
+            assert call(x, np.empty(8, np.int64)[::2]) is None  # which it would write
+        np.testing.assert_array_equal(got, call(*dense))
+        assert got.flags.c_contiguous
+        assert sys.getrefcount(x) == before
+
+
 @pytest.mark.parametrize("name", ["softmax", "sum", "max"])
 def test_what_is_not_for_it_is_left_alone(name: str) -> None:
     call = routine(name)
@@ -239,9 +265,8 @@ def test_what_is_not_for_it_is_left_alone(name: str) -> None:
     fine = np.ones((4, 4), np.float32)
     assert call(fine, *rest) is not None
     wrong: list[Any] = [
-        fine.T[::2], np.ones((4, 8), np.float32)[:, ::2], fine.astype(np.int32), fine.astype(np.float16),
-        fine.astype(">f4"), ad.ones(4, 4), [1.0], 1.0, None, np.float32(1),
-        np.frombuffer(bytes(17), np.uint8)[1:].view(np.float32),
+        fine.astype(np.int32), fine.astype(np.float16), fine.astype(">f4"), ad.ones(4, 4), [1.0], 1.0, None,
+        np.float32(1), *(gapped_arrays() if name == "sum" else ()),
     ]  # fmt: skip
     for operand in wrong:
         assert call(operand, *rest) is None
@@ -306,6 +331,7 @@ def test_results_are_new_arrays_and_nothing_leaks() -> None:
         assert out.flags.owndata
         assert out.flags.writeable
         call(1.0)
+        call(x[:, ::2])
     del out
     assert (sys.getrefcount(x), sys.getrefcount(np.float64), sys.getrefcount(x.dtype)) == before
 

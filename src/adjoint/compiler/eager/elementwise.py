@@ -12,7 +12,7 @@ from adjoint.compiler.cache.hashing import digest
 from adjoint.compiler.cache.source_fingerprint import source_fingerprint
 from adjoint.compiler.eager.kernels import DECLARING_LAYERS
 from adjoint.compiler.kernels.small_arrays.loading import load_routine
-from adjoint.core.op.eager_kernels import kernel_provider
+from adjoint.core.op.eager_kernels import report_kernel_errors
 from adjoint.core.typing import Function, Operands, Params
 
 
@@ -30,12 +30,9 @@ def make_elementwise_kernel(function: Function, kinds: Operands, params: Params)
 
         return write_elementwise(f"elementwise_{key}", function, kinds, params)
 
-    try:
+    with report_kernel_errors(function.__qualname__):
         return load_routine(f"elementwise_{key}", write)
-    except Exception:
-        if kernel_provider.strict:
-            raise
-        return None
+    return None
 
 
 def _function_key(function: Function, kinds: Operands, params: Params) -> str | None:

@@ -22,7 +22,13 @@ from adjoint.compiler.cache.source_fingerprint import source_fingerprint
 from adjoint.compiler.eager.bound_kernel import KernelArguments, LoadedKernel, Recipe
 from adjoint.compiler.llvm.jit.target import host
 from adjoint.core.dtype.dtype import get_default_dtype
-from adjoint.core.op.eager_kernels import KernelFunction, KernelOperand, kernel_provider, make_sampler
+from adjoint.core.op.eager_kernels import (
+    KernelFunction,
+    KernelOperand,
+    kernel_provider,
+    make_sampler,
+    report_kernel_errors,
+)
 from adjoint.core.op.op import Op
 from adjoint.core.typing import Array, Params
 
@@ -40,17 +46,13 @@ def make_kernel(
     dtypes = {x.dtype for x in arguments if type(x) is KernelOperand}
     if not all(t.isnative and (t.kind in "biu" or (t.kind == "f" and t.itemsize in (4, 8))) for t in dtypes):
         return None
-    try:
+    with report_kernel_errors(native.name):
         recipe = _load_or_make_recipe(native, arguments, params)
-        if not recipe.objects:
-            return None
-        kernel = LoadedKernel(recipe)
-    except Exception:
-        if kernel_provider.strict:
-            raise
-        return None
-    _functions_with_kernels.add(native)
-    return kernel
+        if recipe.objects:
+            kernel = LoadedKernel(recipe)
+            _functions_with_kernels.add(native)
+            return kernel
+    return None
 
 
 _functions_with_kernels: set[KernelFunction] = set()

@@ -17,7 +17,7 @@ from adjoint.compiler.llvm.jit.engine import Engine, load
 from adjoint.compiler.llvm.jit.target import host
 from adjoint.compiler.passes.memory_plan import aligned_bytes
 from adjoint.compiler.runtime.native_entry import KernelCall, Segment
-from adjoint.core.op.eager_kernels import kernel_provider
+from adjoint.core.op.eager_kernels import kernel_provider, report_kernel_errors
 from adjoint.core.runtime.threads import get_num_threads
 from adjoint.core.typing import Array, Function, NumpyDtype, Operand, Params
 
@@ -80,15 +80,12 @@ _engines: dict[str, Engine] = {}
 
 def _bind(name: str, operands: tuple[Array, ...], params: Params) -> _BoundRows | None:
     """Bind a kernel to a layout of its operands; None if NumPy is to compute it."""
-    try:
+    with report_kernel_errors(name):
         copies, plan = False, _plan(name, operands, params)
         if plan is None:
             copies, plan = True, _plan(name, tuple(map(np.ascontiguousarray, operands)), params)
         return None if plan is None else _bind_plan(name, plan, operands, copies)
-    except Exception:
-        if kernel_provider.strict:
-            raise
-        return None
+    return None
 
 
 def _plan(name: str, operands: tuple[Array, ...], params: Params) -> RowPlan | None:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from adjoint.core.dtype.dtype import is_bfloat16
+from adjoint.core.op.eager_kernels import KernelRefusal
 from adjoint.core.typing import NumpyDtype
 
 
@@ -85,12 +86,12 @@ NULL = Reg("null", PTR)
 
 
 def from_dtype(dtype: NumpyDtype | type[np.generic] | str) -> Type:
-    """The scalar type of a NumPy dtype; TypeError for one no kernel computes with."""
+    """The scalar type of a NumPy dtype; KernelRefusal, a TypeError, for one no kernel computes with."""
     dtype = np.dtype(dtype)
     if is_bfloat16(dtype):
         return BF16
     if not dtype.isnative or dtype.kind not in "fiub" or (dtype.kind == "f" and dtype.itemsize not in (4, 8)):
-        raise TypeError(f"no kernel type for dtype {dtype}")
+        raise KernelRefusal(f"no kernel type for dtype {dtype}")
     return BOOL if dtype.kind == "b" else Type(dtype.kind, 8 * dtype.itemsize)
 
 

@@ -8,11 +8,13 @@ never on how often it was called: kernels and NumPy differ in the last bits, and
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from adjoint.core.graph.source_location import warn_user
 from adjoint.core.op.signature import with_parameters_of
 from adjoint.core.runtime.signal_handlers import handlers_deferred
 from adjoint.core.runtime.slot import Slot
@@ -57,7 +59,7 @@ class _KernelProvider:
     """The source of kernels; `maker` is imported when it is first needed.
 
     `min_seconds`: calls that take NumPy less time get no kernel. `strict`: an error while a kernel is made is
-    raised; otherwise NumPy takes over.
+    raised; otherwise NumPy takes over, after a warning if it is a fault of the code.
     """
 
     __slots__ = ("enabled", "min_seconds", "import_provider", "strict")
@@ -77,6 +79,24 @@ class _KernelProvider:
 
 
 kernel_provider = _KernelProvider()
+FAULTS = AttributeError, NameError, TypeError  # which a refusal to make a kernel is not, unless it says so
+
+
+class KernelRefusal(TypeError):
+    """Raised for what no kernel computes: a refusal, not a fault."""
+
+
+@contextmanager
+def report_kernel_errors(name: str) -> Iterator[None]:
+    """Suppress the errors that come up while native code is made, with a warning of a fault; raise them if strict."""
+    try:
+        yield
+    except Exception as error:
+        if kernel_provider.strict:
+            raise
+        if isinstance(error, FAULTS) and not isinstance(error, KernelRefusal):
+            fault = f"{type(error).__name__}: {error}"
+            warn_user(f"the native code of {name} could not be made, so NumPy computes it: {fault}", RuntimeWarning)
 
 
 class KernelFunction:

@@ -13,7 +13,7 @@ import numpy as np
 
 from adjoint.core.dtype.device import device as Device
 from adjoint.core.dtype.device import require_cpu
-from adjoint.core.op.eager_kernels import kernel_provider, make_sampler
+from adjoint.core.op.eager_kernels import kernel_provider, make_sampler, report_kernel_errors
 from adjoint.core.random.box_muller import BLOCK, normal_blocks, normal_pairs
 from adjoint.core.random.mt19937 import MersenneTwister
 from adjoint.core.runtime.fork_safety import hold_across_fork
@@ -188,11 +188,9 @@ class RandomStream:
                 and kernel_provider.ready()
                 and make_sampler.is_filled()
             ):
-                try:
+                with report_kernel_errors("random draws"):
                     self._sampler = make_sampler.call(self.memory())
-                except Exception:
-                    if kernel_provider.strict:
-                        raise
+                if self._sampler is None:
                     make_sampler.empty()
         return self._sampler
 

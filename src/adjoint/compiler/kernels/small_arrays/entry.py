@@ -1,7 +1,7 @@
 """The entry of a routine: a function for Python that checks its operands itself, and refuses what is not for it.
 
-It is a METH_FASTCALL function whose answer is a new array, or None where it did nothing: operands of other types, with
-gaps, out of order, too large. Shapes are the caller's care.
+It is a METH_FASTCALL function whose answer is a new array, or None where it did nothing: operands of other types, too
+large, or with gaps or out of order, unless the routine has those copied. Shapes are the caller's care.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from adjoint.compiler.runtime.cpython_layout import CONTENTS, DATA, DTYPE, FLAGS
 
 CONTIGUOUS_AND_ALIGNED = 0x101  # bits of an ndarray's flags
 # The words that a routine finds in the bytes object it is bound to: addresses.
-WORDS = NONE, KEEP, DROP, NEW, SAVE_THREAD, RESTORE_THREAD, ARRAY, FLOAT, SINGLE, DOUBLE, INTEGERS, TRUTHS = tuple(
-    range(12)
+WORDS = NONE, KEEP, DROP, NEW, COPY, SAVE_THREAD, RESTORE_THREAD, ARRAY, FLOAT, SINGLE, DOUBLE, INTEGERS, TRUTHS = (
+    tuple(range(13))
 )
+ROW_MAJOR = 0  # of NumPy's orders
 ALL_DIMS = -1  # dimensions that a result is without
 MAX_GIL_ELEMENTS = 2**16  # elements up to which a routine keeps Python's lock
 UNLIMITED = 2**62  # elements
@@ -45,6 +46,7 @@ class SmallArrayEntry(NamedTuple):
     `operands`, a letter for each: `x` numbers of one type, float32 or float64; `i` int64; `b` bool; `f` a Python float.
     The result has the shape of operand `like`, without its last `less` dimensions, or without `ALL_DIMS`. `most`:
     elements that the first numbers may have; with more than `MAX_GIL_ELEMENTS` other threads run meanwhile.
+    `copies`: so many of the first operands, none of which it writes, are copied where they are not row-major.
     """
 
     operands: str
@@ -52,6 +54,7 @@ class SmallArrayEntry(NamedTuple):
     like: int = 0
     less: int = 0
     most: int = MAX_GIL_ELEMENTS
+    copies: int = 0
 
 
 def text(name: str, routine: SmallArrayEntry, target: Target) -> str:
@@ -64,7 +67,7 @@ def text(name: str, routine: SmallArrayEntry, target: Target) -> str:
             b.returns(_compute_result(b, kind, target.lanes(kind), words, args, routine))
     with b.function(symbol, [PTR, PTR, I64], PTR, visible=True, unwinds=calls_python) as (bound, args, _):
         words = b.gep(bound, CONTENTS, U8)
-        made = _check_types_and_call(b, symbol, words, args, routine.operands)
+        made = _check_types_and_call(b, symbol, words, args, routine)
         nothing = b.eq(made, NULL)
         with b.when(nothing, [made]) as refused:
             none = b.argument(words, NONE)
@@ -149,36 +152,84 @@ def _array(b: Builder, held: Reg) -> ArrayOperand:
     return ArrayOperand(data, *loop.results)
 
 
-def _check_types_and_call(b: Builder, symbol: str, words: Reg, args: Reg, letters: str) -> Reg:
+def _check_types_and_call(b: Builder, symbol: str, words: Reg, args: Reg, routine: SmallArrayEntry) -> Reg:
     """The result; a null pointer where the operands are not as they should be."""
+    letters = routine.operands
     objects = [b.argument(args, i) for i in range(len(letters))]
     fits = b.constant(True, BOOL)
     for held, letter in zip(objects, letters, strict=True):
         right = _has_word(b, held, TYPE, words, FLOAT if letter == "f" else ARRAY)
         fits = b.logical_and(fits, right)
     with b.when(fits, [NULL]) as looked:
-        looked.yields(_check_dtypes_and_call(b, symbol, words, args, objects, letters))
+        looked.yields(_check_dtypes_and_call(b, symbol, words, args, objects, routine))
     return looked.results[0]
 
 
-def _check_dtypes_and_call(b: Builder, symbol: str, words: Reg, args: Reg, objects: Sequence[Reg], letters: str) -> Reg:
+def _check_dtypes_and_call(
+    b: Builder, symbol: str, words: Reg, args: Reg, objects: Sequence[Reg], routine: SmallArrayEntry
+) -> Reg:
+    letters = routine.operands
     first = objects[letters.index("x")]
     single = _has_word(b, first, DTYPE, words, SINGLE)
     fits = b.logical_or(single, _has_word(b, first, DTYPE, words, DOUBLE))
     kind = b.field(first, DTYPE, PTR)
-    for held, letter in zip(objects, letters, strict=True):
+    are_dense, rest_is_dense = b.constant(True, BOOL), b.constant(True, BOOL)
+    for i, (held, letter) in enumerate(zip(objects, letters, strict=True)):
         if letter == "f":
             continue
         wanted = {"i": INTEGERS, "b": TRUTHS}.get(letter)
-        right = b.eq(b.field(held, DTYPE, PTR), kind if wanted is None else b.argument(words, wanted))
-        flags = b.bitwise_and(b.field(held, FLAGS, I32), CONTIGUOUS_AND_ALIGNED)
-        fits = b.logical_and(fits, b.logical_and(right, b.eq(flags, CONTIGUOUS_AND_ALIGNED)))
+        fits = b.logical_and(
+            fits, b.eq(b.field(held, DTYPE, PTR), kind if wanted is None else b.argument(words, wanted))
+        )
+        if i < routine.copies:
+            are_dense = b.logical_and(are_dense, _is_dense(b, held))
+        else:
+            rest_is_dense = b.logical_and(rest_is_dense, _is_dense(b, held))
+    fits = b.logical_and(fits, rest_is_dense)
+    with b.when(b.logical_and(fits, are_dense), [NULL]) as direct:
+        direct.yields(_call_for_type(b, symbol, words, args, single))
+    if not routine.copies:
+        return direct.results[0]
+    small = b.le(_array(b, first).size, routine.most)
+    gapped = b.logical_and(b.logical_and(fits, b.logical_not(are_dense)), small)
+    with b.when(gapped, [*direct.results]) as copied:
+        copied.yields(_copy_and_call(b, symbol, words, objects, routine, single))
+    return copied.results[0]
+
+
+def _is_dense(b: Builder, held: Reg) -> Reg:
+    flags = b.bitwise_and(b.field(held, FLAGS, I32), CONTIGUOUS_AND_ALIGNED)
+    return b.eq(flags, CONTIGUOUS_AND_ALIGNED)
+
+
+def _call_for_type(b: Builder, symbol: str, words: Reg, args: Reg, single: Reg) -> Reg:
     made = NULL
     for bits, condition in ((32, single), (64, b.logical_not(single))):
-        with b.when(b.logical_and(fits, condition), [made]) as chosen:
+        with b.when(condition, [made]) as chosen:
             chosen.yields(b.call(f"{symbol}{bits}", [words, args], PTR))
         made = chosen.results[0]
     return made
+
+
+def _copy_and_call(
+    b: Builder, symbol: str, words: Reg, objects: Sequence[Reg], routine: SmallArrayEntry, single: Reg
+) -> Reg:
+    """The result for row-major copies of the first arrays."""
+    given, order = b.stack(len(objects), PTR), b.constant(ROW_MAJOR, I32)
+    copies, are_made = [], b.constant(True, BOOL)
+    for i, (held, letter) in enumerate(zip(objects, routine.operands, strict=True)):
+        operand = held
+        if letter != "f" and i < routine.copies:
+            operand = b.call(b.argument(words, COPY), [held, order], PTR)
+            copies.append(operand)
+            are_made = b.logical_and(are_made, b.ne(operand, NULL))
+        b.store(operand, b.gep(given, i, PTR))
+    with b.when(are_made, [NULL]) as there:
+        there.yields(_call_for_type(b, symbol, words, given, single))
+    for copy in copies:
+        with b.when(b.ne(copy, NULL)):
+            b.call(b.argument(words, DROP), [copy])
+    return there.results[0]
 
 
 def _has_word(b: Builder, held: Reg, offset: int, words: Reg, i: int) -> Reg:

@@ -93,7 +93,7 @@ def _add_rows(
 
 ROUTINES = {
     "add_rows": SmallArrayEntry("xix", _add_rows, less=ALL_DIMS, most=UNLIMITED),
-    "gather": SmallArrayEntry("xi", _gather, like=1),
-    "mean_nll": SmallArrayEntry("xi", _mean_nll, less=ALL_DIMS),
+    "gather": SmallArrayEntry("xi", _gather, like=1, copies=2),
+    "mean_nll": SmallArrayEntry("xi", _mean_nll, less=ALL_DIMS, copies=2),
     "mean_nll_dx": SmallArrayEntry("xix", _mean_nll_dx, less=ALL_DIMS),
 }

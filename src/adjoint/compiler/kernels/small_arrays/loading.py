@@ -14,7 +14,7 @@ from adjoint.compiler.runtime import cpython_layout
 from adjoint.compiler.runtime.native_function import NativeModule, api_addresses
 from adjoint.core.typing import Function
 
-PY_ARRAY_NEW = 93
+PY_ARRAY_NEW, PY_ARRAY_NEW_COPY = 93, 85
 
 
 @cache
@@ -44,7 +44,7 @@ def _words() -> bytes:
     words = [
         id(None),
         *api_addresses(("Py_IncRef", "Py_DecRef")),
-        _new_array(),
+        *_array_functions(PY_ARRAY_NEW, PY_ARRAY_NEW_COPY),
         *threads,
         id(np.ndarray),
         id(float),
@@ -53,9 +53,10 @@ def _words() -> bytes:
     return struct.pack(f"{len(words)}q", *words)
 
 
-def _new_array() -> int:
-    """The address of PyArray_New, whose place in the table of NumPy's C interface is part of that."""
+def _array_functions(*places: int) -> list[int]:
+    """The addresses of functions of NumPy's C interface, whose places in its table are part of that."""
     table = import_module("numpy._core._multiarray_umath")._ARRAY_API
     unpack = ctypes.pythonapi.PyCapsule_GetPointer
     unpack.restype, unpack.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    return cpython_layout.read_word(unpack(table, None) + 8 * PY_ARRAY_NEW)
+    first = unpack(table, None)
+    return [cpython_layout.read_word(first + 8 * place) for place in places]

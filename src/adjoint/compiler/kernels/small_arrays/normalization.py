@@ -130,8 +130,8 @@ def _spread(
 ROUTINES = {
     "layer_norm": SmallArrayEntry("xxxf", _layer_norm, most=UNLIMITED),
     "layer_norm_dx": SmallArrayEntry("xxxxxf", _layer_norm_dx, like=1, most=UNLIMITED),
-    "deviation": SmallArrayEntry("xf", _deviation, less=1),
-    "deviation_of_all": SmallArrayEntry("xf", over_all(_deviation), less=ALL_DIMS),
-    "variance": SmallArrayEntry("xf", _variance, less=1),
-    "variance_of_all": SmallArrayEntry("xf", over_all(_variance), less=ALL_DIMS),
+    "deviation": SmallArrayEntry("xf", _deviation, less=1, copies=1),
+    "deviation_of_all": SmallArrayEntry("xf", over_all(_deviation), less=ALL_DIMS, copies=1),
+    "variance": SmallArrayEntry("xf", _variance, less=1, copies=1),
+    "variance_of_all": SmallArrayEntry("xf", over_all(_variance), less=ALL_DIMS, copies=1),
 }

@@ -76,6 +76,6 @@ ROUTINES = {
     "sum_of_all": SmallArrayEntry("x", over_all(_sum), less=ALL_DIMS, most=UNLIMITED),
     "mean": SmallArrayEntry("x", _mean, less=1, most=UNLIMITED),
     "mean_of_all": SmallArrayEntry("x", over_all(_mean), less=ALL_DIMS, most=UNLIMITED),
-    "max": SmallArrayEntry("xi", partial(_extreme, largest=True), less=1),
-    "min": SmallArrayEntry("xi", partial(_extreme, largest=False), less=1),
+    "max": SmallArrayEntry("xi", partial(_extreme, largest=True), less=1, copies=1),
+    "min": SmallArrayEntry("xi", partial(_extreme, largest=False), less=1, copies=1),
 }

@@ -52,8 +52,8 @@ def _log_softmax_dx(b: Builder, kind: Type, lanes: int, g: ArrayOperand, out: Ar
 
 
 ROUTINES = {
-    "softmax": SmallArrayEntry("x", _softmax),
-    "log_softmax": SmallArrayEntry("x", _log_softmax),
-    "softmax_dx": SmallArrayEntry("xx", _softmax_dx),
-    "log_softmax_dx": SmallArrayEntry("xx", _log_softmax_dx),
+    "softmax": SmallArrayEntry("x", _softmax, copies=1),
+    "log_softmax": SmallArrayEntry("x", _log_softmax, copies=1),
+    "softmax_dx": SmallArrayEntry("xx", _softmax_dx, copies=2),
+    "log_softmax_dx": SmallArrayEntry("xx", _log_softmax_dx, copies=2),
 }
