@@ -12,6 +12,7 @@ from tests.support.checks import raises
 
 import adjoint as ad
 import adjoint.functions.loss.classification
+import adjoint.functions.loss.ctc_recursion
 import adjoint.functions.nn.normalization
 import adjoint.nn.functional as F
 import adjoint.optim.adam
@@ -48,7 +49,8 @@ def _entries(x: Any) -> tuple[Any, Any]:
 def _gradient(of: Call) -> Call:
     def call(x: Any, y: Any) -> Any:
         x.requires_grad_()
-        return ad.autograd.grad(of(x, y), x, y)[0]
+        out = of(x, y)
+        return ad.autograd.grad(out, x, y if out.ndim else None)[0]
 
     return call
 
@@ -121,12 +123,21 @@ def _recurrent(kind: str, back: bool = False) -> Call:
     return call
 
 
+def _alignment(x: Any, y: Any) -> Any:
+    """The loss of two sequences of three steps for each row, the second of which is shorter."""
+    logs = F.log_softmax(F.pad(_matrix(x, 8), (0, 2)), -1).repeat(3, 1)
+    steps = len(logs)
+    targets = ad.tensor([[1, 1], [2, 1]])
+    return F.ctc_loss(ad.stack([logs, logs.flip(0)], 1), targets, (steps, steps - 1), (2, 1), reduction="none").sum()
+
+
 CALLS: dict[str, Call] = {
     **{
         f"{kind.lower()}_steps{'_back' * back}": _recurrent(kind, back)
         for kind in ("LSTM", "GRU", "RNN_TANH", "RNN_RELU")
         for back in (False, True)
     },
+    "ctc_steps": _alignment, "ctc_steps_back": _gradient(_alignment),
     "few_queries": lambda x, y: F.scaled_dot_product_attention(x, y, 2 * y),
     "adam": _updated("Adam"), "adam_with_largest": _updated("Adam", amsgrad=True),
     "sgd": _updated("SGD"), "momentum": _updated("SGD", momentum=0.9),

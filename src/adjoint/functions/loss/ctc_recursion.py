@@ -9,12 +9,14 @@ import numpy as np
 from adjoint.autograd.backward import grad
 from adjoint.autograd.function.function import Function
 from adjoint.autograd.grad_mode import enable_grad
+from adjoint.core.op.eager_kernels import SmallArrayKernel, kernel_provider
 from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.tensor import Tensor, wrap
 from adjoint.core.typing import Array, Operand, Operands
 
 LOG_ZERO = -1e30  # the logarithm of a probability of 0: finite, so that no difference is NaN
 MAX_SKIP = 2  # states by which a step may advance
+STEPS, STEPS_BACK = SmallArrayKernel("ctc_steps"), SmallArrayKernel("ctc_steps_back")
 
 
 class CtcRecursion(Function):
@@ -76,6 +78,10 @@ def _advance(x: Array, skips: Array | None, alphas: Array, shares: Array | None)
     width = x.shape[2]
     alphas[0, :, 0] = 0.0
     alphas[1, :, :MAX_SKIP] = np.maximum(x[0, :, :MAX_SKIP], LOG_ZERO)
+    if kernel_provider.enabled:
+        allowed = np.zeros(x.shape[1:], np.bool_) if skips is None else np.ascontiguousarray(skips)
+        if STEPS.call(np.ascontiguousarray(x), allowed, alphas, alphas[:0] if shares is None else shares) is not None:
+            return
     terms = np.full((min(MAX_SKIP + 1, width), *x.shape[1:]), LOG_ZERO, x.dtype)
     barred = None if skips is None else ~skips
     for t in range(1, len(x)):
@@ -96,7 +102,8 @@ def _advance(x: Array, skips: Array | None, alphas: Array, shares: Array | None)
 
 def _retreat(arrived: Array, shares: Array, is_possible: Array) -> Array:
     """Return the gradient of x from that of each alpha, to which it adds those of later ones."""
-    for t in range(len(arrived) - 1, 0, -1):
+    native = kernel_provider.enabled and STEPS_BACK.call(arrived, shares, is_possible, is_possible[0]) is not None
+    for t in range(len(arrived) - 1, 0, -1) if not native else ():
         arrived[t] *= is_possible[t]
         stay, step, skip = arrived[t] * shares[t]
         before = arrived[t - 1]

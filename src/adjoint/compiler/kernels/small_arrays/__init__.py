@@ -24,4 +24,6 @@ Modules, in reading order:
   values.
 - `sparse_product`: Products of a sparse matrix, given by the row, column and value of each entry: with a dense
   matrix, and sampled.
+- `ctc_steps`: The recursion of connectionist temporal classification over all times, and its gradient back through
+  them.
 """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from adjoint.compiler.kernels.small_arrays import (
     channel_norms,
+    ctc_steps,
     elementwise,
     few_queries,
     gather_row,
@@ -21,6 +22,7 @@ MODULES = (
     softmax,
     normalization,
     channel_norms,
+    ctc_steps,
     row_reductions,
     elementwise,
     few_queries,
