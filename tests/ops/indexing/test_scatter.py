@@ -91,3 +91,17 @@ def test_a_first_gradient_takes_no_room_for_all_pairs() -> None:
     step = ad.compile(lambda x, at: ad.autograd.grad(ad.ones(7).scatter_reduce(0, at, x, "prod").sum(), x)[0])
     step(x, at)
     assert max(equation.size for equation in step.graph.equations) <= 2000
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int64])
+def test_an_index_expanded_over_rows_moves_whole_rows(dtype: type) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.integers(-9, 9, (40, 3, 5)).astype(dtype)
+    at = ad.tensor(rng.integers(0, 6, (40, 1, 1)))
+    every, some = at.expand(-1, 3, 5), at.expand(-1, 3, 5)[:30]
+    for index in (every, some, every[:, :, :4], at.expand(-1, 3, 1)):
+        dense = index.contiguous()
+        source, table = ad.tensor(x), ad.tensor(x[:6])
+        sums = [ad.zeros(6, 3, 5, dtype=source.dtype).scatter_add(0, i, source) for i in (index, dense)]
+        np.testing.assert_array_equal(*(s.numpy() for s in sums))
+        np.testing.assert_array_equal(table.gather(0, index).numpy(), table.gather(0, dense).numpy())

@@ -106,6 +106,19 @@ def _are_rows(x: Array, indices: tuple[Array, ...], pattern: Pattern) -> bool:
     return pattern[0] == 0 and not any(slot is not None for slot in pattern[1:]) and x.ndim > indices[0].ndim
 
 
+def _picks_rows(indices: Array, axis: int, row: Shape) -> bool:
+    """True if `indices` along the first dimension hold one index for each whole row, expanded over it."""
+    if axis or indices.ndim < 2 or indices.shape[1:] != row or not indices.size:
+        return False
+    return not any(step for step, n in zip(indices.strides[1:], row, strict=True) if n > 1)
+
+
+def _first_column(indices: Array) -> Array:
+    while indices.ndim > 1:
+        indices = indices[:, 0]
+    return indices
+
+
 def _add_rows(out: Array, rows: Array, x: Array) -> Array:
     """Add natively, or sum sorted runs of equal rows at once: `np.add.at` takes ten times as long on wide rows."""
     if not rows.size:
@@ -144,20 +157,24 @@ def gather(x: Operand, indices: Operand, *, axis: int) -> Array:
         found = GATHER.call(x, indices)
         if found is not None:
             return found
+    if _picks_rows(indices, axis, x.shape[1:]):
+        return x[_first_column(indices)]
     return x[index_grid(x.shape, indices, axis)]
 
 
 @primitive(
     family="gather",
     linear=True,
-    native=1e-8,
+    native=lambda x, indices, *, shape, axis: 0.0 if _picks_rows(indices, axis, shape[1:]) else x.size * 1e-8,
     spec=lambda x, indices, *, shape, axis: Spec(shape, x.dtype),
     dx=lambda g, indices, axis: gather(g, indices, axis=axis),
 )
 def scatter_add(x: Array, indices: Array, *, shape: Shape, axis: int) -> Array:
     """x added at `indices` along `axis` into zeros of `shape`: the transpose of `gather`."""
-    out = np.zeros(shape, x.dtype)
-    np.add.at(out, index_grid(shape, indices, axis), x[tuple(slice(n) for n in indices.shape)])
+    out, x = np.zeros(shape, x.dtype), x[tuple(slice(n) for n in indices.shape)]
+    if _picks_rows(indices, axis, shape[1:]):
+        return _add_rows(out, _first_column(indices), x)
+    np.add.at(out, index_grid(shape, indices, axis), x)
     return out
 
 
