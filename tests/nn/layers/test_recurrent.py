@@ -13,6 +13,7 @@ import adjoint as ad
 from adjoint import nn
 from adjoint.core.op.eager_kernels import eager_kernels
 from adjoint.functions.nn import recurrent
+from adjoint.functions.nn.recurrent_fused import RecurrentSweep
 
 RNG = np.random.default_rng(3)
 T, B, X, H = 5, 3, 4, 6
@@ -176,7 +177,7 @@ def test_the_quick_form_is_the_composite_one(
 
     quick = found()
     monkeypatch.setattr(
-        recurrent.RecurrentSweep,
+        RecurrentSweep,
         "apply",
         lambda kind, sizes, reverse, composite, *a: composite(kind, sizes, reverse, *a),
     )
@@ -212,9 +213,9 @@ def test_native_steps_are_numpys(kind: str, dtype: str, sizes: str, reverse: boo
         rest = iter(values[2:])
         bias, projection = next(rest) if kind == "GRU" else None, next(rest) if hr else None
         settings = kind, tuple(counts), reverse, recurrent._layer_composite
-        results = recurrent.RecurrentSweep.apply(*settings, *values[:2], bias, projection, *rest)
+        results = RecurrentSweep.apply(*settings, *values[:2], bias, projection, *rest)
         with ad.no_grad():
-            quiet = recurrent.RecurrentSweep.apply(
+            quiet = recurrent.run_sweep(
                 *settings, values[0].clone(), values[1], bias, projection, *values[-len(results) + 1 :]
             )
         loss = sum((x.cos() * (i + 1)).sum() for i, x in enumerate(results))
@@ -354,3 +355,17 @@ def test_gradients_of_many_seeds_at_once(make: Any) -> None:
     (together,) = ad.autograd.grad(out, x, seeds, is_grads_batched=True, retain_graph=True)
     apart = [ad.autograd.grad(out, x, seed, retain_graph=True)[0].numpy() for seed in seeds]
     np.testing.assert_allclose(together.numpy(), np.stack(apart), rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("cell", ["LSTMCell", "GRUCell"])
+def test_a_cell_that_records_nothing_gives_the_same(cell: str) -> None:
+    layer, x = getattr(nn, cell)(4, 6), ad.randn(3, 4)
+    state = ad.randn(3, 6), ad.randn(3, 6)
+    given = state if cell == "LSTMCell" else state[0]
+    recorded = layer(x, given)
+    with ad.no_grad():
+        quiet = layer(x, given)
+    for a, b in zip(*(y if isinstance(y, tuple) else (y,) for y in (recorded, quiet)), strict=True):
+        assert a.requires_grad
+        assert not b.requires_grad
+        assert a.tolist() == b.tolist()

@@ -44,6 +44,9 @@ class FunctionNodeState:
         self.own: dict[str, Any] = {}
 
 
+set_attribute = object.__setattr__
+
+
 @with_iterative_dealloc
 class BackwardCFunction(GraphNode):
     """The node of a Function; each Function has a subclass of its own, `MySquareBackward`.
@@ -58,27 +61,40 @@ class BackwardCFunction(GraphNode):
         "no_grad_outputs", "sequence_nr", "outputs", "parents", "shape", "tensor_args",
     )  # fmt: skip
     code: CodeType
-    outputs: int
+    context: FunctionNodeState
     hooks: NodeHooks | None
+    no_grad_outputs: frozenset[int]
+    outputs: int
+    parents: tuple[Any, ...]
+    tensor_args: tuple[bool, ...]
+    _output_nodes: dict[int, weakref.ref[OutputSlot]]
+    _specs: list[tuple[Any, Any] | None]
 
     def __init__(self, args: tuple[Any, ...]) -> None:
         floor = mode.level_floor if nondefault.count else -1
-        self.tensor_args = given = tuple([isinstance(a, Tensor) for a in args])
+        given = tuple([isinstance(a, Tensor) for a in args])
         parents = tuple([a.node if is_tensor else None for a, is_tensor in zip(args, given, strict=True)])
         if floor >= 0:
             parents = tuple(None if p is None or p.sequence_nr < floor else p for p in parents)
         needed = tuple([p is not None for p in parents])
-        self.parents = parents if not nondefault.count or mode.recording else (None,) * len(args)
-        self.context = FunctionNodeState({"needs_input_grad": needed})
-        self.hooks = None
-        self.code, self.instruction_offset = user_instruction()
-        self.sequence_nr = -1
-        self.outputs = 0
-        self._specs: list[tuple[Any, Any] | None] = []
-        self.no_grad_outputs: frozenset[int] = frozenset()
-        self.shape: Any = None
-        self.dtype: Any = None
-        self._output_nodes: dict[int, weakref.ref[OutputSlot]] = {}
+        code, offset = user_instruction()
+        # past `__setattr__`, which asks for each name whose it is
+        for name, value in (
+            ("tensor_args", given),
+            ("parents", parents if not nondefault.count or mode.recording else (None,) * len(args)),
+            ("context", FunctionNodeState({"needs_input_grad": needed})),
+            ("hooks", None),
+            ("code", code),
+            ("instruction_offset", offset),
+            ("sequence_nr", -1),
+            ("outputs", 0),
+            ("_specs", []),
+            ("no_grad_outputs", frozenset()),
+            ("shape", None),
+            ("dtype", None),
+            ("_output_nodes", {}),
+        ):
+            set_attribute(self, name, value)
 
     def finish(self, returned: Sequence[Any], no_grad_outputs: frozenset[int]) -> None:
         """Take the place in the graph that the node of these outputs has; those numbered in `no_grad_outputs` get no
@@ -128,7 +144,7 @@ class BackwardCFunction(GraphNode):
 
     def __setattr__(self, name: str, value: Operand) -> None:
         if name in NODE_ATTRIBUTES:
-            object.__setattr__(self, name, value)
+            set_attribute(self, name, value)
         else:
             self.context.attributes[name] = value
 
@@ -161,8 +177,11 @@ class BackwardCFunction(GraphNode):
                 f"function {self.name()} returned an incorrect number of gradients (expected {wanted}, got "
                 f"{len(returned)})"
             )
-        for i, g in enumerate(returned):
-            if g is not None:
+        for i, (g, parent) in enumerate(zip(returned, self.parents, strict=True)):
+            if g is None:
+                continue
+            fits = type(g) is Tensor and parent is not None and g.array.shape == parent.shape
+            if not fits or g.array.dtype is not parent.dtype:
                 self._check(i, g)
         return returned
 

@@ -15,7 +15,7 @@ from adjoint.core.tensor.tensor import Tensor
 from adjoint.functions.elementwise.pointwise import relu
 from adjoint.functions.linalg.matmul import addmm, linear, mm
 from adjoint.functions.nn.dropout import dropout
-from adjoint.functions.nn.recurrent_fused import RecurrentSweep
+from adjoint.functions.nn.recurrent_fused import run_sweep
 from adjoint.functions.shape.join import cat, stack
 from adjoint.functions.shape.split import chunk, split
 from adjoint.ops.elementwise import arithmetic, transcendental
@@ -85,7 +85,7 @@ def _run_direction(
     alike = len({x.array.dtype for x in parts if x is not None}) == 1
     lone = len(sizes) == 1 and not separate and len(start) == 1  # an RNN cell's step is two ops
     if alike and not lone and not (nondefault.count and (mode.needs_slow_path or nondefault.meta_tensors)):
-        output, *last = RecurrentSweep.apply(kind, tuple(sizes), reverse, _layer_composite, *parts)
+        output, *last = run_sweep(kind, tuple(sizes), reverse, _layer_composite, *parts)
         return output, tuple(last)
     outputs, end = _run_time_steps(kind, split(gates, list(sizes)), start, w.hh, recurrent_bias, w.hr, reverse)
     return _cat_parts(outputs, 0), end

@@ -15,7 +15,7 @@ from adjoint.core.tensor.tensor import Tensor, wrap
 from adjoint.core.typing import Operand, Operands
 from adjoint.ops.linalg.blas_products import multiply_matrices
 from adjoint.ops.nn.recurrent_kinds import SWEEP_BY_KIND
-from adjoint.ops.nn.recurrent_steps import StepWeights, order_of
+from adjoint.ops.nn.recurrent_steps import StepWeights, Sweep, order_of
 
 SETTINGS = 4  # arguments before the tensors
 
@@ -42,14 +42,11 @@ class RecurrentSweep(Function):
     ) -> tuple[Tensor, ...]:
         ctx.set_materialize_grads(False)
         save = any(ctx.needs_input_grad)
-        weights = StepWeights(
-            weight.array, None if bias is None else bias.array, None if projection is None else projection.array
-        )
-        sweep = SWEEP_BY_KIND[kind](gates.array, order_of(sizes, reverse), weights, [s.array for s in start], save)
+        sweep = _make_sweep(kind, sizes, reverse, save, gates, weight, bias, projection, *start)
         if save:
             ctx.save_for_backward(gates, weight, bias, projection, *start)
             ctx.settings, ctx.composite, ctx.sweep = (kind, sizes, reverse), composite, sweep
-        return wrap(sweep.outputs), *(wrap(states[-1].copy()) for states in sweep.states())
+        return _wrap_results(sweep)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> Operands:
@@ -69,6 +66,40 @@ class RecurrentSweep(Function):
             wrap(multiply_matrices(sweep.d_outputs.T, sweep.emitted)) if needs_projection else None,
             *map(wrap, start),
         )
+
+
+def run_sweep(
+    kind: str, sizes: tuple[int, ...], reverse: bool, composite: Callable[..., Operands], *parts: Operand
+) -> tuple[Tensor, ...]:
+    """Return what `RecurrentSweep` does; without a node where nothing is recorded."""
+    wanted = any(x is not None and x.node is not None for x in parts)
+    if nondefault.count and (mode.is_intercepted or not mode.recording):
+        wanted = mode.is_intercepted
+    if wanted:
+        recorded: tuple[Tensor, ...] = RecurrentSweep.apply(kind, sizes, reverse, composite, *parts)
+        return recorded
+    return _wrap_results(_make_sweep(kind, sizes, reverse, False, *parts))
+
+
+def _make_sweep(
+    kind: str,
+    sizes: tuple[int, ...],
+    reverse: bool,
+    save: bool,
+    gates: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    projection: Tensor | None,
+    *start: Tensor,
+) -> Sweep:
+    weights = StepWeights(
+        weight.array, None if bias is None else bias.array, None if projection is None else projection.array
+    )
+    return SWEEP_BY_KIND[kind](gates.array, order_of(sizes, reverse), weights, [s.array for s in start], save)
+
+
+def _wrap_results(sweep: Sweep) -> tuple[Tensor, ...]:
+    return wrap(sweep.outputs), *(wrap(states[-1].copy()) for states in sweep.states())
 
 
 def _differentiate_composite(ctx: Any, inputs: Operands, grads: Operands) -> Operands:
