@@ -13,12 +13,18 @@ from adjoint.diagnosis.findings import Finding, Report
 from adjoint.diagnosis.rules.attention import AttentionMask, FutureTokens, PositionByBatch
 from adjoint.diagnosis.rules.class_weights import InvertedWeights
 from adjoint.diagnosis.rules.data import ConstantInput, InputScale, MixedOrder, SameBatch, Targets
+from adjoint.diagnosis.rules.dataflow.custom_functions import CustomGradients
 from adjoint.diagnosis.rules.dataflow.latent_noise import LatentDeviation, RepeatedNoise, SampleGradient, UnseenNoise
-from adjoint.diagnosis.rules.dataflow.loss_scales import ClampedPrediction, MaskedMean, UnevenReductions
+from adjoint.diagnosis.rules.dataflow.loss_scales import (
+    ClampedPrediction,
+    InvertedLossMask,
+    MaskedMean,
+    UnevenReductions,
+)
 from adjoint.diagnosis.rules.dataflow.loss_signs import AdvantageGradient, ConstantTerm, LinearPenalty, LossSigns
 from adjoint.diagnosis.rules.dataflow.model_inputs import CrossedArguments, NoisyTarget, RandomState
 from adjoint.diagnosis.rules.dataflow.policies import BootstrapMask, PolicyRatio
-from adjoint.diagnosis.rules.dataflow.recurrent_outputs import RecurrentOutputs
+from adjoint.diagnosis.rules.dataflow.recurrent_outputs import CarriedState, RecurrentOutputs
 from adjoint.diagnosis.rules.dataflow.sample_order import ReadOrder, ShuffledAlone
 from adjoint.diagnosis.rules.dataflow.scores import AttentionScores, ContrastiveScores, ProbabilitiesAsLogits
 from adjoint.diagnosis.rules.dataflow.training_loop import (
@@ -28,6 +34,7 @@ from adjoint.diagnosis.rules.dataflow.training_loop import (
     GeneratorTarget,
     SamplerWeights,
 )
+from adjoint.diagnosis.rules.dataflow.unused_parts import UnusedLayer, UnusedSchedule
 from adjoint.diagnosis.rules.dataflow.unused_results import UnusedResult
 from adjoint.diagnosis.rules.dataflow.weight_averages import AverageFactor
 from adjoint.diagnosis.rules.layer_options import AdamOptions, ClipSize, DroppedOutput, LayerOptions
@@ -42,13 +49,14 @@ from adjoint.diagnosis.rules.loss_terms import (
 from adjoint.diagnosis.rules.memory import CarriedGraph, GrowingSum, KeptResults, RecordedEvaluation
 from adjoint.diagnosis.rules.metrics import AllPairsInMetric, MetricChoice
 from adjoint.diagnosis.rules.missing_gradients import MissingGradients
-from adjoint.diagnosis.rules.modes import EvaluationMode, FrozenNorm, SingleValueNorm, TrainingMode
+from adjoint.diagnosis.rules.modes import EvaluationMode, FrozenDropout, FrozenNorm, SingleValueNorm, TrainingMode
 from adjoint.diagnosis.rules.probabilities import (
     DivergenceReduction,
     LateMask,
     MissingLogarithm,
     RepeatedActivation,
     SoftmaxDimension,
+    SoftmaxForLabels,
 )
 from adjoint.diagnosis.rules.repeated_layers import LostSharing, MissingActivation, RepeatedLayer, SharedDefault
 from adjoint.diagnosis.rules.settings import (
@@ -60,7 +68,14 @@ from adjoint.diagnosis.rules.settings import (
     SharedMemory,
     UnreadAttributes,
 )
-from adjoint.diagnosis.rules.shapes import AllPairs, BatchFirst, DoublePrecision, MixedView, WrappedIntegers
+from adjoint.diagnosis.rules.shapes import (
+    AllPairs,
+    BatchFirst,
+    DoublePrecision,
+    MixedView,
+    PooledChannels,
+    WrappedIntegers,
+)
 from adjoint.diagnosis.rules.states import LoadedStates, TargetNetwork
 from adjoint.diagnosis.rules.steps import Clearing, HandMadeStep, LearningRate, MissingStep, PlateauMode, ScheduleOrder
 from adjoint.diagnosis.rules.targets import (
@@ -84,6 +99,8 @@ CALLS = 5  # of a step function
 RULES: tuple[type[WatchRule], ...] = (
     RepeatedActivation,
     SoftmaxDimension,
+    SoftmaxForLabels,
+    PooledChannels,
     MissingLogarithm,
     DivergenceReduction,
     AllPairs,
@@ -111,6 +128,7 @@ RULES: tuple[type[WatchRule], ...] = (
     PaddingAsToken,
     PaddedMean,
     RecurrentOutputs,
+    CarriedState,
     AttentionScores,
     ContrastiveScores,
     ProbabilitiesAsLogits,
@@ -123,6 +141,7 @@ RULES: tuple[type[WatchRule], ...] = (
     AdvantageGradient,
     SampleGradient,
     ClampedPrediction,
+    InvertedLossMask,
     MaskedMean,
     UnevenReductions,
     PolicyRatio,
@@ -132,6 +151,9 @@ RULES: tuple[type[WatchRule], ...] = (
     CrossedArguments,
     AverageFactor,
     UnusedResult,
+    UnusedLayer,
+    UnusedSchedule,
+    CustomGradients,
     ReadOrder,
     ShuffledAlone,
     GeneratorTarget,
@@ -166,6 +188,7 @@ RULES: tuple[type[WatchRule], ...] = (
     TrainingMode,
     SingleValueNorm,
     FrozenNorm,
+    FrozenDropout,
     InputScale,
     Targets,
     SameBatch,

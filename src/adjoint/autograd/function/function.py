@@ -172,7 +172,7 @@ class Function(metaclass=FunctionMeta):
         if special and mode.anomaly_detector is not None:
             for out in outputs:
                 if isinstance(out, Tensor):
-                    mode.anomaly_detector.observe_op(_Call(cls.__name__, ()), args, out)
+                    mode.anomaly_detector.observe_op(_Call(cls.__name__, (), cls), args, out)
         return outputs if isinstance(result, tuple) else outputs[0]
 
 
@@ -193,6 +193,9 @@ class _Call(NamedTuple):
 
     name: str
     inputs: tuple[str, ...]
+    function: type[Function]
+    family: str = "function"
+    differentiable: bool = True
 
 
 def has_setup_context(function: type[Function]) -> bool:

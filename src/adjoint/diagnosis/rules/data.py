@@ -22,6 +22,8 @@ from adjoint.diagnosis.watch.names import describe_iterated
 from adjoint.diagnosis.watch.rule import CHECKED_PASSES, WatchRule
 
 LARGE_INPUT = 20.0  # root mean square from which an input counts as not normalised
+MIN_SHIFTED, MAX_SHIFT = 1.0, 50.0  # the size of a mean, and how many deviations from 0 it may be
+MIN_VALUES = 64
 CHECKED_STEPS = 3
 SAME_DRAWS = 3  # of the same random numbers
 MIN_SAMPLES, MAX_INPUTS = 8, 24
@@ -43,7 +45,9 @@ class InputScale(WatchRule):
         if array.dtype.kind != "f" or array.size < MIN_SAMPLES or getattr(x, "_detach_record", None) is not None:
             return
         size = root_mean_square(array)
-        if not LARGE_INPUT < size < np.inf:
+        is_large = LARGE_INPUT < size < np.inf
+        is_shifted = MIN_SHIFTED <= size < np.inf and array.size >= MIN_VALUES and 0 < array.std() < size / MAX_SHIFT
+        if not is_large and not is_shifted:
             return
         call = self.facts.calls[0] if self.facts.calls else None
         place, name = caller_place(), "the input"
@@ -55,7 +59,8 @@ class InputScale(WatchRule):
             place,
             self.facts.names.name_of_module(call.module) if call is not None else name,
             f"{name} {tuple(x.shape)} goes from {first:.4g} to {last:.4g} (mean {array.mean():.3g}, standard deviation "
-            f"{array.std():.3g}): gradients and steps are as much too large",
+            f"{array.std():.3g}): "
+            + ("gradients and steps are as much too large" if is_large else "its values hardly differ from their mean"),
             "divide by 255" if first >= 0 and 200 < last <= 255 else "subtract the mean and divide by the deviation",
             f"{first:.4g} to {last:.4g}",
         )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from adjoint.core.graph.source_location import library_files
 from adjoint.core.op.op import Op
 from adjoint.core.runtime.text_table import pluralize
@@ -12,7 +14,7 @@ from adjoint.core.typing import Operand, Operands
 from adjoint.diagnosis.findings import Place, place_of_frame
 from adjoint.diagnosis.rules.settings import find_uncalled
 from adjoint.diagnosis.watch.events import Backward, ModuleCall, caller_frame, caller_place
-from adjoint.diagnosis.watch.facts import Facts
+from adjoint.diagnosis.watch.facts import Facts, is_array
 from adjoint.diagnosis.watch.rule import CHECKED_PASSES, WatchRule
 from adjoint.nn.layers.dropout import AlphaDropout, Dropout, FeatureAlphaDropout
 from adjoint.nn.layers.group_norm import GroupNorm
@@ -158,6 +160,37 @@ class SingleValueNorm(WatchRule):
                 "normalize over more values: another dimension, fewer groups or a larger batch",
                 1,
             )
+
+
+class FrozenDropout(WatchRule):
+    """A network that is never trained, gives what another learns from, and drops values."""
+
+    sees_roots_only = True
+    max_passes = CHECKED_PASSES
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self.calls: dict[int, tuple[ModuleCall, int, list[Operand]]] = {}
+
+    def leave_module(self, call: ModuleCall, output: Operand) -> None:
+        module = call.module
+        if call.parent is not None or not module.training or not isinstance(output, Tensor) or output.node is not None:
+            return
+        if any(isinstance(part, DROPOUTS) for part in mode_dependent(module)):
+            known = [p.array.copy() for p in module.parameters() if is_array(p)][:1]
+            first, count, before = self.calls.get(id(module), (call, 0, known))
+            self.calls[id(module)] = first, count + 1, before
+
+    def finish(self) -> None:
+        optimized = self.facts.find_optimizers()
+        for call, count, before in self.calls.values():
+            own = list(call.module.parameters())
+            if count < CHECKED_PASSES // 2 or not optimized or not own or any(id(p) in optimized for p in own):
+                continue
+            if np.array_equal(own[0].array, before[0]):
+                name, layers = self.facts.names.name_of_module(call.module), mode_dependent(call.module)
+                problem = f"{name} is not trained, and in training mode: {describe_layers(layers, evaluating=True)}"
+                self.report("frozen-dropout", call.place, name, problem, f"{name}.eval() before the loop", count)
 
 
 class FrozenNorm(WatchRule):

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import weakref
 
+import numpy as np
+
 from adjoint.core.graph.source_location import library_files
 from adjoint.core.op.op import Op
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand, Operands
 from adjoint.diagnosis.findings import Place, place_of_instruction
 from adjoint.diagnosis.watch.events import ModuleCall, caller_place
-from adjoint.diagnosis.watch.facts import Facts, op_name, producer_of
+from adjoint.diagnosis.watch.facts import Facts, is_array, op_name, producer_of
 from adjoint.diagnosis.watch.frames import find_library_call
 from adjoint.diagnosis.watch.rule import CHECKED_PASSES, WatchRule
 
@@ -89,6 +91,37 @@ class RepeatedActivation(WatchRule):
             first,
             f"{second} at {caller_place().site.describe_briefly()} is taken of the result of {first}",
             f"leave out one of them: {second} needs logits",
+        )
+
+
+class SoftmaxForLabels(WatchRule):
+    """A softmax, which sums to 1, where each label of several is 0 or 1 by itself."""
+
+    ops = frozenset({"entropy"})  # of binary_cross_entropy
+    max_passes = CHECKED_PASSES
+
+    def see_op(self, op: Op, inputs: Operands, out: Tensor) -> None:
+        made = producer_of(inputs[0])
+        x, target = inputs[0], inputs[1]
+        if (
+            op_name(made) != "softmax"
+            or not is_array(target)
+            or x.array.ndim < 2
+            or library_files[made.code.co_filename]
+        ):
+            return
+        axis = (made.params or {}).get("axis", -1)
+        sums = target.array.sum(axis=axis)
+        if x.array.shape != target.array.shape or x.array.shape[axis] < 3 or np.allclose(sums, 1):
+            return
+        self.report(
+            "softmax-for-labels",
+            place_of_node(made),
+            "softmax",
+            f"softmax of {tuple(x.shape)} sums to 1, and the targets to {sums.min():g} to {sums.max():g}: labels that "
+            "do not exclude each other",
+            "sigmoid in place of softmax: binary_cross_entropy_with_logits of the logits",
+            f"{sums.min():g} to {sums.max():g}",
         )
 
 

@@ -19,6 +19,7 @@ from adjoint.diagnosis.watch.frames import find_expression, find_library_call, f
 from adjoint.diagnosis.watch.rule import CHECKED_PASSES, WatchRule
 from adjoint.nn.layers.recurrent import RNNBase
 
+MAX_STEPS_BACK = 6  # from a pooled value to its convolution
 LOSSES = (
     "mse_loss",
     "l1_loss",
@@ -259,3 +260,30 @@ def origin_of_operand(frame: FrameType, value: Tensor) -> Place | None:
     """Return the line that made an operand; None where the source does not say it."""
     operands = find_operands(frame)
     return next((place_of_origin(each.origin) for each in operands if each.value is value), None)
+
+
+class PooledChannels(WatchRule):
+    """A mean or maximum of a convolution's result over its channels and one of two dimensions of the image."""
+
+    ops = frozenset({"mean", "max", "sum"})
+    max_passes = 2
+
+    def see_op(self, op: Op, inputs: Operands, out: Tensor) -> None:
+        x, node = inputs[0], out.node
+        params = getattr(node, "params", None) or {}
+        axes = params.get("axes")
+        if not isinstance(x, Tensor) or x.array.ndim != 4 or axes is None or params.get("keepdims"):
+            return
+        if sorted(axes) not in ([1, 2], [1, 3]) or min(x.array.shape[1:]) < 2:
+            return
+        made: Operand = x.node
+        for _ in range(MAX_STEPS_BACK):
+            if op_name(made) == "convolution":
+                shape = tuple(x.shape)
+                problem = (
+                    f"{op.name} of {shape} over {tuple(axes)} is over its {shape[1]} channels and one dimension of "
+                )
+                problem += "the image: (batch, channels, height, width)"
+                self.report("pooled-channels", caller_place(), op.name, problem, f"x.{op.name}((2, 3))", tuple(axes))
+                return
+            made = made.parents[0] if made is not None and getattr(made, "parents", None) else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import weakref
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from adjoint.core.graph.source_location import Site
 from adjoint.core.op.op import Op
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand, Operands
-from adjoint.diagnosis.findings import Place
+from adjoint.diagnosis.findings import Place, place_of_frame
 from adjoint.diagnosis.source_expressions import SourceFile, parse_source, text_of
 from adjoint.diagnosis.watch.events import ModuleCall, caller_frame, caller_place
 from adjoint.diagnosis.watch.facts import Facts, is_array
@@ -76,7 +77,7 @@ def describe_argument() -> str:
 
 
 class TargetNetwork(WatchRule):
-    """A copy of a network that gives the targets of temporal differences, and that no line updates."""
+    """A copy of a network that gives the targets of temporal differences, and that no line updates, or each step."""
 
     ops = frozenset({"max", "amax", "max_pair", "argmax", "gather"})
     sees_roots_only = True
@@ -86,6 +87,22 @@ class TargetNetwork(WatchRule):
         super().__init__(facts)
         self.outputs: dict[int, tuple[weakref.ref[Tensor], Module, Place | None]] = {}
         self.targets: dict[int, tuple[Module, Operand, Place]] = {}
+        self.loads: dict[int, list[tuple[int, Place]]] = {}  # the step and the line of each `load_state_dict`
+
+    def state_is_loaded(self, module: Operand, *args: object, **kwargs: object) -> None:
+        """See `load_state_dict()`."""
+        self.loads.setdefault(id(module), []).append((self.facts.steps, place_of_frame(caller_frame())))
+
+    def _check_loads(self, target: Module) -> None:
+        """Look for a target that gets the weights of the trained network in each step."""
+        loads = self.loads.get(id(target), [])
+        if len(loads) < MIN_STEPS or any(after[0] - before[0] != 1 for before, after in pairwise(loads)):
+            return
+        name = self.facts.names.name_of_module(target)
+        problem = f"{name} gets new weights in each of {len(loads)} steps: it is the trained network itself, and the "
+        problem += "targets move with it"
+        advice = "every so many steps alone, if step % 500 == 0, or a soft update"
+        self.report("target-updated-each-step", loads[0][1], name, problem, advice, len(loads))
 
     def leave_module(self, call: ModuleCall, output: Operand) -> None:
         if call.parent is None and isinstance(output, Tensor) and output.node is None and self.facts.iteration < 3:
@@ -112,6 +129,7 @@ class TargetNetwork(WatchRule):
             )
             if not is_copy or any(id(p) in trained for p in target.parameters()):
                 continue
+            self._check_loads(target)
             name = facts.names.name_of_module(target)
             source = parse_source(place.site.file)
             if facts.steps < MIN_STEPS or not np.array_equal(first.array, before) or source is None:

@@ -19,6 +19,7 @@ from adjoint.diagnosis.findings import Finding, Place, place_of_frame, place_of_
 from adjoint.diagnosis.watch.events import Backward, OptimizerStep, caller_frame, caller_place
 from adjoint.diagnosis.watch.facts import Facts, is_array
 from adjoint.diagnosis.watch.frames import find_library_call, find_operands
+from adjoint.diagnosis.watch.names import origin_of_name
 from adjoint.diagnosis.watch.rule import WatchRule
 
 STEEP_AT_ZERO = frozenset({"sqrt", "rsqrt", "log", "pow", "norm", "vector_norm", "div", "acos", "asin"})
@@ -26,6 +27,7 @@ VANISHED, EXPLODED = 1e-6, 1e3  # root mean squares of gradients: against the la
 DEAD_SHARE = 0.9
 CLAMPED_SHARE = 0.95  # of a value at the limits of a clamp, from which on it is to blame
 CAUSES = ("nan", "zero-grad-forgotten", "one-class", "mask-after-softmax", "constant-input", "target-with-gradient")
+POLES = frozenset({"log", "log2", "log10", "log1p", "div", "rsqrt", "reciprocal"})  # that are infinite at one place
 SMALL_SIZE = 4096
 MAX_WALKED = 500  # nodes behind a loss that are looked at
 INFINITY = math.inf
@@ -38,6 +40,7 @@ class FirstNaN(WatchRule):
         super().__init__(facts)
         self.first: Finding | None = None
         self.first_infinity: Finding | None = None
+        self.made_infinity = ""  # the op
         self.steep: Finding | None = None
         self.is_confirmed = False
 
@@ -55,28 +58,26 @@ class FirstNaN(WatchRule):
         arrays = [x.array for x in inputs if is_array(x) and x.array.dtype.kind == "f"]
         if any((np.isnan if has_nan else np.isinf)(array).any() for array in arrays):
             return
+        is_earlier = has_nan and self.first_infinity is not None and any(np.isinf(array).any() for array in arrays)
+        if is_earlier and self.made_infinity in POLES:
+            self.first = self.first_infinity
+            return
         found = self._describe(op, inputs, out, "NaN" if has_nan else "infinity")
         if has_nan:
             self.first = found
         else:
-            self.first_infinity = found
+            self.first_infinity, self.made_infinity = found, op.name
 
     def _describe(self, op: Op, inputs: Operands, out: Tensor, what: str) -> Finding:
         frame = caller_frame()
         named = _describe_operands(frame, inputs)
-        advice = {
-            "log": "keep its operand positive: clamp(min=1e-8), or a function for logits such as log_softmax",
-            "div": "keep the divisor from 0: add a small eps",
-            "sqrt": "keep its operand positive: add a small eps",
-            "exp": "limit its operand, or use logsumexp or softmax",
-            "pow": "keep its operand positive",
-        }.get(op.name, "look at the operands: a smaller learning rate, or a check of the data")
+        cause, advice = advise(op, inputs)
         return Finding(
             "nan",
             place_of_frame(frame),
             f"{op.name} of {named}",
             what,
-            f"{op.name} makes the first {what}, of {named}",
+            f"{op.name} makes the first {what}, of {named}{cause}",
             advice,
         )
 
@@ -102,11 +103,46 @@ class FirstNaN(WatchRule):
 
     def begin_backward(self, backward: Backward) -> None:
         if backward.loss is not None and not math.isfinite(backward.loss):
-            self._confirm(self.first or self.first_infinity)
+            self._confirm(self.first or self.first_infinity or self._find_variable())
+
+    def _find_variable(self) -> Finding | None:
+        """Return the first variable of the user's function that has a NaN, where no op was seen to make it."""
+        if self.is_confirmed or not all(is_finite(p.array) for p in self._parameters()):
+            return None
+        frame = caller_frame()
+        found: list[tuple[int, str, Operand, Place]] = [
+            (place.site.line, name, x, place)
+            for name, x in frame.f_locals.items()
+            if is_array(x) and x.array.dtype.kind == "f" and not is_finite(x.array)
+            for place in [origin_of_name(name, frame)]
+            if place is not None
+        ]
+        if not found:
+            return None
+        _, name, x, place = min(found, key=lambda each: each[:2])
+        count = int(np.count_nonzero(~np.isfinite(x.array)))
+        what = f"{count} of {pluralize(x.array.size, 'value')} of {name} {tuple(x.shape)}"
+        is_deviation = x.array.size == 1 and any(text in place.text for text in (".std(", ".var("))
+        if is_deviation:
+            cause, advice = "the deviation of one value is NaN", f"leave {name} as it is where it has one value"
+        elif x.node is None:
+            cause, advice = "the data has them", f"torch.nan_to_num({name}), or leave such samples out"
+        else:
+            cause, advice = "the loss has them from there", "look at its operands: a log, root or quotient at 0"
+        problem = f"{what} are NaN or infinite: {cause}"
+        return Finding("nan", place, name, str(count), problem, advice)
+
+    def _parameters(self) -> list[Operand]:
+        records = self.facts.optimizers.values()
+        return [p for record in records for p in record.parameters() if is_array(p)]
 
     def before_step(self, step: OptimizerStep) -> None:
         if not self.is_confirmed and any(size is not None and math.isnan(size) for size in step.sizes.values()):
             self._confirm(self.steep or self.first or self.first_infinity)
+
+    def finish(self) -> None:
+        if not self.is_confirmed and not all(is_finite(p.array) for p in self._parameters()):
+            self._confirm(self.first or self.first_infinity)
 
     def _confirm(self, finding: Finding | None) -> None:
         # where steps diverged before, the rate is to blame, and not the op that made the first NaN
@@ -115,6 +151,32 @@ class FirstNaN(WatchRule):
         if finding is not None and not self.is_confirmed and is_cause:
             self.facts.report.add(finding)
         self.is_confirmed = True
+
+
+ADVICE = {
+    "log": "keep its operand positive: clamp(min=1e-8), or a function for logits such as log_softmax",
+    "div": "keep the divisor from 0: add a small eps",
+    "sqrt": "keep its operand positive: add a small eps",
+    "exp": "limit its operand, or use logsumexp or softmax",
+    "pow": "keep its operand positive",
+}
+
+
+def advise(op: Op, inputs: Operands) -> tuple[str, str]:
+    """Return why an op gave something that is not finite, and what to do."""
+    x = inputs[0]
+    if op.name in ("softmax", "log_softmax") and is_array(x):
+        masked = np.isneginf(x.array).all(axis=-1)
+        if masked.any():
+            told = f", in which {pluralize(int(masked.sum()), 'row')} of {masked.size} are -inf throughout"
+            return told, "leave a key in each row, or mask with a finite number such as -1e9"
+    call = find_library_call("kl_div")
+    target = None if call is None else call.f_locals.get("target")
+    if call is not None and is_array(target) and (target.array < 0).any() and not call.f_locals.get("log_target"):
+        share = f"{(target.array < 0).mean():.0%}"
+        told = f": the target of kl_div {tuple(target.shape)} is negative in {share}, so it is no probability"
+        return told, "softmax for the target: F.kl_div(log_softmax(x, 1), softmax(t, 1)), or log_target=True for logs"
+    return "", ADVICE.get(op.name, "look at the operands: a smaller learning rate, or a check of the data")
 
 
 def _exponent(inputs: Operands) -> float:

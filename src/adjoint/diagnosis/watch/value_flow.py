@@ -23,7 +23,7 @@ MODULE_CALLS = frozenset({"_wrapped_call_impl", "_call_impl", "_watched_call"})
 WRAPPERS = frozenset({"call", "convert"})  # of functions that are published
 DRAWS = frozenset({"normal", "uniform"})
 # Functions whose result is a term as it is.
-WHOLE_TERMS = frozenset({"log_prob", "entropy"})
+WHOLE_TERMS = frozenset({"log_prob", "entropy", "cosine_similarity"})
 # Ops whose result grows with each operand, and is as many times as large if they are.
 SUMS = frozenset({"add", "mean", "sum", "stack", "cat", "cast"})
 

@@ -20,7 +20,7 @@ from adjoint.core.runtime.mode import has_interpreter, mode
 from adjoint.core.tensor.mutation_log import mutation_log, owner
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Function, Operand
-from adjoint.data.loader import DataLoader
+from adjoint.data.loader import DataLoader, LoaderIterator
 from adjoint.diagnosis.findings import Report, place_of_frame
 from adjoint.diagnosis.watch.events import (
     Backward,
@@ -132,6 +132,7 @@ class Watch:
         self.patches.replace(Module, "train", call_first(self._call("mode_is_set")))
         self.patches.replace(Module, "load_state_dict", call_first(self._call("state_is_loaded")))
         self.patches.replace(DataLoader, "__iter__", call_first(self._call("loader_is_read")))
+        self.patches.replace(LoaderIterator, "__next__", call_first(self._call("batch_is_read")))
         for name in ("clip_grad_norm_", "clip_grad_value_"):
             self.patches.replace(nn_utils, name, call_first(self._call("gradients_are_clipped")))
         self.op_patches.replace(Tensor, "detach", call_first(self._note_cut("detach()")))

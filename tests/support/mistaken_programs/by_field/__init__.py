@@ -8,8 +8,10 @@ from tests.support.mistaken_programs.by_field.contrasts import CONTRAST_MISTAKES
 from tests.support.mistaken_programs.by_field.latent_models import LATENT_MISTAKES
 from tests.support.mistaken_programs.by_field.networks import NETWORK_MISTAKES
 from tests.support.mistaken_programs.by_field.policies import POLICY_MISTAKES
+from tests.support.mistaken_programs.by_field.probabilities import PROBABILITY_MISTAKES
 from tests.support.mistaken_programs.by_field.recurrent import RECURRENT_MISTAKES
 from tests.support.mistaken_programs.by_field.regressions import REGRESSION_MISTAKES
+from tests.support.mistaken_programs.by_field.schedules import SCHEDULE_MISTAKES
 from tests.support.mistaken_programs.by_field.steps import STEP_MISTAKES
 
 FIELD_MISTAKES = [
@@ -22,4 +24,6 @@ FIELD_MISTAKES = [
     *STEP_MISTAKES,
     *REGRESSION_MISTAKES,
     *NETWORK_MISTAKES,
+    *PROBABILITY_MISTAKES,
+    *SCHEDULE_MISTAKES,
 ]

@@ -11,7 +11,7 @@ Modules, in reading order:
 - `model_inputs`: Rules on what a model gets: a target with the same noise as the input, a random state, arguments
   that are crossed.
 - `policies`: Rules on policies: ratios of probabilities, the choice of surrogates, and values at an episode's end.
-- `recurrent_outputs`: Rules on what is read from a recurrent layer: another dimension than time, padded steps, one
+- `recurrent_outputs`: Rules on what a recurrent layer gives and gets: another dimension than time, padded steps, one
   direction of two.
 - `sample_order`: Rules on the order of samples: inputs that are shuffled alone, and results in another order than
   their targets.
@@ -21,4 +21,8 @@ Modules, in reading order:
   samplers.
 - `unused_results`: Rule on results that nobody uses: `x.clamp(0, 1)` or `loss + penalty` as a line of its own.
 - `weight_averages`: Rule on averages of weights: a copy that takes nearly all of the new ones in each step.
+- `custom_functions`: Rule on functions of the user's with a backward of their own: gradients that are not those of
+  their forward.
+- `unused_parts`: Rules on parts that are made and never used: a dropout that no forward calls, a schedule that never
+  goes on.
 """

@@ -31,6 +31,7 @@ class LatentDeviation(WatchRule):
             if not any(is_noise_product(made, scaled.out) for made in flow.users(scaled.out)):
                 continue
             source = flow.source(scaled.tensors[0])
+            self._check_distribution(scaled)
             others = [
                 each
                 for each in exponentials
@@ -51,6 +52,29 @@ class LatentDeviation(WatchRule):
                     "std = torch.exp(0.5 * logvar)",
                     tuple(scaled.out.shape),
                 )
+
+    def _check_distribution(self, deviation: Made) -> None:
+        """Look for noise that is never negative."""
+        for product in self.facts.flow.users(deviation.out):
+            for noise in product.tensors if is_noise_product(product, deviation.out) else ():
+                made = self.facts.flow.maker_past_moves(noise)
+                if (
+                    made is not None
+                    and made.op == "uniform"
+                    and noise.array.size >= MIN_NOISE
+                    and noise.array.min() >= 0
+                ):
+                    name = made.function
+                    self.report(
+                        "uniform-noise",
+                        made.place,
+                        name,
+                        f"the noise {tuple(noise.shape)} that a deviation multiplies is uniform, of "
+                        f"{noise.array.min():.3g} to {noise.array.max():.3g}: it is never negative, and moves the mean",
+                        f"{name.replace('rand', 'randn')} in place of {name}",
+                        tuple(noise.shape),
+                    )
+                    return
 
     def _check_logarithm(self, exponentials: list[Made]) -> None:
         """Look for noise that is multiplied by what the divergence takes the exponential of."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from adjoint.core.tensor.tensor import Tensor
 from adjoint.diagnosis.rules.dataflow.loss_signs import SQUARES
 from adjoint.diagnosis.rules.dataflow.policies import CLAMPS, is_mask
 from adjoint.diagnosis.rules.targets import BINARY, ERRORS
 from adjoint.diagnosis.watch.events import Backward
+from adjoint.diagnosis.watch.facts import Facts
 from adjoint.diagnosis.watch.library_calls import LibraryCall
 from adjoint.diagnosis.watch.rule import WatchRule
 from adjoint.diagnosis.watch.value_flow import FLOW_PASSES
@@ -56,6 +58,43 @@ class UnevenReductions(WatchRule):
 def is_mean(node: object) -> bool:
     """Return whether an error is a mean of its elements."""
     return (getattr(node, "params", None) or {}).get("reduction") == "mean"
+
+
+class InvertedLossMask(WatchRule):
+    """A mask of losses that leaves out every class but one: it counts the padding, and not the tokens."""
+
+    max_passes = FLOW_PASSES
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self.targets: list[Tensor] = []  # of this pass
+
+    def see_call(self, call: LibraryCall) -> None:
+        target = call.tensor("target")
+        if call.name in ("cross_entropy", "nll_loss") and call.arguments.get("reduction") == "none":
+            self.targets += [] if target is None else [target]
+
+    def begin_backward(self, backward: Backward) -> None:
+        targets, self.targets = self.targets, []
+        for made in self.facts.flow.makers_behind(*backward.roots) if targets else ():
+            mask = next((x for x in made.tensors if is_mask(x)), None) if made.op in ("mul", "index") else None
+            labels = [x.array for x in targets if mask is not None and x.array.size == mask.array.size]
+            if mask is None or not labels:
+                continue
+            is_kept = mask.array.ravel() != 0
+            kept, left = np.unique(labels[0].ravel()[is_kept]), np.unique(labels[0].ravel()[~is_kept])
+            if len(kept) == 1 and len(left) > 2 and kept[0] not in left:
+                source = self.facts.flow.maker_past_moves(mask)
+                self.report(
+                    "mask-inverted",
+                    made.place if source is None else source.place,
+                    "mask",
+                    f"the mask {tuple(mask.shape)} keeps the losses of the targets {kept[0]} alone, and leaves out all "
+                    f"others, of {left[0]} to {left[-1]}",
+                    f"target != {kept[0]} in place of target == {kept[0]}",
+                    int(kept[0]),
+                )
+                return
 
 
 class MaskedMean(WatchRule):

@@ -46,6 +46,7 @@ class LossSigns(WatchRule):
             elif term.sign > 0:
                 self._check_likelihood(term)
                 self._check_overlap(term.made, self.facts.flow.maker(backward.roots[0]) or term.made)
+        self._check_similarity(terms)
         self._check_divergence(terms)
         self._check_critic(terms)
         self._check_contrast(terms)
@@ -97,6 +98,20 @@ class LossSigns(WatchRule):
                     "1 - overlap as the loss",
                 )
                 return
+
+    def _check_similarity(self, terms: Sequence[LossTerm]) -> None:
+        """Look for a loss that is nothing but the cosine of what a model gives and of a target, without its sign."""
+        made = [term.made for term in terms if term.made is not None and term.sign > 0]
+        is_similarity = [each.function == "cosine_similarity" for each in made]
+        if made and len(made) == len(terms) and all(is_similarity):
+            self._note(
+                "negated-loss",
+                made[0].place,
+                "cosine_similarity",
+                "cosine_similarity is the whole loss, with a plus: it is made small, so both are turned away from each "
+                "other",
+                "1 - F.cosine_similarity(…).mean(), or a minus before it",
+            )
 
     def _check_divergence(self, terms: Sequence[LossTerm]) -> None:
         """Look for the squares and exponentials of a divergence, which have no upper limit, with a minus."""

@@ -31,7 +31,18 @@ class PolicyRatio(WatchRule):
                 ratio = next((each for each in behind[0] if self._is_difference(each)), None)
                 if ratio is None:
                     continue
-                if not any(user.op == "exp" for user in flow.users(ratio.out)):
+                one, other = ratio.tensors
+                if one.array is other.array:
+                    self.report(
+                        "ratio-of-one",
+                        ratio.place,
+                        "ratio",
+                        f"a ratio {tuple(ratio.out.shape)} of probabilities is that of a policy to itself, detached: "
+                        "it is 1 in each step, and its clamp limits nothing",
+                        "take the old log-probabilities before the updates, when the actions are drawn",
+                        tuple(ratio.out.shape),
+                    )
+                elif not any(user.op == "exp" for user in flow.users(ratio.out)):
                     self.report(
                         "ratio-without-exp",
                         ratio.place,

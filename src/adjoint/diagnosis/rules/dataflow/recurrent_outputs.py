@@ -1,9 +1,10 @@
-"""Rules on what is read from a recurrent layer: another dimension than time, padded steps, one direction of two."""
+"""Rules on what a recurrent layer gives and gets: another dimension than time, padded steps, one direction of two."""
 
 from __future__ import annotations
 
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
+from adjoint.data.sampler import RandomSampler
 from adjoint.diagnosis.rules.tokens import find_padding
 from adjoint.diagnosis.watch.events import Backward, ModuleCall
 from adjoint.diagnosis.watch.facts import Facts, is_array
@@ -83,6 +84,43 @@ class RecurrentOutputs(WatchRule):
             problem += f"{after} mixes the samples"
             advice = "h.transpose(0, 1).reshape(n, -1), or torch.cat([h[-2], h[-1]], 1)"
             self.report("view-in-place-of-transpose", made.place, "view", problem, advice, after)
+
+
+class CarriedState(WatchRule):
+    """A state that one batch hands on to the next, although the loader shuffles the samples."""
+
+    modules = (RNNBase,)
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self.states: dict[int, Operand] = {}  # the arrays of the last states, by identity
+        self.batch, self.batch_of_states = 0, 0  # how many a loader has given, and before those states
+        self.is_shuffled = False
+
+    def loader_is_read(self, loader: Operand) -> None:
+        """See a pass over a loader begin."""
+        self.is_shuffled = isinstance(getattr(loader, "sampler", None), RandomSampler)
+
+    def batch_is_read(self, iterator: Operand) -> None:
+        """See a loader give a batch."""
+        self.batch += 1
+
+    def enter_module(self, call: ModuleCall) -> None:
+        given = call.inputs[1] if len(call.inputs) > 1 else None
+        states = given if isinstance(given, tuple) else (given,)
+        is_known = any(isinstance(x, Tensor) and id(x.array) in self.states for x in states)
+        if call.is_recording and self.is_shuffled and self.batch_of_states < self.batch and is_known:
+            name = self.facts.names.name_of_module(call.module)
+            problem = f"{name} begins a batch with the state that the batch before has left, and the loader shuffles: "
+            problem += "it is the state of other sequences"
+            advice = "no state for each batch (None), or a loader with shuffle=False and batches that go on"
+            self.report("state-of-other-samples", call.root.place, "state", problem, advice, self.batch)
+
+    def leave_module(self, call: ModuleCall, output: Operand) -> None:
+        if call.is_recording and isinstance(output, tuple) and len(output) == 2:
+            states = output[1] if isinstance(output[1], tuple) else (output[1],)
+            self.states = {id(x.array): x.array for x in states if isinstance(x, Tensor)}
+            self.batch_of_states = self.batch
 
 
 def find_position(whole: Tensor, part: Tensor) -> tuple[int, int] | None:

@@ -1,0 +1,100 @@
+"""Rules on parts that are made and never used: a dropout that no forward calls, a schedule that never goes on."""
+
+from __future__ import annotations
+
+import ast
+
+from adjoint.diagnosis.findings import Place
+from adjoint.diagnosis.rules.modes import DROPOUTS
+from adjoint.diagnosis.source_expressions import parse_source, text_of
+from adjoint.diagnosis.watch.events import ModuleCall, OptimizerStep, caller_frame
+from adjoint.diagnosis.watch.facts import Facts
+from adjoint.diagnosis.watch.frames import place_of_attribute, user_frames
+from adjoint.diagnosis.watch.names import origin_of_name
+from adjoint.diagnosis.watch.rule import WatchRule
+from adjoint.nn.module.module import Module
+from adjoint.optim.lr.scheduler import LRScheduler
+
+MIN_STEPS = 4  # of an optimizer, after which its schedule is to have gone on
+MAX_FRAMES = 4
+
+
+class UnusedLayer(WatchRule):
+    """A dropout that a model has, and that no line of its class names again."""
+
+    modules = (*DROPOUTS, Module)
+    max_passes = 2
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self.parents: dict[int, tuple[Module, set[int]]] = {}  # that were trained, with what they called
+
+    def enter_module(self, call: ModuleCall) -> None:
+        if call.is_recording and call.module.training:
+            self.parents.setdefault(id(call.module), (call.module, set()))
+        if call.parent is not None and id(call.parent.module) in self.parents:
+            self.parents[id(call.parent.module)][1].add(id(call.module))
+
+    def finish(self) -> None:
+        if not self.facts.steps:
+            return
+        for parent, called in self.parents.values():
+            for name, part in parent._modules.items():
+                if not isinstance(part, DROPOUTS) or id(part) in called or not getattr(part, "p", 0):
+                    continue
+                place = place_of_attribute(parent, name)
+                if place is None or is_named_again(place.site.file, name):
+                    continue
+                path = self.facts.names.name_of_module(part)
+                problem = f"{path}, {type(part).__name__}(p={part.p:g}), is made and never called: nothing is dropped"
+                self.report("unused-layer", place, path, problem, f"x = self.{name}(x) in forward", f"p={part.p:g}")
+
+
+def is_named_again(file: str, name: str) -> bool:
+    """Return whether a file reads an attribute of this name anywhere."""
+    source = parse_source(file)
+    reads = (node for node in ast.walk(source.tree) if isinstance(node, ast.Attribute)) if source is not None else ()
+    return any(node.attr == name and isinstance(node.ctx, ast.Load) for node in reads)
+
+
+class UnusedSchedule(WatchRule):
+    """A schedule of the rate whose `step` no line calls."""
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self.known: dict[int, tuple[LRScheduler, str, Place | None]] = {}
+
+    def before_step(self, step: OptimizerStep) -> None:
+        if step.number:
+            return
+        for outer in user_frames(caller_frame())[:MAX_FRAMES]:
+            for name, value in [*outer.f_locals.items(), *outer.f_globals.items()]:
+                if isinstance(value, LRScheduler) and value.optimizer is step.record.optimizer:
+                    place = origin_of_name(name, outer)
+                    self.known.setdefault(id(value), (value, name, place))
+
+    def finish(self) -> None:
+        for schedule, name, place in self.known.values():
+            record = self.facts.optimizers.get(id(schedule.optimizer))
+            if record is None or record.steps < MIN_STEPS or schedule.last_epoch > 0 or place is None:
+                continue
+            if not is_stepped(place.site.file, name):
+                problem = (
+                    f"{name}, {type(schedule).__name__}, never goes on: no line calls its step, and the rate stays "
+                )
+                problem += f"{record.rates[-1][0]:g}"
+                self.report("schedule-unused", place, name, problem, f"{name}.step() after each epoch", record.steps)
+
+
+def is_stepped(file: str, name: str) -> bool:
+    """Return whether a file calls `step` of anything named so, or passes it on."""
+    source = parse_source(file)
+    for node in ast.walk(source.tree) if source is not None else ():
+        if isinstance(node, ast.Call):
+            if isinstance(node.func, ast.Attribute) and node.func.attr == "step":
+                owner = text_of(node.func.value)
+                if name in owner or "sched" in owner.lower():
+                    return True
+            if any(name in text_of(each) for each in (*node.args, *(key.value for key in node.keywords))):
+                return True
+    return False
