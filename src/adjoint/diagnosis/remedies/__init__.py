@@ -31,6 +31,8 @@ Modules, in reading order:
   loader takes.
 - `language`: Remedies for what Python itself refuses: names, calls, values, and None.
 - `trials`: Remedies that were tried: other options, other numbers, and changed lines, with which the call runs.
+- `holders`: Remedies for values that another object holds, or that come in pairs: wrapped data sets, zipped loaders,
+  methods.
 """
 
 from adjoint.diagnosis.remedies.language import names as names  # isort: skip
@@ -40,6 +42,7 @@ from adjoint.diagnosis.remedies import objects as objects  # isort: skip
 from adjoint.diagnosis.remedies import layers as layers  # isort: skip
 from adjoint.diagnosis.remedies import classes as classes  # isort: skip
 from adjoint.diagnosis.remedies import kinds as kinds  # isort: skip
+from adjoint.diagnosis.remedies import holders as holders  # isort: skip
 from adjoint.diagnosis.remedies import data as data
 from adjoint.diagnosis.remedies import gradients as gradients
 from adjoint.diagnosis.remedies import losses as losses
@@ -55,6 +58,7 @@ from adjoint.diagnosis.remedies import transforms as transforms
 from adjoint.diagnosis.remedies import wording as wording
 
 from adjoint.diagnosis.remedies.language import conditions as conditions  # isort: skip
+from adjoint.diagnosis.remedies.trials import flags as flags  # isort: skip
 from adjoint.diagnosis.remedies.trials import options as options  # isort: skip  after those that know the kind of mistake
 from adjoint.diagnosis.remedies.trials import changed_lines as changed_lines  # isort: skip
 from adjoint.diagnosis.remedies.trials import settings as settings  # isort: skip

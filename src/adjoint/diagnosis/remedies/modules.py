@@ -83,16 +83,6 @@ def load_partly(failure: Failure, match: re.Match[str]) -> str | None:
     return f"{told}: {text_of(node)[:-1]}, strict=False) loads the others{rest}"
 
 
-@remedy(
-    r"size mismatch for ([\w.]+): copying a param with shape \S*\[([\d, ]*)\]\) from checkpoint, "
-    r".*? is \S*\[([\d, ]*)\]"
-)
-def match_sizes(failure: Failure, match: re.Match[str]) -> str:
-    """A state of a model of other sizes."""
-    saved, own = shape_of(match[2]), shape_of(match[3])
-    return f"make the model as it was saved, {match[1]} of {saved} and not {own}, or leave these names out of the state"
-
-
 @remedy(r"Expected hidden(?:\[\d\])? size \(([\d, ]+)\), got \[([\d, ]+)\]")
 def fit_hidden_state(failure: Failure, match: re.Match[str]) -> str:
     """A first state of other sizes."""
@@ -115,6 +105,12 @@ def fit_hidden_state(failure: Failure, match: re.Match[str]) -> str:
     if len(expected) == 3 and len(found) == 3 and expected[0] != found[0]:
         told = f"{getattr(value, 'num_layers', 1)} layers"
         told += " both ways" if getattr(value, "bidirectional", False) else ""
+        maker = _find_bidirectional(failure, x)
+        if maker is not None and found[0] == 2 * expected[0]:
+            both = (
+                f"{x}{_where(failure, x)} is {found}, as {maker} is bidirectional, and {name} goes one way, {expected}"
+            )
+            return f"{both}: {x}.view({expected[0]}, 2, *{x}.shape[1:]).sum(1) adds both directions"
         return f"{x}{_where(failure, x)} is to be {expected}: {name} has {told}, one state each"
     if found[-1] != expected[-1]:
         return f"{x}{_where(failure, x)} is to be {expected}: {name} has {expected[-1]} hidden units"
@@ -127,6 +123,15 @@ def _name_state(failure: Failure, shape: tuple[int, ...]) -> str:
         if isinstance(each.value, tuple) and any(tuple(getattr(part, "shape", ())) == shape for part in each.value):
             return each.text
     return name_of_shape(failure, shape, "the state")
+
+
+def _find_bidirectional(failure: Failure, name: str) -> str | None:
+    """Return the name of the recurrent layer of two directions whose call gave a state."""
+    origin = next((each.origin for each in failure.operands if each.text == name), None)
+    call = None if origin is None else origin.value
+    layer = evaluate(call.func, failure.frame) if isinstance(call, ast.Call) else MISSING
+    is_both = is_module(layer) and getattr(layer, "bidirectional", False)
+    return text_of(call.func) if isinstance(call, ast.Call) and is_both else None
 
 
 def _where(failure: Failure, name: str) -> str:

@@ -25,7 +25,8 @@ RESULTS_OF_LAYERS = {
 
 @remedy(
     r"tuple indices must be integers|'tuple' object has no attribute|'tuple' object cannot be|"
-    r"must be Tensor, not tuple|unsupported operand type\(s\) for .*'tuple'|but got tuple|got <class 'tuple'>"
+    r"nested lists differ|must be Tensor, not tuple|unsupported operand type\(s\) for .*'tuple'|but got tuple|"
+    r"got <class 'tuple'>"
 )
 def unpack_tuple(failure: Failure, match: re.Match[str]) -> str | None:
     """Several results where one tensor belongs: those of a layer, or of a function that returns more than one."""
@@ -93,6 +94,10 @@ def take_from_dict(failure: Failure, match: re.Match[str]) -> str | None:
         return None
     keys = [key for key, value in given.value.items() if isinstance(value, Tensor)] or list(given.value)
     attribute = failure.message.rpartition("attribute ")[2].strip("'")
+    is_of_losses = all(isinstance(each, Tensor) and each.numel() == 1 for each in given.value.values())
+    if attribute in ("backward", "item") and is_of_losses:
+        told = f"{given.text}{at(given)} is a dict of {len(keys)} numbers, {', '.join(map(repr, keys))}"
+        return f"{told}: sum({given.text}.values()).{attribute}()"
     if attribute in ("to", "cuda", "cpu", "detach", "float", "long") and all(
         isinstance(each, Tensor) for each in given.value.values()
     ):

@@ -25,6 +25,13 @@ def call_sibling(node: ast.Call) -> Iterator[Edit]:
         yield Edit(node, ast.Call(parse(f"{base}.{sibling}" if base else sibling), node.args, node.keywords))
 
 
+def call_with_items(node: ast.Call) -> Iterator[Edit]:
+    """Yield a call with the items of its only argument, which is written as a tuple, one by one."""
+    inner = node.args[0] if len(node.args) == 1 else None
+    if isinstance(inner, ast.Tuple) and len(inner.elts) == 2:
+        yield Edit(node, ast.Call(node.func, inner.elts, node.keywords))
+
+
 def call_otherwise(node: ast.Call, trial: Trial, library: str, message: str) -> Iterator[Edit]:
     """Yield a call with its arguments in one tuple or one by one, by other names, or of another function."""
     function = ast.unparse(node.func)
@@ -46,7 +53,8 @@ def call_otherwise(node: ast.Call, trial: Trial, library: str, message: str) -> 
         if function == "round" and len(arguments) == 2:
             yield Edit(node, parse(f"{library}.round({arguments[0]}, decimals={arguments[1]})"))
     if len(node.args) > 1:
-        yield write(f"[{', '.join(arguments)}]", *keywords)
+        if not any(isinstance(each, (ast.Tuple, ast.Constant)) for each in node.args):
+            yield write(f"[{', '.join(arguments)}]", *keywords)
         yield write(arguments[0], f"({', '.join(arguments[1:])})", *keywords)
         if len(node.args) > 2:
             yield write(f"[{', '.join(arguments[:-1])}]", arguments[-1], *keywords)

@@ -52,7 +52,10 @@ def convert(part: ast.expr, value: Operand, library: str, message: str) -> Itera
         if isinstance(part, ast.Tuple) and part.elts and len({ast.unparse(each) for each in part.elts}) == 1:
             ways += [ast.unparse(part.elts[0])]
     elif is_module(value):
-        ways += [f"{own}.parameters()"] + ([f"{own}.weight"] if hasattr(value, "weight") else [])
+        ways += [
+            f"{own}.parameters()",
+            *(f"{own}.{name}" for name, each in value._parameters.items() if each is not None),
+        ]
     elif isinstance(value, bool) or value is None:
         return
     elif isinstance(value, (int, float)):

@@ -5,8 +5,15 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from adjoint.core.tensor.tensor import Tensor
 from adjoint.diagnosis.operands import evaluate, is_module
-from adjoint.diagnosis.repairs.calls import call_otherwise, call_sibling, read_attribute_otherwise, read_otherwise
+from adjoint.diagnosis.repairs.calls import (
+    call_otherwise,
+    call_sibling,
+    call_with_items,
+    read_attribute_otherwise,
+    read_otherwise,
+)
 from adjoint.diagnosis.repairs.conversions import convert, leave_tensors
 from adjoint.diagnosis.repairs.expression import Edit, Values, name_library
 from adjoint.diagnosis.repairs.reshapes import find_dimensions, make_square, reshape, reshape_all, swap_sides
@@ -18,6 +25,8 @@ WEIGHTS = ("weight", "pos_weight")  # one for each class, whatever the shapes al
 def find_edits(trial: Trial, message: str, *, is_of_shapes: bool) -> Iterator[Edit]:
     """Yield the edits of an expression: of the kind of its parts, of how it is called, and of shapes."""
     values = [(part, compute(part, trial.frame)) for part in _operands(trial.expression)]
+    if is_of_shapes:  # data is in the wrong order more often than what a model gives
+        values.sort(key=lambda each: isinstance(each[1], Tensor) and each[1].node is not None)
     if not is_of_shapes:
         yield from _find_edits_of_kinds(trial, message, values)
         return
@@ -45,6 +54,9 @@ def _find_edits_of_kinds(trial: Trial, message: str, values: Values) -> Iterator
     for node in ast.walk(trial.expression):
         if isinstance(node, ast.Call):
             yield from call_sibling(node)
+    for node in ast.walk(trial.expression):
+        if isinstance(node, ast.Call):
+            yield from call_with_items(node)
     for part, value in values:
         yield from convert(part, value, library, message)
     for part, value in values:

@@ -33,7 +33,7 @@ def reshape(
         ways = [f"{own}.T", *(f"{own}[{', '.join([':'] * i + ['None'])}]" for i in range(1, value.ndim + 1))]
         yield from (Edit(part, parse(way), True) for way in (ways if first else reversed(ways)))
         return
-    ways = [f"{own}{first}"] if first and value.ndim == 2 else []
+    ways = [f"{own}{first}"] if first and value.ndim == 2 else list(_add_axes(own, value, values))
     ways += [f"{own}.unsqueeze(0)"] if is_input else []
     ways += (
         [f"{own}.unsqueeze({i})" for i in (*range(1, value.ndim), value.ndim, 0)]
@@ -51,6 +51,16 @@ def reshape(
             ways.append(f"{own}.reshape({bracket(other)}.shape)")
     ways += [f"{own}.contiguous()", f"{own}.unsqueeze(0).unsqueeze(0)"]
     yield from (Edit(part, parse(way), True) for way in ways)
+
+
+def _add_axes(own: str, value: Tensor, values: Values) -> Iterator[str]:
+    """Yield the part with new dimensions between its first and its last, so that it fits a tensor of more."""
+    shapes = {tuple(each.shape) for _, each in values if isinstance(each, Tensor) and each.ndim > value.ndim + 1}
+    for shape in shapes if value.ndim > 1 else ():
+        for inner in combinations(range(1, len(shape) - 1), value.ndim - 2):
+            kept = (0, *inner, len(shape) - 1)
+            if all(size in (1, shape[i]) for size, i in zip(value.shape, kept, strict=True)):
+                yield f"{own}[{', '.join(':' if i in kept else 'None' for i in range(len(shape)))}]"
 
 
 def reshape_all(root: ast.expr, values: Values) -> Iterator[Edit]:

@@ -19,6 +19,7 @@ from adjoint.core.random.generator import default_generator
 from adjoint.core.runtime.mode import ModeScope, mode, nondefault
 from adjoint.core.tensor.memory_format import preserve_format
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.tensor.torch_function import DispatchedFunction
 from adjoint.core.typing import Operand
 from adjoint.diagnosis.operands import MISSING, evaluate, is_module
 
@@ -210,6 +211,8 @@ def compute(node: ast.expr, frame: FrameType) -> Operand:
 
 def is_safe(function: Operand) -> bool:
     """Return whether a call runs code of the library, NumPy or Python alone, and has no effect outside of it."""
+    if isinstance(function, DispatchedFunction):  # as all are, once a subclass of Tensor is there
+        function = function.function
     if is_module(function) or getattr(function, "__name__", "") in EFFECTS:
         return False
     if any(function is each for each in STORES.values()):

@@ -253,7 +253,8 @@ def name_attributes(failure: Failure, match: re.Match[str]) -> str | None:
             continue
         owner = evaluate(node.value, failure.frame)
         owner = getattr(failure.error, "obj", None) if owner is MISSING else owner
-        if owner is None:
+        told_kind = re.match(r"'(\w+)' object", failure.message)
+        if owner is None or (told_kind is not None and type(owner).__name__ != told_kind[1]):
             continue
         if is_module(owner):
             held = [name for table in ("_modules", "_parameters", "_buffers") for name in vars(owner)[table]]

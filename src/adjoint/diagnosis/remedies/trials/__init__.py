@@ -8,4 +8,6 @@ Modules, in reading order:
   runs.
 - `settings`: Remedies for settings out of their range, or that exclude each other: the nearest number with which the
   line runs.
+- `flags`: Remedies for settings of a module that are true or false: the one with which the call runs when it is the
+  other.
 """

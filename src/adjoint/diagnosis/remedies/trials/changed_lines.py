@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from inspect import ismodule
+from itertools import chain
 from time import thread_time
 
 import numpy as np
@@ -47,7 +48,10 @@ def try_edits(failure: Failure, match: re.Match[str]) -> str | None:
     sizes = [each.value.shape for each in failure.operands if isinstance(each.value, (Tensor, np.ndarray))]
     largest = max((int(np.prod(each)) for each in sizes), default=0)
     is_elementwise = isinstance(node, (ast.BinOp, ast.Compare)) or "broadcast" in failure.message
-    for edit in find_edits(trial, failure.message, is_of_shapes=is_of_shapes):
+    edits = find_edits(trial, failure.message, is_of_shapes=is_of_shapes)
+    if not is_of_shapes and isinstance(failure.error, (RuntimeError, ValueError)):
+        edits = chain(edits, find_edits(trial, failure.message, is_of_shapes=True))
+    for edit in edits:
         if best is not None and not edit.is_shape:
             break
         if thread_time() - start > MAX_SECONDS:
@@ -55,9 +59,9 @@ def try_edits(failure: Failure, match: re.Match[str]) -> str | None:
         changed = edit.apply(node)
         try:
             result = trial.run(changed)
+            size = int(np.prod(result.shape)) if isinstance(result, (Tensor, np.ndarray)) else 0
         except Exception:  # noqa: BLE001  what a changed line may raise
             continue
-        size = int(np.prod(result.shape)) if isinstance(result, (Tensor, np.ndarray)) else 0
         if edit.is_shape and is_elementwise and size > largest:
             continue
         if not edit.is_shape:

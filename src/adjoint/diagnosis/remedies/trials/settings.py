@@ -6,6 +6,7 @@ import ast
 import copy
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import evaluate
@@ -125,6 +126,11 @@ def give_setting(failure: Failure, match: re.Match[str]) -> str | None:
     missing = [name for name in names if name not in given and re.search(rf"\b{name}\b", failure.message)]
     if not missing or not REQUIRING.search(failure.message):
         return None
+    for flag in (True, False):
+        whole = ast.Call(node.func, node.args, [*node.keywords, ast.keyword(missing[0], ast.Constant(flag))])
+        with suppress(Exception):  # it is no flag
+            Trial(whole, failure.frame).run(whole)
+            return text_of(whole)
     arguments = ", ".join([*map(text_of, (*node.args, *node.keywords)), f"{missing[0]}=…"])
     meaning = find_meaning(evaluate(node.func, failure.frame), missing[0])
     return f"{text_of(node.func)}({arguments}){f'; {missing[0]}: {meaning}' if meaning else ''}"

@@ -1,0 +1,180 @@
+"""Remedies for values that another object holds, or that come in pairs: wrapped data sets, zipped loaders, methods."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from collections.abc import Iterator
+
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand
+from adjoint.data.loader import DataLoader
+from adjoint.diagnosis.failure import Failure
+from adjoint.diagnosis.operands import MISSING, NamedValue, evaluate, is_module
+from adjoint.diagnosis.remedies.registry import at, remedy, shape_of
+from adjoint.diagnosis.repairs.trial import compute
+from adjoint.diagnosis.source_expressions import find_expression, parse_source, text_of
+
+MAX_DEPTH = 3  # of objects within objects
+
+
+@remedy(r"^'(\w+)' object has no attribute '(\w+)'")
+def find_holder(failure: Failure, match: re.Match[str]) -> str | None:
+    """An attribute of what an object holds: of the data set of a subset, of the module that another wraps."""
+    for node in ast.walk(failure.line.node) if failure.line is not None else ():
+        if not isinstance(node, ast.Attribute) or node.attr != match[2]:
+            continue
+        owner = evaluate(node.value, failure.frame)
+        path = None if type(owner).__name__ != match[1] else _find_path(owner, match[2])
+        if path is None:
+            continue
+        name = text_of(node.value)
+        own = next((each for each in failure.operands if each.text == name), None)
+        whole = f"{name}.{path}.{match[2]}"
+        indices = vars(owner).get("indices")
+        is_part = isinstance(indices, (list, tuple, range, Tensor)) and path == "dataset"
+        told = f"{name}{at(own)} is a {match[1]}, and its {path} has {match[2]}"
+        return f"{told}: {whole}[{name}.indices] for those of the part" if is_part else f"{told}: {whole}"
+    return None
+
+
+def _find_path(owner: Operand, attribute: str) -> str | None:
+    """Return the way to the nearest object within another that has an attribute: `dataset`, `module.encoder`."""
+    queue: list[tuple[str, Operand]] = [("", owner)]
+    for path, value in queue:
+        if path and attribute in getattr(value, "__dict__", ()):
+            return path
+        if path.count(".") < MAX_DEPTH - 1:
+            held = {**getattr(value, "__dict__", {}), **getattr(value, "__dict__", {}).get("_modules", {})}
+            parts = [(name, each) for name, each in held.items() if not name.startswith("_") and not name.isdigit()]
+            queue += [
+                (f"{path}.{name}".lstrip("."), each)
+                for name, each in parts
+                if hasattr(each, "__dict__") and not isinstance(each, (type, Tensor)) and not inspect.isroutine(each)
+            ]
+    return None
+
+
+@remedy(r"^(\w+) has no (\w+)$")
+def name_method(failure: Failure, match: re.Match[str]) -> str | None:
+    """A class that defines a method by nearly the name that is asked for."""
+    for kind in _classes_in_reach(failure):
+        if kind.__name__ != match[1]:
+            continue
+        own = [name for name, value in vars(kind).items() if inspect.isfunction(value)]
+        similar = next((name for name in own if name.strip("_") == match[2].strip("_") != ""), None)
+        code = getattr(vars(kind).get(similar or next(iter(own), "")), "__code__", None)
+        source = None if code is None else parse_source(code.co_filename)
+        if code is None or source is None:
+            continue
+        lines = [node for node in ast.walk(source.tree) if isinstance(node, ast.ClassDef) and node.name == match[1]]
+        where = f" at {source.place_of(lines[0])}" if lines else ""
+        if similar is not None:
+            return f"{match[1]}{where} defines {similar}: def {match[2]}(self) there"
+        return f"{match[1]}{where} defines {', '.join(own)}: def {match[2]}(self) there"
+    return None
+
+
+def _classes_in_reach(failure: Failure) -> Iterator[type]:
+    for place in failure.stack:
+        for value in [*place.frame.f_locals.values(), *place.frame.f_globals.values(), *failure.locals.values()]:
+            yield value if isinstance(value, type) else type(value)
+
+
+@remedy(r"shapes \(([\d, ]*)\) (?:and )?\(([\d, ]*)\)|[Ss]izes? .*must match|equal size|batch")
+def cut_last_batches(failure: Failure, match: re.Match[str]) -> str | None:
+    """Batches of two loaders side by side, of which the last ones have different sizes."""
+    for each in failure.operands:
+        node = None if each.origin is None else each.origin.node
+        call = node.iter if isinstance(node, (ast.For, ast.AsyncFor)) else None
+        if isinstance(call, ast.Call) and text_of(call.func) == "enumerate" and call.args:
+            call = call.args[0]
+        if not isinstance(call, ast.Call) or text_of(call.func) != "zip" or each.origin is None:
+            continue
+        same = [x for x in failure.tensors() if x.origin is not None and x.origin.node is node and x.value.ndim]
+        sizes = {len(x.value): x for x in same}
+        loaders = [part for part in call.args if isinstance(evaluate(part, failure.frame), DataLoader)]
+        if len(sizes) > 1 and len(loaders) > 1:
+            told = " and ".join(f"{x.text} has {size} samples" for size, x in sizes.items())
+            names = " and ".join(text_of(part) for part in loaders)
+            return f"{told} at {each.origin.place()}: the last batches of {names} differ, DataLoader(…, drop_last=True)"
+    return None
+
+
+@remedy(
+    r"must be real number, not (\w+)|unsupported format string passed to (\w+)\.__format__|required argument is not"
+)
+def format_number(failure: Failure, match: re.Match[str]) -> str | None:
+    """A list or a tensor that is written as a number."""
+    found = find_expression(failure.stack[0]) if failure.stack else None
+    kind = match[1] or match[2]
+    for node in ast.walk(found[1]) if found is not None else ():
+        if not isinstance(node, (ast.Name, ast.Attribute, ast.Call, ast.Subscript)):
+            continue
+        value = compute(node, failure.frame)
+        if value is MISSING or type(value).__name__ != kind:
+            continue
+        text = text_of(node)
+        own = next((each for each in failure.operands if each.text == text), NamedValue(text, value))
+        if isinstance(value, (list, tuple)) and len(value) == 1:
+            return f"{text}{at(own)} is a {kind} of one number: {text}[0]"
+        if isinstance(value, Tensor) and value.numel() == 1:
+            return f"{text}{at(own)} is a tensor: {text}.item()"
+        if isinstance(value, (list, tuple, Tensor)):
+            return f"{text}{at(own)} holds {len(value)} numbers: one of them, {text}[0], or print it as it is, %s"
+    return None
+
+
+@remedy(r"save_for_backward can only save variables, but argument (\d+) is of type (\w+)")
+def keep_on_context(failure: Failure, match: re.Match[str]) -> str | None:
+    """A number that is saved as if it were a tensor."""
+    node = None if failure.line is None else failure.line.node
+    if not isinstance(node, ast.Call) or len(node.args) <= int(match[1]) or not isinstance(node.func, ast.Attribute):
+        return None
+    text, context = text_of(node.args[int(match[1])]), text_of(node.func.value)
+    rest = ", ".join(text_of(each) for each in node.args if text_of(each) != text)
+    name = text if text.isidentifier() else "value"
+    told = f"{text} is of type {match[2]}, no tensor"
+    return f"{told}: {context}.save_for_backward({rest}), and {context}.{name} = {text} beside it"
+
+
+@remedy(
+    r"size mismatch for ([\w.]+): copying a param with shape \S*\[([\d, ]*)\]\) from checkpoint, "
+    r".*? is \S*\[([\d, ]*)\]"
+)
+def match_sizes(failure: Failure, match: re.Match[str]) -> str:
+    """A state of a model of other sizes."""
+    saved, own = shape_of(match[2]), shape_of(match[3])
+    setting = _find_setting(failure)
+    if setting is not None:
+        name, value, wanted, where = setting
+        told = f"{match[1]} was saved as {saved} and is {own} here"
+        told = f"{told}: the state is of a model of {name}={wanted}, and {name} is {value}{where}"
+        return f"{told}; make it so, or leave these names out of the state"
+    return f"make the model as it was saved, {match[1]} of {saved} and not {own}, or leave these names out of the state"
+
+
+def _find_setting(failure: Failure) -> tuple[str, int, int, str] | None:
+    """Return the argument of the model's class whose number all sizes that differ are: its name, and both numbers."""
+    shapes = re.findall(r"shape \S*\[([\d, ]*)\]\) from checkpoint, .*? is \S*\[([\d, ]*)\]", failure.message)
+    pairs = [
+        (q, p)
+        for saved, own in shapes
+        for p, q in zip(shape_of(saved), shape_of(own), strict=False)
+        if p != q and p and q
+    ]
+    model = next((each for each in failure.operands if is_module(each.value)), None)
+    call = None if model is None or model.origin is None else model.origin.value
+    if model is None or not pairs or not isinstance(call, ast.Call):
+        return None
+    names = list(inspect.signature(type(model.value)).parameters.values())
+    given = {**{name.name: part for name, part in zip(names, call.args, strict=False)}}
+    given |= {str(each.arg): each.value for each in call.keywords}
+    for name in names:
+        part = given.get(name.name)
+        value = name.default if part is None else evaluate(part, failure.frame)
+        wanted = next((p for q, p in pairs if q == value and type(value) is int), None)
+        if wanted is not None and all(q * wanted == p * value for q, p in pairs):
+            return name.name, value, wanted, at(model)
+    return None
