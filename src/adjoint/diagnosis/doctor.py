@@ -14,6 +14,7 @@ from adjoint.diagnosis.rules.attention import AttentionMask, FutureTokens, Posit
 from adjoint.diagnosis.rules.class_weights import InvertedWeights
 from adjoint.diagnosis.rules.data import ConstantInput, InputScale, MixedOrder, SameBatch, Targets
 from adjoint.diagnosis.rules.dataflow.custom_functions import CustomGradients
+from adjoint.diagnosis.rules.dataflow.label_values import BalancedTwice, LossOfItself, TruncatedLabels
 from adjoint.diagnosis.rules.dataflow.latent_noise import LatentDeviation, RepeatedNoise, SampleGradient, UnseenNoise
 from adjoint.diagnosis.rules.dataflow.loss_scales import (
     ClampedPrediction,
@@ -23,18 +24,19 @@ from adjoint.diagnosis.rules.dataflow.loss_scales import (
 )
 from adjoint.diagnosis.rules.dataflow.loss_signs import AdvantageGradient, ConstantTerm, LinearPenalty, LossSigns
 from adjoint.diagnosis.rules.dataflow.model_inputs import CrossedArguments, NoisyTarget, RandomState
-from adjoint.diagnosis.rules.dataflow.policies import BootstrapMask, PolicyRatio
+from adjoint.diagnosis.rules.dataflow.policies import BootstrapMask, DuelingMean, GreaterOfCritics, PolicyRatio
 from adjoint.diagnosis.rules.dataflow.recurrent_outputs import CarriedState, RecurrentOutputs
 from adjoint.diagnosis.rules.dataflow.sample_order import ReadOrder, ShuffledAlone
 from adjoint.diagnosis.rules.dataflow.scores import AttentionScores, ContrastiveScores, ProbabilitiesAsLogits
 from adjoint.diagnosis.rules.dataflow.training_loop import (
     AbsoluteSchedule,
     ClearedAccumulation,
+    CriticSigns,
     ForeignGradients,
     GeneratorTarget,
     SamplerWeights,
 )
-from adjoint.diagnosis.rules.dataflow.unused_parts import UnusedLayer, UnusedSchedule
+from adjoint.diagnosis.rules.dataflow.unused_parts import UnfilledParameter, UnusedLayer, UnusedSchedule
 from adjoint.diagnosis.rules.dataflow.unused_results import UnusedResult
 from adjoint.diagnosis.rules.dataflow.weight_averages import AverageFactor
 from adjoint.diagnosis.rules.layer_options import AdamOptions, ClipSize, DroppedOutput, LayerOptions
@@ -146,6 +148,11 @@ RULES: tuple[type[WatchRule], ...] = (
     UnevenReductions,
     PolicyRatio,
     BootstrapMask,
+    DuelingMean,
+    GreaterOfCritics,
+    LossOfItself,
+    TruncatedLabels,
+    BalancedTwice,
     NoisyTarget,
     RandomState,
     CrossedArguments,
@@ -153,12 +160,14 @@ RULES: tuple[type[WatchRule], ...] = (
     UnusedResult,
     UnusedLayer,
     UnusedSchedule,
+    UnfilledParameter,
     CustomGradients,
     ReadOrder,
     ShuffledAlone,
     GeneratorTarget,
     AbsoluteSchedule,
     ClearedAccumulation,
+    CriticSigns,
     ForeignGradients,
     AttentionMask,
     FutureTokens,

@@ -16,6 +16,9 @@ from adjoint.diagnosis.remedies.registry import (
     remedy,
     shape_of,
 )
+from adjoint.diagnosis.source_expressions import text_of
+
+HALVING = re.compile(r"chunk\(2|split\(|::2\]")
 
 
 @remedy(r"^where\(bool\[([\d,]*)\], \w+\[([\d,]*)\], \w+\[([\d,]*)\]\): operands could not be broadcast")
@@ -82,6 +85,12 @@ def name_sizes(failure: Failure, match: re.Match[str]) -> str:
         return f"their dimensions come in different orders: transpose {x} or {y}"
     sizes = [(p, q) for p, q in zip(a[::-1], b[::-1], strict=False) if p != q and 1 not in (p, q)]
     told = " and ".join(f"{p} against {q}" for p, q in sizes)
+    small, big = (x, y) if sizes and sizes[0][0] < sizes[0][1] else (y, x)
+    own = next((each for each in failure.tensors() if each.text == small), None)
+    made = "" if own is None or own.origin is None or own.origin.value is None else text_of(own.origin.value)
+    if len(sizes) == 1 and HALVING.search(made) and max(sizes[0]) == 2 * min(sizes[0]):
+        told += f"; {small}{at(own)} is one half, and {big}{locate_tensor(failure, big)} is for the whole"
+        return f"{x} and {y} must agree in each dimension: {told}, so make {big} of half the size where it is made"
     return f"{x} and {y} must agree in each dimension, or have 1 there, counted from the last: {told}"
 
 

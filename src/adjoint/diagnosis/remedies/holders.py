@@ -178,3 +178,32 @@ def _find_setting(failure: Failure) -> tuple[str, int, int, str] | None:
         if wanted is not None and all(q * wanted == p * value for q, p in pairs):
             return name.name, value, wanted, at(model)
     return None
+
+
+@remedy(r"Cannot register two (\w+) hooks on the same parameter (\w+)")
+def leave_second_out(failure: Failure, match: re.Match[str]) -> str:
+    """A module whose parameter is reparametrised already."""
+    own = next((each for each in failure.operands if is_module(each.value)), None)
+    name = "the module" if own is None else own.text
+    told = f"{name} has {match[1]} of its {match[2]} already"
+    return f'{told}: leave this one out, or skip such modules, if not hasattr({name}, "{match[2]}_orig")'
+
+
+@remedy(r"^'(list|tuple|int|float|ndarray)' object has no attribute '(array|shape|node|dtype|ndim|device|dim)'")
+def make_tensor_of_argument(failure: Failure, match: re.Match[str]) -> str | None:
+    """A list or an array where a module or a function takes a tensor."""
+    node = failure.line.node if failure.line is not None else None
+    if not isinstance(node, ast.Call):
+        return None
+    given = [value for value in failure.locals.values() if type(value).__name__ == match[1]]
+    for part in (*node.args, *(each.value for each in node.keywords)):
+        value = compute(part, failure.frame)
+        value = given[0] if value is MISSING and isinstance(part, ast.Call) and given else value
+        is_of_tensors = isinstance(value, (list, tuple)) and any(isinstance(each, Tensor) for each in value)
+        if type(value).__name__ != match[1] or is_of_tensors:
+            continue
+        text, own = text_of(part), next((each for each in failure.operands if each.text == text_of(part)), None)
+        count = f" of {len(value)}" if hasattr(value, "__len__") else ""
+        function = "torch.from_numpy" if match[1] == "ndarray" else "torch.tensor"
+        return f"{text}{at(own)} is a {match[1]}{count}, no tensor: {text_of(node.func)}({function}({text}))"
+    return None

@@ -53,6 +53,27 @@ def flatten_features(failure: Failure, match: re.Match[str]) -> str | None:
     return f"{told}: {x}.flatten(1), and nn.Linear({features}, …) after it"
 
 
+RESIZING = re.compile(r"interpolate\(|Upsample|ConvTranspose|MaxUnpool|\bup\w*\(|upsample")
+
+
+@remedy(r"shapes \((\d+, \d+, \d+, \d+)\) and \((\d+, \d+, \d+, \d+)\)")
+def resize_to_other(failure: Failure, match: re.Match[str]) -> str | None:
+    """A map that was enlarged by a factor, beside one whose odd size was halved."""
+    a, b = shape_of(match[1]), shape_of(match[2])
+    if a[:2] != b[:2] or max(abs(p - q) for p, q in zip(a[2:], b[2:], strict=True)) > 1:
+        return None
+    for shape, other in ((a, b), (b, a)):
+        own = next((each for each in failure.tensors() if tuple(each.value.shape) == shape), None)
+        made = None if own is None or own.origin is None else own.origin.value
+        if own is None or made is None or not RESIZING.search(text_of(made)):
+            continue
+        rest = next((each.text for each in failure.tensors() if tuple(each.value.shape) == other), None)
+        size = f"{rest}.shape[-2:]" if rest is not None else str(other[2:])
+        told = f"{own.text}{at(own)} is {shape[2:]}, and what it is added to {other[2:]}, an odd size that was halved"
+        return f"{told}: F.interpolate(…, size={size}) in place of a factor"
+    return None
+
+
 @remedy(r"add: shapes \((\d+, \d+, \d+, \d+)\) and \((\d+, \d+, \d+, \d+)\)")
 def project_shortcut(failure: Failure, match: re.Match[str]) -> str | None:
     """A residual connection around a block that changes channels or size."""

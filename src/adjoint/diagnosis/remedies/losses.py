@@ -14,6 +14,7 @@ from adjoint.diagnosis.output_layer import OutputLayer, find_output_layer
 from adjoint.diagnosis.remedies.registry import (
     argument_node,
     at,
+    compute_argument,
     describe_layer,
     find_decoder,
     name_argument,
@@ -144,6 +145,9 @@ def match_batches(failure: Failure, match: re.Match[str]) -> str:
             return (
                 f"{told}: .flatten(1) keeps one row for each, and the Linear after it needs in_features of that width"
             )
+        target = compute_argument(failure, 1, "target")
+        if isinstance(target, Tensor) and target.numel() == scores:
+            return f"{x} has a row for each of the {scores} elements of {y}, {tuple(target.shape)}: {y}.reshape(-1)"
         return f"{x} has {scores // classes} rows for each of the {classes} of {y}: a view has merged dimensions"
     if scores and classes % scores == 0:
         return f"{x} is to have a row for each of the {classes} of {y}: {x}.reshape(-1, classes) with {y}.reshape(-1)"

@@ -8,9 +8,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TypeAlias
 
-from adjoint.core.typing import Shape
+from adjoint.core.typing import Operand, Shape
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import MISSING, NamedValue, Origin, evaluate, find_origin, find_return_in, is_module
+from adjoint.diagnosis.repairs.trial import compute
 from adjoint.diagnosis.source_expressions import text_of
 
 Remedy: TypeAlias = Callable[[Failure, "re.Match[str]"], "str | None"]
@@ -115,6 +116,12 @@ def argument_node(failure: Failure, place: int, keyword: str = "") -> ast.expr |
     given = node.args[: place + 1]
     is_there = len(given) > place >= 0 and not any(isinstance(each, ast.Starred) for each in given)
     return named or (given[place] if is_there else None)
+
+
+def compute_argument(failure: Failure, place: int, keyword: str = "") -> Operand:
+    """Return the value of an argument of the user's call, computed again of copies; MISSING where it cannot be."""
+    node = argument_node(failure, place, keyword)
+    return MISSING if node is None else compute(node, failure.frame)
 
 
 def name_argument(failure: Failure, place: int, keyword: str = "", default: str = "the input") -> str:

@@ -11,7 +11,7 @@ from adjoint.core.dtype.dtype import bool_
 from adjoint.core.graph.source_location import definition_site
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.diagnosis.failure import Failure
-from adjoint.diagnosis.operands import Origin, find_origin
+from adjoint.diagnosis.operands import Origin, evaluate, find_origin
 from adjoint.diagnosis.remedies.registry import (
     argument_node,
     at,
@@ -24,6 +24,7 @@ from adjoint.diagnosis.remedies.registry import (
     remedy,
     shape_of,
 )
+from adjoint.diagnosis.repairs.trial import compute
 from adjoint.diagnosis.source_expressions import text_of
 
 
@@ -174,7 +175,23 @@ def fit_view(failure: Failure, match: re.Match[str]) -> str:
             low = features // heads[0] * heads[0]
             told = f"the {features} features of {x.text}{at(x)} are not {' * '.join(map(str, heads))} = {prod(heads)}"
             return f"{told}: a width that {heads[0]} divides, {low} or {low + heads[0]}"
-    return f"{wanted} would hold {rest} elements, and there are {size}: the sizes must multiply to that"
+    told = f"{wanted} would hold {rest} elements, and there are {size}: the sizes must multiply to that"
+    return _find_remainder(failure) or told
+
+
+def _find_remainder(failure: Failure) -> str | None:
+    """Return the division of sizes in the line that leaves a rest, and which sizes would leave none."""
+    for node in ast.walk(failure.line.node) if failure.line is not None else ():
+        if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.FloorDiv):
+            continue
+        size, part = compute(node.left, failure.frame), compute(node.right, failure.frame)
+        if type(size) is int and type(part) is int and part > 1 and size % part:
+            own = next((each for each in failure.tensors() if size in each.value.shape), None)
+            name = "the input" if own is None else f"{own.text}{at(own)}, {tuple(own.value.shape)},"
+            low = size // part * part
+            told = f"{text_of(node)} leaves a rest, as {part} does not divide {size}"
+            return f"{told}: {name} of {low} or {low + part} there, by F.pad or another {text_of(node.right)}"
+    return None
 
 
 @remedy(r"view size is not compatible with input tensor's size and stride")
@@ -250,11 +267,33 @@ def stay_in_bounds(failure: Failure, match: re.Match[str]) -> str:
         told = f"{index.text}{at(index)} holds {match[1]}"
         return f"{told}: indices of dimension {match[2]} go from 0 to {size - 1}, or -{size} to -1"
     node = None if failure.line is None else failure.line.node
+    beyond = _find_last_turn(failure, int(match[1]))
+    if beyond is not None:
+        return beyond
     length = find_length(failure)
     if length is not None and isinstance(node, ast.Subscript) and match[2] == "0" and int(match[1]) == size:
         name = text_of(node.value)
         return f"{name} has {size} rows, and {length.describe()} says more: return len({name}) there"
     return f"indices of dimension {match[2]} go from 0 to {size - 1}, or -{size} to -1"
+
+
+def _find_last_turn(failure: Failure, index: int) -> str | None:
+    """Return which index goes past the end in the last turn of a loop over a range."""
+    for node in ast.walk(failure.line.node) if failure.line is not None else ():
+        place = node.slice if isinstance(node, ast.Subscript) else None
+        if not isinstance(node, ast.Subscript) or not isinstance(place, ast.BinOp) or not isinstance(place.op, ast.Add):
+            continue
+        counter, more = compute(place.left, failure.frame), compute(place.right, failure.frame)
+        origin = find_origin(failure.line.source, place.left, failure.stack) if failure.line is not None else None
+        loop = None if origin is None else origin.node
+        held = evaluate(node.value, failure.frame)
+        if not isinstance(loop, ast.For) or not isinstance(counter, int) or not isinstance(more, int) or origin is None:
+            continue
+        if counter + more == index and text_of(loop.iter).startswith("range(") and hasattr(held, "__len__"):
+            name = text_of(node.value)
+            told = f"{text_of(node)} is past the end of {name}, of {len(held)}, in the last turn at {origin.place()}"
+            return f"{told}: a loop to len({name}) - {more}, or {more} more value at the end of {name}"
+    return None
 
 
 @remedy(r"Dimension out of range \(expected to be in range of \[(-?\d+), (-?\d+)\], but got (-?\d+)\)")
@@ -292,6 +331,11 @@ def reduce_first(failure: Failure, match: re.Match[str]) -> str:
     return f"reduce it first, {x}.mean().item() or .sum(); {x}.tolist() gives all {match[1]}"
 
 
+def is_list_of_tensors(value: object) -> bool:
+    """Return whether a value is a list of tensors, which are not empty."""
+    return isinstance(value, list) and bool(value) and all(isinstance(each, Tensor) for each in value)
+
+
 @remedy(r"Boolean value of Tensor with more than one value is ambiguous")
 def ask_any_or_all(failure: Failure, match: re.Match[str]) -> str:
     """A decision by several elements."""
@@ -303,6 +347,11 @@ def ask_any_or_all(failure: Failure, match: re.Match[str]) -> str:
             sign = " & " if isinstance(logic.op, ast.And) else " | "
             word = "and" if isinstance(logic.op, ast.And) else "or"
             return f"{word} asks for one truth: {sign.join(f'({text_of(each)})' for each in logic.values)}"
+    lists = [each for each in failure.operands if is_list_of_tensors(each.value)]
+    if isinstance(node, ast.Compare) and len(lists) == 2:
+        told = f"{lists[0].text}{at(lists[0])} and {lists[1].text} are lists of {len(lists[0].value)} tensors"
+        join = "torch.cat" if lists[0].value[0].ndim else "torch.stack"
+        return f"{told}: {join}({lists[0].text}) == {join}({lists[1].text})"
     if isinstance(node, ast.Compare) and len(node.ops) > 1:
         sides = [node.left, *node.comparators]
         pairs = [ast.Compare(a, [op], [b]) for (a, b), op in zip(pairwise(sides), node.ops, strict=True)]

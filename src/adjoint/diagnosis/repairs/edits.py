@@ -16,7 +16,14 @@ from adjoint.diagnosis.repairs.calls import (
 )
 from adjoint.diagnosis.repairs.conversions import convert, leave_tensors
 from adjoint.diagnosis.repairs.expression import Edit, Values, name_library
-from adjoint.diagnosis.repairs.reshapes import find_dimensions, make_square, reshape, reshape_all, swap_sides
+from adjoint.diagnosis.repairs.reshapes import (
+    expand_index,
+    find_dimensions,
+    make_square,
+    reshape,
+    reshape_all,
+    swap_sides,
+)
 from adjoint.diagnosis.repairs.trial import Trial, compute
 
 WEIGHTS = ("weight", "pos_weight")  # one for each class, whatever the shapes allow
@@ -34,6 +41,7 @@ def find_edits(trial: Trial, message: str, *, is_of_shapes: bool) -> Iterator[Ed
     for node in ast.walk(trial.expression):
         if isinstance(node, ast.Call):
             yield from call_sibling(node)
+            yield from expand_index(node, values)
         yield from make_square(node)
     is_module_call = isinstance(trial.expression, ast.Call) and is_module(evaluate(trial.expression.func, trial.frame))
     weights = {

@@ -47,10 +47,32 @@ def reshape(
     ways += [f"{own}.transpose({i}, {j})" for i, j in combinations(range(value.ndim), 2)] if value.ndim > 2 else []
     ways += [f"{own}.permute(2, 0, 1)", f"{own}.permute(2, 0, 1).unsqueeze(0)"] if value.ndim == 3 else []
     for other, each in values:
-        if isinstance(each, Tensor) and each.numel() == value.numel() and each.shape != value.shape:
+        is_same = isinstance(each, Tensor) and _without_ones(each) == _without_ones(value)
+        if (
+            isinstance(each, Tensor)
+            and each.shape != value.shape
+            and (is_same or is_input)
+            and each.numel() == value.numel()
+        ):
             ways.append(f"{own}.reshape({bracket(other)}.shape)")
     ways += [f"{own}.contiguous()", f"{own}.unsqueeze(0).unsqueeze(0)"]
     yield from (Edit(part, parse(way), True) for way in ways)
+
+
+def _without_ones(x: Tensor) -> list[int]:
+    return sorted(size for size in x.shape if size != 1)
+
+
+def expand_index(call: ast.Call, values: Values) -> Iterator[Edit]:
+    """Yield the index of a `scatter` of rows with as many columns as what is scattered."""
+    if "scatter" not in ast.unparse(call.func) or len(call.args) < 2:
+        return
+    known = {id(part): each for part, each in values}
+    index, source = call.args[-2], call.args[-1]
+    x, rows = known.get(id(index)), known.get(id(source))
+    if isinstance(x, Tensor) and isinstance(rows, Tensor) and rows.ndim > x.ndim and rows.shape[: x.ndim] == x.shape:
+        added = ".unsqueeze(-1)" * (rows.ndim - x.ndim)
+        yield Edit(index, parse(f"{bracket(index)}{added}.expand_as({bracket(source)})"), True)
 
 
 def _add_axes(own: str, value: Tensor, values: Values) -> Iterator[str]:
@@ -68,7 +90,8 @@ def reshape_all(root: ast.expr, values: Values) -> Iterator[Edit]:
     tensors = {ast.unparse(part): part for part, each in values if isinstance(each, Tensor) and each.ndim}
     if len(tensors) < 2:
         return
-    for way in ("squeeze(0)", "squeeze(-1)", "flatten()"):
+    sizes = {tuple(_without_ones(each)) for _, each in values if isinstance(each, Tensor) and each.ndim}
+    for way in ("squeeze(0)", "squeeze(-1)", *(["flatten()"] if len(sizes) == 1 else [])):
         changed = copy.deepcopy(root, {id(part): parse(f"{bracket(part)}.{way}") for part in tensors.values()})
         yield Edit(root, changed, True)
 

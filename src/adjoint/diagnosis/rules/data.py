@@ -47,7 +47,8 @@ class InputScale(WatchRule):
         size = root_mean_square(array)
         is_large = LARGE_INPUT < size < np.inf
         is_shifted = MIN_SHIFTED <= size < np.inf and array.size >= MIN_VALUES and 0 < array.std() < size / MAX_SHIFT
-        if not is_large and not is_shifted:
+        is_divided = is_divided_twice(array)
+        if not is_large and not is_shifted and not is_divided:
             return
         call = self.facts.calls[0] if self.facts.calls else None
         place, name = caller_place(), "the input"
@@ -60,10 +61,28 @@ class InputScale(WatchRule):
             self.facts.names.name_of_module(call.module) if call is not None else name,
             f"{name} {tuple(x.shape)} goes from {first:.4g} to {last:.4g} (mean {array.mean():.3g}, standard deviation "
             f"{array.std():.3g}): "
-            + ("gradients and steps are as much too large" if is_large else "its values hardly differ from their mean"),
-            "divide by 255" if first >= 0 and 200 < last <= 255 else "subtract the mean and divide by the deviation",
+            + (
+                "gradients and steps are as much too large"
+                if is_large
+                else "bytes that were divided by 255 twice"
+                if is_divided
+                else "its values hardly differ from their mean"
+            ),
+            "divide once"
+            if is_divided
+            else "divide by 255"
+            if first >= 0 and 200 < last <= 255
+            else "subtract the mean and divide by the deviation",
             f"{first:.4g} to {last:.4g}",
         )
+
+
+def is_divided_twice(array: Operand) -> bool:
+    """Return whether numbers are bytes divided by 255 * 255."""
+    if array.size < MIN_VALUES or array.min() < 0 or not 0.5 / 255 < array.max() <= 1.001 / 255:
+        return False
+    bytes_ = array.astype(np.float64) * 255 * 255
+    return bool(np.abs(bytes_ - np.round(bytes_)).max() < 0.01)
 
 
 class Targets(WatchRule):

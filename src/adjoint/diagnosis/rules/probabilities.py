@@ -14,6 +14,7 @@ from adjoint.diagnosis.findings import Place, place_of_instruction
 from adjoint.diagnosis.watch.events import ModuleCall, caller_place
 from adjoint.diagnosis.watch.facts import Facts, is_array, op_name, producer_of
 from adjoint.diagnosis.watch.frames import find_library_call
+from adjoint.diagnosis.watch.library_calls import LibraryCall
 from adjoint.diagnosis.watch.rule import CHECKED_PASSES, WatchRule
 
 NORMALIZED = frozenset({"softmax", "log_softmax"})
@@ -180,6 +181,21 @@ class SoftmaxDimension(WatchRule):
                 "not sum to 1",
                 "take it over the classes: dim=-1" if len(shape) == 2 else "name the dimension of the classes: dim=…",
                 f"dim=0 of {tuple(shape)}",
+            )
+
+    def see_call(self, call: LibraryCall) -> None:
+        x = call.tensor("input") if call.name == "nll_loss" else None
+        made: Operand = None if x is None else x.node
+        axis = (getattr(made, "params", None) or {}).get("axis")
+        if x is not None and op_name(made) == "log_softmax" and x.array.ndim > 2 and axis not in (None, 1):
+            self.report(
+                "softmax-dimension",
+                place_of_node(made),
+                "log_softmax",
+                f"log_softmax of {tuple(x.shape)} is taken over dimension {axis}, and nll_loss has its classes in "
+                "dimension 1: the classes of a place do not sum to 1",
+                "dim=1",
+                f"dim={axis} of {tuple(x.shape)}",
             )
 
     def _check_attention(self, x: Operand) -> None:

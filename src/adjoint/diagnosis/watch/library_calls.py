@@ -27,6 +27,7 @@ REDUCED_LOSSES = (
 FUNCTIONS_OF_OP: Mapping[str, tuple[str, ...]] = {
     "log_softmax": ("cross_entropy",),
     "mean_nll": ("nll_loss",),
+    "gather": ("nll_loss",),  # of images and sequences
     "squared_error": ("mse_loss",),
     "abs": ("smooth_l1_loss", "huber_loss", "l1_loss"),
     "smooth_l1": ("smooth_l1_loss",),
@@ -70,6 +71,6 @@ def find_running_call(op_name: str) -> LibraryCall | None:
     frame = find_library_call(*names)
     if frame is not None and names is ATTENTIONS:
         frame = find_library_call(names[0]) or frame
-    if frame is None or (op_name == "mean_nll" and find_library_call("cross_entropy") is not None):
+    if frame is None or (op_name in ("mean_nll", "gather") and find_library_call("cross_entropy") is not None):
         return None
     return LibraryCall(frame.f_code.co_name, frame.f_locals)

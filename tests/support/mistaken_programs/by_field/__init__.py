@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.support.mistaken_programs.by_field.adversaries import ADVERSARY_MISTAKES
 from tests.support.mistaken_programs.by_field.attention import SCORE_MISTAKES
 from tests.support.mistaken_programs.by_field.contrasts import CONTRAST_MISTAKES
+from tests.support.mistaken_programs.by_field.heads import HEAD_MISTAKES
 from tests.support.mistaken_programs.by_field.latent_models import LATENT_MISTAKES
 from tests.support.mistaken_programs.by_field.networks import NETWORK_MISTAKES
 from tests.support.mistaken_programs.by_field.policies import POLICY_MISTAKES
@@ -26,4 +27,5 @@ FIELD_MISTAKES = [
     *NETWORK_MISTAKES,
     *PROBABILITY_MISTAKES,
     *SCHEDULE_MISTAKES,
+    *HEAD_MISTAKES,
 ]

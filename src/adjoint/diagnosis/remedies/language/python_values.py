@@ -15,7 +15,7 @@ from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
 from adjoint.diagnosis.call_stack import user_files
 from adjoint.diagnosis.failure import Failure
-from adjoint.diagnosis.operands import MISSING, Origin, evaluate, find_origin, find_return, is_module
+from adjoint.diagnosis.operands import MISSING, NamedValue, Origin, evaluate, find_origin, find_return, is_module
 from adjoint.diagnosis.remedies.registry import at, named_parts, remedy
 from adjoint.diagnosis.repairs.trial import compute
 from adjoint.diagnosis.source_expressions import SourceFile, text_of
@@ -331,5 +331,23 @@ def name_keys(failure: Failure, match: re.Match[str]) -> str | None:
                 near = find_similar_name(match[1], texts) or next(
                     (key for key in texts if key in match[1] or match[1] in key), None
                 )
-                return told if near is None else f"{told}: {near!r} is meant, perhaps"
+                saved = _find_save(failure, node, match[1]) if near is None else None
+                return saved or (told if near is None else f"{told}: {near!r} is meant, perhaps")
+    return None
+
+
+def _find_save(failure: Failure, node: ast.Subscript, key: str) -> str | None:
+    """Return the line that saves a checkpoint without a key that is asked of what is loaded."""
+    origin = None if failure.line is None else find_origin(failure.line.source, node.value, failure.stack)
+    made = None if origin is None else origin.value
+    if origin is None or not isinstance(made, ast.Call) or not text_of(made.func).endswith("load"):
+        return None
+    for call in ast.walk(origin.source.tree):
+        given = call.args[0] if isinstance(call, ast.Call) and call.args else None
+        if isinstance(call, ast.Call) and isinstance(given, ast.Dict) and text_of(call.func).endswith("save"):
+            keys = ", ".join(text_of(each) for each in given.keys if each is not None)
+            told = f"{text_of(node.value)}{at(NamedValue('', None, origin))} has no {key!r}"
+            return (
+                f"{told}: {origin.source.place_of(call)} saves {keys}; save {key!r} there too, or leave this line out"
+            )
     return None

@@ -25,4 +25,6 @@ Modules, in reading order:
   their forward.
 - `unused_parts`: Rules on parts that are made and never used: a dropout that no forward calls, a schedule that never
   goes on.
+- `label_values`: Rules on labels: a loss of a value with itself, classes that are cut off fractions, classes balanced
+  twice.
 """

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from adjoint.core.graph.node import Leaf
+from adjoint.core.tensor.tensor import Tensor
 from adjoint.diagnosis.findings import Place
 from adjoint.diagnosis.watch.events import Backward, caller_frame
 from adjoint.diagnosis.watch.facts import Facts, is_array
@@ -47,6 +48,7 @@ class LossSigns(WatchRule):
                 self._check_likelihood(term)
                 self._check_overlap(term.made, self.facts.flow.maker(backward.roots[0]) or term.made)
         self._check_similarity(terms)
+        self._check_logits(terms, backward.roots[0])
         self._check_divergence(terms)
         self._check_critic(terms)
         self._check_contrast(terms)
@@ -98,6 +100,33 @@ class LossSigns(WatchRule):
                     "1 - overlap as the loss",
                 )
                 return
+
+    def _check_logits(self, terms: Sequence[LossTerm], root: Tensor) -> None:
+        """Look for an overlap of labels of 0 and 1 with what is no probability."""
+        flow = self.facts.flow
+        for term in terms:
+            made = term.made
+            if term.sign > 0 or made is None or made.op != "div" or len(made.tensors) != 2:
+                continue
+            above, below = (flow.terms(x) if x.node is not None else [] for x in made.tensors)
+            for each in above:
+                x = each.value.array
+                products = [user for user in flow.users(each.value) if user.op == "mul"]
+                masks = [
+                    other for user in products for other in user.tensors if other.node is None and other.array.ndim
+                ]
+                is_overlap = any(((m.array == 0) | (m.array == 1)).all() for m in masks)
+                if is_overlap and any(other.value is each.value for other in below) and (x.min() < 0 or x.max() > 1):
+                    place = (flow.maker(root) or made).place
+                    self._note(
+                        "overlap-of-logits",
+                        place,
+                        "overlap",
+                        f"the overlap of labels with values of {x.min():.3g} to {x.max():.3g}, no probabilities, is "
+                        "made large without a limit",
+                        "sigmoid or softmax of the logits before it",
+                    )
+                    return
 
     def _check_similarity(self, terms: Sequence[LossTerm]) -> None:
         """Look for a loss that is nothing but the cosine of what a model gives and of a target, without its sign."""

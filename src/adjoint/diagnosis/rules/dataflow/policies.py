@@ -7,7 +7,7 @@ from adjoint.diagnosis.watch.events import Backward
 from adjoint.diagnosis.watch.facts import is_array
 from adjoint.diagnosis.watch.library_calls import LibraryCall
 from adjoint.diagnosis.watch.rule import WatchRule
-from adjoint.diagnosis.watch.value_flow import FLOW_PASSES, Made
+from adjoint.diagnosis.watch.value_flow import FLOW_PASSES, MODULE_CALLS, Made
 
 CLAMPS = frozenset({"clamp", "clamp_range"})
 ERRORS = ("mse_loss", "smooth_l1_loss", "huber_loss", "l1_loss")
@@ -71,6 +71,63 @@ class PolicyRatio(WatchRule):
         sources = [self.facts.flow.maker_past_moves(x) for x in made.tensors]
         histories = {x.node is None for x in made.tensors}
         return len(histories) == 2 and any(each is not None and each.function == "log_prob" for each in sources)
+
+
+class DuelingMean(WatchRule):
+    """Advantages of actions, less their mean over the batch too."""
+
+    max_passes = FLOW_PASSES
+
+    def begin_backward(self, backward: Backward) -> None:
+        flow = self.facts.flow
+        for made in flow.makers_behind(*backward.roots):
+            mean = flow.maker(made.tensors[1]) if made.op == "sub" and len(made.tensors) == 2 else None
+            if mean is None or mean.op != "mean" or mean.out.array.ndim or mean.out.node is None:
+                continue
+            advantages, left = mean.tensors[0], made.tensors[0]
+            added = flow.maker(left)
+            parts = [] if left is advantages or added is None or added.op != "add" else added.tensors
+            if left is advantages:
+                parts = [x for user in flow.users(made.out) if user.op == "add" for x in user.tensors]
+            shape = advantages.array.shape
+            is_dueling = any(x.node is not None and x.array.shape == (*shape[:1], 1) for x in parts)
+            if len(shape) == 2 and shape[1] > 1 and is_dueling:
+                self.report(
+                    "mean-over-batch",
+                    mean.place,
+                    "mean",
+                    f"the advantages {tuple(shape)} of a dueling network are taken less one mean over batch and actions"
+                    ": the values of a state depend on the others in the batch",
+                    "mean(dim=1, keepdim=True)",
+                    tuple(shape),
+                )
+
+
+class GreaterOfCritics(WatchRule):
+    """A target of the greater of two critics' values, which overestimates them."""
+
+    max_passes = FLOW_PASSES
+
+    def see_call(self, call: LibraryCall) -> None:
+        target = call.tensor("target")
+        if call.name not in ERRORS or target is None or target.node is not None:
+            return
+        for made in self.facts.flow.makers_behind(target):
+            sources = [self.facts.flow.maker_past_moves(x) for x in made.tensors] if made.op == "maximum" else []
+            places = {
+                (each.place, id(each.out)) for each in sources if each is not None and each.function in MODULE_CALLS
+            }
+            if len(sources) == 2 and len(places) == 2:
+                self.report(
+                    "greater-of-critics",
+                    made.place,
+                    "maximum",
+                    f"the target {tuple(target.shape)} is made of the greater of two critics' values: their errors "
+                    "add up",
+                    "torch.min of both",
+                    tuple(target.shape),
+                )
+                return
 
 
 class BootstrapMask(WatchRule):

@@ -52,6 +52,8 @@ class RecurrentOutputs(WatchRule):
             for made in self.facts.flow.users(states):
                 if made.op == "reshape":
                     self._check_states(module, states, made)
+            if module.bidirectional and states.array.ndim == 3:
+                self._check_directions(module, states)
 
     def _check_step(self, module: RNNBase, output: Tensor, made: Made, padded: tuple[int, ...]) -> None:
         position = find_position(output, made.out)
@@ -75,6 +77,18 @@ class RecurrentOutputs(WatchRule):
             problem = f"the last step of {name} has seen one step alone in its backward direction"
             advice = "join the last hidden states of both: torch.cat([h[-2], h[-1]], 1)"
             self.report("one-direction", made.place, name, problem, advice, shape)
+
+    def _check_directions(self, module: RNNBase, states: Tensor) -> None:
+        """Look for the state of one direction alone."""
+        users = self.facts.flow.users(states)
+        positions = [find_position(states, made.out) for made in users if made.op == "select"]
+        if len(users) == len(positions) == 1 and positions[0] is not None and positions[0][0] == 0:
+            name = self.facts.names.name_of_module(module)
+            direction = "backward" if positions[0][1] % 2 else "forward"
+            problem = f"of the states {tuple(states.shape)} of {name}, which reads both ways, the {direction} one "
+            problem += "alone is used"
+            advice = "join the last hidden states of both: torch.cat([h[-2], h[-1]], 1)"
+            self.report("one-direction", users[0].place, name, problem, advice, tuple(states.shape))
 
     def _check_states(self, module: RNNBase, states: Tensor, made: Made) -> None:
         before, after = tuple(states.shape), tuple(made.out.shape)

@@ -14,6 +14,7 @@ from adjoint.diagnosis.watch.facts import Facts, is_array, leaves_below
 from adjoint.diagnosis.watch.library_calls import LibraryCall
 from adjoint.diagnosis.watch.names import name_of_value, origin_of_name
 from adjoint.diagnosis.watch.rule import WatchRule
+from adjoint.diagnosis.watch.value_flow import FLOW_PASSES, MODULE_CALLS
 from adjoint.nn.module.module import Module
 from adjoint.optim.lr.schedules import LambdaLR
 
@@ -71,6 +72,49 @@ class ClearedAccumulation(WatchRule):
             f"call {record.name}.zero_grad() after the step, and not before each backward()",
             count,
         )
+
+
+class CriticSigns(WatchRule):
+    """A critic's score of what a generator made, which both of them make small, or large."""
+
+    sees_roots_only = True
+    max_passes = FLOW_PASSES
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self.scores: dict[
+            int, tuple[Tensor, Module, bool]
+        ] = {}  # by identity, and whether a generator is trained by it
+        self.signs: dict[int, list[tuple[bool, int, Place]]] = {}  # by the critic
+
+    def leave_module(self, call: ModuleCall, output: Operand) -> None:
+        x = next(iter(call.tensors()), None)
+        source = None if x is None else self.facts.flow.maker_past_moves(x)
+        if isinstance(output, Tensor) and x is not None and source is not None and source.function in MODULE_CALLS:
+            self.scores[id(output)] = output, call.module, x.node is not None
+
+    def begin_backward(self, backward: Backward) -> None:
+        for root in backward.roots:
+            for term in self.facts.flow.terms(root):
+                known = self.scores.get(id(term.value))
+                if known is not None and known[0] is term.value and term.value.array.shape[-1:] == (1,):
+                    self.signs.setdefault(id(known[1]), []).append((known[2], term.sign, backward.place))
+                    self._compare(known[1], self.signs[id(known[1])], root)
+        self.scores.clear()
+
+    def _compare(self, critic: Module, signs: list[tuple[bool, int, Place]], root: Tensor) -> None:
+        of_generator = {sign for is_trained, sign, _ in signs if is_trained}
+        made = self.facts.flow.maker(root)
+        if len(signs) == 2 and of_generator == {sign for _, sign, _ in signs} and not signs[0][0] and made is not None:
+            name = self.facts.names.name_of_module(critic)
+            sign = "minus" if -1 in of_generator else "plus"
+            problem = (
+                f"the score of {name} for what is generated is in both losses with a {sign}: the generator helps the "
+            )
+            problem += "critic, and learns to look fake"
+            frame = caller_frame()
+            advice = f"{name_of_value(root, frame)} with the other sign, -{name}(fake).mean()"
+            self.report("generator-target", made.place, name_of_value(root, frame), problem, advice, sign)
 
 
 class ForeignGradients(WatchRule):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 
 from adjoint.diagnosis.findings import Place
 from adjoint.diagnosis.rules.modes import DROPOUTS
@@ -15,6 +16,7 @@ from adjoint.diagnosis.watch.rule import WatchRule
 from adjoint.nn.module.module import Module
 from adjoint.optim.lr.scheduler import LRScheduler
 
+MADE_EMPTY = re.compile(r"= *nn\.Parameter\((?:\w+\.)*(?:empty|Tensor|FloatTensor)\(")
 MIN_STEPS = 4  # of an optimizer, after which its schedule is to have gone on
 MAX_FRAMES = 4
 
@@ -84,6 +86,45 @@ class UnusedSchedule(WatchRule):
                 )
                 problem += f"{record.rates[-1][0]:g}"
                 self.report("schedule-unused", place, name, problem, f"{name}.step() after each epoch", record.steps)
+
+
+class UnfilledParameter(WatchRule):
+    """A parameter of `torch.empty`, which no line fills."""
+
+    max_steps = 1
+
+    def before_step(self, step: OptimizerStep) -> None:
+        for p in step.record.parameters():
+            place = self.facts.names.origin_of_parameter(p)
+            if place is None or not MADE_EMPTY.search(place.text):
+                continue
+            path = self.facts.names.name_of_parameter(p)
+            name = path.rpartition(".")[2]
+            if not is_filled(place.site.file, name):
+                problem = (
+                    f"{path} {tuple(p.shape)} is what was in memory before: empty gives no values, and no line fills it"
+                )
+                advice = f"nn.init.normal_(self.{name}, std=0.02) after it, or torch.randn or zeros in place of empty"
+                self.report("parameter-unfilled", place, path, problem, advice, tuple(p.shape))
+
+
+def is_filled(file: str, name: str) -> bool:
+    """Return whether a file writes to anything of this name, or fills all parameters of a module."""
+    source = parse_source(file)
+    for node in ast.walk(source.tree) if source is not None else ():
+        if isinstance(node, ast.Call):
+            function = text_of(node.func)
+            if function.rpartition(".")[2] in ("apply", "load_state_dict"):
+                return True
+            texts = [function.rpartition(".")[0], *map(text_of, node.args)]
+            if (function.endswith("_") or "init" in function) and any(name in text.split(".") for text in texts):
+                return True
+        elif isinstance(node, ast.For) and "parameters(" in text_of(node.iter):
+            if any(word in text_of(each) for each in node.body for word in ("init", "_(", ".data")):
+                return True
+        elif isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store) and name in text_of(node.value):
+            return True
+    return False
 
 
 def is_stepped(file: str, name: str) -> bool:

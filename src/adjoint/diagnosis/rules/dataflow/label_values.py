@@ -1,0 +1,105 @@
+"""Rules on labels: a loss of a value with itself, classes that are cut off fractions, classes balanced twice."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand
+from adjoint.data.sampler import WeightedRandomSampler
+from adjoint.diagnosis.rules.targets import BINARY, ERRORS
+from adjoint.diagnosis.watch.events import ModuleCall
+from adjoint.diagnosis.watch.facts import Facts
+from adjoint.diagnosis.watch.library_calls import LibraryCall
+from adjoint.diagnosis.watch.rule import CHECKED_PASSES, WatchRule
+from adjoint.diagnosis.watch.value_flow import FLOW_PASSES
+
+CLASS_LOSSES = ("cross_entropy", "nll_loss")
+MIN_FRACTIONS = 0.05  # share of values that are no whole numbers
+MIN_WEIGHT_RATIO = 1.5  # of the largest weight to the least
+MIN_LABELS = 16
+
+
+class LossOfItself(WatchRule):
+    """A loss whose target is its own input."""
+
+    max_passes = CHECKED_PASSES
+
+    def see_call(self, call: LibraryCall) -> None:
+        x, target = call.tensor("input"), call.tensor("target")
+        if call.name not in (*ERRORS, *BINARY, "kl_div") or x is None or target is None or x.node is None:
+            return
+        if x is target or x.array is target.array:
+            problem = f"{call.name} compares a value {tuple(x.shape)} with itself: nothing is learned from it"
+            self.report("loss-of-itself", call.place, call.name, problem, "the data as its target", tuple(x.shape))
+
+
+class TruncatedLabels(WatchRule):
+    """Classes that were made of fractions, such as a mask that was interpolated."""
+
+    max_passes = FLOW_PASSES
+
+    def see_call(self, call: LibraryCall) -> None:
+        target = call.tensor("target")
+        if call.name not in CLASS_LOSSES or target is None or target.array.dtype.kind not in "iu":
+            return
+        made = self.facts.flow.maker_past_moves(target)
+        source = made.tensors[0].array if made is not None and made.op == "cast" and made.tensors else None
+        if made is None or source is None or source.dtype.kind != "f":
+            return
+        share = float((source != np.trunc(source)).mean())
+        if share >= MIN_FRACTIONS:
+            behind = [each.function for each in self.facts.flow.makers_behind(made.tensors[0])]
+            advice = (
+                'mode="nearest" where labels are resized' if "interpolate" in behind else "round(), or whole numbers"
+            )
+            problem = (
+                f"{share:.0%} of the labels {tuple(target.shape)} are fractions that {made.function}() cuts off: they "
+            )
+            problem += "become other classes"
+            self.report("labels-truncated", made.place, "target", problem, advice, f"{share:.0%}")
+
+
+class BalancedTwice(WatchRule):
+    """Rare classes that a sampler draws more often, and that the loss weighs more too."""
+
+    max_passes = CHECKED_PASSES
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self.is_balanced = False
+        self.loss: ModuleCall | None = None  # a module without parameters, such as a criterion
+
+    def loader_is_read(self, loader: Operand) -> None:
+        """See a pass over a loader begin."""
+        sampler = getattr(loader, "sampler", None)
+        weights = sampler.weights if isinstance(sampler, WeightedRandomSampler) else None
+        self.is_balanced = isinstance(weights, Tensor) and is_uneven(weights)
+
+    def enter_module(self, call: ModuleCall) -> None:
+        self.loss = call if call.parent is None and not list(call.module.parameters()) else None
+
+    def see_call(self, call: LibraryCall) -> None:
+        weight, target = call.tensor("weight"), call.tensor("target")
+        if not self.is_balanced or call.name not in CLASS_LOSSES or weight is None or target is None:
+            return
+        counts = np.bincount(target.array.ravel(), minlength=weight.array.size)
+        if target.array.size < MIN_LABELS or not is_uneven(weight) or not counts.all():
+            return
+        low, high = float(weight.array.min()), float(weight.array.max())
+        if counts.max() < 3 * counts.min():
+            root = self.facts.names.roots.get(id(self.loss.module)) if self.loss is not None else None
+            place = root.made if root is not None and root.made is not None else call.place
+            problem = (
+                f"the sampler draws the classes about as often, {counts.tolist()} in a batch, and the loss weighs "
+            )
+            problem += f"them {low:.3g} to {high:.3g}: the rare ones count twice over"
+            self.report(
+                "balanced-twice", place, "weight", problem, "one of both: the sampler or weight=", f"{high:.3g}"
+            )
+
+
+def is_uneven(weights: Tensor) -> bool:
+    """Return whether weights differ much."""
+    array = weights.array
+    return bool(array.size and array.min() > 0 and array.max() > MIN_WEIGHT_RATIO * array.min())
