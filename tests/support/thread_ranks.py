@@ -31,7 +31,6 @@ class ThreadCommunicator:
         """MPI_Sendrecv of bytes; all ranks call it at the same time."""
         received[...] = self._exchange(sent.copy())[source]
 
-
     def Isend(self, sent: Any, dest: int, tag: int) -> ThreadRequest:
         """MPI_Isend of bytes, which are on their way when it returns."""
         self._line(self.rank, dest).put(sent.copy())

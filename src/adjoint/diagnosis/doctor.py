@@ -14,7 +14,7 @@ from adjoint.diagnosis.rules.attention import AttentionMask, FutureTokens, Posit
 from adjoint.diagnosis.rules.class_weights import InvertedWeights
 from adjoint.diagnosis.rules.data import ConstantInput, InputScale, MixedOrder, SameBatch, Targets
 from adjoint.diagnosis.rules.dataflow.custom_functions import CustomGradients
-from adjoint.diagnosis.rules.dataflow.label_values import BalancedTwice, LossOfItself, TruncatedLabels
+from adjoint.diagnosis.rules.dataflow.label_values import BalancedTwice, LossOfItself, SameTargets, TruncatedLabels
 from adjoint.diagnosis.rules.dataflow.latent_noise import LatentDeviation, RepeatedNoise, SampleGradient, UnseenNoise
 from adjoint.diagnosis.rules.dataflow.loss_scales import (
     ClampedPrediction,
@@ -39,7 +39,7 @@ from adjoint.diagnosis.rules.dataflow.training_loop import (
 from adjoint.diagnosis.rules.dataflow.unused_parts import UnfilledParameter, UnusedLayer, UnusedSchedule
 from adjoint.diagnosis.rules.dataflow.unused_results import UnusedResult
 from adjoint.diagnosis.rules.dataflow.weight_averages import AverageFactor
-from adjoint.diagnosis.rules.layer_options import AdamOptions, ClipSize, DroppedOutput, LayerOptions
+from adjoint.diagnosis.rules.layer_options import AdamOptions, ClipSize, DroppedOutput, LayerOptions, NormalizedOutput
 from adjoint.diagnosis.rules.loss_terms import (
     ConstantPenalty,
     LossSign,
@@ -151,6 +151,7 @@ RULES: tuple[type[WatchRule], ...] = (
     DuelingMean,
     GreaterOfCritics,
     LossOfItself,
+    SameTargets,
     TruncatedLabels,
     BalancedTwice,
     NoisyTarget,
@@ -177,6 +178,7 @@ RULES: tuple[type[WatchRule], ...] = (
     MissingActivation,
     LayerOptions,
     DroppedOutput,
+    NormalizedOutput,
     AdamOptions,
     ClipSize,
     LoadedStates,

@@ -16,6 +16,7 @@ from adjoint.diagnosis.call_stack import UserFrame, user_files
 
 MAX_PARSED_FILES = 8
 MAX_KNOWN_INSTRUCTIONS = 256
+REGISTRATIONS = frozenset(f"self.{name}" for name in ("register_buffer", "register_parameter", "add_module"))
 MAX_SHOWN_CHARACTERS = 100
 Scope = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef | ast.Module
 SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef, ast.Module)
@@ -94,6 +95,10 @@ class SourceFile:
                 if isinstance(node, (ast.Assign, ast.AnnAssign)) and isinstance(scope, ast.ClassDef):
                     for name in _bound_attributes(node):
                         found.setdefault((scope.name, name), []).append(node)
+                elif isinstance(node, ast.Expr) and isinstance(scope, ast.ClassDef):
+                    registered = _registered_name(node.value)
+                    if registered is not None:
+                        found.setdefault((scope.name, registered), []).append(node)
         return found
 
 
@@ -238,6 +243,16 @@ def _bound_attributes(node: ast.Assign | ast.AnnAssign) -> set[str]:
         for part in ast.walk(target)
         if isinstance(part, ast.Attribute) and isinstance(part.value, ast.Name) and part.value.id == "self"
     }
+
+
+def _registered_name(node: ast.expr) -> str | None:
+    """Return the name that `self.register_buffer("name", …)`, or a call like it, gives to a part of a module."""
+    if not isinstance(node, ast.Call):
+        return None
+    is_setattr = text_of(node.func) == "setattr" and len(node.args) == 3 and text_of(node.args[0]) == "self"
+    place = 1 if is_setattr else 0 if text_of(node.func) in REGISTRATIONS else len(node.args)
+    name = node.args[place] if place < len(node.args) else None
+    return name.value if isinstance(name, ast.Constant) and isinstance(name.value, str) else None
 
 
 def _statements(scope: ast.AST) -> Iterator[ast.stmt]:

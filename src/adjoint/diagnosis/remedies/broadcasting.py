@@ -85,6 +85,9 @@ def name_sizes(failure: Failure, match: re.Match[str]) -> str:
         return f"their dimensions come in different orders: transpose {x} or {y}"
     sizes = [(p, q) for p, q in zip(a[::-1], b[::-1], strict=False) if p != q and 1 not in (p, q)]
     told = " and ".join(f"{p} against {q}" for p, q in sizes)
+    counted = _find_counted_classes(failure, sizes)
+    if counted is not None:
+        return counted
     small, big = (x, y) if sizes and sizes[0][0] < sizes[0][1] else (y, x)
     own = next((each for each in failure.tensors() if each.text == small), None)
     made = "" if own is None or own.origin is None or own.origin.value is None else text_of(own.origin.value)
@@ -92,6 +95,19 @@ def name_sizes(failure: Failure, match: re.Match[str]) -> str:
         told += f"; {small}{at(own)} is one half, and {big}{locate_tensor(failure, big)} is for the whole"
         return f"{x} and {y} must agree in each dimension: {told}, so make {big} of half the size where it is made"
     return f"{x} and {y} must agree in each dimension, or have 1 there, counted from the last: {told}"
+
+
+def _find_counted_classes(failure: Failure, sizes: list[tuple[int, int]]) -> str | None:
+    """Return the `one_hot` that has counted its classes by the largest label of a batch."""
+    parts = [failure.line.node] if failure.line is not None and len(sizes) == 1 else []
+    parts += [each.origin.node for each in failure.tensors() if each.origin is not None and parts]
+    for node in (each for part in parts for each in ast.walk(part)):
+        is_counted = isinstance(node, ast.Call) and len(node.args) == 1 and not node.keywords
+        if isinstance(node, ast.Call) and is_counted and text_of(node.func).endswith("one_hot"):
+            low, high = sorted(sizes[0])
+            told = f"{text_of(node)} has as many classes as the largest label says, {low} and not {high}"
+            return f"{told}: {text_of(node.func)}({text_of(node.args[0])}, num_classes={high})"
+    return None
 
 
 def _find_shorter_table(failure: Failure, a: Shape, b: Shape) -> str | None:

@@ -109,6 +109,9 @@ def give_state(failure: Failure, match: re.Match[str]) -> str | None:
     """A model or a path where a state belongs."""
     if match[1] == "str":
         return "it takes the state itself: load_state_dict(torch.load(path))"
+    text = name_argument(failure, 0, default="")
+    if text.endswith(("parameters()", "modules()", "children()")):
+        return f"it takes a state by name, not {text}: {text.rpartition('.')[0]}.state_dict()"
     return "it takes a state, not a model: other.state_dict()" if "nn" in match[1] else "save model.state_dict()"
 
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-from collections.abc import Iterator
 
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
 from adjoint.data.loader import DataLoader
 from adjoint.diagnosis.failure import Failure
-from adjoint.diagnosis.operands import MISSING, NamedValue, evaluate, is_module
+from adjoint.diagnosis.operands import MISSING, NamedValue, evaluate, find_origin, is_module
 from adjoint.diagnosis.remedies.registry import at, remedy, shape_of
 from adjoint.diagnosis.repairs.trial import compute
 from adjoint.diagnosis.source_expressions import find_expression, parse_source, text_of
@@ -59,7 +58,8 @@ def _find_path(owner: Operand, attribute: str) -> str | None:
 @remedy(r"^(\w+) has no (\w+)$")
 def name_method(failure: Failure, match: re.Match[str]) -> str | None:
     """A class that defines a method by nearly the name that is asked for."""
-    for kind in _classes_in_reach(failure):
+    values = [each for place in failure.stack for each in {**place.frame.f_globals, **place.frame.f_locals}.values()]
+    for kind in (each if isinstance(each, type) else type(each) for each in [*values, *failure.locals.values()]):
         if kind.__name__ != match[1]:
             continue
         own = [name for name, value in vars(kind).items() if inspect.isfunction(value)]
@@ -74,12 +74,6 @@ def name_method(failure: Failure, match: re.Match[str]) -> str | None:
             return f"{match[1]}{where} defines {similar}: def {match[2]}(self) there"
         return f"{match[1]}{where} defines {', '.join(own)}: def {match[2]}(self) there"
     return None
-
-
-def _classes_in_reach(failure: Failure) -> Iterator[type]:
-    for place in failure.stack:
-        for value in [*place.frame.f_locals.values(), *place.frame.f_globals.values(), *failure.locals.values()]:
-            yield value if isinstance(value, type) else type(value)
 
 
 @remedy(r"shapes \(([\d, ]*)\) (?:and )?\(([\d, ]*)\)|[Ss]izes? .*must match|equal size|batch")
@@ -207,3 +201,62 @@ def make_tensor_of_argument(failure: Failure, match: re.Match[str]) -> str | Non
         function = "torch.from_numpy" if match[1] == "ndarray" else "torch.tensor"
         return f"{text}{at(own)} is a {match[1]}{count}, no tensor: {text_of(node.func)}({function}({text}))"
     return None
+
+
+@remedy(r"^slice indices must be integers or None or have an __index__ method")
+def cut_at_whole_numbers(failure: Failure, match: re.Match[str]) -> str | None:
+    """A slice whose bounds are numbers with a point."""
+    for node in ast.walk(failure.line.node) if failure.line is not None else ():
+        bounds = [each for each in (node.lower, node.upper, node.step) if each] if isinstance(node, ast.Slice) else []
+        for part in bounds:
+            value = compute(part, failure.frame)
+            is_fraction = isinstance(value, float) or (isinstance(value, Tensor) and value.is_floating_point())
+            if is_fraction and failure.line is not None:
+                origin = find_origin(failure.line.source, part, failure.stack)
+                where = at(NamedValue("", None, origin))
+                whole = ":".join(f"int({text_of(each)})" for each in bounds)
+                return f"{text_of(part)}{where} is {float(value):g}, no whole number: {whole}"
+    return None
+
+
+IN_PLACE = {"mul_": "*=", "add_": "+=", "sub_": "-=", "div_": "/="}
+
+
+@remedy(r"^'(float|int)' object has no attribute '(mul_|add_|sub_|div_)'")
+def write_number(failure: Failure, match: re.Match[str]) -> str | None:
+    """A number of Python that is changed as if it were a tensor."""
+    for node in ast.walk(failure.line.node) if failure.line is not None else ():
+        call = failure.line.source.parents.get(node) if failure.line is not None else None
+        if isinstance(node, ast.Attribute) and node.attr == match[2] and isinstance(call, ast.Call) and call.args:
+            name = text_of(node.value)
+            told = f"{name} is a number of Python, a {match[1]}"
+            return f"{told}: {name} {IN_PLACE[match[2]]} {text_of(call.args[0])}"
+    return None
+
+
+@remedy(r"argument '(\w+)' \(position \d+\) must be Tensor, not (int|float|bool)$")
+def fill_like_input(failure: Failure, match: re.Match[str]) -> str | None:
+    """A number where a tensor of one for each element belongs, such as the label of all samples."""
+    node = None if failure.line is None else failure.line.node
+    if not isinstance(node, ast.Call) or len(node.args) < 2:
+        return None
+    first, other = node.args[:2]
+    value = compute(other, failure.frame)
+    if type(value).__name__ != match[2]:
+        return None
+    text = f"torch.full_like({text_of(first)}, {float(value)})"
+    return f"{match[1]}={text_of(other)} is one number, and one for each element is wanted: {text}"
+
+
+@remedy(r"cannot register a hook on a tensor that doesn't require gradient")
+def require_gradient(failure: Failure, match: re.Match[str]) -> str | None:
+    """A hook on a result of frozen parameters, or of none."""
+    x = next(iter(failure.tensors()), None)
+    made = None if x is None or x.origin is None else x.origin.value
+    if x is None or not isinstance(made, ast.Call):
+        return None
+    module = evaluate(made.func, failure.frame)
+    is_frozen = is_module(module) and not any(p.requires_grad for p in module.parameters())
+    why = f", as all parameters of {text_of(made.func)} are frozen" if is_frozen else ""
+    source = text_of(made.args[0]) if made.args else "its input"
+    return f"{x.text}{at(x)} has no gradient{why}: {source}.requires_grad_() before it, or unfreeze a parameter"

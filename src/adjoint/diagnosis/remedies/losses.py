@@ -281,6 +281,12 @@ def grow_embedding(failure: Failure, match: re.Match[str]) -> str:
     """A row that the table has not."""
     index, rows = int(match[1]), int(match[2])
     name, _ = describe_layer(failure, "the table")
+    for each in failure.tensors() if index < 0 else ():
+        whole = not each.value.is_floating_point() and each.value.numel() > 0
+        low, high = (int(each.value.min()), int(each.value.max())) if whole else (0, 0)
+        if low == index < -1 and high - low < rows:
+            told = f"{each.text}{at(each)} goes from {low} to {high}, and the {rows} rows of {name} are counted from 0"
+            return f"{told}: {each.text} + {-low}"
     if index < 0:
         return f"rows are counted from 0: {index} stands perhaps for padding, which is a row too (padding_idx=)"
     return f"indices go from 0 to {rows - 1}: {name} needs nn.Embedding({index + 1}, …), or the indices begin at 1"

@@ -244,6 +244,9 @@ def fit_stack(failure: Failure, match: re.Match[str]) -> str:
     if x is not None and len(first) > 1 and first[1:] == other[1:] and is_last:
         rows = sum(each[0] for each in sizes)
         return f"the last of {x.text} is a smaller batch: torch.cat({x.text}) joins them to {(rows, *first[1:])}"
+    if 0 in other and x is not None and x.origin is not None and ":-" in text_of(x.origin.node).replace(" ", ""):
+        told = f"entry {match[4]} of {x.text}{at(x)} is empty, {match[3]}: a slice to -0 ends at its begin"
+        return f"{told}; count its end from the front, x[i:len(x) - k]"
     return (
         f"bring entry {match[4]}, {match[3]}, and entry {match[2]}, {match[1]}, to one size: "
         "nn.utils.rnn.pad_sequence pads them; for samples of a DataLoader, in `__getitem__` or in collate_fn="

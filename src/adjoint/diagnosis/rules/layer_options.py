@@ -9,6 +9,7 @@ from adjoint.core.typing import Operand
 from adjoint.diagnosis.findings import Place
 from adjoint.diagnosis.rules.modes import DROPOUTS
 from adjoint.diagnosis.rules.settings import find_calls
+from adjoint.diagnosis.rules.targets import ERRORS
 from adjoint.diagnosis.watch.events import ModuleCall, OptimizerStep, caller_place
 from adjoint.diagnosis.watch.facts import Facts, producer_of
 from adjoint.diagnosis.watch.library_calls import LibraryCall
@@ -73,6 +74,34 @@ class DroppedOutput(WatchRule):
         advice = "put the dropout before the last layer"
         made = self.facts.names.origin_of_module(module) or place
         self.report("dropout-on-output", made, name, problem, advice, module.p)
+
+
+class NormalizedOutput(WatchRule):
+    """A batch norm as the last layer of a regression: its result has the mean and size that its parameters learn."""
+
+    modules = (BatchNorm,)
+    max_passes = 2
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self.last: tuple[Operand, Module] | None = None  # the last result's node
+
+    def leave_module(self, call: ModuleCall, output: Operand) -> None:
+        self.last = (output.node, call.module) if isinstance(output, Tensor) and output.node is not None else None
+
+    def see_call(self, call: LibraryCall) -> None:
+        x, target = call.tensor("input"), call.tensor("target")
+        if self.last is None or x is None or target is None or call.name not in ERRORS or x.node is not self.last[0]:
+            return
+        y, module = target.array, self.last[1]
+        if target.node is None and (abs(float(y.mean())) > 2 or float(y.std()) > 3):
+            name = self.facts.names.name_of_module(module)
+            problem = (
+                f"{name} normalizes the prediction {tuple(x.shape)} to mean 0 and deviation 1, and the targets have "
+            )
+            problem += f"{y.mean():.3g} and {y.std():.3g}"
+            place = self.facts.names.origin_of_module(module) or call.place
+            self.report("norm-on-output", place, name, problem, "no batch norm after the last layer", f"{y.mean():.3g}")
 
 
 class AdamOptions(WatchRule):

@@ -13,7 +13,7 @@ from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand, Operands
 from adjoint.diagnosis.findings import Place, place_of_frame
 from adjoint.diagnosis.rules.settings import find_uncalled
-from adjoint.diagnosis.watch.events import Backward, ModuleCall, caller_frame, caller_place
+from adjoint.diagnosis.watch.events import Backward, ModuleCall, OptimizerStep, caller_frame, caller_place
 from adjoint.diagnosis.watch.facts import Facts, is_array
 from adjoint.diagnosis.watch.rule import CHECKED_PASSES, WatchRule
 from adjoint.nn.layers.dropout import AlphaDropout, Dropout, FeatureAlphaDropout
@@ -35,6 +35,8 @@ class EvaluationMode(WatchRule):
         self.calls: list[ModuleCall] = []  # since the last backward pass
         self.passes: dict[int, list[ModuleCall]] = {}
         self.trained: dict[int, int] = {}
+        self.modes: dict[int, tuple[Module, bool]] = {}  # in the passes since the last step
+        self.steps: dict[int, tuple[Module, list[int], Place]] = {}  # in evaluation, and in training mode
 
     def mode_is_set(self, module: Operand, training: bool = True) -> None:
         """See `train()` and `eval()`."""
@@ -48,14 +50,36 @@ class EvaluationMode(WatchRule):
 
     def begin_backward(self, backward: Backward) -> None:
         for call in self.calls[-8:]:
+            self.modes[id(call.module)] = call.module, call.module.training
             if call.module.training:
                 self.trained[id(call.module)] = self.trained.get(id(call.module), 0) + 1
             elif mode_dependent(call.module):
                 self.passes.setdefault(id(call.module), []).append(call)
         self.calls.clear()
 
+    def before_step(self, step: OptimizerStep) -> None:
+        modes, self.modes = self.modes, {}
+        own = {id(p) for p in step.record.parameters()}
+        for module, training in modes.values():
+            if any(id(p) in own for p in module.parameters()):
+                counts = self.steps.setdefault(id(module), (module, [0, 0], step.place))[1]
+                counts[training] += 1
+
+    def _check_steps(self) -> None:
+        """Look for steps in evaluation mode between those in training mode, as a validation that trains."""
+        for module, (in_evaluation, in_training), place in self.steps.values():
+            if min(in_evaluation, in_training) >= 2 and id(module) in self.set_at and not mode_dependent(module):
+                name = self.facts.names.name_of_module(module)
+                problem = (
+                    f"{name} is trained in evaluation mode too, in {in_evaluation} steps beside {in_training}: the "
+                )
+                problem += "validation changes its parameters"
+                advice = "no backward and no step there: with torch.no_grad()"
+                self.report("step-in-evaluation", place, name, problem, advice, in_evaluation)
+
     def finish(self) -> None:
         optimized = self.facts.find_optimizers()
+        self._check_steps()
         for calls in self.passes.values():
             module, call = calls[0].module, calls[0]
             if len(calls) < 2 or not any(id(p) in optimized and p.requires_grad for p in module.parameters()):

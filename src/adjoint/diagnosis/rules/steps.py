@@ -184,11 +184,12 @@ class ScheduleOrder(WatchRule):
                         0,
                     )
             late = rates[len(rates) // 2 :]
-            if len(late) >= 5 and max(late) < 1e-4 * max(rates[:2]):
+            is_zero = len(late) >= 3 and max(late) == 0
+            if is_zero or (len(late) >= 5 and max(late) < 1e-4 * max(rates[:2])):
                 by_hand = next(find_rate_writes(record.step_place), record.step_place)
                 self.report(
                     "learning-rate-vanishes",
-                    self.places.get(key, by_hand),
+                    (is_zero and self.made.get(key)) or self.places.get(key, by_hand),
                     record.name,
                     f"the schedule takes the learning rate from {rates[0]:.3g} to {rates[-1]:.3g} within {len(rates)} "
                     "steps",

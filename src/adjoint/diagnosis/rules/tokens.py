@@ -19,6 +19,7 @@ from adjoint.nn.module.module import Module
 MAX_KEPT = 4  # inputs of embeddings in a pass
 MIN_PADDED_SHARE = 0.1  # of the targets
 MIN_PADDED_ROWS = 0.3
+LEAST_SCORE = -1e4  # of a key that a mask leaves out
 
 
 class TokenRule(WatchRule):
@@ -115,10 +116,15 @@ class PaddingInAttention(TokenRule):
                 )
                 advice = f"give it a mask: src_key_padding_mask=ids == {padding} (key_padding_mask of attention)"
                 self.report("missing-padding-mask", place, name, problem, advice, f"{share:.0%}")
-            elif mask is not None and mask.array.dtype == bool and np.array_equal(mask.array, ids != padding):
+            elif mask is not None and np.array_equal(left_out(mask.array), ids != padding):
                 problem = f"the mask of keys of {name} is True for the tokens, which leaves out all but the padding"
                 self.report("mask-inverted", place, name, problem, f"invert it: ids == {padding}", tuple(mask.shape))
             return
+
+
+def left_out(mask: Array) -> Array:
+    """Return which keys a mask leaves out: one of truths, or one that is added, as layers make of it."""
+    return mask if mask.dtype == bool else mask < LEAST_SCORE
 
 
 class PaddedMean(TokenRule):

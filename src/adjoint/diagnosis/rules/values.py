@@ -171,7 +171,7 @@ def advise(op: Op, inputs: Operands) -> tuple[str, str]:
             told = f", in which {pluralize(int(masked.sum()), 'row')} of {masked.size} are -inf throughout"
             return told, "leave a key in each row, or mask with a finite number such as -1e9"
     call = find_library_call("kl_div")
-    target = None if call is None else call.f_locals.get("target")
+    target: Operand = None if call is None else call.f_locals.get("target")
     if call is not None and is_array(target) and (target.array < 0).any() and not call.f_locals.get("log_target"):
         share = f"{(target.array < 0).mean():.0%}"
         told = f": the target of kl_div {tuple(target.shape)} is negative in {share}, so it is no probability"

@@ -13,6 +13,7 @@ from tests.support.mistaken_programs.by_field.probabilities import PROBABILITY_M
 from tests.support.mistaken_programs.by_field.recurrent import RECURRENT_MISTAKES
 from tests.support.mistaken_programs.by_field.regressions import REGRESSION_MISTAKES
 from tests.support.mistaken_programs.by_field.schedules import SCHEDULE_MISTAKES
+from tests.support.mistaken_programs.by_field.slips import SLIP_MISTAKES
 from tests.support.mistaken_programs.by_field.steps import STEP_MISTAKES
 
 FIELD_MISTAKES = [
@@ -28,4 +29,5 @@ FIELD_MISTAKES = [
     *PROBABILITY_MISTAKES,
     *SCHEDULE_MISTAKES,
     *HEAD_MISTAKES,
+    *SLIP_MISTAKES,
 ]

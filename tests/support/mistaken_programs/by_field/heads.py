@@ -1,4 +1,4 @@
-"""Mistakes in the heads of networks and their targets: directions, critics, labels, normalisation over other dimensions."""
+"""Mistakes in the heads of networks and their targets: directions, critics, labels, other dimensions."""
 
 from __future__ import annotations
 

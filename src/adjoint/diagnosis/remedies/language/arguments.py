@@ -10,8 +10,9 @@ from adjoint.core.graph.source_location import definition_site
 from adjoint.core.typing import Operand
 from adjoint.diagnosis.call_stack import user_files
 from adjoint.diagnosis.failure import Failure
-from adjoint.diagnosis.operands import MISSING, evaluate, is_module
-from adjoint.diagnosis.remedies.registry import remedy
+from adjoint.diagnosis.operands import MISSING, describe_value, evaluate, is_module
+from adjoint.diagnosis.remedies.registry import at, remedy
+from adjoint.diagnosis.repairs.expression import parameter_names
 from adjoint.diagnosis.repairs.trial import compute
 from adjoint.diagnosis.source_expressions import text_of
 
@@ -154,3 +155,37 @@ def give_fewer_arguments(failure: Failure, match: re.Match[str]) -> str | None:
     names = [each.name for each in parameters if each.kind is each.KEYWORD_ONLY]
     by_name = f", or give it by name, {names[0]}=" if names else ""
     return f"{told}: leave {', '.join(map(text_of, extra))} out{by_name}"
+
+
+@remedy(r"", is_last=True)
+def tell_meaning(failure: Failure, match: re.Match[str]) -> str | None:
+    """A parameter that the message names: what the documentation says of it, and what the call gives."""
+    node = None if failure.line is None else failure.line.node
+    if not isinstance(node, ast.Call) or isinstance(failure.error, (KeyError, AttributeError)):
+        return None
+    function = evaluate(node.func, failure.frame)
+    names = parameter_names(node, failure.frame)
+    given = {**dict(zip(names, node.args, strict=False)), **{str(each.arg): each.value for each in node.keywords}}
+    for name in sorted(given, key=len, reverse=True):
+        told = rf"['`]{name}['`=]|\b{name}=|\b{name} (?:must|should|has|is|cannot|can not|expected|needs|option)\b"
+        if (
+            name not in names
+            or isinstance(given[name], (ast.Lambda, ast.Tuple))
+            or not re.search(told, failure.message)
+        ):
+            continue
+        documented = function if function is not MISSING else _find_method(failure, node)
+        meaning = "" if documented is MISSING else find_meaning(documented, name)
+        if meaning:
+            text = text_of(given[name])
+            own = next((each for each in failure.operands if each.text == text), None)
+            value = compute(given[name], failure.frame)
+            told = "" if value is MISSING or isinstance(given[name], ast.Constant) else f", {describe_value(value)}"
+            return f"{name}={text}{at(own)}{told}: it is to be {meaning}"
+    return None
+
+
+def _find_method(failure: Failure, node: ast.Call) -> Operand:
+    """Return the function of the library that a call of an attribute stands for."""
+    owner = compute(node.func.value, failure.frame) if isinstance(node.func, ast.Attribute) else MISSING
+    return MISSING if owner is MISSING else getattr(owner, getattr(node.func, "attr", ""), MISSING)

@@ -34,6 +34,43 @@ class LossOfItself(WatchRule):
             self.report("loss-of-itself", call.place, call.name, problem, "the data as its target", tuple(x.shape))
 
 
+class SameTargets(WatchRule):
+    """Targets that are cut from the same place of a whole in each step, where the inputs are cut from others."""
+
+    sees_roots_only = True
+    max_passes = FLOW_PASSES
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self.input: Tensor | None = None
+        self.seen: list[tuple[int, int]] = []  # where input and target lie, of each pass
+
+    def enter_module(self, call: ModuleCall) -> None:
+        if call.parent is None and call.is_recording and call.tensors():
+            self.input = call.tensors()[0]
+
+    def see_call(self, call: LibraryCall) -> None:
+        x, target = self.input, call.tensor("target")
+        self.input = None
+        if x is None or target is None or x.node is not None or target.node is not None or len(self.seen) > 1:
+            return
+        if any(made is None or made.op != "slice" for made in map(self.facts.flow.maker, (x, target))):
+            return
+        self.seen.append((address_of(x), address_of(target)))
+        if len(self.seen) == 2 and self.seen[0][0] != self.seen[1][0] and self.seen[0][1] == self.seen[1][1]:
+            name = call.place.text.partition(",")[2].strip(" )") or "the target"
+            problem = (
+                f"the inputs {tuple(x.shape)} of each step are other samples, and the targets {tuple(target.shape)} "
+            )
+            problem += "the same ones"
+            self.report("same-targets", call.place, name, problem, "cut both by the same indices", tuple(target.shape))
+
+
+def address_of(x: Tensor) -> int:
+    """Return where the first element of a tensor lies."""
+    return int(x.array.__array_interface__["data"][0])
+
+
 class TruncatedLabels(WatchRule):
     """Classes that were made of fractions, such as a mask that was interpolated."""
 

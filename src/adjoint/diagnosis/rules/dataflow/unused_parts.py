@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
+from itertools import pairwise
 
 from adjoint.diagnosis.findings import Place
 from adjoint.diagnosis.rules.modes import DROPOUTS
 from adjoint.diagnosis.source_expressions import parse_source, text_of
-from adjoint.diagnosis.watch.events import ModuleCall, OptimizerStep, caller_frame
+from adjoint.diagnosis.watch.events import ModuleCall, OptimizerStep, caller_frame, caller_place
 from adjoint.diagnosis.watch.facts import Facts
 from adjoint.diagnosis.watch.frames import place_of_attribute, user_frames
 from adjoint.diagnosis.watch.names import origin_of_name
@@ -19,6 +20,7 @@ from adjoint.optim.lr.scheduler import LRScheduler
 MADE_EMPTY = re.compile(r"= *nn\.Parameter\((?:\w+\.)*(?:empty|Tensor|FloatTensor)\(")
 MIN_STEPS = 4  # of an optimizer, after which its schedule is to have gone on
 MAX_FRAMES = 4
+MAX_CALLS = 64  # within a module
 
 
 class UnusedLayer(WatchRule):
@@ -29,6 +31,7 @@ class UnusedLayer(WatchRule):
 
     def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
+        self.calls: dict[int, list[tuple[Module, Place]]] = {}  # within each, of the first pass
         self.parents: dict[int, tuple[Module, set[int]]] = {}  # that were trained, with what they called
 
     def enter_module(self, call: ModuleCall) -> None:
@@ -36,10 +39,29 @@ class UnusedLayer(WatchRule):
             self.parents.setdefault(id(call.module), (call.module, set()))
         if call.parent is not None and id(call.parent.module) in self.parents:
             self.parents[id(call.parent.module)][1].add(id(call.module))
+            if self.facts.iteration == 0 and next(iter(call.module._parameters), None) is not None:
+                calls = self.calls.setdefault(id(call.parent.module), [])
+                calls += [(call.module, caller_place())] if len(calls) < MAX_CALLS else []
+
+    def _check_twins(self, parent: Module, calls: list[tuple[Module, Place]]) -> None:
+        """Look for a layer that is called twice, where one of the same shapes is never called."""
+        called = {id(module) for module, _ in calls}
+        for name, unused in parent._modules.items():
+            shapes = [tuple(p.shape) for p in unused.parameters()] if unused is not None else []
+            if not shapes or id(unused) in called:
+                continue
+            for (one, _), (other, place) in pairwise(calls):
+                if one is other and type(one) is type(unused) and [tuple(p.shape) for p in one.parameters()] == shapes:
+                    path, taken = (self.facts.names.name_of_module(each) for each in (unused, one))
+                    problem = f"{taken} is called twice here, and {path}, of the same shapes, never"
+                    self.report("layer-in-place-of-other", place, path, problem, f"self.{name} in one of both", taken)
+                    return
 
     def finish(self) -> None:
         if not self.facts.steps:
             return
+        for key, calls in self.calls.items():
+            self._check_twins(self.parents[key][0], calls)
         for parent, called in self.parents.values():
             for name, part in parent._modules.items():
                 if not isinstance(part, DROPOUTS) or id(part) in called or not getattr(part, "p", 0):

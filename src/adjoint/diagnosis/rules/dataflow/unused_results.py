@@ -8,9 +8,11 @@ from functools import cache
 from itertools import pairwise
 from types import CodeType
 
+from adjoint.core.graph.source_location import Site
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.diagnosis.call_stack import user_files
 from adjoint.diagnosis.findings import Place
-from adjoint.diagnosis.source_expressions import parse_source, text_of
+from adjoint.diagnosis.source_expressions import find_function, parse_source, text_of
 from adjoint.diagnosis.watch.events import Backward
 from adjoint.diagnosis.watch.facts import Facts
 from adjoint.diagnosis.watch.rule import WatchRule
@@ -34,7 +36,18 @@ class UnusedResult(WatchRule):
             if made.function not in MODULE_CALLS and made.tensors and offset in dropped_offsets(code):
                 self.passes.setdefault(made.place, (made, set()))[1].add(self.facts.iteration)
 
+    def _check_forwards(self) -> None:
+        """Look for the result of a layer that a forward gives a name, and never reads."""
+        for module, calls in self.facts.called.values():
+            code = type(module).forward.__code__
+            if user_files[code.co_filename] and calls and calls[0].is_recording:
+                for name, line, text in find_unread_results(code):
+                    place = Place(Site(code.co_filename, line, code.co_name))
+                    problem = f"{name}, the result of {text}, is never read: what the layer gives is lost"
+                    self.report("result-unused", place, name, problem, f"use {name} in what follows", name)
+
     def finish(self) -> None:
+        self._check_forwards()
         for place, (made, passes) in self.passes.items():
             value = find_dropped_value(place)
             if len(passes) < FLOW_PASSES or value is None:
@@ -49,6 +62,26 @@ class UnusedResult(WatchRule):
                 f"{name} = {text}",
                 tuple(made.out.shape),
             )
+
+
+@cache
+def find_unread_results(code: CodeType) -> tuple[tuple[str, int, str], ...]:
+    """Return the names of a forward that hold the result of a layer and are never read, with their lines and layers."""
+    source = parse_source(code.co_filename)
+    function = None if source is None else find_function(source, code.co_firstlineno)
+    if function is None:
+        return ()
+    names = [node for node in ast.walk(function) if isinstance(node, ast.Name)]
+    read = {node.id for node in names if not isinstance(node.ctx, ast.Store)}
+    found = []
+    for node in ast.walk(function):
+        target = node.targets[0] if isinstance(node, ast.Assign) and len(node.targets) == 1 else None
+        value = node.value if isinstance(node, ast.Assign) else None
+        if not isinstance(target, ast.Name) or target.id in read or target.id.startswith("_"):
+            continue
+        if isinstance(value, ast.Call) and text_of(value.func).startswith("self."):
+            found.append((target.id, target.lineno, text_of(value.func)))
+    return tuple(found)
 
 
 @cache
