@@ -41,7 +41,7 @@ MODULES = {  # page title by module, in the order of the index
     "adjoint.fx": "Recorded modules",
     "adjoint.amp": "Mixed precision", "adjoint.distributed": "Several processes",
     "adjoint.profiler": "The profiler", "adjoint.utils.checkpoint": "Checkpointing", "adjoint.library": "Custom ops",
-    "adjoint.serialization": "Files", "adjoint.testing": "Testing",
+    "adjoint.serialization": "Files", "adjoint.onnx": "ONNX files", "adjoint.testing": "Testing",
 }  # fmt: skip
 INTRODUCTION = """\
 Every public name, from its docstring, with an example. Signatures and defaults are PyTorch's. [What differs from
