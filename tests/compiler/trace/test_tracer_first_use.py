@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from tests.compiler.test_every_function import DATA, PLACES, PUBLISHED, TESTED, calls_of, named_in
+from tests.support.function_calls import DATA, PLACES, PUBLISHED, TESTED, calls_of, named_in
 from tests.support.scripts import output_of
 
 HEAD = """

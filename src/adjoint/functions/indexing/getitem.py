@@ -197,7 +197,7 @@ def _put_into_base(region: Tensor, value: Tensor, plan: IndexPlan) -> None:
     deprecate("Assigning to places of an expanded tensor is deprecated: clone() it first.")
     shape = tuple(view.base.array.shape)
     count = movement.numel(shape)
-    places = constant(np.ascontiguousarray(view_update.replay_view(np.arange(count).reshape(shape), view.steps)))
+    places = constant(np.ascontiguousarray(view_update.replay_view(np.arange(count, dtype=np.int64).reshape(shape), view.steps)))
     there = indexing.index(places, *plan.arrays, pattern=tuple(plan.pattern))
     flat = movement.reshape(view.base, shape=(count,))
     written = view_update.put_index(flat, value, there, pattern=(0,))

@@ -14,6 +14,7 @@ from adjoint.core.runtime.mode import call_on_values, mode, nondefault
 from adjoint.core.tensor.tensor import Tensor, constant, wrap
 from adjoint.core.typing import Operand, Operands, Shape
 from adjoint.ops.elementwise import select
+from adjoint.ops.indexing.nonzero import find_nonzero
 from adjoint.ops.movement import movement
 
 LONGEST_TUPLE = 32  # as in NumPy before 1.23, a longer list is an array
@@ -92,7 +93,7 @@ class IndexPlan:
         elif type(array) is not np.ndarray:
             self._add_traced_mask(mask)
         elif mask.ndim:
-            for found, n in zip(np.nonzero(array), shape, strict=True):
+            for found, n in zip(find_nonzero(array), shape, strict=True):
                 self._add_array(wrap(found), n)
         else:  # a lone truth: a new dimension of size 1 or 0
             self._add_new(wrap(np.zeros(int(array), np.int64)))
@@ -210,8 +211,7 @@ def _to_slice_bound(value: Operand) -> int:
 
 def find_truths(mask: Tensor) -> tuple[Tensor, ...]:
     """Return the places of a mask's truths; of a lone one zeros."""
-    array = mask.numpy_view("indexing with a mask")
-    return tuple(map(wrap, np.nonzero(array))) if array.ndim else (wrap(np.zeros(int(array), np.int64)),)
+    return tuple(map(wrap, find_nonzero(mask.numpy_view("indexing with a mask"))))
 
 
 def _tensors_to_numbers(item: Operand) -> Operand:

@@ -15,7 +15,7 @@ from adjoint.functions.api.publish import public, rename_node
 from adjoint.functions.indexing.gather import _broadcast_or_raise
 from adjoint.functions.indexing.getitem import getitem
 from adjoint.ops.elementwise import arithmetic, select
-from adjoint.ops.indexing.nonzero import nonzero_places
+from adjoint.ops.indexing.nonzero import find_nonzero, nonzero_places
 from adjoint.ops.movement import movement
 
 __all__ = ["argwhere", "masked_fill", "masked_select", "nonzero", "nonzero_static", "unravel_index"]
@@ -89,7 +89,7 @@ def nonzero(input: Tensor, *, as_tuple: bool = False, out: Tensor | None = None)
         return write_out(out, nonzero, input)
     values = mode.interpreter.constant_values(input) if nondefault.count and mode.interpreter is not None else None
     if values is not None:
-        return tuple(map(wrap, _positions(values))) if as_tuple else wrap(_stack(values))
+        return tuple(map(wrap, find_nonzero(values))) if as_tuple else wrap(_stack(values))
     if as_tuple:
         return call_on_values(find_positions, input.detach())
     return call_on_values(lambda x: wrap(_stack(x.numpy_view("nonzero()"))), input.detach())
@@ -97,15 +97,11 @@ def nonzero(input: Tensor, *, as_tuple: bool = False, out: Tensor | None = None)
 
 def find_positions(input: Tensor) -> tuple[Tensor, ...]:
     """Return one index vector for each dimension: the positions of the elements that are not zero."""
-    return tuple(map(wrap, _positions(input.numpy_view("nonzero()"))))
-
-
-def _positions(array: Array) -> tuple[Array, ...]:
-    return np.nonzero(array) if array.ndim else (np.flatnonzero(array),)
+    return tuple(map(wrap, find_nonzero(input.numpy_view("nonzero()"))))
 
 
 def _stack(array: Array) -> Array:
-    return np.stack(np.nonzero(array), 1) if array.ndim else np.zeros((int(bool(array)), 0), np.int64)
+    return np.stack(find_nonzero(array), 1) if array.ndim else np.zeros((int(bool(array)), 0), np.int64)
 
 
 @public()

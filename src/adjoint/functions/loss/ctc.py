@@ -78,7 +78,7 @@ def ctc_loss(
     indexing.check_range(spans, times + 1, complaint, low=0, error=RuntimeError)
     labels = _pad_targets(targets, sizes)  # (N, S)
     loss = _negative_log_likelihood(x, _with_blanks(labels, blank), spans, sizes)
-    there = comparison.lt(constant(np.arange(times)[:, None]), spans)
+    there = comparison.lt(constant(np.arange(times, dtype=np.int64)[:, None]), spans)
     excess = _sum(select.where(there.unsqueeze(2), transcendental.exp(x), 0.0), axes=(0, 2), keepdims=False)
     loss = loss + (excess - excess.detach())
     loss = select.where(comparison.ge(loss, -LOG_ZERO / 2), 0.0 if zero_infinity else math.inf, loss)
@@ -125,7 +125,7 @@ def _pad_targets(targets: Tensor, sizes: Tensor) -> Tensor:
         if not total:
             return constant(np.zeros((count, most), np.int64))
         starts = arithmetic.sub(reduction_ops.cumsum(sizes, axis=0), sizes)
-        at = arithmetic.minimum(arithmetic.add(starts.unsqueeze(1), constant(np.arange(most))), total - 1)
+        at = arithmetic.minimum(arithmetic.add(starts.unsqueeze(1), constant(np.arange(most, dtype=np.int64))), total - 1)
         return indexing.index(targets, at, pattern=(0,))
     most = targets.array.shape[-1] if known is None else int(known.max(initial=0))
     if targets.ndim != 2 or targets.array.shape[0] != count or targets.array.shape[1] < most:
@@ -152,7 +152,7 @@ def _negative_log_likelihood(x: Operand, states: Operand, spans: Operand, sizes:
     complaint = f"ctc_loss: target {{}} is out of bounds: classes are 0 to {classes - 1}"
     kind = x.array.dtype
     last = (sizes * 2).unsqueeze(1)
-    held = comparison.le(constant(np.arange(width)), last)  # behind their end the labels are anything
+    held = comparison.le(constant(np.arange(width, dtype=np.int64)), last)  # behind their end the labels are anything
     states = select.where(held, states, np.asarray(0, states.array.dtype))
     indexing.check_range(states, classes, complaint, low=0, error=RuntimeError)
     wide = movement.expand(states.unsqueeze(0), shape=(times, count, width))

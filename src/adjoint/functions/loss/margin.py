@@ -152,7 +152,7 @@ def multi_margin_loss(
         gap = arithmetic.square(gap)
     if weight is not None:
         gap = gap * indexing.index(weight, at, pattern=(0,)).unsqueeze(1)
-    own = comparison.eq(constant(np.arange(classes)), column)
+    own = comparison.eq(constant(np.arange(classes, dtype=np.int64)), column)
     loss = _mean(select.where(own, 0.0, gap), axes=(1,), keepdims=False)
     if how == "none" and input.ndim < 2:
         loss = movement.reshape(loss, shape=target.array.shape)

@@ -167,7 +167,7 @@ def make_empty_pool(name: str, input: Tensor, sizes: list[int]) -> Tensor:
 
 def _part_positions(length: int, parts: int) -> Array:
     """Return the elements under each of as many parts: (parts, most); shorter parts repeat their last element."""
-    numbers = np.arange(parts)
+    numbers = np.arange(parts, dtype=np.int64)
     starts, ends = numbers * length // parts, -(-(numbers + 1) * length // parts)
     taps = np.arange((ends - starts).max())
     return np.minimum(starts[:, None] + taps, ends[:, None] - 1)
@@ -289,9 +289,9 @@ def _fractional_positions(sample: Operand, length: int, parts: int, width: int) 
     u = sample.unsqueeze(-1)
     integer = np.dtype(np.int64)
     begun = select.cast((u + numbers) * step, dtype=integer) - select.cast(u * step, dtype=integer)
-    last = movement.expand(constant(np.asarray([length - width])), shape=(*sample.array.shape, 1))
+    last = movement.expand(constant(np.asarray([length - width], np.int64)), shape=(*sample.array.shape, 1))
     starts = movement.cat(begun, last, axis=sample.ndim)
-    taps = starts.unsqueeze(-1) + constant(np.arange(width))
+    taps = starts.unsqueeze(-1) + constant(np.arange(width, dtype=np.int64))
     return movement.reshape(taps, shape=(*sample.array.shape, parts * width))
 
 

@@ -110,4 +110,4 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
         out.reshape(-1)[np.arange(tensor.numel()) * classes + tensor.array.reshape(-1)] = 1
         return wrap(out)
     column = movement.reshape(tensor, shape=(*tensor.array.shape, 1))
-    return select.cast(comparison.eq(column, constant(np.arange(classes))), dtype=np.dtype(np.int64))
+    return select.cast(comparison.eq(column, constant(np.arange(classes, dtype=np.int64))), dtype=np.dtype(np.int64))

@@ -180,7 +180,7 @@ def _max_of_bags(taken: Operand, at: Operand, shape: tuple[int, int], there: Ope
         rows = taken if there is None else select.where(there.unsqueeze(1), taken, -math.inf)
         begun = constant(np.full(shape, -np.inf, taken.array.dtype))
         most = scatter.scatter_reduce(begun, 0, where, rows, "amax")
-        numbers = movement.reshape(constant(np.arange(count)), shape=(count, 1))
+        numbers = movement.reshape(constant(np.arange(count, dtype=np.int64)), shape=(count, 1))
         # a NaN equals nothing, and is the largest
         equal = comparison.logical_or(comparison.eq(rows, gather.gather(most, 0, where)), comparison.isnan(rows))
         if there is not None:

@@ -48,9 +48,10 @@ def _count(minlength: int, input: Tensor, weights: Tensor | None = None) -> Tens
     array = input.numpy_view("bincount()")
     if array.size and array.min() < 0:
         raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
+    places = array.astype(np.intp, copy=False)
     if weights is None or not array.size:
-        return wrap(np.bincount(array, minlength=minlength).astype(np.int64))
-    counted = np.bincount(array, weights.numpy_view("bincount()"), minlength)
+        return wrap(np.bincount(places, minlength=minlength).astype(np.int64))
+    counted = np.bincount(places, weights.numpy_view("bincount()"), minlength)
     return wrap(counted.astype(np.float32 if weights.array.dtype == np.float32 else np.float64))
 
 

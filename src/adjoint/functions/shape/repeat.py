@@ -69,7 +69,7 @@ def _accept_counts_alone(function: Function) -> Function:
             counts, args = args[0], ()
         if counts is None:
             return cast("Tensor", function(*args, **named))
-        return cast("Tensor", function(constant(np.arange(counts.numel())), counts, 0, **named))
+        return cast("Tensor", function(constant(np.arange(counts.numel(), dtype=np.int64)), counts, 0, **named))
 
     return with_parameters_of(call, function)
 

@@ -24,6 +24,7 @@ from adjoint.functions.sparse.sparse_tensor import (
     with_values,
 )
 from adjoint.ops.indexing import indexing
+from adjoint.ops.indexing.nonzero import find_nonzero
 
 
 def take_rows(values: Tensor, places: Array) -> Tensor:
@@ -112,9 +113,9 @@ def dense_to_coo(x: Operand, sparse_dim: int | None = None) -> SparseTensor:
         raise RuntimeError(f"sparse_dim must be in [1, {rank}] for a tensor of {rank} dimensions, it is {sparse_dim}")
     array = x.detach().numpy_view("to_sparse()")
     held = (array != 0).reshape(*array.shape[:count], -1).any(-1)
-    places = np.nonzero(held) if held.ndim else (np.flatnonzero(held),)
+    places = find_nonzero(held)
     shape = tuple(array.shape)
-    indices = np.stack(places).astype(np.int64) if count else np.zeros((0, len(places[0])), np.int64)
+    indices = np.stack(places) if count else np.zeros((0, len(places[0])), np.int64)
     values = x[tuple(wrap(row) for row in indices)] if count else x.reshape(1)[wrap(places[0])]
     return make_sparse(SparsePattern(sparse_coo, shape, wrap(indices), True), values)
 
@@ -164,7 +165,7 @@ def to_blocks(x: Operand, blocksize: Sequence[int], layout: Layout) -> SparseTen
     else:
         held = (blocks.detach().numpy_view(f"{name}()") != 0).reshape(rows, columns, -1).any(-1)
     by_rows = layout in ROW_LAYOUTS
-    first, second = np.nonzero(held if by_rows else held.T)
+    first, second = find_nonzero(held if by_rows else held.T)
     pair = (first, second) if by_rows else (second, first)
     bounds = np.searchsorted(first, np.arange((rows if by_rows else columns) + 1)).astype(np.int64)
     pattern = SparsePattern(

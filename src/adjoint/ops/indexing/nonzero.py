@@ -9,12 +9,18 @@ from adjoint.core.op.spec import Spec
 from adjoint.core.typing import Array
 
 
+def find_nonzero(x: Array) -> tuple[Array, ...]:
+    """Return the positions of the elements that are not zero, one vector for each dimension; of a number one vector."""
+    found = np.nonzero(x) if x.ndim else (np.flatnonzero(x),)
+    return tuple(places.astype(np.int64, copy=False) for places in found)
+
+
 @primitive(spec=lambda x, *, size, fill: Spec((size, len(x.shape)), np.dtype(np.int64)))
 def nonzero_places(x: Array, *, size: int, fill: int) -> Array:
     """The positions of the first `size` elements that are not zero, padded with `fill`."""
     out = np.full((size, x.ndim), fill, np.int64)
     if x.ndim:
-        found = np.stack(np.nonzero(x), 1)[:size]
+        found = np.stack(find_nonzero(x), 1)[:size]
         out[: len(found)] = found
     return out
 

@@ -60,7 +60,7 @@ def _plan_layout(indices: BatchOperands, pattern: Pattern, rank: int, x_batched:
         return IndexLayout(arrays, whole, _label_order(whole, middle, [BATCH, *kept]), wanted)
     if not x_batched:
         return IndexLayout(arrays, pattern, _label_order(pattern, [BATCH, *middle], kept), wanted)
-    own = constant(np.arange(size).reshape(size, *(1,) * depth))
+    own = constant(np.arange(size, dtype=np.int64).reshape(size, *(1,) * depth))
     whole = (0, *(None if slot is None else slot + 1 for slot in pattern))
     return IndexLayout([own, *arrays], whole, _label_order(whole, [BATCH, *middle], kept), wanted)
 
