@@ -204,6 +204,7 @@ def test_classes() -> None:
     assert table.thrice(x).requires_grad  # only the making of it
 
 
+@pytest.mark.needs_threads
 def test_threads() -> None:
     seen: dict[str, bool] = {}
 

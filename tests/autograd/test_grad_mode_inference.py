@@ -57,6 +57,7 @@ def test_contexts_and_decorators() -> None:
     assert nondefault.count == before
 
 
+@pytest.mark.needs_threads
 def test_inference_mode_is_per_thread() -> None:
     seen: list[bool] = []
     with ad.inference_mode():

@@ -221,6 +221,7 @@ def test_switches() -> None:
     assert ad.autograd.anomaly_mode is anomaly_mode
 
 
+@pytest.mark.needs_threads
 def test_per_thread() -> None:
     seen: list[bool] = []
     with detecting():

@@ -110,6 +110,7 @@ def test_callbacks_need_a_pass() -> None:
     raises(RuntimeError, "during backward pass", lambda: queue_callback(lambda: None))
 
 
+@pytest.mark.needs_threads
 def test_threads_have_passes_of_their_own() -> None:
     x = ad.ones(1, requires_grad=True)
     y = x * 2

@@ -130,6 +130,7 @@ def test_what_is_not_there_is_not_switched_on() -> None:
         assert ad.is_autocast_enabled("cpu")
 
 
+@pytest.mark.needs_threads
 def test_each_thread_has_its_own() -> None:
     seen = []
     with ad.autocast("cpu"):

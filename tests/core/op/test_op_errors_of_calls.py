@@ -69,24 +69,35 @@ def error_of(call: Any, *given: Any) -> Exception:
     return caught.value
 
 
+def read_call(expression: str) -> tuple[Any, list[Any]]:
+    """A function of what the expression names, and what that is."""
+    labels = [label for label in GIVEN if re.search(rf"\b{label}\b", expression) and label not in ("ad", "F")]
+    return eval(f"lambda {', '.join(labels)}: {expression}", GIVEN), [GIVEN[label] for label in labels]
+
+
 @pytest.mark.parametrize(("name", "expression"), FAULTS, ids=[expression for _, expression in FAULTS])
 def test_function_and_operands(name: str, expression: str) -> None:
-    labels = [label for label in GIVEN if re.search(rf"\b{label}\b", expression) and label not in ("ad", "F")]
-    call = eval(f"lambda {', '.join(labels)}: {expression}", GIVEN)
-    given = [GIVEN[label] for label in labels]
+    call, given = read_call(expression)
     error = error_of(call, *given)
     assert re.search(rf"\b{name}_?\b", str(error)), error
     if not isinstance(error, TypeError):
         text = str(error).replace(" ", "")
         shapes = [",".join(map(str, x.shape)) for x in given]
         assert any(f"[{s}]" in text or f"({s})" in text or f"({s},)" in text for s in shapes), error
+
+
+@pytest.mark.parametrize("expression", [expression for _, expression in FAULTS])
+def test_a_compiled_step_says_the_same(expression: str) -> None:
+    pytest.importorskip("llvmlite")
+    call, given = read_call(expression)
     if given:
-        compiled = error_of(ad.compile(call), *given)
+        error, compiled = error_of(call, *given), error_of(ad.compile(call), *given)
         assert (type(compiled), str(compiled)) == (type(error), str(error))
 
 
 @pytest.mark.parametrize("expression", OF_VALUES)
 def test_positions_that_a_compiled_step_meets(expression: str) -> None:
+    pytest.importorskip("llvmlite")
     call = eval(f"lambda a, far: {expression}", GIVEN)
     given = GIVEN["a"], GIVEN["far"]
     name = expression.split("(", maxsplit=1)[0].removeprefix("ad.")

@@ -91,6 +91,7 @@ def test_nothing_is_kept() -> None:
     assert counts[2] == counts[1]
 
 
+@pytest.mark.needs_threads
 def test_an_op_may_be_the_first_python_function_of_a_thread() -> None:
     x = ad.ones(2, requires_grad=True)
     outputs: list[Any] = []

@@ -312,6 +312,7 @@ def test_a_registration_hook_may_not_return_just_anything(register: str, name: s
 
 
 def test_compiled_calls_follow_hooks_however_they_come_and_go() -> None:
+    pytest.importorskip("llvmlite")
     layer = nn.Linear(2, 2)
     compiled, x = ad.compile(lambda x: layer(x)), ad.ones(1, 2)
 
@@ -340,6 +341,7 @@ def test_compiled_calls_follow_hooks_however_they_come_and_go() -> None:
 
 
 def test_a_hook_added_and_removed_does_not_cost_a_compilation() -> None:
+    pytest.importorskip("llvmlite")
     layer, x = nn.Linear(2, 2), ad.ones(1, 2)
     compiled = ad.compile(lambda x: layer(x))
     compiled(x)
@@ -351,6 +353,7 @@ def test_a_hook_added_and_removed_does_not_cost_a_compilation() -> None:
 
 @pytest.mark.parametrize("old", [False, True])
 def test_backward_hooks_in_a_compiled_step(old: bool) -> None:
+    pytest.importorskip("llvmlite")
     first, second = nn.Linear(2, 2), nn.Linear(2, 2)
 
     def step(x: Any) -> Any:
