@@ -50,7 +50,8 @@ def main(argv: Sequence[str]) -> int:
     command = [node, *map(str, (ROOT / "tools" / "pyodide.mjs", runtime, ROOT, packages))]
     is_named = any((ROOT / argument.partition("::")[0]).exists() for argument in arguments)
     runs = [arguments] if is_named else [[*arguments, tests] for tests in TESTS]
-    return max(subprocess.run([*command, *run], check=False).returncode for run in runs)
+    statuses = [subprocess.run([*command, *run], check=False).returncode for run in runs]
+    return max(statuses, key=abs)  # below zero where a signal ended it
 
 
 def find_node() -> str:
