@@ -125,7 +125,8 @@ def _pad_targets(targets: Tensor, sizes: Tensor) -> Tensor:
         if not total:
             return constant(np.zeros((count, most), np.int64))
         starts = arithmetic.sub(reduction_ops.cumsum(sizes, axis=0), sizes)
-        at = arithmetic.minimum(arithmetic.add(starts.unsqueeze(1), constant(np.arange(most, dtype=np.int64))), total - 1)
+        numbers = constant(np.arange(most, dtype=np.int64))
+        at = arithmetic.minimum(arithmetic.add(starts.unsqueeze(1), numbers), total - 1)
         return indexing.index(targets, at, pattern=(0,))
     most = targets.array.shape[-1] if known is None else int(known.max(initial=0))
     if targets.ndim != 2 or targets.array.shape[0] != count or targets.array.shape[1] < most:
