@@ -106,7 +106,9 @@ def build(traced: FinishedTrace, reruns_eagerly: bool = False) -> CompiledEntry:
     outcome.saved = [v for v in kept if v.op is not None or v in written]
     made = [i for i, parent in enumerate(traced.parents) if isinstance(parent, MadeLeaf)]
     remaking = HistoryProgram(history, remade, dict(zip(sources, found, strict=True)), made)
-    backward = BackwardProgram(half, remaking, graph.name, traced.specs, precision, build_backward, run_program_timed)
+    backward = BackwardProgram(
+        half, remaking, graph.name, traced.specs, past.sparse, precision, build_backward, run_program_timed
+    )
     return CompiledEntry(
         assemble(_forward_graph(graph, outcome), outcome, precision, backward, traced.parents), outcome
     )

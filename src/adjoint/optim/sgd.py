@@ -85,6 +85,8 @@ class SGD(Optimizer):
         """Update the rows of a parameter that its sparse gradient has, or its momentum, which is sparse too."""
         neg_step_size, _, momentum, one_minus_dampening = numbers
         if has_momentum:
+            if mode.interpreter is not None:
+                mode.interpreter.refuse_sparse_gradient("SGD adds rows to the momentum of a sparse gradient")
             state = self.state[p]
             before = state.get("momentum_buffer")
             state["momentum_buffer"] = buffer = (

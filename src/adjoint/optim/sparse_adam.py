@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from adjoint.core.op.eager_kernels import KernelFunction
 from adjoint.core.tensor.sparse_array import is_sparse
 from adjoint.core.tensor.tensor import Tensor
@@ -80,8 +78,8 @@ class SparseAdam(Optimizer):
                 )
         for p in parameters:
             state = init_param_state(self.state[p], p, self.like_parameter, group)
-            t = float(increment_step(state))
-            step_size = lr * math.sqrt(1 - beta2**t) / (1 - beta1**t)
+            t = increment_step(state)
+            step_size = lr * (1 - beta2**t) ** 0.5 / (1 - beta1**t)
             numbers = (1 - beta1, 1 - beta2, eps, -step_size)
             update_rows(UPDATE_KERNEL, p, p.grad, (state["exp_avg"], state["exp_avg_sq"]), numbers, (maximize,))
 

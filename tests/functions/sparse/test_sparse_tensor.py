@@ -92,23 +92,6 @@ def test_products_in_compiled_steps() -> None:
         np.testing.assert_allclose(x.grad.values().numpy(), dense.grad.numpy()[np.nonzero(DENSE)])
 
 
-def test_a_compiled_step_refuses_a_sparse_gradient_once() -> None:
-    table = nn.Embedding(4, 2, sparse=True)
-
-    @ad.compile
-    def step(indices: ad.Tensor) -> ad.Tensor:
-        table.zero_grad()
-        loss = table(indices).sum()
-        loss.backward()
-        return loss
-
-    with pytest.warns(RuntimeWarning, match=r"the sparse gradient of an Embedding\(sparse=True\) at .* is not"):
-        step(ad.tensor([1, 2]))
-    step(ad.tensor([1, 2]))  # a second warning would be an error
-    assert table.weight.grad is not None
-    assert table.weight.grad.is_sparse
-
-
 def test_a_batch_has_no_sparse_gradient() -> None:
     weight = ad.ones(3, 2, requires_grad=True)
 

@@ -194,7 +194,7 @@ def _make_sparse_store(tensor: Tensor, have: Any, g: Any) -> Callable[[], object
 
 def _own_symbol(gradients: GraphTask, g: Tensor, tensor: Tensor | None = None, key: object = None) -> Tensor:
     """Return the gradient; in a traced step, in a symbol of its own, so that no other leaf's is written with it."""
-    if gradients.create_graph or mode.interpreter is None:
+    if gradients.create_graph or mode.interpreter is None or is_sparse(g):
         return g
     own: Tensor = mode.interpreter.own_gradient(g, tensor if type(key) is Leaf else None)
     return own

@@ -147,7 +147,7 @@ class GraphTask:
             total = x + y
             return total if type(total) is SparseArray else np.asarray(total)
         if is_sparse(x) or is_sparse(y):
-            return y + x if is_sparse(x) else x + y
+            return x + y if is_sparse(y) else y + x  # a dense one first
         return add(x, y)
 
     def run_tensor_hooks(self, node: Vertex, g: Operand) -> Operand:

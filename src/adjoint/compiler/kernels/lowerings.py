@@ -104,6 +104,10 @@ def can_overwrite(group: Group, fusion: Fusion, value: Value, symbol: Value) -> 
     """True if a group's kernel may write `value` over `symbol`: it reads no element of that after writing it."""
     if group.root is None:
         return reduction_stages.can_overwrite(value, symbol, space_of(group, fusion))
+    if KERNEL_KINDS[group.root.op.name] is kernel_kinds.WRITING:
+        from adjoint.compiler.kernels.gather_scatter.scatter import can_write_into
+
+        return can_write_into(group.root, symbol, fusion.views)
     views: dict[Value, list[StridedView]] = {v: [fusion.views[o] for o in v.operands] for v in group.equations}
     read = {v: [view for view in found if view.base is symbol] for v, found in views.items()}
     return not any(read[v] for v in (group.root, *group.prologue)) and all(

@@ -97,6 +97,8 @@ def _index_range(indices: Value, known: dict[Value, tuple[int, int]]) -> tuple[f
         return int(indices.source.array.min()), int(indices.source.array.max()) + 1
     if indices.op is not None and indices.op.index is not None:  # moved, they are what they were
         return _index_range(indices.inputs[0], known)
+    if indices.op is not None and indices.op.name == "argsort":
+        return 0, indices.shape[indices.params["axis"]]
     if indices.op is not None and indices.op.name == "iota":
         start, step, count = (indices.params[name] for name in ("start", "step", "count"))
         ends = (start, start + step * (count - 1))

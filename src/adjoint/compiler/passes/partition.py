@@ -17,15 +17,32 @@ from adjoint.compiler.passes.cost_model import SAVE_COST_PER_ELEMENT, can_remate
 from adjoint.compiler.trace.tracer import Tracer
 from adjoint.core.graph.node import FREED, Leaf
 from adjoint.core.runtime.mode import ModeScope
+from adjoint.core.tensor.sparse_array import is_sparse
 from adjoint.core.tensor.tensor import Tensor, wrap
+from adjoint.core.typing import Shape
+
+
+class RowGradient(NamedTuple):
+    """A sparse gradient, the `number`-th: that of a table of this shape.
+
+    It `has_gaps` where a row may be -1, which stands for none.
+    """
+
+    number: int
+    shape: Shape
+    has_gaps: bool
 
 
 class JointGradient(NamedTuple):
-    """The gradient of a traced step: for each of `leaves` the value in `gradients`, from the `incoming` ones."""
+    """The gradient of a traced step: for each of `leaves` the value in `gradients`, from the `incoming` ones.
+
+    For a sparse one these are the values of its rows; after all others come the rows, of each of `sparse`.
+    """
 
     incoming: list[Value]
     leaves: list[Leaf]
     gradients: list[Value]
+    sparse: list[RowGradient]
 
 
 class TracedBackward(NamedTuple):
@@ -103,7 +120,12 @@ def _trace_gradient(
         for leaf, held in zip(leaves, hooks, strict=True):
             leaf.hooks = held
     reached = [leaf for leaf in leaves if found.get(leaf) is not None]
-    return JointGradient(incoming, reached, [tracer.adopt(found[leaf]) for leaf in reached]), wanted
+    gradients: list[Any] = [found[leaf] for leaf in reached]
+    sparse = [(i, g) for i, g in enumerate(gradients) if is_sparse(g)]
+    values = [g.entries if is_sparse(g) else g for g in gradients]
+    computed = [tracer.adopt(x) for x in (*values, *(g.pattern.indices for _, g in sparse))]
+    facts = [RowGradient(i, g.pattern.shape, g.pattern.has_gaps) for i, g in sparse]
+    return JointGradient(incoming, reached, computed, facts), wanted
 
 
 def _drop_equations(graph: Graph, before: int, incoming: list[Value]) -> None:

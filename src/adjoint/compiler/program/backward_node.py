@@ -12,7 +12,7 @@ import numpy as np
 from adjoint.autograd.engine.engine import run_grad
 from adjoint.compiler.ir.graph import Argument, Constant, Graph, Value
 from adjoint.compiler.ir.interpreter import evaluate
-from adjoint.compiler.passes.partition import BackwardGraph
+from adjoint.compiler.passes.partition import BackwardGraph, RowGradient
 from adjoint.compiler.program.recorded_history import RecordedHistory
 from adjoint.core.graph.hooks import NodeHooks
 from adjoint.core.graph.iterative_dealloc import with_iterative_dealloc
@@ -23,6 +23,7 @@ from adjoint.core.runtime.fork_safety import reset_after_fork
 from adjoint.core.runtime.mode import ModeScope, mode, nondefault
 from adjoint.core.runtime.signal_handlers import handlers_deferred
 from adjoint.core.tensor.mutation_log import check_version
+from adjoint.core.tensor.sparse_array import SparseArray, tensor_of_gradient
 from adjoint.core.tensor.tensor import wrap
 from adjoint.core.typing import Array, Function, NumpyDtype, Operands, Shape
 
@@ -72,6 +73,7 @@ class BackwardProgram(Generic[P]):
         history: HistoryProgram,
         step: str,
         specs: list[Value],
+        sparse: Sequence[RowGradient],
         precision: str,
         build: Callable[[BackwardGraph, str], P],
         run_timed: Callable[[P, OpTimer, Operands], tuple[Tensor, ...] | object],
@@ -81,6 +83,7 @@ class BackwardProgram(Generic[P]):
         self.step = step
         self.precision = precision
         self.specs = specs  # of the results that have a history, in order
+        self._sparse = sparse
         self._lock = reset_after_fork(threading.RLock())
         self._build, self._run_timed = build, run_timed
         self._program: P | None = None
@@ -102,11 +105,22 @@ class BackwardProgram(Generic[P]):
             program, given = self.program, (*map(wrap, arrays[: len(self.half.saved)]), *incoming)
             gradients = program.run(*given) if timer is None else self._run_timed(program, timer, given)
             if type(gradients) is tuple:
-                return gradients
+                return self._make_sparse(gradients)
             assert self.program.is_running(), "the backward half of a compiled step was run with other inputs"
             graph, known = self.half.graph, [*arrays[: len(self.half.saved)], *(g.array for g in incoming)]
             found = evaluate(graph, {v: known[v.source.number] for v in graph.inputs_of_kind(Argument)})
-            return tuple(map(wrap, found))  # for a signal handler
+            return self._make_sparse(tuple(map(wrap, found)))  # for a signal handler
+
+    def _make_sparse(self, gradients: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        """Put the rows of sparse gradients, which come last, to their values."""
+        if not self._sparse:
+            return gradients
+        count = len(gradients) - len(self._sparse)
+        made = list(gradients[:count])
+        for each, rows in zip(self._sparse, gradients[count:], strict=True):
+            array = SparseArray(each.shape, rows.array, made[each.number].array)
+            made[each.number] = tensor_of_gradient(array.without_gaps() if each.has_gaps else array)
+        return tuple(made)
 
 
 @with_iterative_dealloc

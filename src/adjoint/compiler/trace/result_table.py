@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from adjoint.compiler.trace.frames.host_functions import HostGenerator
 from adjoint.compiler.trace.step_memory import MemoryReplacement
 from adjoint.compiler.trace.step_outputs import (
     AliasRef,
+    Effect,
     MadeLeaf,
     OutputRef,
     Rebinding,
@@ -27,6 +29,7 @@ from adjoint.compiler.trace.tracer import Tracer
 from adjoint.core.graph.node import Leaf, OutputSlot
 from adjoint.core.op.spec import Spec
 from adjoint.core.runtime import pytree
+from adjoint.core.tensor.sparse_array import is_sparse, sparse_store_slot
 from adjoint.core.tensor.storage import DEFAULT_CREATION, InferenceStorage, View, ViewStep, storage_of, view_of
 from adjoint.core.tensor.tensor import Tensor, wrap
 from adjoint.core.typing import Operand
@@ -96,6 +99,8 @@ class ResultTable:
             name = self.outcome.arithmetic.name_text(x)
             self._note_pending(name)
             return OutputRef("number", name)
+        if is_sparse(x):
+            self.tracer.refuse_sparse_gradient("the step returns or keeps a sparse tensor that it made")
         if not isinstance(x, Tensor):
             return OutputRef("object", x.generator if type(x) is HostGenerator else x)
         x = self._former.get(id(x), x)
@@ -283,5 +288,9 @@ def collect_effects(
     for tree in (result, *kept):
         results.expect(tree)
     outcome.leaves, outcome.structure = results.leaves(result)
-    collect_gradients(tracer, given, outcome)
+    for tensor in collect_gradients(tracer, given, outcome):
+        gradient: Any = tensor._grad
+        leaves, structure = results.leaves((tensor, gradient.pattern.indices, gradient.entries))
+        write = partial(sparse_store_slot.call, gradient.pattern.shape, gradient.pattern.has_gaps)
+        outcome.effects.append(Effect(write, structure, leaves, "a sparse .grad"))
     return outcome, results

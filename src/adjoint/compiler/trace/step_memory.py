@@ -87,6 +87,10 @@ class StepMemory:
         if kind == "read" and before is not None and type(before.array) is np.ndarray:
             self.locations[id(before)] = (before, (lambda: tensor._grad, lambda name: f"{name(tensor)}._grad"))
 
+    def is_unread(self, sparse: Any) -> bool:
+        """True if the step used no values of a sparse tensor that it found."""
+        return id(sparse.entries) not in self.adopted_arrays
+
     def storage_before(self, tensor: Tensor) -> Memory:
         """Return the storage that a tensor had before the step."""
         held = next((storage for argument, storage in self.argument_storages if argument is tensor), tensor.storage_)
@@ -163,11 +167,11 @@ class StepMemory:
             f"cannot be told from its base), at {user_site()}: clone() one of them"
         )
 
-    def refuse_sparse_gradient(self) -> NoReturn:
-        """Raise SparseGradientError: how many rows a sparse gradient has is known in each call only."""
+    def refuse_sparse_gradient(self, use: str) -> NoReturn:
+        """Raise SparseGradientError: which rows a sparse gradient has is known in each call only."""
         raise SparseGradientError(
-            f"the sparse gradient of an Embedding(sparse=True) at {user_site()} is not compiled yet; use sparse=False "
-            "inside compiled steps"
+            f"{use}, at {user_site()}: a compiled step computes the sparse gradient of an Embedding(sparse=True), "
+            "scales and clips it, and updates rows by it, but knows no rows, which are others in each call"
         )
 
     def refuse_storage(self, reader: str) -> NoReturn:

@@ -18,6 +18,7 @@ from adjoint.compiler.trace.tracer import Tracer
 from adjoint.core.graph.hooks import NodeHooks
 from adjoint.core.runtime import pytree
 from adjoint.core.runtime.text_table import pluralize
+from adjoint.core.tensor.sparse_array import is_sparse
 from adjoint.core.tensor.storage import CreationMeta, ViewStep
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Array, Operand
@@ -212,8 +213,12 @@ def _strides_of(tensor: Tensor) -> Sizes | None:
     return strides_unless_contiguous(tensor.array) if type(tensor.array) is np.ndarray else None
 
 
-def collect_gradients(tracer: Tracer, given: list[Operand], outcome: StepEffects) -> None:
-    """Collect the `.grad` that the step leaves, and whether it found one."""
+def collect_gradients(tracer: Tracer, given: list[Operand], outcome: StepEffects) -> list[Tensor]:
+    """Collect the `.grad` that the step leaves, and whether it found one; return tensors that it leaves a sparse one.
+
+    Raises SparseGradientError where the step uses a sparse gradient that it found.
+    """
+    leaves_sparse: list[Tensor] = []
     numbers = {id(x): i for i, x in enumerate(given)}
     for tensor, before, kind in tracer.gradients.values():
         final = tensor._grad
@@ -226,6 +231,9 @@ def collect_gradients(tracer: Tracer, given: list[Operand], outcome: StepEffects
         if final is None:
             if kind == "write" or before is not None:
                 outcome.gradients.append((place, None))
+        elif is_sparse(final):
+            if final is not before:
+                leaves_sparse.append(tensor)
         elif final is not before and type(final.array) is not np.ndarray:
             outcome.gradients.append((place, final.array))
             if final.node is not None:
@@ -234,6 +242,9 @@ def collect_gradients(tracer: Tracer, given: list[Operand], outcome: StepEffects
             watch = ProbeGuard(tensor, _has_gradient, "whether a tensor has a .grad when the step begins")
             watch.expected_value = before is not None
             tracer.probe_guards.append(watch)
+            if is_sparse(before) and not tracer.is_unread(before):
+                tracer.refuse_sparse_gradient("the step uses a sparse gradient from before it")
+    return leaves_sparse
 
 
 def _has_gradient(tensor: Tensor) -> bool:

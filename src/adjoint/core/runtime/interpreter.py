@@ -34,8 +34,8 @@ class Interpreter:
         """Return `function(*args)`, which runs nothing of the user's: a tracer need not look for that."""
         return function(*args)
 
-    def refuse_sparse_gradient(self) -> None:
-        """Raise an error if the interpreter has no sparse gradients."""
+    def refuse_sparse_gradient(self, use: str) -> None:
+        """Raise an error for a sparse gradient that cannot be used here as it is."""
 
     # Layers that an export keeps whole
 

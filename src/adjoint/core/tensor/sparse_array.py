@@ -17,10 +17,12 @@ if TYPE_CHECKING:
 sparse_tensor_slot: Slot[Callable[[SparseArray], Operand]] = Slot("sparse_tensor")
 sparse_gradient_slot: Slot[Callable[[Operand, Operand, tuple[int, ...], int | None], Operand]] = Slot("sparse_gradient")
 sparse_zeros_slot: Slot[Callable[[Operand, Operand, Operand], Operand]] = Slot("sparse_zeros")
+sparse_store_slot: Slot[Callable[[tuple[int, ...], bool, Operand], None]] = Slot("sparse_store")
 MAKERS: dict[str, Operand] = {
     "wrap_sparse": sparse_tensor_slot,
     "make_sparse_gradient": sparse_gradient_slot,
     "make_sparse_zeros": sparse_zeros_slot,
+    "store_sparse_gradient": sparse_store_slot,
 }
 
 
@@ -58,6 +60,11 @@ class SparseArray:
     def nbytes(self) -> int:
         """Bytes of the values and indices."""
         return int(self.values.nbytes + self.indices.nbytes)
+
+    def without_gaps(self) -> SparseArray:
+        """Return the array without the entries of the index -1, which stands for none."""
+        held = np.flatnonzero(self.indices[0] >= 0)
+        return SparseArray(self.shape, self.indices[:, held], self.values[held])
 
     def copy(self) -> SparseArray:
         """Return a copy in memory of its own."""

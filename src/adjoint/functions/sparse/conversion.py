@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -72,6 +73,9 @@ def to_dense(x: SparseTensor, dtype: DtypeLike = None, *, masked_grad: bool | No
         dense = blocks.reshape(rows, columns, high, wide, *blocks.shape[3:]).transpose(1, 2)
         return dense.reshape(x.shape)
     sizes = pattern.shape[: pattern.sparse_dim]
+    if pattern.is_symbolic:
+        out = indexing.index_add(values, *pattern.coordinates, shape=pattern.shape, pattern=(0,))
+        return rename_node(out, "ToDenseBackward0")
     flat: Operand = add_rows(values, pattern.keys, int(np.prod(sizes, dtype=np.int64)))
     return rename_node(flat.reshape(pattern.shape), "ToDenseBackward0")
 
@@ -196,15 +200,7 @@ def convert(
 @handles("clone")
 def clone(x: SparseTensor, *, memory_format: object = None) -> SparseTensor:
     """Return a copy with history."""
-    copied = SparsePattern(
-        x.layout,
-        x.pattern.shape,
-        x.pattern.indices.clone(),
-        x.pattern.is_coalesced,
-        x.pattern.compressed,
-        x.pattern.block,
-    )
-    return make_sparse(copied, x.entries.clone())
+    return make_sparse(replace(x.pattern, indices=x.pattern.indices.clone()), x.entries.clone())
 
 
 @handles("to")

@@ -15,6 +15,7 @@ from adjoint.core.typing import Array, DeviceLike, DtypeLike, Operand
 from adjoint.functions.api.publish import rename_node
 from adjoint.functions.creation.creation import as_tensor, tensor, zeros
 from adjoint.functions.sparse import methods  # noqa: F401  what sparse tensors answer to
+from adjoint.functions.sparse.row_gradient import make_row_gradient
 from adjoint.functions.sparse.sparse_tensor import (
     BLOCK_LAYOUTS,
     ROW_LAYOUTS,
@@ -285,12 +286,21 @@ def make_sparse_gradient(rows: Operand, g: Operand, shape: tuple[int, ...], padd
     That of the row `padding` is left out.
     """
     if mode.interpreter is not None:
-        mode.interpreter.refuse_sparse_gradient()
+        if mode.interpreter.traces_steps:
+            return make_row_gradient(rows, g, shape, padding)
+        mode.interpreter.refuse_sparse_gradient("a sparse gradient")
     values = g.reshape(rows.numel(), *shape[1:])
     if padding is not None:
         held = np.flatnonzero(rows.numpy_view("a sparse gradient").reshape(-1) != padding)
         rows, values = wrap(rows.array.reshape(-1)[held]), values[wrap(held)]
     return make_sparse(SparsePattern(sparse_coo, shape, rows.reshape(1, rows.numel())), values)
+
+
+def store_sparse_gradient(shape: tuple[int, ...], has_gaps: bool, stored: tuple[Operand, Tensor, Tensor]) -> None:
+    """Give a tensor the gradient that a compiled step made: (the tensor, the rows of a call, their values)."""
+    tensor, indices, values = stored
+    array = SparseArray(shape, indices.array, values.array)
+    tensor._grad = wrap_sparse(array.without_gaps() if has_gaps else array)
 
 
 @handles("__reduce_ex__")

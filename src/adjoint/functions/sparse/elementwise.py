@@ -12,6 +12,7 @@ from adjoint.core.tensor.memory_format import sparse_coo
 from adjoint.core.tensor.tensor import Tensor, wrap
 from adjoint.core.typing import Operand
 from adjoint.functions.sparse.conversion import coalesce, convert_like, take_rows, to_coo, to_dense
+from adjoint.functions.sparse.row_gradient import join_rows
 from adjoint.functions.sparse.sparse_tensor import (
     SparsePattern,
     SparseTensor,
@@ -80,6 +81,8 @@ def add(input: Operand, other: Operand, *, alpha: Operand = 1) -> Operand:
         raise RuntimeError("add(sparse, dense) is not supported. Use add(dense, sparse) instead.")
     _require_same_shape("add", input, other)
     x, y = to_coo(input), to_coo(other)
+    if x.pattern.is_symbolic or y.pattern.is_symbolic:
+        return join_rows(x, y if _is_one(alpha) else mul(y, alpha))
     dtype = np.result_type(x.entries.array.dtype, y.entries.array.dtype)
     left, right = (_cast(v, dtype) for v in (x.entries, y.entries if _is_one(alpha) else y.entries * alpha))
     if x.pattern is y.pattern:
@@ -111,8 +114,7 @@ def _add_to_dense(dense: Operand, x: SparseTensor, alpha: Operand) -> Tensor:
     if dense.shape != x.shape:
         return dense + to_dense(x) * alpha
     entries = values.entries if _is_one(alpha) else values.entries * alpha
-    places = tuple(wrap(row) for row in values.pattern.arrays)
-    return dense.index_put(places, _cast(entries, dense.array.dtype), accumulate=True)
+    return dense.index_put(values.pattern.coordinates, _cast(entries, dense.array.dtype), accumulate=True)
 
 
 @handles("sub", "subtract")
@@ -193,7 +195,11 @@ def pow(input: Operand, exponent: Operand) -> Operand:
 @handles("zero_")
 def zero_(x: SparseTensor) -> SparseTensor:
     """Remove all values, in place."""
-    return replace_content(x, empty_of(x.shape, x.layout, x.dtype))
+    if not x.is_sparse:
+        return replace_content(x, empty_of(x.shape, x.layout, x.dtype))
+    values = wrap(np.zeros((0, *x.entries.array.shape[1:]), x.entries.array.dtype))
+    none = wrap(np.zeros((x.pattern.sparse_dim, 0), np.int64))
+    return replace_content(x, make_sparse(SparsePattern(sparse_coo, x.pattern.shape, none, True), values))
 
 
 @handles("add_", "__iadd__")
@@ -205,9 +211,7 @@ def add_(input: Operand, other: Operand, *, alpha: Operand = 1) -> Operand:
         return input.add_(to_dense(other), alpha=alpha)
     held = to_coo(other)
     entries = held.entries if _is_one(alpha) else held.entries * alpha
-    return input.index_put_(
-        tuple(wrap(row) for row in held.pattern.arrays), _cast(entries, input.array.dtype), accumulate=True
-    )
+    return input.index_put_(held.pattern.coordinates, _cast(entries, input.array.dtype), accumulate=True)
 
 
 @handles("sub_", "__isub__", "subtract_")

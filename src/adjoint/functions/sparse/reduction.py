@@ -10,6 +10,7 @@ from adjoint.core.tensor.memory_format import sparse_coo
 from adjoint.core.tensor.tensor import Tensor, wrap
 from adjoint.core.typing import Array, DtypeLike, Operand
 from adjoint.functions.sparse.conversion import add_rows, coalesce, convert_like, take_rows, to_coo
+from adjoint.functions.sparse.row_gradient import sums_of_rows
 from adjoint.functions.sparse.sparse_tensor import SparsePattern, SparseTensor, handles, make_sparse, with_values
 
 
@@ -79,9 +80,12 @@ def norm(
     """Return the norm of all values. Raises RuntimeError for a norm along dimensions."""
     if dim is not None and len(normalize_dims("norm", dim, input.ndim)) < input.ndim:
         raise RuntimeError("norm: only the norm of the whole sparse tensor is there, without dim")
-    held = coalesce(input) if input.is_sparse else input
     order = 2 if p in ("fro", None) else p
-    return held.entries.reshape(-1).norm(order, dtype=dtype)
+    if input.pattern.is_symbolic:
+        values: Operand = sums_of_rows(input)
+    else:
+        values = coalesce(input).entries if input.is_sparse else input.entries
+    return values.reshape(-1).norm(order, dtype=dtype)
 
 
 @handles("any")

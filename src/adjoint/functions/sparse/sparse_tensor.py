@@ -10,7 +10,7 @@ import copy
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, wraps
-from typing import Self
+from typing import NoReturn, Self
 
 import numpy as np
 
@@ -35,7 +35,8 @@ class SparsePattern:
     """The places of the values of a sparse tensor: the column `indices[:, i]` (sparse dimensions, n) for value i.
 
     A compressed layout has the bounds of each row's (or column's) entries and the other index of each; `indices`
-    follows from them. `block` is the shape of a value in a blocked layout, whose indices count blocks.
+    follows from them. `block` is the shape of a value in a blocked layout, whose indices count blocks. A pattern that
+    `has_gaps` has the index -1, and the value zero, for entries that are to be left out: only where `is_symbolic`.
     """
 
     layout: Layout
@@ -44,6 +45,12 @@ class SparsePattern:
     is_coalesced: bool = False
     compressed: tuple[Tensor, Tensor] | None = None
     block: tuple[int, ...] = ()
+    has_gaps: bool = False
+
+    @property
+    def is_symbolic(self) -> bool:
+        """True in a traced step, for indices that each call brings."""
+        return type(self.indices.array) is not np.ndarray
 
     @property
     def sparse_dim(self) -> int:
@@ -58,17 +65,28 @@ class SparsePattern:
     @cached_property
     def arrays(self) -> Array:
         """The indices as an array."""
+        if self.is_symbolic:
+            refuse_symbolic_indices()
         return self.indices.numpy_view("the indices of a sparse tensor")
 
     @cached_property
     def coordinates(self) -> tuple[Tensor, ...]:
         """The indices of each sparse dimension."""
+        if self.is_symbolic:
+            return tuple(self.indices)
         return tuple(wrap(np.ascontiguousarray(row)) for row in self.arrays)
 
     @cached_property
     def keys(self) -> Array:
         """One number for each column of indices, in row-major order."""
         return ravel_keys(self.arrays, self.shape[: self.sparse_dim])
+
+
+def refuse_symbolic_indices(use: str = "the step reads the indices of a sparse tensor that it made") -> NoReturn:
+    """Have a compiled step run eagerly, since it makes some `use` of indices that it has no values of."""
+    assert mode.interpreter is not None
+    mode.interpreter.refuse_sparse_gradient(use)
+    raise AssertionError("an interpreter has made indices without values, and has no use for them")
 
 
 def ravel_keys(indices: Array, shape: Sequence[int]) -> Array:

@@ -91,12 +91,36 @@ def update_rows(
 
     The work grows with the rows of the gradient and not with those of the parameter.
     """
+    if mode.interpreter is not None and mode.interpreter.traces_steps:
+        _update_traced_rows(native, (p, *states), g, numbers, facts)
+        return
     held = g.coalesce()
     index, values = tuple(held.indices()), held.values()
     rows = [t.detach()[index] for t in (p, *states)]
     native.function(rows[0], values, *rows[1:], *cast_option_scalars(numbers, p), *facts)
     for tensor, part in zip((p, *states), rows, strict=True):
         write_rows(tensor, index, part)
+
+
+def _update_traced_rows(
+    native: KernelFunction, tensors: Operands, g: Operand, numbers: tuple[Number, ...], facts: tuple[bool, ...]
+) -> None:
+    """Do as `update_rows` in a traced step, where nobody knows how many rows differ.
+
+    Each entry of the gradient computes the new row, with the sum of all entries of that row, and writes it; equal rows
+    are written with the same numbers.
+    """
+    from adjoint.functions.sparse.row_gradient import merge_rows
+
+    rows, values = merge_rows(g)
+    before = [t.detach()[rows] for t in tensors]
+    after = [row.clone() for row in before]
+    native.function(after[0], values, *after[1:], *cast_option_scalars(numbers, tensors[0]), *facts)
+    if g.pattern.has_gaps:  # without any row, the last one stays as it is
+        held = (rows >= 0).reshape(-1, *(1,) * (values.ndim - 1))
+        after = [part.where(held, row) for part, row in zip(after, before, strict=True)]
+    for tensor, part in zip(tensors, after, strict=True):
+        tensor[rows] = part
 
 
 def write_rows(tensor: Tensor, index: tuple[Tensor, ...], part: Tensor) -> None:

@@ -225,7 +225,7 @@ class VmapLevel(Interpreter):
         """Raise RuntimeError: an in-place op reached memory that a tensor without a common base sees."""
         raise RuntimeError(f"vmap: {called} writes to memory that a detached tensor shares; clone() it first")
 
-    def refuse_sparse_gradient(self) -> NoReturn:
+    def refuse_sparse_gradient(self, use: str) -> NoReturn:
         """Raise NotImplementedError: the gradients of a batch would have different rows."""
         raise NotImplementedError(
             "vmap: the sparse gradient of an Embedding(sparse=True) has other rows for each sample; use sparse=False "

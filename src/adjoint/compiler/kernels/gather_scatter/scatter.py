@@ -7,7 +7,7 @@ result in which writing stays where it is, and goes through all the indices.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -92,6 +92,21 @@ def plan_scatter(value: Value, target: Target, view_of: ViewOf = StridedView.who
     return ScatterPlan(value.shape, from_dtype(value.dtype), start, places, passes, list(arguments), tiled, tiles)
 
 
+def can_write_into(value: Value, symbol: Value, views: Mapping[Value, StridedView]) -> bool:
+    """True if the kernel of a write can have its result where `symbol` lies: it writes into nothing else, or reads it
+    nowhere.
+    """
+    if value.op.name in FORMS_WITH_START:
+        start, *others = value.operands
+        begins = views[start]
+        whole = begins.base is symbol and begins.is_linear and begins.shape == value.shape == symbol.shape
+    else:
+        others, whole = list(value.operands), False
+    unread = all(views[x].base is not symbol for x in others)
+    return unread and (whole or all(views[x].base is not symbol for x in value.operands))
+
+
+FORMS_WITH_START = frozenset({"put_index", "scatter", "scatter_reduce", "put_slice"})  # which their first operand has
 Form = tuple[StridedView | Number, IndexMap, tuple[ScatterPass, ...]]
 
 

@@ -20,12 +20,18 @@ from adjoint.ops.creation import iota
 from adjoint.ops.elementwise.arithmetic import add
 from adjoint.ops.elementwise.comparison import eq, logical_and, lt
 from adjoint.ops.elementwise.select import cast, where
-from adjoint.ops.indexing.indexing import gather, scatter_add
+from adjoint.ops.indexing.indexing import gather, index, lookup_sparse, scatter_add
 from adjoint.ops.movement.movement import reshape
 from adjoint.ops.reduction.reduction import any, argmax, argmin, max, min
 
 MAX_STORED_ROW = 64  # elements of a row in memory which are read as quickly as the one among them
 POSITION_DTYPE = np.dtype(np.int32)  # of which a register holds as many as of float32
+
+
+@rule
+def look_up_rows(x: Operand, rows: Operand, *, padding: int | None) -> Iterator[Operand]:
+    yield lookup_sparse(x, rows, padding=padding)
+    yield index(x, rows, pattern=(0,))
 
 
 @rule(where_is=[argmax, argmin])
