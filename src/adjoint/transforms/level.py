@@ -9,6 +9,7 @@ from weakref import WeakKeyDictionary
 from adjoint.core.graph.node import Leaf, next_sequence_nr
 from adjoint.core.runtime.mode import ModeScope, mode
 from adjoint.core.runtime.pytree import tree_map
+from adjoint.core.tensor.sparse_array import is_sparse
 from adjoint.core.tensor.storage import is_inference
 from adjoint.core.tensor.tensor import Tensor, detach, shallow_copy, tangents_of
 from adjoint.ops.movement.movement import reshape
@@ -77,6 +78,10 @@ class GradLevel:
         return tree_map(lambda x: self._detach_tensor(x, seen) if isinstance(x, Tensor) else x, results)
 
     def _detach_tensor(self, x: Tensor, seen: dict[object, bool]) -> Tensor:
+        if is_sparse(x):
+            sparse: Any = x
+            values = self._detach_tensor(sparse.entries, seen)
+            return x if values is sparse.entries else sparse.wrap_gradient(values)
         if not self.recording and not mode.is_intercepted:
             return x if x.node is None else detach(x)
         node = x.node if self.recording and self._leads_out_of_level(x.node, seen) else None

@@ -92,14 +92,40 @@ def test_products_in_compiled_steps() -> None:
         np.testing.assert_allclose(x.grad.values().numpy(), dense.grad.numpy()[np.nonzero(DENSE)])
 
 
-def test_a_batch_has_no_sparse_gradient() -> None:
-    weight = ad.ones(3, 2, requires_grad=True)
+@pytest.mark.parametrize("padding", [None, 1])
+def test_gradients_of_a_batch_are_sparse(padding: int | None) -> None:
+    weight, indices = ad.arange(15.0).reshape(5, 3), ad.tensor([[0, 1], [1, 1], [2, 4]])
 
-    def loss(w: Any, i: Any) -> Any:
-        return nn.functional.embedding(i, w, sparse=True).sum()
+    def loss(w: Any, i: Any, sparse: bool = True) -> Any:
+        return nn.functional.embedding(i, w, padding_idx=padding, sparse=sparse).pow(2).sum()
 
-    with pytest.raises(NotImplementedError, match="use sparse=False inside vmap"):
-        ad.vmap(ad.func.grad(loss), (None, 0))(weight, ad.tensor([[0], [1]]))
+    found = ad.vmap(ad.func.grad(loss), (None, 0))(weight, indices)
+    dense = ad.vmap(ad.func.grad(lambda w, i: loss(w, i, False)), (None, 0))(weight, indices)
+    assert found.is_sparse
+    assert found._nnz() == (6 if padding is None else 3)
+    np.testing.assert_array_equal(found.to_dense().numpy(), dense.numpy())
+    moved = ad.vmap(ad.func.grad(loss), (None, 0), out_dims=1)(weight, indices)
+    np.testing.assert_array_equal(moved.to_dense().numpy(), dense.numpy().swapaxes(0, 1))
+    with pytest.raises(NotImplementedError, match="others for each example"):
+        ad.vmap(lambda i: ad.func.grad(loss)(weight, i).coalesce().values())(indices)
+    compiled = ad.compile(lambda: ad.vmap(ad.func.grad(loss), (None, 0))(weight, indices).to_dense())
+    np.testing.assert_array_equal(compiled().numpy(), dense.numpy())
+
+
+def test_batches_of_values() -> None:
+    indices, values = ad.tensor([[0, 1], [2, 0]]), ad.arange(8.0).reshape(4, 2).requires_grad_()
+    dense = ad.arange(6.0).reshape(3, 2)
+
+    def multiply(v: Any) -> Any:
+        return ad.sparse.mm(ad.sparse_coo_tensor(indices, v, (2, 3)), dense)
+
+    out = ad.vmap(multiply)(values)
+    np.testing.assert_array_equal(out.detach().numpy(), np.stack([multiply(v).detach().numpy() for v in values]))
+    doubled = ad.vmap(lambda v: ad.sparse_coo_tensor(indices, v, (2, 3)) * 2)(values)
+    assert doubled.is_sparse
+    np.testing.assert_array_equal(doubled.to_dense()[1].detach().numpy(), [[0, 0, 4], [6, 0, 0]])
+    with pytest.raises(NotImplementedError, match="map over their values"):
+        ad.vmap(lambda x: x)(doubled)
 
 
 def test_old_names_and_sizes() -> None:

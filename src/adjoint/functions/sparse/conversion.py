@@ -74,7 +74,8 @@ def to_dense(x: SparseTensor, dtype: DtypeLike = None, *, masked_grad: bool | No
         return dense.reshape(x.shape)
     sizes = pattern.shape[: pattern.sparse_dim]
     if pattern.is_symbolic:
-        out = indexing.index_add(values, *pattern.coordinates, shape=pattern.shape, pattern=(0,))
+        dims = tuple(range(pattern.sparse_dim))
+        out = indexing.index_add(values, *pattern.coordinates, shape=pattern.shape, pattern=dims)
         return rename_node(out, "ToDenseBackward0")
     flat: Operand = add_rows(values, pattern.keys, int(np.prod(sizes, dtype=np.int64)))
     return rename_node(flat.reshape(pattern.shape), "ToDenseBackward0")

@@ -286,9 +286,7 @@ def make_sparse_gradient(rows: Operand, g: Operand, shape: tuple[int, ...], padd
     That of the row `padding` is left out.
     """
     if mode.interpreter is not None:
-        if mode.interpreter.traces_steps:
-            return make_row_gradient(rows, g, shape, padding)
-        mode.interpreter.refuse_sparse_gradient("a sparse gradient")
+        return make_row_gradient(rows, g, shape, padding)
     values = g.reshape(rows.numel(), *shape[1:])
     if padding is not None:
         held = np.flatnonzero(rows.numpy_view("a sparse gradient").reshape(-1) != padding)

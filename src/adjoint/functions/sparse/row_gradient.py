@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
+
 from adjoint.core.dtype.dtype import int64
 from adjoint.core.tensor.memory_format import sparse_coo
-from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.tensor.tensor import Tensor, wrap
 from adjoint.core.typing import Operand
-from adjoint.functions.sparse.sparse_tensor import SparsePattern, SparseTensor, make_sparse, refuse_symbolic_indices
+from adjoint.functions.sparse.sparse_tensor import (
+    SparsePattern,
+    SparseTensor,
+    handles,
+    make_sparse,
+    refuse_symbolic_indices,
+)
 from adjoint.ops.indexing import indexing
 from adjoint.ops.movement import movement
 from adjoint.ops.reduction import reduction
@@ -21,6 +31,26 @@ def make_row_gradient(rows: Operand, g: Operand, shape: tuple[int, ...], padding
         rows, values = rows.where(held, -1), values.where(held.reshape(count, *(1,) * (len(shape) - 1)), 0.0)
     indices = rows.reshape(1, count)
     return make_sparse(SparsePattern(sparse_coo, shape, indices, has_gaps=padding is not None), values)
+
+
+@handles("stack_examples")
+def stack_examples(x: SparseTensor, indices: Operand, values: Operand) -> SparseTensor:
+    """Return the tensor (batch, …) of examples like `x`, with the indices (batch, sparse dimensions, n) and values.
+
+    Raises NotImplementedError for a compressed layout.
+    """
+    if x.layout is not sparse_coo:
+        raise NotImplementedError(f"vmap: a result of the layout {x.layout!r}; return x.to_sparse_coo()")
+    batch, depth, count = indices.array.shape
+    numbers = wrap(np.repeat(np.arange(batch), count)[None])
+    columns: Operand = movement.cat(numbers, indices.transpose(0, 1).reshape(depth, batch * count), axis=0)
+    entries = values.reshape(batch * count, *values.array.shape[2:])
+    pattern = replace(x.pattern, shape=(batch, *x.pattern.shape), indices=columns)
+    if pattern.has_gaps and not pattern.is_symbolic:
+        held = wrap(np.flatnonzero(columns.array[1] >= 0))
+        entries = indexing.index(entries, held, pattern=(0,))
+        pattern = replace(pattern, indices=wrap(columns.array[:, held.array]), has_gaps=False)
+    return make_sparse(pattern, entries)
 
 
 def join_rows(x: SparseTensor, y: SparseTensor) -> SparseTensor:
@@ -52,6 +82,8 @@ def sums_of_rows(x: SparseTensor) -> Tensor:
 
 def _sum_equal_rows(x: SparseTensor) -> tuple[Tensor, Tensor, Tensor]:
     """Return the row of each entry, the number of its sum, and the sums."""
+    if x.pattern.sparse_dim != 1:
+        refuse_symbolic_indices()
     rows, count = x.pattern.coordinates[0], x.pattern.count
     shape = (count, *x.entries.array.shape[1:])
     if not count:

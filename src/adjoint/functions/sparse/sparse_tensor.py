@@ -286,6 +286,11 @@ class SparseTensor(Tensor):
         """Return a gradient of the values as one of the tensor."""
         return None if g is None else with_values(self, g)
 
+    def stack_examples(self, indices: Tensor, values: Tensor) -> Tensor:
+        """Return the batch of which this tensor is one example, from the indices and values of all, batch in front."""
+        batch: Tensor = handlers["stack_examples"](self, indices, values)
+        return batch
+
     def parts(self) -> tuple[Operand, ...]:
         """Return what a file of PyTorch has of the tensor: indices, values and size."""
         pattern, values = self.pattern, self.entries.detach()

@@ -226,11 +226,8 @@ class VmapLevel(Interpreter):
         raise RuntimeError(f"vmap: {called} writes to memory that a detached tensor shares; clone() it first")
 
     def refuse_sparse_gradient(self, use: str) -> NoReturn:
-        """Raise NotImplementedError: the gradients of a batch would have different rows."""
-        raise NotImplementedError(
-            "vmap: the sparse gradient of an Embedding(sparse=True) has other rows for each sample; use sparse=False "
-            "inside vmap"
-        )
+        """Raise NotImplementedError: each example has indices of its own."""
+        raise NotImplementedError(f"vmap: {use}, which are others for each example; return it from the mapped function")
 
     # Notices are for the level around.
 

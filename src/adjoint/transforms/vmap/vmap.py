@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from adjoint.core.random.generator import default_generator
 from adjoint.core.runtime.pytree import Structure, broadcast_prefix, flatten, unflatten
+from adjoint.core.tensor.sparse_array import is_sparse
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Function, Operand
 from adjoint.ops.movement.movement import cat, slice
@@ -138,6 +139,10 @@ def _check_in_dim(called: str, dim: float | None, leaf: Operand) -> int | None:
             f"{called}: Got in_dim={dim} for an input but the input is of type {type(leaf)}. We cannot vmap over "
             "non-Tensor arguments, please use None as the respective in_dim"
         )
+    if is_sparse(leaf):
+        raise NotImplementedError(
+            f"{called}: sparse tensors are not mapped over; map over their values, and make the tensors in the function"
+        )
     rank = leaf.ndim
     if not -rank <= dim < rank:
         raise ValueError(
@@ -211,14 +216,22 @@ def _unwrap_output(level: FunctionVmapLevel, name: str, x: Operand, dim: int | N
             f"vmap({name}, ...): `{name}` must only return Tensors, got type {type(x)}. Did you mean to set out_dims= "
             "to None for output?"
         )
-    out = level.unwrap_tensor(x)
+    if is_sparse(x):
+        sparse: Any = x
+        indices, values = map(level.unwrap_tensor, (sparse.pattern.indices, sparse.entries))
+        out = sparse.stack_examples(indices, values)
+    else:
+        out = level.unwrap_tensor(x)
     rank = out.ndim
     if not -rank <= dim < rank:
         raise IndexError(
             f"Dimension out of range (expected to be in range of [{-rank}, {rank - 1}], but got {dim}): out_dims of "
             f"vmap({name}, ...)"
         )
-    return move_dim(out, 0, dim % rank)
+    dim %= rank
+    if is_sparse(out):
+        return out.permute(*range(1, dim + 1), 0, *range(dim + 1, rank))
+    return move_dim(out, 0, dim)
 
 
 def _join_chunks(chunks: list[object], out_dims: Any) -> Tensor | tuple[Tensor, Tensor]:
