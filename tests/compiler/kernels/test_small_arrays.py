@@ -311,6 +311,17 @@ def test_entries_out_of_range_are_left_alone() -> None:
     assert not out.any()
 
 
+@pytest.mark.parametrize("rows", [[1, 1, 3, 3, 3, 5], [5, 1, 3, 1, 0, 5], [2] * 6, []])
+def test_entries_in_any_order(rows: list[int]) -> None:
+    for width in (1, 5, 70, 300):
+        dense, values = np.arange(4.0 * width).reshape(4, width), np.arange(1.0, len(rows) + 1)
+        columns = np.arange(len(rows)) % 4
+        wanted = np.zeros((7, width))
+        np.add.at(wanted, np.array(rows, np.int64), values[:, None] * dense[columns])
+        given = (ad.tensor(x) for x in (values, dense, np.array(rows, np.int64), columns))
+        np.testing.assert_array_equal(sparse_product(*given, height=7).numpy(), wanted)
+
+
 @pytest.mark.parametrize("decoupled", [False, True])
 @pytest.mark.parametrize("name", ["Adam", "SGD"])
 def test_updates_have_the_bits_of_the_operations(name: str, decoupled: bool) -> None:

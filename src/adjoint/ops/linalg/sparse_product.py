@@ -30,9 +30,12 @@ MAX_GATHERED_ELEMENTS = 2**20  # that NumPy gathers at once, so that they stay i
 def sparse_product(values: Operand, dense: Operand, rows: Array, columns: Array, *, height: int) -> Operand:
     """The product of a sparse matrix (height, k) with entries `values` at `rows` and `columns`, and a dense (k, n)."""
     values, dense = np.ascontiguousarray(values), np.ascontiguousarray(dense)
-    out = np.zeros((height, dense.shape[1]), dense.dtype)
-    if kernel_provider.enabled and out.size and PRODUCT.call(values, rows, columns, dense, out) is not None:
-        return out
+    shape = height, dense.shape[1]
+    if kernel_provider.enabled and height and dense.shape[1]:
+        out = np.empty(shape, dense.dtype)
+        if PRODUCT.call(values, rows, columns, dense, out) is not None:
+            return out
+    out = np.zeros(shape, dense.dtype)
     step = max(1, MAX_GATHERED_ELEMENTS // max(1, dense.shape[1]))
     for start in range(0, len(rows), step):
         part = slice(start, start + step)

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
 from adjoint.compiler.kernels.small_arrays.entry import ALL_DIMS, UNLIMITED, ArrayOperand, SmallArrayEntry, sweep
 from adjoint.compiler.kernels.small_arrays.gather_row import indices_are_within
-from adjoint.compiler.llvm.types import I64, Reg, Type
+from adjoint.compiler.llvm.builder import Builder
+from adjoint.compiler.llvm.types import BOOL, I64, Reg, Type
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-    from adjoint.compiler.llvm.builder import Builder
 
-PANEL_REGISTERS = 4  # of a row of the result, which stay in registers while its entries are added
+PANEL_REGISTERS = (8, 4, 1)  # of a row of the result, which stay in registers while its entries are added
 
 
 def _entries_are_within(
@@ -27,7 +28,7 @@ def _entries_are_within(
     )
 
 
-def _add_products(
+def _multiply(
     b: Builder,
     kind: Type,
     lanes: int,
@@ -38,51 +39,156 @@ def _add_products(
     out: ArrayOperand,
     done: ArrayOperand,
 ) -> Reg:
-    """out[rows[i]] += values[i] dense[columns[i]] for each entry i; left alone where an index is out of range."""
+    """out[r] = Σ values[i] dense[columns[i]] over the entries i of row r; left alone where an index is out of range.
+
+    Entries in the order of their rows, as compressed layouts have them, take one sweep over the result.
+    """
     within = _entries_are_within(b, lanes, rows, out, columns, dense)
-    width = PANEL_REGISTERS * lanes
-    with b.when(b.logical_and(within, b.gt(rows.size, 0))):
-        whole = b.mul(b.floor_divide(out.last, width), width)
-        with b.loop(0, whole, width) as panel:
-            _add_panel(b, kind, lanes, PANEL_REGISTERS, (values, rows, columns, dense, out), panel.index, None)
-        with b.loop(whole, out.last, lanes) as panel:
-            mask = b.lane_mask(b.sub(out.last, panel.index), lanes)
-            _add_panel(b, kind, lanes, 1, (values, rows, columns, dense, out), panel.index, mask)
+    operands = values, rows, columns, dense, out
+    with b.when(within):
+        in_order = b.logical_and(b.gt(rows.size, 0), _is_in_order(b, rows, min(lanes, 8)))
+        with b.when(in_order):
+            _sweep_panels(b, lanes, out, partial(_write_panel, b, kind, lanes, operands))
+        with b.when(b.logical_not(in_order)):
+            _fill_zeros(b, kind, lanes, out.data, out.size)
+            with b.when(b.gt(rows.size, 0)):
+                _sweep_panels(b, lanes, out, partial(_add_panel, b, kind, lanes, operands))
     return within
 
 
-def _add_panel(
-    b: Builder, kind: Type, lanes: int, count: int, operands: Sequence[ArrayOperand], start: Reg, mask: Reg | None
-) -> None:
-    """Add the products of all entries to some columns of the result.
+def _is_in_order(b: Builder, rows: ArrayOperand, lanes: int) -> Reg:
+    """Return true if no index is below the one before it."""
 
-    Entries of one row mostly follow each other: its sums stay in `count` registers, which are stored and loaded where
-    another row begins. That saves a load and a store of the result for each entry.
-    """
-    values, rows, columns, dense, out = operands
+    def body(index: Reg, mask: Reg | None, fine: Reg) -> list[Reg]:
+        here, after = (b.load(b.gep(rows.data, at, I64), I64.of(lanes), mask) for at in (index, b.add(index, 1)))
+        right = b.le(here, after)
+        right = right if mask is None else b.logical_or(right, b.logical_not(mask))
+        return [b.logical_and(fine, right)]
 
-    def address(base: ArrayOperand, row: Reg, i: int) -> Reg:
-        return b.gep(base.data, b.add(b.mul(row, base.last), b.add(start, i * lanes)), kind)
+    return b.hand(sweep(b, b.sub(rows.size, 1), lanes, [b.constant(True, BOOL.of(lanes))], body)[0])
 
-    def read(base: ArrayOperand, row: Reg) -> list[Reg]:
-        return [b.load(address(base, row, i), kind.of(lanes), mask) for i in range(count)]
 
-    def write(row: Reg, sums: Sequence[Reg]) -> None:
+def _fill_zeros(b: Builder, kind: Type, lanes: int, data: Reg, count: Reg) -> None:
+    zero = b.constant(0.0, kind.of(lanes))
+
+    def body(index: Reg, mask: Reg | None) -> list[Reg]:
+        b.store(zero, b.gep(data, index, kind), mask)
+        return []
+
+    sweep(b, count, lanes, [], body)
+
+
+def _sweep_panels(b: Builder, lanes: int, out: ArrayOperand, write: Callable[[int, Reg, Reg | None], None]) -> None:
+    """Call `write` with the registers, the first column and the mask of panels that make up the result's columns."""
+    start: Reg | int = 0
+    for count in PANEL_REGISTERS:
+        width = count * lanes
+        end = b.mul(b.floor_divide(out.last, width), width)
+        with b.loop(start, end, width) as panel:
+            write(count, panel.index, None)
+        start = end
+    with b.loop(start, out.last, lanes) as panel:
+        write(1, panel.index, b.lane_mask(b.sub(out.last, panel.index), lanes))
+
+
+class _Panel(NamedTuple):
+    """Some columns of the rows of a matrix, in registers."""
+
+    b: Builder
+    kind: Type
+    lanes: int
+    count: int
+    start: Reg
+    mask: Reg | None
+
+    def _address(self, base: ArrayOperand, row: Reg, i: int) -> Reg:
+        b = self.b
+        return b.gep(base.data, b.add(b.mul(row, base.last), b.add(self.start, i * self.lanes)), self.kind)
+
+    def read(self, base: ArrayOperand, row: Reg) -> list[Reg]:
+        """Return the columns of a row."""
+        wide = self.kind.of(self.lanes)
+        return [self.b.load(self._address(base, row, i), wide, self.mask) for i in range(self.count)]
+
+    def write(self, base: ArrayOperand, row: Reg, sums: Sequence[Reg]) -> None:
+        """Store the columns of a row."""
         for i, total in enumerate(sums):
-            b.store(total, address(out, row, i), mask)
+            self.b.store(total, self._address(base, row, i), self.mask)
 
+    def zeros(self) -> list[Reg]:
+        """Return zeros for the columns."""
+        return [self.b.constant(0.0, self.kind.of(self.lanes))] * self.count
+
+    def write_zeros(self, base: ArrayOperand, first: Reg | int, end: Reg) -> None:
+        """Store zeros in the columns of several rows."""
+        with self.b.loop(first, end) as row:
+            self.write(base, row.index, self.zeros())
+
+    def add_product(self, operands: Sequence[ArrayOperand], entry: Reg, sums: Sequence[Reg]) -> list[Reg]:
+        """Return the sums with the product of an entry."""
+        values, _, columns, dense, _ = operands
+        b = self.b
+        factor = b.broadcast(b.load(b.gep(values.data, entry, self.kind), self.kind), self.lanes)
+        theirs = self.read(dense, b.load(b.gep(columns.data, entry, I64), I64))
+        return [b.fma(factor, x, total) for x, total in zip(theirs, sums, strict=True)]
+
+
+def _write_panel(
+    b: Builder,
+    kind: Type,
+    lanes: int,
+    operands: Sequence[ArrayOperand],
+    count: int,
+    start: Reg,
+    mask: Reg | None,
+) -> None:
+    """Write some columns of the result, whose entries come in the order of their rows.
+
+    The sums of a row stay in registers, and are written once; rows without entries get zeros on the way.
+    """
+    panel = _Panel(b, kind, lanes, count, start, mask)
+    _, rows, _, _, out = operands
     first = b.load(rows.data, I64)
-    with b.loop(0, rows.size, 1, [first, *read(out, first)]) as entry:
+    panel.write_zeros(out, 0, first)
+    with b.loop(0, rows.size, 1, [first, *panel.zeros()]) as entry:
         row, *sums = entry.carried
         own = b.load(b.gep(rows.data, entry.index, I64), I64)
         with b.when(b.ne(own, row), sums) as fresh:
-            write(row, sums)
-            fresh.yields(*read(out, own))
-        factor = b.broadcast(b.load(b.gep(values.data, entry.index, kind), kind), lanes)
-        theirs = read(dense, b.load(b.gep(columns.data, entry.index, I64), I64))
-        entry.yields(own, *(b.fma(factor, x, total) for x, total in zip(theirs, fresh.results, strict=True)))
+            panel.write(out, row, sums)
+            panel.write_zeros(out, b.add(row, 1), own)
+            fresh.yields(*panel.zeros())
+        entry.yields(own, *panel.add_product(operands, entry.index, fresh.results))
     row, *sums = entry.results
-    write(row, sums)
+    panel.write(out, row, sums)
+    panel.write_zeros(out, b.add(row, 1), b.floor_divide(out.size, out.last))
+
+
+def _add_panel(
+    b: Builder,
+    kind: Type,
+    lanes: int,
+    operands: Sequence[ArrayOperand],
+    count: int,
+    start: Reg,
+    mask: Reg | None,
+) -> None:
+    """Add the products of all entries to some columns of the result.
+
+    Entries of one row often follow each other: its sums stay in registers, which are stored and loaded where another
+    row begins. That saves a load and a store of the result for each entry.
+    """
+    panel = _Panel(b, kind, lanes, count, start, mask)
+    _, rows, _, _, out = operands
+    first = b.load(rows.data, I64)
+    with b.loop(0, rows.size, 1, [first, *panel.read(out, first)]) as entry:
+        row, *sums = entry.carried
+        own = b.load(b.gep(rows.data, entry.index, I64), I64)
+        with b.when(b.ne(own, row), sums) as fresh:
+            panel.write(out, row, sums)
+            fresh.yields(*panel.read(out, own))
+        entry.yields(own, *panel.add_product(operands, entry.index, fresh.results))
+    row, *sums = entry.results
+    panel.write(out, row, sums)
 
 
 def _sample_products(
@@ -115,6 +221,6 @@ def _sample_products(
 
 
 ROUTINES = {
-    "sparse_product": SmallArrayEntry("xiixx", _add_products, less=ALL_DIMS, most=UNLIMITED),
+    "sparse_product": SmallArrayEntry("xiixx", _multiply, less=ALL_DIMS, most=UNLIMITED),
     "sampled_products": SmallArrayEntry("xxii", _sample_products, like=2, most=UNLIMITED),
 }
