@@ -6,6 +6,7 @@ import copy
 import io
 import pickle
 import tracemalloc
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -126,6 +127,58 @@ def test_batches_of_values() -> None:
     np.testing.assert_array_equal(doubled.to_dense()[1].detach().numpy(), [[0, 0, 4], [6, 0, 0]])
     with pytest.raises(NotImplementedError, match="map over their values"):
         ad.vmap(lambda x: x)(doubled)
+
+
+STACK = np.array([[[0, 0, 1], [2, 0, 0]], [[0, 0, 0], [3, 4, 0]]], np.float32)
+CROW, COL = [[0, 1, 2], [0, 0, 2]], [[2, 0], [0, 1]]
+
+
+def test_batches_of_compressed_matrices() -> None:
+    values = ad.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+    x = ad.sparse_csr_tensor(CROW, COL, values)
+    assert (x.shape, x._nnz(), x.sparse_dim(), x.dense_dim()) == ((2, 2, 3), 2, 2, 0)
+    assert x.values().shape == (2, 2)
+    dense, left = np.arange(24, dtype=np.float32).reshape(2, 3, 4), np.ones((2, 5, 2), np.float32)
+    for got, wanted in (
+        (x, STACK), (x.to_sparse(), STACK), (x.to_sparse_csc(), STACK), (x.clone(), STACK), (x * 2, 2 * STACK),
+        (x + x, 2 * STACK), (x.abs(), STACK), (x.mT, STACK.swapaxes(1, 2)), (x[1], STACK[1]),
+        (x @ ad.tensor(dense), STACK @ dense), (x.bmm(ad.tensor(dense)), STACK @ dense),
+        (x @ ad.tensor(dense[0]), STACK @ dense[0]), (ad.tensor(left) @ x, left @ STACK),
+    ):  # fmt: skip
+        held = got.to_dense() if got.layout is not ad.strided else got
+        np.testing.assert_array_equal(held.detach().numpy(), wanted)
+    assert (x.mT.layout, (x * 2).layout, x[1].layout) == (ad.sparse_csc, ad.sparse_csr, ad.sparse_csr)
+    (x @ ad.tensor(dense)).sum().backward()
+    assert values.grad is not None
+    np.testing.assert_array_equal(values.grad.numpy(), [[dense[0, 2].sum(), dense[0, 0].sum()], dense[1, :2].sum(1)])
+    back = pickle.loads(pickle.dumps(ad.tensor(STACK).to_sparse_csr()))
+    assert (back.crow_indices().tolist(), back.col_indices().tolist()) == (CROW, COL)
+    mapped = ad.vmap(lambda v: ad.sparse_csr_tensor([0, 1, 2], [2, 0], v, (2, 3)))(ad.arange(8.0).reshape(4, 2))
+    assert (mapped.layout, mapped.values().tolist()) == (ad.sparse_csr, [[0, 1], [2, 3], [4, 5], [6, 7]])
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (lambda: ad.sparse_csr_tensor(CROW, COL, ad.ones(2, 3)), RuntimeError, "has 2 entries, but there are 3 values"),
+        (lambda: ad.sparse_csr_tensor(CROW, [0, 1], ad.ones(2)), RuntimeError, "must have the same batch"),
+        (lambda: ad.sparse_csr_tensor(CROW, [[2, 5], [0, 1]], ad.ones(2, 2), (2, 2, 3)), RuntimeError, r"in \[0, 3\)"),
+        (lambda: ad.sparse_csr_tensor([CROW[0], [0, 0, 1]], COL, ad.ones(2, 2)), RuntimeError, "number of entries, 2"),
+        (lambda: ad.tensor([[[1.0]], [[0.0]]]).to_sparse_csr(), RuntimeError, "same number of specified elements"),
+        (lambda: ad.sparse.to_scipy(ad.tensor(STACK).to_sparse_csr()), RuntimeError, "SciPy has no batches"),
+    ],
+)
+def test_bad_batches_are_told(make: Callable[[], Any], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        make()
+
+
+def test_batches_are_those_of_pytorch() -> None:
+    torch = pytest.importorskip("torch")
+    ours, theirs = (t.sparse_csr_tensor(CROW, COL, t.tensor([[1.0, 2.0], [3.0, 4.0]])) for t in (ad, torch))
+    for text in ("x", "x * 2", "x.mT", "x.to_sparse()", "x.to_sparse_csc()", "x.to_dense().to_sparse_csr()", "x[1]"):
+        got, wanted = (str(eval(text, {"x": x})) for x in (ours, theirs))
+        assert got.replace("adjoint.", "torch.").split() == wanted.split()
 
 
 def test_old_names_and_sizes() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import prod
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from adjoint.functions.sparse.sparse_tensor import (
     empty_of,
     handles,
     make_sparse,
+    ravel_keys,
     replace_content,
     with_values,
 )
@@ -105,6 +107,8 @@ def _split_blocks(x: SparseTensor) -> SparseTensor:
 def convert_like(x: Operand, like: SparseTensor) -> Operand:
     """Return a sparse tensor in the layout of another, and without blocks where those do not fit."""
     layout, block = like.layout, like.pattern.block
+    if like.pattern.batch:
+        return to_compressed(x, layout, batch_dims=max(x.pattern.sparse_dim - 2, 0))
     if block and (x.shape[0] % block[0] or x.shape[1] % block[1]):
         layout, block = sparse_csr if layout in ROW_LAYOUTS else sparse_csc, ()
     return convert(x, layout, block or None)
@@ -125,30 +129,44 @@ def dense_to_coo(x: Operand, sparse_dim: int | None = None) -> SparseTensor:
     return make_sparse(SparsePattern(sparse_coo, shape, wrap(indices), True), values)
 
 
-def to_compressed(x: Operand, layout: Layout, dense_dim: int | None = None) -> SparseTensor:
-    """Return a dense or sparse matrix in the layout `sparse_csr` or `sparse_csc`."""
+def to_compressed(
+    x: Operand, layout: Layout, dense_dim: int | None = None, batch_dims: int | None = None
+) -> SparseTensor:
+    """Return a dense or sparse matrix in the layout `sparse_csr` or `sparse_csc`.
+
+    The dimensions of a dense tensor before the last two, apart from dense ones, are those of a batch of matrices, of
+    which each must have as many values; so are the first `batch_dims` sparse dimensions.
+    """
     name = f"to_{repr(layout).partition('.')[2]}"
     if isinstance(x, SparseTensor):
         if x.layout is layout:
             return x
-        held = coalesce(to_coo(x))
+        held, batch_dims = coalesce(to_coo(x)), batch_dims or len(x.pattern.batch)
     else:
         held = dense_to_coo(x, None if dense_dim is None else x.ndim - dense_dim)
-    if held.sparse_dim() != 2:
+        batch_dims = max(held.sparse_dim() - 2, 0)
+    if held.sparse_dim() != 2 + batch_dims:
         raise RuntimeError(
             f"{name}: only a matrix, with two sparse dimensions, can be converted; this tensor has {held.sparse_dim()}"
         )
-    rows, columns = held.pattern.arrays
-    values = held.entries
-    along, across = (rows, columns) if layout is sparse_csr else (columns, rows)
+    *numbers, rows, columns = held.pattern.arrays
+    values, batch = held.entries, held.pattern.shape[:batch_dims]
     if layout is sparse_csc:
-        order = np.lexsort((rows, columns))
-        along, across, values = along[order], across[order], take_rows(values, order)
-    sizes = held.pattern.shape[0 if layout is sparse_csr else 1]
-    bounds = np.searchsorted(along, np.arange(sizes + 1)).astype(np.int64)
-    pair = (along, across) if layout is sparse_csr else (across, along)
-    parts = (wrap(bounds), wrap(across))
-    return make_sparse(SparsePattern(layout, held.pattern.shape, wrap(np.stack(pair)), False, parts), values)
+        order = np.lexsort((rows, columns, *numbers[::-1]))
+        numbers = [row[order] for row in numbers]
+        rows, columns, values = rows[order], columns[order], take_rows(values, order)
+    along, across = (rows, columns) if layout is sparse_csr else (columns, rows)
+    lines, matrices = held.pattern.shape[batch_dims + (layout is sparse_csc)], prod(batch)
+    counts = np.bincount(ravel_keys(np.stack([*numbers, along]), (*batch, lines)), minlength=matrices * lines)
+    counts = counts.reshape(matrices, lines)
+    if (counts.sum(1) * matrices != held.pattern.count).any():
+        raise RuntimeError("Expect the same number of specified elements per batch.")
+    bounds = np.zeros((matrices, lines + 1), np.int64)
+    np.cumsum(counts, 1, out=bounds[:, 1:])
+    count = held.pattern.count // max(matrices, 1)
+    parts = wrap(bounds.reshape(*batch, lines + 1)), wrap(across.reshape(*batch, count))
+    places = wrap(np.stack([*numbers, rows, columns]))
+    return make_sparse(SparsePattern(layout, held.pattern.shape, places, False, parts, batch=batch), values)
 
 
 def to_blocks(x: Operand, blocksize: Sequence[int], layout: Layout) -> SparseTensor:

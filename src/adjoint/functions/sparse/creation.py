@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 import numpy as np
 
@@ -147,9 +148,10 @@ def sparse_compressed_tensor(
     """Return a sparse matrix in a compressed `layout`: `compressed_indices` bound each row's (or column's) entries.
 
     Args:
-        compressed_indices: integers (rows + 1), or (columns + 1) for the layouts `sparse_csc` and `sparse_bsc`.
-        plain_indices: the other index of each entry (n).
-        values: (n, dense dimensions), or (n, rows, columns of a block, dense dimensions) for the blocked layouts.
+        compressed_indices: integers (…, rows + 1), or (…, columns + 1) for the layouts `sparse_csc` and `sparse_bsc`.
+        plain_indices: the other index of each entry (…, n).
+        values: (…, n, dense dimensions), or (n, rows, columns of a block, dense dimensions) for the blocked layouts,
+            which have no batches.
         size: shape of the tensor. Default: None, as small as the indices allow.
         dtype: type of the values. Default: None, that of `values`.
         layout: one of the four compressed ones.
@@ -170,27 +172,41 @@ def sparse_compressed_tensor(
         raise RuntimeError(f"expected a compressed sparse layout but got {layout!r}")
     bounds, others = (_as_indices(x, compressed=True) for x in (compressed_indices, plain_indices))
     held = _as_values(values, dtype)
-    if bounds.ndim != 1 or others.ndim != 1:
-        raise NotImplementedError(
-            f"{layout!r}: batches of matrices are not there; the indices have {bounds.ndim} dimensions, 1 is expected"
+    batch = tuple(bounds.shape[:-1])
+    if batch and layout in BLOCK_LAYOUTS:
+        raise NotImplementedError(f"{layout!r}: batches of blocked matrices are not there, those of sparse_csr are")
+    if not bounds.ndim or tuple(others.shape[:-1]) != batch or tuple(held.shape[: len(batch)]) != batch:
+        raise RuntimeError(
+            f"{layout!r}: compressed_indices, plain_indices and values must have the same batch, but their shapes are "
+            f"{list(bounds.shape)}, {list(others.shape)} and {list(held.shape)}"
         )
+    if batch:
+        given, held = held, held.reshape(-1, *held.shape[len(batch) + 1 :])
+        if given.shape[len(batch)] != others.shape[-1]:
+            raise RuntimeError(
+                f"plain_indices has {others.shape[-1]} entries, but there are {given.shape[len(batch)]} values"
+            )
     block = tuple(held.shape[1:3]) if layout in BLOCK_LAYOUTS else ()
     if layout in BLOCK_LAYOUTS and len(block) < 2:
         raise RuntimeError(f"{layout!r} expects values of at least 3 dimensions, got {held.ndim}")
     high, wide = block or (1, 1)
     along, across = (0, 1) if layout in ROW_LAYOUTS else (1, 0)
     sizes = [0, 0]
-    sizes[along] = (int(bounds.shape[0]) - 1) * (high, wide)[along]
+    sizes[along] = (int(bounds.shape[-1]) - 1) * (high, wide)[along]
     least = int(others.numpy_view("sparse tensor").max(initial=-1)) + 1
     sizes[across] = least * (high, wide)[across]
     dense = tuple(held.shape[1 + len(block) :])
-    shape = (*sizes, *dense) if size is None else tuple(int(n) for n in size)
+    shape = (*batch, *sizes, *dense) if size is None else tuple(int(n) for n in size)
     starts, plain = bounds.numpy_view("sparse tensor"), others.numpy_view("sparse tensor")
-    _check_compressed(starts, plain, held, shape, sizes, along, (high, wide))
-    lines = wrap(np.repeat(np.arange(len(starts) - 1), np.diff(starts)))
-    rows, columns = (lines.array, plain) if along == 0 else (plain, lines.array)
-    places = wrap(np.stack([rows, columns]).astype(np.int64, copy=False))
-    pattern = SparsePattern(layout, shape, places, False, (bounds, others), block)
+    if shape[: len(batch)] != batch:
+        raise RuntimeError(f"the size {list(shape)} does not begin with the batch {list(batch)} of the indices")
+    for at in np.ndindex(batch):
+        _check_compressed(starts[at], plain[at], held, shape[len(batch) :], sizes, along, (high, wide), bool(batch))
+    lines = np.repeat(np.tile(np.arange(starts.shape[-1] - 1), prod(batch)), np.diff(starts).reshape(-1))
+    pair = (lines, plain.reshape(-1)) if along == 0 else (plain.reshape(-1), lines)
+    numbers = np.indices(batch).reshape(len(batch), prod(batch)).repeat(plain.shape[-1], 1)
+    places = wrap(np.stack([*numbers, *pair]).astype(np.int64, copy=False))
+    pattern = SparsePattern(layout, shape, places, False, (bounds, others), block, batch)
     return _finish(pattern, held, requires_grad)
 
 
@@ -202,6 +218,7 @@ def _check_compressed(
     sizes: list[int],
     along: int,
     block: tuple[int, int],
+    in_batch: bool,
 ) -> None:
     across = 1 - along
     if len(shape) < 2 or shape[along] != sizes[along]:
@@ -213,7 +230,7 @@ def _check_compressed(
             f"compressed_indices must begin with 0, never decrease, and end with the number of entries, {len(plain)}; "
             f"they end with {int(starts[-1])}"
         )
-    if len(plain) != values.shape[0]:
+    if not in_batch and len(plain) != values.shape[0]:
         raise RuntimeError(f"plain_indices has {len(plain)} entries, but there are {values.shape[0]} values")
     if plain.size and (int(plain.min()) < 0 or int(plain.max()) >= shape[across] // block[across]):
         raise RuntimeError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -49,13 +50,15 @@ def permute(input: SparseTensor, *dims: Operand) -> SparseTensor:
 
 def _transpose_compressed(x: SparseTensor, order: tuple[int, ...]) -> SparseTensor:
     pattern = x.pattern
-    if order != (1, 0, *range(2, x.ndim)):
+    k = len(pattern.batch)
+    if order != (*range(k), k + 1, k, *range(k + 2, x.ndim)):
         raise RuntimeError(f"permute: only rows and columns of a tensor of the layout {x.layout!r} change places")
-    shape = (pattern.shape[1], pattern.shape[0], *pattern.shape[2:])
+    shape = tuple(pattern.shape[d] for d in order)
     values: Operand = x.entries.transpose(1, 2) if pattern.block else x.entries
-    indices = wrap(np.ascontiguousarray(pattern.arrays[::-1]))
+    indices = wrap(pattern.arrays[[*range(k), k + 1, k]])
     layout, block = TRANSPOSED_LAYOUTS[x.layout], pattern.block[::-1]
-    return make_sparse(SparsePattern(layout, shape, indices, False, pattern.compressed, block), values)
+    made = replace(pattern, layout=layout, shape=shape, indices=indices, is_coalesced=False, block=block)
+    return make_sparse(made, values)
 
 
 @handles("transpose", "swapaxes", "swapdims")

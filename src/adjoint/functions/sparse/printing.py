@@ -20,9 +20,9 @@ def format_sparse(x: SparseTensor) -> str:
     if pattern.compressed is not None:
         names = ("crow_indices", "col_indices") if x.layout in ROW_LAYOUTS else ("ccol_indices", "row_indices")
         parts = list(zip(names, pattern.compressed, strict=True))
-    parts.append(("values", x.entries))
+    parts.append(("values", x._values()))
     body = LEAD + margin.join(f"{name}={_format_part(name, part)}" for name, part in parts)
-    line = f"size={tuple(x.shape)}, nnz={pattern.count}"
+    line = f"size={tuple(x.shape)}, nnz={x._nnz()}"
     body += (margin if x.layout is sparse_coo else ", ") + line
     more = [] if x.dtype in (default.floating, int64, bool_) else [f"dtype={x.dtype!r}"]
     more.append(f"layout={x.layout!r}")

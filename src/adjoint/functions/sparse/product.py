@@ -10,7 +10,7 @@ from adjoint.core.tensor.tensor import Tensor, wrap
 from adjoint.core.typing import Operand
 from adjoint.functions.sparse.conversion import add_rows, coalesce, convert_like, take_rows, to_coo, to_dense
 from adjoint.functions.sparse.elementwise import add, mul
-from adjoint.functions.sparse.movement import join_ranges, t
+from adjoint.functions.sparse.movement import join_ranges, t, transpose
 from adjoint.functions.sparse.sparse_tensor import SparsePattern, SparseTensor, handles, make_sparse, with_values
 from adjoint.ops.linalg import sparse_product
 
@@ -21,6 +21,8 @@ def mm(input: Operand, mat2: Operand, reduce: str = "sum") -> Operand:
 
     Dense beside a dense matrix, sparse for two sparse ones; `reduce` is "sum", "mean", "amax" or "amin".
     """
+    if input.ndim > 2 or mat2.ndim > 2:
+        return _multiply_batches(input, mat2)
     _require_product("mm", input, mat2)
     if reduce != "sum":
         return _reduce_product(input, mat2, reduce)
@@ -129,9 +131,18 @@ def _scale(x: Operand, factor: Operand) -> Operand:
     return mul(x, factor) if isinstance(x, SparseTensor) else x * factor
 
 
+def _multiply_batches(x: Operand, y: Operand) -> Tensor:
+    """Return the products of a stack of sparse matrices (b, m, k) and dense ones, or of one for all; or the reverse."""
+    if not isinstance(x, SparseTensor):
+        return _multiply_batches(transpose(y, -2, -1), x.mT).mT
+    return bmm(x, y.expand(x.shape[0], *y.shape) if not isinstance(y, SparseTensor) and y.ndim == 2 else y)
+
+
 @handles("bmm")
 def bmm(input: SparseTensor, mat2: Operand) -> Tensor:
     """Return the products of a stack of sparse matrices (b, m, k) and dense ones (b, k, n)."""
+    if is_sparse(mat2) and not is_sparse(input):
+        return _multiply_batches(input, mat2)
     if is_sparse(mat2) or not is_sparse(input):
         raise RuntimeError("bmm_sparse: Tensor 'mat2' must be dense")
     x = to_coo(input)
@@ -140,8 +151,10 @@ def bmm(input: SparseTensor, mat2: Operand) -> Tensor:
     batch, rows, columns = x.pattern.arrays
     count, high, deep = x.shape
     wide = mat2.shape[2]
-    parts = take_rows(mat2.reshape(count * deep, wide), batch * deep + columns) * x.entries.unsqueeze(-1)
-    return add_rows(parts, batch * high + rows, count * high).reshape(count, high, wide)
+    places = wrap(batch * high + rows), wrap(batch * deep + columns)
+    dense = mat2.reshape(count * deep, wide)
+    out: Operand = sparse_product.sparse_product(x.entries, dense, *places, height=count * high)
+    return out.reshape(count, high, wide)
 
 
 @handles("hspmm")

@@ -34,18 +34,21 @@ def make_row_gradient(rows: Operand, g: Operand, shape: tuple[int, ...], padding
 
 
 @handles("stack_examples")
-def stack_examples(x: SparseTensor, indices: Operand, values: Operand) -> SparseTensor:
-    """Return the tensor (batch, …) of examples like `x`, with the indices (batch, sparse dimensions, n) and values.
+def stack_examples(x: SparseTensor, values: Operand, indices: Operand, *compressed: Operand) -> SparseTensor:
+    """Return the tensor (batch, …) of examples like `x`, with the values and indices (batch, sparse dimensions, n).
 
-    Raises NotImplementedError for a compressed layout.
+    Raises NotImplementedError for a blocked layout.
     """
-    if x.layout is not sparse_coo:
+    if x.pattern.block:
         raise NotImplementedError(f"vmap: a result of the layout {x.layout!r}; return x.to_sparse_coo()")
     batch, depth, count = indices.array.shape
     numbers = wrap(np.repeat(np.arange(batch), count)[None])
     columns: Operand = movement.cat(numbers, indices.transpose(0, 1).reshape(depth, batch * count), axis=0)
     entries = values.reshape(batch * count, *values.array.shape[2:])
     pattern = replace(x.pattern, shape=(batch, *x.pattern.shape), indices=columns)
+    if compressed:
+        bounds, others = (part.clone() for part in compressed)
+        pattern = replace(pattern, compressed=(bounds, others), batch=(batch, *pattern.batch))
     if pattern.has_gaps and not pattern.is_symbolic:
         held = wrap(np.flatnonzero(columns.array[1] >= 0))
         entries = indexing.index(entries, held, pattern=(0,))

@@ -57,6 +57,8 @@ def to_scipy(x: SparseTensor) -> Operand:
         raise RuntimeError("to_scipy: the tensor requires a gradient; use to_scipy(x.detach())")
     if x.dense_dim():
         raise RuntimeError(f"to_scipy: SciPy has no dense dimensions, the tensor has {x.dense_dim()}")
+    if x.pattern.batch:
+        raise RuntimeError(f"to_scipy: SciPy has no batches of matrices, the tensor has one of {list(x.pattern.batch)}")
     values = x.entries.numpy_view("to_scipy()")
     if x.layout is sparse_coo:
         return sparse.coo_array((values, tuple(x.pattern.arrays)), shape=tuple(x.shape))

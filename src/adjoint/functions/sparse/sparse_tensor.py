@@ -10,12 +10,13 @@ import copy
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, wraps
+from math import prod
 from typing import NoReturn, Self
 
 import numpy as np
 
 from adjoint.core.graph.node import Leaf
-from adjoint.core.runtime.mode import mode
+from adjoint.core.runtime.mode import is_batched, mode
 from adjoint.core.tensor.memory_format import layout as Layout
 from adjoint.core.tensor.memory_format import sparse_bsc, sparse_bsr, sparse_coo, sparse_csc, sparse_csr
 from adjoint.core.tensor.sparse_array import SparseArray
@@ -35,7 +36,9 @@ class SparsePattern:
     """The places of the values of a sparse tensor: the column `indices[:, i]` (sparse dimensions, n) for value i.
 
     A compressed layout has the bounds of each row's (or column's) entries and the other index of each; `indices`
-    follows from them. `block` is the shape of a value in a blocked layout, whose indices count blocks. A pattern that
+    follows from them. `block` is the shape of a value in a blocked layout, whose indices count blocks. `batch` is that
+    of a stack of matrices in a compressed layout, each of as many entries; `indices` begins with the number of the
+    matrix in each dimension of the batch, and the values are those of one matrix after another. A pattern that
     `has_gaps` has the index -1, and the value zero, for entries that are to be left out: only where `is_symbolic`.
     """
 
@@ -45,12 +48,15 @@ class SparsePattern:
     is_coalesced: bool = False
     compressed: tuple[Tensor, Tensor] | None = None
     block: tuple[int, ...] = ()
+    batch: tuple[int, ...] = ()
     has_gaps: bool = False
 
     @property
     def is_symbolic(self) -> bool:
-        """True in a traced step, for indices that each call brings."""
-        return type(self.indices.array) is not np.ndarray
+        """True for indices without values: in a traced step, and those that are others for each example of a batch."""
+        if type(self.indices.array) is np.ndarray or mode.interpreter is None:
+            return False
+        return mode.interpreter.traces_steps or is_batched(self.indices)
 
     @property
     def sparse_dim(self) -> int:
@@ -148,14 +154,14 @@ class SparseTensor(Tensor):
 
     def sparse_dim(self) -> int:
         """Return the number of sparse dimensions."""
-        return self.pattern.sparse_dim
+        return self.pattern.sparse_dim - len(self.pattern.batch)
 
     def dense_dim(self) -> int:
         """Return the number of dense dimensions, those of a single value."""
         return self.entries.ndim - 1 - len(self.pattern.block)
 
     def _nnz(self) -> int:
-        return self.pattern.count
+        return self.pattern.count // max(1, prod(self.pattern.batch))
 
     def is_coalesced(self) -> bool:
         """Return True if the indices are sorted and none comes twice. Only for the layout `sparse_coo`."""
@@ -171,14 +177,16 @@ class SparseTensor(Tensor):
         """Return the values (n, dense dimensions) of a coalesced or compressed tensor."""
         if self.is_sparse:
             self._require_coalesced("values")
-        return self.entries
+        return self._values()
 
     def _indices(self) -> Tensor:
         self._require_coo("_indices")
         return self.pattern.indices
 
     def _values(self) -> Tensor:
-        return self.entries
+        values: Operand = self.entries
+        batch = self.pattern.batch
+        return values.reshape(*batch, self._nnz(), *values.array.shape[1:]) if batch else values
 
     def crow_indices(self) -> Tensor:
         """Return the bounds of each row's entries."""
@@ -286,14 +294,18 @@ class SparseTensor(Tensor):
         """Return a gradient of the values as one of the tensor."""
         return None if g is None else with_values(self, g)
 
-    def stack_examples(self, indices: Tensor, values: Tensor) -> Tensor:
-        """Return the batch of which this tensor is one example, from the indices and values of all, batch in front."""
-        batch: Tensor = handlers["stack_examples"](self, indices, values)
+    def stack_examples(self, *parts: Tensor) -> Tensor:
+        """Return the batch of which this is one example, from `all_tensors` of all, batch in front."""
+        batch: Tensor = handlers["stack_examples"](self, *parts)
         return batch
+
+    def all_tensors(self) -> tuple[Tensor, ...]:
+        """Return the values, and the tensors that say where they stand."""
+        return self.entries, self.pattern.indices, *(self.pattern.compressed or ())
 
     def parts(self) -> tuple[Operand, ...]:
         """Return what a file of PyTorch has of the tensor: indices, values and size."""
-        pattern, values = self.pattern, self.entries.detach()
+        pattern, values = self.pattern, self._values().detach()
         if pattern.compressed is None:
             return pattern.indices, values, self.shape, pattern.is_coalesced
         return *pattern.compressed, values, self.shape
@@ -418,6 +430,8 @@ def empty_of(shape: Sequence[int], layout: Layout, dtype: DtypeLike | None = Non
     values = zeros(0, dtype=dtype)
     if layout is sparse_coo:
         return make_sparse(SparsePattern(layout, tuple(shape), wrap(np.zeros((len(shape), 0), np.int64)), True), values)
-    lines = shape[0] if layout in ROW_LAYOUTS else shape[1]
-    compressed = wrap(np.zeros(lines + 1, np.int64)), wrap(np.zeros(0, np.int64))
-    return make_sparse(SparsePattern(layout, tuple(shape), wrap(np.zeros((2, 0), np.int64)), False, compressed), values)
+    batch = tuple(shape[:-2])
+    lines = shape[-2] if layout in ROW_LAYOUTS else shape[-1]
+    compressed = wrap(np.zeros((*batch, lines + 1), np.int64)), wrap(np.zeros((*batch, 0), np.int64))
+    none = wrap(np.zeros((len(shape), 0), np.int64))
+    return make_sparse(SparsePattern(layout, tuple(shape), none, False, compressed, batch=batch), values)

@@ -218,8 +218,7 @@ def _unwrap_output(level: FunctionVmapLevel, name: str, x: Operand, dim: int | N
         )
     if is_sparse(x):
         sparse: Any = x
-        indices, values = map(level.unwrap_tensor, (sparse.pattern.indices, sparse.entries))
-        out = sparse.stack_examples(indices, values)
+        out = sparse.stack_examples(*map(level.unwrap_tensor, sparse.all_tensors()))
     else:
         out = level.unwrap_tensor(x)
     rank = out.ndim
