@@ -74,6 +74,12 @@ def test_scipy_shares_memory() -> None:
         assert np.shares_memory(x._values().numpy(), matrix.data)
         back = ad.sparse.to_scipy(x)
         assert np.shares_memory(back.data, matrix.data)
+        for part in ("indices", "indptr") if layout != "coo" else ():
+            assert np.shares_memory(getattr(back, part), getattr(matrix, part))
+        again = ad.sparse.from_scipy(back)
+        assert np.shares_memory(again.pattern.indices.numpy(), x.pattern.indices.numpy()) == (layout == "coo")
+        product = (back @ np.eye(4)).sum(), back.T.tocsr().sum(), back.tocsc().sum()
+        assert product == (matrix.sum(),) * 3
         np.testing.assert_array_equal(back.toarray(), DENSE)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from adjoint.core.typing import NumpyDtype, Operand
 
 _KIND_LETTERS = {"b": "bool", "i": "i", "u": "u", "f": "f", "c": "c", "V": "bf"}
@@ -24,6 +26,23 @@ class Spec:
 
     def __hash__(self) -> int:
         return hash((self.shape, self.dtype))
+
+
+class Shaped:
+    """What follows from a `shape`, for what stands for an array."""
+
+    __slots__ = ()
+    shape: tuple[int, ...]
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return prod(self.shape)
 
 
 def describe(value: Operand) -> str:

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from adjoint.core.op.spec import Spec, describe
+from adjoint.core.op.spec import Shaped, Spec, describe
 from adjoint.core.runtime.mode import nondefault
 from adjoint.core.runtime.slot import Slot
 from adjoint.core.tensor.as_strided import dense_strides, strided_view
@@ -24,7 +24,7 @@ META_TO_NUMPY_ERROR = (
 replay_slot: Slot[Callable[[Any, Any], Any]] = Slot("replay")  # the steps of a view, on another array
 
 
-class MetaArray(Spec):
+class MetaArray(Spec, Shaped):
     """The array of a tensor that has no values."""
 
     __slots__ = ("__weakref__", "counted")
@@ -44,16 +44,6 @@ class MetaArray(Spec):
                 nondefault.meta_tensors -= 1
             finally:
                 nondefault.lock.release()
-
-    @property
-    def ndim(self) -> int:
-        """Number of dimensions."""
-        return len(self.shape)
-
-    @property
-    def size(self) -> int:
-        """Number of elements."""
-        return int(np.prod(self.shape, dtype=np.int64))
 
     @property
     def nbytes(self) -> int:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from adjoint.core.op.spec import Shaped
 from adjoint.core.runtime.slot import Slot
 from adjoint.core.tensor.tensor import wrap
 from adjoint.core.typing import Array, NumpyDtype, Operand
@@ -26,7 +27,7 @@ MAKERS: dict[str, Operand] = {
 }
 
 
-class SparseArray:
+class SparseArray(Shaped):
     """Values (n, …) that stand at the columns of `indices` (sparse dimensions, n); zero elsewhere.
 
     Columns may repeat: their values add up. The walk adds gradients with `+` and `np.add`, so the protocols of NumPy
@@ -45,16 +46,6 @@ class SparseArray:
     ) -> None:
         self.shape, self.dtype = tuple(shape), values.dtype
         self.indices, self.values, self.is_coalesced = indices, values, is_coalesced
-
-    @property
-    def ndim(self) -> int:
-        """Number of dimensions."""
-        return len(self.shape)
-
-    @property
-    def size(self) -> int:
-        """Number of elements, zeros included."""
-        return int(np.prod(self.shape, dtype=np.int64))
 
     @property
     def nbytes(self) -> int:

@@ -40,15 +40,15 @@ def embedding(
     indexing.check_range(input, rows, f"index out of range in self: {{}}, embedding has {rows} rows", low=0)
     if max_norm is not None:
         embedding_renorm_(weight, input, max_norm, norm_type)
-    if sparse and type(weight.node) is Leaf:
-        out = indexing.lookup_sparse(weight, input, padding=None if padding_idx is None else padding_idx % rows)
-        return scale_grad_by_frequency(out, input, rows) if scale_grad_by_freq else out
-    out = lookup_rows(weight, input)
+    padding = None if padding_idx is None else padding_idx % rows
+    out, sparse = lookup_rows(weight, input, sparse, padding)
     if scale_grad_by_freq:
         out = scale_grad_by_frequency(out, input, rows)
-    if padding_idx is None:
+    if sparse:
+        return out
+    if padding is None:
         return rename_node(out, "EmbeddingBackward0")
-    padded = comparison.eq(input, padding_idx % rows)
+    padded = comparison.eq(input, padding)
     mask = movement.reshape(padded, shape=(*input.array.shape, 1))
     return rename_node(select.where(mask, out.detach(), out), "EmbeddingBackward0")
 
@@ -62,16 +62,21 @@ def check_indices(input: Tensor) -> None:
         )
 
 
-def lookup_rows(weight: Tensor, input: Tensor) -> Tensor:
-    """Return the rows of (V, …) at the indices (…)."""
-    return indexing.index(weight, input, pattern=(0,))
+def lookup_rows(weight: Tensor, input: Tensor, sparse: bool = False, padding: int | None = None) -> tuple[Tensor, bool]:
+    """Return the rows of (V, …) at the indices (…), and whether their gradient will be sparse.
+
+    It is where that is asked for, of a leaf; then the row `padding` gets none.
+    """
+    if sparse and type(weight.node) is Leaf:
+        return indexing.lookup_sparse(weight, input, padding=padding), True
+    return indexing.index(weight, input, pattern=(0,)), False
 
 
 def scale_grad_by_frequency(out: Tensor, input: Tensor, rows: int) -> Tensor:
     """Return `out`, whose gradient reaches a row divided by the number of times that it is looked up."""
     ones = constant(np.ones(input.array.shape, out.array.dtype))
     times = indexing.index_add(ones, input, shape=(rows,), pattern=(0,))
-    part = arithmetic.div(out, lookup_rows(times, input).unsqueeze(-1))
+    part = arithmetic.div(out, indexing.index(times, input, pattern=(0,)).unsqueeze(-1))
     return out.detach() + (part - part.detach())
 
 

@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 
-from adjoint.core.graph.node import Leaf
 from adjoint.core.graph.source_location import warn_user
 from adjoint.core.runtime.mode import ModeScope
 from adjoint.core.tensor.tensor import Tensor, constant
@@ -81,10 +80,7 @@ def embedding_bag(
         padding_idx %= rows
     if max_norm is not None:
         embedding_renorm_(weight, input, max_norm, norm_type)
-    if sparse and type(weight.node) is Leaf:
-        taken = indexing.lookup_sparse(weight, input, padding=padding_idx)
-    else:
-        taken = lookup_rows(weight, input)
+    taken, _ = lookup_rows(weight, input, sparse, padding_idx)
     if scale_grad_by_freq:
         taken = scale_grad_by_frequency(taken, input, rows)
     there = None if padding_idx is None else comparison.ne(input, padding_idx)

@@ -15,4 +15,6 @@ Modules, in reading order:
 - `scipy_interop`: SciPy's sparse matrices in and out: values and indices share memory where their types allow it.
 - `sparse_tensor`: The sparse tensor: a dense tensor of values, and a pattern that says where they stand.
 - `product_functions`: Products of sparse matrices under the names that PyTorch gave them before `sparse.mm`.
+- `row_gradient`: The sparse gradient of a table in a traced step: its rows have no values there, they are those of
+  each call.
 """

@@ -10,11 +10,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NoReturn
 
-import numpy as np
-
 from adjoint.core.graph.node import next_sequence_nr
 from adjoint.core.op.evaluation import target_dtype
-from adjoint.core.op.spec import describe
+from adjoint.core.op.spec import Shaped, describe
 from adjoint.core.runtime.interpreter import EAGER, Interpreter
 from adjoint.core.runtime.mode import ModeScope, mode, runtime_input
 from adjoint.core.tensor.storage import view_of
@@ -39,7 +37,7 @@ OUTER_MODES = (
 )  # what a level sets anew for those inside
 
 
-class BatchedArray:
+class BatchedArray(Shaped):
     """One example of a batch: the array of a tensor within a level.
 
     `physical` is a tensor of the level around, with the batch in front if `batched`; else the examples do not differ.
@@ -52,18 +50,8 @@ class BatchedArray:
         self.physical = physical
         self.batched = batched
         self.level = level
-        self.shape: tuple[int, ...] = tuple(array.shape[1:] if batched else array.shape)
+        self.shape = tuple(array.shape[1:] if batched else array.shape)
         self.dtype: NumpyDtype = array.dtype
-
-    @property
-    def ndim(self) -> int:
-        """Number of dimensions of one example."""
-        return len(self.shape)
-
-    @property
-    def size(self) -> int:
-        """Number of elements of one example."""
-        return int(np.prod(self.shape, dtype=np.int64))
 
     def refuse(self, reader: str) -> Array:
         """Return the values, where all examples have the same; else raise RuntimeError."""

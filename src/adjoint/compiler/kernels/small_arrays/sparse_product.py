@@ -97,7 +97,7 @@ class _Panel(NamedTuple):
     b: Builder
     kind: Type
     lanes: int
-    count: int
+    registers: int
     start: Reg
     mask: Reg | None
 
@@ -108,7 +108,7 @@ class _Panel(NamedTuple):
     def read(self, base: ArrayOperand, row: Reg) -> list[Reg]:
         """Return the columns of a row."""
         wide = self.kind.of(self.lanes)
-        return [self.b.load(self._address(base, row, i), wide, self.mask) for i in range(self.count)]
+        return [self.b.load(self._address(base, row, i), wide, self.mask) for i in range(self.registers)]
 
     def write(self, base: ArrayOperand, row: Reg, sums: Sequence[Reg]) -> None:
         """Store the columns of a row."""
@@ -117,7 +117,7 @@ class _Panel(NamedTuple):
 
     def zeros(self) -> list[Reg]:
         """Return zeros for the columns."""
-        return [self.b.constant(0.0, self.kind.of(self.lanes))] * self.count
+        return [self.b.constant(0.0, self.kind.of(self.lanes))] * self.registers
 
     def write_zeros(self, base: ArrayOperand, first: Reg | int, end: Reg) -> None:
         """Store zeros in the columns of several rows."""
