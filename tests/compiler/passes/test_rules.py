@@ -139,6 +139,7 @@ SAMPLES: dict[str, list[Sample]] = {
         Sample(((29, 3, 7), PICKS.reshape(29, 1, 1).repeat(3, 1)), {"axis": 2}),
         Sample(((4, 3, 5), np.array([[[0, -1, 2, 1, -3]]] * 4, np.int8)), {"axis": 1}),
     ],
+    "look_up_rows": [Sample(((7, 3), np.array([[0, 6], [2, 2]])), {"padding": padding}) for padding in (None, 2)],
     "integer_at_its_extreme": [Sample(((4, 5, 3),), {"axis": 1}), Sample(((29, 3),), {"axis": 0})],
     "scatter_one_to_a_row": [
         Sample(((29, 1), PICKS), {"shape": (29, 7), "axis": 1}),
