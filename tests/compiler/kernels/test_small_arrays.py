@@ -15,6 +15,7 @@ import adjoint.functions.loss.classification
 import adjoint.functions.loss.ctc_recursion
 import adjoint.functions.nn.normalization
 import adjoint.nn.functional as F
+import adjoint.ops.nn.attention
 import adjoint.optim.adam
 import adjoint.optim.sgd
 from adjoint.core.op import elementwise_kernels
@@ -131,6 +132,13 @@ def _alignment(x: Any, y: Any) -> Any:
     return F.ctc_loss(ad.stack([logs, logs.flip(0)], 1), targets, (steps, steps - 1), (2, 1), reduction="none").sum()
 
 
+def _attention_gradients(x: Any, y: Any) -> Any:
+    """Of more keys than queries, where rows are two or more."""
+    few = x[..., : max(x.shape[-2] - 1, 1), :].clone()
+    q, k, v = (each.detach().requires_grad_() for each in (few, y, 0.5 * y))
+    return ad.autograd.grad(F.scaled_dot_product_attention(q, k, v), (q, k, v), few)
+
+
 CALLS: dict[str, Call] = {
     **{
         f"{kind.lower()}_steps{'_back' * back}": _recurrent(kind, back)
@@ -139,6 +147,7 @@ CALLS: dict[str, Call] = {
     },
     "ctc_steps": _alignment, "ctc_steps_back": _gradient(_alignment),
     "few_queries": lambda x, y: F.scaled_dot_product_attention(x, y, 2 * y),
+    "few_queries_gradient": _attention_gradients,
     "adam": _updated("Adam"), "adam_with_largest": _updated("Adam", amsgrad=True),
     "sgd": _updated("SGD"), "momentum": _updated("SGD", momentum=0.9),
     "relu": lambda x, y: x.relu(), "sigmoid": lambda x, y: x.sigmoid(),
@@ -184,6 +193,7 @@ ROWS_NEEDED = {
     "layer_norm_dx",
     "add_rows",
     "few_queries",
+    "few_queries_gradient",
     "sampled_products",
     "sparse_product",
     *(name for name in CALLS if "_steps" in name),

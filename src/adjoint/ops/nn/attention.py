@@ -36,7 +36,9 @@ SECONDS_PER_WEIGHT = 4e-9  # seconds that NumPy takes for a weight
 MAX_CAUSAL_ROWS = 128  # of one head at a time where later keys are left out
 MAX_FEW_QUERIES, MAX_FEW_WEIGHTS = 4, 2**13  # of native code for any number of keys: queries of a head, or all weights
 MAX_FEW_PRODUCTS = 2**23  # multiplications: native code keeps Python's lock
+MAX_GRADIENT_PRODUCTS = 2**19  # multiplications of q by k from which on BLAS makes up for its several calls
 few_queries_kernel = SmallArrayKernel("few_queries")
+gradient_kernel = SmallArrayKernel("few_queries_gradient")
 
 
 @primitive(
@@ -62,7 +64,9 @@ def attention(q: Array, k: Array, v: Array, mask: Array | None = None, *, scale:
     if _are_few_queries(q, k, mask):
         result = np.empty((*lead, rows, heads, width), q.dtype)
         keys = k.shape[-2]
-        arrays = np.ascontiguousarray(q), k, v, np.empty(keys, q.dtype), result
+        # a cache that is not full yet is a part of its memory: a copy of what is read takes less time than NumPy
+        q_rows, k_rows, v_rows = (x if x.flags.c_contiguous else x.copy() for x in (q, k, v))
+        arrays = q_rows, k_rows, v_rows, np.empty(keys, q.dtype), result
         numbers = float(heads), float(rows), 0.0 if causal else float(keys)
         if few_queries_kernel.call(*arrays, float(scale), *numbers) is not None:
             return result
@@ -109,6 +113,10 @@ def attention_gradient(
     """
     lead = q.shape[:-2]
     same = q.shape == k.shape == v.shape
+    if math.prod(q.shape) * k.shape[-2] <= MAX_GRADIENT_PRODUCTS and _are_few_queries(q, k, mask):
+        found = _compute_gradient_natively(g, q, k, v, scale, causal)
+        if found is not None:
+            return found
     q, k, v, g = _by_head(q), _by_head(k), _by_head(v), _by_head(g.swapaxes(-2, -3))
     factor = q.dtype.type(scale)
     scaled = q * factor
@@ -129,6 +137,17 @@ def attention_gradient(
         rows, heads, size = parts[0].shape[-3:]
         return np.stack(parts, axis=-3, out=np.empty((*lead[:-1], rows, 3, heads, size), dq.dtype))
     return np.concatenate([p.reshape(*lead[:-1], math.prod(p.shape[-3:])) for p in parts], axis=-1)
+
+
+def _compute_gradient_natively(g: Array, q: Array, k: Array, v: Array, scale: float, causal: bool) -> Array | None:
+    """`attention_gradient` by native code; None if NumPy should compute it."""
+    heads, rows, keys = float(q.shape[-3]), float(q.shape[-2]), k.shape[-2]
+    same = q.shape == k.shape == v.shape
+    out = np.zeros(_gradient_spec(g, q, k, v, scale=scale, causal=causal).shape, q.dtype)
+    arrays = [x if x.flags.c_contiguous else x.copy() for x in (g, q, k, v)]
+    scratch = np.empty(keys, q.dtype), np.empty(keys, q.dtype)
+    numbers = float(scale), heads, rows, 0.0 if causal else float(keys), float(same)
+    return out if gradient_kernel.call(*arrays, *scratch, out, *numbers) is not None else None
 
 
 def gradient_part(gradient: Operand, i: int, q: Shape, k: Shape, v: Shape) -> Tensor:
