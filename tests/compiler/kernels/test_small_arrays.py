@@ -17,6 +17,7 @@ import adjoint.functions.nn.normalization
 import adjoint.nn.functional as F
 import adjoint.ops.nn.attention
 import adjoint.optim.adam
+import adjoint.optim.rmsprop
 import adjoint.optim.sgd
 from adjoint.core.op import elementwise_kernels
 from adjoint.core.op.eager_kernels import SmallArrayKernel, eager_kernels, kernel_provider, routine_slot
@@ -150,6 +151,7 @@ CALLS: dict[str, Call] = {
     "few_queries_gradient": _attention_gradients,
     "adam": _updated("Adam"), "adam_with_largest": _updated("Adam", amsgrad=True),
     "sgd": _updated("SGD"), "momentum": _updated("SGD", momentum=0.9),
+    "rmsprop": _updated("RMSprop"), "rmsprop_with_momentum": _updated("RMSprop", momentum=0.9),
     "relu": lambda x, y: x.relu(), "sigmoid": lambda x, y: x.sigmoid(),
     "silu": lambda x, y: F.silu(x), "gelu": lambda x, y: F.gelu(x), "gelu_dx": _gradient(lambda x, y: F.gelu(x)),
     "clamp": lambda x, y: x.clamp(-0.5, 0.25), "where": lambda x, y: ad.where(x > 0, x, y),
@@ -333,14 +335,14 @@ def test_entries_in_any_order(rows: list[int]) -> None:
 
 
 @pytest.mark.parametrize("decoupled", [False, True])
-@pytest.mark.parametrize("name", ["Adam", "SGD"])
+@pytest.mark.parametrize("name", ["Adam", "SGD", "RMSprop"])
 def test_updates_have_the_bits_of_the_operations(name: str, decoupled: bool) -> None:
     options = {"decoupled_weight_decay": decoupled} if name == "Adam" else {"momentum": 0.9 * decoupled}
     found, wanted = [], []
     for enabled, results in ((True, found), (False, wanted)):
         with eager_kernels(enabled):
             results += _updated(name, **options)(*_operands((5, 67), np.float32, special=False))
-    assert len(found) == len(wanted) == (3 if name == "Adam" else 1 + decoupled)
+    assert len(found) == len(wanted) == {"Adam": 3, "SGD": 1 + decoupled, "RMSprop": 2 + decoupled}[name]
     for x, y in zip(found, wanted, strict=True):
         assert x.numpy().tobytes() == y.numpy().tobytes()
 

@@ -8,7 +8,8 @@ from adjoint.core.dtype.dtype import default, float32, float64
 from adjoint.core.graph.source_location import user_instruction
 from adjoint.core.op.eager_kernels import KernelFunction, SmallArrayKernel, kernel_provider
 from adjoint.core.runtime.mode import guard_on, mode, nondefault, tracing_paused
-from adjoint.core.tensor.storage import is_inference, mark_written, view_of
+from adjoint.core.tensor.mutation_log import mutation_log
+from adjoint.core.tensor.storage import Storage, is_inference, mark_written, storage_of, view_of
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Array, DtypeLike, Operand, Operands, StateDict
 from adjoint.functions.creation.creation import full, zeros_like
@@ -147,7 +148,7 @@ def apply_update(
     Complex numbers are pairs of real ones to it. `small` is the kernel that does the same to small parameters for these
     facts; it takes the tensors that are not None, and the numbers.
     """
-    if tensors[0].is_complex():
+    if tensors[0].array.dtype.kind == "c":
         tensors = tuple([None if t is None else view_as_real(t) for t in tensors])
     numbers = cast_option_scalars(numbers, tensors[0])
     if not try_fused_update(native, tensors, numbers, facts, small):
@@ -176,34 +177,51 @@ def try_fused_update(
         and (small is None or not kernel_provider.enabled or not FUSABLE_OPTION_TYPES.issuperset(map(type, numbers)))
     ):
         return False
-    written = [tensors[i] for i in native.written if tensors[i] is not None]
-    for t in written:  # no views, row-major, and no constants
-        if type(t.array) is not np.ndarray or not t.array.flags.carray or view_of(t) is not None or is_inference(t):
+    written = []
+    for i in native.written:  # no views, row-major, and no constants
+        t = tensors[i]
+        if t is None:
+            continue
+        if type(t.array) is not np.ndarray or not t.array.flags.carray or not _owns_its_storage(t):
             return False
-    arrays = tuple([None if t is None else t.array for t in tensors])
-    if any(_is_memory_shared(t.array, arrays) for t in written):
+        written.append(t)
+    arrays = [None if t is None else t.array for t in tensors]
+    if _is_memory_shared(written, arrays):
         return False
     if is_small and small is not None:
-        if any(a is not None and a.shape != p.shape for a in arrays):
-            return False
-        done = small.call(*[np.ascontiguousarray(a) for a in arrays if a is not None], *map(float, numbers))
+        operands = []
+        for a in arrays:
+            if a is None:
+                continue
+            if a.shape != p.shape:
+                return False
+            operands.append(a if a.flags.c_contiguous else np.ascontiguousarray(a))
+        done = small.call(*operands, *map(float, numbers))
     else:
-        operands = [x.array if isinstance(x, Tensor) else np.asarray(x, np.float64) for x in numbers]
-        done = native.find((*arrays, *operands, *facts), {})
+        scalars = [x.array if isinstance(x, Tensor) else np.asarray(x, np.float64) for x in numbers]
+        done = native.find((*arrays, *scalars, *facts), {})
     if done is None:
         return False
     for t in written:
-        mark_written(t, user_instruction(2))
+        storage_of(t).version += 1
+    mutation_log.stamp([mutation_log.of(t.array) for t in written], user_instruction(2))
     return True
 
 
-def _is_memory_shared(array: Array, arrays: Operands) -> bool:
-    for x in arrays:
-        if x is None or x is array or (x.base is None and array.base is None):  # two arrays with memory of their own
-            continue
-        if np.may_share_memory(x, array):
-            return True
-    return False
+def _owns_its_storage(t: Tensor) -> bool:
+    """Return whether `t`, which is no inference tensor, is no view of another."""
+    kind = type(t.storage_)
+    return t.storage_ is None or kind is Storage or (view_of(t) is None and not is_inference(t))
+
+
+def _is_memory_shared(written: list[Tensor], arrays: list[Array | None]) -> bool:
+    """Return whether memory of a written tensor is that of another array too."""
+    for a in arrays:
+        if a is not None and a.base is not None:
+            break
+    else:
+        return False  # each has memory of its own
+    return any(x is not None and x is not t.array and np.may_share_memory(x, t.array) for t in written for x in arrays)
 
 
 def counted_state(optimizer: Operand, p: Tensor) -> StateDict:

@@ -59,10 +59,23 @@ def _momentum(
     return {0: b.add(p, b.mul(buffer, negative_lr)), 2: buffer}
 
 
+def _rmsprop(b: Builder, p: Reg, g: Reg, square: Reg, *others: Reg) -> dict[int, Reg]:
+    weight_decay, alpha, one_minus_alpha, eps, momentum, negative_lr = others[-6:]
+    g = _with_decay(b, g, p, weight_decay)
+    square = b.add(b.mul(square, alpha), b.mul(b.mul(g, one_minus_alpha), g))
+    size = b.add(b.sqrt(square), eps)
+    if len(others) == 6:
+        return {0: b.add(p, b.div(b.mul(g, negative_lr), size)), 2: square}
+    buffer = b.add(b.mul(others[0], momentum), b.div(g, size))
+    return {0: b.add(p, b.mul(buffer, negative_lr)), 2: square, 3: buffer}
+
+
 # The array that each answers with has no meaning but that the work is done.
 ROUTINES = {
     "adam": SmallArrayEntry("xxxxffffffff", _in_place(4, _adam), less=ALL_DIMS),
     "adam_with_largest": SmallArrayEntry("xxxxxffffffff", _in_place(5, _adam), less=ALL_DIMS),
     "sgd": SmallArrayEntry("xxffff", _in_place(2, _sgd), less=ALL_DIMS),
     "momentum": SmallArrayEntry("xxxffff", _in_place(3, _momentum), less=ALL_DIMS),
+    "rmsprop": SmallArrayEntry("xxxffffff", _in_place(3, _rmsprop), less=ALL_DIMS),
+    "rmsprop_with_momentum": SmallArrayEntry("xxxxffffff", _in_place(4, _rmsprop), less=ALL_DIMS),
 }
