@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
+from sys import _getframe
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from adjoint.core.graph.node import Node, named_node_class, next_sequence_nr
-from adjoint.core.graph.source_location import user_instruction
+from adjoint.core.graph.source_location import user_frame
 from adjoint.core.op.families import OPERANDS
 from adjoint.core.op.op_errors import name_call
 from adjoint.core.op.signature import parameters_of
@@ -214,9 +215,16 @@ def quiet_array(x: Tensor, other: Operand = None) -> Array | None:
 def mark_quiet_write(x: Tensor, array: Array) -> None:
     """Count a write into the array of `x`, as `mark_written` does."""
     memory = x.storage_
-    storage = storage_of(x) if memory is None else memory.storage if isinstance(memory, View) else memory
-    storage.version += 1
-    mutation_log.record(array, user_instruction(2))
+    if type(memory) is not Storage:
+        memory = storage_of(x) if memory is None else memory.storage if isinstance(memory, View) else memory
+    memory.version += 1
+    # as `mutation_log.record` does it, which would be one more call; most arrays own their memory
+    write = mutation_log.by_memory.get(id(array)) or mutation_log.of(array)
+    write.sequence_nr = number = next_sequence_nr()
+    if number > mutation_log.last:  # noqa: PLR1730  half the time of max(…)
+        mutation_log.last = number
+    frame = user_frame(_getframe(2))
+    write.place, write.outside = (frame.f_code, frame.f_lasti), False
 
 
 def rename_node(out: Tensor, kind: str, **settings: object) -> Tensor:
