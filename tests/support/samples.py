@@ -509,6 +509,7 @@ def _contractions() -> list[Sample]:
         ),
         _sample(variance.variance, draw("var", (3, 4)), axes=(1,), keepdims=False, freedom=3.0),
         _sample(variance.deviation, draw("std", (3, 4)), axes=(0, 1), keepdims=True, freedom=12.0),
+        _sample(variance.euclidean_norm, draw("norm", (3, 4)), axes=(1,), keepdims=False),
         _sample(regression.squared_error, draw("squares", (4, 3)), draw("target", (4, 3)), reduction="mean"),
         _sample(regression.squared_error, draw("squares", (5,)), draw("target", (5,)), label="sum", reduction="sum"),
         _sample(classification._mean_nll, draw("logs", (4, 3)), np.array([2, 0, 1, 2]), ignore=-100),

@@ -64,3 +64,14 @@ def test_slopes_of_deviations_of_extreme_numbers() -> None:
         assert x.grad is not None
         assert wide.grad is not None
         np.testing.assert_allclose(x.grad.numpy(), wide.grad.numpy(), rtol=1e-5, atol=1e-7)
+
+
+def test_a_norm_is_one_node_whose_slope_at_zero_is_zero() -> None:
+    x = ad.tensor([[3.0, 4.0], [0.0, 0.0]], requires_grad=True)
+    out = x.norm(dim=1)
+    assert out.grad_fn.name() == "LinalgVectorNormBackward0"
+    assert out.grad_fn.next_functions[0][0].variable is x
+    (slope,) = ad.autograd.grad(out.sum(), x, create_graph=True)
+    np.testing.assert_allclose(slope.detach().numpy(), [[0.6, 0.8], [0.0, 0.0]], rtol=1e-6)
+    (curve,) = ad.autograd.grad(slope[:, 0].sum(), x)
+    np.testing.assert_allclose(curve.numpy(), [[0.128, -0.096], [0.0, 0.0]], atol=1e-6)

@@ -477,6 +477,8 @@ def power_norm(
     def total(terms: Operand) -> Tensor:
         return reduction.sum(terms, axes=axes, keepdims=keepdim)
 
+    if power == 2 and x.array.dtype.kind != "c":
+        return deviation.euclidean_norm(x, axes=axes, keepdims=keepdim)
     if power == 2:
         return rename_node(deviation.safe_sqrt(total(squared_size(x))), "LinalgVectorNormBackward0")
     if power == 0:

@@ -5,11 +5,19 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable
 
+import numpy as np
+
 from adjoint.autograd.grad_mode import no_grad
-from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.dtype.dtype import default
+from adjoint.core.op.evaluation import evaluate
+from adjoint.core.op.op import op_of
+from adjoint.core.runtime.mode import mode
+from adjoint.core.tensor.tensor import Tensor, wrap
+from adjoint.functions.api.dim_args import all_dims
 from adjoint.functions.creation.creation import tensor
 from adjoint.functions.linalg.norms_det import vector_norm
 from adjoint.functions.shape.join import stack
+from adjoint.ops.reduction.variance import euclidean_norm
 
 Tensors = Tensor | Iterable[Tensor]
 
@@ -28,7 +36,8 @@ def get_total_norm(
     if not given:
         return tensor(0.0)
     norm_type = float(norm_type)
-    total = vector_norm(stack([vector_norm(t, norm_type) for t in given]), norm_type)
+    norms = _compute_norms_at_once(given) if norm_type == 2.0 else None
+    total = vector_norm(stack([vector_norm(t, norm_type) for t in given]) if norms is None else norms, norm_type)
     if error_if_nonfinite and not bool(total.isfinite()):
         raise RuntimeError(
             f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, so it cannot be "
@@ -114,6 +123,20 @@ def clip_grad_value_(parameters: Tensors, clip_value: float, foreach: bool | Non
     limit = float(clip_value)
     for gradient in _list_gradients(parameters):
         gradient.clamp_(-limit, limit)
+
+
+def _compute_norms_at_once(tensors: list[Tensor]) -> Tensor | None:
+    """Return what `vector_norm` gives for each, without a call of it; None where arrays are not all plain."""
+    if mode.needs_slow_path or default.narrow:
+        return None
+    arrays = [t.array for t in tensors if type(t) is Tensor]
+    if len(arrays) < len(tensors) or arrays[0].dtype.char not in "fd":
+        return None
+    for array in arrays:
+        if type(array) is not np.ndarray or array.dtype is not arrays[0].dtype:
+            return None
+    op = op_of(euclidean_norm)
+    return wrap(np.array([evaluate(op, (a,), {"axes": all_dims(None, a.ndim), "keepdims": False}) for a in arrays]))
 
 
 def _as_list(tensors: Tensors) -> list[Tensor]:

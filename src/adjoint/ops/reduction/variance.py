@@ -1,4 +1,4 @@
-"""Variance and standard deviation: one op in eager mode, composed of other ops in compiled steps."""
+"""Variance, standard deviation and Euclidean norm: one op in eager mode, composed of other ops in compiled steps."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 
 from adjoint.core.op.eager_kernels import SmallArrayKernel, try_small_reduction
 from adjoint.core.op.families import with_eager_fast_path
+from adjoint.core.op.op import op_of
 from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.typing import Array, Operand, Shape
 from adjoint.ops.elementwise import arithmetic, comparison, select
@@ -99,3 +100,22 @@ def deviation(x: Array, *, axes: Axes, keepdims: bool, freedom: float) -> Operan
         return found
     out = np.sqrt(_variance_array(x, axes, keepdims, freedom))
     return reduction.round_to(reduction.row_major(out, keepdims), x.dtype)
+
+
+def _euclidean_norm_dx(g: Operand, x: Operand, out: Operand, axes: Axes) -> Operand:
+    if type(g) is np.ndarray and type(out) is np.ndarray:
+        slope = np.divide(g, out, out=np.zeros_like(g), where=out != 0.0)
+        return slope.reshape([1 if i in axes else n for i, n in enumerate(x.shape)]) * x
+    still = comparison.eq(out, 0.0)
+    slope = select.where(still, 0.0, g / select.where(still, 1.0, out))
+    return _keep_axes(slope, x.shape, axes) * x
+
+
+@with_eager_fast_path(
+    composite=lambda x, **params: safe_sqrt(reduction.sum(arithmetic.square(x), **params)),
+    node="LinalgVectorNormBackward0",
+    dx=_euclidean_norm_dx,
+)
+def euclidean_norm(x: Array, *, axes: Axes, keepdims: bool) -> Operand:
+    """√Σx² over `axes`, of real numbers; at 0 its gradient is taken as 0."""
+    return np.sqrt(op_of(reduction.sum).evaluate(np.square(x), axes=axes, keepdims=keepdims))
