@@ -140,3 +140,32 @@ def test_a_view_written_without_history_is_known_to_a_saved_value() -> None:
     base[0].add_(1.0)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         out.backward()
+
+
+@pytest.mark.parametrize("weight", [0.25, 0.75, -1, 1.0])
+def test_lerp_in_place_has_the_bits_of_lerp(weight: float) -> None:
+    ad.manual_seed(0)
+    x, end = ad.randn(7, 5), ad.randn(7, 5)
+    wanted, shifted = x.lerp(end, weight), x[1:].lerp(x[:-1], weight)
+    other = x.clone()
+    assert x.lerp_(end, weight) is x
+    assert x._version == 1
+    assert x.numpy().tobytes() == wanted.numpy().tobytes()
+    other[1:].lerp_(other[:-1], weight)  # memory that overlaps
+    assert other[1:].numpy().tobytes() == shifted.numpy().tobytes()
+    with ad.no_grad():
+        p = ad.nn.Parameter(other).lerp_(end, weight)
+    assert p.requires_grad
+    with pytest.raises(RuntimeError):
+        ad.nn.Parameter(other).lerp_(end, weight)
+
+
+def test_pieces_of_a_view_share_its_memory_and_forbid_writes_of_one() -> None:
+    x = ad.zeros(4, 3)
+    for row in x[1:].unbind(0):
+        row.add_(1.0)
+    assert x.sum().item() == 9.0
+    w = ad.ones(3, 2, requires_grad=True)
+    first, *_ = (w * 1.0)[1:].unbind(0)
+    with pytest.raises(RuntimeError, match="inplace"):
+        first.mul_(2.0)

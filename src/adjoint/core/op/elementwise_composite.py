@@ -30,11 +30,14 @@ def with_elementwise_kernel(function: Function) -> Function:
     return copy_names(call, function)
 
 
-def elementwise_composite(*, node: str | None = None, **rules: Rule) -> Callable[[Function], Function]:
+def elementwise_composite(
+    *, node: str | None = None, small: Function | None = None, **rules: Rule
+) -> Callable[[Function], Function]:
     """Declare a function of elements that is composed of ops: one op, and one kernel, for float32 and float64.
 
-    bfloat16 is rounded once, as of any op. Traced steps see its ops; tensors of other types take them too. `rules` are
-    the gradient rules; they become kernels as well.
+    bfloat16 is rounded once, as of any op. Traced steps see its ops; tensors of other types take them too. `small` is
+    the same in NumPy's functions, for arrays that no kernel takes: each op of a few elements costs more than they do.
+    `rules` are the gradient rules; they become kernels as well.
     """
 
     def declare(composite: Function) -> Function:
@@ -44,6 +47,8 @@ def elementwise_composite(*, node: str | None = None, **rules: Rule) -> Callable
             found = kernel.find(operands, params)
             if found is not None:
                 return found
+            if small is not None:
+                return np.asarray(small(*operands, **params))
             out: Array = composite(*operands, **params).array
             return out
 

@@ -122,3 +122,30 @@ def record_view(
     if len(aliases) > storage.prune_at:
         storage.prune()
     return out
+
+
+def record_views(
+    pieces: list[Array], x: Tensor, op: Op, places: list[Params], made: CreationMeta = DEFAULT_CREATION
+) -> list[Tensor]:
+    """Do as `record_view` without parents for several views of `x`, one for each of the parameters in `places`."""
+    storage: Any = x.storage_
+    base, lead, before = x, (), x.array.shape
+    if type(storage) is View:
+        path = storage.path
+        base, lead = storage.base, path if len(path) < MAX_FLAT_PATH_STEPS else (path,)
+        made = storage.creation_meta if made is DEFAULT_CREATION else made
+        storage = storage.storage
+    found, aliases = [], storage.aliases
+    for data, params in zip(pieces, places, strict=True):
+        out = new(Tensor)
+        out.array = data
+        out.node = out._grad = None
+        view: View[Tensor] = View()
+        out.storage_ = view
+        view.path = (*lead, (op, params, before, data.shape))
+        view.base, view.creation_meta, view.storage = base, made, storage
+        aliases.append(ref(out))
+        found.append(out)
+    if len(aliases) > storage.prune_at:
+        storage.prune()
+    return found

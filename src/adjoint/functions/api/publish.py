@@ -38,12 +38,17 @@ TRANSLATED_KEYWORDS = frozenset({*ARRAY_API_NAMES, "out"})
 
 
 def public(
-    *names: str, inplace: bool = False, method: bool = True, varargs_ints: bool = False, overload: Any = None
+    *names: str,
+    inplace: bool | Callable[[Array, Array, float], None] = False,
+    method: bool = True,
+    varargs_ints: bool = False,
+    overload: Any = None,
 ) -> Callable[[Function], Function]:
     """Publish a function of tensors under its own and further `names` as Tensor methods.
 
     Where it has a `dim` or `keepdim`, the array API's `axis` and `keepdims` are taken as well. `inplace` derives the
-    method with the trailing underscore. `varargs_ints`: the second parameter is a tuple of integers, which callers may
+    method with the trailing underscore; a function there writes the result into an array, of another array of its type
+    and shape and a number. `varargs_ints`: the second parameter is a tuple of integers, which callers may
     also give one by one; `overload` is a type and a function, for a value of that type in place of the integers.
     """
 
@@ -56,7 +61,7 @@ def public(
             if method:
                 setattr(Tensor, name, call)
             if inplace:
-                setattr(Tensor, f"{name}_", in_place(call, f"{name}_"))
+                setattr(Tensor, f"{name}_", in_place(call, f"{name}_", inplace if callable(inplace) else None))
         return call
 
     return publish
@@ -102,7 +107,9 @@ def _with_varargs_ints(function: Any, last: str, overload: Any) -> Any:
     return call
 
 
-def in_place(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+def in_place(
+    function: Callable[..., Any], name: str, write: Callable[[Array, Array, float], None] | None = None
+) -> Callable[..., Any]:
     """Make a method that writes the result of `function` into its first argument and returns that."""
     plain = name.removesuffix("_")
     about = f"In-place `{plain}`: write the result into this tensor and return it.\n\n    `{plain}`: {function.__doc__}"
@@ -112,6 +119,8 @@ def in_place(function: Callable[..., Any], name: str) -> Callable[..., Any]:
 
     def call(self: Tensor, *args: Operand, **kwargs: Operand) -> Tensor:
         if ufunc is not None and len(args) == 1 and not kwargs and try_inplace_ufunc(ufunc, self, args[0]):
+            return self
+        if write is not None and not kwargs and _try_inplace_write(write, self, args):
             return self
         array = quiet_array(self)
         factor = kwargs.get("alpha") if len(args) == len(kwargs) == 1 else None
@@ -190,6 +199,23 @@ def try_inplace_ufunc(ufunc: np.ufunc, x: Tensor, other: Operand, factor: float 
     except (RuntimeWarning, FloatingPointError):
         pass  # the user made errors of them: all is written nevertheless
     except (ValueError, OverflowError):  # shapes that do not broadcast; nothing is written
+        return False
+    mark_quiet_write(x, array)
+    return True
+
+
+def _try_inplace_write(write: Callable[[Array, Array, float], None], x: Tensor, args: tuple[Operand, ...]) -> bool:
+    """Call `write` and return True for a tensor and a number, if no history exists or is recorded."""
+    if len(args) != 2 or type(args[0]) is not Tensor or type(args[1]) not in (int, float):
+        return False
+    array, other = quiet_array(x, args[0]), args[0].array
+    if array is None or type(other) is not np.ndarray or other.dtype is not array.dtype or other.shape != array.shape:
+        return False
+    if array.dtype.kind != "f" or array.dtype.itemsize < 4:
+        return False
+    try:
+        write(array, other, args[1])
+    except (RuntimeWarning, FloatingPointError):  # the user made errors of them, before anything was written
         return False
     mark_quiet_write(x, array)
     return True

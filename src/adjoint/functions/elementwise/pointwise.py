@@ -13,7 +13,7 @@ from adjoint.core.op.families import NUMBERS, restrict_scalars
 from adjoint.core.op.op_errors import refuse_numbers
 from adjoint.core.tensor.memory_format import memory_format
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import Function, Operand
+from adjoint.core.typing import Array, Function, Operand
 from adjoint.functions.api.compute_dtype import in_float32
 from adjoint.functions.api.memory_format import dim_order_for_copy
 from adjoint.functions.api.out import with_out, write_out
@@ -368,7 +368,19 @@ def addcdiv(input: Tensor, tensor1: Operand, tensor2: Tensor, last: Operand = No
     return arithmetic.add(input, arithmetic.div(scaled, tensor2))
 
 
-@public(inplace=True)
+def _write_lerp(x: Array, end: Array, weight: float) -> None:
+    """Write `lerp` into x, with the operations of `lerp`."""
+    gap = end - x
+    if builtins.abs(weight) < 0.5:
+        gap *= weight
+        gap += x
+    else:
+        gap *= weight - 1.0
+        gap += end
+    x[...] = gap
+
+
+@public(inplace=_write_lerp)
 @with_out
 @in_float32
 def lerp(input: Tensor, end: Tensor, weight: Operand) -> Tensor:

@@ -15,7 +15,7 @@ from adjoint.core.graph.hooks import NodeHooks
 from adjoint.core.graph.iterative_dealloc import with_iterative_dealloc
 from adjoint.core.graph.node import GraphNode, OutputSlot, next_sequence_nr
 from adjoint.core.graph.source_location import user_instruction
-from adjoint.core.op.recorder import record_view
+from adjoint.core.op.recorder import record_views
 from adjoint.core.runtime.mode import mode, nondefault, recorded_by_caller
 from adjoint.core.tensor.storage import (
     DEFAULT_CREATION,
@@ -56,11 +56,16 @@ def _slice_params(shape: Shape, sizes: tuple[int, ...], axis: int) -> tuple[list
     return places, keys
 
 
+@lru_cache(256)
+def _select_params(count: int, axis: int) -> tuple[list[Params], list[Any]]:
+    """Return the parameters of selections of each element along `axis`, and their NumPy index keys."""
+    rest = (builtins.slice(None),) * axis
+    return [{"axis": axis, "at": i} for i in range(count)], [(*rest, i, ...) for i in range(count)]
+
+
 def unbind(x: Tensor, axis: int) -> tuple[Tensor, ...]:
     """The elements along `axis`, without it."""
-    count, rest = x.array.shape[axis], (builtins.slice(None),) * axis
-    places = [{"axis": axis, "at": i} for i in range(count)]
-    pieces = _make_views(x, select, places, [(*rest, i, ...) for i in range(count)])
+    pieces = _make_views(x, select, *_select_params(x.array.shape[axis], axis))
     return _record_pieces(x, pieces, axis, UnbindBackward0)
 
 
@@ -74,8 +79,7 @@ def _make_views(x: Tensor, move: Any, places: list[Params], keys: list[Any]) -> 
     storage_of(x)
     if type(x.storage_) is Storage or view_of(x) is not None:
         made = DEFAULT_CREATION if modes is None or modes["recording"] else NO_GRAD_CREATION
-        views = zip(places, keys, strict=True)
-        pieces = [record_view(array[key], x, op, params, None, None, made) for params, key in views]
+        pieces = record_views([array[key] for key in keys], x, op, places, made)
     else:
         pieces = []
         for params, key in zip(places, keys, strict=True):

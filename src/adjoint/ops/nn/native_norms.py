@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from functools import lru_cache
 from math import prod
 from typing import NamedTuple
 from weakref import ref
@@ -16,7 +17,7 @@ import numpy as np
 
 from adjoint.core.op.eager_kernels import SmallArrayKernel, kernel_provider
 from adjoint.core.tensor.mutation_log import mutation_log
-from adjoint.core.typing import Array, Shape
+from adjoint.core.typing import Array, NumpyDtype, Shape
 
 LAYER_NORM, LAYER_NORM_DX = SmallArrayKernel("layer_norm"), SmallArrayKernel("layer_norm_dx")
 BATCH_NORM, BATCH_NORM_DX = SmallArrayKernel("batch_norm"), SmallArrayKernel("batch_norm_dx")
@@ -156,9 +157,12 @@ def _channels_of(x: Array, axes: Axes) -> tuple[int, Array, int] | None:
 def _row_of(x: Array, axes: Axes, *vectors: Array | None) -> int:
     """The number of elements of the last dimensions, if `axes` are these, and the vectors are as long; else 0."""
     shape = x.shape[x.ndim - len(axes) :]
-    if axes != tuple(range(x.ndim - len(axes), x.ndim)) or any(v is not None and v.shape != shape for v in vectors):
+    if axes != tuple(range(x.ndim - len(axes), x.ndim)):
         return 0
-    length = prod(shape)
+    for v in vectors:  # a third of the time of `any` and a generator
+        if v is not None and v.shape != shape:
+            return 0
+    length = shape[0] if len(shape) == 1 else prod(shape)
     return length if length <= MAX_ROW_ELEMENTS else 0
 
 
@@ -169,8 +173,14 @@ def _row_vectors(weight: Array | None, bias: Array | None, length: int, x: Array
 def _vector(given: Array | None, count: int, otherwise: float, x: Array) -> Array:
     """A weight or bias as a row, or one of numbers that change nothing."""
     if given is None:
-        return np.full(count, otherwise, x.dtype)
+        return _constant_vector(count, otherwise, x.dtype)
     if given.shape == (count,) and given.flags.c_contiguous:
         return given
     row: Array = np.ascontiguousarray(given).reshape(count)
     return row
+
+
+@lru_cache(64)
+def _constant_vector(count: int, value: float, dtype: NumpyDtype) -> Array:
+    """So many equal numbers, which kernels only read."""
+    return np.full(count, value, dtype)

@@ -4,7 +4,8 @@ Modules, in reading order:
 
 - `reduction`: Reductions: sums, products, extremes.
 - `scan`: Running products and sums of exponentials, and the linear recurrence of their gradients.
-- `variance`: Variance and standard deviation: one op in eager mode, composed of other ops in compiled steps.
+- `variance`: Variance, standard deviation and Euclidean norm: one op in eager mode, composed of other ops in compiled
+  steps.
 - `summation`: Sums of arrays as NumPy does them, but for float16 and for long columns, where its rounding errors pile
   up.
 """

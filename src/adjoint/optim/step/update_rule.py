@@ -182,7 +182,9 @@ def try_fused_update(
         t = tensors[i]
         if t is None:
             continue
-        if type(t.array) is not np.ndarray or not t.array.flags.carray or not _owns_its_storage(t):
+        if type(t.array) is not np.ndarray or not t.array.flags.carray:
+            return False
+        if t.storage_ is not None and type(t.storage_) is not Storage and (view_of(t) is not None or is_inference(t)):
             return False
         written.append(t)
     arrays = [None if t is None else t.array for t in tensors]
@@ -206,12 +208,6 @@ def try_fused_update(
         storage_of(t).version += 1
     mutation_log.stamp([mutation_log.of(t.array) for t in written], user_instruction(2))
     return True
-
-
-def _owns_its_storage(t: Tensor) -> bool:
-    """Return whether `t`, which is no inference tensor, is no view of another."""
-    kind = type(t.storage_)
-    return t.storage_ is None or kind is Storage or (view_of(t) is None and not is_inference(t))
 
 
 def _is_memory_shared(written: list[Tensor], arrays: list[Array | None]) -> bool:
