@@ -8,4 +8,8 @@ Modules, in reading order:
 - `graph_text`: The words of a graph's text: literals, types, origins and lines, written and read back.
 - `shared_memory`: Memory that a step reads by several symbols: a write through one tensor is seen by all that lie
   there.
+- `size_terms`: Sums of products of symbols: what symbolic sizes are made of, with the bounds that hold for every
+  value.
+- `symbolic_size`: Sizes known only when a program is called: polynomials of symbols that behave as the integers they
+  stand for.
 """

@@ -37,6 +37,7 @@ import numpy as np
 
 from adjoint.compiler.ir import graph_text
 from adjoint.compiler.ir.graph_text import GraphSyntaxError, format_constant, format_literal
+from adjoint.compiler.ir.symbolic_size import SizeRelations, size_value
 from adjoint.core.graph.source_location import Site
 from adjoint.core.op.op import Op
 from adjoint.core.op.spec import Spec, describe
@@ -81,6 +82,14 @@ class SparseGradientError(TraceError):
     """A step computes a sparse gradient, which no program does: it runs eagerly."""
 
     runs_eagerly = True
+
+
+class StaticSizeError(TraceError):
+    """A program with symbols would serve one size alone: of these `places`, (argument, dimension) it needs a number."""
+
+    def __init__(self, places: Iterable[tuple[int, int]]) -> None:
+        super().__init__("a size decides what only one number can")
+        self.places = tuple(places)
 
 
 class UnknownInstructionError(TraceError):
@@ -157,9 +166,19 @@ class Value:
         return prod(self.shape)
 
     @property
+    def concrete_shape(self) -> tuple[int, ...]:
+        """The shape in the call that is traced, later in the last call."""
+        return tuple(map(size_value, self.shape))
+
+    @property
+    def count(self) -> int:
+        """Number of elements in the call that is traced, where that is not the same in each."""
+        return size_value(self.size)
+
+    @property
     def nbytes(self) -> int:
-        """Bytes of memory."""
-        return self.size * int(self.dtype.itemsize)
+        """Bytes of memory, in the call that is traced."""
+        return self.count * int(self.dtype.itemsize)
 
     def refuse(self, reader: str) -> NoReturn:
         """Raise TraceError: the values are not known while the step is traced."""
@@ -238,11 +257,17 @@ Source = Argument | StateInput | Setting | ScalarInput | IncomingGrad | Constant
 class Graph:
     """Inputs, equations in order of execution, and what they lead to. Passes make new graphs of it."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, sizes: SizeRelations | None = None) -> None:
         self.name = name
+        self.sizes = sizes  # those that are known only when the program is called
         self.inputs: list[Value] = []
         self.equations: list[Value] = []
         self.outputs: list[Value] = []
+
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        """The names of the sizes that are known only when the program is called."""
+        return () if self.sizes is None else tuple(self.sizes.values)
 
     @classmethod
     def parse(cls, text: str, constants: Mapping[str, Array] | None = None) -> Graph:

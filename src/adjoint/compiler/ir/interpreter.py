@@ -7,6 +7,7 @@ from time import perf_counter
 import numpy as np
 
 from adjoint.compiler.ir.graph import Constant, Graph, Value
+from adjoint.compiler.ir.symbolic_size import concrete_sizes, has_symbols
 from adjoint.core.op.evaluation import evaluate as call
 from adjoint.core.runtime.exchange_log import ExchangeTimes, exchanging_at
 from adjoint.core.typing import Array, Function, NumpyDtype, Operand
@@ -68,10 +69,11 @@ def call_with_note(value: Value, times: ExchangeTimes | None = None) -> Function
     `times`: of an exchange, whose calls are to be timed.
     """
     op, params, dtype, origin = value.op, value.params, value.dtype, value.origin
+    is_symbolic = has_symbols(tuple(params.values()))
 
     def compute(*operands: Operand) -> Operand:
         try:
-            result = call(op, operands, params)
+            result = call(op, operands, concrete_sizes(params) if is_symbolic else params)
         except Exception as error:
             if origin is not None:
                 error.add_note(f"in the compiled step: {op.name}, from {origin.site}")

@@ -7,6 +7,7 @@ from math import prod
 from typing import NamedTuple
 
 from adjoint.compiler.ir.graph import Argument, StateInput, Value
+from adjoint.core.tensor.size import range_length
 
 Shape = tuple[int, ...]
 MIN_EXPANDED_BYTES = 2**16  # bytes of repeated elements from which on an input is read where it lies
@@ -96,7 +97,7 @@ class StridedView(NamedTuple):
         """One (start, stop, step) per dimension."""
         offset = self.offset + sum(b[0] * s for b, s in zip(bounds, self.strides, strict=True))
         return self._replace(
-            shape=tuple(len(range(*b)) for b in bounds),
+            shape=tuple(range_length(*b) for b in bounds),
             strides=tuple(b[2] * s for b, s in zip(bounds, self.strides, strict=True)),
             offset=offset,
         )

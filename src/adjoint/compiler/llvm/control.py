@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from adjoint.compiler.ir.symbolic_size import is_known_less
 from adjoint.compiler.llvm.emitter import Emitter
 from adjoint.compiler.llvm.types import I64, PTR, Reg, Type
 
@@ -130,7 +131,7 @@ class Control(Emitter):
         if step <= 0:
             raise ValueError(f"a loop needs a positive step, got {step}")
         # A loop known to run tests at its end, which saves a jump; any other must test before its body.
-        runs = isinstance(low, int) and isinstance(high, int) and low < high
+        runs = isinstance(low, int) and isinstance(high, int) and is_known_less(low, high)
         first = low if isinstance(low, Reg) else self.constant(low, I64)
         last = high if isinstance(high, Reg) else self.constant(high, I64)
         before, head, body, latch, done = self._block, *(self._label(w) for w in ("head", "body", "latch", "done"))

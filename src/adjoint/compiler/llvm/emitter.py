@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, SupportsIndex, cast, overload
 
 import numpy as np
 
-from adjoint.compiler.llvm.types import Operand, Reg, Type
+from adjoint.compiler.ir.size_terms import Factor, Terms, find_bounds
+from adjoint.compiler.ir.symbolic_size import SymbolicSize, is_symbolic_size
+from adjoint.compiler.llvm.types import I64, Operand, Reg, Type
 from adjoint.core.dtype.dtype import bfloat16
 
 if TYPE_CHECKING:
@@ -41,6 +43,7 @@ class Emitter:
         self._globals: dict[str, str] = {}
         self._count = 0
         self._block = ""
+        self.symbols: dict[str, Reg] = {}  # the sizes of this call, by their names
 
     def text(self) -> str:
         """The whole module as LLVM assembly."""
@@ -50,9 +53,52 @@ class Emitter:
         return "\n".join([*parts, "attributes #0 = { nounwind }", ""])
 
     def constant(self, value: float | int | bool, type: Type) -> Reg:
-        """`value` in every lane; floats are rounded to the type, integers must fit it."""
+        """`value` in every lane; floats are rounded to the type, integers must fit it.
+
+        A symbolic size is no constant: it is computed of the symbols, which the function must have.
+        """
+        if is_symbolic_size(value):
+            return self._compute_terms(cast("SymbolicSize", value).terms)
         scalar = _literal(value, type)
         return Reg(scalar if type.lanes == 1 else f"splat ({type.scalar.text} {scalar})", type)
+
+    def _compute_terms(self, terms: Terms) -> Reg:
+        """The number (i64) that a sum of products of symbols is in this call."""
+        total: Reg | None = None
+        for monomial, coefficient in terms:
+            product: Reg | None = None
+            for factor in map(self._compute_factor, monomial):
+                product = factor if product is None else self.emit(f"mul i64 {product.name}, {factor.name}", I64)
+            if product is None or coefficient != 1:
+                product = (
+                    Reg(str(coefficient), I64)
+                    if product is None
+                    else self.emit(f"mul i64 {product.name}, {coefficient}", I64)
+                )
+            total = product if total is None else self.emit(f"add i64 {total.name}, {product.name}", I64)
+        assert total is not None
+        return total
+
+    def _load_symbol(self, name: str) -> Reg:
+        """The value of a symbol, which lies in front of the kernel's table: that of `s0` in the last row of all."""
+        place = self.emit(f"getelementptr inbounds i64, ptr %args, i64 {-1 - int(name[1:])}", I64)
+        return self.emit(f"load i64, ptr {place.name}, align 8, !invariant.load !{{}}", I64)
+
+    def _compute_factor(self, factor: Factor) -> Reg:
+        if isinstance(factor, str):
+            return self.symbols.get(factor) or self._load_symbol(factor)
+        dividend, divisor = self._compute_terms(factor.dividend), self._compute_terms(factor.divisor)
+        low = find_bounds(factor.dividend)[0]
+        if low is not None and low >= 0:
+            return self.emit(f"{'urem' if factor.is_rest else 'udiv'} i64 {dividend.name}, {divisor.name}", I64)
+        # rounded down, as Python divides: one less where there is a rest below zero
+        rest = self.emit(f"srem i64 {dividend.name}, {divisor.name}", I64)
+        below = self.emit(f"ashr i64 {rest.name}, 63", I64)  # -1 or 0
+        if factor.is_rest:
+            more = self.emit(f"and i64 {divisor.name}, {below.name}", I64)
+            return self.emit(f"add i64 {rest.name}, {more.name}", I64)
+        quotient = self.emit(f"sdiv i64 {dividend.name}, {divisor.name}", I64)
+        return self.emit(f"add i64 {quotient.name}, {below.name}", I64)
 
     def vector(self, values: Sequence[float | int | bool], type: Type) -> Reg:
         """A constant whose lanes differ, one value for each."""

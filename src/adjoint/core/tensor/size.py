@@ -43,6 +43,47 @@ class Size(tuple[int, ...]):
         return f"{display_name.package}.Size([{', '.join(map(str, self))}])"
 
 
+class SymbolicInteger:
+    """An integer that stands for another in each call of a compiled step; it is one for `isinstance`."""
+
+    __slots__ = ()
+
+
+def as_size(n: Any) -> int:
+    """Return an integer as a size of a dimension: a symbolic one as it is. Raises TypeError for anything else."""
+    size: int = n if type(n) is int or issubclass(type(n), SymbolicInteger) else index(n)
+    return size
+
+
+def settle_sizes(shape: Iterable[int]) -> None:
+    """Rely on the sizes of a shape being what they are in this call, where some are symbolic."""
+    for n in shape:
+        index(n)
+
+
+def as_float(n: float) -> float:
+    """Return a size as a float: a symbolic one as it is, which becomes a float where it meets one."""
+    return n if issubclass(type(n), SymbolicInteger) else float(n)
+
+
+def range_length(start: int, stop: int, step: int) -> int:
+    """Return how many steps of a positive size lead from `start` to `stop`, which is not before it."""
+    return stop - start if step == 1 else -(-(stop - start) // step)
+
+
+def slice_bounds(key: slice, n: int) -> tuple[int, int, int]:
+    """Return start, stop and step of a slice of `n` elements, within these, as `key.indices(n)` does."""
+    if type(n) is int or (key.step is not None and key.step < 0):
+        return key.indices(n)
+
+    def clip(at: int | None, default: int) -> int:
+        if at is None:
+            return default
+        return max(at + n, 0) if at < 0 else min(at, n)
+
+    return clip(key.start, 0), clip(key.stop, n), 1 if key.step is None else key.step
+
+
 def _as_integer(i: int, n: Any) -> int:
     if isinstance(n, int):
         return +n

@@ -1,0 +1,168 @@
+"""Sums of products of symbols: what symbolic sizes are made of, with the bounds that hold for every value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple, TypeAlias
+
+MIN_SYMBOL, MAX_SYMBOL = 2, 1 << 40  # the smallest and the largest size that a symbol stands for
+
+
+class Quotient(NamedTuple):
+    """`dividend // divisor`, rounded down; or, if `is_rest`, what is left of it."""
+
+    dividend: Terms
+    divisor: Terms
+    is_rest: bool
+
+
+Factor: TypeAlias = "str | Quotient"
+Monomial: TypeAlias = "tuple[Factor, ...]"
+Terms: TypeAlias = "tuple[tuple[Monomial, int], ...]"  # in order; the coefficients are not 0
+
+
+def evaluate_terms(terms: Terms, values: Mapping[str, int]) -> int:
+    """Return the number that a sum of products is."""
+    total = 0
+    for monomial, coefficient in terms:
+        for factor in monomial:
+            if isinstance(factor, str):
+                coefficient *= values[factor]
+            else:
+                dividend, divisor = evaluate_terms(factor.dividend, values), evaluate_terms(factor.divisor, values)
+                coefficient *= divmod(dividend, divisor)[factor.is_rest]
+        total += coefficient
+    return total
+
+
+def find_names(terms: Terms) -> set[str]:
+    """Return the names of the symbols of which a sum of products is made."""
+    found = set()
+    for monomial, _ in terms:
+        for factor in monomial:
+            found |= {factor} if isinstance(factor, str) else find_names(factor.dividend) | find_names(factor.divisor)
+    return found
+
+
+def substitute_terms(terms: Terms, name: str, known: Terms) -> Terms:
+    """Return terms with what is known of a symbol in its place."""
+    if name not in find_names(terms):
+        return terms
+    total: Terms = ()
+    for monomial, coefficient in terms:
+        product: Terms = (((), coefficient),)
+        for factor in monomial:
+            if isinstance(factor, str):
+                part: Terms = known if factor == name else (((factor,), 1),)
+            else:
+                dividend, divisor = (substitute_terms(x, name, known) for x in (factor.dividend, factor.divisor))
+                part = divide_terms(dividend, divisor, factor.is_rest)
+            product = multiply_terms(product, part)
+        total = add_terms(total, product)
+    return total
+
+
+def format_terms(terms: Terms) -> str:
+    """Return a sum of products as Python code: `8*s0 + 1`."""
+    text = ""
+    for monomial, coefficient in terms:
+        factors = [
+            *([str(abs(coefficient))] if abs(coefficient) != 1 or not monomial else []),
+            *map(_code_of, monomial),
+        ]
+        sign = (" - " if coefficient < 0 else " + ") if text else "-" * (coefficient < 0)
+        text += sign + "*".join(factors)
+    return text or "0"
+
+
+def _code_of(factor: Factor) -> str:
+    if isinstance(factor, str):
+        return factor
+    return f"(({format_terms(factor.dividend)}) {'%' if factor.is_rest else '//'} ({format_terms(factor.divisor)}))"
+
+
+def collect_terms(pairs: Iterable[tuple[Monomial, int]]) -> Terms:
+    """Return terms with one coefficient for each product, in order."""
+    found: dict[Monomial, int] = {}
+    for monomial, coefficient in pairs:
+        found[monomial] = found.get(monomial, 0) + coefficient
+    return tuple(sorted(((m, c) for m, c in found.items() if c), key=lambda term: (-len(term[0]), repr(term[0]))))
+
+
+def add_terms(a: Terms, b: Terms, sign: int = 1) -> Terms:
+    """Return a + sign · b."""
+    return collect_terms([*a, *((monomial, sign * coefficient) for monomial, coefficient in b)])
+
+
+def multiply_terms(a: Terms, b: Terms) -> Terms:
+    """Return a · b."""
+    return collect_terms([(tuple(sorted((*m, *n), key=repr)), c * d) for m, c in a for n, d in b])
+
+
+def divide_terms(dividend: Terms, divisor: Terms, is_rest: bool) -> Terms:
+    """Return dividend // divisor, or the rest: what divides without a rest is taken out first."""
+    at_least, over = find_bounds(dividend)[0], find_bounds(add_terms(dividend, divisor, -1))[1]
+    if at_least is not None and at_least >= 0 and over is not None and over < 0:  # 0 <= dividend < divisor
+        return dividend if is_rest else ()
+    below, above = find_bounds(dividend)[1], find_bounds(add_terms(dividend, divisor))[0]
+    if below is not None and below < 0 and above is not None and above >= 0:  # -divisor <= dividend < 0
+        return add_terms(dividend, divisor) if is_rest else (((), -1),)
+    if len(divisor) != 1 or divisor[0][0]:
+        exact = _divide_exactly(dividend, divisor)
+        if exact is not None:
+            return () if is_rest else exact
+        return ((((Quotient(dividend, divisor, is_rest),), 1)),)
+    by = divisor[0][1]
+    whole = tuple((m, c // by) for m, c in dividend if c % by == 0)
+    left = tuple((m, c) for m, c in dividend if c % by)
+    low, high = find_bounds(left)
+    if not left or (low is not None and low == high):
+        quotient, rest = divmod(low or 0, by)
+        return collect_terms([((), rest)]) if is_rest else add_terms(whole, collect_terms([((), quotient)]))
+    if not is_rest and high is not None and high <= 0 < by:  # -(n // -d) as (n + d - 1) // d: no negative dividends
+        up = divide_terms(add_terms(tuple((m, -c) for m, c in left), collect_terms([((), by - 1)])), divisor, False)
+        return add_terms(whole, up, -1)
+    quotient_terms: Terms = ((((Quotient(left, divisor, is_rest),), 1)),)
+    return quotient_terms if is_rest else add_terms(whole, quotient_terms)
+
+
+def _divide_exactly(dividend: Terms, divisor: Terms) -> Terms | None:
+    """Return the quotient by one product, if every term is a multiple of it."""
+    if len(divisor) != 1:
+        return ((((), 1)),) if dividend == divisor else None
+    (factors, by), found = divisor[0], []
+    for monomial, coefficient in dividend:
+        rest = list(monomial)
+        for factor in factors:
+            if factor not in rest:
+                return None
+            rest.remove(factor)
+        if coefficient % by:
+            return None
+        found.append((tuple(rest), coefficient // by))
+    return collect_terms(found)
+
+
+def find_bounds(terms: Terms) -> tuple[int | None, int | None]:
+    """Return the least and the largest number that a sum can be; None where there is no such bound."""
+    low: int | None = 0
+    high: int | None = 0
+    for monomial, coefficient in terms:
+        least, most = 1, MAX_SYMBOL ** len(monomial)
+        for factor in monomial:
+            least *= MIN_SYMBOL if isinstance(factor, str) else 0
+        if len(monomial) == 1 and isinstance(monomial[0], Quotient) and monomial[0].is_rest:
+            top = find_bounds(monomial[0].divisor)[1]
+            most = most if top is None else min(most, top - 1)
+        ends = (least, most) if coefficient > 0 else (most, least)
+        low, high = (
+            None if bound is None or end is None else bound + coefficient * end
+            for bound, end in zip((low, high), ends, strict=True)
+        )
+    return low, high
+
+
+def split_by_sign(terms: Terms) -> tuple[Terms, Terms]:
+    """Return a difference as what is added and what is taken away."""
+    added = tuple((m, c) for m, c in terms if c > 0)
+    return added, tuple((m, -c) for m, c in terms if c < 0)
