@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from adjoint.compiler.ir.graph import Value
 from adjoint.compiler.ir.interpreter import literal_value, operand_dtype
+from adjoint.compiler.ir.symbolic_size import is_symbolic_size
+from adjoint.compiler.kernels.index_arithmetic import lane_offsets
 from adjoint.compiler.llvm.types import F64, Reg, from_dtype
 from adjoint.compiler.passes.materialize import is_generated
 from adjoint.core.typing import Operand
@@ -27,13 +29,13 @@ class Access(NamedTuple):
 
 class Accesses:
     """The accesses of a kernel: `bases`, the values in its table, and `with_offset`, what does not begin where
-    its array does: that is not in the text, but one of the kernel's `numbers`.
+    its array does: that is not in the text, but one of the kernel's `numbers`. A symbolic offset is in the text.
     """
 
     def __init__(self, accesses: Iterable[Access]) -> None:
         found = [a for a in dict.fromkeys(accesses) if not is_generated(a.base)]
         self.bases = list(dict.fromkeys(a.base for a in found))
-        self.with_offset = [a for a in found if a.offset]
+        self.with_offset = [a for a in found if not is_symbolic_size(a.offset) and a.offset]
         self.numbers = [a.offset for a in self.with_offset]
 
     def make_fingerprinter(self) -> Callable[[Access], Hashable]:
@@ -45,7 +47,8 @@ class Accesses:
             base = access.base
             if base not in places:
                 return base.dtype.str, access.offset, access.strides, fingerprint(base)
-            return base.dtype.str, shifted.get(access), access.strides, places[base]
+            offset = access.offset if is_symbolic_size(access.offset) else shifted.get(access)
+            return base.dtype.str, offset, access.strides, places[base]
 
         return place
 
@@ -70,7 +73,7 @@ def compute(b: Builder, value: Value, operands: list[Reg]) -> Reg:
     return made
 
 
-def load(b: Builder, base: Value, place: Reg, stride: int, lanes: int, mask: int | None) -> Reg:
+def load(b: Builder, base: Value, place: Reg, stride: int, lanes: int, mask: Reg | int | None) -> Reg:
     """Elements of `base` at an address, or, of one that is made, from an index; `stride` between neighbouring lanes."""
     kind = from_dtype(base.dtype)
     if is_generated(base):
@@ -79,7 +82,7 @@ def load(b: Builder, base: Value, place: Reg, stride: int, lanes: int, mask: int
         return b.load(place, kind)
     if stride == 1 or lanes == 1:
         return b.load(place, kind.of(lanes), mask)
-    return b.gather(place, b.mul(b.iota(lanes), stride), kind, mask)
+    return b.gather(place, lane_offsets(b, lanes, stride), kind, mask)
 
 
 def _generate_element(b: Builder, value: Value, index: Reg, stride: int, lanes: int) -> Reg:
@@ -88,7 +91,7 @@ def _generate_element(b: Builder, value: Value, index: Reg, stride: int, lanes: 
     if value.op.family == "full":
         return b.constant(value.dtype.type(value.params["value"]).item(), kind)
     if stride and lanes > 1:
-        index = b.add(b.mul(b.iota(lanes), stride), index)
+        index = b.add(lane_offsets(b, lanes, stride), index)
     first, step = value.params["start"], value.params["step"]
     if isinstance(first, int) and isinstance(step, int):
         return b.cast(b.add(b.mul(index, step), first), kind)

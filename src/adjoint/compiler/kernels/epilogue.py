@@ -9,6 +9,7 @@ from adjoint.compiler.ir.graph import Value
 from adjoint.compiler.ir.strided_view import StridedView, view_over
 from adjoint.compiler.kernels import elementwise
 from adjoint.compiler.kernels.elementwise import Access, Accesses, fingerprint
+from adjoint.compiler.kernels.index_arithmetic import lane_offsets
 from adjoint.compiler.kernels.kernel import ResultRegister
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.types import I64, Reg, from_dtype
@@ -179,7 +180,7 @@ class EpilogueWriter:
         if stride in (0, 1) or value.type.lanes == 1:
             b.store(value, place, part.mask)
         else:
-            b.scatter(value, place, b.mul(b.iota(value.type.lanes), stride), part.mask)
+            b.scatter(value, place, lane_offsets(b, value.type.lanes, stride), part.mask)
 
     def _advance_to_part(self, access: Access, place: Reg, part: ResultRegister) -> Reg:
         by = sum(o * s for o, s in zip(part.offset, access.strides, strict=True))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from adjoint.compiler.ir.size_terms import Terms
+from adjoint.compiler.ir.symbolic_size import SymbolicSize, is_multiple, is_symbolic_size
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.types import I64, Reg, Type
 
-Index = Reg | int
+Index = Reg | int  # a number may be a symbolic size, which becomes a register where it is used
 
 
 def as_index(b: Builder, x: Index) -> Reg:
@@ -35,29 +37,51 @@ def scale_index(b: Builder, index: Index, stride: int) -> Index:
     return index if stride == 1 else b.mul(index, stride)
 
 
+def split_size(size: int, step: int) -> tuple[int, int]:
+    """Return the part of a size that is whole steps, and the rest, which may be symbolic."""
+    if step == 1 or (is_symbolic_size(size) and is_multiple(size, step)):
+        return size, 0
+    rest = size % step
+    return size - rest, rest
+
+
+def is_zero(x: Index) -> bool:
+    """True for a number that is 0 in every call; a symbolic size is none, and a register is not."""
+    return not is_symbolic_size(x) and x == 0
+
+
 def add_strided(b: Builder, offset: Index, index: Index, stride: int) -> Reg:
     """Return offset + index * stride."""
     return add_index(b, scale_index(b, index, stride), offset)
 
 
+def lane_offsets(b: Builder, lanes: int, stride: int) -> Reg:
+    """Return the distance of each lane's element from the first one's."""
+    return b.mul(b.iota(lanes), b.constant(stride, I64) if is_symbolic_size(stride) else stride)
+
+
 def min_index(b: Builder, x: Index, y: Index) -> Index:
     """Return the smaller of the two."""
+    if is_symbolic_size(x) or is_symbolic_size(y):
+        return b.minimum(as_index(b, x), as_index(b, y))
     return min(x, y) if isinstance(x, int) and isinstance(y, int) else b.minimum(x, y)
 
 
 def max_index(b: Builder, x: Index, y: Index) -> Index:
     """Return the larger of the two."""
+    if is_symbolic_size(x) or is_symbolic_size(y):
+        return b.maximum(as_index(b, x), as_index(b, y))
     return max(x, y) if isinstance(x, int) and isinstance(y, int) else b.maximum(x, y)
 
 
 def floor_div_index(b: Builder, x: Reg, y: int) -> Reg:
     """Return x // y of a number that is not negative."""
-    return x if y == 1 else b.emit(f"udiv i64 {x.name}, {y}", I64)
+    return x if y == 1 else b.emit(f"udiv i64 {x.name}, {as_index(b, y).name}", I64)
 
 
 def modulo_index(b: Builder, x: Reg, y: int) -> Reg:
     """Return x % y of a number that is not negative."""
-    return b.constant(0, I64) if y == 1 else b.emit(f"urem i64 {x.name}, {y}", I64)
+    return b.constant(0, I64) if y == 1 else b.emit(f"urem i64 {x.name}, {as_index(b, y).name}", I64)
 
 
 def divmod_index(b: Builder, x: Reg, y: int) -> tuple[Reg, Reg]:
@@ -78,4 +102,30 @@ def unravel_index(b: Builder, x: Reg, sizes: Sequence[int]) -> list[Reg]:
 def advance_address(b: Builder, pointer: Reg, index: Index, stride: int, type: Type) -> Reg:
     """Return the address `index` strides further."""
     by = scale_index(b, index, stride)
-    return pointer if by == 0 else b.gep(pointer, by, type)
+    return pointer if is_zero(by) else b.gep(pointer, by, type)
+
+
+def find_symbols(*facts: object) -> dict[str, int]:
+    """Return the symbols that sizes among these facts, and among nested tuples of them, are made of: by their names,
+    in order, what they are in the call that is traced.
+    """
+    found: dict[str, int] = {}
+
+    def look(x: object) -> None:
+        if type(x) is SymbolicSize:
+            look_at_terms(x.terms, x.relations.values)
+        elif isinstance(x, (tuple, list)):
+            for each in x:
+                look(each)
+
+    def look_at_terms(terms: Terms, values: Mapping[str, int]) -> None:
+        for monomial, _ in terms:
+            for factor in monomial:
+                if isinstance(factor, str):
+                    found[factor] = values[factor]
+                else:
+                    look_at_terms(factor.dividend, values)
+                    look_at_terms(factor.divisor, values)
+
+    look(facts)
+    return dict(sorted(found.items()))

@@ -78,7 +78,7 @@ def can_follow_rows(value: Value, views: Views, target: Target) -> bool:
 
 def can_fuse_epilogue(product: Value) -> bool:
     """True if what follows the product is part of its kernel: not for one column, whose elements come one by one."""
-    return product.shape[-1] > 1 or product.size <= MAX_SCALAR_EPILOGUE
+    return product.shape[-1] > 1 or product.count <= MAX_SCALAR_EPILOGUE
 
 
 PRODUCT = KernelKind(lambda value, views, target: value.dtype in FLOATS, can_fuse_epilogue)

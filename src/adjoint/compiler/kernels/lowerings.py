@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from adjoint.compiler.ir.graph import Value
 from adjoint.compiler.ir.strided_view import StridedView
+from adjoint.compiler.ir.symbolic_size import is_symbolic_size
 from adjoint.compiler.kernels import kernel_kinds
 from adjoint.compiler.kernels.elementwise import fingerprint
 from adjoint.compiler.kernels.kernel import Kernel
@@ -54,7 +55,8 @@ def _lower_once(
     if found is not None:
         kernel = found.kernel
         arguments, numbers = [values[i] for i in found.arguments], [offsets[i] for i in found.numbers]
-        return Kernel(kernel.name, kernel.code, arguments, group, kernel.tiles, kernel.scratch, None, numbers)
+        how = kernel.tiles, kernel.scratch, None, numbers, kernel.symbols
+        return Kernel(kernel.name, kernel.code, arguments, group, *how)
     kernel = lower_group(group, fusion, target, known)
     places = {v: i for i, v in enumerate(values)}
     lowered[structure] = _LoweredGroup(
@@ -73,7 +75,8 @@ def _structure_of(group: Group, fusion: Fusion) -> tuple[Hashable, list[Value], 
             if isinstance(x, Value):
                 base, shape, strides, offset = views[x]
                 place = values.setdefault(base, len(values))
-                facts += place, shape, strides, offsets.setdefault(offset, len(offsets))
+                facts += place, shape, strides
+                facts.append(offset if is_symbolic_size(offset) else offsets.setdefault(offset, len(offsets)))
             else:
                 facts.append(fingerprint(x))
         facts.append(values.setdefault(v, len(values)))

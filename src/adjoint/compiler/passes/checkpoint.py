@@ -12,7 +12,7 @@ def recompute_checkpoints(graph: Graph) -> Graph:
     """
     if not any(_checkpoint_number(v) for v in graph.equations):
         return graph
-    out = Graph(graph.name)
+    out = Graph(graph.name, graph.sizes)
     out.inputs = graph.inputs
     again: dict[Value, Value] = {}
     renamed: dict[Value, Value] = {v: v for v in graph.inputs}

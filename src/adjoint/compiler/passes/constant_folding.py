@@ -8,6 +8,7 @@ import numpy as np
 
 from adjoint.compiler.ir.graph import Constant, Value
 from adjoint.compiler.ir.interpreter import ELEMENTWISE_FAMILIES, evaluate_equation
+from adjoint.compiler.ir.symbolic_size import has_symbols
 from adjoint.core.op.spec import broadcast_shapes
 from adjoint.core.typing import Operand, Operands
 
@@ -28,7 +29,11 @@ def fold_constant(value: Value) -> Operand:
         return None
     if not all(isinstance(x.source, Constant) for x in operands):
         return None
-    if value.size > max(1, *(x.size for x in operands)) or sum(x.size for x in operands) > MAX_FOLDED_ELEMENTS:
+    if (
+        has_symbols(value.shape)
+        or value.size > max(1, *(x.size for x in operands))
+        or sum(x.size for x in operands) > MAX_FOLDED_ELEMENTS
+    ):
         return None
     try:
         return np.array(evaluate_equation(value, {x: x.source.array for x in operands}), order="C")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from adjoint.compiler.ir.graph import Value
 from adjoint.compiler.ir.strided_view import StridedView
+from adjoint.compiler.ir.symbolic_size import size_value
 from adjoint.compiler.passes.fusion import Fusion
 from adjoint.compiler.passes.fusion_group import Group
 from adjoint.compiler.passes.materialize import is_generated, is_kernel_op, is_view_or_generated
@@ -72,7 +73,7 @@ def is_free_read(base: Value, value: Value) -> bool:
 
 def is_inlining_cheaper(saved_bytes: int, value: Value, equations: int, extra_times: int) -> bool:
     """True if the bytes saved take longer than computing `equations` for each element so many times more."""
-    return saved_bytes > extra_times * equations * value.size / CHEAP_OPS_PER_BYTE_TIME
+    return saved_bytes > extra_times * equations * value.count / CHEAP_OPS_PER_BYTE_TIME
 
 
 def bytes_read(group: Group, fusion: Fusion) -> int:
@@ -97,11 +98,11 @@ def flops(value: Value) -> int | None:
     """
     op = value.op
     if op.combine is not None or op.name in ONE_FLOP_PER_ELEMENT_OPS:
-        return value.operands[0].size
+        return value.operands[0].count
     if op.scalar is not None or op.family in ("unary", "binary", "elementwise"):
-        return 0 if op.name in ZERO_FLOP_OPS else value.size
+        return 0 if op.name in ZERO_FLOP_OPS else value.count
     if op.family == "contraction":
-        return 2 * value.size * value.operands[0].shape[-1]
+        return 2 * value.count * size_value(value.operands[0].shape[-1])
     if op.family == "convolution":
         return _convolution_flops(value)
     if op.family == "attention":
@@ -138,7 +139,7 @@ def _convolution_flops(value: Value) -> int:
         "convolution_input": (first, second),
         "convolution_weight": (second, value),
     }[value.op.name]
-    return 2 * out.size * (weight.size // max(weight.shape[0], 1))
+    return 2 * out.count * (weight.count // max(size_value(weight.shape[0]), 1))
 
 
 def _attention_flops(value: Value) -> int:
@@ -147,9 +148,9 @@ def _attention_flops(value: Value) -> int:
     """
     gradient = value.op.name == "attention_gradient"
     q, k, v = value.operands[1:4] if gradient else value.operands[:3]
-    size, width = q.shape[-1], v.shape[-1]
+    size, width = size_value(q.shape[-1]), size_value(v.shape[-1])
     each = 3 * size + 2 * width if gradient else size + width
-    total = 2 * q.size // max(size, 1) * k.shape[-2] * each
+    total = 2 * q.count // max(size, 1) * size_value(k.shape[-2]) * each
     return total // 2 if value.params["causal"] else total
 
 
@@ -159,15 +160,15 @@ def _pooling_flops(value: Value) -> int:
     for taps in value.params["size"]:
         size *= taps
     pooled = value.operands[0] if value.op.name.endswith("_input") else value
-    return pooled.size * size
+    return pooled.count * size
 
 
 def _count_elements_read(view: StridedView) -> int:
     """Count the elements of its base that a view sees, each once."""
     count = 1
     for n, stride in zip(view.shape, view.strides, strict=True):
-        count *= n if stride or not n else 1
-    return min(count, view.base.size)
+        count *= size_value(n) if stride or not n else 1
+    return min(count, view.base.count)
 
 
 def _is_check(value: Value) -> bool:

@@ -17,6 +17,7 @@ from typing import Any
 
 from adjoint.compiler.ir.graph import Graph, Value
 from adjoint.compiler.ir.strided_view import StridedView, strided_view_of
+from adjoint.compiler.ir.symbolic_size import size_value
 from adjoint.compiler.kernels.kernel_kinds import kernel_kind_of
 from adjoint.compiler.passes.fusion_group import Group, describe_call, topological_order
 from adjoint.compiler.passes.fusion_rules import (
@@ -208,7 +209,7 @@ class _Grouping:
         if not reason:
             call = next(self.maker[b] for b in bases if b in self.maker)
             reason = f"its operand is made by a call ({call.equations[0].op.name})"
-        if prod(shape) <= MAX_ELEMENTS_TO_JOIN_UNRELATED:
+        if size_value(prod(shape)) <= MAX_ELEMENTS_TO_JOIN_UNRELATED:
             for group in reversed(self.loops_by_shape.get(shape, {})):
                 full = len(group.equations) >= MAX_KERNEL_EQUATIONS
                 if value.op.combine and len(group.reductions) >= MAX_REDUCTIONS_OF_TURNS:

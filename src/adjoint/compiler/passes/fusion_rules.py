@@ -14,6 +14,7 @@ from adjoint.compiler.ir.strided_view import (
     keepdims_shape,
     view_over,
 )
+from adjoint.compiler.ir.symbolic_size import size_value
 from adjoint.compiler.llvm.jit.target import host
 from adjoint.compiler.passes.fusion_group import Group
 from adjoint.core.dtype.dtype import is_bfloat16
@@ -105,8 +106,8 @@ class GroupMap:
 
     def reads_a_value_of(self, group: Group, other: Group) -> bool:
         """True if two groups read one value of some size, which one kernel would read once."""
-        small = prod(group.keepdims_shape)
-        read = {b for v in group.equations for b in self.bases_of(v) if b.size > small}
+        small = size_value(prod(group.keepdims_shape))
+        read = {b for v in group.equations for b in self.bases_of(v) if b.count > small}
         return any(b in read for v in other.equations for b in self.bases_of(v))
 
     def _can_run_over(self, group: Group, space: Shape) -> bool:
@@ -201,7 +202,11 @@ def _access_mismatch(
     seen = view_over(view, iteration_shape(value), space)
     if seen is None or not indexes_reduction_result(seen, space, axes):
         return f"{name} reads other results of {made} than the one being computed"
-    if not kept and prod(keepdims_shape(shape, axes)) == 1 and prod(shape) > MAX_ELEMENTS_AFTER_FULL_REDUCTION:
+    if (
+        not kept
+        and prod(keepdims_shape(shape, axes)) == 1
+        and size_value(prod(shape)) > MAX_ELEMENTS_AFTER_FULL_REDUCTION
+    ):
         return f"{name} needs the finished {made}"
     return None
 

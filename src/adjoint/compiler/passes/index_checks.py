@@ -31,7 +31,7 @@ def insert_index_checks(graph: Graph) -> Graph:
 
     To be called when equal equations have become one, for what is checked is told by identity.
     """
-    out = Graph(graph.name)
+    out = Graph(graph.name, graph.sizes)
     out.inputs = graph.inputs
     known: dict[Value, tuple[int, int]] = {}  # the narrowest range that indices are known to lie in
     renamed: dict[Value, Value] = {}  # factorizations, and all that depends on them

@@ -152,7 +152,7 @@ def _reads_by_group(fusion: Fusion) -> ReadsByGroup:
 
 def _copy_for_readers(fusion: Fusion, chosen: dict[Value, list[Value]]) -> InlinedGraph:
     """The graph in which each group that reads a chosen value has its own copy of the equations that give it."""
-    graph, out = fusion.graph, Graph(fusion.graph.name)
+    graph, out = fusion.graph, Graph(fusion.graph.name, fusion.graph.sizes)
     out.inputs = graph.inputs
     renamed: dict[Value, Value] = {v: v for v in graph.inputs}
     copies: dict[tuple[Group, Value], Value] = {}

@@ -31,7 +31,7 @@ def materialize_views(graph: Graph) -> Graph:
     """The graph with copies where needed: before a reshape that strides cannot express, and where an output, or the
     operand of a call, would be virtual.
     """
-    out = Graph(graph.name)
+    out = Graph(graph.name, graph.sizes)
     out.inputs = graph.inputs
     renamed: dict[Value, Value] = {v: v for v in graph.inputs}
     views: dict[Value, StridedView] = {}

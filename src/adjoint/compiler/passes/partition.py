@@ -194,7 +194,7 @@ def graph_from_inputs(graph: Graph, wanted_values: Sequence[Value]) -> tuple[Gra
             random.add(v)
     wanted = set(wanted_values)
     drawn: dict[Value, None] = dict.fromkeys(v for v in wanted_values if v in random)
-    whole = Graph(graph.name)
+    whole = Graph(graph.name, graph.sizes)
     for v in reversed(graph.equations):
         if v in wanted and v not in random:
             whole.equations.append(v)
@@ -266,7 +266,7 @@ def _backward_graph(
     incoming: list[Value],
     gradients: list[Value],
 ) -> Graph:
-    out = Graph(f"{graph.name} backward")
+    out = Graph(f"{graph.name} backward", graph.sizes)
     renamed: dict[Value, Value] = {}
     for i, v in enumerate((*saved, *incoming)):
         source = Argument(i, "saved" if i < len(saved) else f"gradient of result {i - len(saved)}")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, NoReturn, overload
 import numpy as np
 
 from adjoint.compiler.ir.graph import Value, spec_of
+from adjoint.compiler.ir.symbolic_size import SymbolicSize
 from adjoint.core.dtype.dtype import default
 from adjoint.core.op.signature import parameters_of
 from adjoint.core.op.spec import Spec
@@ -263,4 +264,6 @@ def same_number(a: float, b: complex) -> bool:
     """True for equal numbers, 1 and 1.0 too, but not for 0.0 and -0.0."""
     if isinstance(a, complex) or isinstance(b, complex):
         return bool(a == b)
+    if type(a) is SymbolicSize or type(b) is SymbolicSize:
+        return a == b
     return bool(a == b) and math.copysign(1.0, a) == math.copysign(1.0, b)

@@ -34,7 +34,7 @@ def rematerialize(graph: Graph, written: Iterable[Value]) -> Graph:
     again = plan_rematerialization(graph, written)
     if not again:
         return graph
-    out = Graph(graph.name)
+    out = Graph(graph.name, graph.sizes)
     out.inputs = graph.inputs
     renamed: dict[Value, Value] = {v: v for v in graph.inputs}
     copies: dict[Value, Value] = {}

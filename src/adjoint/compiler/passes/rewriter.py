@@ -39,7 +39,7 @@ class Rewriter:
     """The new graph under construction; asking for an equation it has already gives that."""
 
     def __init__(self, graph: Graph) -> None:
-        self.out = Graph(graph.name)
+        self.out = Graph(graph.name, graph.sizes)
         self.new_values: set[Value] = set()
         self.value_table: dict[Hashable, Value] = {}
         self.rules_by_ops: dict[Hashable, list[Rule]] = {}

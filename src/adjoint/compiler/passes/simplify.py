@@ -41,7 +41,7 @@ def eliminate_dead_code(graph: Graph, *, checked: bool = True) -> Graph:
         if v in needed or v.op.effect or may_raise(v) or (not checked and needs_index_check(v)):
             kept.append(v)
             needed.update(v.operands)
-    out = Graph(graph.name)
+    out = Graph(graph.name, graph.sizes)
     out.inputs = [v for v in graph.inputs if v in needed or not isinstance(v.source, Constant)]
     out.equations = kept[::-1]
     out.outputs = graph.outputs

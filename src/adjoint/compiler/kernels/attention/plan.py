@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+from adjoint.compiler.ir.symbolic_size import size_value
 from adjoint.compiler.kernels.attention.tile_matmul import tile_shape
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.jit.target import Target
@@ -98,9 +99,16 @@ def plan_attention(
         reason = f"the weights of {high} rows take {scratch} bytes"
     units = empty.heads * (1 if gradient else empty.blocks)
     rows = q.shape[-2] if gradient else empty.present
-    seconds = (5 if gradient else 2) * rows * empty.keys * (q.shape[-1] + v.shape[-1]) * scalar.itemsize / 4 / 1e11
+    seconds = (
+        (5 if gradient else 2)
+        * size_value(rows * empty.keys)
+        * (q.shape[-1] + v.shape[-1])
+        * scalar.itemsize
+        / 4
+        / 1e11
+    )
     seconds *= target.slowdown
-    each = min(max(round(TILE_SECONDS / seconds), 1), units) if seconds else 1
+    each = min(max(round(TILE_SECONDS / seconds), 1), size_value(units)) if seconds else 1
     return empty._replace(units=units, each=each, tiles=-(-units // each), scratch=scratch, reason=reason)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
+from adjoint.compiler.ir.symbolic_size import is_multiple
 from adjoint.compiler.kernels.conv_pool.blocking import Vector
 from adjoint.compiler.kernels.conv_pool.conv_plan import Column, ConvolutionPlan, Phase, TapSlice, Term, uniform_step
 from adjoint.compiler.kernels.conv_pool.padded_image import write_padded_image
@@ -53,7 +54,7 @@ def write_convolution(
     if plan.chunks > 1:
         low = floor_div_index(b, b.mul(chunk, count), plan.chunks)
         high = floor_div_index(b, b.mul(b.add(chunk, 1), count), plan.chunks)
-    whole = plan.images % plan.per_tile == 0
+    whole = is_multiple(plan.images, plan.per_tile)
     end = b.add(start, plan.per_tile)
     with b.loop(start, end if whole else b.minimum(end, plan.images)) as image:
         source = b.gep(x, b.mul(image.index, frame.channels * frame.image.size), type)

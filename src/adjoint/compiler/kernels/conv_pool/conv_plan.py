@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+from adjoint.compiler.ir.symbolic_size import size_value
 from adjoint.compiler.kernels.conv_pool.blocking import Grid, Split, choose_blocking
 from adjoint.compiler.kernels.conv_pool.padded_image import PaddedImage, plan_padded_image
 from adjoint.compiler.kernels.conv_pool.staging import Pair, Stage
@@ -183,8 +184,9 @@ def _plan(
     number = bands[0] * bands[1]
     flops = 2.0 * result[0] * channels * places.size * sum(map(len, seen))
     enough = TILE_FLOPS / target.slowdown
-    per_tile = min(images, max(1, round(enough * number / flops)))
-    chunks = min(split.number, max(1, int(flops / number / enough / 2))) if images * number < 8 else 1
+    count = size_value(images)  # how images are shared among tiles changes no bit
+    per_tile = min(count, max(1, round(enough * number / flops)))
+    chunks = min(split.number, max(1, int(flops / number / enough / 2))) if count * number < 8 else 1
     kind = "in place" if frame.in_place else f"through a frame of {len(frame.planes)} planes"
     reason = f"direct, {split.largest} channels by {grid.vectors} vectors in registers, images read {kind}"
     return ConvolutionPlan(

@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeVar
 
+from adjoint.compiler.ir.symbolic_size import is_multiple, size_value
 from adjoint.compiler.kernels.conv_pool.blocking import Grid, Split, Vector, count_cycles
 from adjoint.compiler.kernels.conv_pool.conv_plan import (
     Column,
@@ -120,16 +121,19 @@ def plan_convolution_weight(
         ),
     )
     frame = frame._replace(channels=turn)
-    flops = 2.0 * x[0] * places.size * block * turn * window
+    images = size_value(x[0])
+    flops = 2.0 * images * places.size * block * turn * window
     if turn == inward and groups == 1:
         block = _largest_divisor(
             outward, lambda n: n <= block and (n * 4 <= outward or flops * n / block < 2 * TILE_FLOPS)
         )
-        flops = 2.0 * x[0] * places.size * block * turn * window
+        flops = 2.0 * images * places.size * block * turn * window
     turns = (outward // block, groups * inward // turn)
     batch = max(
         1,
-        min(x[0], MAX_FRAME_ELEMENTS // max(frame.size(lanes), 1), -(-96 // (places.slices * grid.rows * grid.in_row))),
+        min(
+            images, MAX_FRAME_ELEMENTS // max(frame.size(lanes), 1), -(-96 // (places.slices * grid.rows * grid.in_row))
+        ),
     )
     slices = group_taps(starts, dict(zip(seen, frame.offsets, strict=True)), taps)
     slices, inputs, held = _choose_registers(slices, frame, window, block, target.vector_registers - 1)
@@ -200,7 +204,7 @@ def write_convolution_weight(
             here = b.gep(own, b.mul(batch.index, plan.inputs), type)
             there = b.gep(theirs, b.mul(batch.index, plan.groups * outward * plan.places.size), type)
             count: Index = plan.batch
-            if plan.images % plan.batch:
+            if not is_multiple(plan.images, plan.batch):
                 count = b.minimum(b.sub(plan.images, batch.index), plan.batch)
             if not frame.in_place:
                 with b.loop(0, count) as image:

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import NamedTuple
 
+from adjoint.compiler.ir.symbolic_size import is_multiple
 from adjoint.compiler.kernels.conv_pool.padded_image import load_places
 from adjoint.compiler.kernels.conv_pool.pooling_plan import REGISTERS_PER_FINISH, Axis, PoolingPlan, Sizes, Tap
 from adjoint.compiler.kernels.conv_pool.staging import Pair, interleave_lanes
@@ -272,7 +273,7 @@ def _images(b: Builder, plan: PoolingPlan, tile: Reg) -> Iterator[tuple[Reg, lis
     """Write the loop over a tile's images: gives each one's number, and its index in the first dimensions."""
     start = b.mul(tile, plan.per_tile)
     end = b.add(start, plan.per_tile)
-    if plan.images % plan.per_tile:
+    if not is_multiple(plan.images, plan.per_tile):
         end = b.minimum(end, plan.images)
     with b.loop(start, end) as loop:
         yield loop.index, unravel_index(b, loop.index, plan.lead)

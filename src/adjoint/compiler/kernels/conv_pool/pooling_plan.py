@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+from adjoint.compiler.ir.symbolic_size import size_value
 from adjoint.compiler.kernels.conv_pool.staging import Pair, Stage
 from adjoint.compiler.llvm.jit.target import Target
 from adjoint.compiler.llvm.types import Type
@@ -157,7 +158,7 @@ def plan_pooling(
         for a in (deep, down, across)
     )
     cycles = deep.places * down.places * -(-across.places // lanes) * taps * (12 if largest else 8)
-    per_tile = max(1, min(math.prod(x[:-rank]), TILE_CYCLES // cycles))
+    per_tile = max(1, min(size_value(math.prod(x[:-rank])), TILE_CYCLES // cycles))
     reason = f"pooling, {lanes} windows of {taps} taps at a time, {per_tile} images a tile"
     lead, apart = x[:-rank], 0 if flat else rank - 1
     return PoolingPlan(lead, (deep, down, across), largest, type, lanes, per_tile, side_by_side, apart, reason)

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from adjoint.compiler.ir.graph import Value
 from adjoint.compiler.ir.strided_view import StridedView
+from adjoint.compiler.ir.symbolic_size import size_value
 from adjoint.compiler.kernels.gather_scatter.index_space import (
     NO_OFFSETS,
     GridPoint,
@@ -72,7 +73,8 @@ def plan_gather(value: Value, target: Target, view_of: ViewOf = StridedView.whol
     pieces, parts = [], []
     for base, places, shift in made:
         # into how many parts each dimension can be cut
-        counts = [*places.shape[:-1], max(1, places.shape[-1] // (lanes * REGISTERS_PER_FINISH))]
+        *outer, last = map(size_value, places.shape)
+        counts = [*outer, max(1, last // (lanes * REGISTERS_PER_FINISH))]
         enough = count_tiles(2 * value.nbytes, max(counts))
         d = next(d for d, n in enumerate(counts) if n >= enough)
         pieces.append(GatherPiece(base, places, shift, d))

@@ -7,6 +7,7 @@ result in which writing stays where it is, and goes through all the indices.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -14,6 +15,7 @@ import numpy as np
 
 from adjoint.compiler.ir.graph import Value
 from adjoint.compiler.ir.strided_view import StridedView, row_major
+from adjoint.compiler.ir.symbolic_size import size_value
 from adjoint.compiler.kernels.gather_scatter.gather import ViewOf
 from adjoint.compiler.kernels.gather_scatter.index_space import (
     MIN_STRIP_BYTES,
@@ -176,10 +178,11 @@ def _choose_tiling(places: IndexMap, shape: Shape, itemsize: int, passes: int) -
     for d, e in enumerate(places.along):
         if e is None:
             continue
-        parts = shape[e] if e < len(shape) - 1 else shape[e] * itemsize // MIN_STRIP_BYTES
+        parts = size_value(shape[e])
+        parts = parts if e < len(shape) - 1 else parts * itemsize // MIN_STRIP_BYTES
         if parts > most:
             best, most = (d, e), parts
-    size = (int(np.prod(shape)) + 2 * passes * int(np.prod(places.shape))) * itemsize
+    size = size_value(math.prod(shape) + 2 * passes * math.prod(places.shape)) * itemsize
     tiles = count_tiles(size, most) if best else 1
     return (best, tiles) if tiles > 1 else (None, 1)
 

@@ -8,4 +8,6 @@ Modules, in reading order:
   loops run once more.
 - `loop_nest`: The loop-nest kernel: any tree of elementwise equations and folds, in explicit vectors.
 - `tiling`: The division of a loop nest: lanes of its innermost loop, and tiles of its outermost loop.
+- `size_questions`: Questions about symbolic sizes whose answers decide how a kernel is written: it is written once
+  for each.
 """

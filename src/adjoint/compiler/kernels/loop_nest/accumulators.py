@@ -40,13 +40,15 @@ def combine(b: Builder, value: Value, x: Reg, y: Reg) -> Reg:
     return combined
 
 
-def accumulate(b: Builder, value: Value, total: Reg, source: Reg, mask: int | None) -> Reg:
-    """The fold with the lanes of `source` taken in, only the first `mask` of them if there is one."""
+def accumulate(b: Builder, value: Value, total: Reg, source: Reg, mask: Reg | int | None) -> Reg:
+    """The fold with the lanes of `source` taken in, only those on a mask (or the first so many) if there is one."""
     if value.op.combine.startswith("logical"):
         source = b.ne(source, 0)
     combined = combine(b, value, total, source)
     lanes = total.type.lanes
-    return combined if mask is None or lanes == 1 else b.select(b.lane_mask(mask, lanes), combined, total)
+    if mask is None or lanes == 1:
+        return combined
+    return b.select(mask if isinstance(mask, Reg) else b.lane_mask(mask, lanes), combined, total)
 
 
 def widen_start(b: Builder, value: Value, start: Reg) -> Reg:

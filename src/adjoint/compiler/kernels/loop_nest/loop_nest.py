@@ -9,16 +9,21 @@ float64, so that their error does not grow with their length.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+from functools import reduce
 from typing import Any, NamedTuple
 
 from adjoint.compiler.ir.graph import Value
+from adjoint.compiler.ir.symbolic_size import is_symbolic_size, size_value
 from adjoint.compiler.kernels import elementwise
 from adjoint.compiler.kernels.elementwise import Access
+from adjoint.compiler.kernels.index_arithmetic import is_zero, split_size
 from adjoint.compiler.kernels.kernel import Kernel
 from adjoint.compiler.kernels.kernel_text import NAME_PLACEHOLDER, make_kernel_text
 from adjoint.compiler.kernels.loop_nest import accumulators
 from adjoint.compiler.kernels.loop_nest.iteration_space import IterationSpace, OperandLoad, space_of
 from adjoint.compiler.kernels.loop_nest.reduction_stages import ReductionStages
+from adjoint.compiler.kernels.loop_nest.size_questions import SizeQuestions, decide_for_each, emit_conditions
 from adjoint.compiler.kernels.loop_nest.tiling import TilePartition, choose_lanes, partition_tiles
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.jit.target import Target
@@ -44,11 +49,15 @@ def lower(group: Group, fusion: Fusion, target: Target, known: NestMemo | None =
     known = {} if known is None else known
     space = space_of(group, fusion)
     structure = space.structure()
+    symbols = space.find_symbols()
+    if symbols:  # the number of tiles is chosen for the sizes of the call that is traced
+        structure = structure, tuple(symbols.items())
     if structure not in known:
-        nest, ops = _LoopNest(space, target), [v.op for v in group.equations]
-        known[structure] = *make_kernel_text("nest", structure, ops, target, nest.write), nest.partition.tiles
+        nest, ops = _Kernel(space, target, tuple(symbols)), [v.op for v in group.equations]
+        known[structure] = *make_kernel_text("nest", structure, ops, target, nest.write), nest.tiles
     name, code, tiles = known[structure]
-    return Kernel(name, code, space.accesses.bases, group, tiles, numbers=space.accesses.numbers)
+    numbers = space.accesses.numbers
+    return Kernel(name, code, space.accesses.bases, group, tiles, numbers=numbers, symbols=tuple(symbols))
 
 
 class LoopPoint(NamedTuple):
@@ -61,39 +70,71 @@ class LoopPoint(NamedTuple):
     depth: int
     places: dict[Access, Reg]
     registers: dict[Source, Reg]
-    mask: int | None = None
+    mask: Reg | int | None = None
     stage: int = -1
 
 
+class SumOrder(NamedTuple):
+    """The order in which a nest folds: over so many lanes, in blocks of so many steps of a loop if one is named."""
+
+    lanes: int
+    blocked_loop: int | None
+    block: int
+
+
+def _choose_order(space: IterationSpace, target: Target, ask: SizeQuestions) -> SumOrder:
+    """The order of a nest's sums: long ones, of float32 for one, cut a loop into blocks, short ones none."""
+    loops, lanes = space.loops, choose_lanes(space, target, ask)
+    inside = 1  # additions in one step of the loop
+    cut, block = len(loops), 1
+    for depth in reversed(range(space.first_reduced, len(loops))):
+        if not ask.is_greater(inside, SUM_BLOCK):
+            cut, block = depth, SUM_BLOCK // max(size_value(inside), 1)
+        inside *= -(-loops[depth].size // lanes) if loops[depth].vector else loops[depth].size
+    return SumOrder(lanes, cut, block) if ask.is_greater(inside, 4 * SUM_BLOCK) else SumOrder(lanes, None, 1)
+
+
+class _Kernel:
+    """The function around a nest, or around several, one for each order of sums that a call may want."""
+
+    def __init__(self, space: IterationSpace, target: Target, symbols: tuple[str, ...]) -> None:
+        self.space, self.symbols = space, symbols
+        self.b = Builder(target)
+        orders = decide_for_each(lambda ask: _choose_order(space, target, ask))
+        self.nests = [(ways, _LoopNest(space, target, self.b, order)) for order, ways in orders.items()]
+        self.tiles = self.nests[0][1].partition.tiles
+
+    def write(self) -> str:
+        """The kernel's module."""
+        b = self.b
+        with b.kernel(NAME_PLACEHOLDER) as (args, tile, _):
+            accesses = self.space.accesses
+            pointers = {base: b.argument(args, i) for i, base in enumerate(accesses.bases)}
+            starts = {a: b.number(args, len(pointers) + i) for i, a in enumerate(accesses.with_offset)}
+            b.bind_symbols(args, len(pointers) + len(starts), self.symbols)
+            for ways, nest in self.nests:
+                with b.when(emit_conditions(b, ways)) if len(self.nests) > 1 else nullcontext():
+                    nest.write(tile, pointers, starts)
+        return b.text()
+
+
 class _LoopNest:
-    def __init__(self, space: IterationSpace, target: Target) -> None:
+    def __init__(self, space: IterationSpace, target: Target, b: Builder, order: SumOrder) -> None:
         self.group = space.group
         self.space = space
         self.stages = ReductionStages(space)
-        self.lanes = choose_lanes(space, target)
-        self.b = Builder(target)
+        self.lanes, self.blocked_loop, self.block = order
+        self.b = b
         self.accesses = list(dict.fromkeys((*self.space.reads.values(), *self.space.writes.values())))
         self.level = self._levels()
-        self.blocked_loop, self.block = self._blocks()
         self.held = self._count_register_row_steps()
         # Rows computed side by side: two of those that wait for their folds for longer than they compute.
         outer = self.space.first_reduced - 1
         short = 0 < self.held <= MAX_PAIRED_ROW_STEPS and self._work(self.held) <= MAX_PAIRED_ROW_WORK
-        self.rows = 2 if short and outer >= 0 and self.space.loops[outer].size > 1 else 1
+        self.rows = 2 if short and outer >= 0 and size_value(self.space.loops[outer].size) > 1 else 1
         self.partition: TilePartition = partition_tiles(space, self._step(0), target)
         self._tile = self.b.constant(0, I64)
         self._starts: dict[Access, Reg] = {}
-
-    def _blocks(self) -> tuple[int | None, int]:
-        """The loop that long sums cut into blocks, None for short ones, and its steps in a block."""
-        loops = self.space.loops
-        inside = 1  # additions in one step of the loop
-        cut, block = len(loops), 1
-        for depth in reversed(range(self.space.first_reduced, len(loops))):
-            if inside <= SUM_BLOCK:
-                cut, block = depth, SUM_BLOCK // max(inside, 1)
-            inside *= -(-loops[depth].size // self.lanes) if loops[depth].vector else loops[depth].size
-        return (cut, block) if inside > 4 * SUM_BLOCK else (None, 1)
 
     def _work(self, steps: int) -> int:
         return steps * sum(not self.stages.is_small(v) for v in self.group.equations)
@@ -102,6 +143,8 @@ class _LoopNest:
         """The steps of a row that stays in registers from stage to stage, 0 if it does not."""
         row = self.space.loops[-1]
         if self.stages.count == 1 or self.space.first_reduced != len(self.space.loops) - 1 or not row.vector:
+            return 0
+        if is_symbolic_size(row.size):
             return 0
         steps = -(-row.size // self.lanes)
         return steps if steps <= MAX_REGISTER_ROW_STEPS and self._work(steps) <= MAX_REGISTER_ROW_WORK else 0
@@ -127,22 +170,19 @@ class _LoopNest:
             levels[value] = inside
         return levels
 
-    def write(self) -> str:
-        """The kernel's module."""
-        b = self.b
-        with b.kernel(NAME_PLACEHOLDER) as (args, tile, _):
-            self._tile = tile
-            pointers = {base: b.argument(args, i) for i, base in enumerate(self.space.accesses.bases)}
-            self._starts = {a: b.number(args, len(pointers) + i) for i, a in enumerate(self.space.accesses.with_offset)}
-            self._enter(LoopPoint(0, {a: self._origin(a, pointers) for a in self.accesses}, {}), ())
-        return b.text()
+    def write(self, tile: Reg, pointers: dict[Value, Reg], starts: dict[Access, Reg]) -> None:
+        """One tile."""
+        self._tile, self._starts = tile, starts
+        self._enter(LoopPoint(0, {a: self._origin(a, pointers) for a in self.accesses}, {}), ())
 
     def _origin(self, access: Access, pointers: dict[Value, Reg]) -> Reg:
         """Return the start of an access: an address, or the index of an element that is made and not loaded."""
         pointer = pointers.get(access.base)
         if pointer is None:
             return self.b.constant(access.offset, I64)
-        start = self._starts.get(access)
+        start: Reg | int | None = self._starts.get(access)
+        if is_symbolic_size(access.offset):
+            start = access.offset
         return pointer if start is None else self.b.gep(pointer, start, from_dtype(access.base.dtype))
 
     def _enter(self, at: LoopPoint, sums: Sums) -> Sums:
@@ -158,14 +198,14 @@ class _LoopNest:
     def _loop(self, at: LoopPoint, sums: Sums, block: Reg | None) -> Sums:
         """One loop around what lies inside; only a reducing one carries accumulators. `block`: one block, from here."""
         b, loop, step = self.b, self.space.loops[at.depth], self._step(at.depth)
-        whole = loop.size - loop.size % step
+        whole, rest = split_size(loop.size, step)
         low: Reg | int = 0
         high: Reg | int = whole
         if block is not None:
             low, high = block, b.minimum(b.add(block, self.block * step), whole)
         elif at.depth == 0 and self.partition.tiles > 1:
             low, high = self.partition.bounds(b, self._tile, whole)
-        if whole:
+        if not is_zero(whole):
             with b.loop(low, high, step, carried=sums if loop.reduced else ()) as turn:
                 if step > 1 and not loop.vector:
                     self._run_register_rows(
@@ -176,14 +216,25 @@ class _LoopNest:
                     turn.yields(*(left if loop.reduced else ()))
             if loop.reduced:
                 sums = turn.results
-        if whole < loop.size and block is None:
-            if at.depth == 0 and self.partition.tiles > 1:
-                with b.when(b.eq(self._tile, self.partition.tiles - 1)):
-                    self._enter(self._remainder(at, whole, loop.size), sums)
-                return sums
-            rest = self._enter(self._remainder(at, whole, loop.size), sums)
-            sums = rest if loop.reduced else sums
+        if not is_zero(rest) and block is None:
+            sums = self._enter_remainder(at, whole, rest, sums)
         return sums
+
+    def _enter_remainder(self, at: LoopPoint, whole: int, rest: int, sums: Sums) -> Sums:
+        """What of a loop fills no whole step, if there is anything, in the last tile."""
+        b = self.b
+        conditions = []
+        if at.depth == 0 and self.partition.tiles > 1:
+            conditions.append(b.eq(self._tile, self.partition.tiles - 1))
+        if is_symbolic_size(rest):
+            conditions.append(b.gt(b.constant(rest, I64), 0))
+        if not conditions:
+            left = self._enter(self._remainder(at, whole, rest), sums)
+            return left if self.space.loops[at.depth].reduced else sums
+        with b.when(reduce(b.logical_and, conditions), sums) as branch:
+            left = self._enter(self._remainder(at, whole, rest), sums)
+            branch.yields(*(left if self.space.loops[at.depth].reduced else sums))
+        return branch.results
 
     def _run_stages(self, at: LoopPoint) -> None:
         """The folding loops, once for each stage, and what each stage's folds lead to; then results are stored."""
@@ -199,7 +250,7 @@ class _LoopNest:
         size = self.space.loops[-1].size
         steps = [
             [
-                self._step_into_loop(at, i) if size - i >= self.lanes else self._remainder(at, i, size)
+                self._step_into_loop(at, i) if size - i >= self.lanes else self._remainder(at, i, size - i)
                 for i in range(0, size, self.lanes)
             ]
             for at in rows
@@ -256,13 +307,17 @@ class _LoopNest:
                     *self._gather(self._compute_point(self._step_into_loop(at, turn.index)), start, turn.carried)
                 )
             return turn.results
-        step = self.lanes if loop.vector else 1
-        whole = loop.size - loop.size % step
-        with b.loop(0, whole, self.block * step, carried=totals) as blocks:
+        whole, rest = split_size(loop.size, self.lanes if loop.vector else 1)
+        with b.loop(0, whole, self.block * (self.lanes if loop.vector else 1), carried=totals) as blocks:
             blocks.yields(*self._flush_blocks(at, blocks.carried, self._loop(at, start, blocks.index)))
         totals = blocks.results
-        if whole < loop.size:
-            totals = self._flush_blocks(at, totals, self._enter(self._remainder(at, whole, loop.size), start))
+        if is_symbolic_size(rest):
+            with b.when(b.gt(b.constant(rest, I64), 0), totals) as branch:
+                parts = self._enter(self._remainder(at, whole, rest), start)
+                branch.yields(*self._flush_blocks(at, totals, parts))
+            return branch.results
+        if rest:
+            totals = self._flush_blocks(at, totals, self._enter(self._remainder(at, whole, rest), start))
         return totals
 
     def _flush_blocks(self, at: LoopPoint, totals: Sums, parts: Sums) -> Sums:
@@ -275,7 +330,7 @@ class _LoopNest:
         moved = dict(at.places)
         for access, place in at.places.items():
             stride = access.strides[at.depth]
-            if not stride or (isinstance(index, int) and index == 0):
+            if not stride or is_zero(index):
                 continue
             by = index * stride if isinstance(index, int) else (index if stride == 1 else b.mul(index, stride))
             if place.type.kind == "ptr":
@@ -284,10 +339,13 @@ class _LoopNest:
                 moved[access] = b.add(place, by)
         return at._replace(depth=at.depth + 1, places=moved)
 
-    def _remainder(self, at: LoopPoint, whole: int, size: int) -> LoopPoint:
+    def _remainder(self, at: LoopPoint, whole: int, rest: int) -> LoopPoint:
         """Write the rest of a loop at its end: elements that fill no register, as one step under a mask; or a row."""
         moved = self._step_into_loop(at, whole)
-        return moved._replace(mask=size - whole) if self.space.loops[at.depth].vector else moved
+        if not self.space.loops[at.depth].vector:
+            return moved
+        count = self.b.lane_mask(self.b.constant(rest, I64), self.lanes) if is_symbolic_size(rest) else rest
+        return moved._replace(mask=count)
 
     def _compute_point(self, at: LoopPoint) -> LoopPoint:
         """The point with what belongs exactly at its depth, and to its stage, loaded and computed."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from adjoint.compiler.ir.symbolic_size import is_symbolic_size, size_value
 from adjoint.compiler.kernels.loop_nest.iteration_space import IterationSpace
+from adjoint.compiler.kernels.loop_nest.size_questions import SizeQuestions
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.jit.target import Target
 from adjoint.compiler.llvm.types import Reg, Type, from_dtype
@@ -32,30 +34,37 @@ class TilePartition(NamedTuple):
 def partition_tiles(space: IterationSpace, step: int, target: Target) -> TilePartition:
     """The tiles of a nest whose outermost loop takes `step` turns at once: one for little work, or if it folds."""
     loop = space.loops[0]
-    steps = loop.size // step
+    steps = size_value(loop.size) // step
     if loop.reduced or steps < 2:
         return TilePartition(1, loop.size)
     elements = 1
     for each in space.loops:
-        elements *= each.size
+        elements *= size_value(each.size)
     moved = sum(a.base.dtype.itemsize for a in (*space.reads.values(), *space.writes.values()) if any(a.strides))
     computing = len(space.group.equations) / EQUATIONS_PER_SECOND * target.slowdown
     work = elements * (moved / BYTES_PER_SECOND + computing)
     tiles = max(1, min(MAX_TILES, steps, int(work / MIN_TILE_SECONDS)))
+    if is_symbolic_size(loop.size):  # as many tiles in each call, some of them with nothing to do
+        return TilePartition(tiles, (loop.size // step + (tiles - 1)) // tiles * step)
     chunk = -(-steps // tiles)
     return TilePartition(-(-steps // chunk), chunk * step)
 
 
-def choose_lanes(space: IterationSpace, target: Target) -> int:
+def choose_lanes(space: IterationSpace, target: Target, ask: SizeQuestions | None = None) -> int:
     """Return as many lanes as fill one register or a few, but no more than the loop over them has.
 
-    A register is filled with the narrowest float of the kernel, else with the widest integer.
+    A register is filled with the narrowest float of the kernel, else with the widest integer. A symbolic loop is taken
+    for a long one, unless it folds and the order of its sums depends on its length: then `ask` is told.
     """
     types = [from_dtype(v.dtype) for v in (*space.group.equations, *(r.operand for r in space.reads))]
     floats = [t for t in types if t.is_float]
     one = target.lanes(min(floats, key=lambda t: t.bits) if floats else max(types, key=lambda t: t.bits))
-    size = space.loops[space.vector_at].size
+    loop = space.loops[space.vector_at]
     registers = _max_registers(space, types)
+    if is_symbolic_size(loop.size):
+        long = registers == 1 or not loop.reduced or ask is None or _fills(ask, loop.size, registers * one)
+        return registers * one if long else one
+    size = loop.size
     while registers > 1:
         taken = registers * one
         enough = size >= (taken if registers == 2 else 2 * taken)
@@ -64,6 +73,14 @@ def choose_lanes(space: IterationSpace, target: Target) -> int:
             break
         registers //= 2
     return min(registers * one, 1 << (size - 1).bit_length()) if size else 1
+
+
+def _fills(ask: SizeQuestions, size: int, taken: int) -> bool:
+    """True if a loop that folds takes two registers at once; sums of no more than two have one order in any lanes."""
+    if ask.is_greater(size, MIN_REGISTERS_FOR_HALF * taken // 2 - 1) or not ask.is_greater(size, taken):
+        return True
+    rest = size % taken
+    return not ask.is_greater(rest, 0) or ask.is_greater(rest, taken // 2)
 
 
 def _max_registers(space: IterationSpace, types: list[Type]) -> int:

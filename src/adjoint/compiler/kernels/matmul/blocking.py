@@ -7,9 +7,11 @@ whose lanes are added at the end.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from adjoint.compiler.ir.symbolic_size import is_symbolic_size, size_value
 from adjoint.compiler.kernels.matmul.bf16_rounding import Rounding
 from adjoint.compiler.llvm.jit.target import Target
 from adjoint.compiler.llvm.types import Type
@@ -54,6 +56,16 @@ class MatrixStrides(NamedTuple):
     def swapped_strides(self) -> MatrixStrides:
         return MatrixStrides(self.batch, self.column, self.row)
 
+    @property
+    def as_traced(self) -> MatrixStrides:
+        """The strides in the call that is traced: those that are 0 or 1 there, which may be skipped, are so in all."""
+        batch, row, column = self
+        return MatrixStrides(tuple(map(_stride_value, batch)), _stride_value(row), _stride_value(column))
+
+
+def _stride_value(stride: int) -> int:
+    return operator.index(stride) if size_value(stride) in (0, 1) else size_value(stride)
+
 
 class Machine(NamedTuple):
     """The facts of a target that decide the blocks."""
@@ -97,8 +109,22 @@ class Blocking(NamedTuple):
         return self.rounding.parts if self.rounding is not None else 1
 
     def panels(self, m: int) -> tuple[int, int, int]:
-        """m rows in panels: how many, their rows, and how many have one row more. The last of tiles may have fewer."""
-        return (-(-m // self.rows), self.rows, 0) if self.is_tiled else split_evenly(m, self.rows)
+        """m rows in panels: how many, their rows, and how many have one row more.
+
+        The last of tiles, and of a symbolic number of rows, may have fewer.
+        """
+        if self.is_tiled or is_symbolic_size(m):
+            return -(-m // self.rows), self.rows, 0
+        return split_evenly(m, self.rows)
+
+    def fill_registers(self, machine: Machine) -> Blocking:
+        """Return the same blocks, as high as registers allow: for any number of rows."""
+        if self.along_depth:
+            return self
+        wide = self.width // machine.lanes
+        rows = _max_rows(machine, wide)
+        sets, unroll = _choose_unrolling(rows, wide)
+        return self._replace(rows=rows, sets=sets, unroll=unroll)
 
 
 def blockings(
@@ -194,7 +220,7 @@ def _blocks(machine: Machine, m: int, n: int, k: int, packed: Blocking, aliased:
     lanes, size = machine.lanes, machine.itemsize
     vectors = -(-n // lanes)
     for wide in range(1, min(vectors, MAX_COLUMN_STREAMS) + 1):
-        most = min((machine.registers - 1 - wide) // wide, machine.registers // 2)
+        most = _max_rows(machine, wide)
         if most < 1:
             break
         panels = -(-m // most)
@@ -216,8 +242,7 @@ def _blocks(machine: Machine, m: int, n: int, k: int, packed: Blocking, aliased:
             step += LOOP_TURN_CYCLES + STREAM_CYCLES * mean + aliased * max(mean - CACHE_WAYS, 0.0)
             cycles += count * panels * (k * step + BLOCK_ENTRY_CYCLES)
         rows = -(-m // panels)
-        sets = _sets(rows * wide)
-        unroll = sets if sets > 1 else 1 if rows * wide >= 16 else 2
+        sets, unroll = _choose_unrolling(rows, wide)
         yield packed._replace(rows=rows, width=wide * lanes, sets=sets, unroll=unroll, cycles=cycles)
 
 
@@ -252,6 +277,17 @@ def _blockings_along_depth(
             )
             yield Blocking(True, -(-m // panels), width, sets, sets, pack_left, pack_right, cycles)
         width *= 2
+
+
+def _max_rows(machine: Machine, wide: int) -> int:
+    """Return how many rows, of so many registers, the sums of a block have room for."""
+    return min((machine.registers - 1 - wide) // wide, machine.registers // 2)
+
+
+def _choose_unrolling(rows: int, wide: int) -> tuple[int, int]:
+    """Return the sets of sums of a block, and the steps in a turn of its loop."""
+    sets = _sets(rows * wide)
+    return sets, sets if sets > 1 else 1 if rows * wide >= 16 else 2
 
 
 def _sets(sums: float) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from functools import partial
 from math import prod
 from typing import TYPE_CHECKING
@@ -11,8 +11,10 @@ import numpy as np
 
 from adjoint.compiler.ir.graph import Value
 from adjoint.compiler.ir.strided_view import StridedView
+from adjoint.compiler.ir.symbolic_size import is_symbolic_size
 from adjoint.compiler.kernels.elementwise import Access, Accesses
 from adjoint.compiler.kernels.epilogue import Epilogue
+from adjoint.compiler.kernels.index_arithmetic import find_symbols
 from adjoint.compiler.kernels.kernel import Finish, Kernel
 from adjoint.compiler.kernels.kernel_text import NAME_PLACEHOLDER, KernelMemo, make_kernel_text
 from adjoint.compiler.kernels.matmul.gated_epilogue import GatedEpilogue, finish_by_unit
@@ -79,13 +81,18 @@ def lower(group: Group, fusion: Fusion, target: Target, known: KernelMemo) -> Ke
     bases = list(dict.fromkeys([base for each in accesses for base in each.bases]))
     places = tuple([bases.index(base) for each in accesses for base in each.bases])
     numbers = [number for each in accesses for number in each.numbers]
-    key = plan, places, tuple(bool(p.offset) if isinstance(p, Access) else p.structure for p in parts)
+    begins = [p.offset if is_symbolic_size(p.offset) else bool(p.offset) for p in sides if isinstance(p, Access)]
+    structures = [p.structure for p in parts if not isinstance(p, Access)]
+    key: Hashable = plan, places, tuple(begins), tuple(structures), isinstance(sides[0], Access)
+    symbols = find_symbols(key)
+    if symbols:
+        key = key, tuple(symbols.items())
     if key not in known:
         ops = [v.op for v in group.equations]
         known[key] = make_kernel_text(
-            "product", key, ops, target, partial(_write, target, plan, sides, epilogue, bases)
+            "product", key, ops, target, partial(_write, target, plan, sides, epilogue, bases, [*symbols])
         )
-    return Kernel(*known[key], bases, group, plan.tiles, plan.scratch, numbers=numbers)
+    return Kernel(*known[key], bases, group, plan.tiles, plan.scratch, numbers=numbers, symbols=[*symbols])
 
 
 def _describe_rounding(plan: MatmulPlan) -> str:
@@ -103,7 +110,12 @@ def _accesses(part: Access | Prologue | Epilogue) -> Accesses:
 
 
 def _write(
-    target: Target, plan: MatmulPlan, sides: Sequence[Access | Prologue], epilogue: Epilogue, bases: list[Value]
+    target: Target,
+    plan: MatmulPlan,
+    sides: Sequence[Access | Prologue],
+    epilogue: Epilogue,
+    bases: list[Value],
+    symbols: Sequence[str],
 ) -> str:
     b = Builder(target)
     with b.kernel(NAME_PLACEHOLDER) as (args, tile, thread):
@@ -114,6 +126,7 @@ def _write(
             scratch = b.gep(b.argument(args, at), b.mul(thread, plan.scratch), from_dtype("u1"))
             at += 1
         operands: list[Reg | MatmulOperand] = []
+        b.bind_symbols(args, at + sum(len(_accesses(part).numbers) for part in (*sides, epilogue)), symbols)
         for side in sides:
             count = len(_accesses(side).numbers)
             numbers = [b.number(args, at + i) for i in range(count)]
@@ -121,8 +134,9 @@ def _write(
             if isinstance(side, Prologue):
                 operands.append(side.operand(b, pointers, numbers))
             else:
+                begins: list[Reg | int] = [side.offset] if is_symbolic_size(side.offset) else [*numbers]
                 start = pointers[side.base]
-                operands.append(b.gep(start, numbers[0], from_dtype(side.base.dtype)) if numbers else start)
+                operands.append(b.gep(start, begins[0], from_dtype(side.base.dtype)) if begins else start)
         numbers = [b.number(args, at + i) for i in range(len(epilogue.accesses.numbers))]
         finish: Finish = epilogue.finish(b, pointers, numbers)
         if len(epilogue.roots) > 1:

@@ -13,8 +13,10 @@ from contextlib import ExitStack, nullcontext
 from adjoint.compiler.kernels.index_arithmetic import (
     Index,
     advance_address,
+    as_index,
     divmod_index,
     scale_index,
+    split_size,
     subtract_index,
     unravel_index,
 )
@@ -95,17 +97,21 @@ class _MatmulWriter(PanelPacker):
         with ExitStack() as stack:
             first = last = None
             length: Index = product.k
-            whole: Index = k - k % step
+            full, rest = split_size(k, step)
+            whole: Index = full
+            if product.strip:
+                strip = stack.enter_context(b.loop(*rows, product.strip))
+                rows = strip.index, b.minimum(b.add(strip.index, product.strip), rows[1])
             if product.split:
-                stretches = -(-k // depth)
+                stretches = (k + depth - 1) // depth
                 turn = stack.enter_context(b.loop(0, stretches))
                 first, last = b.eq(turn.index, 0), b.eq(turn.index, stretches - 1)
                 start = b.mul(turn.index, depth)
                 length = b.minimum(b.sub(product.k, scale_index(b, start, each)), depth * each)
-                whole = b.minimum(b.sub(k - k % step, start), depth)
+                whole = b.minimum(b.sub(full, start), depth)
                 begins = scale_index(b, start, each)
                 left, right = left.skip_columns(b, begins), right.skip_rows(b, begins)
-            stretch = DepthRange(step, whole, k % step, last)
+            stretch = DepthRange(step, whole, rest, last)
             if self.blocking.pack_left:
                 self.pack_left(left, rows, length)
             panel = stack.enter_context(b.loop(*columns))
@@ -143,6 +149,8 @@ class _MatmulWriter(PanelPacker):
                 place = advance_address(b, place, down, self.stride, self.vector)
             if self.blocking.is_tiled:
                 self._sum_tiles(down, width, stretch, place, first)
+            elif self.is_ragged:
+                self._ragged_block(left, right, row, width, stretch, place, first, origin)
             else:
                 for count in self.branch_by_count(turn.index, longer, self.rows + 1, self.panels, self.rows):
                     sums = self._block(left, right, row, down, panel, count, width, stretch)
@@ -155,14 +163,54 @@ class _MatmulWriter(PanelPacker):
                 with b.when(stretch.last) if stretch.last is not None else nullcontext():
                     self._finish(place, row, height, width, origin)
 
+    def _ragged_block(
+        self,
+        left: Reg,
+        right: Reg,
+        row: Reg,
+        width: int,
+        stretch: DepthRange,
+        place: Reg,
+        first: Reg | None,
+        origin: Sequence[Reg],
+    ) -> None:
+        """A block of as many rows as the others, or one at the end, of fewer: the last of these takes the place of
+        those that do not exist, and none of them is handed over, as what follows may write what it reads.
+        """
+        b = self.b
+        left_rows = b.sub(self.plane.m, row)
+        is_whole = b.ge(left_rows, self.rows)
+        with b.when(is_whole):
+            sums = self._block(left, right, row, 0, 0, self.rows, width, stretch)
+            if self.product.direct:
+                self._hand_over(sums, width, (*origin[:-1], row, origin[-1]))
+            else:
+                self._keep(sums, place, first)
+        with b.when(b.logical_not(is_whole)):
+            last = b.sub(left_rows, 1)
+            lines = [b.minimum(r, last) if r else b.constant(0, I64) for r in range(self.rows)]
+            begins = tuple(as_index(b, scale_index(b, line, self.plane.left.row)) for line in lines)
+            self._keep(self._block(left, right, row, 0, 0, self.rows, width, stretch, begins), place, first)
+            if self.product.direct:
+                self._finish(place, row, left_rows, width, origin)
+
     def _block(
-        self, left: Reg, right: Reg, row: Reg, down: Index, panel: Index, count: int, width: int, stretch: DepthRange
+        self,
+        left: Reg,
+        right: Reg,
+        row: Reg,
+        down: Index,
+        panel: Index,
+        count: int,
+        width: int,
+        stretch: DepthRange,
+        lines: tuple[Reg, ...] = (),
     ) -> list[list[Reg]]:
-        """The registers of one block."""
+        """The registers of one block; `lines`: where each row begins, if they are not equally far apart."""
         b, plane, blocking = self.b, self.plane, self.blocking
         packed = blocking.pack_right
         if blocking.along_depth:
-            x = LoadSource(advance_address(b, left, row, plane.left.row, self.vector), plane.left.row, 1)
+            x = LoadSource(advance_address(b, left, row, plane.left.row, self.vector), plane.left.row, 1, lines)
             if blocking.pack_left:
                 length = self.product.line
                 x = LoadSource(advance_address(b, self.packed_left, down, length, self.vector), length, 1)
@@ -172,7 +220,8 @@ class _MatmulWriter(PanelPacker):
                 else LoadSource(right, plane.right.column, 1)
             )
             return sum_depth(b, x, y, self.vector, count, width, blocking.sets, stretch)
-        x = LoadSource(advance_address(b, left, row, plane.left.row, self.vector), plane.left.row, plane.left.column)
+        start = advance_address(b, left, row, plane.left.row, self.vector)
+        x = LoadSource(start, plane.left.row, plane.left.column, lines)
         if blocking.is_paired and plane.left.column == 1:
             length = self.product.line
             x = LoadSource(advance_address(b, self.packed_left, down, length, self.vector), length, 1)

@@ -6,13 +6,22 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from adjoint.compiler.kernels.index_arithmetic import Index, advance_address
+from adjoint.compiler.ir.symbolic_size import is_symbolic_size
+from adjoint.compiler.kernels.index_arithmetic import (
+    Index,
+    add_index,
+    advance_address,
+    as_index,
+    is_zero,
+    subtract_index,
+)
 from adjoint.compiler.kernels.matmul import bf16_pairs
 from adjoint.compiler.kernels.matmul.packing import fold_lanes
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.types import Reg, Type
 
 Sums = tuple[Reg, ...]
+WriteSteps = Callable[..., Sums]
 
 
 class LoadSource(NamedTuple):
@@ -21,6 +30,13 @@ class LoadSource(NamedTuple):
     pointer: Reg
     line: int
     step: int
+    lines: tuple[Reg, ...] = ()  # where each line begins, if they are not equally far apart
+
+    def address(self, b: Builder, start: Reg, line: int, by: int, type: Type) -> Reg:
+        """The address `by` elements after the `start` of the first line, or of another one."""
+        if self.lines:
+            return advance_address(b, b.gep(start, self.lines[line], type), by, 1, type)
+        return advance_address(b, start, line * self.line + by, 1, type)
 
 
 class DepthRange(NamedTuple):
@@ -28,7 +44,7 @@ class DepthRange(NamedTuple):
 
     unit: int
     whole: Index
-    rest: int
+    rest: int  # less than `unit`
     last: Reg | None  # whether this one is; None: there are no others
 
 
@@ -57,18 +73,18 @@ def sum_columns(
     each = rows * len(starts)
     multiply_add = partial(bf16_pairs.multiply_add, b) if paired else b.fma
 
-    def step(k: Index, count: int, sums: Sums) -> Sums:
+    def step(k: Index, count: Index, sums: Sums, taken: int = 0) -> Sums:
         new = list(sums)
         down = advance_address(b, left.pointer, k, left.step, vector)
         line = advance_address(b, right.pointer, k, right.step, vector)
-        for u in range(count):
+        for u in range(count) if isinstance(count, int) else range(1):
             at = advance_address(b, line, u, right.step, vector)
             values = [
                 b.load(advance_address(b, at, s, 1, vector), vector, None if packed else width - s) for s in starts
             ]
-            first = u % sets * each
+            first = (taken + u) % sets * each
             for r in range(rows):
-                element = b.load(advance_address(b, down, u * left.step + r * left.line, 1, vector), vector.scalar)
+                element = b.load(left.address(b, down, r, u * left.step, vector), vector.scalar)
                 spread = b.broadcast(element, lanes)
                 for value in values:
                     new[first] = multiply_add(spread, value, new[first])
@@ -76,7 +92,7 @@ def sum_columns(
         return tuple(new)
 
     zero = b.constant(0.0, vector)
-    sums = _run_depth(b, stretch, (zero,) * (each * sets), step)
+    sums = _run_depth(b, stretch, (zero,) * (each * sets), step, 1)
     totals = _sum_sets(b, sums, sets)
     return [list(totals[r * len(starts) : (r + 1) * len(starts)]) for r in range(rows)]
 
@@ -91,13 +107,14 @@ def sum_depth(
     lanes = vector.lanes
     each = rows * width
 
-    def step(k: Index, count: int, sums: Sums) -> Sums:
+    def step(k: Index, count: Index, sums: Sums, taken: int = 0) -> Sums:
         new = list(sums)
         x, y = advance_address(b, left.pointer, k, 1, vector), advance_address(b, right.pointer, k, 1, vector)
-        for u, start in enumerate(range(0, count, lanes)):
-            mask = count - start  # of the last steps, a part of a register
-            lines = [b.load(advance_address(b, x, r * left.line + start, 1, vector), vector, mask) for r in range(rows)]
-            first = u % sets * each
+        for u, start in enumerate(range(0, count, lanes) if isinstance(count, int) else range(1)):
+            # of the last steps, a part of a register
+            mask = count - start if isinstance(count, int) else b.lane_mask(count, lanes)
+            lines = [b.load(left.address(b, x, r, start, vector), vector, mask) for r in range(rows)]
+            first = (taken + u) % sets * each
             if width < rows:
                 columns = [
                     b.load(advance_address(b, y, c * right.line + start, 1, vector), vector, mask) for c in range(width)
@@ -112,24 +129,38 @@ def sum_depth(
                     new[first + r * width + c] = b.fma(lines[r], column, new[first + r * width + c])
         return tuple(new)
 
-    sums = _run_depth(b, stretch, (b.constant(0.0, vector),) * (each * sets), step)
+    sums = _run_depth(b, stretch, (b.constant(0.0, vector),) * (each * sets), step, lanes)
     totals = _sum_sets(b, sums, sets)
     return [[fold_lanes(b, totals[r * width : (r + 1) * width])] for r in range(rows)]
 
 
-def _run_depth(b: Builder, stretch: DepthRange, sums: Sums, step: Callable[[Index, int, Sums], Sums]) -> Sums:
-    """The sums after all steps of a stretch; `step(k, count, sums)` writes `count` of them."""
-    if stretch.whole != 0:
+def _run_depth(b: Builder, stretch: DepthRange, sums: Sums, step: WriteSteps, each: int) -> Sums:
+    """The sums after all steps of a stretch; `step(k, count, sums)` writes `count` of them, `each` with a sum."""
+    if not is_zero(stretch.whole):
         with b.loop(0, stretch.whole, stretch.unit, carried=sums) as turn:
             turn.yields(*step(turn.index, stretch.unit, turn.carried))
         sums = turn.results
-    if not stretch.rest:
+    if is_zero(stretch.rest):
         return sums
+    if is_symbolic_size(stretch.rest):
+        return _run_rest(b, stretch, sums, step, each)
     if stretch.last is None:
         return step(stretch.whole, stretch.rest, sums)
     with b.when(stretch.last, sums) as branch:
         branch.yields(*step(stretch.whole, stretch.rest, sums))
     return branch.results
+
+
+def _run_rest(b: Builder, stretch: DepthRange, sums: Sums, step: WriteSteps, each: int) -> Sums:
+    """The sums after the rest of the steps, of which there may be any number: one after another, while there are."""
+    whole, rest = as_index(b, stretch.whole), as_index(b, stretch.rest)
+    for taken, start in enumerate(range(0, stretch.unit if each > 1 else stretch.unit - 1, each)):
+        exists = b.gt(rest, start)
+        with b.when(exists if stretch.last is None else b.logical_and(exists, stretch.last), sums) as branch:
+            left = subtract_index(b, rest, start) if start else rest
+            branch.yields(*step(add_index(b, whole, start), left, sums, taken))
+        sums = branch.results
+    return sums
 
 
 def _sum_sets(b: Builder, sums: Sequence[Reg], sets: int) -> Sequence[Reg]:

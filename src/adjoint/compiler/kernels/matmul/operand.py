@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from adjoint.compiler.kernels.index_arithmetic import Index, advance_address
+from adjoint.compiler.kernels.index_arithmetic import Index, advance_address, lane_offsets
 from adjoint.compiler.kernels.matmul.blocking import MatrixStrides
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.types import Reg, Type
@@ -83,4 +83,4 @@ def _read(b: Builder, place: StridedArray, step: int, lanes: int, mask: Reg | in
         return b.load(place.pointer, place.type.of(lanes), mask)
     if step == 0:
         return b.broadcast(b.load(place.pointer, place.type), lanes)
-    return b.gather(place.pointer, b.mul(b.iota(lanes), step), place.type.of(lanes), mask)
+    return b.gather(place.pointer, lane_offsets(b, lanes, step), place.type.of(lanes), mask)

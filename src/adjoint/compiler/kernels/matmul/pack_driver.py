@@ -56,8 +56,7 @@ class PanelPacker(PanelLayout):
 
         Panels lie a register apart: the last row is written by a whole one.
         """
-        depth = min(self.product.depth, self.product.steps)
-        place = advance_address(self.b, self.packed_left, down, depth, self.vector)
+        place = advance_address(self.b, self.packed_left, down, self.product.longest, self.vector)
         return advance_address(self.b, place, panel, self.product.lanes, self.vector)
 
     def pack_right(self, source: MatmulOperand, ragged: Reg | None, length: Index) -> None:
@@ -75,7 +74,6 @@ class PanelPacker(PanelLayout):
                 b, source.pointer, right.column, right.row, self.packed_right, self.product.line, vector, lines, length
             )
         elif right.row == 1 and right.column != 1:
-            most = min(self.product.k, self.product.depth)
-            packing.pack_transposed(b, source, self.packed_right, vector, width, ragged, length, most)
+            packing.pack_transposed(b, source, self.packed_right, vector, width, ragged, length, self.product.longest)
         else:
             packing.pack_columns(b, source, self.packed_right, vector, width, ragged, length)

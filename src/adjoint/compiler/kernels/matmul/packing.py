@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from adjoint.compiler.kernels.index_arithmetic import Index, advance_address, subtract_index
+from adjoint.compiler.kernels.index_arithmetic import Index, advance_address, lane_offsets, subtract_index
 from adjoint.compiler.kernels.matmul.operand import MatmulOperand
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.types import Reg, Type
@@ -100,7 +100,7 @@ def pack_lines(
 ) -> None:
     """place[i * length + k] = source[i * line + k * step] for i < lines and k < depth: each line by itself."""
     lanes = vector.lanes
-    steps = b.mul(b.iota(lanes), step)
+    steps = lane_offsets(b, lanes, step)
     with b.loop(0, lines) as turn:
         start = advance_address(b, source, turn.index, line, vector)
         out = advance_address(b, place, turn.index, length, vector)

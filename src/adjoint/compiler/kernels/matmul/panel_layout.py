@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import nullcontext
 
-from adjoint.compiler.kernels.index_arithmetic import Index, advance_address, floor_div_index, subtract_index
+from adjoint.compiler.ir.symbolic_size import has_symbols, is_multiple, is_symbolic_size
+from adjoint.compiler.kernels.index_arithmetic import (
+    Index,
+    advance_address,
+    as_index,
+    floor_div_index,
+    is_zero,
+    min_index,
+    subtract_index,
+)
 from adjoint.compiler.kernels.matmul.blocking import round_up
 from adjoint.compiler.kernels.matmul.product import MatmulPlan
 from adjoint.compiler.kernels.matmul.scratch import Scratch
@@ -30,6 +39,9 @@ class PanelLayout:
         self.full, self.tail = divmod(self.plane.n, self.blocking.width)
         self.panels_across = self.full + (self.tail > 0)
         self.stride = round_up(self.blocking.width, product.lanes)
+        # Of a symbolic number of rows, the last panel may have any height up to that of the others.
+        m = self.plane.m
+        self.is_ragged = is_symbolic_size(m) and not is_multiple(m, self.rows)
 
     def branch_by_count(self, index: Reg, first: int, before: int, count: int, after: int) -> Iterator[int]:
         """Branches: with `before` for the `first` of `count` indices, with `after` for the others."""
@@ -43,6 +55,8 @@ class PanelLayout:
     def row(self, panel: Index) -> Reg:
         """The row at which a panel of rows begins; behind the last one, the end."""
         b = self.b
+        if isinstance(panel, int) and has_symbols((panel, self.plane.m)):
+            return b.constant(0, I64) if is_zero(panel) else as_index(b, min_index(b, panel * self.rows, self.plane.m))
         if isinstance(panel, int):
             return b.constant(min(panel * self.rows + min(panel, self.longer), self.plane.m), I64)
         start = b.mul(panel, self.rows)
@@ -53,6 +67,8 @@ class PanelLayout:
     def height(self, panel: Reg, row: Reg) -> Index:
         """Return how many rows the panel has that begins at this one."""
         b = self.b
+        if self.is_ragged:
+            return b.minimum(b.sub(self.plane.m, row), self.rows)
         if self.blocking.is_tiled:
             return subtract_index(b, self.row(b.add(panel, 1)), row)
         return b.add(b.cast(b.lt(panel, self.longer), I64), self.rows) if self.longer else self.rows

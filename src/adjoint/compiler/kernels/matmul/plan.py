@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import math
+import operator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from typing import Any
 
+from adjoint.compiler.ir.symbolic_size import has_symbols, is_symbolic_size, size_value
 from adjoint.compiler.kernels.matmul.bf16_rounding import choose_rounding
 from adjoint.compiler.kernels.matmul.blocking import (
     COPY_CYCLES,
@@ -57,17 +61,20 @@ def plan_matmul(
     that is 0. `computed`: whether the left and the right operand are computed as they are packed.
     """
     machine = Machine.of(target, type, lanes)
+    n = operator.index(n)  # a symbolic number of columns is that of the call that is traced alone
     merged, flat = (
         (0, Plane(batch, m, n, left, right)) if any(computed) else _merge_batch_dims(batch, m, n, left, right)
     )
     flat = _normalize_strides(flat, k)
     other = Plane(flat.batch, flat.n, flat.m, flat.right.swapped_strides, flat.left.swapped_strides)
+    any_height, any_depth = is_symbolic_size(flat.m), is_symbolic_size(k)
+    seen, seen_k = (flat.as_traced, size_value(k)) if any_height or any_depth or has_symbols(flat) else (flat, k)
     rounds = choose_rounding(target, type, precision)
-    ways = blockings(machine, flat.m, flat.n, k, flat.left, flat.right, rounds)
+    ways = blockings(machine, seen.m, seen.n, seen_k, seen.left, seen.right, rounds)
     choices = [(b.cycles * (MIN_ROUNDING_SPEEDUP if b.is_paired else 1.0), False, b) for b in ways]
-    if n <= 4 and n < machine.lanes and flat.m > n:
-        turned = blockings(machine, other.m, other.n, k, other.left, other.right)
-        late = flat.m * (2.0 if n == 1 else 10.0)  # its elements leave one by one
+    if n <= 4 and n < machine.lanes and seen.m > n and not any_height:
+        turned = blockings(machine, other.m, seen.m, seen_k, seen.right.swapped_strides, seen.left.swapped_strides)
+        late = seen.m * (2.0 if n == 1 else 10.0)  # its elements leave one by one
         choices += [(b.cycles + late, True, b) for b in turned if b.rows == n]
     if any(computed):
         choices = [choice for choice in choices if _packs(computed, *choice[1:])]
@@ -77,16 +84,46 @@ def plan_matmul(
     if not choices:  # no elements
         choices = [(0.0, False, Blocking(False, 1, machine.lanes, 1, 1, False, False, 0.0))]
     _, swapped, blocking = min(choices, key=lambda choice: choice[0])
+    if any_height or any_depth:
+        choices = list(_serve_any_size(choices, machine, any_height, any_depth))
+        paired = blocking.is_paired
+        _, swapped, blocking = min(choices, key=lambda choice: choice[0])
+        # Packing by squares begins the last one before the end; how else a left operand is packed depends on its size.
+        squares = any_depth and blocking.pack_right and seen.right.row == 1 != seen.right.column
+        if paired or computed[0] or (squares and not k >= machine.lanes):
+            sizes = _specialize((*batch, m, k))
+            how: dict[str, Any] = {"direct": direct, "precision": precision, "parts": parts, "lanes": lanes}
+            sides = [MatrixStrides(_specialize(s.batch), *_specialize((s.row, s.column))) for s in (left, right)]
+            return plan_matmul(sizes[:-2], sizes[-2], n, sizes[-1], *sides, type, target, computed=computed, **how)
     plane = other if swapped else flat
     steps = depth_steps(blocking, k)
-    depth = _depth(machine, plane, blocking, steps)
-    grid = _grid(machine, plane, blocking, steps)
+    depth, longest, split = _depth(machine, plane, blocking, steps)
+    grid = _grid(machine, plane if seen is flat else plane.as_traced, blocking, depth_steps(blocking, seen_k))
+    strip = -(-blocking.panels(seen.m)[0] // grid[1]) if any_height and split else 0
     tiles = math.prod(grid) if math.prod(batch) * m * n else 0
     product = MatmulPlan(
         batch, m, n, k, left, right, type, plane, merged, swapped, machine.lanes, blocking, depth,
-        direct and steps <= depth and not (blocking.along_depth or blocking.is_tiled or swapped), grid, tiles, 0, "",
+        direct and not split and not (blocking.along_depth or blocking.is_tiled or swapped), grid, tiles,
+        split, longest, strip, 0, "",
     )  # fmt: skip
     return product._replace(scratch=Scratch.of(product).size, reason=_reason(product))
+
+
+def _specialize(sizes: Shape) -> Shape:
+    """Return sizes as they are in the call that is traced, for which alone the plan is then."""
+    return tuple(map(operator.index, sizes))
+
+
+def _serve_any_size(
+    choices: Sequence[tuple[float, bool, Blocking]], machine: Machine, any_height: bool, any_depth: bool
+) -> Iterator[tuple[float, bool, Blocking]]:
+    """The choices for a product of any number of rows, or of any depth: what they pack does not depend on it."""
+    for cycles, swapped, blocking in choices:
+        packed = blocking.pack_left or (any_depth and blocking.pack_right)
+        if blocking.is_paired or (blocking.along_depth and packed):
+            continue
+        high = blocking.fill_registers(machine) if any_height else blocking
+        yield cycles, swapped, high._replace(pack_left=False)
 
 
 def _packs(computed: tuple[bool, bool], swapped: bool, blocking: Blocking) -> bool:
@@ -133,19 +170,26 @@ def _normalize_strides(plane: Plane, k: int) -> Plane:
     return plane._replace(left=left, right=right)
 
 
-def _depth(machine: Machine, plane: Plane, blocking: Blocking, k: int) -> int:
+def _depth(machine: Machine, plane: Plane, blocking: Blocking, k: int) -> tuple[int, int, bool]:
     """Steps to sum in registers: as many as their rounding and the second cache allow, in equal stretches.
+
+    With them how many they can be, if `k` is symbolic, and whether there are more of them, which is a guard then.
 
     A matrix that is read once, for a row or two, is read in whole rows: few of them for one panel after the other.
     """
     stretch = 1024 * (machine.lanes if blocking.along_depth else 1)
-    once = plane.m <= 2 and plane.n > blocking.width and k * plane.n * machine.itemsize >= 1 << 19
-    if once and not blocking.along_depth and not blocking.pack_right:
-        stretch = max(32, k // 2048)
+    once = not is_symbolic_size(plane.m) and plane.m <= 2 and plane.n > blocking.width
+    in_rows = once and not blocking.along_depth and not blocking.pack_right
+    if in_rows and k * plane.n * machine.itemsize >= 1 << 19:
+        stretch = operator.index(max(32, k // 2048))
     if k <= 2 * stretch:
-        return max(k, 1)
+        return (k, 2 * stretch, False) if is_symbolic_size(k) else (max(k, 1), k, False)
     stretches = -(-k // stretch)
-    return round_up(-(-k // stretches), steps_per_turn(blocking, machine.lanes))
+    turn = steps_per_turn(blocking, machine.lanes)
+    depth = round_up((k + stretches - 1) // stretches, turn)
+    if is_symbolic_size(k):
+        return depth, round_up(stretch, turn), True
+    return depth, min(depth, k), depth < k
 
 
 def _grid(machine: Machine, plane: Plane, blocking: Blocking, k: int) -> tuple[int, int, int]:
@@ -202,9 +246,9 @@ def _reason(product: MatmulPlan) -> str:
     for side, packed in zip(sides, (blocking.pack_left, blocking.pack_right), strict=True):
         if packed:
             matrix = product.left if side == "left" else product.right
-            words.append(f"{side} packed as its strides are ({matrix.row}, {matrix.column})")
+            words.append(f"{side} packed as its strides are ({matrix.row!r}, {matrix.column!r})")
     if product.split:
-        words.append(f"{-(-product.steps // product.depth)} stretches of k")
+        words.append(f"{-(-product.steps // product.depth)!r} stretches of k")
     batches, down, across = product.grid
     words.append(f"{product.tiles} tiles: batch/{batches} m/{down} n/{across}" if product.tiles > 1 else "one tile")
     return "; ".join(words)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from adjoint.compiler.ir.symbolic_size import size_value
 from adjoint.compiler.kernels.matmul.blocking import Blocking, MatrixStrides, round_up
 from adjoint.compiler.llvm.types import Type
 
@@ -19,9 +20,18 @@ class Plane(NamedTuple):
     left: MatrixStrides
     right: MatrixStrides
 
+    @property
+    def as_traced(self) -> Plane:
+        """The plane in the call that is traced."""
+        batch, m, n, left, right = self
+        return Plane(tuple(map(size_value, batch)), size_value(m), n, left.as_traced, right.as_traced)
+
 
 class MatmulPlan(NamedTuple):
-    """A planned product (batch…, m, k) @ (batch…, k, n) of elements of `type`."""
+    """A planned product (batch…, m, k) @ (batch…, k, n) of elements of `type`.
+
+    `batch`, `m` and `k` may be symbolic, and `depth` with `k`.
+    """
 
     batch: Shape
     m: int
@@ -39,6 +49,9 @@ class MatmulPlan(NamedTuple):
     direct: bool  # whether blocks are finished from registers: less time for a short depth, more code
     grid: tuple[int, int, int]  # parts of the batch, of the rows and of the columns, which tiles are made of
     tiles: int
+    split: bool  # whether sums are made in more than one stretch
+    longest: int  # steps of the longest stretch
+    strip: int  # panels of rows whose sums wait in scratch memory at once; 0: all of a tile
     scratch: int  # bytes for each thread
     reason: str
 
@@ -48,14 +61,9 @@ class MatmulPlan(NamedTuple):
         return depth_steps(self.blocking, self.k)
 
     @property
-    def split(self) -> bool:
-        """True if sums are made in more than one stretch."""
-        return self.steps > self.depth
-
-    @property
     def line(self) -> int:
         """Elements of scratch memory that a line along the depth takes."""
-        line = round_up(min(self.depth, self.steps), self.lanes)
+        line = round_up(self.longest, self.lanes)
         apart = self.blocking.is_paired and line * self.type.itemsize % 512 == 0  # or lines push each other out
         return line + self.lanes if apart else line
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+from adjoint.compiler.ir.symbolic_size import is_symbolic_size, size_value
 from adjoint.compiler.kernels.matmul.amx_tiles import TILE_CONFIG_BYTES, PartStrides
 from adjoint.compiler.kernels.matmul.blocking import round_up
 from adjoint.compiler.kernels.matmul.product import MatmulPlan
@@ -24,7 +25,7 @@ class Scratch(NamedTuple):
     def of(cls, product: MatmulPlan) -> Scratch:
         plane, blocking, item = product.plane, product.blocking, product.type.itemsize
         register, parts = product.lanes * item, blocking.parts
-        depth = min(product.depth, product.steps)
+        depth = product.longest
         rows, columns = largest_tile(product)
         left = right = 0  # bytes of one part
         if blocking.pack_left:
@@ -42,7 +43,8 @@ class Scratch(NamedTuple):
             at += parts * right
         stride = round_up(blocking.width, product.lanes)
         panels = -(-columns // blocking.width)
-        block = blocking.rows if blocking.is_tiled else min(blocking.rows, max(plane.m, 1))
+        any_height = blocking.is_tiled or is_symbolic_size(plane.m)
+        block = blocking.rows if any_height else min(blocking.rows, max(plane.m, 1))
         after_right, at = at, at + (rows * panels if product.split else block) * stride * item
         tiles = round_up(at, 64)
         if blocking.is_tiled:
@@ -52,11 +54,11 @@ class Scratch(NamedTuple):
 
 
 def largest_tile(product: MatmulPlan) -> tuple[int, int]:
-    """The most rows and columns of the plane that a tile has."""
+    """The most rows and columns of the plane that a tile has, or one strip of it."""
     plane, blocking = product.plane, product.blocking
     if not plane.m or not plane.n:
         return 0, 0
     _, down, across = product.grid
-    panels, rows, longer = blocking.panels(plane.m)
-    columns = math.ceil(plane.n / blocking.width)
-    return math.ceil(panels / down) * (rows + (longer > 0)), math.ceil(columns / across) * blocking.width
+    panels, rows, longer = blocking.panels(size_value(plane.m))
+    tall = product.strip * blocking.rows or math.ceil(panels / down) * (rows + (longer > 0))
+    return tall, math.ceil(math.ceil(plane.n / blocking.width) / across) * blocking.width

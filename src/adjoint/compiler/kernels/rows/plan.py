@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from adjoint.compiler.ir.strided_view import StridedView
+from adjoint.compiler.ir.symbolic_size import size_value
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.types import I64, U8, Reg, Type, from_dtype
 from adjoint.core.typing import NumpyDtype, Params
@@ -99,7 +100,7 @@ def type_of(dtype: NumpyDtype) -> Type | None:
 
 def split_units(units: int, seconds: float) -> tuple[int, int]:
     """Into how many tiles to cut independent units of work, and the units in each."""
-    tiles = max(1, min(int(seconds / MIN_TILE_SECONDS), units, MAX_TILES))
+    tiles = max(1, min(int(seconds / MIN_TILE_SECONDS), size_value(units), MAX_TILES))
     each = -(-units // tiles) if units else 0
     return (-(-units // each) if each else 1), each
 

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from adjoint.compiler.ir.symbolic_size import size_value
 from adjoint.compiler.kernels.rows.plan import (
     Lines,
     LineTable,
@@ -79,7 +80,7 @@ def plan_running(name: str, x: RowOperand, axis: int, dtype: NumpyDtype, target:
         units = lines.outer * -(-lines.inner // (width * registers))
         if lines.inner >= MIN_WIDE_STRIP_COLUMNS:
             form, registers, units = WIDE_COLUMNS, 1, lines.outer * -(-lines.inner // WIDE_STRIP_COLUMNS)
-    seconds = SECONDS_PER_ELEMENT[name] * lines.lines * lines.length
+    seconds = SECONDS_PER_ELEMENT[name] * size_value(lines.lines * lines.length)
     tiles, each = split_units(units, seconds)
     numbers = (units, each, lines.length, lines.inner, lines.outer_stride, lines.stride, lines.inner_stride)
     structure = (name, x.dtype.str, dtype.str, form, registers)

@@ -7,6 +7,7 @@ wanted ranks; a radix sort.
 
 from __future__ import annotations
 
+from adjoint.compiler.ir.symbolic_size import size_value
 from adjoint.compiler.kernels.rows.order_writer import OrderWriter
 from adjoint.compiler.kernels.rows.plan import (
     INT64,
@@ -61,7 +62,7 @@ def plan_order(
         scratch = 8 * keys.words * (MAX_SHORTLIST + lanes)
     else:
         scratch = 2 * (own + 8 * keys.words) + 8 * VALUES * keys.digits + (8 * BINS if form == SELECTION else 0)
-    seconds = SECONDS_PER_ELEMENT[form] * lines.lines * n * keys.words
+    seconds = SECONDS_PER_ELEMENT[form] * size_value(lines.lines * n) * keys.words
     if form in (NETWORK, LEADERS, SHORTLIST):  # in vectors
         seconds *= target.slowdown
     tiles, each = split_units(units, seconds)
