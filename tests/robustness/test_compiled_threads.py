@@ -10,7 +10,7 @@ from tests.support.threads import in_threads
 import adjoint as ad
 import adjoint.nn.functional as F
 from adjoint import nn
-from adjoint.compiler.trace.batch_sizes import BatchSizes
+from adjoint.compiler.trace.sizes.batch_sizes import BatchSizes
 
 pytest.importorskip("llvmlite")
 THREADS, CALLS = 8, 60

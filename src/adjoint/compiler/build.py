@@ -9,6 +9,7 @@ from weakref import ref
 
 from adjoint.compiler.cache.plan_cache import load_or_make_plan
 from adjoint.compiler.ir.graph import Graph, IncomingGrad, Value
+from adjoint.compiler.ir.symbolic_size import has_symbols
 from adjoint.compiler.kernels.plan import CachedPlan
 from adjoint.compiler.log import LOGGED, log
 from adjoint.compiler.passes.loops.plan_extension import plan_by_loop
@@ -28,6 +29,7 @@ from adjoint.compiler.report.example_arguments import ExampleArguments
 from adjoint.compiler.report.profiled_call import run_program_timed
 from adjoint.compiler.trace.guards import GuardFailure, ProbeGuard
 from adjoint.compiler.trace.result_table import ResultTable
+from adjoint.compiler.trace.sizes.argument_sizes import ArgumentSizes
 from adjoint.compiler.trace.step_outputs import MadeLeaf, OutputRef, Parent, ResultFacts, StepEffects, complete_effects
 from adjoint.compiler.trace.tracer import Tracer
 from adjoint.core.op.matmul_precision import PRECISION_FACT, current_precision, setting
@@ -71,9 +73,15 @@ def finish_trace(
     return FinishedTrace(tracer.graph, outcome, past, specs, parents, history)
 
 
-def build(traced: FinishedTrace, reruns_eagerly: bool = False) -> CompiledEntry:
-    """The program of a finished trace; `reruns_eagerly`: where it fails, the call runs eagerly."""
+def build(traced: FinishedTrace, reruns_eagerly: bool = False, sizes: ArgumentSizes | None = None) -> CompiledEntry:
+    """The program of a finished trace; `reruns_eagerly`: where it fails, the call runs eagerly.
+
+    `sizes`: the symbols of the trace. Raises StaticSizeError if the program would not serve several values of them.
+    """
     traced.outcome.reruns_eagerly = reruns_eagerly
+    if sizes is not None:
+        sizes.check_symbols()
+        sizes.relations.is_traced = True
     graph, outcome, past = traced.graph, traced.outcome, traced.joint_gradient
     if "graph" in LOGGED:
         log("graph", f"{graph.name}: as traced", str(graph))
@@ -84,9 +92,15 @@ def build(traced: FinishedTrace, reruns_eagerly: bool = False) -> CompiledEntry:
         if plan.rounds:
             outcome.guards.append(ProbeGuard(setting, current_precision, PRECISION_FACT))
         _log_plan(plan)
+        if sizes is not None and any(v is not None and has_symbols(v.shape) for _, v in outcome.gradients):
+            sizes.refuse_symbols()  # a gradient keeps its memory from call to call
         program = Program(plan.graph, plan.fusion, plan.kernels, outcome)
+        if sizes is not None:
+            sizes.check_symbols()
         keep()
         return CompiledEntry(program, outcome)
+    if sizes is not None:
+        sizes.refuse_symbols()
     from adjoint.compiler.pipeline import has_float32_matmuls, simplify
 
     count, end = len(graph.outputs), len(graph.outputs) + len(past.gradients)
@@ -123,7 +137,7 @@ def _plan_step(graph: Graph, written: Sequence[Value], precision: str) -> tuple[
         keeps.append(keep)
         return plan
 
-    plan = plan_by_loop(graph, plan_part)
+    plan = None if graph.symbols else plan_by_loop(graph, plan_part)
     if plan is None:
         keeps.clear()
         plan = plan_part(graph)
@@ -192,7 +206,7 @@ def _forward_graph(graph: Graph, outcome: StepEffects) -> Graph:
     """The part of the graph that the step itself needs."""
     from adjoint.compiler.passes.simplify import eliminate_dead_code
 
-    out = Graph(graph.name)
+    out = Graph(graph.name, graph.sizes)
     out.inputs = [v for v in graph.inputs if not isinstance(v.source, IncomingGrad)]
     late = set(graph.inputs) - set(out.inputs)
     for v in graph.equations:  # exchanges of gradients, which nothing else would drop

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 from weakref import ref
 
-from adjoint.compiler.ir.graph import HandlerError, OverlapError, TraceError
+from adjoint.compiler.ir.graph import HandlerError, OverlapError, StaticSizeError, TraceError
 from adjoint.compiler.known_entries import Alternation, hand_over, run_direct, run_path
 from adjoint.compiler.log import LOGGED, log
 from adjoint.compiler.program.eager_step import MISSING_COMPILER, EagerStep, StepWrapper
@@ -17,7 +18,6 @@ from adjoint.compiler.report.example_arguments import ExampleArguments
 from adjoint.compiler.report.profiled_call import call_step_timed
 from adjoint.compiler.report.step_reports import StepReports
 from adjoint.compiler.runtime.call_turn import CallTurn, tracing_alone
-from adjoint.compiler.trace.batch_sizes import BatchSizes
 from adjoint.compiler.trace.recompilation import Recompilation, describe_compilation, find_changes
 from adjoint.compiler.trace.signature import (
     MAX_BRANCHES,
@@ -26,6 +26,8 @@ from adjoint.compiler.trace.signature import (
     SignatureKey,
     VaryingIntegers,
 )
+from adjoint.compiler.trace.sizes.batch_sizes import BatchSizes
+from adjoint.compiler.trace.sizes.dynamic_sizes import DynamicSizes
 from adjoint.core.graph.source_location import warn_user
 from adjoint.core.op.op_timer import find_op_timer
 from adjoint.core.runtime import pytree
@@ -39,9 +41,9 @@ from adjoint.core.typing import Function, Operand
 if TYPE_CHECKING:
     from adjoint.compiler.build import CompiledEntry
     from adjoint.compiler.cuts.staged_entry import StagedEntry
-    from adjoint.compiler.trace.batch_sizes import Size
+    from adjoint.compiler.trace.sizes.batch_sizes import Size
 
-TORCH_COMPILE_OPTIONS = {"mode", "fullgraph", "dynamic", "backend", "options", "disable"}  # torch.compile's
+TORCH_COMPILE_OPTIONS = {"mode", "fullgraph", "backend", "options", "disable"}  # torch.compile's
 MAX_PROGRAMS_PER_SIGNATURE = 8  # kept for one signature, when the Python state that steps rely on keeps changing
 BOOKED_TURNS = 64  # of a program, for which it is booked what they saved
 MAX_SIGNATURES = 64  # kept in all
@@ -50,7 +52,12 @@ NO_PROGRAM, NOT_WORTH_IT, TRACE_NEEDED = object(), object(), object()
 
 
 def compile(
-    function: Function | None = None, *, fallback: bool | None = None, verbose: bool = False, **options: object
+    function: Function | None = None,
+    *,
+    fallback: bool | None = None,
+    verbose: bool = False,
+    dynamic: bool | None = None,
+    **options: object,
 ) -> Function:
     """`function` compiled on its first call for each signature of its arguments; usable as a decorator.
 
@@ -64,12 +71,14 @@ def compile(
     if unknown:
         raise TypeError(f"compile() got an unexpected keyword argument {unknown[0]!r}")
     if function is None:
-        return lambda decorated: compile(decorated, fallback=fallback, verbose=verbose, **options)
+        return lambda decorated: compile(decorated, fallback=fallback, verbose=verbose, dynamic=dynamic, **options)
     if options.get("disable"):
         return function
     if fallback is None:
         fallback = display_name.package == "torch" and not options.get("fullgraph")
-    return (CompiledFunction if _has_llvmlite() else EagerStep)(function, fallback, verbose)
+    if not _has_llvmlite():
+        return EagerStep(function, fallback, verbose)
+    return CompiledFunction(function, fallback, verbose, dynamic)
 
 
 @functools.cache
@@ -91,14 +100,17 @@ class CompiledFunction(StepReports, StepWrapper):
     """
 
     OWN_ATTRIBUTES = StepWrapper.OWN_ATTRIBUTES.union(
-        ("_arguments", "_costs", "_programs", "_sizes", "_latest", "_parameters", "_turn")
+        ("_arguments", "_costs", "_programs", "_sizes", "_dynamic", "_latest", "_parameters", "_turn")
     )
 
-    def __init__(self, function: Function, fallback: bool = False, verbose: bool = False) -> None:
+    def __init__(
+        self, function: Function, fallback: bool = False, verbose: bool = False, dynamic: bool | None = None
+    ) -> None:
         super().__init__(function, fallback, verbose)
         self._programs: dict[object, Signature] = {}
         self._arguments = VaryingIntegers()
         self._sizes = BatchSizes()
+        self._dynamic = DynamicSizes(dynamic)
         self._costs = CallCosts(self.name)
         self._latest: CompiledEntry | StagedEntry | Alternation | None = None
         self._turn = CallTurn()
@@ -112,7 +124,7 @@ class CompiledFunction(StepReports, StepWrapper):
         return self._dispatch(args, kwargs)
 
     def __reduce__(self) -> Any:
-        return CompiledFunction, (self.function, self.fallback, self._verbose)
+        return CompiledFunction, (self.function, self.fallback, self._verbose, self._dynamic.dynamic)
 
     def __repr__(self) -> str:
         return f"<compiled {self.function!r}>"
@@ -211,7 +223,7 @@ class CompiledFunction(StepReports, StepWrapper):
                 return NO_PROGRAM  # a signal handler has interrupted a call of this thread
             turn.is_dispatching = True
             try:
-                signature = self._programs.pop(key, None) or Signature()
+                signature = self._programs.pop(key, None) or self._dynamic.find_signature(key) or Signature()
                 self._programs[key] = signature  # the last to be used is the last to go
                 entry, found, is_state_known = self._run_known(signature, key, given, events)
                 if type(found) is tuple:
@@ -224,6 +236,8 @@ class CompiledFunction(StepReports, StepWrapper):
                     return NO_PROGRAM
                 if not may_trace:
                     return TRACE_NEEDED
+                if self._dynamic.is_full(signature):  # this size gets a program of its own
+                    signature = self._programs[key] = Signature()
                 if not signature.may_trace(events):
                     return NOT_WORTH_IT
                 if self._is_worth_compiling(signature, key, is_state_known and not events):
@@ -304,6 +318,7 @@ class CompiledFunction(StepReports, StepWrapper):
             return NO_PROGRAM
         self.recompilations.append(Recompilation(self.name, key, reason))
         self._sizes.note_compilation(key, start)
+        self._dynamic.note_program(key, signature, any(program.graph.symbols for program in entry.programs))
         self._keep(signature, entry, is_branch)
         seconds = self._sizes.clock() - start
         if signature.is_asking:
@@ -335,11 +350,25 @@ class CompiledFunction(StepReports, StepWrapper):
             )
         varying = [i for i, kind in enumerate(key[1]) if kind in (int, float)]
 
-        def trace(specialize: bool) -> tuple[CompiledEntry | StagedEntry, Callable[[], None]]:
+        def trace(
+            specialize: bool, dims: Mapping[int, Sequence[int]] = MappingProxyType({})
+        ) -> tuple[CompiledEntry | StagedEntry, Callable[[], None]]:
             sources = signature.dynamic_sources
             with log_exchanges(events.exchanges):
-                return trace_step(self.function, self.name, args, kwargs, sources, varying, specialize, events)
+                return trace_step(self.function, self.name, args, kwargs, sources, varying, specialize, events, dims)
 
+        leaves = pytree.flatten((args, kwargs))[0]
+        while not events and (dims := self._dynamic.choose_dims(key, leaves)):
+            try:
+                return trace(False, dims)
+            except StaticSizeError as error:  # of these dimensions the step needs one number
+                if refused := self._dynamic.find_refused_marks(leaves, error.places):
+                    raise TraceError(
+                        f"dimension {refused[0][1]} of an argument of {self.name!r} was marked as dynamic, but the "
+                        "step needs one number of it: mark_dynamic asks for a program that serves every size, "
+                        "maybe_mark_dynamic for one if that is possible"
+                    ) from error
+                self._dynamic.note_static(key, error.places)
         try:
             return trace(specialize=False)
         except Exception:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from adjoint.compiler.build import CompiledEntry, FinishedTrace, build, finish_trace
-from adjoint.compiler.ir.graph import HandlerError, OverlapError, TraceError
+from adjoint.compiler.ir.graph import HandlerError, OverlapError, StaticSizeError, TraceError
 from adjoint.compiler.log import LOGGED, log
 from adjoint.compiler.passes.partition import TracedBackward, trace_backward
 from adjoint.compiler.progress import progress
@@ -68,10 +69,12 @@ class StepTrace:
         scalar_arguments: Sequence[int],
         specialize_arguments: bool,
         log: list[Outcome],
+        dynamic_dims: Mapping[int, Sequence[int]],
     ) -> None:
         self.name = name
         self.dynamic_sources = dynamic_sources
         self.scalar_arguments = scalar_arguments  # which leaves of the arguments are numbers that each call brings
+        self.dynamic_dims = dynamic_dims  # of the leaves of the arguments
         self.specialize_arguments = specialize_arguments  # all the same the program is for these alone
         self._arguments: dict[int, object] = {}  # the containers among the arguments: of this call
         self.observer = FrameObserver(self._refuse)
@@ -96,7 +99,7 @@ class StepTrace:
     ) -> tuple[CompiledEntry | StagedEntry, Callable[[], None]]:
         """The program of a call of `function`, and what takes back the state that the trace made."""
         suspension = TraceSuspension(self.tracer, self.observer, self._substituted)
-        take_back, events = self.tracer.take_back, self.events
+        take_back, events, sizes = self.tracer.take_back, self.events, self.tracer.sizes
         with gc_paused(), progress.compilation(self.name):
             try:
                 with handlers_outside(suspension.suspend):
@@ -112,7 +115,8 @@ class StepTrace:
             try:
                 with handlers_outside(suspension.outer_modes):  # passes trace patterns
                     if not events.events:
-                        return build(traced, reruns_eagerly=True), take_back
+                        return build(traced, reruns_eagerly=True, sizes=sizes), take_back
+                    sizes.refuse_symbols()
                     from adjoint.compiler.cuts.stages import AskingTrace, build_staged
 
                     return build_staged(AskingTrace(traced, events.events, events.slots, self._is_guard_of)), take_back
@@ -179,7 +183,7 @@ class StepTrace:
         leaves = [self.observer.stand_in(x) for x in leaves]
         for i, x in enumerate(leaves):
             if isinstance(x, Tensor):
-                self.tracer.bind_argument(x, len(given), f"{len(given)}")
+                self.tracer.bind_argument(x, len(given), f"{len(given)}", i, self.dynamic_dims.get(i, ()))
                 given.append(x)
             elif i in self.scalar_arguments:
                 name = f"x{len(given)}"
@@ -385,16 +389,28 @@ def trace_step(
     scalar_arguments: Sequence[int] = (),
     specialize_arguments: bool = False,
     log: list[Outcome] | None = None,
+    dynamic_dims: Mapping[int, Sequence[int]] = MappingProxyType({}),
 ) -> tuple[CompiledEntry | StagedEntry, Callable[[], None]]:
     """The program of one call, and what is to be done if that fails at once.
 
     The numbers at the places `dynamic_sources`, and those among the leaves of the arguments that are
     `scalar_arguments`, are inputs of the program; the latter are `specialize_arguments` if it is for these numbers
-    alone. What stands in `log` took place in this call already; what takes place in the trace is added to it.
+    alone. The sizes of leaves in `dynamic_dims` are symbols. What stands in `log` took place in this call already; what
+    takes place in the trace is added to it.
     """
     check_python()
-    trace = StepTrace(name, dynamic_sources or {}, scalar_arguments, specialize_arguments, [] if log is None else log)
-    return trace.run(function, args, kwargs)
+    trace = StepTrace(
+        name, dynamic_sources or {}, scalar_arguments, specialize_arguments, [] if log is None else log, dynamic_dims
+    )
+    try:
+        return trace.run(function, args, kwargs)
+    except (StaticSizeError, OverlapError):
+        raise
+    except Exception as error:
+        if not dynamic_dims:
+            raise
+        # with numbers for sizes the step may do, or fail in its own words
+        raise StaticSizeError([(i, d) for i, dims in dynamic_dims.items() for d in dims]) from error
 
 
 @depends_on(lambda holder: [(holder, "floating")])

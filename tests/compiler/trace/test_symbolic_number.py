@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import adjoint as ad
-from adjoint.compiler.trace.batch_sizes import BatchSizes
+from adjoint.compiler.trace.sizes.batch_sizes import BatchSizes
 from adjoint.compiler.trace.symbolic_number import NumberArithmetic, SymbolicNumber, guard_code, specialize_numbers
 
 pytest.importorskip("llvmlite")

@@ -133,12 +133,14 @@ def recompute_typed(gradients: GraphTask, node: Node, rule: Rule, d: Operand, g:
 def sum_to_input(gradients: GraphTask, d: Operand, parent: Vertex) -> Operand:
     """Return `d` in the dtype of its input, summed to its shape where that was broadcast."""
     array = d if gradients.on_arrays else d.array
-    if array.shape == parent.shape and array.dtype == parent.dtype:
+    # where shapes have symbols, those of other lengths are told apart without a question about sizes
+    alike = gradients.on_arrays or len(array.shape) == len(parent.shape)
+    if alike and array.shape == parent.shape and array.dtype == parent.dtype:
         return d
     if gradients.on_arrays and array.dtype == parent.dtype and not (default.narrow or mode.needs_slow_path):
         return sum_array_to(array, parent.shape)
     tensor = wrap(d) if gradients.on_arrays else d
-    if array.shape != parent.shape:
+    if not alike or array.shape != parent.shape:
         tensor = sum_to(tensor, parent.shape)
     if array.dtype != parent.dtype and parent.dtype is not ANY_DTYPE:
         tensor = cast(tensor, dtype=parent.dtype)

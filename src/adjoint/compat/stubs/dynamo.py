@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -55,16 +56,40 @@ def graph_break(msg: str = "") -> None:
 forbid_in_graph = assume_constant_result = disallow_in_graph = run = allow_in_graph
 
 
-def mark_dynamic(t: object, index: object, *args: object, **kwargs: object) -> None:
-    """Do nothing: `adjoint.compile` makes a program for each shape."""
+def mark_dynamic(t: Any, index: int | Sequence[int], **bounds: object) -> None:
+    """Let the program of a compiled step serve every size of these dimensions, from the first call on.
+
+    `hint_override`, `min`, `max`, `specialize_on`: ignored, guards tell which sizes a program serves. A step that needs
+    one number of such a size raises `TraceError`.
+    """
+    _add_marks(t, "_dynamo_dynamic_indices", index)
 
 
-def mark_static(t: object, *args: object, **kwargs: object) -> None:
-    """Do nothing: `adjoint.compile` makes a program for each shape."""
+def maybe_mark_dynamic(t: Any, index: int | Sequence[int]) -> None:
+    """Let a program serve every size of these dimensions where the step allows it."""
+    _add_marks(t, "_dynamo_weak_dynamic_indices", index)
 
 
-maybe_mark_dynamic = mark_unbacked = mark_dynamic
-mark_static_address = mark_static
+def mark_static(t: Any, index: int | Sequence[int] | None = None) -> None:
+    """Let each size of these dimensions, or of all, be a program of its own. Does nothing for a module's class."""
+    if not isinstance(t, type):
+        _add_marks(t, "_dynamo_static_indices", range(t.dim()) if index is None else index)
+
+
+def _add_marks(t: Any, name: str, index: int | Sequence[int]) -> None:
+    """Remember dimensions of a tensor, under the attribute that PyTorch uses."""
+    dims = [index] if isinstance(index, int) else index
+    for d in dims:
+        if not 0 <= d < t.dim():
+            raise ValueError(f"dimension {d} is marked of a tensor with {t.dim()} dimensions")
+    setattr(t, name, getattr(t, name, set()) | set(dims))
+
+
+def mark_static_address(t: object, guard: bool = True) -> None:
+    """Do nothing: captured tensors are bound where they lie."""
+
+
+mark_unbacked = mark_dynamic
 
 
 def list_backends(*args: object, **kwargs: object) -> list[str]:

@@ -49,7 +49,7 @@ def load_or_make_plan(
 
     Also what keeps it, to be called when its program is bound, and what that asks is known too.
     """
-    disk = None if pass_observers else default_disk_cache()
+    disk = None if pass_observers or graph.symbols else default_disk_cache()  # the guards of a plan are not kept
     key = _plan_key(graph, written, precision) if disk and len(graph.equations) >= MIN_EQUATIONS_TO_CACHE else None
     kept = disk.read(key, PLAN_SUFFIX) if disk and key else None
     if kept is not None:

@@ -62,9 +62,7 @@ class StagedEntry:
         self.stages, self.commit, self.slots, self.events, self.written = stages, commit, slots, events, written
         self.generators = generators  # from which programs draw before it is known that the call goes this way
         self.program = stages[commit].program
-        self.has_exchanges = any(
-            v.op.family == "collective" for stage in stages for v in stage.program.graph.equations
-        )
+        self.has_exchanges = any(v.op.family == "collective" for stage in stages for v in stage.program.graph.equations)
         self.example: ExampleArguments | None = None
         self.count = -1
         self.follower: Function | None = None

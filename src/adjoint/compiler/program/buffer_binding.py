@@ -15,6 +15,7 @@ from numpy.lib.stride_tricks import as_strided
 from adjoint.compiler.cache.object_cache import compile_kernel
 from adjoint.compiler.ir.graph import Argument, Constant, Graph, ScalarInput, Setting, StateInput, Value
 from adjoint.compiler.ir.strided_view import StridedView, is_expanded_input
+from adjoint.compiler.ir.symbolic_size import SizeRelations, has_symbols, size_value
 from adjoint.compiler.kernels.kernel import Kernel
 from adjoint.compiler.llvm.jit.engine import load
 from adjoint.compiler.passes.cost_model import estimate_seconds
@@ -67,6 +68,9 @@ class Binding:
         self._place_gradients()
         self._place_writes(readers)
         self._place_sums()
+        self.sizes = graph.sizes or SizeRelations()
+        self.capacity = dict(self.sizes.values)  # of the arena: the largest sizes so far, or more
+        self._readers = readers
         self.plan: MemoryPlan = self._place_in_arena(readers)
         self._engine = load(_compile_kernels(kernels.values()))
         self.threads = max(get_num_threads(), os.cpu_count() or 1)  # for which there is scratch memory
@@ -180,7 +184,10 @@ class Binding:
             if not self._is_placed(v) and v.op.family != "check" and v not in inside
         ]
         since = self.last_step_that_may_raise()  # until there, .grad stays as it was
-        made = plan_memory(spans, [Span(v, first[v], len(self.fusion.order)) for v in self._late_gradients()], since)
+        lending = [] if self.graph.symbols else self._late_gradients()  # an arena that grows moves no gradients
+        late = [Span(v, first[v], len(self.fusion.order)) for v in lending]
+        with self.sizes.taking(self.capacity):
+            made = plan_memory(spans, late, since)
         for v, (whole, begins) in inside.items():
             places = made.offsets if whole in made.offsets else made.lent
             places[v] = places[whole] + begins * v.dtype.itemsize
@@ -238,15 +245,22 @@ class Binding:
         self._make_tables()
 
     def _make_tables(self) -> None:
-        rows = {g: k.first + len(k.arguments) + 1 + len(k.numbers) for g, k in self.kernels.items()}
-        self._tables = {g: _array_type(ctypes.c_void_p, count)() for g, count in rows.items()}
+        rows = {g: k.first + len(k.arguments) + 1 + len(k.numbers) + len(k.symbols) for g, k in self.kernels.items()}
+        # rows in front of each table: for the symbols, and for the number of tiles that follows from them
+        lead = len(self.sizes.values) + 1 if self.sizes.values else 0
+        self._tables = {g: _array_type(ctypes.c_void_p, lead + count)() for g, count in rows.items()}
+        self._starts = {g: ctypes.addressof(table) + 8 * lead for g, table in self._tables.items()}
+        self._rows = {
+            g: _array_type(ctypes.c_void_p, count).from_buffer(self._tables[g], 8 * lead) for g, count in rows.items()
+        }
         self._tables.update((g, _array_type(ctypes.c_void_p, 1)()) for g in self.fusion.order if g.call)
         self._fill_tables()
 
     def _fill_tables(self) -> None:
         addresses = {v: buffer.array.ctypes.data for v, buffer in self.buffers.items()}
+        self._fill_symbols()
         for group, kernel in self.kernels.items():
-            table = self._tables[group]
+            table = self._rows[group]
             for i, v in enumerate(kernel.arguments, kernel.first):
                 if v in addresses:
                     table[i] = addresses[v]
@@ -254,12 +268,22 @@ class Binding:
                 table[kernel.first + len(kernel.arguments)] = self._scratch.ctypes.data
             start = kernel.first + len(kernel.arguments) + bool(kernel.scratch)
             for i, number in enumerate(kernel.numbers, start):
-                table[i] = number
+                table[i] = size_value(number)
             if kernel.generator is not None:
                 table[0] = kernel.generator.memory().ctypes.data
         for group in self.fusion.order:
             if group.call and (view := self.condition_view(group)) is not None and view.base in self.buffers:
                 self._tables[group][0] = self.buffers[view.base].array.ctypes.data + view.offset
+
+    def _fill_symbols(self) -> None:
+        """Write the sizes of this call into the tables: the last symbol first, in front of all other rows."""
+        values = self.sizes.values
+        for group, kernel in self.kernels.items() if values else ():
+            self._tables[group][: len(values) + 1] = [size_value(kernel.tiles), *[*values.values()][::-1]]
+            at = kernel.first + len(kernel.arguments) + bool(kernel.scratch)
+            for i, number in enumerate((*kernel.numbers, *kernel.symbols), at):
+                if type(number) is not int:
+                    self._rows[group][i] = values[number] if isinstance(number, str) else size_value(number)
 
     def condition_view(self, group: Group) -> StridedView | None:
         """The truth value, in memory, that a check looks at; None if Python must look."""
@@ -285,7 +309,7 @@ class Binding:
         whole = divided = 0.0
         times: dict[str, float] = {}  # of equal kernels
         for group in groups:
-            kernel, start = self.kernels.get(group), ctypes.addressof(self._tables[group])
+            kernel, start = self.kernels.get(group), self._starts.get(group, ctypes.addressof(self._tables[group]))
             view = None if kernel else self.condition_view(group)
             read = kernel.arguments if kernel else [view.base] if view else []
             for i, v in enumerate(read, kernel.first if kernel else 0):
@@ -297,13 +321,14 @@ class Binding:
             if kernel is None:
                 steps.append(Check(start))
                 continue
-            call = KernelCall(self._engine.address(kernel.name), start, kernel.tiles)
+            tiles = -1 - len(self.sizes.values) if has_symbols(kernel.tiles) else kernel.tiles
+            call = KernelCall(self._engine.address(kernel.name), start, tiles)
             steps.append(call if wrap is None else wrap(group, call))
             if kernel.name not in times:
                 times[kernel.name] = estimate_seconds(group, self.fusion)
             time = times[kernel.name]
             whole += time
-            divided += time if kernel.tiles > 1 else 0.0
+            divided += time if size_value(kernel.tiles) > 1 else 0.0
         return Segment(bindings, steps, (self, self._tables), whole, divided, self.threads), arrays
 
     def array_of(self, v: Value, names: dict[str, object]) -> str:
@@ -320,6 +345,32 @@ class Binding:
         names[name] = apply_view(view, self.buffers[view.base].array)
         self._views[name] = view
         return name
+
+    def resize(self, values: tuple[int, ...], names: dict[str, object]) -> None:
+        """Bring memory, tables and operands up to date with the sizes of a call.
+
+        The arena is planned for the largest sizes so far; where they are outgrown, for twice those.
+        """
+        values_by_name = dict(zip(self.sizes.values, values, strict=True))
+        self.sizes.values = values_by_name
+        if any(n > self.capacity[name] for name, n in values_by_name.items()):
+            self.capacity = {
+                name: n if n <= self.capacity[name] else max(n, 2 * self.capacity[name])
+                for name, n in values_by_name.items()
+            }
+            for v in self.plan.offsets:
+                del self.buffers[v]
+            self.plan = self._place_in_arena(self._readers)
+            self._fill_tables()
+        else:
+            self._fill_symbols()
+        for name, view in self._views.items():
+            if has_symbols(view.base.shape) or has_symbols(view.shape):
+                offset = self.plan.offsets.get(view.base)
+                if offset is not None:
+                    self.buffers[view.base].array = _array_at(self.arena, offset, view.base)
+                names[name] = apply_view(view, self.buffers[view.base].array)
+        names.update((f"last_{name}", n) for name, n in values_by_name.items())
 
     def refresh(self, names: dict[str, object]) -> bool:
         """Bind the memory that captured tensors have now; False if it no longer fits what was traced."""
@@ -353,7 +404,7 @@ def _array_type(kind: Any, count: int) -> Any:
 
 def _array_at(array: Array, offset: int, v: Value) -> Array:
     """Bytes from `offset` on as an array of the value's shape and type."""
-    return array[offset : offset + v.nbytes].view(v.dtype).reshape(v.shape)
+    return array[offset : offset + v.nbytes].view(v.dtype).reshape(v.concrete_shape)
 
 
 def _compile_kernels(kernels: Iterable[Kernel]) -> list[bytes]:
@@ -397,6 +448,9 @@ def apply_view(view: StridedView, array: Array) -> Array:
     """The elements of `array`, the memory of the view's base, that the view describes, where they lie."""
     if view == StridedView.in_memory(view.base):
         return array
+    if has_symbols((view.shape, view.strides, view.offset)):
+        shape, strides = tuple(map(size_value, view.shape)), tuple(map(size_value, view.strides))
+        view = StridedView(view.base, shape, strides, size_value(view.offset))
     if array.flags.c_contiguous:
         flat = array.reshape(-1)
     else:  # the memory from the first element to the last one

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from adjoint.compiler.ir.graph import Argument, Graph
 from adjoint.compiler.ir.shared_memory import are_exported, have_overlaps
 from adjoint.compiler.ir.strided_view import is_expanded_input
+from adjoint.compiler.ir.symbolic_size import has_symbols
 from adjoint.compiler.passes.fusion import Fusion
 from adjoint.compiler.passes.partition import BackwardGraph
 from adjoint.compiler.program.buffer_binding import Binding, has_layout_of, is_usable
@@ -112,6 +113,7 @@ class CheckCodegen:
             unseen = [test for k, test in facts.items() if k not in guard_checks.facts]
             self._check_state(unseen + [test for k, test in tests.items() if k not in guard_checks.state])
             self._depth -= 1
+        self._check_symbols()
         self._check_memory()
 
     def _check_arguments(self) -> None:
@@ -125,8 +127,10 @@ class CheckCodegen:
             other = f"type(x{i}) is not Tensor" if is_any else f"x{i} is not {self.name(tensor, 't')}"
             self._emit_line(f"if {other}: return GUARD_FAILED")
             self._emit_line(f"a{i} = x{i}.array")
-            dtype, shape = self.name(v.dtype, "dtype"), self.name(v.shape, "shape")
-            differs = f"a{i}.dtype is not {dtype} and a{i}.dtype != {dtype} or a{i}.shape != {shape}"
+            dtype, shape = self.name(v.dtype, "dtype"), f"a{i}.shape != {self.name(v.shape, 'shape')}"
+            if has_symbols(v.shape):
+                shape = _code_of_shape_check(f"a{i}", v.shape)
+            differs = f"a{i}.dtype is not {dtype} and a{i}.dtype != {dtype} or {shape}"
             self._emit_line(f"if type(a{i}) is not ndarray or {differs}: return GUARD_FAILED")
             self._emit_line(f"if x{i}.node is {'not ' if node is None else ''}None: return GUARD_FAILED")
             if node is not None:  # a leaf, or a tensor with a history: `x.is_leaf` is a fact like any other
@@ -172,6 +176,16 @@ class CheckCodegen:
             differs = f"{array}.dtype != {dtype} or {array}.shape != {shape}"
             self._emit_line(f"if type({array}) is not ndarray or {differs}: return GUARD_FAILED")
             self._emit_line(f"if not {self.name(is_usable)}({array}): return GUARD_FAILED")
+
+    def _check_symbols(self) -> None:
+        """Compare sizes that are one symbol."""
+        found: dict[str, str] = {}
+        for v in self.graph.inputs_of_kind(Argument):
+            for d, size in enumerate(v.shape):
+                if has_symbols(size):
+                    place = f"a{v.source.number}.shape[{d}]"
+                    first = found.setdefault(repr(size), place)
+                    self._emit_line(f"if {place} {'< 2' if first == place else f'!= {first}'}: return GUARD_FAILED")
 
     def _check_memory(self) -> None:
         self._check_relocated_memory()
@@ -245,3 +259,9 @@ class CheckCodegen:
             for test in tests:
                 self._emit_line(f"if not {test}: return GUARD_FAILED", depth + 1)
             self._emit_line("except LOOKUP_ERRORS: return GUARD_FAILED", depth)
+
+
+def _code_of_shape_check(array: str, shape: tuple[int, ...]) -> str:
+    """Return a test that fails for an array of this rank and these sizes, where symbols may be any."""
+    known = [f"{array}.shape[{d}] != {n}" for d, n in enumerate(shape) if not has_symbols(n)]
+    return " or ".join([f"{array}.ndim != {len(shape)}", *known])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from adjoint.compiler.ir.graph import Argument, ScalarInput, Setting, Value
 from adjoint.compiler.ir.interpreter import call_with_note, operand_array
+from adjoint.compiler.ir.symbolic_size import has_symbols
 from adjoint.compiler.passes.fusion_group import Group
 from adjoint.compiler.program.check_codegen import BoundStep
 from adjoint.compiler.program.placed_gradients import GradientSlot
@@ -39,6 +40,7 @@ class EntryCodegen(ResultCodegen):
         self.check()
         self.names["segments"] = self._segments  # kept alive by the function itself: another may replace it
         self._numbers()
+        self._resize()
         self._inputs()
         self._states()
         self._outputs()
@@ -74,6 +76,12 @@ class EntryCodegen(ResultCodegen):
                 self._emit_line(f"if not ({guard_code(line)}): return GUARD_FAILED", 2)
         self._emit_line("except (*LOOKUP_ERRORS, ArithmeticError): return GUARD_FAILED")
 
+    def _resize(self) -> None:
+        """Bring memory and tables up to date where a size is another than in the last call."""
+        if symbols := self.graph.symbols:
+            differs = " or ".join(f"{name} != last_{name}" for name in symbols)
+            self._emit_line(f"if {differs}: resize(({', '.join(symbols)},), globals())")
+
     def _inputs(self) -> None:
         """Numbers are put into memory, and state is copied that kernels cannot take as it lies."""
         for i, v in enumerate(self.binding.numbers):
@@ -89,7 +97,8 @@ class EntryCodegen(ResultCodegen):
     def _outputs(self) -> None:
         """Fresh memory for results; that of gradients is used again unless somebody still holds it."""
         for name, v in self.binding.fresh.items():
-            new = f"({self.name(v.shape, 'shape')}, {self.name(v.dtype, 'dtype')})"
+            shape = f"{v.shape!r}" if has_symbols(v.shape) else self.name(v.shape, "shape")
+            new = f"({shape}, {self.name(v.dtype, 'dtype')})"
             if v.nbytes >= MIN_REUSED_BYTES:
                 new = f"({self.name(list[object](), 'kept')}, {new[1:]}"
             self._emit_line(f"{name} = {'take_reusable_result' if v.nbytes >= MIN_REUSED_BYTES else 'empty'}{new}")

@@ -90,6 +90,8 @@ class Program:
 
     def _write_entry(self) -> None:
         """Write the function that each call runs."""
+        if self.graph.sizes is not None:
+            self.graph.sizes.is_sealed = True
         self.names: dict[str, Any] = {
             "GUARD_FAILED": GUARD_FAILED, "COMPUTATION_FAILED": COMPUTATION_FAILED,
             "Tensor": Tensor, "ndarray": np.ndarray,
@@ -103,6 +105,7 @@ class Program:
             "array": np.array, "is_memory_shared": is_memory_shared, "mark_inference_results": mark_inference_results,
             "take_reusable_result": take_reusable_result, "unchanged": always_stale, "always_stale": always_stale,
             "is_state_shared": _hold_weakly(self._is_state_shared),
+            "resize": _hold_weakly(self.binding.resize), **{f"last_{name}": None for name in self.graph.symbols},
             "install_checks": _hold_weakly(self._install_checks), "autocast": mode.autocast, **GUARD_NAMES,
         }  # fmt: skip
         located = {k for k, _ in self.state_locators()}
@@ -141,7 +144,13 @@ class Program:
         Captured memory may be bound anew before it: both the old and the new are alive until that is done.
         """
         binding, outcome = self.binding, self.outcome
-        if binding.numbers or binding.copies_in or binding.copies_out or self.backward is not None:
+        if (
+            self.graph.symbols
+            or binding.numbers
+            or binding.copies_in
+            or binding.copies_out
+            or self.backward is not None
+        ):
             return False
         if outcome.gradients or outcome.writes or outcome.effects or outcome.rebindings:
             return False

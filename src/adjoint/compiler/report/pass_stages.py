@@ -74,7 +74,7 @@ class StageRecorder:
             return
         self.text = text
         self.equations += len(graph.equations)
-        copy = Graph(graph.name)
+        copy = Graph(graph.name, graph.sizes)
         copy.inputs, copy.equations, copy.outputs = [*graph.inputs], [*graph.equations], [*graph.outputs]
         self.stages.append((self.half + title, note, copy))
 

@@ -172,6 +172,11 @@ class StepReports:
             raise RuntimeError(
                 f"the step {self.name!r} cannot be exported: Python decides in each call, by values, what it does next"
             )
+        if latest.program.graph.symbols:
+            raise RuntimeError(
+                f"the step {self.name!r} cannot be exported: its program serves arguments of many sizes. Compile it "
+                "with dynamic=False, and call it once with arguments of the size to export"
+            )
         with latest.program.alone():  # no call changes weights while they are copied
             step = ExportedStep(latest.program, machine)
             return (write_wasm if machine.is_wasm else write_library)(step, Path(path))

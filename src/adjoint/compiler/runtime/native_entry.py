@@ -70,7 +70,10 @@ def _write_bind(b: Builder) -> None:
 def _write_run(b: Builder) -> None:
     """`run(plan, steps)`: run kernels and checks; gives the number of the check that failed, or -1."""
     zero = b.constant(0, I64)
-    with b.function("run_kernel", [PTR, PTR, PTR, I64, I64]) as (pool, function, table, tiles, threads):
+    with b.function("run_kernel", [PTR, PTR, PTR, I64, I64]) as (pool, function, table, given, threads):
+        with b.when(b.lt(given, 0), [given]) as counted:
+            counted.yields(b.number(table, given))
+        (tiles,) = counted.results
         divided = b.lt(b.cast(b.sub(tiles, 2), U64), thread_pool.TILE_COUNT_LIMIT - 2)
         with b.when(b.logical_and(b.gt(threads, 1), divided)):
             b.call("adjoint_phase", [pool, function, table, tiles, threads])
@@ -100,7 +103,10 @@ def _write_run(b: Builder) -> None:
 
 
 class KernelCall(NamedTuple):
-    """A kernel to be called for each of its tiles: the addresses of its function and of its table."""
+    """A kernel to be called for each of its tiles: the addresses of its function and of its table.
+
+    A negative number of tiles is the row, in front of the table, in which that number is found.
+    """
 
     function: int
     table: int

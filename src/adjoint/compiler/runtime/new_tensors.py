@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from adjoint.compiler.ir.symbolic_size import concrete_sizes
 from adjoint.core.graph.hooks import NodeHooks, hooks_of
 from adjoint.core.graph.node import Leaf, OutputSlot
 from adjoint.core.runtime.mode import ModeScope, recorded_by_caller
@@ -62,7 +63,7 @@ def make_alias(base: Tensor, ref: AliasRef) -> Tensor:
 def _replay_steps(x: Tensor, steps: tuple[ViewStep, ...]) -> Tensor:
     """Return the view of `x` to which the steps lead, registered as such."""
     for op, params, _, _ in steps:
-        out = op.public(x, **params)
+        out = op.public(x, **concrete_sizes(params))
         if out.storage_ is None:
             share_view(x, out, op, params)
         x = out

@@ -16,9 +16,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from adjoint.compiler.ir.symbolic_size import is_symbolic_size
 from adjoint.compiler.runtime import cpython_layout
 from adjoint.compiler.runtime.native_function import NativeModule, api_addresses
 from adjoint.compiler.runtime.object_checks_ir import (
+    ANY_SIZE,
     API_FUNCTIONS,
     ARGUMENT_MATCHES,
     ATTRIBUTE_IS,
@@ -126,7 +128,8 @@ def check_argument(
 ) -> PointerCheck:
     """An argument is a `Tensor`, or the very one `given`, of a dtype, shape and, unless None, strides (in bytes).
 
-    `leaf`: with a node that is a leaf without hooks, one that is no leaf or anything (None), or none (False).
+    A symbolic size may be any. `leaf`: with a node that is a leaf without hooks, one that is no leaf or anything
+    (None), or none (False).
     `flags`: bits of its array's flags that are set.
     """
     words = [
@@ -136,7 +139,8 @@ def check_argument(
         id(dtype),
         len(shape),
     ]
-    words += [flags, 0 if strides is None else len(shape), *shape, *(() if strides is None else strides)]
+    sizes = [ANY_SIZE if is_symbolic_size(n) else n for n in shape]
+    words += [flags, 0 if strides is None else len(shape), *sizes, *(() if strides is None else strides)]
     want = np.array(words, np.int64)
     return PointerCheck(ARGUMENT_MATCHES, number, want.ctypes.data, 0, (want, dtype, given))
 

@@ -16,7 +16,8 @@ MAX_ARRAYS_PER_RESULT = 2  # arrays for each result: a loop holds the last one w
 def take_reusable_result(kept: list[Array], shape: tuple[int, ...], dtype: NumpyDtype) -> Array:
     """One of the arrays that were results of earlier calls, if it is free and was not written since; else a new one."""
     for i in range(len(kept)):
-        if _count_references(kept, i) == UNSHARED_REFCOUNT and id(kept[i]) not in mutation_log.by_memory:
+        unshared = _count_references(kept, i) == UNSHARED_REFCOUNT and id(kept[i]) not in mutation_log.by_memory
+        if unshared and kept[i].shape == shape:
             return kept[i]
     array = np.empty(shape, dtype)
     kept.append(array)

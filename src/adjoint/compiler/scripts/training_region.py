@@ -210,5 +210,3 @@ def _resolve(frame: FrameType, name: str) -> object:
 
 def _is_module(value: object) -> bool:
     return callable(getattr(value, "forward", None)) and callable(getattr(value, "parameters", None))
-
-

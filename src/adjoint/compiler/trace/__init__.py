@@ -2,7 +2,6 @@
 
 Modules, in reading order:
 
-- `batch_sizes`: Sizes of the arguments: which are worth a program of their own, and from which time that is paid.
 - `frames`: The frame observer: a step's reads and writes of Python objects, seen while it is traced.
 - `signature`: The signature of a call's arguments, which selects its program, and the arguments that each call brings
   anew.
@@ -35,4 +34,5 @@ Modules, in reading order:
   gradient it is.
 - `events`: Questions that a traced step asks of its call, calls that it has others make, and their outcomes.
 - `call_specs`: The shape and type of what an op call gives, told from its operands: once for calls that are alike.
+- `sizes`: Sizes of arguments that differ from call to call: as symbols of one program, or as programs of their own.
 """

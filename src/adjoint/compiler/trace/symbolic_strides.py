@@ -11,6 +11,7 @@ import warnings
 import numpy as np
 
 from adjoint.compiler.ir.graph import Value
+from adjoint.compiler.ir.symbolic_size import concrete_sizes, size_value
 from adjoint.core.tensor.as_strided import dense_strides, element_strides, memory_span, strided_view, try_view
 from adjoint.core.typing import Array, Operand
 
@@ -161,7 +162,9 @@ def _follows_operands(v: Value) -> bool:
 
 
 def _stand_in(value: Value, strides: Sizes | None) -> Array:
-    array = strided_view(np.empty(1, value.dtype), value.shape, strides or dense_strides(value.shape), 0)
+    # only the order of the dimensions is told from it, which is the same for all sizes that a symbol may have
+    shape = tuple(map(size_value, value.shape))
+    array = strided_view(np.empty(1, value.dtype), shape, strides or dense_strides(shape), 0)
     array.flags.writeable = False
     return array
 
@@ -170,7 +173,11 @@ def _strides_after_view(v: Value, strides: Sizes | None) -> Sizes | None:
     source = _stand_in(v.operands[0], strides)
     if v.op.name == "as_strided":  # it looks at what there is not, where it does not lie as it was told
         return v.params["stride"] if v.params["geometry"][0] == element_strides(source) else None
-    array = try_view(source, v.shape) if v.op.name == "reshape" else v.op.evaluate(source, **v.params)
+    array = (
+        try_view(source, tuple(map(size_value, v.shape)))
+        if v.op.name == "reshape"
+        else v.op.evaluate(source, **concrete_sizes(v.params))
+    )
     return None if array is None else strides_unless_contiguous(array)
 
 
@@ -181,14 +188,14 @@ def _run_on_sample(v: Value, laid: dict[Value, Sizes | None]) -> Operand:
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         try:
-            return np.asarray(v.op.evaluate(*operands, **v.params))
+            return np.asarray(v.op.evaluate(*operands, **concrete_sizes(v.params)))
         except (RuntimeError, ValueError, TypeError, IndexError, ArithmeticError):
             return None
 
 
 def _small_sample(x: Value, strides: Sizes | None, fill: int) -> Array:
     """An array of `fill` in the order of `x`."""
-    shape = tuple(min(n, 2) for n in x.shape)
+    shape = tuple(min(size_value(n), 2) for n in x.shape)
     if strides is None:
         return np.full(shape, fill, x.dtype)
     sizes = sorted({s for n, s in zip(shape, strides, strict=True) if n > 1 and s})

@@ -6,7 +6,7 @@ tensors are put back as they were, whether or not the trace succeeded.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from operator import is_not
 from typing import Any
 
@@ -26,6 +26,7 @@ from adjoint.compiler.ir.graph import (
     op_of,
 )
 from adjoint.compiler.ir.shared_memory import CapturedRegion
+from adjoint.compiler.ir.symbolic_size import SymbolicSize, size_value
 from adjoint.compiler.progress import progress
 from adjoint.compiler.trace.call_specs import call_signature, has_symbol, promise_spec, typed_operand
 from adjoint.compiler.trace.checkpoint_blocks import CheckpointBlocks
@@ -34,6 +35,7 @@ from adjoint.compiler.trace.equation_origins import EquationOrigins
 from adjoint.compiler.trace.events.host_calls import HostCalls, return_number, show_tensor
 from adjoint.compiler.trace.guards import MemoryGuard, ProbeGuard, ViewGuard
 from adjoint.compiler.trace.number_tensors import stack_numbers
+from adjoint.compiler.trace.sizes.argument_sizes import ArgumentSizes
 from adjoint.compiler.trace.step_memory import STORAGE_READERS, Location, StepMemory
 from adjoint.compiler.trace.symbolic_mutation import (
     carry_earlier_writes,
@@ -87,8 +89,9 @@ class Tracer(StepMemory, CheckpointBlocks, EquationOrigins, Interpreter):
         StepMemory.__init__(self)
         CheckpointBlocks.__init__(self)
         EquationOrigins.__init__(self)
-        self.graph = Graph(name)
         self.arithmetic = NumberArithmetic()
+        self.sizes = ArgumentSizes(self.arithmetic)
+        self.graph = Graph(name, self.sizes.relations)
         self.probe_guards: list[ProbeGuard] = []
         self._looks: set[tuple[int, Function | str]] = set()  # at what these are
         self.state: list[tuple[Tensor, Array, Value]] = []  # tensor, its array before, its symbol
@@ -109,14 +112,17 @@ class Tracer(StepMemory, CheckpointBlocks, EquationOrigins, Interpreter):
         with ModeScope(interpreter=self):
             return function(*args, **kwargs)
 
-    def bind_argument(self, tensor: Tensor, index: int, name: str) -> None:
+    def bind_argument(self, tensor: Tensor, index: int, name: str, leaf: int = 0, dims: Sequence[int] = ()) -> None:
         """Make the tensor stand for the n-th argument; one given twice stands for the first.
 
-        While the step is traced its memory is its own: the next call brings one with other relations.
+        While the step is traced its memory is its own: the next call brings one with other relations. The
+        argument is a `leaf` of all, whose sizes in `dims` are symbols.
         """
         if type(tensor.array) is ndarray:
             known = self._symbols.get(id(tensor.array))
             self._capture_array(tensor, Argument(index, name))
+            if dims and known is None:
+                tensor.array.shape = self.sizes.make_shape(tensor.array.shape, index, leaf, dims)
             if not isinstance(tensor.storage_, InferenceStorage):
                 self.argument_storages.append((tensor, tensor.storage_))
                 tensor.storage_ = None
@@ -131,6 +137,8 @@ class Tracer(StepMemory, CheckpointBlocks, EquationOrigins, Interpreter):
     def emit(self, op: Op, inputs: Operands, params: Params) -> Value:
         """An op call as an equation; operands are brought to the op's common type by equations of their own."""
         operands = tuple([x.array if has_symbol(x) else self._operand(op, x) for x in inputs])
+        if SymbolicSize in map(type, operands):
+            operands = tuple([x.as_number() if type(x) is SymbolicSize else x for x in operands])
         params = {key: specialize_numbers(value) for key, value in params.items()} if params else params
         key: Hashable = None
         if SymbolicNumber in map(type, operands):
@@ -345,7 +353,7 @@ class Tracer(StepMemory, CheckpointBlocks, EquationOrigins, Interpreter):
         self.strides.note(self.adopt(out), None)
 
     def can_view_as(self, tensor: Tensor, shape: tuple[int, ...]) -> bool:
-        return try_view(self.strided_stand_in(tensor), shape) is not None
+        return try_view(self.strided_stand_in(tensor), tuple(map(size_value, shape))) is not None
 
     @without_frame_tracing
     def write_symbol(self, x: Tensor, out: Tensor, called: str, since: int | None) -> None:

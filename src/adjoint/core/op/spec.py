@@ -49,7 +49,7 @@ def describe(value: Operand) -> str:
     """Return `f32[32,128]` for anything with shape and dtype."""
     kind = value.dtype.kind
     name = "bool" if kind == "b" else f"{_KIND_LETTERS[kind]}{8 * value.dtype.itemsize}"
-    return f"{name}[{','.join(map(str, value.shape))}]"
+    return f"{name}[{','.join(map(repr, value.shape))}]"
 
 
 def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
@@ -57,8 +57,10 @@ def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
 
     Raises: ValueError naming the two sizes and the dimension that disagree.
     """
-    if shapes and shapes.count(shapes[0]) == len(shapes):
-        return tuple(shapes[0])
+    first = shapes[0] if shapes else ()
+    # lengths first: what two sizes that stand at different places are to one another is nobody's business
+    if shapes and all(shape is first or (len(shape) == len(first) and shape == first) for shape in shapes):
+        return tuple(first)
     result: list[int] = []
     for shape in shapes:
         result[:0] = [1] * (len(shape) - len(result))

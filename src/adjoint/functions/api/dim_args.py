@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from operator import index
 
+from adjoint.core.tensor.size import as_size
 from adjoint.core.typing import Operand, Operands, Shape
 
 Dims = int | Sequence[int] | None
@@ -52,7 +53,7 @@ def parse_shape(shape: tuple[Operand, ...]) -> Shape:
     lone = shape[0] if len(shape) == 1 else 0
     if type(lone) is not int and isinstance(lone, Iterable) and not (hasattr(lone, "ndim") and lone.ndim == 0):
         shape = tuple(lone)
-    return tuple([n if type(n) is int else index(n) for n in shape])
+    return tuple(map(as_size, shape))
 
 
 def parse_named_size(given: Operands, named: dict[str, object]) -> tuple[int, ...]:

@@ -259,7 +259,7 @@ def full(
 
 
 def _make_full(shape: Shape, value: Operand, kind: NumpyDtype) -> Tensor:
-    if shape and min(shape) < 0:
+    if any(n < 0 for n in shape):
         raise RuntimeError(f"Trying to create tensor with negative dimension {min(shape)}: {list(shape)}")
     if isinstance(value, Tensor):
         if value.numel() != 1:
@@ -563,19 +563,19 @@ def arange(
     if end is None:
         raise TypeError("arange() missing 1 required positional argument: 'end'")
     start, end, step = [v.item() if isinstance(v, Tensor) else v for v in (start, end, step)]
-    if not (math.isfinite(start) and math.isfinite(end)):
+    if not all(isinstance(bound, int) or math.isfinite(bound) for bound in (start, end)):
         raise RuntimeError(f"unsupported range: {start} -> {end}")
     kind = None if dtype is None else numpy_dtype(dtype)
     refusal = RuntimeError if step == 0 else ValueError
     if kind == np.int64:  # other integers are counted with the fractions, as in PyTorch
-        start, end, step = int(start), int(end), int(step)
+        start, end, step = (v if isinstance(v, int) else int(v) for v in (start, end, step))
     if step == 0:
         raise refusal("step must be nonzero")
     if (end - start) * step < 0:
         raise RuntimeError("upper bound and lower bound inconsistent with step sign")
     whole = all(isinstance(v, (int, np.integer)) for v in (start, end, step))
     kind = kind or (np.dtype(np.int64) if whole else default.floating.numpy)
-    count = math.ceil((end - start) / step)
+    count = -((start - end) // step) if whole else math.ceil((end - start) / step)
     if count >= 2**60:
         raise RuntimeError("invalid size, possible overflow?")
     first, step = (int(start), int(step)) if kind.kind in "iu" else (start, step)

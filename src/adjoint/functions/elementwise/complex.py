@@ -5,6 +5,7 @@ from __future__ import annotations
 from adjoint.core.dtype.dtype import DTYPES, complex64, complex128
 from adjoint.core.dtype.dtype_info import scalar_type
 from adjoint.core.op.op_errors import refuse_numbers
+from adjoint.core.tensor.size import settle_sizes
 from adjoint.core.tensor.tensor import Tensor, method, strided_stand_in
 from adjoint.core.typing import Function
 from adjoint.functions.api.out import with_out
@@ -87,6 +88,7 @@ def view_as_complex(input: Tensor) -> Tensor:
         raise RuntimeError("Input tensor must have one or more dimensions")
     if input.array.shape[-1] != 2:
         raise RuntimeError("Tensor must have a last dimension of size 2")
+    settle_sizes(input.array.shape)
     steps = [step // kind.itemsize for step in strided_stand_in(input).strides]
     if steps[-1] != 1 and input.numel():
         raise RuntimeError("Tensor must have a last dimension with stride 1")

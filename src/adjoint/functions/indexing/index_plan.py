@@ -11,6 +11,7 @@ import numpy as np
 from adjoint.core.graph.source_location import user_site
 from adjoint.core.runtime.explanation_slot import with_explanation
 from adjoint.core.runtime.mode import call_on_values, mode, nondefault
+from adjoint.core.tensor.size import range_length, slice_bounds
 from adjoint.core.tensor.tensor import Tensor, constant, wrap
 from adjoint.core.typing import Operand, Operands, Shape
 from adjoint.ops.elementwise import select
@@ -62,7 +63,7 @@ class IndexPlan:
         if item is None:
             self._add_new()
         elif isinstance(item, slice):
-            start, stop, step = item.indices(shape[d])
+            start, stop, step = slice_bounds(item, shape[d])
             if step <= 0:
                 raise ValueError("step must be greater than zero")
             self.basic.append(slice(start, max(start, stop), step))
@@ -71,9 +72,10 @@ class IndexPlan:
             if not -shape[d] <= item < shape[d]:
                 message = f"index {item} is out of bounds for dimension {d} with size {shape[d]}"
                 raise with_explanation(IndexError(message))
-            self.basic.append(item % shape[d])
+            at = item if item >= 0 else item + shape[d]
+            self.basic.append(at)
             self.bounds.append((0, shape[d], 1))
-            self.integers.append((d, item % shape[d]))
+            self.integers.append((d, at))
         elif item.array.dtype.kind == "b":
             self._add_mask(item, shape[d : d + item.ndim])
         else:
@@ -117,7 +119,7 @@ class IndexPlan:
 
     def _keep(self, bounds: tuple[int, int, int], slot: int | None = None) -> None:
         self.bounds.append(bounds)
-        self.shape.append(len(range(*bounds)))
+        self.shape.append(range_length(*bounds))
         self.pattern.append(slot)
 
     def _add_new(self, array: Tensor | None = None) -> None:

@@ -6,6 +6,7 @@ import numpy as np
 
 from adjoint.core.dtype.dtype import DTYPES
 from adjoint.core.graph.source_location import warn_user
+from adjoint.core.tensor.size import as_float
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Function, Operand
 from adjoint.functions.api.compute_dtype import in_float32
@@ -90,7 +91,7 @@ def _var_or_std(of: Function, x: Tensor, dim: Dims, unbiased: bool, keepdim: boo
     if not count:
         freedom = 0  # nothing has no variance, whatever is added to its count
     if freedom > 0 and x.array.dtype.kind == "f":
-        return of(x, axes=axes, keepdims=keepdim, freedom=float(freedom))
+        return of(x, axes=axes, keepdims=keepdim, freedom=as_float(freedom))
     centred = arithmetic.sub(x, reduction.mean(x, axes=axes, keepdims=True))
     total = reduction.sum(squared_size(centred), axes=axes, keepdims=keepdim)
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -45,7 +45,7 @@ def _infer_size(shape: Shape, count: int) -> tuple[int, ...]:
             )
         if known > 0 and count % known == 0:
             return tuple([count // known if n == -1 else n for n in shape])
-    elif movement.numel(shape) == count and (not shape or min(shape) >= 0):
+    elif movement.numel(shape) == count and all(n >= 0 for n in shape):
         return shape
     raise RuntimeError(f"shape '{list(shape)}' is invalid for input of size {count}")
 
@@ -77,8 +77,12 @@ def _view(self: Tensor, shape: Shape) -> Tensor:
     if type(array) is ndarray and array.flags.c_contiguous:
         return movement.reshape(self, shape=_infer_size(shape, array.size))
     lies = strided_stand_in(self)
-    target = _infer_size(shape, lies.size)
-    if not lies.flags.c_contiguous and try_view(lies, target) is None:
+    target = _infer_size(shape, movement.numel(array.shape))
+    tracer = mode.interpreter
+    can_view = lies.flags.c_contiguous or (
+        try_view(lies, target) is not None if tracer is None else tracer.can_view_as(self, target)
+    )
+    if not can_view:
         raise RuntimeError(
             "view size is not compatible with input tensor's size and stride (at least one dimension spans across two "
             "contiguous subspaces). Use .reshape(...) instead."

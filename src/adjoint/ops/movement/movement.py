@@ -14,6 +14,7 @@ from adjoint.core.op.families import movement_op, primitive
 from adjoint.core.op.op import op_of
 from adjoint.core.op.spec import Spec
 from adjoint.core.tensor.memory_format import sorted_dims
+from adjoint.core.tensor.size import range_length
 from adjoint.core.typing import Array, Function, Operand, Shape
 
 if TYPE_CHECKING:
@@ -122,7 +123,7 @@ Bounds = tuple[tuple[int, int, int], ...]  # (start, stop, step) for each dimens
 
 
 @movement_op(
-    spec=lambda x, *, bounds: Spec(tuple(len(range(*b)) for b in bounds), x.dtype),
+    spec=lambda x, *, bounds: Spec(tuple(range_length(*b) for b in bounds), x.dtype),
     index=lambda view, *, bounds: view.slice(bounds),
     node="SliceBackward0",
     grad_slice=lambda array, *, bounds: _cut(array, bounds),

@@ -12,6 +12,7 @@ from adjoint.core.op.families import primitive
 from adjoint.core.op.op import Op
 from adjoint.core.op.spec import Spec
 from adjoint.core.tensor.as_strided import as_writable
+from adjoint.core.tensor.size import range_length
 from adjoint.core.tensor.storage import ViewStep
 from adjoint.core.typing import Array, Operand, Shape
 from adjoint.ops.indexing.indexing import Pattern, index
@@ -105,7 +106,7 @@ def put_steps(x: Tensor, value: Tensor, steps: Steps) -> Tensor:
     bounds = _bounds(x.shape, steps)
     if bounds is None:
         return put_view(x, value, steps=steps)
-    region = tuple(len(range(*b)) for b in bounds)
+    region = tuple(range_length(*b) for b in bounds)
     return put_slice(x, value if tuple(value.shape) == region else reshape(value, shape=region), bounds=bounds)
 
 

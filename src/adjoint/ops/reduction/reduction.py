@@ -16,6 +16,7 @@ from adjoint.core.op.families import Declaration, primitive, publish
 from adjoint.core.op.op import Op, Rule, op_of
 from adjoint.core.op.signature import parameters_of, with_parameters
 from adjoint.core.op.spec import Spec
+from adjoint.core.tensor.size import as_float
 from adjoint.core.typing import Array, Function, NumpyDtype, Operand, Shape
 from adjoint.ops.elementwise.comparison import eq, isnan, logical_and, logical_or
 from adjoint.ops.elementwise.select import cast
@@ -166,7 +167,7 @@ def row_major(out: Operand, keepdims: bool = False) -> Operand:
 
 
 def _count(shape: Shape, axes: tuple[int, ...]) -> float:
-    return float(prod_of([shape[a] for a in axes]))
+    return as_float(prod_of([shape[a] for a in axes]))
 
 
 def _mean_composite(x: Tensor, *, axes: tuple[int, ...], keepdims: bool) -> Operand:

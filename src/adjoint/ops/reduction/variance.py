@@ -11,6 +11,7 @@ from adjoint.core.op.eager_kernels import SmallArrayKernel, try_small_reduction
 from adjoint.core.op.families import with_eager_fast_path
 from adjoint.core.op.op import op_of
 from adjoint.core.runtime.mode import mode, nondefault
+from adjoint.core.tensor.size import as_float
 from adjoint.core.typing import Array, Operand, Shape
 from adjoint.ops.elementwise import arithmetic, comparison, select
 from adjoint.ops.movement import movement
@@ -37,7 +38,7 @@ def _wide_variance(x: Tensor, axes: Axes, keepdims: bool, freedom: float) -> Ten
     centred = _center(x if kind is None else select.cast(x, dtype=kind), axes)
     total = reduction.sum(arithmetic.square(centred), axes=axes, keepdims=keepdims)
     missed = arithmetic.square(reduction.sum(centred, axes=axes, keepdims=keepdims))  # by what the mean was rounded
-    count = float(prod([x.shape[a] for a in axes]))
+    count = as_float(prod([x.shape[a] for a in axes]))
     missed = select.where(comparison.eq(missed, np.inf), 0.0, arithmetic.div(missed, count))  # inf - inf is no number
     return arithmetic.div(arithmetic.sub(total, missed), freedom)
 

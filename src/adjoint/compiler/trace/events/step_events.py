@@ -268,9 +268,7 @@ class StepEvents:
             len(arithmetic.lines),
         )
 
-    def _flatten_arguments(
-        self, arguments: Operand, given: list[Operand]
-    ) -> tuple[list[OutputRef], pytree.Structure]:
+    def _flatten_arguments(self, arguments: Operand, given: list[Operand]) -> tuple[list[OutputRef], pytree.Structure]:
         """The leaves of a call's arguments; a container in which nothing is symbolic is a leaf itself.
 
         `given` gets them as they are in the trace.

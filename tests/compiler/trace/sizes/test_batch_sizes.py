@@ -12,7 +12,7 @@ from tests.support.steps import mlp, same_state, training
 
 import adjoint as ad
 from adjoint import optim
-from adjoint.compiler.trace.batch_sizes import MAX_SPECIALIZED_SIZES, BatchSizes, SizeAccount
+from adjoint.compiler.trace.sizes.batch_sizes import MAX_SPECIALIZED_SIZES, BatchSizes, SizeAccount
 from adjoint.core.runtime import pytree
 
 pytest.importorskip("llvmlite")
@@ -41,7 +41,7 @@ def timed(step: Any, eager: float = 1.0, compilation: float = 0.0) -> Any:
             clock.now += eager
         return step(*args)
 
-    compiled = ad.compile(run)
+    compiled = ad.compile(run, dynamic=False)
     compiled._sizes = BatchSizes(clock)
     trace = compiled._trace
 
@@ -54,7 +54,7 @@ def timed(step: Any, eager: float = 1.0, compilation: float = 0.0) -> Any:
 
 
 def test_ever_new_sizes_are_no_stream_of_compilations() -> None:
-    compiled = ad.compile(pairs)
+    compiled = ad.compile(pairs, dynamic=False)
     for n in range(1, 30):
         x, y = ad.randn(n, 3), ad.randn(n, 3)
         np.testing.assert_allclose(compiled(x, y).item(), pairs(x, y).item(), rtol=1e-5, atol=1e-6)
@@ -133,7 +133,7 @@ def test_a_last_smaller_batch_in_training() -> None:
 
 
 def test_sizes_are_told_by_shapes_where_several_dimensions_differ() -> None:
-    compiled = ad.compile(pairs)
+    compiled = ad.compile(pairs, dynamic=False)
     for shape in (2, 3), (2, 4), (5, 3):
         compiled(ad.randn(*shape), ad.randn(*shape))
     assert compiled.sizes == {(s, s): 1 for s in ((2, 3), (2, 4), (5, 3))}

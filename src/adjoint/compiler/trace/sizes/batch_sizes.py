@@ -1,5 +1,7 @@
 """Sizes of the arguments: which are worth a program of their own, and from which time that is paid.
 
+This concerns steps whose sizes cannot be symbols (`dynamic_sizes`), or are not to be.
+
 Two sizes are compiled at once. Any further one is compiled when it comes again, from the time that the programs there
 are have saved, measured against eager calls of the same step. So ever new sizes take no longer than they would take
 eagerly, and two compilations.

@@ -1,0 +1,105 @@
+"""The sizes of arguments that become symbols: those that differ from one call to another, as in torch.compile.
+
+The first size of an argument's dimension is a program of its own. With the second it is a symbol, and the program
+serves all sizes from then on for which its guards hold. A symbol for which the step needs one number is none: that
+dimension stays static. Sizes of 0 and 1 always are.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from adjoint.compiler.ir.size_terms import MIN_SYMBOL
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from adjoint.compiler.trace.signature import Signature, SignatureKey
+
+MAX_SYMBOLIC_PROGRAMS = 4  # for arguments that are alike but for sizes: guards may cut these into ranges
+MAX_COMPARED_SIZES = 16  # of programs for one size, with which later calls are compared
+
+# the attributes of tensors in which PyTorch keeps marks of dimensions
+MUST_BE_DYNAMIC, MAY_BE_DYNAMIC = "_dynamo_dynamic_indices", "_dynamo_weak_dynamic_indices"
+STATIC = "_dynamo_static_indices"
+
+Place = tuple[int, int]  # a leaf of the arguments, and a dimension of it
+Shapes = dict[int, tuple[int, ...]]  # of the leaves that are tensors
+
+
+class SizeFamily:
+    """What is known of calls that differ in nothing but sizes: the programs for one size, and those for many."""
+
+    def __init__(self) -> None:
+        self.sizes: list[Shapes] = []  # that have programs of their own
+        self.static: set[Place] = set()  # dimensions of which the step needs one number
+        self.signature: Signature | None = None  # of the programs with symbols
+
+
+class DynamicSizes:
+    """The families of a compiled function; `dynamic`: as `compile` takes it, None to wait for a second size."""
+
+    def __init__(self, dynamic: bool | None = None) -> None:
+        self.dynamic = dynamic
+        self._families: dict[object, SizeFamily] = {}
+
+    def find_signature(self, key: SignatureKey) -> Signature | None:
+        """Return the signature of programs that may serve a size which has none of its own."""
+        if self.dynamic is False:
+            return None
+        signature = self._family(key).signature
+        return None if signature is None or signature.eager else signature
+
+    def is_full(self, signature: Signature) -> bool:
+        """True if there are as many programs with symbols as there may be."""
+        shared = any(family.signature is signature for family in self._families.values())
+        return shared and len(signature.entries) >= MAX_SYMBOLIC_PROGRAMS
+
+    def choose_dims(self, key: SignatureKey, leaves: Sequence[object]) -> dict[int, tuple[int, ...]]:
+        """Return the dimensions of each leaf that are to be symbols in a trace for this call.
+
+        `leaves`: the arguments, of which `torch._dynamo.mark_dynamic` and `mark_static` may have marked some.
+        """
+        if self.dynamic is False:
+            return {}
+        family, found = self._family(key), dict[int, tuple[int, ...]]()
+        for i, shape in _shapes_of(key).items():
+            others = [sizes[i] for sizes in family.sizes]
+            asked = _marks_of(leaves[i], MUST_BE_DYNAMIC) | _marks_of(leaves[i], MAY_BE_DYNAMIC)
+            static = _marks_of(leaves[i], STATIC) | {d for leaf, d in family.static if leaf == i}
+            varies = {d for d, n in enumerate(shape) if self.dynamic or any(other[d] != n for other in others)}
+            found[i] = tuple(d for d in sorted((asked | varies) - static) if shape[d] >= MIN_SYMBOL)
+        return {i: dims for i, dims in found.items() if dims}
+
+    @staticmethod
+    def find_refused_marks(leaves: Sequence[object], places: Iterable[Place]) -> list[Place]:
+        """Return those of the places that must be symbols, as the user has marked them."""
+        return [(i, d) for i, d in places if d in _marks_of(leaves[i], MUST_BE_DYNAMIC)]
+
+    def note_static(self, key: SignatureKey, places: Iterable[Place]) -> None:
+        """Remember that a step needs one number of these dimensions."""
+        self._family(key).static.update(places)
+
+    def note_program(self, key: SignatureKey, signature: Signature, is_symbolic: bool) -> None:
+        """Note a program for this size, or with symbols."""
+        family = self._family(key)
+        if is_symbolic:
+            family.signature = signature
+        elif len(family.sizes) < MAX_COMPARED_SIZES:
+            family.sizes.append(_shapes_of(key))
+
+    def _family(self, key: SignatureKey) -> SizeFamily:
+        ranks = tuple([(len(leaf[0]), *leaf[1:]) if _is_tensor(leaf) else leaf for leaf in key[1]])
+        return self._families.setdefault((key[0], ranks, *key[2:]), SizeFamily())
+
+
+def _marks_of(leaf: object, mark: str) -> set[int]:
+    return set(getattr(leaf, mark, ()))
+
+
+def _shapes_of(key: SignatureKey) -> Shapes:
+    return {i: leaf[0] for i, leaf in enumerate(key[1]) if _is_tensor(leaf)}
+
+
+def _is_tensor(leaf: object) -> bool:
+    return isinstance(leaf, tuple) and len(leaf) == 4
