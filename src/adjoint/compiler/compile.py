@@ -342,7 +342,8 @@ class CompiledFunction(StepReports, StepWrapper):
     ) -> tuple[CompiledEntry | StagedEntry, Callable[[], None]]:
         """A new program, and what takes back the state that its trace made."""
         with importing():
-            from adjoint.compiler.step_compiler import find_dynamic_sources, trace_step
+            from adjoint.compiler.step_compiler import trace_step
+            from adjoint.compiler.trace.guards import find_dynamic_sources
 
         for entry in signature.entries:
             signature.dynamic_sources.update(

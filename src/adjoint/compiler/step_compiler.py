@@ -43,7 +43,7 @@ from adjoint.compiler.trace.guards import (
 from adjoint.compiler.trace.result_table import ResultTable, collect_effects
 from adjoint.compiler.trace.step_outputs import Effect, StepEffects
 from adjoint.compiler.trace.suspension import TraceSuspension, handlers_outside
-from adjoint.compiler.trace.symbolic_number import is_symbolic_number
+from adjoint.compiler.trace.symbolic_number import fixed_code, is_symbolic_number
 from adjoint.compiler.trace.tracer import Location, Tracer
 from adjoint.core.dtype.dtype import default
 from adjoint.core.graph.source_location import Site, user_frame
@@ -187,7 +187,7 @@ class StepTrace:
                 given.append(x)
             elif i in self.scalar_arguments:
                 name = f"x{len(given)}"
-                number = self.tracer.arithmetic.add_source(name, x, partial(_local_name, name), f"argument {i}")
+                number = self.tracer.arithmetic.add_source(name, x, partial(fixed_code, name), f"argument {i}")
                 leaves[i] = number.specialize() if self.specialize_arguments else number
                 given.append(number)
         self.events.start(len(given))
@@ -407,32 +407,15 @@ def trace_step(
     except (StaticSizeError, OverlapError):
         raise
     except Exception as error:
-        if not dynamic_dims:
-            raise
-        # with numbers for sizes the step may do, or fail in its own words
-        raise StaticSizeError([(i, d) for i, dims in dynamic_dims.items() for d in dims]) from error
+        if dynamic_dims:  # with numbers for sizes the step may do, or fail in its own words
+            raise StaticSizeError([(i, d) for i, dims in dynamic_dims.items() for d in dims]) from error
+        raise
 
 
 @depends_on(lambda holder: [(holder, "floating")])
 def _default_dtype(holder: Any) -> object:
     """The type that `set_default_dtype` sets: of what a step makes, and of the floats of integers."""
     return holder.floating
-
-
-def _local_name(name: str, _: Callable[[object], str]) -> str:
-    """Return the expression for a number that each call has in a local variable."""
-    return name
-
-
-def find_dynamic_sources(changes: Sequence[Guard]) -> dict[object, Source]:
-    """The places of numbers among the guards that failed."""
-    found: dict[object, Source] = {}
-    for guard in changes:
-        if isinstance(guard, SourceGuard) and not isinstance(guard.place, ContentsSource):
-            now = guard.place.read()
-            if type(now) in (int, float) and type(guard.expected_value) is type(now):
-                found[guard.place.key] = guard.place
-    return found
 
 
 def _symbolic_attribute(value: object) -> str | None:

@@ -6,6 +6,7 @@ import weakref
 from typing import Any
 
 import adjoint as ad
+from adjoint.compiler.program.recorded_history import LeafSlot
 from adjoint.core.graph.iterative_dealloc import dealloc_iteratively
 
 
@@ -54,3 +55,11 @@ def test_functions_and_their_outputs_are_freed_too() -> None:
     del a, b
     dealloc_iteratively(y.grad_fn)
     assert [n() is None for n in nodes[:-1]] == [True] * 9
+
+
+def test_what_is_no_node_is_left_alone() -> None:
+    """A history that a compiled step has recorded names leaves by numbers."""
+    y, nodes = _chain(3)
+    y.grad_fn.parents = (*y.grad_fn.parents, LeafSlot(0), None)
+    dealloc_iteratively(y.grad_fn)
+    assert nodes[0]() is None

@@ -8,6 +8,7 @@ from typing import Any
 
 from adjoint.compat.absent_device import NoStream
 from adjoint.compat.module_alias import MissingClass
+from adjoint.core.typing import Operand
 
 # settings that can be read and set, and change nothing
 config = SimpleNamespace(
@@ -56,7 +57,7 @@ def graph_break(msg: str = "") -> None:
 forbid_in_graph = assume_constant_result = disallow_in_graph = run = allow_in_graph
 
 
-def mark_dynamic(t: Any, index: int | Sequence[int], **bounds: object) -> None:
+def mark_dynamic(t: Operand, index: int | Sequence[int], **bounds: object) -> None:
     """Let the program of a compiled step serve every size of these dimensions, from the first call on.
 
     `hint_override`, `min`, `max`, `specialize_on`: ignored, guards tell which sizes a program serves. A step that needs
@@ -65,18 +66,18 @@ def mark_dynamic(t: Any, index: int | Sequence[int], **bounds: object) -> None:
     _add_marks(t, "_dynamo_dynamic_indices", index)
 
 
-def maybe_mark_dynamic(t: Any, index: int | Sequence[int]) -> None:
+def maybe_mark_dynamic(t: Operand, index: int | Sequence[int]) -> None:
     """Let a program serve every size of these dimensions where the step allows it."""
     _add_marks(t, "_dynamo_weak_dynamic_indices", index)
 
 
-def mark_static(t: Any, index: int | Sequence[int] | None = None) -> None:
+def mark_static(t: Operand, index: int | Sequence[int] | None = None) -> None:
     """Let each size of these dimensions, or of all, be a program of its own. Does nothing for a module's class."""
     if not isinstance(t, type):
         _add_marks(t, "_dynamo_static_indices", range(t.dim()) if index is None else index)
 
 
-def _add_marks(t: Any, name: str, index: int | Sequence[int]) -> None:
+def _add_marks(t: Operand, name: str, index: int | Sequence[int]) -> None:
     """Remember dimensions of a tensor, under the attribute that PyTorch uses."""
     dims = [index] if isinstance(index, int) else index
     for d in dims:

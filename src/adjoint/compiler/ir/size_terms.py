@@ -66,19 +66,16 @@ def format_terms(terms: Terms) -> str:
     """Return a sum of products as Python code: `8*s0 + 1`."""
     text = ""
     for monomial, coefficient in terms:
-        factors = [
-            *([str(abs(coefficient))] if abs(coefficient) != 1 or not monomial else []),
-            *map(_code_of, monomial),
-        ]
+        factors = [str(abs(coefficient))] if abs(coefficient) != 1 or not monomial else []
+        for factor in monomial:
+            if isinstance(factor, str):
+                factors.append(factor)
+            else:
+                symbol = "%" if factor.is_rest else "//"
+                factors.append(f"(({format_terms(factor.dividend)}) {symbol} ({format_terms(factor.divisor)}))")
         sign = (" - " if coefficient < 0 else " + ") if text else "-" * (coefficient < 0)
         text += sign + "*".join(factors)
     return text or "0"
-
-
-def _code_of(factor: Factor) -> str:
-    if isinstance(factor, str):
-        return factor
-    return f"(({format_terms(factor.dividend)}) {'%' if factor.is_rest else '//'} ({format_terms(factor.divisor)}))"
 
 
 def collect_terms(pairs: Iterable[tuple[Monomial, int]]) -> Terms:

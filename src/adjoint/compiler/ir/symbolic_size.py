@@ -13,7 +13,6 @@ import math
 import operator
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
 
 from adjoint.compiler.ir.size_terms import (
     Terms,
@@ -139,7 +138,7 @@ class SymbolicSize(SymbolicInteger):
     def __reduce__(self) -> tuple[type, tuple[int]]:
         return int, (self.specialize(),)
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> Operand:
         if name[:2] == "__" or not hasattr(int, name):
             raise AttributeError(f"'int' object has no attribute {name!r}")
         return getattr(self.specialize(), name)
@@ -150,7 +149,7 @@ class SymbolicSize(SymbolicInteger):
     def __ne__(self, other: object) -> bool:
         return not self._compare("==", operator.eq, other)
 
-    def _compare(self, symbol: str, function: Function, other: object) -> Any:
+    def _compare(self, symbol: str, function: Function, other: object) -> Operand:
         terms = _terms_of(other, self.relations)
         if terms is None:
             return NotImplemented if symbol != "==" else False
@@ -180,34 +179,34 @@ def has_symbols(x: object) -> bool:
     return any(map(has_symbols, x)) if isinstance(x, tuple) else type(x) is SymbolicSize
 
 
-def size_value(x: Any) -> int:
+def size_value(x: Operand) -> int:
     """Return a size in the call that is traced, for a decision that must be right for every other call too."""
     value: int = x.value if type(x) is SymbolicSize else x
     return value
 
 
-def concrete_sizes(x: Any) -> Any:
+def concrete_sizes(x: Operand) -> Operand:
     """Return what holds sizes, as tuples and dicts do, with those of the last call in place of symbolic ones."""
     if isinstance(x, dict):
         return {key: concrete_sizes(value) for key, value in x.items()}
     return tuple(map(concrete_sizes, x)) if type(x) is tuple else size_value(x)
 
 
-def is_multiple(x: Any, of: int) -> bool:
+def is_multiple(x: Operand, of: int) -> bool:
     """True if a size is known to be a multiple of a number, in every call."""
     return all(factor % of == 0 for _, factor in x.terms) if type(x) is SymbolicSize else bool(x % of == 0)
 
 
 def is_known_less(x: int, y: int) -> bool:
     """True if `x` is known to be less than `y`, in every call."""
-    difference: Any = x - y
+    difference: Operand = x - y
     if type(difference) is not SymbolicSize:
         return bool(difference < 0)
     high = find_bounds(difference.terms)[1]
     return high is not None and high < 0
 
 
-def evaluate_size(x: Any, values: Mapping[str, int]) -> int:
+def evaluate_size(x: Operand, values: Mapping[str, int]) -> int:
     """Return what a size is where its symbols have these values."""
     value: int = evaluate_terms(x.terms, values) if type(x) is SymbolicSize else x
     return value
@@ -237,7 +236,7 @@ def _arithmetic_method(function: Callable[[Terms, Terms], Terms], plain: Functio
     return forward, backward
 
 
-def _simplify(relations: SizeRelations, terms: Terms) -> Any:
+def _simplify(relations: SizeRelations, terms: Terms) -> Operand:
     """Return a plain number where no symbol is left."""
     if not terms:
         return 0
@@ -258,7 +257,7 @@ def _comparison_method(symbol: str, function: Function) -> Function:
     return lambda self, other: self._compare(symbol, function, other)
 
 
-def _power(self: Any, exponent: int) -> Operand:
+def _power(self: Operand, exponent: int) -> Operand:
     if type(exponent) is int and exponent > 0:
         return self * self ** (exponent - 1) if exponent > 1 else self
     return self.as_number() ** exponent

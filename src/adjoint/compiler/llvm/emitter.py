@@ -79,14 +79,13 @@ class Emitter:
         assert total is not None
         return total
 
-    def _load_symbol(self, name: str) -> Reg:
-        """The value of a symbol, which lies in front of the kernel's table: that of `s0` in the last row of all."""
-        place = self.emit(f"getelementptr inbounds i64, ptr %args, i64 {-1 - int(name[1:])}", I64)
-        return self.emit(f"load i64, ptr {place.name}, align 8, !invariant.load !{{}}", I64)
-
     def _compute_factor(self, factor: Factor) -> Reg:
         if isinstance(factor, str):
-            return self.symbols.get(factor) or self._load_symbol(factor)
+            if factor in self.symbols:
+                return self.symbols[factor]
+            # symbols lie in front of the kernel's table, the last one first
+            place = self.emit(f"getelementptr inbounds i64, ptr %args, i64 {-1 - int(factor[1:])}", I64)
+            return self.emit(f"load i64, ptr {place.name}, align 8, !invariant.load !{{}}", I64)
         dividend, divisor = self._compute_terms(factor.dividend), self._compute_terms(factor.divisor)
         low = find_bounds(factor.dividend)[0]
         if low is not None and low >= 0:

@@ -6,7 +6,6 @@ import ctypes
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,7 @@ from adjoint.compiler.passes.cost_model import estimate_seconds
 from adjoint.compiler.passes.fusion import Fusion
 from adjoint.compiler.passes.fusion_group import Group
 from adjoint.compiler.passes.memory_plan import MemoryPlan, Span, aligned_array, aligned_bytes, plan_memory
+from adjoint.compiler.program.kernel_table import KernelTable, array_type
 from adjoint.compiler.program.placed_gradients import BoundBuffer, GradientSlot
 from adjoint.compiler.progress import progress
 from adjoint.compiler.runtime.native_entry import Check, KernelCall, Segment
@@ -57,8 +57,8 @@ class Binding:
             *graph.inputs_of_kind(Setting),
             *graph.inputs_of_kind(ScalarInput),
         ]  # Python's, put into memory at each call
-        self.settings = _array_type(ctypes.c_double, max(1, len(self.numbers)))()
-        self.integers = _array_type(ctypes.c_int64, len(self.settings)).from_buffer(self.settings)  # the same memory
+        self.settings = array_type(ctypes.c_double, max(1, len(self.numbers)))()
+        self.integers = array_type(ctypes.c_int64, len(self.settings)).from_buffer(self.settings)  # the same memory
         self.exchanged_in_place: set[Value] = set()  # what exchanges leave in memory of their own
         self.exchange_times: dict[Value, ExchangeTimes] = {}
         self._views: dict[str, StridedView] = {}  # operands of calls, by name
@@ -211,7 +211,7 @@ class Binding:
             if slot.value in made.lent_offsets:
                 at = made.lent_offsets[slot.value]
                 # over no array, so that it is the owner of its memory for whoever asks
-                memory: Any = _array_type(ctypes.c_ubyte, slot.value.nbytes).from_buffer(block, at)
+                memory: Any = array_type(ctypes.c_ubyte, slot.value.nbytes).from_buffer(block, at)
                 slot.replace_gradient(np.ndarray(slot.value.shape, slot.value.dtype, memory))
         for v, at in made.lent.items():
             self.buffers[v] = BoundBuffer(_array_at(block, at, v))
@@ -245,45 +245,17 @@ class Binding:
         self._make_tables()
 
     def _make_tables(self) -> None:
-        rows = {g: k.first + len(k.arguments) + 1 + len(k.numbers) + len(k.symbols) for g, k in self.kernels.items()}
-        # rows in front of each table: for the symbols, and for the number of tiles that follows from them
-        lead = len(self.sizes.values) + 1 if self.sizes.values else 0
-        self._tables = {g: _array_type(ctypes.c_void_p, lead + count)() for g, count in rows.items()}
-        self._starts = {g: ctypes.addressof(table) + 8 * lead for g, table in self._tables.items()}
-        self._rows = {
-            g: _array_type(ctypes.c_void_p, count).from_buffer(self._tables[g], 8 * lead) for g, count in rows.items()
-        }
-        self._tables.update((g, _array_type(ctypes.c_void_p, 1)()) for g in self.fusion.order if g.call)
+        self._tables = {group: KernelTable(kernel, self.sizes) for group, kernel in self.kernels.items()}
+        self._conditions = {group: ctypes.c_void_p() for group in self.fusion.order if group.call}
         self._fill_tables()
 
     def _fill_tables(self) -> None:
         addresses = {v: buffer.array.ctypes.data for v, buffer in self.buffers.items()}
-        self._fill_symbols()
-        for group, kernel in self.kernels.items():
-            table = self._rows[group]
-            for i, v in enumerate(kernel.arguments, kernel.first):
-                if v in addresses:
-                    table[i] = addresses[v]
-            if kernel.scratch:
-                table[kernel.first + len(kernel.arguments)] = self._scratch.ctypes.data
-            start = kernel.first + len(kernel.arguments) + bool(kernel.scratch)
-            for i, number in enumerate(kernel.numbers, start):
-                table[i] = size_value(number)
-            if kernel.generator is not None:
-                table[0] = kernel.generator.memory().ctypes.data
-        for group in self.fusion.order:
-            if group.call and (view := self.condition_view(group)) is not None and view.base in self.buffers:
-                self._tables[group][0] = self.buffers[view.base].array.ctypes.data + view.offset
-
-    def _fill_symbols(self) -> None:
-        """Write the sizes of this call into the tables: the last symbol first, in front of all other rows."""
-        values = self.sizes.values
-        for group, kernel in self.kernels.items() if values else ():
-            self._tables[group][: len(values) + 1] = [size_value(kernel.tiles), *[*values.values()][::-1]]
-            at = kernel.first + len(kernel.arguments) + bool(kernel.scratch)
-            for i, number in enumerate((*kernel.numbers, *kernel.symbols), at):
-                if type(number) is not int:
-                    self._rows[group][i] = values[number] if isinstance(number, str) else size_value(number)
+        for table in self._tables.values():
+            table.fill(addresses, self._scratch.ctypes.data)
+        for group, condition in self._conditions.items():
+            if (view := self.condition_view(group)) is not None and view.base in self.buffers:
+                condition.value = self.buffers[view.base].array.ctypes.data + view.offset
 
     def condition_view(self, group: Group) -> StridedView | None:
         """The truth value, in memory, that a check looks at; None if Python must look."""
@@ -309,7 +281,8 @@ class Binding:
         whole = divided = 0.0
         times: dict[str, float] = {}  # of equal kernels
         for group in groups:
-            kernel, start = self.kernels.get(group), self._starts.get(group, ctypes.addressof(self._tables[group]))
+            kernel, table = self.kernels.get(group), self._tables.get(group)
+            start = ctypes.addressof(self._conditions[group]) if table is None else table.address
             view = None if kernel else self.condition_view(group)
             read = kernel.arguments if kernel else [view.base] if view else []
             for i, v in enumerate(read, kernel.first if kernel else 0):
@@ -318,18 +291,17 @@ class Binding:
                     if name not in arrays:
                         arrays.append(name)
                     bindings.append((arrays.index(name), start + 8 * i))
-            if kernel is None:
+            if kernel is None or table is None:
                 steps.append(Check(start))
                 continue
-            tiles = -1 - len(self.sizes.values) if has_symbols(kernel.tiles) else kernel.tiles
-            call = KernelCall(self._engine.address(kernel.name), start, tiles)
+            call = KernelCall(self._engine.address(kernel.name), start, table.tiles)
             steps.append(call if wrap is None else wrap(group, call))
             if kernel.name not in times:
                 times[kernel.name] = estimate_seconds(group, self.fusion)
             time = times[kernel.name]
             whole += time
             divided += time if size_value(kernel.tiles) > 1 else 0.0
-        return Segment(bindings, steps, (self, self._tables), whole, divided, self.threads), arrays
+        return Segment(bindings, steps, (self, self._tables, self._conditions), whole, divided, self.threads), arrays
 
     def array_of(self, v: Value, names: dict[str, object]) -> str:
         """An expression for the array of a call's operand or target, in `names`; `refresh` keeps it up to date."""
@@ -363,7 +335,8 @@ class Binding:
             self.plan = self._place_in_arena(self._readers)
             self._fill_tables()
         else:
-            self._fill_symbols()
+            for table in self._tables.values():
+                table.fill_symbols()
         for name, view in self._views.items():
             if has_symbols(view.base.shape) or has_symbols(view.shape):
                 offset = self.plan.offsets.get(view.base)
@@ -394,12 +367,6 @@ class Binding:
         self._fill_tables()
         for name, view in self._views.items():
             names[name] = apply_view(view, self.buffers[view.base].array)
-
-
-@lru_cache(256)
-def _array_type(kind: Any, count: int) -> Any:
-    """Return the type of an array in C, found once: types are cycles, which wait for the collector."""
-    return kind * count
 
 
 def _array_at(array: Array, offset: int, v: Value) -> Array:

@@ -129,7 +129,8 @@ class CheckCodegen:
             self._emit_line(f"a{i} = x{i}.array")
             dtype, shape = self.name(v.dtype, "dtype"), f"a{i}.shape != {self.name(v.shape, 'shape')}"
             if has_symbols(v.shape):
-                shape = _code_of_shape_check(f"a{i}", v.shape)
+                known = [f"a{i}.shape[{d}] != {n}" for d, n in enumerate(v.shape) if not has_symbols(n)]
+                shape = " or ".join([f"a{i}.ndim != {len(v.shape)}", *known])
             differs = f"a{i}.dtype is not {dtype} and a{i}.dtype != {dtype} or {shape}"
             self._emit_line(f"if type(a{i}) is not ndarray or {differs}: return GUARD_FAILED")
             self._emit_line(f"if x{i}.node is {'not ' if node is None else ''}None: return GUARD_FAILED")
@@ -259,9 +260,3 @@ class CheckCodegen:
             for test in tests:
                 self._emit_line(f"if not {test}: return GUARD_FAILED", depth + 1)
             self._emit_line("except LOOKUP_ERRORS: return GUARD_FAILED", depth)
-
-
-def _code_of_shape_check(array: str, shape: tuple[int, ...]) -> str:
-    """Return a test that fails for an array of this rank and these sizes, where symbols may be any."""
-    known = [f"{array}.shape[{d}] != {n}" for d, n in enumerate(shape) if not has_symbols(n)]
-    return " or ".join([f"{array}.ndim != {len(shape)}", *known])

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import combinations
 from typing import Any, NamedTuple, Protocol
 
 from adjoint.compiler.trace.frames.constants import is_interchangeable, is_same_constant
 from adjoint.compiler.trace.frames.container_snapshot import Snapshot
-from adjoint.compiler.trace.frames.sources import MISSING, NameOf, Source
+from adjoint.compiler.trace.frames.sources import MISSING, ContentsSource, NameOf, Source
 from adjoint.core.graph.source_location import Site
 from adjoint.core.runtime.text_table import pluralize
 from adjoint.core.tensor.as_strided import fills_memory
@@ -334,3 +334,14 @@ def _first_element_difference(then: list[object], now: list[object]) -> tuple[st
         if not is_interchangeable(b, a):
             return describe_object(a), describe_object(b)
     return f"{pluralize(len(then), 'entry', 'entries')}", f"{pluralize(len(now), 'entry', 'entries')}"
+
+
+def find_dynamic_sources(changes: Sequence[Guard]) -> dict[object, Source]:
+    """The places of numbers among the guards that failed."""
+    found: dict[object, Source] = {}
+    for guard in changes:
+        if isinstance(guard, SourceGuard) and not isinstance(guard.place, ContentsSource):
+            now = guard.place.read()
+            if type(now) in (int, float) and type(guard.expected_value) is type(now):
+                found[guard.place.key] = guard.place
+    return found

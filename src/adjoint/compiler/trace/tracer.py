@@ -137,8 +137,6 @@ class Tracer(StepMemory, CheckpointBlocks, EquationOrigins, Interpreter):
     def emit(self, op: Op, inputs: Operands, params: Params) -> Value:
         """An op call as an equation; operands are brought to the op's common type by equations of their own."""
         operands = tuple([x.array if has_symbol(x) else self._operand(op, x) for x in inputs])
-        if SymbolicSize in map(type, operands):
-            operands = tuple([x.as_number() if type(x) is SymbolicSize else x for x in operands])
         params = {key: specialize_numbers(value) for key, value in params.items()} if params else params
         key: Hashable = None
         if SymbolicNumber in map(type, operands):
@@ -164,7 +162,7 @@ class Tracer(StepMemory, CheckpointBlocks, EquationOrigins, Interpreter):
             return self.adopt(x) if type(x.array) is ndarray else x.array
         if isinstance(x, ndarray):
             return x.item() if x.ndim == 0 and op.family in FAMILIES_WITH_LITERALS else self.graph.constant(x)
-        return x.item() if isinstance(x, np.generic) else x
+        return x.as_number() if type(x) is SymbolicSize else x.item() if isinstance(x, np.generic) else x
 
     def _lift_numbers(self, op: Op, operands: Operands, target: NumpyDtype | None) -> Operands:
         """Operands in which numbers that may change have become inputs, of the type that a literal would take."""
@@ -186,10 +184,8 @@ class Tracer(StepMemory, CheckpointBlocks, EquationOrigins, Interpreter):
             number = number.specialize() if self.events is None else self.events.call(return_number, (number,))
         symbol = self._numbers.get(number.name)
         if symbol is None:
-            source = ScalarInput(number.name)
-            symbol = self._numbers[number.name] = self.graph.input(
-                Spec((), np.dtype(np.float64 if type(number.plain_value) is float else np.int64)), source
-            )
+            dtype = np.dtype(np.float64 if type(number.plain_value) is float else np.int64)
+            symbol = self._numbers[number.name] = self.graph.input(Spec((), dtype), ScalarInput(number.name))
         return symbol
 
     def _convert_dtype(self, x: Operand, target: NumpyDtype) -> Operand:
@@ -249,6 +245,8 @@ class Tracer(StepMemory, CheckpointBlocks, EquationOrigins, Interpreter):
                 self._capture_array(tensor, StateInput(locate, "", expression))
         symbol: Value = tensor.array
         return symbol
+
+    detach_array = adopt
 
     @without_frame_tracing
     def constant_values(self, tensor: Tensor) -> Array | None:
@@ -316,9 +314,6 @@ class Tracer(StepMemory, CheckpointBlocks, EquationOrigins, Interpreter):
     @without_frame_tracing
     def symbols(self, inputs: Operands) -> Operands:
         return tuple([x.array if has_symbol(x) else self.adopt(x) if isinstance(x, Tensor) else x for x in inputs])
-
-    def detach_array(self, tensor: Tensor) -> Value:
-        return self.adopt(tensor)
 
     def replacement(self, x: Tensor, out: Tensor, called: str, since: int | None) -> Tensor:
         """`out`, as it is: all memory belongs to the step."""

@@ -24,8 +24,9 @@ def dealloc_iteratively(node: GraphNode | OutputSlot) -> None:
         parents = below.pop()
         for parent in parents:
             # besides `parents` only this loop's variable and the argument of getrefcount refer to it
-            if parent is not None and type(parent) is not Leaf and getrefcount(parent) - parents.count(parent) == 2:
-                below.append(_take_parents(parent))  # noqa: PERF401  a comprehension would be one reference more
+            is_node = hasattr(parent, "parents") and type(parent) is not Leaf  # a recorded history has places of leaves
+            if is_node and getrefcount(parent) - parents.count(parent) == 2:
+                below.append(_take_parents(parent))
 
 
 def _take_parents(node: Any) -> Parents:

@@ -55,7 +55,8 @@ class DataAccess(ProtocolMethods):
         if array is not self.array:
             return array
         del array  # hand_out counts who refers to it
-        return export_array(self)  # type: ignore[arg-type]
+        exported: Operand = self
+        return export_array(exported)
 
     def to_numpy(self) -> Array:
         """Return `numpy()`, under the name by which matplotlib and others ask whether this is like an array."""

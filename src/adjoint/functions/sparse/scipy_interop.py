@@ -45,15 +45,13 @@ def from_scipy(matrix: Operand) -> SparseTensor:
 def _join_coordinates(coordinates: tuple[Array, ...]) -> Array:
     """Return the coordinates as rows of one int64 array: that of which they are the rows, if there is one."""
     whole = coordinates[0].base
-    joined = isinstance(whole, np.ndarray) and whole.dtype == np.int64 and len(whole) == len(coordinates)
-    if joined and all(map(_is_same_memory, whole, coordinates)):
-        return whole
+    if isinstance(whole, np.ndarray) and whole.dtype == np.int64 and len(whole) == len(coordinates):
+        rows, given = (
+            [(a.ctypes.data, a.shape, a.strides, a.dtype) for a in arrays] for arrays in (whole, coordinates)
+        )
+        if rows == given:
+            return whole
     return np.stack([np.asarray(c, np.int64) for c in coordinates])
-
-
-def _is_same_memory(x: Array, y: Array) -> bool:
-    facts = [(a.ctypes.data, a.shape, a.strides, a.dtype) for a in (x, y)]
-    return facts[0] == facts[1]
 
 
 def to_scipy(x: SparseTensor) -> Operand:

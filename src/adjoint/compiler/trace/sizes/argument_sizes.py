@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 from adjoint.compiler.ir.graph import StaticSizeError
 from adjoint.compiler.ir.size_terms import format_terms
 from adjoint.compiler.ir.symbolic_size import SizeRelations, SymbolicSize
-from adjoint.compiler.trace.symbolic_number import NumberArithmetic, ScalarExpr
+from adjoint.compiler.trace.symbolic_number import NumberArithmetic, ScalarExpr, fixed_code
 from adjoint.core.graph.source_location import user_site
 from adjoint.core.typing import Operand
 
@@ -28,12 +27,12 @@ class ArgumentSizes:
 
     def make_shape(self, shape: tuple[int, ...], argument: int, leaf: int, dims: Sequence[int]) -> tuple[int, ...]:
         """Return the shape of an argument, one of the leaves, with symbols for its sizes in `dims`."""
-        made: list[Any] = list(shape)
+        made: list[Operand] = list(shape)
         for d in dims:
             if shape[d] not in self._symbols:
                 symbol = self._symbols[shape[d]] = self.relations.add_symbol(shape[d])
                 name, what = repr(symbol), f"size {d} of argument {argument}"
-                self.arithmetic.add_source(name, shape[d], partial(_code_of_size, argument, d), what)
+                self.arithmetic.add_source(name, shape[d], partial(fixed_code, f"x{argument}.array.shape[{d}]"), what)
             self._places.setdefault(repr(self._symbols[shape[d]]), []).append((leaf, d))
             made[d] = self._symbols[shape[d]]
         return tuple(made)
@@ -72,7 +71,3 @@ class ArgumentSizes:
             names = tuple(self.relations.values)
             self._numbers[size] = self.arithmetic.derive(format_terms(size.terms), names, size.value)
         return self._numbers[size]
-
-
-def _code_of_size(argument: int, dim: int, _: Callable[[object], str]) -> str:
-    return f"x{argument}.array.shape[{dim}]"
