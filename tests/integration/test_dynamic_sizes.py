@@ -166,6 +166,7 @@ def test_a_decision_by_size_is_a_guard() -> None:
     for n, factor in ((30, 2), (40, 2), (50, 2), (10, 3), (11, 3), (60, 2), (12, 3)):
         assert step(ad.ones(n)).sum().item() == factor * n
     assert step.compilations == 3
+    assert "size 0 of argument 0 > 20: True → False" in str(step.recompilations[-1])
 
 
 def test_a_step_that_needs_the_number_has_a_program_for_each_size() -> None:

@@ -31,8 +31,9 @@ def test_each_thread_gets_the_result_of_its_own_arguments() -> None:
     assert compiled.compilations == 1
 
 
-def test_threads_with_shapes_of_their_own() -> None:
-    compiled = ad.compile(lambda x: (x * 2).cumsum(0) - x.mean())
+@pytest.mark.parametrize(("dynamic", "compilations"), [(False, 4), (None, 2)])
+def test_threads_with_shapes_of_their_own(dynamic: bool | None, compilations: int) -> None:
+    compiled = ad.compile(lambda x: (x * 2).cumsum(0) - x.mean(), dynamic=dynamic)
     compiled._sizes = BatchSizes(clock=lambda: 0.0)  # nothing takes time: each size is compiled when it comes again
 
     def work(number: int) -> None:
@@ -42,7 +43,7 @@ def test_threads_with_shapes_of_their_own() -> None:
             assert compiled(x).tolist() == pytest.approx(want, rel=1e-6)
 
     in_threads(work)
-    assert compiled.compilations == 4
+    assert compiled.compilations == compilations
 
 
 def test_no_write_to_shared_state_is_lost() -> None:

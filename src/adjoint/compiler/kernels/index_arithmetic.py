@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from adjoint.compiler.ir.size_terms import Terms
+from adjoint.compiler.ir.size_terms import find_names
 from adjoint.compiler.ir.symbolic_size import SymbolicSize, is_multiple, is_symbolic_size
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.types import I64, Reg, Type
@@ -110,22 +110,11 @@ def find_symbols(*facts: object) -> dict[str, int]:
     in order, what they are in the call that is traced.
     """
     found: dict[str, int] = {}
-
-    def look(x: object) -> None:
+    waiting: list[object] = [facts]
+    while waiting:
+        x = waiting.pop()
         if type(x) is SymbolicSize:
-            look_at_terms(x.terms, x.relations.values)
+            found.update((name, x.relations.values[name]) for name in find_names(x.terms))
         elif isinstance(x, (tuple, list)):
-            for each in x:
-                look(each)
-
-    def look_at_terms(terms: Terms, values: Mapping[str, int]) -> None:
-        for monomial, _ in terms:
-            for factor in monomial:
-                if isinstance(factor, str):
-                    found[factor] = values[factor]
-                else:
-                    look_at_terms(factor.dividend, values)
-                    look_at_terms(factor.divisor, values)
-
-    look(facts)
+            waiting.extend(x)
     return dict(sorted(found.items()))

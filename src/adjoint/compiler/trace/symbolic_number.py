@@ -174,7 +174,7 @@ def is_late_text(x: object) -> bool:
 
 
 def _substitute_names(code: str, names: dict[str, str]) -> str:
-    return re.sub(r"\b[nxpi]\d+\b", lambda found: names.get(found[0], found[0]), code)
+    return re.sub(r"\b[nxpis]\d+\b", lambda found: names.get(found[0], found[0]), code)
 
 
 def fixed_code(code: str, name_object: Callable[[object], str]) -> str:

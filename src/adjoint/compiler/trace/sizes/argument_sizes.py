@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from weakref import WeakMethod
 
 from adjoint.compiler.ir.graph import StaticSizeError
 from adjoint.compiler.ir.size_terms import format_terms
 from adjoint.compiler.ir.symbolic_size import SizeRelations, SymbolicSize
 from adjoint.compiler.trace.symbolic_number import NumberArithmetic, ScalarExpr, fixed_code
 from adjoint.core.graph.source_location import user_site
-from adjoint.core.typing import Operand
+from adjoint.core.typing import Function, Operand
 
 
 class ArgumentSizes:
@@ -19,8 +20,10 @@ class ArgumentSizes:
     def __init__(self, arithmetic: NumberArithmetic) -> None:
         self.arithmetic = arithmetic
         self.relations = SizeRelations()
-        self.relations.on_guard = self._add_guard
-        self.relations.make_number = self._make_number
+        # weakly: the relations live on with the program, and a cycle would have it wait for the collector
+        add_guard, make_number = WeakMethod(self._add_guard), WeakMethod(self._make_number)
+        self.relations.on_guard = lambda code, answer: _call_living(add_guard, code, answer)
+        self.relations.make_number = lambda size: _call_living(make_number, size)
         self._symbols: dict[int, SymbolicSize] = {}  # by their values in this call
         self._numbers: dict[object, Operand] = {}
         self._places: dict[str, list[tuple[int, int]]] = {}  # of each symbol
@@ -71,3 +74,10 @@ class ArgumentSizes:
             names = tuple(self.relations.values)
             self._numbers[size] = self.arithmetic.derive(format_terms(size.terms), names, size.value)
         return self._numbers[size]
+
+
+def _call_living(held: WeakMethod[Function], *arguments: object) -> Operand:
+    """Call a method of a trace that goes on."""
+    method = held()
+    assert method is not None, "sizes are asked for something when the program is complete"
+    return method(*arguments)
