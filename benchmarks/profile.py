@@ -176,7 +176,7 @@ def _runner(program: Any, group: Any, batch: tuple[Any, ...]) -> Callable[[int],
 def _kernel(program: Any, group: Any) -> Callable[[int], None]:
     """The native function with the table that the program gives it, called in a native loop."""
     kernel, binding = program.kernels[group], program.binding
-    function, arguments = binding._engine.address(kernel.name), ctypes.addressof(binding._tables[group])
+    function, arguments = binding._engine.address(kernel.name), binding._tables[group].address
     return lambda count: _repeat()(function, arguments, kernel.tiles, count)
 
 

@@ -223,6 +223,14 @@ def test_a_marked_dimension_of_which_the_step_needs_the_number_is_an_error() -> 
     assert step(y).item() == 5
 
 
+def test_a_size_with_a_program_of_its_own_keeps_it() -> None:
+    step = ad.compile(lambda x: x * 2)
+    for n in (5, 6, 7, 5, 6, 5):
+        step(ad.ones(n))
+        assert f"[{5 if n == 5 else 's0'}]" in str(step.graph)
+    assert step.compilations == 2
+
+
 def test_results_of_calls_are_apart_and_the_arena_grows() -> None:
     step = ad.compile(lambda x: (x.exp() @ x.exp().t()).log().sum(1))
     x = {n: ad.randn(n, 6) for n in (4, 5, 40, 300, 7, 301)}

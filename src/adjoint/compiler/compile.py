@@ -223,8 +223,11 @@ class CompiledFunction(StepReports, StepWrapper):
                 return NO_PROGRAM  # a signal handler has interrupted a call of this thread
             turn.is_dispatching = True
             try:
-                signature = self._programs.pop(key, None) or self._dynamic.find_signature(key) or Signature()
-                self._programs[key] = signature  # the last to be used is the last to go
+                signature = self._programs.pop(key, None)
+                if signature is None and (shared := self._dynamic.find_signature(key)) is not None:
+                    signature = shared
+                else:
+                    signature = self._programs[key] = signature or Signature()  # the last to be used is the last to go
                 entry, found, is_state_known = self._run_known(signature, key, given, events)
                 if type(found) is tuple:
                     signature.misses = 0
@@ -318,7 +321,7 @@ class CompiledFunction(StepReports, StepWrapper):
             return NO_PROGRAM
         self.recompilations.append(Recompilation(self.name, key, reason))
         self._sizes.note_compilation(key, start)
-        self._dynamic.note_program(key, signature, any(program.graph.symbols for program in entry.programs))
+        self._dynamic.note_program(key, signature, entry.programs)
         self._keep(signature, entry, is_branch)
         seconds = self._sizes.clock() - start
         if signature.is_asking:

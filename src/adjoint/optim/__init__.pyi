@@ -23,25 +23,7 @@ from adjoint.optim.step import optimizer as optimizer
 from adjoint.optim.step.optimizer import Optimizer as Optimizer
 
 __all__ = [
-    "ASGD",
-    "Adadelta",
-    "Adafactor",
-    "Adagrad",
-    "Adam",
-    "AdamW",
-    "Adamax",
-    "LBFGS",
-    "Muon",
-    "NAdam",
-    "Optimizer",
-    "RAdam",
-    "RMSprop",
-    "Rprop",
-    "SGD",
-    "SparseAdam",
-    "_functional",
-    "adamw",
-    "lr_scheduler",
-    "optimizer",
-    "swa_utils",
+    "ASGD", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "LBFGS", "Muon", "NAdam", "Optimizer",
+    "RAdam", "RMSprop", "Rprop", "SGD", "SparseAdam", "_functional", "adamw", "lr_scheduler", "optimizer",
+    "swa_utils"
 ]

@@ -80,7 +80,7 @@ def test_traces_that_do_not_end() -> None:
 
 @pytest.mark.usefixtures("_all_told")
 def test_sizes_that_run_eagerly() -> None:
-    compiled = ad.compile(lambda x: x * 2.0)
+    compiled = ad.compile(lambda x: x * 2.0, dynamic=False)
     for n in range(1, 15):
         compiled(ad.ones(n, 3))
     assert "running eagerly, for sizes that are not compiled," in [each.what for each in compiled.advice()]

@@ -27,6 +27,7 @@ FILLED_ON_IMPORT = {  # slot: the module whose function `import adjoint` puts th
     "routine": "adjoint",
     "row_kernel": "adjoint",
     "sparse_gradient": "adjoint",
+    "sparse_store": "adjoint",
     "sparse_tensor": "adjoint",
     "sparse_zeros": "adjoint",
     "stack_function": "adjoint",

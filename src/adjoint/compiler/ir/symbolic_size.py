@@ -40,6 +40,7 @@ class SizeRelations:
 
     def __init__(self) -> None:
         self.values: dict[str, int] = {}
+        self.places: dict[str, tuple[int, int]] = {}  # where each symbol is found: a leaf of the arguments, a dimension
         self.guards: dict[str, bool] = {}
         self.on_guard: Callable[[str, bool], None] = lambda code, answer: None
         self.make_number: Callable[[SymbolicSize], Operand] | None = None

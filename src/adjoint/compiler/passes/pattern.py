@@ -163,7 +163,9 @@ def apply_rule(rule: Rule, value: Value) -> Operand:
         return None
     params = {key.name: x for key, x in bound.items() if type(key) is Hole}
     spec = Spec(value.shape, value.dtype)
-    template = _find_template(rule, found, params, spec)
+    # what is found for symbolic sizes is of use to no other program, and would keep its sizes alive
+    sized = any(type(n) is SymbolicSize for x in found if isinstance(x, Value) for n in x.shape)
+    template = None if sized else _find_template(rule, found, params, spec)
     if template is None:
         return _replace(rule, found, params, spec)
     if template.after is None:

@@ -77,8 +77,9 @@ class EntryCodegen(ResultCodegen):
         self._emit_line("except (*LOOKUP_ERRORS, ArithmeticError): return GUARD_FAILED")
 
     def _resize(self) -> None:
-        """Bring memory and tables up to date where a size is another than in the last call."""
+        """Leave sizes to their own programs; bring memory and tables up to date where a size is another than before."""
         if symbols := self.graph.symbols:
+            self._emit_line(f"if ({', '.join(symbols)},) in own_sizes: return GUARD_FAILED")
             differs = " or ".join(f"{name} != last_{name}" for name in symbols)
             self._emit_line(f"if {differs}: resize(({', '.join(symbols)},), globals())")
 

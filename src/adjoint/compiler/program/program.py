@@ -85,6 +85,7 @@ class Program:
         self._relocations: Counter[int] = Counter()  # how often a state had other memory
         self._unsteady: set[int] = set()  # guards, by number, that only Python can tell to hold
         self._turn = CallTurn()
+        self.own_sizes: set[tuple[int, ...]] = set()  # values of its symbols for which there are other programs
         self.is_timed = False  # a profile has put clocks around its kernels and calls
         self._write_entry()
 
@@ -105,6 +106,7 @@ class Program:
             "array": np.array, "is_memory_shared": is_memory_shared, "mark_inference_results": mark_inference_results,
             "take_reusable_result": take_reusable_result, "unchanged": always_stale, "always_stale": always_stale,
             "is_state_shared": _hold_weakly(self._is_state_shared),
+            "own_sizes": self.own_sizes,
             "resize": _hold_weakly(self.binding.resize), **{f"last_{name}": None for name in self.graph.symbols},
             "install_checks": _hold_weakly(self._install_checks), "autocast": mode.autocast, **GUARD_NAMES,
         }  # fmt: skip

@@ -34,13 +34,13 @@ def key_of(*arguments: Any) -> Any:
 )
 def test_dimensions_that_differ(dynamic: bool | None, second: tuple[int, int], chosen: Any) -> None:
     sizes, x, y = DynamicSizes(dynamic), ad.ones(5, 3), ad.ones(*second)
-    sizes.note_program(key_of(x), Signature(), is_symbolic=False)
+    sizes.note_program(key_of(x), Signature(), [])
     assert sizes.choose_dims(key_of(y), [y]) == chosen
 
 
 def test_what_the_step_needs_and_what_is_marked() -> None:
     sizes, x, y = DynamicSizes(), ad.ones(5, 3), ad.ones(6, 4)
-    sizes.note_program(key_of(x), Signature(), is_symbolic=False)
+    sizes.note_program(key_of(x), Signature(), [])
     sizes.note_static(key_of(y), [(0, 1)])
     assert sizes.choose_dims(key_of(y), [y]) == {0: (0,)}
     _dynamo.mark_static(y, 0)
@@ -54,7 +54,12 @@ def test_what_the_step_needs_and_what_is_marked() -> None:
 def test_programs_with_symbols_serve_the_sizes_without_one() -> None:
     sizes, signature = DynamicSizes(), Signature()
     assert sizes.find_signature(key_of(ad.ones(6, 3))) is None
-    sizes.note_program(key_of(ad.ones(5, 3)), signature, is_symbolic=True)
+    step = ad.compile(lambda x: x * 2, dynamic=True)
+    step(ad.ones(5, 3))
+    program = step._program()
+    sizes.note_program(key_of(ad.ones(4, 3)), Signature(), [])
+    sizes.note_program(key_of(ad.ones(5, 3)), signature, [program])
+    assert program.own_sizes == {(4, 3)}
     assert sizes.find_signature(key_of(ad.ones(6, 3))) is signature
     assert sizes.find_signature(key_of(ad.ones(6))) is None
     assert not sizes.is_full(signature)

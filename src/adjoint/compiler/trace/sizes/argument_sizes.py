@@ -35,6 +35,7 @@ class ArgumentSizes:
             if shape[d] not in self._symbols:
                 symbol = self._symbols[shape[d]] = self.relations.add_symbol(shape[d])
                 name, what = repr(symbol), f"size {d} of argument {argument}"
+                self.relations.places[name] = leaf, d
                 self.arithmetic.add_source(name, shape[d], partial(fixed_code, f"x{argument}.array.shape[{d}]"), what)
             self._places.setdefault(repr(self._symbols[shape[d]]), []).append((leaf, d))
             made[d] = self._symbols[shape[d]]

@@ -14,6 +14,7 @@ from adjoint.compiler.ir.size_terms import MIN_SYMBOL
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from adjoint.compiler.program.program import Program
     from adjoint.compiler.trace.signature import Signature, SignatureKey
 
 MAX_SYMBOLIC_PROGRAMS = 4  # for arguments that are alike but for sizes: guards may cut these into ranges
@@ -80,11 +81,13 @@ class DynamicSizes:
         """Remember that a step needs one number of these dimensions."""
         self._family(key).static.update(places)
 
-    def note_program(self, key: SignatureKey, signature: Signature, is_symbolic: bool) -> None:
-        """Note a program for this size, or with symbols."""
+    def note_program(self, key: SignatureKey, signature: Signature, programs: Sequence[Program]) -> None:
+        """Note the programs for this size, or one with symbols: it leaves alone the sizes that have their own."""
         family = self._family(key)
-        if is_symbolic:
+        if sizes := next((program.graph.sizes for program in programs if program.graph.symbols), None):
             family.signature = signature
+            for shapes in family.sizes:
+                programs[0].own_sizes.add(tuple(shapes[leaf][d] for leaf, d in sizes.places.values()))
         elif len(family.sizes) < MAX_COMPARED_SIZES:
             family.sizes.append(_shapes_of(key))
 
