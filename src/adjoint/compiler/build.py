@@ -9,6 +9,7 @@ from weakref import ref
 
 from adjoint.compiler.cache.plan_cache import load_or_make_plan
 from adjoint.compiler.ir.graph import Graph, IncomingGrad, Value
+from adjoint.compiler.ir.strided_view import forget_shapes
 from adjoint.compiler.ir.symbolic_size import has_symbols
 from adjoint.compiler.kernels.plan import CachedPlan
 from adjoint.compiler.log import LOGGED, log
@@ -97,6 +98,8 @@ def build(traced: FinishedTrace, reruns_eagerly: bool = False, sizes: ArgumentSi
         program = Program(plan.graph, plan.fusion, plan.kernels, outcome)
         if sizes is not None:
             sizes.check_symbols()
+        if graph.symbols:
+            forget_shapes()
         keep()
         return CompiledEntry(program, outcome)
     if sizes is not None:

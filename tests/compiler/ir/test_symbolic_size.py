@@ -129,7 +129,7 @@ def test_passes_take_sizes_for_equal_only_if_they_always_are(sizes: tuple[SizeRe
 
 def test_a_sealed_program_takes_no_further_guard(sizes: tuple[SizeRelations, Any, Any]) -> None:
     relations, n, _ = sizes
-    relations.is_sealed = True
+    relations.seal()
     with pytest.raises(AssertionError, match="relies on s0 == 57"):
         range(n)
 

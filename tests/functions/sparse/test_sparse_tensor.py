@@ -179,6 +179,7 @@ def test_bad_batches_are_told(make: Callable[[], Any], error: type[Exception], m
         make()
 
 
+@pytest.mark.filterwarnings("ignore:Sparse:UserWarning")  # of PyTorch
 def test_batches_are_those_of_pytorch() -> None:
     torch = pytest.importorskip("torch")
     ours, theirs = (t.sparse_csr_tensor(CROW, COL, t.tensor([[1.0, 2.0], [3.0, 4.0]])) for t in (ad, torch))

@@ -191,3 +191,9 @@ def indexes_reduction_result(view: StridedView, shape: Shape, axes: Shape) -> bo
         n == 1 or s == (0 if i in axes else e)
         for i, (n, s, e) in enumerate(zip(shape, view.strides, expected, strict=True))
     )
+
+
+def forget_shapes() -> None:
+    """Empty the caches of shapes: symbolic ones are of use to no other program, and keep all that they are made of."""
+    row_major.cache_clear()
+    keepdims_shape.cache_clear()

@@ -30,6 +30,10 @@ from adjoint.core.tensor.size import SymbolicInteger
 from adjoint.core.typing import Function, Operand
 
 
+def ignore_guard(code: str, answer: bool) -> None:
+    """Tell nobody of a guard."""
+
+
 class SizeRelations:
     """The symbols of a program, with their values in the call that is traced, later in the last, and guards on them.
 
@@ -42,7 +46,7 @@ class SizeRelations:
         self.values: dict[str, int] = {}
         self.places: dict[str, tuple[int, int]] = {}  # where each symbol is found: a leaf of the arguments, a dimension
         self.guards: dict[str, bool] = {}
-        self.on_guard: Callable[[str, bool], None] = lambda code, answer: None
+        self.on_guard: Callable[[str, bool], None] = ignore_guard
         self.make_number: Callable[[SymbolicSize], Operand] | None = None
         self.pinned: set[str] = set()  # symbols of which the program takes one value alone
         self._known: dict[str, Terms] = {}  # symbols that are other sizes
@@ -54,6 +58,11 @@ class SizeRelations:
         name = f"s{len(self.values)}"
         self.values[name] = value
         return SymbolicSize(self, ((((name,), 1)),))
+
+    def seal(self) -> None:
+        """Take no further guard: they are written."""
+        self.is_sealed = True
+        self.on_guard, self.make_number = ignore_guard, None
 
     def note_equal(self, difference: Terms) -> None:
         """Take note that a difference of sizes is 0: a symbol is another size, or has one value alone."""

@@ -92,7 +92,7 @@ class Program:
     def _write_entry(self) -> None:
         """Write the function that each call runs."""
         if self.graph.sizes is not None:
-            self.graph.sizes.is_sealed = True
+            self.graph.sizes.seal()
         self.names: dict[str, Any] = {
             "GUARD_FAILED": GUARD_FAILED, "COMPUTATION_FAILED": COMPUTATION_FAILED,
             "Tensor": Tensor, "ndarray": np.ndarray,

@@ -58,7 +58,9 @@ def _lead(x: Operand, *tolerances: Any) -> Shape:
 def rank(x: Array, atol: float, rtol: Operand, *, hermitian: bool = False) -> Operand:
     """The number of singular values above the tolerances, which are numbers, or one for each matrix."""
     if (
-        not (hermitian or atol)
+        not hermitian
+        and isinstance(atol, (int, float))
+        and not atol
         and isinstance(rtol, float)
         and _is_tall_stack(x)
         and _has_full_rank(lapack.qr(x, "r"), rtol)

@@ -106,15 +106,17 @@ def deviation(x: Array, *, axes: Axes, keepdims: bool, freedom: float) -> Operan
 def _euclidean_norm_dx(g: Operand, x: Operand, out: Operand, axes: Axes) -> Operand:
     if type(g) is np.ndarray and type(out) is np.ndarray:
         slope = np.divide(g, out, out=np.zeros_like(g), where=out != 0.0)
-        return slope.reshape([1 if i in axes else n for i, n in enumerate(x.shape)]) * x
+        # x first: the gradient lies as x does
+        return x * slope.reshape([1 if i in axes else n for i, n in enumerate(x.shape)])
     still = comparison.eq(out, 0.0)
     slope = select.where(still, 0.0, g / select.where(still, 1.0, out))
-    return _keep_axes(slope, x.shape, axes) * x
+    return x * _keep_axes(slope, x.shape, axes)
 
 
 @with_eager_fast_path(
     composite=lambda x, **params: safe_sqrt(reduction.sum(arithmetic.square(x), **params)),
     node="LinalgVectorNormBackward0",
+    preserves_strides=True,
     dx=_euclidean_norm_dx,
 )
 def euclidean_norm(x: Array, *, axes: Axes, keepdims: bool) -> Operand:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 from typing import Any
 
 from adjoint.compiler.ir.symbolic_size import has_symbols, is_symbolic_size, size_value
@@ -37,7 +36,6 @@ MAX_UNROLLED_REGISTERS = 6  # registers of a row that are finished one after ano
 MAX_TILE_ELEMENTS = 1 << 20  # elements of the result in a tile
 
 
-@lru_cache(256)
 def plan_matmul(
     batch: Shape,
     m: int,
