@@ -13,7 +13,7 @@ import adjoint as ad
 from adjoint.compiler.cache.object_cache import compile_kernel
 from adjoint.compiler.ir.graph import Constant, Graph, Value
 from adjoint.compiler.ir.interpreter import evaluate_equation
-from adjoint.compiler.ir.symbolic_size import evaluate_size
+from adjoint.compiler.ir.symbolic_size import evaluate_size, ignore_guard
 from adjoint.compiler.kernels.lowerings import lower_all
 from adjoint.compiler.llvm.jit.engine import load
 from adjoint.compiler.llvm.jit.target import host
@@ -38,6 +38,7 @@ def trace_with_sizes(function: Callable[..., Any], arrays: Sequence[Any], dynami
         tracer.restore()
     assert tracer.graph.sizes is not None
     tracer.graph.sizes.is_traced = True
+    tracer.graph.sizes.on_guard = ignore_guard  # the tracer, which was told until now, goes
     return tracer.graph
 
 

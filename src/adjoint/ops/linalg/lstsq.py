@@ -55,7 +55,7 @@ def _lead(x: Operand, *tolerances: Any) -> Shape:
 
 
 @primitive(spec=lambda x, atol, rtol, **_: Spec(_lead(x, atol, rtol), RANK), batch_leading=True, raises=True)
-def rank(x: Array, atol: float, rtol: Operand, *, hermitian: bool = False) -> Operand:
+def rank(x: Array, atol: Operand, rtol: Operand, *, hermitian: bool = False) -> Operand:
     """The number of singular values above the tolerances, which are numbers, or one for each matrix."""
     if (
         not hermitian

@@ -92,7 +92,9 @@ def plan_matmul(
             sizes = _specialize((*batch, m, k))
             how: dict[str, Any] = {"direct": direct, "precision": precision, "parts": parts, "lanes": lanes}
             sides = [MatrixStrides(_specialize(s.batch), *_specialize((s.row, s.column))) for s in (left, right)]
-            return plan_matmul(sizes[:-2], sizes[-2], n, sizes[-1], *sides, type, target, computed=computed, **how)
+            return plan_matmul(
+                sizes[:-2], sizes[-2], n, sizes[-1], sides[0], sides[1], type, target, computed=computed, **how
+            )
     plane = other if swapped else flat
     steps = depth_steps(blocking, k)
     depth, longest, split = _depth(machine, plane, blocking, steps)
