@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Any
 
 from adjoint.compiler.ir.symbolic_size import has_symbols, is_symbolic_size, size_value
@@ -23,6 +24,7 @@ from adjoint.compiler.kernels.matmul.product import MatmulPlan, Plane, depth_ste
 from adjoint.compiler.kernels.matmul.scratch import Scratch
 from adjoint.compiler.llvm.jit.target import Target
 from adjoint.compiler.llvm.types import Type
+from adjoint.core.typing import Function
 
 Shape = tuple[int, ...]
 
@@ -37,6 +39,16 @@ MAX_TILE_ELEMENTS = 1 << 20  # elements of the result in a tile
 
 
 def plan_matmul(
+    batch: Shape, m: int, n: int, k: int, left: MatrixStrides, right: MatrixStrides, *machine: object, **how: object
+) -> MatmulPlan:
+    """The plan that `plan_product` makes, found once for sizes that are numbers."""
+    # symbolic ones are of no other program: kept, they would keep what they are made of
+    plan: Function = plan_product if has_symbols((batch, m, n, k, left, right)) else _plan_once
+    made: MatmulPlan = plan(batch, m, n, k, left, right, *machine, **how)
+    return made
+
+
+def plan_product(
     batch: Shape,
     m: int,
     n: int,
@@ -92,7 +104,7 @@ def plan_matmul(
             sizes = _specialize((*batch, m, k))
             how: dict[str, Any] = {"direct": direct, "precision": precision, "parts": parts, "lanes": lanes}
             sides = [MatrixStrides(_specialize(s.batch), *_specialize((s.row, s.column))) for s in (left, right)]
-            return plan_matmul(
+            return plan_product(
                 sizes[:-2], sizes[-2], n, sizes[-1], sides[0], sides[1], type, target, computed=computed, **how
             )
     plane = other if swapped else flat
@@ -124,6 +136,9 @@ def _serve_any_size(
             continue
         high = blocking.fill_registers(machine) if any_height else blocking
         yield cycles, swapped, high._replace(pack_left=False)
+
+
+_plan_once = lru_cache(256)(plan_product)
 
 
 def _packs(computed: tuple[bool, bool], swapped: bool, blocking: Blocking) -> bool:
