@@ -78,6 +78,21 @@ class Signature:
         return len(self.entries) < MAX_BRANCHES and self.paths.get(path, 0) > 1
 
 
+def shapes_of(key: SignatureKey) -> dict[int, tuple[int, ...]]:
+    """Return the shapes of the leaves that are tensors."""
+    return {i: leaf[0] for i, leaf in enumerate(key[1]) if _is_tensor_key(leaf)}
+
+
+def without_sizes(key: SignatureKey) -> object:
+    """Return a key that calls share which differ in nothing but sizes."""
+    ranks = tuple([(len(leaf[0]), *leaf[1:]) if _is_tensor_key(leaf) else leaf for leaf in key[1]])
+    return key[0], ranks, *key[2:]
+
+
+def _is_tensor_key(leaf: object) -> bool:
+    return isinstance(leaf, tuple) and len(leaf) == 4
+
+
 class VaryingIntegers:
     """Tells the ints among the arguments that were not always the same: from then on each call brings its own."""
 

@@ -26,7 +26,6 @@ class ArgumentSizes:
         self.relations.make_number = lambda size: _call_living(make_number, size)
         self._symbols: dict[int, SymbolicSize] = {}  # by their values in this call
         self._numbers: dict[object, Operand] = {}
-        self._places: dict[str, list[tuple[int, int]]] = {}  # of each symbol
 
     def make_shape(self, shape: tuple[int, ...], argument: int, leaf: int, dims: Sequence[int]) -> tuple[int, ...]:
         """Return the shape of an argument, one of the leaves, with symbols for its sizes in `dims`."""
@@ -35,26 +34,25 @@ class ArgumentSizes:
             if shape[d] not in self._symbols:
                 symbol = self._symbols[shape[d]] = self.relations.add_symbol(shape[d])
                 name, what = repr(symbol), f"size {d} of argument {argument}"
-                self.relations.places[name] = leaf, d
                 self.arithmetic.add_source(name, shape[d], partial(fixed_code, f"x{argument}.array.shape[{d}]"), what)
-            self._places.setdefault(repr(self._symbols[shape[d]]), []).append((leaf, d))
+            self.relations.places.setdefault(repr(self._symbols[shape[d]]), []).append((leaf, d))
             made[d] = self._symbols[shape[d]]
         return tuple(made)
 
     def refuse_symbols(self) -> None:
         """Raise StaticSizeError if there are symbols."""
-        if self._places:
-            raise StaticSizeError(place for places in self._places.values() for place in places)
+        if self.relations.places:
+            raise StaticSizeError(place for places in self.relations.places.values() for place in places)
 
     def check_symbols(self) -> None:
         """Raise StaticSizeError if the program is for one value of some symbol alone."""
         needed = self.relations.pinned | self._find_settled_symbols()
-        if found := [place for name in sorted(needed) for place in self._places[name]]:
+        if found := [place for name in sorted(needed) for place in self.relations.places[name]]:
             raise StaticSizeError(found)
 
     def _find_settled_symbols(self) -> set[str]:
         """Return the symbols on which numbers depend that the step's other arithmetic has settled."""
-        symbols, settled = {name: {name} for name in self._places}, set[str]()
+        symbols, settled = {name: {name} for name in self.relations.places}, set[str]()
         for line in self.arithmetic.lines:
             found = set[str]().union(*(symbols.get(name, ()) for name in line.needs))
             if line.name:

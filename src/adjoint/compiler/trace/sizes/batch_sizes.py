@@ -14,6 +14,8 @@ from collections.abc import Callable
 from math import prod
 from typing import TYPE_CHECKING
 
+from adjoint.compiler.trace.signature import shapes_of, without_sizes
+
 if TYPE_CHECKING:
     from adjoint.compiler.trace.signature import SignatureKey
 
@@ -154,13 +156,7 @@ class BatchSizes:
 
     def _find(self, key: SignatureKey) -> tuple[SizeAccount, Size]:
         """The account of a signature, and the size in it."""
-        size = tuple([leaf[0] for leaf in key[1] if _is_tensor(leaf)])
-        others = tuple([(len(leaf[0]), *leaf[1:]) if _is_tensor(leaf) else leaf for leaf in key[1]])
-        return self._accounts.setdefault((key[0], others, *key[2:]), SizeAccount()), size
-
-
-def _is_tensor(leaf: object) -> bool:
-    return isinstance(leaf, tuple) and len(leaf) == 4
+        return self._accounts.setdefault(without_sizes(key), SizeAccount()), tuple(shapes_of(key).values())
 
 
 def _count_elements(size: Size) -> int:

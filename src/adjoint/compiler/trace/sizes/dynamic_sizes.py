@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from adjoint.compiler.ir.size_terms import MIN_SYMBOL
+from adjoint.compiler.trace.signature import shapes_of, without_sizes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -29,7 +30,7 @@ Shapes = dict[int, tuple[int, ...]]  # of the leaves that are tensors
 
 
 class SizeFamily:
-    """What is known of calls that differ in nothing but sizes: the programs for one size, and those for many."""
+    """Calls that differ in nothing but sizes: the programs for one size, and those for many."""
 
     def __init__(self) -> None:
         self.sizes: list[Shapes] = []  # that have programs of their own
@@ -64,7 +65,7 @@ class DynamicSizes:
         if self.dynamic is False:
             return {}
         family, found = self._family(key), dict[int, tuple[int, ...]]()
-        for i, shape in _shapes_of(key).items():
+        for i, shape in shapes_of(key).items():
             others = [sizes[i] for sizes in family.sizes]
             asked = _marks_of(leaves[i], MUST_BE_DYNAMIC) | _marks_of(leaves[i], MAY_BE_DYNAMIC)
             static = _marks_of(leaves[i], STATIC) | {d for leaf, d in family.static if leaf == i}
@@ -87,22 +88,13 @@ class DynamicSizes:
         if sizes := next((program.graph.sizes for program in programs if program.graph.symbols), None):
             family.signature = signature
             for shapes in family.sizes:
-                programs[0].own_sizes.add(tuple(shapes[leaf][d] for leaf, d in sizes.places.values()))
+                programs[0].own_sizes.add(tuple(shapes[leaf][d] for (leaf, d), *_ in sizes.places.values()))
         elif len(family.sizes) < MAX_COMPARED_SIZES:
-            family.sizes.append(_shapes_of(key))
+            family.sizes.append(shapes_of(key))
 
     def _family(self, key: SignatureKey) -> SizeFamily:
-        ranks = tuple([(len(leaf[0]), *leaf[1:]) if _is_tensor(leaf) else leaf for leaf in key[1]])
-        return self._families.setdefault((key[0], ranks, *key[2:]), SizeFamily())
+        return self._families.setdefault(without_sizes(key), SizeFamily())
 
 
 def _marks_of(leaf: object, mark: str) -> set[int]:
     return set(getattr(leaf, mark, ()))
-
-
-def _shapes_of(key: SignatureKey) -> Shapes:
-    return {i: leaf[0] for i, leaf in enumerate(key[1]) if _is_tensor(leaf)}
-
-
-def _is_tensor(leaf: object) -> bool:
-    return isinstance(leaf, tuple) and len(leaf) == 4
