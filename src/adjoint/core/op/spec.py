@@ -29,7 +29,7 @@ class Spec:
 
 
 class Shaped:
-    """What follows from a `shape`, for what stands for an array."""
+    """Facts that follow from a `shape`, for stand-ins of arrays."""
 
     __slots__ = ()
     shape: tuple[int, ...]
@@ -57,10 +57,9 @@ def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
 
     Raises: ValueError naming the two sizes and the dimension that disagree.
     """
-    first = shapes[0] if shapes else ()
-    # lengths first: what two sizes that stand at different places are to one another is nobody's business
-    if shapes and all(shape is first or (len(shape) == len(first) and shape == first) for shape in shapes):
-        return tuple(first)
+    # lengths first: sizes at different places, of which some may be symbols, are not to be compared
+    if len({*map(len, shapes)}) == 1 and shapes.count(shapes[0]) == len(shapes):
+        return tuple(shapes[0])
     result: list[int] = []
     for shape in shapes:
         result[:0] = [1] * (len(shape) - len(result))

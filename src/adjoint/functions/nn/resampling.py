@@ -49,7 +49,7 @@ def _add_taps(x: Operand, *, axis: int, taps: Taps) -> Tensor:
     terms = []
     for positions, weight in taps:
         term = indexing.index(x, constant(positions), pattern=(*[None] * axis, 0))
-        terms.append(term if weight is None else arithmetic.mul(term, _spread(weight, x, axis)))
+        terms.append(term if weight is None else arithmetic.mul(term, _align_weight(weight, x, axis)))
     return reduce(arithmetic.add, terms)
 
 
@@ -57,13 +57,13 @@ def _add_taps_back(g: Operand, x_shape: Shape, axis: int, taps: Taps) -> Operand
     """The gradient in x."""
     terms = []
     for positions, weight in taps:
-        part = g if weight is None else arithmetic.mul(g, _spread(weight, g, axis))
+        part = g if weight is None else arithmetic.mul(g, _align_weight(weight, g, axis))
         pattern = (*[None] * axis, 0)
         terms.append(indexing.index_add(part, constant(positions), shape=tuple(x_shape), pattern=pattern))
     return reduce(arithmetic.add, terms)
 
 
-def _spread(weight: Array, x: Operand, axis: int) -> Tensor:
+def _align_weight(weight: Array, x: Operand, axis: int) -> Tensor:
     return constant(weight.reshape(-1, *(1 for _ in x.shape[axis + 1 :])))
 
 
@@ -90,7 +90,7 @@ def _repeat_taps_dx(g: Operand, x_shape: Shape, axis: int, taps: Taps) -> Operan
     counts = np.bincount(taps[0][0], minlength=x_shape[axis])
     starts = np.cumsum(counts) - counts
     out = np.empty(x_shape, g.dtype)
-    every = _evenly_spaced(counts)
+    every = _count_copies(counts)
     for k in range(max(1, counts.max())):
         if every:
             part = g[_along(axis, slice(k, None, every))]
@@ -108,7 +108,7 @@ def _repeat_taps_dx(g: Operand, x_shape: Shape, axis: int, taps: Taps) -> Operan
 def _repeat_taps(x: Array, *, axis: int, taps: Taps) -> Array:
     """x at the positions, which are in ascending order, of the only tap."""
     positions = taps[0][0]
-    every = _evenly_spaced(np.bincount(positions, minlength=x.shape[axis]))
+    every = _count_copies(np.bincount(positions, minlength=x.shape[axis]))
     if not every or axis < x.ndim - 1:
         return x.take(positions, axis, mode="clip")
     out = np.empty((*x.shape[:axis], len(positions)), x.dtype)
@@ -117,8 +117,8 @@ def _repeat_taps(x: Array, *, axis: int, taps: Taps) -> Array:
     return out
 
 
-def _evenly_spaced(counts: Array) -> int:
-    """How many copies each old element has; 0 if some have more than others."""
+def _count_copies(counts: Array) -> int:
+    """Count the copies of each old element; 0 if some have more than others."""
     first = int(counts[0])
     return first if (counts == first).all() else 0
 

@@ -52,7 +52,7 @@ class AlongWriter(OrderWriter):
         self._store(chosen, b.constant(0, I64), out)
 
     def write_selection(self, unit: Reg) -> None:
-        """Those that share the leading bits of the wanted ranks, or lie between them."""
+        """Keys that share the leading bits of the wanted ranks, or lie between them."""
         b, keys, lanes = self.b, self.keys, self.lanes
         line, out = self._line(unit)
         bins = self.scratch

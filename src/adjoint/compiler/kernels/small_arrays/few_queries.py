@@ -177,7 +177,7 @@ def _add_scaled(b: Builder, kind: Type, lanes: int, factor: Reg, source: Reg, si
 
 
 class _GradientParts(NamedTuple):
-    """Where the rows of the gradients in q, k and v lie in one array."""
+    """Starts of the rows of the gradients in q, k and v, which lie in one array."""
 
     b: Builder
     kind: Type

@@ -100,15 +100,15 @@ def _layer_norm_dx(
 
 def _variance(b: Builder, kind: Type, lanes: int, x: ArrayOperand, freedom: Reg, out: ArrayOperand) -> None:
     """Σ(x - mean)² / freedom of each row."""
-    _spread(b, kind, lanes, x, freedom, out, lambda variance: variance)
+    _write_variance(b, kind, lanes, x, freedom, out, lambda variance: variance)
 
 
 def _deviation(b: Builder, kind: Type, lanes: int, x: ArrayOperand, freedom: Reg, out: ArrayOperand) -> None:
     """√ of the variance of each row."""
-    _spread(b, kind, lanes, x, freedom, out, b.sqrt)
+    _write_variance(b, kind, lanes, x, freedom, out, b.sqrt)
 
 
-def _spread(
+def _write_variance(
     b: Builder, kind: Type, lanes: int, x: ArrayOperand, freedom: Reg, out: ArrayOperand, finish: Callable[[Reg], Reg]
 ) -> None:
     """Variances in float64, then finished: squares of float32 neither overflow nor vanish."""
