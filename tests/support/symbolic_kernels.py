@@ -88,15 +88,15 @@ class SizedKernels:
                     room = np.full(prod(shape) + 64, filler, v.dtype)
                     known[v] = room[: prod(shape)].reshape(shape)
             scratch = aligned_bytes(max(kernel.scratch, 1))
-            table = [known[v].ctypes.data for v in kernel.arguments]
+            table = [*reversed(symbols.values()), *(known[v].ctypes.data for v in kernel.arguments)]
             table += [scratch.ctypes.data] if kernel.scratch else []
-            table += [evaluate_size(n, symbols) for n in kernel.numbers] + [symbols[name] for name in kernel.symbols]
+            table += [evaluate_size(n, symbols) for n in kernel.numbers]
             call = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(
                 self._engine.address(kernel.name)
             )
             words = (ctypes.c_int64 * max(len(table), 1))(*table)
             for tile in reversed(range(evaluate_size(kernel.tiles, symbols))):
-                call(ctypes.addressof(words), tile, 0)
+                call(ctypes.addressof(words) + 8 * len(symbols), tile, 0)
             for v in kernel.arguments:
                 rest = known[v].base
                 if rest is not None and v.dtype.kind == "f" and v.op is not None:

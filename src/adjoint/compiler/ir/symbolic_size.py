@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 import operator
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
@@ -29,6 +30,8 @@ from adjoint.compiler.ir.size_terms import (
 from adjoint.core.tensor.size import SymbolicInteger
 from adjoint.core.typing import Function, Operand
 
+SYMBOL_NAME = re.compile(r"\bs\d+\b")
+
 
 def ignore_guard(code: str, answer: bool) -> None:
     """Tell nobody of a guard."""
@@ -44,7 +47,7 @@ class SizeRelations:
 
     def __init__(self) -> None:
         self.values: dict[str, int] = {}
-        self.places: dict[str, tuple[int, int]] = {}  # where each symbol is found: a leaf of the arguments, a dimension
+        self.places: dict[str, list[tuple[int, int]]] = {}  # of each symbol: leaves of the arguments, their dimensions
         self.guards: dict[str, bool] = {}
         self.on_guard: Callable[[str, bool], None] = ignore_guard
         self.make_number: Callable[[SymbolicSize], Operand] | None = None
@@ -187,6 +190,18 @@ def is_symbolic_size(x: object) -> bool:
 def has_symbols(x: object) -> bool:
     """True if a size, or one among nested tuples of them, is symbolic."""
     return any(map(has_symbols, x)) if isinstance(x, tuple) else type(x) is SymbolicSize
+
+
+def find_symbols(*facts: object) -> list[str]:
+    """Return the names of the symbols in the sizes among these facts, and among nested sequences of them."""
+    found, waiting = set[str](), list[object](facts)
+    while waiting:
+        x = waiting.pop()
+        if type(x) is SymbolicSize:
+            found |= find_names(x.terms)
+        elif isinstance(x, (tuple, list)):
+            waiting.extend(x)
+    return sorted(found)
 
 
 def size_value(x: Operand) -> int:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from adjoint.compiler.ir.size_terms import find_names
-from adjoint.compiler.ir.symbolic_size import SymbolicSize, is_multiple, is_symbolic_size
+from adjoint.compiler.ir.symbolic_size import is_multiple, is_symbolic_size
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.types import I64, Reg, Type
 
@@ -103,18 +102,3 @@ def advance_address(b: Builder, pointer: Reg, index: Index, stride: int, type: T
     """Return the address `index` strides further."""
     by = scale_index(b, index, stride)
     return pointer if is_zero(by) else b.gep(pointer, by, type)
-
-
-def find_symbols(*facts: object) -> dict[str, int]:
-    """Return the symbols that sizes among these facts, and among nested tuples of them, are made of: by their names,
-    in order, what they are in the call that is traced.
-    """
-    found: dict[str, int] = {}
-    waiting: list[object] = [facts]
-    while waiting:
-        x = waiting.pop()
-        if type(x) is SymbolicSize:
-            found.update((name, x.relations.values[name]) for name in find_names(x.terms))
-        elif isinstance(x, (tuple, list)):
-            waiting.extend(x)
-    return dict(sorted(found.items()))

@@ -16,12 +16,12 @@ class Kernel:
 
     Its table holds the addresses of the values in `arguments`. If the kernel needs `scratch` bytes, the address of the
     scratch memory follows: each thread has a piece of that size (a multiple of 64) at `thread * scratch`. Then come the
-    `numbers` in which kernels of equal code differ, and the values of the `symbols` of which its sizes are made. In
-    front of the table lie those of all symbols of the program, the last one first. A kernel that draws from a
-    `generator` has the address of its state before all others, and runs while its lock is held.
+    `numbers` in which kernels of equal code differ. In front of the table lie the values of the program's symbols, the
+    last one first. A kernel that draws from a `generator` has the address of its state before all others, and runs
+    while its lock is held.
     """
 
-    __slots__ = ("arguments", "code", "generator", "group", "name", "numbers", "scratch", "symbols", "tiles")
+    __slots__ = ("arguments", "code", "generator", "group", "name", "numbers", "scratch", "tiles")
 
     def __init__(
         self,
@@ -33,7 +33,6 @@ class Kernel:
         scratch: int = 0,
         generator: Any = None,
         numbers: Sequence[int] = (),
-        symbols: Sequence[str] = (),
     ) -> None:
         self.name, self.code = name, code
         self.arguments = arguments
@@ -41,7 +40,6 @@ class Kernel:
         self.tiles, self.scratch = tiles, scratch
         self.generator = generator
         self.numbers = numbers
-        self.symbols = symbols
 
     @property
     def text(self) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from adjoint.compiler.cache.hashing import digest
 from adjoint.compiler.cache.source_fingerprint import source_fingerprint
-from adjoint.compiler.kernels.index_arithmetic import find_symbols
+from adjoint.compiler.ir.symbolic_size import SYMBOL_NAME
 from adjoint.compiler.llvm.jit.target import Target
 from adjoint.core.graph.source_location import PACKAGE
 
@@ -56,9 +56,9 @@ def make_kernel_text(
     another process could rely upon: with one among `ops`, the text is its own key.
     """
     declared = [_fingerprint_op(op) for op in ops]
-    symbols = find_symbols(structure)  # with the values by which something may have been decided
-    content = repr((structure, symbols) if symbols else structure)
-    if None in declared or " at 0x" in content:
+    content = repr(structure)
+    # writing a text with symbols may rely on guards, which each program needs
+    if None in declared or " at 0x" in content or SYMBOL_NAME.search(content):
         return name_by_digest(write(), kind)
     parts = (source_fingerprint(), target.fingerprint(), kind, content, *declared)
     key = digest("\0".join(map(str, parts)))

@@ -55,8 +55,7 @@ def _lower_once(
     if found is not None:
         kernel = found.kernel
         arguments, numbers = [values[i] for i in found.arguments], [offsets[i] for i in found.numbers]
-        how = kernel.tiles, kernel.scratch, None, numbers, kernel.symbols
-        return Kernel(kernel.name, kernel.code, arguments, group, *how)
+        return Kernel(kernel.name, kernel.code, arguments, group, kernel.tiles, kernel.scratch, None, numbers)
     kernel = lower_group(group, fusion, target, known)
     places = {v: i for i, v in enumerate(values)}
     lowered[structure] = _LoweredGroup(

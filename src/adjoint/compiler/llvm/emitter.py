@@ -62,6 +62,15 @@ class Emitter:
         scalar = _literal(value, type)
         return Reg(scalar if type.lanes == 1 else f"splat ({type.scalar.text} {scalar})", type)
 
+    def bind_symbols(self, names: Sequence[str]) -> None:
+        """Load symbols at the beginning of a kernel: any other is loaded wherever it is used."""
+        self.symbols = {name: self._load_symbol(name) for name in names}
+
+    def _load_symbol(self, name: str) -> Reg:
+        """The value of a symbol in this call: in front of the kernel's table, the last one first."""
+        place = self.emit(f"getelementptr inbounds i64, ptr %args, i64 {-1 - int(name[1:])}", I64)
+        return self.emit(f"load i64, ptr {place.name}, align 8, !invariant.load !{{}}", I64)
+
     def _compute_terms(self, terms: Terms) -> Reg:
         """The number (i64) that a sum of products of symbols is in this call."""
         total: Reg | None = None
@@ -81,11 +90,7 @@ class Emitter:
 
     def _compute_factor(self, factor: Factor) -> Reg:
         if isinstance(factor, str):
-            if factor in self.symbols:
-                return self.symbols[factor]
-            # symbols lie in front of the kernel's table, the last one first
-            place = self.emit(f"getelementptr inbounds i64, ptr %args, i64 {-1 - int(factor[1:])}", I64)
-            return self.emit(f"load i64, ptr {place.name}, align 8, !invariant.load !{{}}", I64)
+            return self.symbols.get(factor) or self._load_symbol(factor)
         dividend, divisor = self._compute_terms(factor.dividend), self._compute_terms(factor.divisor)
         low = find_bounds(factor.dividend)[0]
         if low is not None and low >= 0:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import lru_cache
 
 from adjoint.compiler.llvm.division import Division
@@ -22,10 +21,6 @@ class Memory(Division):
     def number(self, args: Reg, index: Operand) -> Reg:
         """The number (i64) in row `index` of the kernel's table of arguments."""
         return self.load(self.gep(args, index, I64), I64)
-
-    def bind_symbols(self, args: Reg, index: int, symbols: Sequence[str]) -> None:
-        """Take the values of symbols from the rows of the kernel's table of arguments from `index` on."""
-        self.symbols = {name: self.number(args, index + i) for i, name in enumerate(symbols)}
 
     def field(self, pointer: Reg, offset: int, type: Type) -> Reg:
         """The field of an object at an offset in bytes."""

@@ -23,7 +23,7 @@ class KernelTable:
 
     def __init__(self, kernel: Kernel, sizes: SizeRelations) -> None:
         self.kernel, self._sizes = kernel, sizes
-        count = kernel.first + len(kernel.arguments) + 1 + len(kernel.numbers) + len(kernel.symbols)
+        count = kernel.first + len(kernel.arguments) + 1 + len(kernel.numbers)
         lead = len(sizes.values) + 1 if sizes.values else 0
         self._all_rows = array_type(ctypes.c_void_p, lead + count)()
         self._rows = array_type(ctypes.c_void_p, count).from_buffer(self._all_rows, 8 * lead)
@@ -56,9 +56,9 @@ class KernelTable:
             return
         self._all_rows[: len(values) + 1] = [size_value(kernel.tiles), *[*values.values()][::-1]]
         at = kernel.first + len(kernel.arguments) + bool(kernel.scratch)
-        for i, number in enumerate((*kernel.numbers, *kernel.symbols), at):
-            if type(number) is not int:
-                self._rows[i] = values[number] if isinstance(number, str) else size_value(number)
+        for i, number in enumerate(kernel.numbers, at):
+            if has_symbols(number):
+                self._rows[i] = size_value(number)
 
 
 @lru_cache(256)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from adjoint.compiler.ir.graph import Value
 from adjoint.compiler.kernels.conv_pool.windowed_op import WindowedOp, plan_windowed_op
 from adjoint.compiler.kernels.epilogue import Epilogue
-from adjoint.compiler.kernels.index_arithmetic import find_symbols
 from adjoint.compiler.kernels.kernel import Kernel
 from adjoint.compiler.kernels.kernel_text import NAME_PLACEHOLDER, KernelMemo, make_kernel_text
 from adjoint.compiler.llvm.builder import Builder
@@ -33,8 +32,7 @@ def lower(group: Group, fusion: Fusion, target: Target, known: KernelMemo) -> Ke
     operands = [fusion.views[o].base for o in root.operands]
     bases = list(dict.fromkeys((*operands, *epilogue.accesses.bases)))
     places = tuple(bases.index(v) for v in (*operands, *epilogue.accesses.bases))
-    symbols = tuple(find_symbols(plan.plan).items())
-    key = repr((root.op.name, plan.plan)), symbols, places, epilogue.structure
+    key = repr((root.op.name, plan.plan)), places, epilogue.structure
     if key not in known:
         ops = [v.op for v in group.equations]
         known[key] = make_kernel_text(

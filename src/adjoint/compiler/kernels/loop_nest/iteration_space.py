@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from adjoint.compiler.ir.graph import Value
 from adjoint.compiler.ir.strided_view import StridedView, iteration_shape, view_over
+from adjoint.compiler.ir.symbolic_size import find_symbols
 from adjoint.compiler.kernels.elementwise import Access, Accesses, fingerprint
-from adjoint.compiler.kernels.index_arithmetic import find_symbols
 from adjoint.core.runtime.fork_safety import CachedProperty
 
 if TYPE_CHECKING:
@@ -116,8 +116,8 @@ class IterationSpace:
         """Return for each operand of an equation the key of its register: the read, or the equation that made it."""
         return self._sources[value]
 
-    def find_symbols(self) -> dict[str, int]:
-        """Return the symbols that the kernel's text reads, with their values in the call that is traced."""
+    def find_symbols(self) -> list[str]:
+        """Return the names of the symbols that the kernel's text reads."""
         accesses = (*self.reads.values(), *self.writes.values())
         return find_symbols(self.loops, [(a.offset, a.strides) for a in accesses])
 

@@ -49,15 +49,12 @@ def lower(group: Group, fusion: Fusion, target: Target, known: NestMemo | None =
     known = {} if known is None else known
     space = space_of(group, fusion)
     structure = space.structure()
-    symbols = space.find_symbols()
-    if symbols:  # the number of tiles is chosen for the sizes of the call that is traced
-        structure = structure, tuple(symbols.items())
     if structure not in known:
-        nest, ops = _Kernel(space, target, tuple(symbols)), [v.op for v in group.equations]
+        nest, ops = _Kernel(space, target), [v.op for v in group.equations]
         known[structure] = *make_kernel_text("nest", structure, ops, target, nest.write), nest.tiles
     name, code, tiles = known[structure]
     numbers = space.accesses.numbers
-    return Kernel(name, code, space.accesses.bases, group, tiles, numbers=numbers, symbols=tuple(symbols))
+    return Kernel(name, code, space.accesses.bases, group, tiles, numbers=numbers)
 
 
 class LoopPoint(NamedTuple):
@@ -97,8 +94,8 @@ def _choose_order(space: IterationSpace, target: Target, ask: SizeQuestions) -> 
 class _Kernel:
     """The function around a nest, or around several, one for each order of sums that a call may want."""
 
-    def __init__(self, space: IterationSpace, target: Target, symbols: tuple[str, ...]) -> None:
-        self.space, self.symbols = space, symbols
+    def __init__(self, space: IterationSpace, target: Target) -> None:
+        self.space = space
         self.b = Builder(target)
         orders = decide_for_each(lambda ask: _choose_order(space, target, ask))
         self.nests = [(ways, _LoopNest(space, target, self.b, order)) for order, ways in orders.items()]
@@ -111,7 +108,7 @@ class _Kernel:
             accesses = self.space.accesses
             pointers = {base: b.argument(args, i) for i, base in enumerate(accesses.bases)}
             starts = {a: b.number(args, len(pointers) + i) for i, a in enumerate(accesses.with_offset)}
-            b.bind_symbols(args, len(pointers) + len(starts), self.symbols)
+            b.bind_symbols(self.space.find_symbols())
             for ways, nest in self.nests:
                 with b.when(emit_conditions(b, ways)) if len(self.nests) > 1 else nullcontext():
                     nest.write(tile, pointers, starts)
@@ -221,7 +218,7 @@ class _LoopNest:
         return sums
 
     def _enter_remainder(self, at: LoopPoint, whole: int, rest: int, sums: Sums) -> Sums:
-        """What of a loop fills no whole step, if there is anything, in the last tile."""
+        """Write the part of a loop that fills no whole step, if there is one, in the last tile."""
         b = self.b
         conditions = []
         if at.depth == 0 and self.partition.tiles > 1:

@@ -11,10 +11,9 @@ import numpy as np
 
 from adjoint.compiler.ir.graph import Value
 from adjoint.compiler.ir.strided_view import StridedView
-from adjoint.compiler.ir.symbolic_size import is_symbolic_size
+from adjoint.compiler.ir.symbolic_size import find_symbols, is_symbolic_size
 from adjoint.compiler.kernels.elementwise import Access, Accesses
 from adjoint.compiler.kernels.epilogue import Epilogue
-from adjoint.compiler.kernels.index_arithmetic import find_symbols
 from adjoint.compiler.kernels.kernel import Finish, Kernel
 from adjoint.compiler.kernels.kernel_text import NAME_PLACEHOLDER, KernelMemo, make_kernel_text
 from adjoint.compiler.kernels.matmul.gated_epilogue import GatedEpilogue, finish_by_unit
@@ -84,15 +83,12 @@ def lower(group: Group, fusion: Fusion, target: Target, known: KernelMemo) -> Ke
     begins = [p.offset if is_symbolic_size(p.offset) else bool(p.offset) for p in sides if isinstance(p, Access)]
     structures = [p.structure for p in parts if not isinstance(p, Access)]
     key: Hashable = plan, places, tuple(begins), tuple(structures), isinstance(sides[0], Access)
-    symbols = find_symbols(key)
-    if symbols:
-        key = key, tuple(symbols.items())
     if key not in known:
         ops = [v.op for v in group.equations]
         known[key] = make_kernel_text(
-            "product", key, ops, target, partial(_write, target, plan, sides, epilogue, bases, [*symbols])
+            "product", key, ops, target, partial(_write, target, plan, sides, epilogue, bases, find_symbols(key))
         )
-    return Kernel(*known[key], bases, group, plan.tiles, plan.scratch, numbers=numbers, symbols=[*symbols])
+    return Kernel(*known[key], bases, group, plan.tiles, plan.scratch, numbers=numbers)
 
 
 def _describe_rounding(plan: MatmulPlan) -> str:
@@ -126,7 +122,7 @@ def _write(
             scratch = b.gep(b.argument(args, at), b.mul(thread, plan.scratch), from_dtype("u1"))
             at += 1
         operands: list[Reg | MatmulOperand] = []
-        b.bind_symbols(args, at + sum(len(_accesses(part).numbers) for part in (*sides, epilogue)), symbols)
+        b.bind_symbols(symbols)
         for side in sides:
             count = len(_accesses(side).numbers)
             numbers = [b.number(args, at + i) for i in range(count)]
