@@ -15,6 +15,7 @@ from adjoint.distributed.call_checks import DebugLevel
 def no_level(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for name in (call_checks.OWN_VARIABLE, call_checks.TORCH_VARIABLE):
         monkeypatch.delenv(name, raising=False)
+    call_checks._level.clear()  # a call of every function may have set it
     yield
     call_checks._level.clear()
 

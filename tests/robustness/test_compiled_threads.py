@@ -10,7 +10,9 @@ from tests.support.threads import in_threads
 import adjoint as ad
 import adjoint.nn.functional as F
 from adjoint import nn
+from adjoint.compiler.trace.signature import Signature
 from adjoint.compiler.trace.sizes.batch_sizes import BatchSizes
+from adjoint.core.runtime import pytree
 
 pytest.importorskip("llvmlite")
 THREADS, CALLS = 8, 60
@@ -44,6 +46,19 @@ def test_threads_with_shapes_of_their_own(dynamic: bool | None, compilations: in
 
     in_threads(work)
     assert compiled.compilations == compilations
+
+
+def test_sizes_that_wait_for_their_turn_share_the_program_made_meanwhile() -> None:
+    compiled = ad.compile(lambda x: (x * 2).cumsum(0))
+    compiled(ad.arange(3.0))
+    waiting = ad.arange(5.0)
+    key, _ = compiled._arguments.make_key(*pytree.flatten(((waiting,), {})))
+    compiled._programs[key] = Signature()  # as a thread leaves it which waits for another's trace
+    compiled(ad.arange(4.0))
+    compiled(ad.arange(3.0))  # the latest program, which every call tries first, is for another size
+    assert compiled(waiting).tolist() == [0.0, 2.0, 6.0, 12.0, 20.0]
+    assert list(compiled.sizes) == [3, 4]  # there was a program for it
+    assert compiled.compilations == 2
 
 
 def test_no_write_to_shared_state_is_lost() -> None:

@@ -224,7 +224,8 @@ class CompiledFunction(StepReports, StepWrapper):
             turn.is_dispatching = True
             try:
                 signature = self._programs.pop(key, None)
-                if signature is None and (shared := self._dynamic.find_signature(key)) is not None:
+                untried = signature is None or not (signature.entries or signature.eager)
+                if untried and (shared := self._dynamic.find_signature(key)) is not None:
                     signature = shared
                 else:
                     signature = self._programs[key] = signature or Signature()  # the last to be used is the last to go
