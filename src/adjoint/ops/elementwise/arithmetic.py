@@ -14,7 +14,7 @@ from adjoint.core.op.families import binary, unary
 from adjoint.core.typing import Array, Operand
 from adjoint.ops.elementwise.comparison import logical_and
 from adjoint.ops.elementwise.complex import is_complex, real, sgn
-from adjoint.ops.elementwise.select import where
+from adjoint.ops.elementwise.select import ORDERS_ZEROS, where
 from adjoint.ops.elementwise.transcendental import log
 
 if TYPE_CHECKING:
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 BOOL, FLOAT = np.dtype(np.bool_), np.dtype(np.float64)
 RELU = SmallArrayKernel("relu")
-# Whether NumPy's maximum takes 0.0 for larger than -0.0, as instructions of ARM do and those of x86 do not.
-ORDERS_ZEROS = not np.signbit(np.maximum(np.zeros(16, np.float32), np.float32(-0.0))).any()
 TRUE_SCALAR = np.ones((), np.bool_)
 FALSE_SCALAR = np.zeros((), np.bool_)
 MIN_KERNEL_ELEMENTS = 20_000  # NumPy takes 10 ns for a quotient or remainder of floats

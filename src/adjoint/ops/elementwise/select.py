@@ -20,6 +20,8 @@ from adjoint.ops.elementwise.comparison import gt, logical_not, lt
 NUMBERS = frozenset({int, float})  # which take the type of a floating tensor
 WHERE, FILL, KEEP = SmallArrayKernel("where"), SmallArrayKernel("masked_fill"), SmallArrayKernel("masked_keep")
 CLAMP = SmallArrayKernel("clamp")
+# Whether NumPy's maximum takes 0.0 for larger than -0.0, as instructions of ARM do and those of x86 do not.
+ORDERS_ZEROS = not np.signbit(np.maximum(np.zeros(16, np.float32), np.float32(-0.0))).any()
 
 
 def _where_spec(condition: Operand, x: Operand, y: Operand) -> Spec:
@@ -163,5 +165,8 @@ def clamp_range(x: Operand, *, low: float | None, high: float | None) -> Operand
         return found
     if low != 0 and high != 0:
         return x.clip(low, high)
+    if not ORDERS_ZEROS and x.dtype.itemsize > 2 and x.size:  # at a tie of zeros NumPy takes the second operand
+        out = x if low is None else np.maximum(low, x)
+        return out if high is None else np.minimum(high, out)
     out = x if low is None else np.where(np.less(x, low), x.dtype.type(low), x)
     return out if high is None else np.where(np.greater(out, high), x.dtype.type(high), out)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -34,33 +35,66 @@ def last(node: Node) -> Node:
     return node
 
 
-def searched(monkeypatch: pytest.MonkeyPatch, thing: object, world: object) -> tuple[bool, int]:
-    """Return whether a thing was there before, and how many objects were looked at to know."""
+def count_looks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return a list of one number: how many objects were looked at since."""
     count, looks_into = [0], preexisting.visible_referents
 
-    def counted(x: object) -> Any:
+    def look_into(x: object) -> Any:
         count[0] += 1
         return looks_into(x)
 
-    monkeypatch.setattr(preexisting, "visible_referents", counted)
+    monkeypatch.setattr(preexisting, "visible_referents", look_into)
+    return count
+
+
+def searched(monkeypatch: pytest.MonkeyPatch, thing: Callable[[], object], world: object) -> tuple[bool, int]:
+    """Return whether what `thing()` gives was there before, and how many objects were looked at to know."""
+    count = count_looks(monkeypatch)
     known = Preexisting()
     known.add(world)
-    return known.contains([] if thing is None else thing), count[0]
+    return known.contains(thing()), count[0]
 
 
 @pytest.mark.parametrize("make", [lambda end: end, lambda end: end.items, lambda end: vars(end)])
 def test_what_a_large_world_holds_is_found(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     world = chain(3 * MIN_SEARCHED_OBJECTS)
     with collector_off():
-        assert searched(monkeypatch, make(last(world)), world)[0]
+        assert searched(monkeypatch, lambda: make(last(world)), world)[0]
 
 
 def test_a_new_list_is_told_without_looking_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
     world = chain(20 * MIN_SEARCHED_OBJECTS)
     with collector_off():
-        found, count = searched(monkeypatch, None, world)
+        found, count = searched(monkeypatch, list, world)
     assert not found
     assert count <= 2 * MIN_SEARCHED_OBJECTS
+
+
+def test_a_new_dict_of_keywords_is_told_without_looking_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    def call(**options: object) -> bool:  # the collector does not count an empty dict
+        variables = {"options": options, "items": []}
+        return known.contains(variables["options"])
+
+    world = chain(20 * MIN_SEARCHED_OBJECTS)
+    count = count_looks(monkeypatch)
+    with collector_off():
+        known = Preexisting()
+        known.add(world)
+        assert not call()
+    assert count[0] <= 2 * MIN_SEARCHED_OBJECTS
+
+
+def test_a_dict_that_the_step_has_put_into_an_old_object_is_new(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = chain(20 * MIN_SEARCHED_OBJECTS)
+    count = count_looks(monkeypatch)
+    with collector_off():
+        known = Preexisting()
+        known.add(world)
+        known.expand(world)
+        known.expand(world.items)  # before the change
+        world.items[0] = {}
+        assert not known.contains(world.items[0])
+    assert count[0] <= 2 * MIN_SEARCHED_OBJECTS
 
 
 def test_an_empty_dict_from_before_is_found_when_it_is_filled(monkeypatch: pytest.MonkeyPatch) -> None:
