@@ -116,7 +116,10 @@ def test_rows_in_strips_share_scratch_memory() -> None:
     def make(n: int) -> list[Any]:
         return [normal(n, 2500), normal(2500, 16)]
 
-    kernels = assert_same_bits_for((57, 130, 200), lambda x, w: x @ w, make, [(0,), ()], traced=100)
+    kernels = SizedKernels(lambda x, w: x @ w, make(100), [(0,), ()])
+    for n in (57, 130, 200):  # for which a machine may prefer blocks of another shape, and so another order
+        x, w = make(n)
+        np.testing.assert_allclose(kernels(x, w)[0], np.asarray(x, float) @ w, rtol=0, atol=1e-3)
     (kernel,) = kernels.kernels.values()
     (fixed,) = SizedKernels(lambda x, w: x @ w, make(100), [(), ()]).kernels.values()
     assert kernel.scratch <= 2 * fixed.scratch
