@@ -201,6 +201,7 @@ LOOPS = {
 }
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize(("loop", "steps"), LOOPS.values(), ids=LOOPS.keys())
 def test_nothing_is_left_without_the_collector(loop: Callable[[], Iterator[None]], steps: int) -> None:
     run = loop()

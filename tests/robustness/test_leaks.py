@@ -169,6 +169,7 @@ def leaked(step: Callable[[], Any], steps: int) -> int:
 
 
 @pytest.mark.claim("P23")
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("steps", [500, pytest.param(10_000, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("loop", LOOPS, ids=lambda loop: loop.__name__)
 def test_nothing_is_left(loop: Callable[[Any], None], steps: int) -> None:

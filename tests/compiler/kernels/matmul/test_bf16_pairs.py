@@ -88,7 +88,7 @@ def verify(result: Array, x: Array, y: Array, way: Way) -> None:
         assert (np.abs(result - wide) <= limit * terms).all()
 
 
-@pytest.mark.sweep(2)
+@pytest.mark.sweep(4)
 @every
 @pytest.mark.usefixtures("always")
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -98,7 +98,7 @@ def test_products_of_all_layouts(layout: str, way: Way) -> None:
             check(matrix(m, k, layout=layout[0]), matrix(k, n, layout=layout[1], seed=1), way)
 
 
-@pytest.mark.sweep(2)
+@pytest.mark.sweep(4)
 @every
 @pytest.mark.usefixtures("always")
 @pytest.mark.parametrize("direct", [False, True])
@@ -167,7 +167,7 @@ def test_nan_and_infinity_stay_in_their_rows_and_columns(way: Way) -> None:
         assert np.array_equal(np.isinf(result), np.isinf(wide))
 
 
-@pytest.mark.sweep(2)
+@pytest.mark.sweep(4)
 @every
 @pytest.mark.usefixtures("always")
 @pytest.mark.skipif(sys.platform != "linux", reason="asks the C library for guarded pages")
@@ -182,7 +182,7 @@ def test_nothing_outside_the_operands_is_read(layout: str, way: Way) -> None:
                 del x, y
 
 
-@pytest.mark.sweep(2)
+@pytest.mark.sweep(4)
 @every
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_tiles_in_any_order_and_another_grid_give_the_same_bits(layout: str, way: Way) -> None:

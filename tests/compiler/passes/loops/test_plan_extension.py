@@ -246,6 +246,7 @@ def plans(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     return found
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("name", LOOPS)
 def test_a_loop_leaves_what_the_eager_one_leaves(name: str, plans: list[bool]) -> None:
     turns = TURNS_OF_OTHERS.get(name, TURNS)
@@ -257,6 +258,7 @@ def test_a_loop_leaves_what_the_eager_one_leaves(name: str, plans: list[bool]) -
         assert any(plans)
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("name", sorted({*LOOPS} - {"gradient_in_each_turn"}))
 def test_a_loop_without_gradients_gives_what_the_eager_one_gives(name: str) -> None:
     results = []
@@ -286,6 +288,7 @@ def test_a_loop_whose_backward_is_outside_has_the_eager_gradients(name: str) -> 
         np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-5)
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("turns", [*range(45, 55)])
 def test_every_number_of_turns_leaves_what_the_eager_loop_leaves(turns: int) -> None:
     for name in ("loss_in_each_turn", "stacked"):
