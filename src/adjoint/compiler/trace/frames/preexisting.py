@@ -61,16 +61,31 @@ class Preexisting:
         raise AssertionError("every thing that was not looked at is on a stack")
 
     def _was_made_since(self, thing: object) -> bool:
-        """True for what the collector counts as youngest, and did not at the start: none is collected in a trace.
-
-        A dict comes to be counted only when it holds more than numbers and texts, so it may be older: it is new if
-        only such things, and frames, hold it.
-        """
+        """True for what the collector counts as youngest, and did not at the start: none is collected in a trace."""
         if self._young_before is None:
             return False
         young = {id(x) for x in gc.get_objects(generation=0)}
         self._young_count = len(young)
-        return _is_held_by_new(thing, young - self._young_before, set())
+        return self._is_held_by_new(thing, young - self._young_before, set())
+
+    def _is_held_by_new(self, thing: object, young: set[int], met: set[int]) -> bool:
+        """True for a thing among the young, and for an uncounted one that only new things and frames hold.
+
+        The collector counts no arrays, and a dict only when it holds more than numbers and texts, so that these may be
+        older. What an object from before holds, and did not hold when it was looked at, the step has put there.
+        """
+        if type(thing) is not dict and gc.is_tracked(thing):
+            return id(thing) in young or isinstance(thing, FrameType)
+        met.add(id(thing))
+        holders = gc.get_referrers(thing)
+        met.add(id(holders))  # which holds the next
+        for holder in holders:  # in a loop, for the collector counts the object of a generator expression
+            self.expand(holder)  # if it is known, and was not looked at
+            if id(holder) in met or id(holder) in self._known_objects:
+                continue
+            if not self._is_held_by_new(holder, young, met):
+                return False
+        return id(thing) not in self._known_objects
 
     def forget(self) -> None:
         """Let go of all things: frames and functions of the trace are among them."""
@@ -117,16 +132,6 @@ class Preexisting:
             if type(held) is dict and not isinstance(thing, CONTAINERS):
                 self.expand(held)  # the attributes of an object
         self._distance = 0
-
-
-def _is_held_by_new(thing: object, young: set[int], met: set[int]) -> bool:
-    """True for a thing among the young, and for a dict that only they and frames hold, or other such dicts."""
-    if type(thing) is not dict:
-        return id(thing) in young or isinstance(thing, FrameType)
-    met.add(id(thing))
-    holders = gc.get_referrers(thing)
-    met.add(id(holders))  # which holds the next
-    return all(id(x) in met or _is_held_by_new(x, young, met) for x in holders)
 
 
 def visible_referents(thing: object) -> Iterator[Any]:
