@@ -23,4 +23,6 @@ Modules, in reading order:
 - `thread_crew`: Threads of Python that share the parts of one eager call: nobody waits for one that has taken none.
 - `call_template`: The call of an op with a fixed number of inputs and with parameters, written out like those of
   `families`.
+- `movement_call`: The call of an op that moves elements, written out like those of `families`: a view costs little
+  more than NumPy's.
 """

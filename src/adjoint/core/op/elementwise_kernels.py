@@ -34,12 +34,16 @@ elementwise_slot: Slot[Callable[[Function, Operands, Params], Function | None]] 
 
 
 class ElementwiseKernel:
-    """A function of elements, with the kernels made for it so far: `function` is what is traced."""
+    """A function of elements, with the kernels made for it so far: `function` is what is traced.
 
-    __slots__ = ("function", "kernels")
+    `of_one_array`: the kernel of one array without numbers, once there is one, which needs no look at the operands.
+    """
+
+    __slots__ = ("function", "kernels", "of_one_array")
 
     def __init__(self, function: Function) -> None:
         self.function = function
+        self.of_one_array: Function | None = None
         self.kernels: dict[object, Function | None] = {}
 
     def find(self, operands: Operands, params: Params) -> Array | None:
@@ -89,8 +93,10 @@ class ElementwiseKernel:
         if len(self.kernels) >= MAX_NUMBER_SETS or not kernel_provider.ready():
             return None
         with handlers_deferred():  # a handler's ops are none of the kernel's, whose function is traced
-            self.kernels[key] = elementwise_slot.call(self.function, kinds, params)
-        return self.kernels[key]
+            self.kernels[key] = made = elementwise_slot.call(self.function, kinds, params)
+        if kinds == (ARRAY,) and not params:
+            self.of_one_array = made
+        return made
 
 
 def _call_row_major(kernel: Function, first: Array, given: list[Array | float]) -> Array | None:
@@ -105,9 +111,15 @@ def with_unary_kernel(function: Function) -> tuple[Function, ElementwiseKernel]:
     """Let a kernel compute a NumPy function of one array; it is to be given the op as its `function`."""
     kernel = ElementwiseKernel(function)
 
+    def find(x: Array) -> Array | None:
+        return kernel.find((x,), {})
+
     def evaluate(x: Operand) -> Operand:
         if type(x) is ndarray and x.size >= MIN_ELEMENTS:
-            found = kernel.find((x,), {})
+            native = kernel.of_one_array
+            if native is None or not (kernel_provider.enabled and x.dtype in KERNEL_TYPES and x.flags.c_contiguous):
+                native = find
+            found = native(x)
             if found is not None:
                 return found
         return function(x)

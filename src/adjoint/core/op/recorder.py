@@ -10,9 +10,9 @@ import weakref
 from sys import _getframe
 from typing import TYPE_CHECKING, Any
 
-from adjoint.core.graph.node import Node, Parents, next_sequence_nr
+from adjoint.core.graph.node import GraphNode, Node, OutputSlot, Parents, next_sequence_nr
 from adjoint.core.graph.source_location import library_files
-from adjoint.core.tensor.storage import DEFAULT_CREATION, MAX_FLAT_PATH_STEPS, CreationMeta, View
+from adjoint.core.tensor.storage import MAX_FLAT_PATH_STEPS, CreationMeta, View
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Array, Operand, Params
 
@@ -71,80 +71,34 @@ def attach_node(
     return node
 
 
-def record_view(
-    data: Array,
-    x: Tensor,
-    op: Op,
-    params: Params,
-    parents: Parents | None,
-    shapes: Shapes,
-    made: CreationMeta = DEFAULT_CREATION,
-) -> Tensor:
-    """Return a tensor of the array `data`, the view `op(x, **params)` of a tensor with a `Storage`, or of its view.
-
-    The tensor has a node if there are `parents`. Modes must have their defaults, but for `recording`.
-    """
-    out = new(Tensor)
-    out.array = data
-    if parents is None:
-        out.node = out._grad = None
-    else:  # as in `record_output`
-        node = Node()
-        node.op, node.parents, node.params = op, parents, params
-        node.shapes, node.saved_values, node.hooks = shapes, None, None
-        node.shape, node.dtype = data.shape, data.dtype
-        try:
-            frame = _getframe(2)
-        except ValueError:
-            frame = _getframe(1)
-        while library_files[frame.f_code.co_filename]:
-            outer = frame.f_back
-            if outer is None:
-                break
-            frame = outer
-        node.code, node.instruction_offset = frame.f_code, frame.f_lasti
-        node.sequence_nr = next_sequence_nr()
-        out.node, out._grad = node, None
-    storage: Any = x.storage_
-    view: View[Tensor] = View()  # as `share_view` makes it
-    if type(storage) is View:
-        path = storage.path
-        view.path = (*(path if len(path) < MAX_FLAT_PATH_STEPS else (path,)), (op, params, x.array.shape, data.shape))
-        view.base, view.creation_meta = storage.base, storage.creation_meta if made is DEFAULT_CREATION else made
-        storage = storage.storage
-    else:
-        view.path = ((op, params, x.array.shape, data.shape),)
-        view.base, view.creation_meta = x, made
-    view.storage = storage
-    out.storage_ = view
-    aliases = storage.aliases  # as `Storage.add` does
-    aliases.append(ref(out))
-    if len(aliases) > storage.prune_at:
-        storage.prune()
-    return out
-
-
 def record_views(
-    pieces: list[Array], x: Tensor, op: Op, places: list[Params], made: CreationMeta = DEFAULT_CREATION
+    pieces: list[Array], x: Tensor, op: Op, places: list[Params], made: CreationMeta, owner: GraphNode | None
 ) -> list[Tensor]:
-    """Do as `record_view` without parents for several views of `x`, one for each of the parameters in `places`."""
+    """Return tensors of the arrays `pieces`: views of `x`, which has a `Storage`, one for each of these parameters.
+
+    They are outputs of the node `owner`, if there is one. Modes must have their defaults, but for `recording`.
+    """
     storage: Any = x.storage_
     base, lead, before = x, (), x.array.shape
     if type(storage) is View:
         path = storage.path
         base, lead = storage.base, path if len(path) < MAX_FLAT_PATH_STEPS else (path,)
-        made = storage.creation_meta if made is DEFAULT_CREATION else made
         storage = storage.storage
-    found, aliases = [], storage.aliases
+    found, aliases, dtype = [], storage.aliases, x.array.dtype
     for data, params in zip(pieces, places, strict=True):
         out = new(Tensor)
         out.array = data
         out.node = out._grad = None
+        shape = data.shape
         view: View[Tensor] = View()
         out.storage_ = view
-        view.path = (*lead, (op, params, before, data.shape))
+        view.path = (*lead, (op, params, before, shape))
         view.base, view.creation_meta, view.storage = base, made, storage
         aliases.append(ref(out))
+        if owner is not None:
+            out.node = slot = new(OutputSlot)  # without `__init__`, which would cost as much as all of this
+            slot.owner, slot.number, slot.shape, slot.dtype = owner, len(found), shape, dtype
+            slot.sequence_nr, slot.hooks = next_sequence_nr(), None
         found.append(out)
     if len(aliases) > storage.prune_at:
         storage.prune()

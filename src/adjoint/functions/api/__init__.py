@@ -18,4 +18,6 @@ Modules, in reading order:
   edited.
 - `out_dtype`: Dtypes of `out=`: most functions ask for exactly the dtype of their result, others for one that can
   hold it.
+- `quiet_write`: In-place writes that change nothing but elements: where no history exists or is recorded, NumPy
+  writes them.
 """

@@ -45,6 +45,8 @@ def some_dims(dim: int | Iterable[int], rank: int) -> tuple[int, ...]:
 
 def parse_shape(shape: tuple[Operand, ...]) -> Shape:
     """Return a shape that is given as separate integers or as one sequence."""
+    if len(shape) == 1 and isinstance(shape[0], tuple):
+        shape = tuple(shape[0])
     for n in shape:
         if type(n) is not int:
             break

@@ -18,7 +18,7 @@ from adjoint.core.tensor.shape_tracer import device_like, move_to_device
 from adjoint.core.tensor.tensor import Tensor, method, strided_stand_in
 from adjoint.core.typing import DeviceLike, DtypeLike, Function, Operand, ShapeLike
 from adjoint.functions.api.memory_format import dim_order_for_copy
-from adjoint.functions.api.publish import mark_quiet_write, quiet_array
+from adjoint.functions.api.quiet_write import mark_quiet_write, quiet_array
 from adjoint.functions.creation import creation
 from adjoint.functions.elementwise.pointwise import clone
 from adjoint.functions.shape.shape import contiguous, expand
@@ -177,7 +177,12 @@ def fill_(self: Tensor, value: Tensor | float) -> Tensor:
 @method
 def zero_(self: Tensor) -> Tensor:
     """Write zeros."""
-    return fill_(self, 0)
+    array = quiet_array(self)
+    if array is None or array.dtype.kind not in "fiub":
+        return fill_(self, 0)
+    array.fill(0)
+    mark_quiet_write(self, array)
+    return self
 
 
 def _add_new_filled_method(fill: Function) -> None:

@@ -86,7 +86,7 @@ def frexp(input: Tensor) -> FrexpResult:
     return FrexpResult(mantissa, float_functions.exponent(input.detach()))
 
 
-@public(inplace=True)
+@public(inplace=pointwise.clamp_min_array)
 @with_out
 def clamp_min(input: Tensor, min: Tensor | float) -> Tensor:
     """Return `input`, but nowhere below `min`."""
@@ -94,7 +94,7 @@ def clamp_min(input: Tensor, min: Tensor | float) -> Tensor:
     return rename_node(pointwise.clamp(input, min=min), "ClampMinBackward0")
 
 
-@public(inplace=True)
+@public(inplace=pointwise.clamp_max_array)
 @with_out
 def clamp_max(input: Tensor, max: Tensor | float) -> Tensor:
     """Return `input`, but nowhere above `max`."""

@@ -10,6 +10,7 @@ from numpy import generic, ndarray
 from adjoint.core.dtype.dtype import promote
 from adjoint.core.graph.source_location import warn_user
 from adjoint.core.op.families import NUMBERS, restrict_scalars
+from adjoint.core.op.op import op_of
 from adjoint.core.op.op_errors import refuse_numbers
 from adjoint.core.tensor.memory_format import memory_format
 from adjoint.core.tensor.tensor import Tensor
@@ -287,7 +288,25 @@ def _truncated_quotient(x: Tensor, y: Tensor | float) -> Tensor:
 subtract, multiply, divide, true_divide = sub, mul, div, div
 
 
-@public("clip", inplace=True)
+def _clamp_array(x: Array, min: float | None = None, max: float | None = None) -> Array | None:
+    """Compute `clamp` as its op does; None for bounds that are no numbers."""
+    if (min is None and max is None) or not (_is_bound(min) and _is_bound(max)):
+        return None
+    found: Array = op_of(select.clamp_range).evaluate(x, low=min, high=max)
+    return found
+
+
+def clamp_min_array(x: Array, min: float) -> Array | None:
+    """Compute `clamp_min` as `clamp` does; None for a bound that is no number."""
+    return _clamp_array(x, min)
+
+
+def clamp_max_array(x: Array, max: float) -> Array | None:
+    """Compute `clamp_max` as `clamp` does; None for a bound that is no number."""
+    return _clamp_array(x, None, max)
+
+
+@public("clip", inplace=_clamp_array)
 @with_out
 def clamp(input: Tensor, min: Tensor | float | None = None, max: Tensor | float | None = None) -> Tensor:
     """Return `input` with each element limited to [min, max]; NaN stays, and a bound that is NaN gives NaN.
@@ -341,7 +360,14 @@ def _clamp_to_bound(x: Tensor, bound: Tensor | float, beyond: Function) -> Opera
 clip = clamp
 
 
-@public(inplace=True)
+def _addcmul_array(x: Array, tensor1: Array, tensor2: Array, *, value: float = 1) -> Array | None:
+    """Compute `addcmul` with the operations of `addcmul`; None for numbers in place of a tensor."""
+    if type(tensor1) is not ndarray or type(tensor2) is not ndarray or value is None:
+        return None
+    return x + (tensor1 if type(value) is int and value == 1 else tensor1 * value) * tensor2
+
+
+@public(inplace=_addcmul_array)
 @with_out
 @in_float32
 def addcmul(input: Tensor, tensor1: Operand, tensor2: Tensor, last: Operand = None, *, value: Operand = 1) -> Tensor:
@@ -352,7 +378,14 @@ def addcmul(input: Tensor, tensor1: Operand, tensor2: Tensor, last: Operand = No
     return arithmetic.add(input, arithmetic.mul(scaled, tensor2))
 
 
-@public(inplace=True)
+def _addcdiv_array(x: Array, tensor1: Array, tensor2: Array, *, value: float = 1) -> Array | None:
+    """Compute `addcdiv` with the operations of `addcdiv`; None for numbers in place of a tensor."""
+    if type(tensor1) is not ndarray or type(tensor2) is not ndarray or value is None:
+        return None
+    return x + (tensor1 if type(value) is int and value == 1 else tensor1 * value) / tensor2
+
+
+@public(inplace=_addcdiv_array)
 @with_out
 @in_float32
 def addcdiv(input: Tensor, tensor1: Operand, tensor2: Tensor, last: Operand = None, *, value: Operand = 1) -> Tensor:
@@ -368,8 +401,10 @@ def addcdiv(input: Tensor, tensor1: Operand, tensor2: Tensor, last: Operand = No
     return arithmetic.add(input, arithmetic.div(scaled, tensor2))
 
 
-def _write_lerp(x: Array, end: Array, weight: float) -> None:
-    """Write `lerp` into x, with the operations of `lerp`."""
+def _lerp_array(x: Array, end: Array, weight: float) -> Array | None:
+    """Compute `lerp` with the operations of `lerp`; None for a weight that is no number, or another type."""
+    if type(weight) not in NUMBERS or type(end) is not ndarray or end.dtype is not x.dtype:
+        return None
     gap = end - x
     if builtins.abs(weight) < 0.5:
         gap *= weight
@@ -377,10 +412,10 @@ def _write_lerp(x: Array, end: Array, weight: float) -> None:
     else:
         gap *= weight - 1.0
         gap += end
-    x[...] = gap
+    return gap
 
 
-@public(inplace=_write_lerp)
+@public(inplace=_lerp_array)
 @with_out
 @in_float32
 def lerp(input: Tensor, end: Tensor, weight: Operand) -> Tensor:

@@ -13,7 +13,8 @@ from adjoint.core.tensor.as_strided import as_writable
 from adjoint.core.tensor.storage import Storage, mark_written, view_of
 from adjoint.core.tensor.tensor import Tensor, constant
 from adjoint.core.typing import Array, Operand, Shape
-from adjoint.functions.api.publish import mark_quiet_write, quiet_array, rename_node
+from adjoint.functions.api.publish import rename_node
+from adjoint.functions.api.quiet_write import mark_quiet_write, quiet_array
 from adjoint.functions.indexing.index_plan import IndexPlan, deprecate, find_basic_plan
 from adjoint.functions.indexing.traced_masks import MISMATCH, drop_leading_ones, masked_assign_traced
 from adjoint.ops.elementwise import select

@@ -21,7 +21,14 @@ from adjoint.ops.movement import movement
 __all__ = ["argwhere", "masked_fill", "masked_select", "nonzero", "nonzero_static", "unravel_index"]
 
 
-@public(inplace=True)
+def _fill_where(x: Array, mask: Array, value: float) -> Array | None:
+    """Compute `masked_fill`; None for what is no mask of truths and number."""
+    if type(mask) is not np.ndarray or mask.dtype.kind != "b" or type(value) not in select.NUMBERS:
+        return None
+    return np.where(mask, select.number_as_array(value, x.dtype), x)
+
+
+@public(inplace=_fill_where)
 def masked_fill(input: Tensor, mask: Tensor, value: Operand) -> Tensor:
     """Return a copy of `input` with `value` wherever `mask` is true.
 

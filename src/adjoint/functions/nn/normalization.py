@@ -13,7 +13,7 @@ from adjoint.core.typing import Operand
 from adjoint.functions.api.channels_last import preserve_channels_last
 from adjoint.functions.api.compute_dtype import in_float32, input_in_float32
 from adjoint.functions.api.out import write_out
-from adjoint.functions.api.publish import mark_quiet_write, quiet_array
+from adjoint.functions.api.quiet_write import mark_quiet_write, quiet_array
 from adjoint.functions.elementwise.pointwise import clamp
 from adjoint.functions.linalg.norms import norm
 from adjoint.ops.elementwise import arithmetic, select

@@ -74,8 +74,6 @@ def reshape(input: Tensor, shape: Any) -> Tensor:
 
 def _view(self: Tensor, shape: Shape) -> Tensor:
     array = self.array
-    if type(array) is ndarray and array.flags.c_contiguous:
-        return movement.reshape(self, shape=_infer_size(shape, array.size))
     lies = strided_stand_in(self)
     target = _infer_size(shape, movement.numel(array.shape))
     tracer = mode.interpreter
@@ -138,6 +136,9 @@ def view(self: Tensor, shape: Any, *, dtype: DtypeLike = None) -> Tensor:
         >>> x
         tensor([0., 5., 0., 0.])
     """
+    array = self.array
+    if type(array) is ndarray and dtype is None and array.flags.c_contiguous:  # as `_view` begins
+        return movement.reshape(self, shape=_infer_size(shape, array.size))
     return _view(self, shape) if dtype is None else _view_as_dtype(self, as_dtype(dtype))
 
 
@@ -168,10 +169,10 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
         >>> ad.flatten(ad.zeros(2, 3, 4), start_dim=1).shape
         adjoint.Size([2, 12])
     """
-    first, last = one_dim(start_dim, input.ndim), one_dim(end_dim, input.ndim)
+    shape = input.array.shape
+    first, last = one_dim(start_dim, len(shape)), one_dim(end_dim, len(shape))
     if first > last:
         raise RuntimeError("flatten() has invalid args: start_dim cannot come after end_dim")
-    shape = input.array.shape
     if not shape:
         return movement.reshape(input, shape=(1,))
     if first == last:
@@ -275,16 +276,17 @@ swapaxes = swapdims = transpose
 @public()
 def t(input: Tensor) -> Tensor:
     """Return the transpose of a matrix; a vector stays. Raises RuntimeError above two dimensions."""
-    if input.ndim > 2:
-        raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {input.ndim}D")
-    if input.ndim < 2:
+    rank = len(input.array.shape)
+    if rank > 2:
+        raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {rank}D")
+    if rank < 2:
         return movement.reshape(input, shape=input.array.shape)
     return movement.permute(input, axes=(1, 0), called="t")
 
 
 def _reverse_dims(self: Tensor) -> Tensor:
     """Return the dimensions in reverse order."""
-    return movement.permute(self, axes=tuple(reversed(range(self.ndim))))
+    return movement.permute(self, axes=tuple(range(len(self.array.shape)))[::-1])
 
 
 def _transpose_last_two(self: Tensor) -> Tensor:
@@ -379,10 +381,13 @@ def expand(self: Tensor, size: Sequence[int]) -> Tensor:
         tensor([[1, 1, 1],
                 [2, 2, 2]])
     """
-    array = self.array
-    traced = nondefault.count and mode.interpreter is not None  # sizes may be symbols
-    find = _expanded_size.__wrapped__ if traced else _expanded_size
-    return movement.expand(self, shape=find(array.shape, size))
+    return _expand(self, size)
+
+
+def _expand(x: Tensor, size: Shape) -> Tensor:
+    if nondefault.count and mode.interpreter is not None:  # sizes may be symbols
+        return movement.expand(x, shape=_expanded_size.__wrapped__(x.array.shape, size))
+    return movement.expand(x, shape=_expanded_size(x.array.shape, size))
 
 
 @lru_cache(1024)
@@ -412,7 +417,7 @@ def _expanded_size(shape: Shape, size: Shape) -> Shape:
 @public()
 def expand_as(self: Tensor, other: Tensor) -> Tensor:
     """Return `expand` to the shape of `other`."""
-    return expand(self, other.array.shape)
+    return _expand(self, other.array.shape)
 
 
 @public()
@@ -452,10 +457,11 @@ def broadcast_shapes(*shapes: ShapeLike) -> Size:
 @public()
 def narrow(input: Tensor, dim: int, start: Tensor | int, length: int) -> Tensor:
     """Return `length` elements from `start` along `dim`. Raises RuntimeError outside the dimension."""
-    if not input.ndim:
+    shape = input.array.shape
+    if not shape:
         raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
-    d = one_dim(dim, input.ndim)
-    size = input.array.shape[d]
+    d = one_dim(dim, len(shape))
+    size = shape[d]
     if isinstance(start, Tensor):
         if start.ndim or start.array.dtype.kind not in "iu":
             raise RuntimeError("start must be an 0-dim integral Tensor.")
@@ -469,21 +475,20 @@ def narrow(input: Tensor, dim: int, start: Tensor | int, length: int) -> Tensor:
         raise RuntimeError("narrow(): length must be non-negative.")
     if not 0 <= at <= at + length <= size:
         raise RuntimeError(f"start ({start}) + length ({length}) exceeds dimension size ({size}).")
-    bounds = tuple((at, at + length, 1) if i == d else (0, n, 1) for i, n in enumerate(input.array.shape))
+    bounds = tuple([(at, at + length, 1) if i == d else (0, n, 1) for i, n in enumerate(shape)])
     return movement.slice(input, bounds=bounds)
 
 
 @public()
 def select(input: Tensor, dim: int, index: int) -> Tensor:
     """Return the elements at position `index` of `dim`, without that dimension. Raises IndexError outside of it."""
-    if not input.ndim:
+    shape = input.array.shape
+    if not shape:
         raise IndexError("select() cannot be applied to a 0-dim tensor.")
-    d = one_dim(dim, input.ndim)
-    size = input.array.shape[d]
+    d = one_dim(dim, len(shape))
+    size = shape[d]
     if not -size <= index < size:
-        raise IndexError(
-            f"select(): index {index} out of range for tensor of size {list(input.array.shape)} at dimension {d}"
-        )
+        raise IndexError(f"select(): index {index} out of range for tensor of size {list(shape)} at dimension {d}")
     return movement.select(input, axis=d, at=index % size)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
@@ -13,7 +14,7 @@ from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Function, Operand
 from adjoint.functions.api.dim_args import one_dim
 from adjoint.functions.api.publish import public
-from adjoint.functions.shape import shape
+from adjoint.functions.shape.shape import narrow
 from adjoint.ops import multi_output
 from adjoint.ops.movement import split as pieces
 
@@ -52,28 +53,30 @@ def split(
         split_size_or_sections = split_size
     if split_size_or_sections is None:
         raise TypeError('split() missing 1 required positional arguments: "split_size"')
-    axis = one_dim(dim, tensor.ndim)
-    size = tensor.array.shape[axis]
+    lengths = tensor.array.shape
+    axis = one_dim(dim, len(lengths))
+    size = lengths[axis]
     called: type[pieces.SplitOutputs] = pieces.SplitBackward0
     if isinstance(split_size_or_sections, int):
         sections = _equal_sections(split_size_or_sections, size)
     else:
         called = pieces.SplitWithSizesBackward0
-        sections = list(split_size_or_sections)
+        sections = tuple(split_size_or_sections)
         if sum(sections) != size:
             raise RuntimeError(
                 f"split_with_sizes expects split_sizes to sum exactly to {size} (input tensor's size at dimension "
-                f"{axis}), but got split_sizes={sections}"
+                f"{axis}), but got split_sizes={list(sections)}"
             )
     return pieces.split(tensor, sections, axis, called)
 
 
-def _equal_sections(step: int, size: int) -> list[int]:
+@lru_cache(256)
+def _equal_sections(step: int, size: int) -> tuple[int, ...]:
     if step < 0:
         raise RuntimeError(f"split expects split_size be non-negative, but got split_size={step}")
     if step == 0 and size:
         raise RuntimeError(f"split_size can only be 0 if dimension size is 0, but got dimension size of {size}")
-    return [min(step, size - i) for i in range(0, size, step or 1)] or [0]
+    return tuple([min(step, size - i) for i in range(0, size, step or 1)]) or (0,)
 
 
 @public()
@@ -93,8 +96,9 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """
     if chunks <= 0:
         raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
-    axis = one_dim(dim, input.ndim)
-    size = input.array.shape[axis]
+    shape = input.array.shape
+    axis = one_dim(dim, len(shape))
+    size = shape[axis]
     if size == 0:
         return split(input, [0] * chunks, dim)
     return pieces.split(input, _equal_sections(-(-size // chunks), size), axis, pieces.SplitBackward0)
@@ -103,8 +107,9 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
 @public()
 def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     """Return the slices along `dim`, without it. Raises IndexError for a 0-d tensor."""
-    axis = one_dim(dim, input.ndim)
-    if not input.ndim:
+    rank = len(input.array.shape)
+    axis = one_dim(dim, rank)
+    if not rank:
         raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
     return pieces.unbind(input, axis)
 
@@ -201,7 +206,7 @@ def tensor_split(
                 f"got {type(wrong[0]).__name__}"
             )
         bounds = [0, *(min(max(p + size if p < 0 else p, 0), size) for p in places), size]
-    return tuple(shape.narrow(input, dim, a, max(b - a, 0)) for a, b in pairwise(bounds))
+    return tuple(narrow(input, dim, a, max(b - a, 0)) for a, b in pairwise(bounds))
 
 
 def _make_named_split(name: str, least: int, dim: Function) -> Function:

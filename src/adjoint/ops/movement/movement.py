@@ -31,6 +31,7 @@ def _name_from_params(params_to_name: dict[str, str], default: str) -> Function:
 @movement_op(
     spec=lambda x, *, shape: Spec(shape, x.dtype),
     index=lambda view, *, shape: view.reshape(shape),
+    method=np.ndarray.reshape,
     node="ViewBackward0",
     dx=lambda g, x_shape: reshape(g, shape=x_shape),
 )
@@ -55,6 +56,7 @@ def inverse(axes: tuple[int, ...]) -> tuple[int, ...]:
 @movement_op(
     spec=lambda x, *, axes, called="permute": Spec(tuple(x.shape[a] for a in axes), x.dtype),
     index=lambda view, *, axes, called="permute": view.permute(axes),
+    method=np.ndarray.transpose,
     node=_name_from_params({"t": "TBackward0", "transpose": "TransposeBackward0"}, "PermuteBackward0"),
     dx=lambda g, axes: permute(g, axes=inverse(axes)),
 )
@@ -81,22 +83,23 @@ def exchange(rank: int, a: int, b: int) -> tuple[int, ...]:
 )
 def expand(x: Operand, *, shape: Shape) -> Array:
     """x repeated along new and size-1 dimensions without copying; its gradient is summed by the walk."""
-    lead = len(shape) - x.ndim
-    repeats = lead and (shape[0] != 1 or shape[:lead] != (1,) * lead)
-    if not repeats and shape[lead:] == x.shape:  # nothing is repeated, so it may be written
-        return x.reshape(shape) if x.ndim and x.flags.c_contiguous else x[(None,) * lead + (...,)]
+    sizes = x.shape
+    strides = _expanded_strides(sizes, x.strides, shape)
+    if strides is None:  # nothing is repeated, so it may be written
+        return x.reshape(shape) if sizes and x.flags.c_contiguous else x[(None,) * (len(shape) - len(sizes)) + (...,)]
     if not x.flags.c_contiguous or not x.size:
         return np.broadcast_to(x, shape)
-    strides = _expanded_strides(x.shape, x.strides, shape)
     out = np.ndarray(shape, x.dtype, x, 0, strides)  # a tenth of the time of `broadcast_to`
-    out.setflags(write=False)  # a sixth of the time of `out.flags.writeable = False`
+    out.setflags(False)  # a sixth of the time of `out.flags.writeable = False`
     return out
 
 
 @lru_cache(1024)
-def _expanded_strides(sizes: Shape, strides: Shape, shape: Shape) -> Shape:
-    """Return the strides of a row-major array that is expanded to `shape`."""
+def _expanded_strides(sizes: Shape, strides: Shape, shape: Shape) -> Shape | None:
+    """Return the strides of a row-major array that is expanded to `shape`; None if nothing is repeated."""
     lead = len(shape) - len(sizes)
+    if shape[lead:] == sizes and not (lead and shape[:lead] != (1,) * lead):
+        return None
     if shape[lead:] != sizes:
         strides = tuple(0 if n == 1 else step for n, step in zip(sizes, strides, strict=True))
     if lead == 1 and shape[0] != 1:
@@ -119,6 +122,7 @@ def flip(x: Operand, *, axes: tuple[int, ...]) -> Array:
     return flipped.transpose(order).copy().transpose(np.argsort(order))
 
 
+WHOLE_DIM = builtins.slice(None)
 Bounds = tuple[tuple[int, int, int], ...]  # (start, stop, step) for each dimension
 
 
@@ -165,7 +169,7 @@ def unslice(x: Array, *, shape: Shape, bounds: Bounds) -> Array:
 )
 def select(x: Array, *, axis: int, at: int) -> Array:
     """The elements of x at index `at` along `axis`, without that dimension."""
-    return x[(builtins.slice(None),) * axis + (at, ...)]
+    return x[(WHOLE_DIM,) * axis + (at, ...)]
 
 
 Widths = tuple[tuple[int, int], ...]

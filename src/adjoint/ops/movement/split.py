@@ -18,7 +18,6 @@ from adjoint.core.graph.source_location import user_instruction
 from adjoint.core.op.recorder import record_views
 from adjoint.core.runtime.mode import mode, nondefault, recorded_by_caller
 from adjoint.core.tensor.storage import (
-    DEFAULT_CREATION,
     NO_GRAD_CREATION,
     CreationMeta,
     Storage,
@@ -34,10 +33,9 @@ from adjoint.ops.movement.movement import cat, reshape, select, slice
 MULTI_OUTPUT = CreationMeta.MULTI_OUTPUT_NODE
 
 
-def split(x: Tensor, sizes: Sequence[int], axis: int, called: type[SplitOutputs]) -> tuple[Tensor, ...]:
+def split(x: Tensor, sizes: tuple[int, ...], axis: int, called: type[SplitOutputs]) -> tuple[Tensor, ...]:
     """Slices of these sizes along `axis`, one after another."""
-    pieces = _make_views(x, slice, *_slice_params(x.array.shape, tuple(sizes), axis))
-    return _record_pieces(x, pieces, axis, called)
+    return _split(x, slice, *_slice_params(x.array.shape, sizes, axis), axis, called)
 
 
 @lru_cache(256)
@@ -65,31 +63,37 @@ def _select_params(count: int, axis: int) -> tuple[list[Params], list[Any]]:
 
 def unbind(x: Tensor, axis: int) -> tuple[Tensor, ...]:
     """The elements along `axis`, without it."""
-    pieces = _make_views(x, select, *_select_params(x.array.shape[axis], axis))
-    return _record_pieces(x, pieces, axis, UnbindBackward0)
+    return _split(x, select, *_select_params(x.array.shape[axis], axis), axis, UnbindBackward0)
 
 
-def _make_views(x: Tensor, move: Any, places: list[Params], keys: list[Any]) -> list[Tensor]:
-    """Apply `move` for each of the places, without history. `keys`: the same places as NumPy index keys."""
+def _split(
+    x: Tensor, move: Any, places: list[Params], keys: list[Any], axis: int, called: type[SplitOutputs]
+) -> tuple[Tensor, ...]:
+    """Apply `move` for each of the places, as outputs of one node. `keys`: the same places as NumPy index keys."""
     modes = mode.__dict__ if nondefault.count else None
-    if type(x.array) is not np.ndarray or default.narrow or (modes is not None and modes["needs_slow_path"]):
+    array = x.array
+    if type(array) is not np.ndarray or default.narrow or (modes is not None and modes["needs_slow_path"]):
         with recorded_by_caller():
-            return [move(x, **params) for params in places]
-    op, array = move.op, x.array
+            pieces = [move(x, **params) for params in places]
+        return _record_pieces(x, pieces, axis, called)
     storage_of(x)
-    if type(x.storage_) is Storage or view_of(x) is not None:
-        made = DEFAULT_CREATION if modes is None or modes["recording"] else NO_GRAD_CREATION
-        pieces = record_views([array[key] for key in keys], x, op, places, made)
-    else:
+    if type(x.storage_) is not Storage and view_of(x) is None:
         pieces = []
         for params, key in zip(places, keys, strict=True):
             piece = wrap(array[key])
-            share_view(x, piece, op, params)
+            share_view(x, piece, move.op, params)
             pieces.append(piece)
+        return _record_pieces(x, pieces, axis, called)
+    recording = modes is None or modes["recording"]
+    parts = [array[key] for key in keys]
+    owner = None
+    if recording and x.node is not None and parts:
+        owner = called(x, [part.shape for part in parts], axis)
+    pieces = record_views(parts, x, move.op, places, MULTI_OUTPUT if recording else NO_GRAD_CREATION, owner)
     if modes is not None and modes["detach_record"] is not None:
         for piece in pieces:
             piece._detach_record = modes["detach_record"]
-    return pieces
+    return tuple(pieces)
 
 
 def _record_pieces(x: Tensor, pieces: list[Tensor], axis: int, called: type[SplitOutputs]) -> tuple[Tensor, ...]:
