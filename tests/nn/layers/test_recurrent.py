@@ -13,7 +13,6 @@ import adjoint as ad
 from adjoint import nn
 from adjoint.core.op.eager_kernels import eager_kernels
 from adjoint.functions.nn import recurrent
-from adjoint.functions.nn.recurrent_fused import RecurrentSweep
 
 RNG = np.random.default_rng(3)
 T, B, X, H = 5, 3, 4, 6
@@ -177,8 +176,8 @@ def test_the_quick_form_is_the_composite_one(
 
     quick = found()
     monkeypatch.setattr(
-        RecurrentSweep,
-        "apply",
+        recurrent,
+        "run_sweep",
         lambda kind, sizes, reverse, composite, *a: composite(kind, sizes, reverse, *a),
     )
     for a, b in zip(quick, found(), strict=True):
@@ -213,7 +212,7 @@ def test_native_steps_are_numpys(kind: str, dtype: str, sizes: str, reverse: boo
         rest = iter(values[2:])
         bias, projection = next(rest) if kind == "GRU" else None, next(rest) if hr else None
         settings = kind, tuple(counts), reverse, recurrent._layer_composite
-        results = RecurrentSweep.apply(*settings, *values[:2], bias, projection, *rest)
+        results = recurrent.run_sweep(*settings, *values[:2], bias, projection, *rest)
         with ad.no_grad():
             quiet = recurrent.run_sweep(
                 *settings, values[0].clone(), values[1], bias, projection, *values[-len(results) + 1 :]

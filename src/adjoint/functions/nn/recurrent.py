@@ -84,10 +84,12 @@ def _run_direction(
     parts = (gates, w.hh, recurrent_bias, w.hr, *start)
     alike = len({x.array.dtype for x in parts if x is not None}) == 1
     lone = len(sizes) == 1 and not separate and len(start) == 1  # an RNN cell's step is two ops
-    if alike and not lone and not (nondefault.count and (mode.needs_slow_path or nondefault.meta_tensors)):
+    quick = alike and not nondefault.inference_used
+    if quick and not lone and not (nondefault.count and (mode.needs_slow_path or nondefault.meta_tensors)):
         output, *last = run_sweep(kind, tuple(sizes), reverse, _layer_composite, *parts)
         return output, tuple(last)
-    outputs, end = _run_time_steps(kind, split(gates, list(sizes)), start, w.hh, recurrent_bias, w.hr, reverse)
+    steps = [gates] if len(sizes) == 1 else split(gates, list(sizes))
+    outputs, end = _run_time_steps(kind, steps, start, w.hh, recurrent_bias, w.hr, reverse)
     return _cat_parts(outputs, 0), end
 
 
@@ -101,7 +103,7 @@ def _layer_composite(
     hr: Tensor | None,
     *start: Tensor,
 ) -> tuple[Tensor, ...]:
-    """Compute what `RecurrentSweep` does step by step: the composite form."""
+    """Compute what `run_sweep` does step by step: the composite form."""
     outputs, end = _run_time_steps(kind, split(gates, list(sizes)), start, hh, bias, hr, reverse)
     return _cat_parts(outputs, 0), *end
 
