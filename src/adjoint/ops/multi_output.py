@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from adjoint.core.dtype.dtype import default
 from adjoint.core.graph.node import OutputSlot
-from adjoint.core.runtime.mode import recorded_by_caller
-from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.runtime.mode import mode, nondefault, recorded_by_caller
+from adjoint.core.tensor.tensor import Tensor, wrap
 from adjoint.core.typing import Params, Shape
 from adjoint.ops.linalg.packed_factors import unpack_parts
 from adjoint.ops.movement.movement import reshape
@@ -44,9 +45,17 @@ def split_outputs(packed: Tensor, shapes: Sequence[Shape], called: str, **settin
 
     The node shows the `settings`, as `_saved_…`.
     """
-    with recorded_by_caller():
-        parts = unpack_parts(packed, tuple(shapes))
-    separate_memory(parts)
+    array, modes = packed.array, mode.__dict__ if nondefault.count else None
+    if type(array) is np.ndarray and not default.narrow and not (modes is not None and modes["needs_slow_path"]):
+        parts, lead, start = [], array.shape[:-1], 0
+        for shape in shapes:  # as below, without the views
+            stop = start + prod(shape)
+            parts.append(wrap(array[..., start:stop].reshape((*lead, *shape)).copy()))
+            start = stop
+    else:
+        with recorded_by_caller():
+            parts = unpack_parts(packed, tuple(shapes))
+        separate_memory(parts)
     if packed.node is not None:
         if called not in _node_classes:
             _node_classes[called] = type(called, (OutputParts,), {"__slots__": ()})

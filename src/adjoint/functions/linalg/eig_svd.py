@@ -7,7 +7,7 @@ from typing import NamedTuple
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.functions.api.out import with_out
 from adjoint.functions.linalg.checks import check_matrix_stack, check_square
-from adjoint.functions.linalg.factorizations import symmetrize_from_triangle
+from adjoint.functions.linalg.factorizations import read_upper_triangle
 from adjoint.ops.elementwise.complex import real
 from adjoint.ops.linalg import eig_svd
 from adjoint.ops.multi_output import split_outputs
@@ -49,22 +49,23 @@ def eigh(A: Tensor, UPLO: str = "L") -> EigResult:
         >>> values.round(), ad.allclose(A @ vectors, vectors * values)
         (tensor([1., 3.], dtype=adjoint.float64), True)
     """
-    x = _symmetrize_uplo("linalg.eigh", A, UPLO)
-    values, vectors = split_outputs(eig_svd.eigh(x), eig_svd.eigh_shapes(A.array.shape), "LinalgEighBackward0")
+    packed = eig_svd.eigh(_with_lower_triangle("linalg.eigh", A, UPLO), triangle=True)
+    values, vectors = split_outputs(packed, eig_svd.eigh_shapes(A.array.shape), "LinalgEighBackward0")
     return EigResult(real(values), vectors)
 
 
 @with_out
 def eigvalsh(A: Tensor, UPLO: str = "L") -> Tensor:
     """Return the eigenvalues of symmetric matrices, rising."""
-    return eig_svd.eigvalsh(_symmetrize_uplo("linalg.eigvalsh", A, UPLO))
+    return eig_svd.eigvalsh(_with_lower_triangle("linalg.eigvalsh", A, UPLO), triangle=True)
 
 
-def _symmetrize_uplo(name: str, A: Tensor, UPLO: str) -> Tensor:
+def _with_lower_triangle(name: str, A: Tensor, UPLO: str) -> Tensor:
+    """Return matrices whose lower triangle is the one that `UPLO` names, and checked."""
     check_square(name, A)
     if UPLO.upper() not in ("L", "U"):
         raise RuntimeError(f"Expected UPLO argument to be 'L' or 'U', but got {UPLO}")
-    return symmetrize_from_triangle(A, UPLO.upper() == "U")
+    return A if UPLO.upper() == "L" else read_upper_triangle(A)
 
 
 @with_out

@@ -74,21 +74,24 @@ def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -
 def factor_cholesky(name: str, A: Tensor, upper: bool, raises: bool = True) -> Tensor:
     """Return Cholesky's factor, and errors by the name of what was called."""
     check_square(name, A)
-    read = A
-    if upper:  # a complex gradient is not Hermitian: it goes to A as it is
-        read = symmetrize_from_triangle(A, True) if A.array.dtype.kind == "c" else matrices.adjoint(A)
+    read = read_upper_triangle(A) if upper else A
     out = cholesky_qr.cholesky(read, name=name if raises else "", triangle=True)
     return matrices.adjoint(out) if upper else out
 
 
-def symmetrize_from_triangle(A: Tensor, upper: bool = False) -> Tensor:
-    """Return A with one triangle replaced by the other, conjugated; the gradient is that of a symmetric matrix."""
+def read_upper_triangle(A: Tensor) -> Tensor:
+    """Return Hermitian matrices whose lower triangle is the upper one of A, conjugated.
+
+    A complex gradient is not Hermitian: it goes to A as it is, as that of a symmetric matrix.
+    """
     array = A.array
+    if array.dtype.kind != "c":
+        return matrices.adjoint(A)
     readable = type(array) is np.ndarray and not (nondefault.count and mode.is_intercepted)
     if readable and np.array_equal(array, np.swapaxes(array, -1, -2).conj()):
         return A
     x = A.detach()
-    read = matrices.adjoint(x) if upper else x
+    read = matrices.adjoint(x)
     above = matrices.adjoint(diag_tril.tril(read, -1))
     return arithmetic.add(A, arithmetic.sub(arithmetic.add(diag_tril.tril(read), above), x))
 

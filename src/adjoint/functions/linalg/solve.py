@@ -10,7 +10,7 @@ import numpy as np
 
 from adjoint.core.dtype.dtype import real_type
 from adjoint.core.op.spec import broadcast_shapes
-from adjoint.core.runtime.mode import holds_for_all
+from adjoint.core.runtime.mode import has_interpreter, holds_for_all
 from adjoint.core.tensor.tensor import Tensor, constant
 from adjoint.core.typing import Operand
 from adjoint.functions.api.dim_args import one_dim
@@ -238,8 +238,9 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
         rcond = float(np.finfo(real_type(A.array.dtype)).eps) * max(m, n)
     x = least_squares.lstsq(A, b, rcond=rcond)
     rank = least_squares.rank(A.detach(), 0.0, rcond)
-    residuals = shape.narrow(real(shape.reshape(x, (x.numel(),))), 0, 0, 0)  # empty, with the history of x
-    empty = constant(np.zeros(0, real_type(A.array.dtype)))
+    residuals = empty = constant(np.zeros(0, real_type(A.array.dtype)))
+    if x.node is not None or has_interpreter():
+        residuals = shape.narrow(real(shape.reshape(x, (x.numel(),))), 0, 0, 0)  # empty, with the history of x
     if driver != "gelsy" and m > n and holds_for_all((rank == n).all()):
         missed = squared_size(arithmetic.sub(matmul.matmul(A, x), b))
         residuals = reduction.sum(missed, axes=(x.ndim - 2,), keepdims=False)

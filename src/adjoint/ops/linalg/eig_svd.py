@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from adjoint.core.tensor.tensor import Tensor
 
 
-def eigh_shapes(shape: Shape) -> Shapes:
+def eigh_shapes(shape: Shape, triangle: bool = False) -> Shapes:
     """The shapes of the eigenvalues and of the matrix of eigenvectors."""
     return (shape[-1],), (shape[-1], shape[-1])
 
@@ -54,26 +54,31 @@ def _eigh_dx(g: Operand, out: Operand, x_shape: Shape) -> Tensor:
 
 
 @primitive(spec=packed_spec(eigh_shapes), batch_leading=True, holomorphic=False, raises=True, dx=_eigh_dx)
-def eigh(x: Array) -> Array:
-    """Eigenvalues, in ascending order, and eigenvectors, as columns, of (x + xᵀ) / 2."""
-    return pack_parts(x, *_check_convergence("linalg.eigh", x, lambda: lapack.eigh(symmetric(x))))
+def eigh(x: Array, *, triangle: bool = False) -> Array:
+    """Eigenvalues, in ascending order, and eigenvectors, as columns, of (x + xᵀ) / 2.
+
+    `triangle`: x is symmetric, as its gradient is, and only its lower triangle is read.
+    """
+    whole = x if triangle else symmetric(x)
+    return pack_parts(x, *_check_convergence("linalg.eigh", x, lambda: lapack.eigh(whole)))
 
 
-def _eigvalsh_dx(g: Operand, x: Operand, x_shape: Shape) -> Tensor:
-    vectors = unpack_parts(eigh(x), eigh_shapes(x_shape))[1]
+def _eigvalsh_dx(g: Operand, x: Operand, x_shape: Shape, triangle: bool) -> Tensor:
+    vectors = unpack_parts(eigh(x, triangle=triangle), eigh_shapes(x_shape))[1]
     return bmm(vectors * reshape(g, shape=(*g.shape[:-1], 1, g.shape[-1])), adjoint(vectors))
 
 
 @primitive(
-    spec=lambda x: Spec(x.shape[:-1], real_type(x.dtype)),
+    spec=lambda x, **_: Spec(x.shape[:-1], real_type(x.dtype)),
     node="LinalgEighBackward0",
     batch_leading=True,
     raises=True,
     dx=_eigvalsh_dx,
 )
-def eigvalsh(x: Array) -> Array:
-    """The eigenvalues, in ascending order, of (x + xᵀ) / 2."""
-    return _check_convergence("linalg.eigvalsh", x, lambda: lapack.eigvalsh(symmetric(x)))
+def eigvalsh(x: Array, *, triangle: bool = False) -> Array:
+    """The eigenvalues, in ascending order, of (x + xᵀ) / 2. `triangle`: as in `eigh`."""
+    whole = x if triangle else symmetric(x)
+    return _check_convergence("linalg.eigvalsh", x, lambda: lapack.eigvalsh(whole))
 
 
 def svd_shapes(shape: Shape, full: bool = False) -> Shapes:

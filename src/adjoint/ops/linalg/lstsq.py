@@ -44,10 +44,11 @@ def _has_full_rank(triangles: Array, rtol: float) -> bool:
     """
     with np.errstate(all="ignore"):
         try:
-            sizes = [np.linalg.norm(x, axis=(-2, -1)) for x in (triangles, lapack.inv(triangles))]
+            squares = [(x * x.conj()).real.sum((-2, -1)) for x in (triangles, lapack.inv(triangles))]
         except np.linalg.LinAlgError:
             return False
-        return bool((2 * rtol * sizes[0] * sizes[1] < 1).all())
+        # where one is too small for its type the other is too large, and the product is no number
+        return bool((2 * rtol * np.sqrt(squares[0]) * np.sqrt(squares[1]) < 1).all())
 
 
 def _lead(x: Operand, *tolerances: Any) -> Shape:
