@@ -20,7 +20,7 @@ from adjoint.core.random.generator import Generator
 from adjoint.functions.elementwise import activation
 from adjoint.functions.linalg import distance, matmul
 from adjoint.functions.loss import classification, regression
-from adjoint.functions.nn import conv_transpose, resampling
+from adjoint.functions.nn import conv_transpose, recurrent, resampling
 from adjoint.functions.nn import convolution as convolutions
 from adjoint.functions.shape import join
 from adjoint.ops import creation
@@ -57,7 +57,7 @@ from adjoint.ops.nn import activation as activations
 from adjoint.ops.nn import attention, convolution, loss_terms, normalization
 from adjoint.ops.nn import pooling as pools
 from adjoint.ops.random import draws, sampling
-from adjoint.ops.reduction import reduction, scan, variance
+from adjoint.ops.reduction import logsumexp, reduction, scan, variance
 from adjoint.ops.special import bessel, gamma, incomplete_gamma, normal_cdf, orthogonal_polynomials, zeta
 
 Shape = tuple[int, ...]
@@ -485,6 +485,12 @@ def _contractions() -> list[Sample]:
         _sample(activation._softmax, draw("softmax", (3, 4, 2)), label="first", axis=0),
         _sample(activation._log_softmax, draw("log_softmax", (3, 4)), axis=1),
         _sample(activation._log_softmax, draw("log_softmax", (3, 4, 2)), label="first", axis=0),
+        _sample(
+            recurrent._cell_gates,
+            *(draw(f"cell{i}", shape) for i, shape in enumerate([(2, 3), (2, 4), (4, 3), (4, 4), (4,), (4,)])),
+        ),
+        _sample(logsumexp.logsumexp, draw("logsumexp", (3, 4)), axes=(1,), keepdims=False),
+        _sample(logsumexp.logsumexp, draw("logsumexp", (3, 4, 2)), label="first", axes=(0, 2), keepdims=True),
         _sample(resampling._resample, draw("line", (2, 5, 3)), axis=1, taps=[(np.array([0, 1, 1, 4, 3, 3]), None)]),
         _sample(resampling._repeat_taps, draw("line", (2, 5, 3)), axis=1, taps=[(np.array([0, 1, 1, 3, 3, 3]), None)]),
         _sample(join._stack, draw("first", (2, 3)), draw("second", (2, 3)), axis=1),

@@ -6,10 +6,12 @@ import warnings
 from collections.abc import Sequence
 from typing import Any, Self
 
+from numpy import ndarray
+
 from adjoint.autograd.grad_mode import no_grad
 from adjoint.core.runtime.mode import nondefault
 from adjoint.core.tensor.size import Size
-from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.tensor.tensor import Tensor, wrap
 from adjoint.core.typing import Operand
 from adjoint.distributions.constraints.constraint import Constraint, can_validate_values, is_dependent
 from adjoint.distributions.parameters import broadcast_all, lazy_property
@@ -294,7 +296,10 @@ class Distribution:
 
 
 def _is_satisfied(constraint: Constraint, value: Tensor) -> bool:
-    valid = constraint.check(value if value.node is None or nondefault.count else value.detach())
+    quick = type(value.array) is ndarray and not nondefault.count
+    valid = constraint.check(wrap(value.array) if quick and value.node is not None else value)
+    if quick and type(valid) is Tensor:  # which saves half of the time
+        return bool(valid.array.all())
     return not can_validate_values(valid) or bool(valid.all())
 
 

@@ -84,7 +84,8 @@ def record_views(
         path = storage.path
         base, lead = storage.base, path if len(path) < MAX_FLAT_PATH_STEPS else (path,)
         storage = storage.storage
-    found, aliases, dtype = [], storage.aliases, x.array.dtype
+    found: list[Tensor] = []
+    aliases, dtype = storage.aliases, x.array.dtype
     for data, params in zip(pieces, places, strict=True):
         out = new(Tensor)
         out.array = data

@@ -97,8 +97,11 @@ class Categorical(Distribution):
 
     def log_prob(self, value: Tensor) -> Tensor:
         """logits[k]."""
-        places, logits = broadcast_tensors(self._check_value(value).long().unsqueeze(-1), self.logits)
-        return logits.gather(-1, places[..., :1]).squeeze(-1)
+        places, logits = self._check_value(value).long().unsqueeze(-1), self.logits
+        if places.array.shape[:-1] != logits.array.shape[:-1]:
+            places, logits = broadcast_tensors(places, logits)
+            places = places[..., :1]
+        return logits.gather(-1, places).squeeze(-1)
 
     def entropy(self) -> Tensor:
         """-Σ p log p."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import builtins
+from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 from numpy import generic, ndarray
 
 from adjoint.core.dtype.dtype import promote
@@ -360,14 +362,20 @@ def _clamp_to_bound(x: Tensor, bound: Tensor | float, beyond: Function) -> Opera
 clip = clamp
 
 
-def _addcmul_array(x: Array, tensor1: Array, tensor2: Array, *, value: float = 1) -> Array | None:
-    """Compute `addcmul` with the operations of `addcmul`; None for numbers in place of a tensor."""
-    if type(tensor1) is not ndarray or type(tensor2) is not ndarray or value is None:
-        return None
-    return x + (tensor1 if type(value) is int and value == 1 else tensor1 * value) * tensor2
+def _add_scaled(combine: np.ufunc) -> Callable[..., Array | None]:
+    """Return x + combine(value · tensor1, tensor2) of arrays, with the operations of `addcmul` and `addcdiv`."""
+
+    def compute(x: Array, tensor1: Array, tensor2: Array, *, value: float = 1) -> Array | None:
+        if type(tensor1) is not ndarray or type(tensor2) is not ndarray or value is None:
+            return None
+        scaled = tensor1 if type(value) is int and value == 1 else tensor1 * value
+        out: Array = x + combine(scaled, tensor2)
+        return out
+
+    return compute
 
 
-@public(inplace=_addcmul_array)
+@public(inplace=_add_scaled(np.multiply))
 @with_out
 @in_float32
 def addcmul(input: Tensor, tensor1: Operand, tensor2: Tensor, last: Operand = None, *, value: Operand = 1) -> Tensor:
@@ -378,14 +386,7 @@ def addcmul(input: Tensor, tensor1: Operand, tensor2: Tensor, last: Operand = No
     return arithmetic.add(input, arithmetic.mul(scaled, tensor2))
 
 
-def _addcdiv_array(x: Array, tensor1: Array, tensor2: Array, *, value: float = 1) -> Array | None:
-    """Compute `addcdiv` with the operations of `addcdiv`; None for numbers in place of a tensor."""
-    if type(tensor1) is not ndarray or type(tensor2) is not ndarray or value is None:
-        return None
-    return x + (tensor1 if type(value) is int and value == 1 else tensor1 * value) / tensor2
-
-
-@public(inplace=_addcdiv_array)
+@public(inplace=_add_scaled(np.true_divide))
 @with_out
 @in_float32
 def addcdiv(input: Tensor, tensor1: Operand, tensor2: Tensor, last: Operand = None, *, value: Operand = 1) -> Tensor:

@@ -10,8 +10,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from adjoint.core.op.autocast import autocast_down
+from adjoint.core.op.families import with_eager_fast_path
 from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Array
 from adjoint.functions.elementwise.pointwise import relu
 from adjoint.functions.linalg.matmul import addmm, linear, mm
 from adjoint.functions.nn.dropout import dropout
@@ -19,6 +21,8 @@ from adjoint.functions.nn.recurrent_fused import run_sweep
 from adjoint.functions.shape.join import cat, stack
 from adjoint.functions.shape.split import chunk, split
 from adjoint.ops.elementwise import arithmetic, transcendental
+from adjoint.ops.linalg import matmul as contraction
+from adjoint.ops.linalg.blas_products import multiply_matrices
 from adjoint.ops.movement import movement
 
 __all__ = ["gru_cell", "lstm_cell", "recurrent_layers", "rnn_relu_cell", "rnn_tanh_cell"]
@@ -77,20 +81,51 @@ def _run_direction(
         whole: tuple[Tensor, State] | None = mode.interpreter.sweep(kind, input, tuple(sizes), start, w, reverse)
         if whole is not None:
             return whole
+    lone = len(sizes) == 1 and kind in ACTIVATIONS  # an RNN cell's step is two ops
+    if lone and len({x.array.dtype for x in (input, *start, *w) if x is not None}) == 1:
+        out = ACTIVATIONS[kind](_cell_gates(input, start[0], w.ih, w.hh, w.bias_ih, w.bias_hh))
+        return out, (out,)
     separate = kind == "GRU"  # whose reset gate scales the recurrent bias, too
     bias = w.bias_ih if separate or w.bias_ih is None else arithmetic.add(w.bias_ih, w.bias_hh)
     gates = linear(input, w.ih, bias)  # (N, G), for all times at once
     recurrent_bias = w.bias_hh if separate else None
     parts = (gates, w.hh, recurrent_bias, w.hr, *start)
     alike = len({x.array.dtype for x in parts if x is not None}) == 1
-    lone = len(sizes) == 1 and not separate and len(start) == 1  # an RNN cell's step is two ops
     quick = alike and not nondefault.inference_used
-    if quick and not lone and not (nondefault.count and (mode.needs_slow_path or nondefault.meta_tensors)):
+    if quick and not (nondefault.count and (mode.needs_slow_path or nondefault.meta_tensors)):
         output, *last = run_sweep(kind, tuple(sizes), reverse, _layer_composite, *parts)
         return output, tuple(last)
     steps = [gates] if len(sizes) == 1 else split(gates, list(sizes))
     outputs, end = _run_time_steps(kind, steps, start, w.hh, recurrent_bias, w.hr, reverse)
     return _cat_parts(outputs, 0), end
+
+
+def _gates_composite(
+    x: Tensor, h: Tensor, ih: Tensor, hh: Tensor, bias_ih: Tensor | None = None, bias_hh: Tensor | None = None
+) -> Tensor:
+    bias = None if bias_ih is None or bias_hh is None else arithmetic.add(bias_ih, bias_hh)
+    return addmm(linear(x, ih, bias), h, movement.permute(hh, axes=(1, 0)))
+
+
+@with_eager_fast_path(
+    composite=_gates_composite,
+    node="AddmmBackward0",
+    dx=lambda g, ih: contraction.mm(g, ih),
+    dh=lambda g, hh: contraction.mm(g, hh),
+    dih=lambda g, x: contraction.mm(movement.permute(g, axes=(1, 0)), x),
+    dhh=lambda g, h: contraction.mm(movement.permute(g, axes=(1, 0)), h),
+    dbias_ih=lambda g: g,
+    dbias_hh=lambda g: g,
+)
+def _cell_gates(
+    x: Array, h: Array, ih: Array, hh: Array, bias_ih: Array | None = None, bias_hh: Array | None = None
+) -> Array:
+    """Return W_ih x + b_ih + W_hh h + b_hh of rows x and h."""
+    out = multiply_matrices(x, ih.T)
+    if bias_ih is not None and bias_hh is not None:
+        out += bias_ih + bias_hh
+    out += multiply_matrices(h, hh.T)
+    return out
 
 
 def _layer_composite(
@@ -164,6 +199,7 @@ STEP_BY_KIND: dict[str, Callable[[Tensor, State, Tensor, Tensor | None], State]]
     "RNN_TANH": lambda gates, state, across, _: (transcendental.tanh(addmm(gates, state[0], across)),),
     "RNN_RELU": lambda gates, state, across, _: (relu(addmm(gates, state[0], across)),),
 }
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"RNN_TANH": transcendental.tanh, "RNN_RELU": relu}
 
 
 def lstm_cell(

@@ -35,9 +35,19 @@ class RecurrentSweepBackward(GraphNode):
     """
 
     __slots__ = (
-        "__weakref__", "code", "composite", "dtype", "hooks", "instruction_offset", "parents", "saved_values",
-        "sequence_nr", "settings", "shape", "specs", "sweep",
-    )  # fmt: skip
+        "__weakref__",
+        "code",
+        "composite",
+        "dtype",
+        "hooks",
+        "instruction_offset",
+        "parents",
+        "saved_values",
+        "sequence_nr",
+        "settings",
+        "shape",
+        "sweep",
+    )
     op = None
     parents: tuple[Any, ...]
     saved_values: Any  # arrays of the inputs, None for absent ones
@@ -91,7 +101,8 @@ def run_sweep(
 
     `sizes`: the rows of each time. Modes must have their defaults, but for recording.
     """
-    gates, weight, bias, projection, *start = [None if x is None else x.array for x in inputs]
+    arrays: list[Operand] = [None if x is None else x.array for x in inputs]
+    gates, weight, bias, projection, *start = arrays
     recorded = any(x is not None and x.node is not None for x in inputs)
     recorded = recorded and not (nondefault.count and not mode.recording)
     weights = StepWeights(weight, bias, projection)
@@ -108,7 +119,7 @@ def run_sweep(
     return results
 
 
-def _differentiate_composite(node: RecurrentSweepBackward, inputs: Operands, grads: Operands) -> Operands:
+def _differentiate_composite(node: RecurrentSweepBackward, inputs: Operands, grads: Sequence[Operand]) -> Operands:
     """Return the gradients of the inputs as recorded ops."""
     again, needed = mode.recording, [parent is not None for parent in node.parents]
     with enable_grad():

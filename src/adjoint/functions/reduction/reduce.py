@@ -30,6 +30,7 @@ from adjoint.ops.indexing import indexing
 from adjoint.ops.movement import memory_format, movement
 from adjoint.ops.reduction import reduction
 from adjoint.ops.reduction import variance as deviation
+from adjoint.ops.reduction.logsumexp import logsumexp as _logsumexp
 from adjoint.ops.reduction.summation import HALF, SINGLE, add_up
 
 __all__ = [
@@ -191,12 +192,7 @@ def logsumexp(input: Tensor, dim: Dims, keepdim: bool = False) -> Tensor:
     axes = all_dims(dim, x.ndim)
     if not x.numel():
         return transcendental.log(reduction.sum(transcendental.exp(x), axes=axes, keepdims=keepdim))
-    top = reduction.max(real(x.detach()), axes=axes, keepdims=True)
-    shift = select.where(comparison.isfinite(top), top, 0.0)
-    total = reduction.sum(transcendental.exp(arithmetic.sub(x, shift)), axes=axes, keepdims=keepdim)
-    if not keepdim:
-        shift = movement.reshape(shift, shape=total.array.shape)
-    return rename_node(arithmetic.add(transcendental.log(total), shift), "LogsumexpBackward0")
+    return _logsumexp(x, axes=axes, keepdims=keepdim)
 
 
 @public()

@@ -16,7 +16,7 @@ from adjoint.core.tensor.as_strided import try_view
 from adjoint.core.tensor.memory_format import contiguous_format, memory_format
 from adjoint.core.tensor.size import Size
 from adjoint.core.tensor.tensor import Tensor, detach, strided_stand_in
-from adjoint.core.typing import DtypeLike, Operands, Shape, ShapeLike
+from adjoint.core.typing import DtypeLike, Operand, Operands, Shape, ShapeLike
 from adjoint.functions.api.dim_args import Dims, one_dim, parse_shape, some_dims
 from adjoint.functions.api.memory_format import dim_order_for_copy
 from adjoint.functions.api.publish import public, rename_node
@@ -384,7 +384,7 @@ def expand(self: Tensor, size: Sequence[int]) -> Tensor:
     return _expand(self, size)
 
 
-def _expand(x: Tensor, size: Shape) -> Tensor:
+def _expand(x: Tensor, size: Operand) -> Tensor:
     if nondefault.count and mode.interpreter is not None:  # sizes may be symbols
         return movement.expand(x, shape=_expanded_size.__wrapped__(x.array.shape, size))
     return movement.expand(x, shape=_expanded_size(x.array.shape, size))

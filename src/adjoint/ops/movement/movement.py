@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from adjoint.core.op.apply import apply
 from adjoint.core.op.families import movement_op, primitive
+from adjoint.core.op.movement_call import make_movement_call
 from adjoint.core.op.op import op_of
 from adjoint.core.op.spec import Spec
 from adjoint.core.tensor.memory_format import sorted_dims
@@ -40,9 +40,12 @@ def reshape(x: Operand, *, shape: Shape) -> Array:
     return x.reshape(shape)
 
 
+_reshape_without_view = make_movement_call(op_of(reshape), op_of(reshape).evaluate, False, np.ndarray.reshape)
+
+
 def reshape_unshared(x: Tensor, shape: Shape) -> Operand:
     """`reshape` of a temporary: the result owns the memory and is no view."""
-    return apply(op_of(reshape), (x,), {"shape": shape})
+    return _reshape_without_view(x, shape=shape)
 
 
 def inverse(axes: tuple[int, ...]) -> tuple[int, ...]:
@@ -90,7 +93,8 @@ def expand(x: Operand, *, shape: Shape) -> Array:
     if not x.flags.c_contiguous or not x.size:
         return np.broadcast_to(x, shape)
     out = np.ndarray(shape, x.dtype, x, 0, strides)  # a tenth of the time of `broadcast_to`
-    out.setflags(False)  # a sixth of the time of `out.flags.writeable = False`
+    set_flags: Operand = out.setflags
+    set_flags(False)  # by position it takes half the time, and a sixth of that of `out.flags.writeable = False`
     return out
 
 

@@ -327,4 +327,8 @@ def _broadcast_axes(whole: Shape, shape: Shape) -> tuple[int, tuple[int, ...]]:
     return lead, (*range(lead), *(i + lead for i, n in enumerate(shape) if n == 1 and whole[i + lead] != 1))
 
 
-_broadcast_axes_of_array = lru_cache(1024)(_broadcast_axes)  # sizes of a traced step may be symbols
+@lru_cache(1024)
+def _broadcast_axes_of_array(whole: Shape, shape: Shape) -> tuple[int, tuple[int, ...]]:
+    """Return what `_broadcast_axes` does, without new dimensions of size 1; sizes of a traced step may be symbols."""
+    lead, axes = _broadcast_axes(whole, shape)
+    return lead, tuple([axis for axis in axes if whole[axis] != 1])

@@ -1,0 +1,67 @@
+"""ln Σ eˣ over dimensions, computed so that nothing overflows: the largest element is subtracted first.
+
+Where that is not finite, as for no elements or for infinities, nothing is subtracted. The gradient is softmax, computed
+from x: of numbers as large as 1000, e to x minus the result would lose half of its digits.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from adjoint.core.op.families import with_eager_fast_path
+from adjoint.core.op.op import op_of
+from adjoint.core.typing import Array, Operand
+from adjoint.ops.elementwise.comparison import isfinite
+from adjoint.ops.elementwise.complex import real
+from adjoint.ops.elementwise.select import where
+from adjoint.ops.elementwise.transcendental import exp, log
+from adjoint.ops.movement.movement import reshape
+from adjoint.ops.reduction import reduction
+
+if TYPE_CHECKING:
+    from adjoint.core.tensor.tensor import Tensor
+
+Axes = tuple[int, ...]
+
+
+def _find_shift(x: Operand, axes: Axes) -> Operand:
+    """The largest elements, as constants, in dimensions of size 1; 0 where they are not finite."""
+    constant = x if type(x) is np.ndarray else x.detach()
+    top = reduction.max(real(constant), axes=axes, keepdims=True)
+    return where(isfinite(top), top, 0.0)
+
+
+def _composite(x: Tensor, *, axes: Axes, keepdims: bool) -> Tensor:
+    shift = _find_shift(x, axes)
+    total = reduction.sum(exp(x - shift), axes=axes, keepdims=keepdims)
+    if not keepdims:
+        shift = reshape(shift, shape=tuple(total.shape))
+    return log(total) + shift
+
+
+def _dx(g: Operand, x: Operand, axes: Axes) -> Operand:
+    if type(x) is np.ndarray and type(g) is np.ndarray:
+        with np.errstate(all="ignore"):
+            array = _exp_shifted(x, axes)[0]
+            sums = op_of(reduction.sum).evaluate(array, axes=axes, keepdims=True)
+            return array * (g.reshape(sums.shape) / sums)
+    powers = exp(x - _find_shift(x, axes))
+    total = reduction.sum(powers, axes=axes, keepdims=True)
+    return powers * (reshape(g, shape=tuple(total.shape)) / total)
+
+
+def _exp_shifted(x: Array, axes: Axes) -> tuple[Array, Array]:
+    """e to x minus the shift, and the shift."""
+    top = reduction.maximum_reduce(x.real, axes, None, None, True)
+    shift = np.where(np.isfinite(top), top, top.dtype.type(0))
+    return np.exp(x - shift), shift
+
+
+@with_eager_fast_path(composite=_composite, node="LogsumexpBackward0", dx=_dx)
+def logsumexp(x: Array, *, axes: Axes, keepdims: bool) -> Array:
+    """ln Σ eˣ over `axes`, which have elements."""
+    powers, shift = _exp_shifted(x, axes)
+    out: Array = np.log(op_of(reduction.sum).evaluate(powers, axes=axes, keepdims=True)) + shift
+    return out if keepdims else out.squeeze(axes)
