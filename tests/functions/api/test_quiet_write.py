@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import _thread
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -91,3 +93,14 @@ def test_a_leaf_is_written_only_where_nothing_is_recorded() -> None:
     with ad.no_grad():
         leaf.relu_()
     assert leaf.tolist() == [0.0, 2.0]
+
+
+@pytest.mark.needs_threads
+@pytest.mark.parametrize("name", ["add_", "neg_", "zero_", "__iadd__"])
+def test_a_write_may_be_the_first_call_of_a_thread(name: str) -> None:
+    x = ad.ones(3)
+    _thread.start_new_thread(getattr(x, name), (2.0,) if "add" in name else ())
+    until = time.monotonic() + 10
+    while not x._version and time.monotonic() < until:
+        time.sleep(0.001)
+    assert x.tolist() == {"neg_": [-1.0] * 3, "zero_": [0.0] * 3}.get(name, [3.0] * 3)

@@ -59,7 +59,10 @@ def _literal_mask(item: Operand) -> Operand:
 
 def _try_simple_getitem(x: Tensor, key: Operand) -> Tensor | None:
     """Return x[key] for one integer or one integer tensor without a plan; else None."""
-    shape, kind = x.array.shape, type(key)
+    kind = type(key)
+    if kind is slice or kind is tuple:
+        return None
+    shape = x.array.shape
     if kind is int:
         return movement.select(x, axis=0, at=key % shape[0]) if shape and -shape[0] <= key < shape[0] else None
     if kind is Tensor and shape and key.array.shape and key.array.dtype.kind == "i":

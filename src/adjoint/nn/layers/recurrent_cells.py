@@ -55,28 +55,26 @@ class RNNCellBase(Module):
         for weight in self.parameters():
             init.uniform_(weight, -bound, bound)
 
-    def _run_cell(self, function: Function, input: Tensor, state: Function) -> Tensor | tuple[Tensor, Tensor]:
-        """Call `function` with input and state, both checked and with a batch dimension."""
-        if input.ndim not in (1, 2):
-            raise ValueError(f"{self._get_name()}: Expected input to be 1D or 2D, got {input.ndim}D instead")
-        alone = input.ndim == 1
-        x: Operand = input.unsqueeze(0) if alone else input
-        out = function(x, state(x, alone), self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
-        if not alone:
+    def _run_cell(self, function: Function, input: Tensor, *given: Tensor | None) -> Tensor | tuple[Tensor, Tensor]:
+        """Call `function` with input and states, checked and with a batch dimension; a state that is None is zeros."""
+        rank, several = len(input.array.shape), len(given) > 1
+        if rank not in (1, 2):
+            raise ValueError(f"{self._get_name()}: Expected input to be 1D or 2D, got {rank}D instead")
+        x: Operand = input if rank == 2 else input.unsqueeze(0)
+        states = []
+        for i, state in enumerate(given):
+            if state is None:
+                state = zeros(x.array.shape[0], self.hidden_size, dtype=x.dtype)
+            elif len(state.array.shape) not in (1, 2):
+                name = f"hx[{i}]" if several else "hidden"
+                raise ValueError(f"{self._get_name()}: Expected {name} to be 1D or 2D, got {state.ndim}D instead")
+            elif rank == 1:
+                state = state.unsqueeze(0)
+            states.append(state)
+        out = function(x, states if several else states[0], self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
+        if rank == 2:
             return out
-        return tuple(part.squeeze(0) for part in out) if isinstance(out, tuple) else out.squeeze(0)
-
-    def _make_state_factory(self, given: Tensor | None, name: str) -> Function:
-        """Return a function that gives the state for an input: the given one, or zeros."""
-        if given is not None and given.ndim not in (1, 2):
-            raise ValueError(f"{self._get_name()}: Expected {name} to be 1D or 2D, got {given.ndim}D instead")
-
-        def state(x: Tensor, alone: bool) -> Any:
-            if given is None:
-                return zeros(x.array.shape[0], self.hidden_size, dtype=x.dtype)
-            return given.unsqueeze(0) if alone else given
-
-        return state
+        return tuple(part.squeeze(0) for part in out) if several else out.squeeze(0)
 
     def extra_repr(self) -> str:
         shown = f"{self.input_size}, {self.hidden_size}" + ("" if self.bias is True else f", bias={self.bias}")
@@ -109,7 +107,7 @@ class RNNCell(RNNCellBase):
         functions = {"tanh": recurrent.rnn_tanh_cell, "relu": recurrent.rnn_relu_cell}
         if self.nonlinearity not in functions:
             raise RuntimeError(f"Unknown nonlinearity: {self.nonlinearity}")
-        return self._run_cell(functions[self.nonlinearity], input, self._make_state_factory(hx, "hidden"))
+        return self._run_cell(functions[self.nonlinearity], input, hx)
 
 
 class LSTMCell(RNNCellBase):
@@ -138,8 +136,8 @@ class LSTMCell(RNNCellBase):
         super().__init__(input_size, hidden_size, bias, 4, device, dtype)
 
     def forward(self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None) -> Any:
-        made = [self._make_state_factory(part, f"hx[{i}]") for i, part in enumerate((None, None) if hx is None else hx)]
-        return self._run_cell(recurrent.lstm_cell, input, lambda x, alone: tuple(make(x, alone) for make in made))
+        h, c = (None, None) if hx is None else hx
+        return self._run_cell(recurrent.lstm_cell, input, h, c)
 
 
 class GRUCell(RNNCellBase):
@@ -167,4 +165,4 @@ class GRUCell(RNNCellBase):
         super().__init__(input_size, hidden_size, bias, 3, device, dtype)
 
     def forward(self, input: Tensor, hx: Tensor | None = None) -> Operand:
-        return self._run_cell(recurrent.gru_cell, input, self._make_state_factory(hx, "hidden"))
+        return self._run_cell(recurrent.gru_cell, input, hx)

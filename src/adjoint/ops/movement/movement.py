@@ -134,15 +134,11 @@ Bounds = tuple[tuple[int, int, int], ...]  # (start, stop, step) for each dimens
     spec=lambda x, *, bounds: Spec(tuple(range_length(*b) for b in bounds), x.dtype),
     index=lambda view, *, bounds: view.slice(bounds),
     node="SliceBackward0",
-    grad_slice=lambda array, *, bounds: _cut(array, bounds),
+    grad_slice=lambda array, *, bounds: op_of(slice).evaluate(array, bounds=bounds),
     dx=lambda g, x_shape, bounds: unslice(g, shape=x_shape, bounds=bounds),
 )
 def slice(x: Array, *, bounds: Bounds) -> Operand:
     """x[start:stop:step] for one (start, stop, step) per dimension, steps positive, all within the dimension."""
-    return _cut(x, bounds)
-
-
-def _cut(x: Array, bounds: Bounds) -> Array:
     return x[_key(bounds)] if bounds else x[...]  # without slices NumPy would make a scalar
 
 
@@ -173,7 +169,7 @@ def unslice(x: Array, *, shape: Shape, bounds: Bounds) -> Array:
 )
 def select(x: Array, *, axis: int, at: int) -> Array:
     """The elements of x at index `at` along `axis`, without that dimension."""
-    return x[(WHOLE_DIM,) * axis + (at, ...)]
+    return x[(*(WHOLE_DIM,) * axis, at, ...)] if axis else x[at, ...]
 
 
 Widths = tuple[tuple[int, int], ...]
