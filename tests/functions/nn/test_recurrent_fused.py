@@ -39,7 +39,7 @@ def test_nothing_is_recorded_without_grad(kind: str) -> None:
         assert not run(kind, x, h).requires_grad
     with ad.inference_mode():
         inside = run(kind, x, h)
-    assert ad.equal(inside, run(kind, x, h))
+    assert ad.allclose(inside, run(kind, x, h))  # native code and ops differ in the last bits
 
 
 @pytest.mark.parametrize("kind", CELLS)
@@ -59,6 +59,8 @@ def test_gradients_of_gradients_and_of_examples(kind: str) -> None:
 
 
 def test_hooks_and_prints_know_the_node() -> None:
+    with ad.inference_mode():
+        ad.ones(1)  # that there was such a block changes nothing for other tensors
     x, h = ad.ones(2, 3, requires_grad=True), ad.zeros(2, 4)
     h2, c2 = nn.LSTMCell(3, 4)(x, (h, h))
     seen: list[Any] = []

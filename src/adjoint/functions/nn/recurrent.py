@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from adjoint.core.op.autocast import autocast_down
 from adjoint.core.op.families import with_eager_fast_path
 from adjoint.core.runtime.mode import mode, nondefault
+from adjoint.core.tensor.storage import is_inference
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Array
 from adjoint.functions.elementwise.pointwise import relu
@@ -91,7 +92,8 @@ def _run_direction(
     recurrent_bias = w.bias_hh if separate else None
     parts = (gates, w.hh, recurrent_bias, w.hr, *start)
     alike = len({x.array.dtype for x in parts if x is not None}) == 1
-    quick = alike and not nondefault.inference_used
+    # what inference mode made cannot be saved
+    quick = alike and not (nondefault.inference_used and any(is_inference(x) for x in parts))
     if quick and not (nondefault.count and (mode.needs_slow_path or nondefault.meta_tensors)):
         output, *last = run_sweep(kind, tuple(sizes), reverse, _layer_composite, *parts)
         return output, tuple(last)

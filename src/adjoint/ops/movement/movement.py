@@ -169,7 +169,7 @@ def unslice(x: Array, *, shape: Shape, bounds: Bounds) -> Array:
 )
 def select(x: Array, *, axis: int, at: int) -> Array:
     """The elements of x at index `at` along `axis`, without that dimension."""
-    return x[(*(WHOLE_DIM,) * axis, at, ...)] if axis else x[at, ...]
+    return x[(WHOLE_DIM,) * axis + (at, ...)] if axis else x[at, ...]
 
 
 Widths = tuple[tuple[int, int], ...]
