@@ -167,6 +167,9 @@ CALLS: dict[str, Call] = {
     "deviation": lambda x, y: x.std(-1), "deviation_of_all": lambda x, y: x.std(), "sum": lambda x, y: x.sum(-1),
     "sum_of_all": lambda x, y: x.sum(), "mean": lambda x, y: x.mean(-1), "mean_of_all": lambda x, y: x.mean(),
     "max": lambda x, y: x.max(-1), "min": lambda x, y: x.min(-1),
+    "sum_columns": lambda x, y: _repeat(x.abs(), 40, 2).sum(0), "max_rows": lambda x, y: _repeat(x, 150, 2).amax(-1),
+    "max_columns": lambda x, y: _repeat(x, 150, 2).amax(0), "min_rows": lambda x, y: _repeat(x, 150, 2).amin(-1),
+    "min_columns": lambda x, y: _repeat(x, 150, 2).amin(0),
     "gather": lambda x, y: x.gather(-1, (y.abs() * 100).long() % x.shape[-1]),
     "add_rows": lambda x, y: ad.zeros(4, *x.shape[1:], dtype=x.dtype).index_add(0, ad.arange(x.shape[0]) * 7 % 4, x),
     "sparse_product": lambda x, y: sparse_product(_matrix(y, 1).reshape(-1), _matrix(x), *_entries(x), height=4),
@@ -177,7 +180,12 @@ CALLS: dict[str, Call] = {
 # elsewhere they are errors and warnings
 ROWS_NEEDED = {
     "max",
+    "max_columns",
+    "max_rows",
     "min",
+    "min_columns",
+    "min_rows",
+    "sum_columns",
     "gather",
     "mean_nll",
     "mean_nll_dx",

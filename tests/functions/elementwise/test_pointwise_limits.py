@@ -82,3 +82,16 @@ def test_relu(dtype: Any) -> None:
     x = ad.tensor(ELEMENTS, dtype=dtype)
     for form in (ad.relu, ad.compile(ad.relu), lambda x: ad.relu_(x.clone())):
         assert same_bits(form(x), [limit(e, 0.0, None) for e in ELEMENTS])
+
+
+def test_where_of_arrays_that_are_not_small() -> None:
+    rng = np.random.default_rng(5)
+    x, y = (rng.normal(size=(30, 70, 40)).astype(np.float32) for _ in range(2))
+    gapped = x.T.copy().T
+    masks = [x > 0, x[:, :, :1] > 0, x[:1] > 0, x[0] > 0, x[0, 0] > 0, np.asarray(True), gapped > 0]
+    for mask in masks:
+        for a, b in ((x, y), (x, y[0, 0]), (x[:, :1], y), (x, y[0, 0, :1]), (gapped, y)):
+            got = ad.where(ad.from_numpy(mask), ad.from_numpy(a), ad.from_numpy(b))
+            np.testing.assert_array_equal(got.numpy(), np.where(mask, a, b))
+            got = ad.where(ad.from_numpy(mask), ad.from_numpy(a), 2.5)
+            np.testing.assert_array_equal(got.numpy(), np.where(mask, a, np.float32(2.5)))

@@ -13,7 +13,7 @@ from adjoint.core.op.spec import Spec
 from adjoint.core.typing import Array, Operand
 from adjoint.ops.elementwise.comparison import ge, gt, isnan, le, logical_and, logical_or, lt
 from adjoint.ops.elementwise.complex import is_complex
-from adjoint.ops.elementwise.select import where
+from adjoint.ops.elementwise.select import select_elements, where
 from adjoint.ops.elementwise.transcendental import cos, exp, log
 from adjoint.ops.special.chebyshev import in_double
 from adjoint.ops.special.erf import erfc_array
@@ -196,7 +196,8 @@ def logit(x: Array, *, eps: float | None) -> Operand:
 @primitive(family="elementwise", spec=_same, dx=lambda g, x, threshold: where(gt(x, threshold), g, 0.0))
 def threshold(x: Array, *, threshold: float, value: float) -> Array:
     """x where it is above the threshold, else `value`; NaN stays."""
-    return np.where(np.less_equal(x, threshold), np.asarray(value).astype(x.dtype), x)
+    out: Array = select_elements(np.less_equal(x, threshold), np.asarray(value).astype(x.dtype), x)
+    return out
 
 
 @primitive(family="elementwise", spec=_same, dx=lambda g, x: where(logical_and(lt(x, np.inf), gt(x, -np.inf)), g, 0.0))

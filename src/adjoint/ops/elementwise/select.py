@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,8 @@ from adjoint.ops.elementwise.comparison import gt, logical_not, lt
 NUMBERS = frozenset({int, float})  # which take the type of a floating tensor
 WHERE, FILL, KEEP = SmallArrayKernel("where"), SmallArrayKernel("masked_fill"), SmallArrayKernel("masked_keep")
 CLAMP = SmallArrayKernel("clamp")
+BOOL = np.dtype(np.bool_)
+MIN_SPREAD_SIZE = 2048  # elements: of fewer NumPy chooses sooner than operands that broadcast are written out
 # Whether NumPy's maximum takes 0.0 for larger than -0.0, as instructions of ARM do and those of x86 do not.
 ORDERS_ZEROS = not np.signbit(np.maximum(np.zeros(16, np.float32), np.float32(-0.0))).any()
 
@@ -36,7 +39,7 @@ def _where_spec(condition: Operand, x: Operand, y: Operand) -> Spec:
     dy=lambda g, condition: where(condition, 0.0, g),
 )
 def _where(condition: Operand, x: Operand, y: Operand) -> Array:
-    return _select(condition, x, y)
+    return select_elements(condition, x, y)
 
 
 @primitive(
@@ -49,10 +52,11 @@ def _where(condition: Operand, x: Operand, y: Operand) -> Array:
     dy=lambda g, condition: where(condition, 0.0, g),
 )
 def _where_(condition: Array, x: Operand, y: Array) -> Array:
-    return _select(condition, x, y)
+    return select_elements(condition, x, y)
 
 
-def _select(condition: Operand, x: Operand, y: Operand) -> Operand:
+def select_elements(condition: Operand, x: Operand, y: Operand) -> Operand:
+    """Return `numpy.where`, by native code for floats in row-major order."""
     if kernel_provider.enabled and type(x) is type(y) is np.ndarray and x.dtype.kind == "f":
         found, shape = None, condition.shape
         if x.shape == y.shape == shape:
@@ -61,9 +65,32 @@ def _select(condition: Operand, x: Operand, y: Operand) -> Operand:
             found = KEEP.call(x, condition, float(y))
         elif y.shape == shape and not x.shape:
             found = FILL.call(y, condition, float(x))
+        elif type(condition) is np.ndarray and condition.dtype is BOOL and max(x.size, y.size) >= MIN_SPREAD_SIZE:
+            return _select_broadcast(condition, x, y)
         if found is not None:
             return found
     return np.where(condition, x, y)
+
+
+def _select_broadcast(condition: Array, x: Array, y: Array) -> Operand:
+    """Choose between arrays that broadcast: those that do are written out, and single numbers given as such."""
+    shape = np.broadcast_shapes(condition.shape, x.shape, y.shape)
+    whole = [v for v in (condition, x, y) if v.shape == shape]
+    if not all(v.flags.c_contiguous for v in whole):
+        return np.where(condition, x, y)
+    chosen, first, second = (
+        v
+        if v.shape == shape or (not v.shape and v is not condition)
+        else np.ascontiguousarray(np.broadcast_to(v, shape))
+        for v in (condition, x, y)
+    )
+    if not second.shape:
+        found = KEEP.call(first, chosen, float(second))
+    elif not first.shape:
+        found = FILL.call(second, chosen, float(first))
+    else:
+        found = WHERE.call(chosen, first, second)
+    return np.where(condition, x, y) if found is None else found
 
 
 def choose(condition: Operand, x: Operand, y: Operand) -> Operand:
@@ -161,8 +188,10 @@ def _clamp_dx(g: Operand, x: Operand, low: float | None, high: float | None) -> 
 @with_eager_fast_path(composite=_clamp_composite, node="ClampBackward1", preserves_strides=True, dx=_clamp_dx)
 def clamp_range(x: Operand, *, low: float | None, high: float | None) -> Operand:
     """x where low ≤ x ≤ high, else the nearer bound; NaN and the sign of a zero stay."""
-    if kernel_provider.enabled and (found := CLAMP.call(x, low, high)) is not None:
-        return found
+    if kernel_provider.enabled:
+        found = CLAMP.call(x, -math.inf if low is None else float(low), math.inf if high is None else float(high))
+        if found is not None:
+            return found
     if low != 0 and high != 0:
         return x.clip(low, high)
     if not ORDERS_ZEROS and x.dtype.itemsize > 2 and x.size:  # at a tie of zeros NumPy takes the second operand

@@ -9,4 +9,5 @@ Modules, in reading order:
 - `summation`: Sums of arrays as NumPy does them, but for float16 and for long columns, where its rounding errors pile
   up.
 - `logsumexp`: ln Σ eˣ over dimensions, computed so that nothing overflows: the largest element is subtracted first.
+- `native_fold`: Sums and extremes over any dimensions of dense arrays by native code.
 """

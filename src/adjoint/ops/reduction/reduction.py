@@ -21,6 +21,7 @@ from adjoint.core.typing import Array, Function, NumpyDtype, Operand, Shape
 from adjoint.ops.elementwise.comparison import eq, isnan, logical_and, logical_or
 from adjoint.ops.elementwise.select import cast
 from adjoint.ops.movement.movement import expand, flip, inverse, numel, pad, permute, reshape, reshape_unshared, slice
+from adjoint.ops.reduction.native_fold import NativeFold
 from adjoint.ops.reduction.summation import HALF, MIN_ROWS, SINGLE, add_reduce, add_up
 
 if TYPE_CHECKING:
@@ -29,6 +30,11 @@ if TYPE_CHECKING:
 SUM, SUM_OF_ALL = SmallArrayKernel("sum"), SmallArrayKernel("sum_of_all")
 CUMSUM = RowKernel("cumsum")
 MEAN, MEAN_OF_ALL = SmallArrayKernel("mean"), SmallArrayKernel("mean_of_all")
+SUM_COLUMNS, MAX_COLUMNS = SmallArrayKernel("sum_columns"), SmallArrayKernel("max_columns")
+MIN_COLUMNS = SmallArrayKernel("min_columns")
+LARGEST_OF_ROWS, SMALLEST_OF_ROWS = SmallArrayKernel("max_rows"), SmallArrayKernel("min_rows")
+SUM_FOLD = NativeFold(SUM_COLUMNS, SUM)
+MAX_FOLD, MIN_FOLD = NativeFold(MAX_COLUMNS, LARGEST_OF_ROWS), NativeFold(MIN_COLUMNS, SMALLEST_OF_ROWS)
 # NumPy's stubs give `reduce` no overload for a `keepdims` that is not a literal.
 multiply_reduce: Function = np.multiply.reduce
 maximum_reduce: Function = np.maximum.reduce
@@ -127,6 +133,8 @@ def share_among_winners(winners: Tensor, g: Operand, axes: tuple[int, ...]) -> T
 
 def _extreme_dx(g: Operand, x: Operand, out: Operand, axes: tuple[int, ...]) -> Operand:
     """g divided equally among the elements that equal the extreme, or are NaN if it is."""
+    if type(g) is np.ndarray and not np.isnan(out).any():
+        return share_among_winners(eq(x, out), g, axes)
     is_extreme = logical_or(eq(x, out), logical_and(isnan(x), isnan(out)))
     return share_among_winners(is_extreme, g, axes)
 
@@ -141,6 +149,8 @@ def sum(x: Operand, *, axes: tuple[int, ...], keepdims: bool) -> Array:
     """Σ over `axes`."""
     if _has_native_sum(x, keepdims) and (found := try_small_reduction(SUM, SUM_OF_ALL, x, axes)) is not None:
         return found.reshape(reduction_spec(x, axes=axes, keepdims=True).shape) if keepdims else found
+    if _has_native_sum(x, keepdims) and (found := SUM_FOLD.try_fold(x, axes, keepdims)) is not None:
+        return found
     dtype = x.dtype
     if x.size < MIN_ROWS and dtype.itemsize != 2:  # as `add_up` does it, which would be one more call
         return row_major(add_reduce(x, axes, dtype, None, keepdims), keepdims)
@@ -185,6 +195,8 @@ def mean(x: Operand, *, axes: tuple[int, ...], keepdims: bool) -> Operand:
     """Σ over `axes`, divided by their number of elements."""
     if _has_native_sum(x, keepdims) and (found := try_small_reduction(MEAN, MEAN_OF_ALL, x, axes)) is not None:
         return found.reshape(reduction_spec(x, axes=axes, keepdims=True).shape) if keepdims else found
+    if _has_native_sum(x, keepdims) and (found := SUM_FOLD.try_fold(x, axes, keepdims)) is not None:
+        return np.divide(found, _count(x.shape, axes), dtype=x.dtype)
     if x.size < MIN_ROWS and x.dtype.itemsize != 2:
         return row_major(add_reduce(x, axes, None, None, keepdims), keepdims) / _count(x.shape, axes)
     return round_to(row_major(add_up(x, axes, keepdims), keepdims) / _count(x.shape, axes), x.dtype)
@@ -193,13 +205,15 @@ def mean(x: Operand, *, axes: tuple[int, ...], keepdims: bool) -> Operand:
 @reduction_op(combine="maximum", identity=-np.inf, node="AmaxBackward0", dx=_extreme_dx)
 def max(x: Array, *, axes: tuple[int, ...], keepdims: bool) -> Operand:
     """Largest element along `axes`; ties share the gradient equally."""
-    return row_major(maximum_reduce(x, axis=axes, keepdims=keepdims), keepdims)
+    found = MAX_FOLD.try_fold(x, axes, keepdims)
+    return row_major(maximum_reduce(x, axis=axes, keepdims=keepdims), keepdims) if found is None else found
 
 
 @reduction_op(combine="minimum", identity=np.inf, node="AminBackward0", dx=_extreme_dx)
 def min(x: Array, *, axes: tuple[int, ...], keepdims: bool) -> Operand:
     """Smallest element along `axes`; ties share the gradient equally."""
-    return row_major(minimum_reduce(x, axis=axes, keepdims=keepdims), keepdims)
+    found = MIN_FOLD.try_fold(x, axes, keepdims)
+    return row_major(minimum_reduce(x, axis=axes, keepdims=keepdims), keepdims) if found is None else found
 
 
 def _prod_dx(g: Operand, x: Operand, out: Operand, axes: tuple[int, ...]) -> Operand:

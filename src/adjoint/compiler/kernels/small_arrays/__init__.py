@@ -26,4 +26,5 @@ Modules, in reading order:
   matrix, and sampled.
 - `ctc_steps`: The recursion of connectionist temporal classification over all times, and its gradient back through
   them.
+- `column_folds`: Sums and extremes over dimensions before the last, of (outer, rows, columns) over the rows.
 """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from adjoint.compiler.kernels.small_arrays import (
     channel_norms,
+    column_folds,
     ctc_steps,
     elementwise,
     few_queries,
@@ -22,6 +23,7 @@ MODULES = (
     softmax,
     normalization,
     channel_norms,
+    column_folds,
     ctc_steps,
     row_reductions,
     elementwise,

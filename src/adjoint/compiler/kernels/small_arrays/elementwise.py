@@ -94,8 +94,10 @@ ROUTINES = {
         _elementwise(  # what equals a bound stays, so that a zero keeps its sign
             lambda b, x, low, high: b.select(b.gt(y := b.select(b.lt(x, low), low, x), high), high, y), 1
         ),
+        most=UNLIMITED,
     ),
-    "where": SmallArrayEntry("bxx", _where, like=1),
-    "masked_fill": SmallArrayEntry("xbf", partial(_fill_where, keeps=False)),
-    "masked_keep": SmallArrayEntry("xbf", partial(_fill_where, keeps=True)),
+    # NumPy branches at each element, which costs ten times as much where the condition follows no pattern
+    "where": SmallArrayEntry("bxx", _where, like=1, most=UNLIMITED),
+    "masked_fill": SmallArrayEntry("xbf", partial(_fill_where, keeps=False), most=UNLIMITED),
+    "masked_keep": SmallArrayEntry("xbf", partial(_fill_where, keeps=True), most=UNLIMITED),
 }
