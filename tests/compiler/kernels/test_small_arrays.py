@@ -38,6 +38,14 @@ def _labels(x: Any) -> Any:
     return ad.arange(x.shape[0]) % max(x.shape[1], 1)
 
 
+def _reduced_rows(reduce: str) -> Call:
+    def call(x: Any, y: Any) -> Any:
+        rows = (ad.arange(x.shape[0]) * 7 % 4).reshape(-1, *(1 for _ in x.shape[1:])).expand(x.shape)
+        return ad.ones(4, *x.shape[1:], dtype=x.dtype).scatter_reduce(0, rows, x, reduce)
+
+    return call
+
+
 def _matrix(x: Any, width: int | None = None) -> Any:
     return x.reshape(-1, x.shape[-1])[:, :width].contiguous()
 
@@ -172,6 +180,7 @@ CALLS: dict[str, Call] = {
     "min_columns": lambda x, y: _repeat(x, 150, 2).amin(0),
     "gather": lambda x, y: x.gather(-1, (y.abs() * 100).long() % x.shape[-1]),
     "add_rows": lambda x, y: ad.zeros(4, *x.shape[1:], dtype=x.dtype).index_add(0, ad.arange(x.shape[0]) * 7 % 4, x),
+    "larger_rows": _reduced_rows("amax"), "smaller_rows": _reduced_rows("amin"), "multiply_rows": _reduced_rows("prod"),
     "sparse_product": lambda x, y: sparse_product(_matrix(y, 1).reshape(-1), _matrix(x), *_entries(x), height=4),
     "sampled_products": lambda x, y: sample_products(_matrix(x, 8), _matrix(y, 8), *_entries(x)),
     "mean_nll": lambda x, y: F.nll_loss(x, _labels(x)),
@@ -202,6 +211,9 @@ ROWS_NEEDED = {
     "layer_norm",
     "layer_norm_dx",
     "add_rows",
+    "larger_rows",
+    "smaller_rows",
+    "multiply_rows",
     "few_queries",
     "few_queries_gradient",
     "sampled_products",

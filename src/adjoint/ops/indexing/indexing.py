@@ -15,6 +15,7 @@ from adjoint.core.runtime.mode import nondefault
 from adjoint.core.tensor.sparse_array import SparseArray, sparse_gradient_slot
 from adjoint.core.typing import Array, Operand, Shape
 from adjoint.ops.elementwise.comparison import ge, logical_and, lt
+from adjoint.ops.indexing.row_positions import ADD_ROWS, Pattern, positions_along, positions_of_indices
 from adjoint.ops.movement.movement import reshape
 from adjoint.ops.reduction.reduction import all
 
@@ -22,10 +23,7 @@ if TYPE_CHECKING:
     from adjoint.core.tensor.tensor import Tensor
 
 ARGSORT = RowKernel("argsort")
-GATHER, ADD_ROWS = SmallArrayKernel("gather"), SmallArrayKernel("add_rows")
-# Where the index arrays stand among the dimensions: a slot for each dimension of x, the number of its index, or None
-# for a dimension that is kept whole.
-Pattern = tuple[int | None, ...]
+GATHER = SmallArrayKernel("gather")
 
 
 def indexed_shape(shape: Shape, index_shapes: list[tuple[int, ...]], pattern: Pattern) -> Shape:
@@ -51,8 +49,8 @@ def _key(indices: tuple[Array, ...], pattern: Pattern) -> tuple[Any, ...]:
 )
 def index(x: Operand, *indices: Array, pattern: Pattern) -> Operand:
     """x at integer index arrays, which broadcast together; each stands for one dimension of x."""
-    if pattern[0] == 0 and len(indices) == 1:
-        return x.take(indices[0].astype(np.intp, copy=False), 0)  # a third of the time
+    if len(indices) == 1:
+        return x.take(indices[0].astype(np.intp, copy=False), pattern.index(0))  # a third of the time
     try:
         return np.asarray(x[_key(indices, pattern)], order="C")  # NumPy leaves some results transposed in memory
     except IndexError as error:
@@ -74,6 +72,9 @@ def index_add(x: Array, *indices: Array, shape: Shape, pattern: Pattern) -> Arra
     out = np.zeros(shape, x.dtype)
     if _are_rows(x, indices, pattern):
         return _add_rows(out, indices[0].ravel(), x.reshape(indices[0].size, *shape[1:]))
+    places = positions_of_indices(shape, indices, pattern)
+    if places is not None and places.fold_into(ADD_ROWS, out, x):
+        return out
     np.add.at(out, _key(indices, pattern), x)
     return out
 
@@ -174,6 +175,9 @@ def scatter_add(x: Array, indices: Array, *, shape: Shape, axis: int) -> Array:
     out, x = np.zeros(shape, x.dtype), x[tuple(slice(n) for n in indices.shape)]
     if _picks_rows(indices, axis, shape[1:]):
         return _add_rows(out, _first_column(indices), x)
+    places = positions_along(shape, indices, axis)
+    if places is not None and places.fold_into(ADD_ROWS, out, x):
+        return out
     np.add.at(out, index_grid(shape, indices, axis), x)
     return out
 

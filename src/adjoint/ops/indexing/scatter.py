@@ -15,6 +15,7 @@ from adjoint.ops.elementwise.arithmetic import maximum
 from adjoint.ops.elementwise.comparison import eq, logical_and, logical_or, ne
 from adjoint.ops.elementwise.select import cast, where
 from adjoint.ops.indexing.indexing import gather, index_grid, scatter_add
+from adjoint.ops.indexing.row_positions import LARGER_ROWS, MULTIPLY_ROWS, SMALLER_ROWS, positions_along
 from adjoint.ops.movement.movement import inverse, pad, permute, reshape, select
 from adjoint.ops.reduction.reduction import products_of_others
 
@@ -33,11 +34,16 @@ def _same(x: Operand, *_: object, **__: object) -> Spec:
 def scatter(x: Array, source: Operand, indices: Array, *, axis: int) -> Operand:
     """x with `source` at `indices` along `axis`; at a repeated position the last one stays."""
     out = x.copy()
-    out[index_grid(x.shape, indices, axis)] = source
+    places = positions_along(x.shape, indices, axis)
+    if places is not None and places.width == 1:
+        out.reshape(-1)[places.rows] = source
+    else:
+        out[index_grid(x.shape, indices, axis)] = source
     return out
 
 
 FOLDS: dict[str, np.ufunc] = {"prod": np.multiply, "amax": np.maximum, "amin": np.minimum}
+ROW_FOLDS = {"prod": MULTIPLY_ROWS, "amax": LARGER_ROWS, "amin": SMALLER_ROWS}
 IDENTITIES = {"prod": 1.0, "amax": -np.inf, "amin": np.inf}
 
 
@@ -171,5 +177,8 @@ def scatter_reduce(
         elif x.dtype.kind == "b":
             identity = reduce != "amax"
         out[at] = identity
-    FOLDS[reduce].at(out, at, source[tuple(slice(n) for n in indices.shape)])
+    source = source[tuple(slice(n) for n in indices.shape)]
+    places = positions_along(x.shape, indices, axis)
+    if places is None or not places.fold_into(ROW_FOLDS[reduce], out, source):
+        FOLDS[reduce].at(out, at, source)
     return out

@@ -15,7 +15,8 @@ from adjoint.core.tensor.as_strided import as_writable
 from adjoint.core.tensor.size import range_length
 from adjoint.core.tensor.storage import ViewStep
 from adjoint.core.typing import Array, Operand, Shape
-from adjoint.ops.indexing.indexing import Pattern, index
+from adjoint.ops.indexing.indexing import index
+from adjoint.ops.indexing.row_positions import Pattern
 from adjoint.ops.movement.movement import Bounds, reshape, slice
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from adjoint.core.op.op import Op
 from adjoint.core.tensor.tensor import Tensor, constant
 from adjoint.core.typing import Params
 from adjoint.ops.indexing import indexing
-from adjoint.ops.indexing.indexing import Pattern
+from adjoint.ops.indexing.row_positions import Pattern
 from adjoint.ops.movement.movement import permute
 from adjoint.ops.mutation.view_update import put_index
 from adjoint.transforms.vmap.batching_rules import (

@@ -1,7 +1,9 @@
-"""One element of each row by its index: gather, and the negative log likelihood; and whole rows added by theirs."""
+"""One element of each row by its index: gather, and the negative log likelihood; whole rows folded by their indices."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from adjoint.compiler.kernels.small_arrays.entry import ALL_DIMS, UNLIMITED, ArrayOperand, SmallArrayEntry, sweep
@@ -73,18 +75,30 @@ def _mean_nll_dx(
     return within
 
 
-def _add_rows(
-    b: Builder, kind: Type, lanes: int, x: ArrayOperand, indices: ArrayOperand, out: ArrayOperand, done: ArrayOperand
+def _fold_rows(
+    b: Builder,
+    kind: Type,
+    lanes: int,
+    x: ArrayOperand,
+    indices: ArrayOperand,
+    out: ArrayOperand,
+    done: ArrayOperand,
+    fold: str,
 ) -> Reg:
-    """Add each row of x to the row of `out` that its index names; left alone where one is negative or too large."""
+    """Fold each row of x into the row of `out` that its index names; left alone where one is negative or too large."""
     within = indices_are_within(b, indices, b.floor_divide(out.size, x.last), min(lanes, 8))
-    with b.when(within), b.loop(0, indices.size) as row:
+    combine: Callable[[Reg, Reg], Reg] = getattr(b, fold)
+    is_element = b.eq(x.last, 1)
+    with b.when(b.logical_and(within, is_element)), b.loop(0, indices.size) as row:
+        place = b.gep(out.data, b.load(b.gep(indices.data, row.index, I64), I64), kind)
+        b.store(combine(b.load(place, kind), b.load(b.gep(x.data, row.index, kind), kind)), place)
+    with b.when(b.logical_and(within, b.logical_not(is_element))), b.loop(0, indices.size) as row:
         source = b.gep(x.data, b.mul(row.index, x.last), kind)
         target = b.gep(out.data, b.mul(b.load(b.gep(indices.data, row.index, I64), I64), x.last), kind)
 
         def body(index: Reg, mask: Reg | None) -> list[Reg]:
             value, place = b.load(b.gep(source, index, kind), kind.of(lanes), mask), b.gep(target, index, kind)
-            b.store(b.add(b.load(place, kind.of(lanes), mask), value), place, mask)
+            b.store(combine(b.load(place, kind.of(lanes), mask), value), place, mask)
             return []
 
         sweep(b, x.last, lanes, [], body)
@@ -92,7 +106,15 @@ def _add_rows(
 
 
 ROUTINES = {
-    "add_rows": SmallArrayEntry("xix", _add_rows, less=ALL_DIMS, most=UNLIMITED),
+    **{
+        name: SmallArrayEntry("xix", partial(_fold_rows, fold=fold), less=ALL_DIMS, most=UNLIMITED)
+        for name, fold in {
+            "add_rows": "add",
+            "multiply_rows": "mul",
+            "larger_rows": "maximum",
+            "smaller_rows": "minimum",
+        }.items()
+    },
     "gather": SmallArrayEntry("xi", _gather, like=1, copies=2),
     "mean_nll": SmallArrayEntry("xi", _mean_nll, less=ALL_DIMS, copies=2),
     "mean_nll_dx": SmallArrayEntry("xix", _mean_nll_dx, less=ALL_DIMS),

@@ -1,0 +1,85 @@
+"""The places that indices name, counted in rows of the array in memory, and folds of rows into those places.
+
+NumPy's `ufunc.at` takes some 10 ns for each element where several index arrays name it. One array of positions makes
+each row one step of a native loop, whichever dimensions are indexed.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import NamedTuple
+
+import numpy as np
+
+from adjoint.core.op.eager_kernels import SmallArrayKernel, kernel_provider
+from adjoint.core.typing import Array, Operand, Shape
+
+# Where the index arrays stand among the dimensions: a slot for each dimension of x, the number of its index, or None
+# for a dimension that is kept whole.
+Pattern = tuple[int | None, ...]
+
+ADD_ROWS, MULTIPLY_ROWS = SmallArrayKernel("add_rows"), SmallArrayKernel("multiply_rows")
+LARGER_ROWS, SMALLER_ROWS = SmallArrayKernel("larger_rows"), SmallArrayKernel("smaller_rows")
+
+
+class RowPositions(NamedTuple):
+    """Positions of rows of `width` elements, the last dimensions of an array."""
+
+    rows: Array
+    width: int
+
+    def fold_into(self, kernel: SmallArrayKernel, out: Array, x: Array) -> bool:
+        """Fold the rows of x into those of `out`, which is row-major; False if NumPy should."""
+        if not kernel_provider.enabled:
+            return False
+        if not x.size:
+            return True
+        parts = np.ascontiguousarray(x).reshape(-1, self.width)
+        places = np.ascontiguousarray(self.rows, np.int64).reshape(-1)
+        return kernel.call(parts, places, out.reshape(-1, self.width)) is not None
+
+
+def positions_of_indices(shape: Shape, indices: tuple[Array, ...], pattern: Pattern) -> RowPositions | None:
+    """Return the positions that index arrays name; None for indices apart from each other, or out of range."""
+    at = [d for d, slot in enumerate(pattern) if slot is not None]
+    first, last = at[0], at[-1]
+    if last - first + 1 != len(at):
+        return None
+    rows: Operand = 0
+    for d in at:
+        slot = pattern[d]
+        assert slot is not None
+        index, n = indices[slot], shape[d]
+        if index.size:
+            lowest, highest = int(index.min()), int(index.max())
+            if lowest < -n or highest >= n:
+                return None
+            index = index if lowest >= 0 else np.where(index < 0, index + n, index)
+        rows = index if d == first else rows * n + index
+    if first:
+        count = prod(shape[first : last + 1])
+        lead = np.arange(0, prod(shape[:first]) * count, count or 1)
+        rows = lead.reshape(-1, *(1 for _ in range(rows.ndim))) + rows
+    return RowPositions(rows, prod(shape[last + 1 :]))
+
+
+def positions_along(shape: Shape, indices: Array, axis: int) -> RowPositions | None:
+    """Return the positions of `indices` along `axis`, each element at its own place along the other dimensions.
+
+    Dimensions after `axis` along which the indices are expanded belong to the rows. None for indices out of range.
+    """
+    if indices.ndim != len(shape) or not indices.ndim or not indices.size:
+        return None
+    if int(indices.min()) < 0 or int(indices.max()) >= shape[axis]:
+        return None
+    end = indices.ndim
+    while end - 1 > axis and indices.shape[end - 1] == shape[end - 1] and not indices.strides[end - 1]:
+        end -= 1
+        indices = indices[..., 0]
+    rows: Operand = 0
+    step = 1
+    for d in range(end)[::-1]:
+        place = np.arange(0, indices.shape[d] * step, step).reshape(-1, *(1 for _ in range(end - d - 1)))
+        rows = rows + (indices * step if d == axis else place)
+        step *= shape[d]
+    return RowPositions(rows, prod(shape[end:]))
