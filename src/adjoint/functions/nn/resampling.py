@@ -1,8 +1,9 @@
 """Resampling along one dimension: each new element is a sum of few old ones, with weights.
 
-In eager mode it is a matrix product, for which NumPy has BLAS; compiled steps see the few elements that are added. A
-product also reads those whose weight is 0, so where its result is not finite the elements are added after all. New
-elements that are each a copy of one old element are copied, and their gradients added, without any product.
+In eager mode native code adds the few elements, and for the gradient those new ones that took part of an old one;
+without it, it is a matrix product, for which NumPy has BLAS. Compiled steps see the elements that are added. A product
+also reads those whose weight is 0, so where its result is not finite the elements are added after all. New elements
+that are each a copy of one old element are copied, and their gradients added, without any product.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from math import prod
 
 import numpy as np
 
+from adjoint.core.op.eager_kernels import SmallArrayKernel, kernel_provider
 from adjoint.core.op.families import with_eager_fast_path
 from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.tensor import Tensor, constant
@@ -21,6 +23,7 @@ from adjoint.ops.elementwise import arithmetic
 from adjoint.ops.indexing import indexing
 
 Taps = Sequence[tuple[Array, Array | None]]  # positions of old elements, one for each new one, and their weights
+RESAMPLE = SmallArrayKernel("resample")
 MAX_DENSE_SIZE = 512  # old elements: a product with a longer dimension takes more time than the sum
 
 
@@ -39,8 +42,8 @@ def resample(x: Tensor, axis: int, taps: Taps) -> Tensor:
     if len(taps) == 1 and taps[0][1] is None and x.array.dtype.kind != "V" and x.array.size:
         copied: Tensor = _repeat_taps(x, axis=axis, taps=taps)
         return copied
-    dense = x.array.dtype.kind == "f" and x.array.dtype.itemsize >= 4 and x.array.shape[axis] <= MAX_DENSE_SIZE
-    form = _resample if dense and x.array.size else _add_taps
+    plain = x.array.dtype.kind == "f" and x.array.dtype.itemsize >= 4 and x.array.size
+    form = _resample if plain else _add_taps
     out: Tensor = form(x, axis=axis, taps=taps)
     return out
 
@@ -69,18 +72,55 @@ def _align_weight(weight: Array, x: Operand, axis: int) -> Tensor:
 
 def _resample_dx(g: Operand, x_shape: Shape, axis: int, taps: Taps) -> Operand:
     if isinstance(g, np.ndarray):
-        out = _multiply(g, _weights(x_shape[axis], taps, g).T, axis)
-        if np.isfinite(out.sum()):
+        out = _add_natively(g, axis, *_transpose_taps(x_shape[axis], *_stack_taps(taps, g)))
+        if out is None and x_shape[axis] <= MAX_DENSE_SIZE:
+            out = _multiply(g, _weights(x_shape[axis], taps, g).T, axis)
+        if out is not None and np.isfinite(out.sum()):
             return out
     return _add_taps_back(g, x_shape, axis, taps)
 
 
 @with_eager_fast_path(composite=_add_taps, dx=_resample_dx)
 def _resample(x: Array, *, axis: int, taps: Taps) -> Array:
-    out = _multiply(x, _weights(x.shape[axis], taps, x), axis)
-    if not np.isfinite(out.sum()):
-        out = _add_taps(x, axis=axis, taps=taps).array
+    out = _add_natively(x, axis, *_stack_taps(taps, x))
+    if out is not None:
+        return out
+    if x.shape[axis] <= MAX_DENSE_SIZE:
+        out = _multiply(x, _weights(x.shape[axis], taps, x), axis)
+    if out is None or not np.isfinite(out.sum()):
+        out = np.asarray(_add_taps(x, axis=axis, taps=taps).array)
     return out
+
+
+def _add_natively(x: Array, axis: int, places: Array, weights: Array) -> Array | None:
+    """Σ of `weights` times x at `places` along `axis`, both (taps, new); None if NumPy should compute it."""
+    if not kernel_provider.enabled:
+        return None
+    lead, trail, new = x.shape[:axis], x.shape[axis + 1 :], places.shape[1]
+    shape = np.empty((prod(lead), new, prod(trail)), x.dtype)
+    laid = np.ascontiguousarray(x).reshape(prod(lead), x.shape[axis], prod(trail))
+    out = RESAMPLE.call(laid, weights, places, shape)
+    return None if out is None else out.reshape(*lead, new, *trail)
+
+
+def _stack_taps(taps: Taps, like: Array) -> tuple[Array, Array]:
+    """The positions and the weights, both (taps, new)."""
+    weights = [np.ones(len(positions)) if weight is None else weight for positions, weight in taps]
+    return np.stack([p for p, _ in taps]).astype(np.int64), np.stack(weights).astype(like.dtype, copy=False)
+
+
+def _transpose_taps(old: int, places: Array, weights: Array) -> tuple[Array, Array]:
+    """For each old element the new ones that it is part of, and their weights, both (most, old), filled up with 0."""
+    owners = places.ravel()
+    order = np.argsort(owners, kind="stable")
+    owners = owners[order]
+    counts = np.bincount(owners, minlength=old)
+    slots = np.arange(len(owners)) - (np.cumsum(counts) - counts)[owners]
+    shape = (max(1, int(counts.max(initial=0))), old)
+    users, shares = np.zeros(shape, np.int64), np.zeros(shape, weights.dtype)
+    users[slots, owners] = order % places.shape[1]
+    shares[slots, owners] = weights.ravel()[order]
+    return users, shares
 
 
 def _repeat_taps_dx(g: Operand, x_shape: Shape, axis: int, taps: Taps) -> Operand:

@@ -27,4 +27,5 @@ Modules, in reading order:
 - `ctc_steps`: The recursion of connectionist temporal classification over all times, and its gradient back through
   them.
 - `column_folds`: Sums and extremes over dimensions before the last, of (outer, rows, columns) over the rows.
+- `resampling`: Sums of few elements along a dimension, by positions and weights: what interpolation is made of.
 """

@@ -12,6 +12,7 @@ from adjoint.compiler.kernels.small_arrays import (
     normalization,
     optimizer_updates,
     recurrent_steps,
+    resampling,
     row_reductions,
     softmax,
     sparse_product,
@@ -31,6 +32,7 @@ MODULES = (
     gather_row,
     optimizer_updates,
     recurrent_steps,
+    resampling,
     sparse_product,
 )
 ROUTINES = {name: entry for module in MODULES for name, entry in module.ROUTINES.items()}
