@@ -27,6 +27,7 @@ def pooled_shape(x: Operand, *, size: Sizes, stride: Sizes, padding: Sizes, dila
     return (*x.shape[:-rank], *map(count_windows, framed, size, stride, dilation))
 
 
+MIN_TILE_TAPS = 32  # taps of a window: of fewer, one call for each costs less than tiles that lie in one piece
 SECONDS_PER_ELEMENT = 8e-9  # seconds that NumPy takes for an element of the input
 
 
@@ -84,6 +85,9 @@ def window_sum_input(
 )
 def max_pool(x: Operand, *, size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, extra: Sizes) -> Array:
     """The largest element of each window."""
+    tiles = _split_into_tiles(x, size, stride, padding, dilation, extra)
+    if tiles is not None:
+        return np.maximum.reduce(tiles, -1)
     shape = pooled_shape(x, size=size, stride=stride, padding=padding, dilation=dilation, extra=extra)
     framed = _pad_input(x, padding, extra, _lowest(x.dtype))
     best: Any = None
@@ -111,8 +115,12 @@ def max_pool_input(
     g: Operand, x: Operand, *, size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, extra: Sizes
 ) -> Array:
     """The gradient of `max_pool` in x: each window's g added to the largest element of it, in zeros."""
-    framed = _padded_zeros(x.shape, padding, extra, g.dtype)
     winners = _winners(x, size, stride, padding, dilation, extra)
+    if _are_large_tiles(x, size, stride, padding, dilation, extra):
+        tiles = np.zeros((*g.shape, math.prod(size)), g.dtype)
+        np.put_along_axis(tiles, winners[..., None], g[..., None], -1)
+        return _join_tiles(tiles, x.shape, size)
+    framed = _padded_zeros(x.shape, padding, extra, g.dtype)
     bits = np.dtype(f"i{g.itemsize}")
     for i, where in enumerate(tap_slices(g.shape, size, stride, dilation)):
         framed[(..., *where)] += (g.view(bits) & -(winners == i).astype(bits)).view(g.dtype)  # g there, else 0
@@ -134,6 +142,9 @@ def at_max(
 ) -> Array:
     """The value of each window at the place where x is largest."""
     winners = _winners(x, size, stride, padding, dilation, extra)
+    tiles = _split_into_tiles(values, size, stride, padding, dilation, extra)
+    if tiles is not None:
+        return np.take_along_axis(tiles, winners[..., None], -1)[..., 0]
     framed = _pad_input(values, padding, extra, 0)
     out: Operand = np.zeros(winners.shape, values.dtype)
     for i, where in enumerate(tap_slices(winners.shape, size, stride, dilation)):
@@ -175,6 +186,9 @@ def _detach_input(x: Operand) -> Operand:
 
 def _winners(x: Operand, size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, extra: Sizes) -> Array:
     """The number of each window's first largest tap; never one in the padding."""
+    tiles = _split_into_tiles(x, size, stride, padding, dilation, extra)
+    if tiles is not None:
+        return tiles.argmax(-1)
     shape = pooled_shape(x, size=size, stride=stride, padding=padding, dilation=dilation, extra=extra)
     framed = _pad_input(x, padding, extra, _lowest(x.dtype))
     rank = len(size)
@@ -196,6 +210,45 @@ def _winners(x: Operand, size: Sizes, stride: Sizes, padding: Sizes, dilation: S
         _replace(best, tap, better)
         np.maximum(winners, better * winners.dtype.type(i), out=winners)
     return winners
+
+
+def _are_large_tiles(x: Operand, size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, extra: Sizes) -> bool:
+    """True if windows of many elements, as those of a global pool, lie side by side without padding."""
+    if math.prod(size) < MIN_TILE_TAPS or any(padding) or any(extra) or any(d != 1 for d in dilation):
+        return False
+    counts = pooled_shape(x, size=size, stride=stride, padding=padding, dilation=dilation, extra=extra)[-len(size) :]
+    return all(k == s or n == 1 for k, s, n in zip(size, stride, counts, strict=True))
+
+
+def _split_into_tiles(
+    x: Operand, size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, extra: Sizes
+) -> Array | None:
+    """Return (…, windows…, taps) of windows that are large tiles: a few calls, and not some for each tap; else None."""
+    if not _are_large_tiles(x, size, stride, padding, dilation, extra):
+        return None
+    rank = len(size)
+    lead = x.shape[: x.ndim - rank]
+    counts = [max(1, n // k) if s == k else 1 for n, k, s in zip(x.shape[x.ndim - rank :], size, stride, strict=True)]
+    inside = x[(..., *(slice(n * k) for n, k in zip(counts, size, strict=True)))]
+    sides = [m for pair in zip(counts, size, strict=True) for m in pair]
+    first = len(lead)
+    order = (*range(first), *range(first, first + 2 * rank, 2), *range(first + 1, first + 2 * rank, 2))
+    tiles: Array = inside.reshape(*lead, *sides).transpose(order).reshape(*lead, *counts, math.prod(size))
+    return tiles
+
+
+def _join_tiles(tiles: Array, shape: Sizes, size: Sizes) -> Array:
+    """Return tiles at their places in zeros of `shape`: the inverse of `_split_into_tiles`."""
+    rank, first = len(size), len(shape) - len(size)
+    counts = tiles.shape[first : first + rank]
+    apart = tiles.reshape(*shape[:first], *counts, *size)
+    order = (*range(first), *(first + d + rank * half for d in range(rank) for half in (0, 1)))
+    inside = apart.transpose(order).reshape(*shape[:first], *(n * k for n, k in zip(counts, size, strict=True)))
+    if inside.shape == tuple(shape):
+        return inside
+    out = np.zeros(shape, tiles.dtype)
+    out[tuple(slice(n) for n in inside.shape)] = inside
+    return out
 
 
 def _is_better(tap: Array, best: Array, hollow: bool) -> Array:
