@@ -130,3 +130,48 @@ def transport(size: int = 200, rounds: int = 25) -> Recipe:
         return model, loss
 
     return Recipe(draw_batches(lambda n: (n.normal(size=(size, 3)) + 1,)), build, "SGD", {"lr": 1.0})
+
+
+@load("sets", "sets of points: sums, counts and extremes of each by scatter", points=9, sets=3, width=4)
+def sets(points: int = 3000, sets: int = 64, width: int = 64) -> Recipe:
+    """After Zaheer and others, 2017."""
+
+    def build(library: Any) -> tuple[Any, Any]:
+        nn = library.nn
+        inner = nn.Sequential(nn.Linear(6, width), nn.ReLU(), nn.Linear(width, width))
+        outer = nn.Sequential(nn.Linear(2 * width + 1, width), nn.ReLU(), nn.Linear(width, 5))
+        model = nn.ModuleList([inner, outer])
+
+        def loss(x: Any, owner: Any, y: Any) -> Any:
+            hidden = inner(x)
+            rows, nothing = owner[:, None].expand_as(hidden), library.zeros(sets, width)
+            total = nothing.scatter_add(0, rows, hidden)
+            largest = nothing.scatter_reduce(0, rows, hidden, "amax", include_self=False)
+            count = library.zeros(sets).index_add(0, owner, library.ones(points))[:, None]
+            return nn.functional.cross_entropy(outer(library.cat([total / (count + 1), largest, count], 1)), y)
+
+        return model, loss
+
+    batches = draw_batches(
+        lambda n: (n.normal(size=(points, 6)), np.sort(n.integers(0, sets, points)), n.integers(0, 5, sets))
+    )
+    return Recipe(batches, build)
+
+
+@load("clusters", "centres of clusters: differences of three coordinates, broadcast", points=8, centres=3)
+def clusters(points: int = 2000, centres: int = 16) -> Recipe:
+    """Soft k-means by gradients, with a margin between the centres."""
+
+    def build(library: Any) -> tuple[Any, Any]:
+        nn = library.nn
+        model = nn.Embedding(centres, 3)
+
+        def loss(x: Any) -> Any:
+            apart = ((x[:, None] - model.weight) ** 2).sum(2)
+            between = (model.weight[:, None] - model.weight).abs().sum(2)
+            spread = nn.functional.threshold(1 - between, 0.0, 0.0).mean()
+            return (library.softmax(-2 * apart, 1) * apart).sum(1).mean() + apart.amin(1).mean() + spread
+
+        return model, loss
+
+    return Recipe(draw_batches(lambda n: (n.normal(size=(points, 3)),)), build)

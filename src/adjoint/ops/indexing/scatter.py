@@ -34,12 +34,18 @@ def _same(x: Operand, *_: object, **__: object) -> Spec:
 def scatter(x: Array, source: Operand, indices: Array, *, axis: int) -> Operand:
     """x with `source` at `indices` along `axis`; at a repeated position the last one stays."""
     out = x.copy()
-    places = positions_along(x.shape, indices, axis)
-    if places is not None and places.width == 1:
-        out.reshape(-1)[places.rows] = source
-    else:
-        out[index_grid(x.shape, indices, axis)] = source
+    _write_at(out, source, indices, axis)
     return out
+
+
+def _write_at(out: Array, source: Operand, indices: Array, axis: int) -> None:
+    """Write a number, or an array, at `indices` along `axis`: whole rows where the indices are expanded over them."""
+    places = positions_along(out.shape, indices, axis)
+    if places is None or not out.flags.c_contiguous:
+        out[index_grid(out.shape, indices, axis)] = source
+    else:
+        rows = np.broadcast_to(source, indices.shape).reshape(*places.rows.shape, -1) if np.ndim(source) else source
+        out.reshape(-1, places.width)[places.rows] = rows
 
 
 FOLDS: dict[str, np.ufunc] = {"prod": np.multiply, "amax": np.maximum, "amin": np.minimum}
@@ -67,6 +73,8 @@ def _extreme_gradients(
 
 def _equal_or_nan(x: Operand, y: Operand) -> Tensor:
     """True where x and y are equal, or both are NaN."""
+    if type(y) is np.ndarray and y.dtype.kind == "f" and not np.isnan(y).any():
+        return eq(x, y)
     return logical_or(eq(x, y), logical_and(ne(x, x), ne(y, y)))
 
 
@@ -168,7 +176,6 @@ def scatter_reduce(
     Without `include_self`, of the elements of `source` alone; x where there is none.
     """
     out = x.copy()
-    at = index_grid(x.shape, indices, axis)
     if not include_self:
         identity = IDENTITIES[reduce]
         if x.dtype.kind in "iu" and reduce != "prod":
@@ -176,9 +183,9 @@ def scatter_reduce(
             identity = limits.min if reduce == "amax" else limits.max
         elif x.dtype.kind == "b":
             identity = reduce != "amax"
-        out[at] = identity
+        _write_at(out, identity, indices, axis)
     source = source[tuple(slice(n) for n in indices.shape)]
     places = positions_along(x.shape, indices, axis)
     if places is None or not places.fold_into(ROW_FOLDS[reduce], out, source):
-        FOLDS[reduce].at(out, at, source)
+        FOLDS[reduce].at(out, index_grid(x.shape, indices, axis), source)
     return out
