@@ -12,6 +12,7 @@ from adjoint.core.graph.source_location import library_files
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
 from adjoint.diagnosis.call_stack import Stack
+from adjoint.diagnosis.callbacks import find_callbacks
 from adjoint.diagnosis.operands import (
     NamedValue,
     Origin,
@@ -84,10 +85,22 @@ class Failure:
         shown = [module] if module is not None and module.text != type(module.value).__name__ else []
         seen = {id(each.value) for each in shown}
         for each in self.operands:
-            if id(each.value) not in seen and _is_telling(each):
+            if id(each.value) not in seen and (_is_telling(each) or self._is_named(each)):
                 seen.add(id(each.value))
                 shown.append(each)
-        return [each.describe() for each in shown] + self._describe_arguments() + self._describe_model()
+        lines = [each.describe() for each in shown] + self._describe_arguments() + self._describe_model()
+        return lines + [each for each in self._describe_callbacks() if each not in lines]
+
+    def _describe_callbacks(self) -> list[str]:
+        """Return a line for each function of the user's that the library was about to call, or whose result it has."""
+        if self.stack[0].called:
+            described = (each.describe(self.message) for each in find_callbacks(self.stack, self.message))
+            return [each for each in described if each is not None]
+        return []
+
+    def _is_named(self, operand: NamedValue) -> bool:
+        """Return whether the error is about the kind of a value: None, a text or a truth in place of another kind."""
+        return operand.origin is not None and f"'{type(operand.value).__name__}'" in self.message
 
     def _describe_model(self) -> list[str]:
         """Return a line for the model around the module that failed, with the line that made it."""

@@ -285,7 +285,7 @@ def find_origin(source: SourceFile, node: ast.expr, stack: Stack) -> Origin | No
         if found is not None:
             filled = _find_filling(found[0], found[1], f"self.{node.attr}")
             return Origin(found[0], filled or found[1])
-        return find_origin(source, node.value, stack) if isinstance(owner, Tensor) else None
+        return find_origin(source, node.value, stack)  # it came with its owner
     if not isinstance(node, ast.Name):
         return None
     scope = source.scope_of(node)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 import os
 import sys
 import warnings
@@ -80,8 +81,11 @@ def warn_user(message: str, kind: type[Warning] = UserWarning) -> None:
 
 
 def definition_site(code: CodeType) -> Site:
-    """Return the line at which a function begins."""
-    return Site(code.co_filename, code.co_firstlineno, code.co_name)
+    """Return the line at which a function begins, below its decorators."""
+    line = code.co_firstlineno
+    while linecache.getline(code.co_filename, line).lstrip().startswith("@"):
+        line += 1
+    return Site(code.co_filename, line, code.co_name)
 
 
 def site_of(code: CodeType, at: int) -> Site:

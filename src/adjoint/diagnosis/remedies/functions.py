@@ -10,6 +10,7 @@ from adjoint.core.graph.source_location import definition_site
 from adjoint.core.runtime.text_table import pluralize
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.diagnosis.call_stack import user_files
+from adjoint.diagnosis.callbacks import SIGNATURE_ERROR, find_callbacks, name_given_arguments
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import evaluate, find_origin, find_return_in, is_module
 from adjoint.diagnosis.remedies.registry import argument_node, at, named_parts, remedy
@@ -208,35 +209,20 @@ def fit_gradient(failure: Failure, match: re.Match[str]) -> str:
     return f"{name} is [{match[2]}], and its gradient has that shape: {name}.grad = torch.ones_like({name})"
 
 
-@remedy(r"^([\w.<>]+)\(\) (?:takes \d+ positional arguments? but (\d+)|missing (\d+) required positional)")
+@remedy(SIGNATURE_ERROR.pattern, is_last=True)
 def fit_callback(failure: Failure, match: re.Match[str]) -> str | None:
     """A function of the user's that the library calls with another number of arguments than it takes."""
-    node = None if failure.line is None else failure.line.node
-    if not isinstance(node, ast.Call) or not failure.stack[0].called or failure.modules:
+    named = match[1].rpartition(".")[2]
+    callback = next((each for each in find_callbacks(failure.stack, failure.message) if each.is_called(named)), None)
+    if callback is None or not (match[2] or match[3]) or failure.frame.f_code is callback.code:
         return None
-    for argument in (*node.args, *(each.value for each in node.keywords)):
-        function = None if isinstance(argument, ast.Lambda) else evaluate(argument, failure.frame)
-        name = "<lambda>" if isinstance(argument, ast.Lambda) else getattr(function, "__name__", "")
-        code = getattr(function, "__code__", None)
-        if name != match[1].rpartition(".")[2] or (code is not None and not user_files[code.co_filename]):
-            continue
-        names = (
-            [each.arg for each in argument.args.args]
-            if isinstance(argument, ast.Lambda)
-            else list(code.co_varnames[: code.co_argcount])
-            if code
-            else []
-        )
-        given = int(match[2]) if match[2] else len(names) - int(match[3])
-        where = f", {definition_site(code).describe_briefly()}," if code is not None else ""
-        told = (
-            f"{text_of(node.func)} calls {text_of(argument)}{where} with {pluralize(given, 'argument')}, and it "
-            f"takes {len(names)}"
-        )
-        wanted = ", ".join([*names, *(f"x{i}" for i in range(given))][:given])
-        form = f"lambda {wanted}: …" if name == "<lambda>" else f"def {name}({wanted})"
-        return f"{told}: {form}"
-    return None
+    count = len(callback.parameters)
+    given = int(match[2]) if match[2] else count - int(match[3])
+    wanted = ", ".join(name_given_arguments(failure.error, callback, given))
+    form = f"lambda {wanted}: …" if named == "<lambda>" else f"def {named}({wanted})"
+    where = definition_site(callback.code).describe_briefly()
+    told = f"{callback.name}, {where}, is called with {pluralize(given, 'argument')}, and it takes {count}"
+    return f"{told}: {form}"
 
 
 @remedy(r"^'Tensor' object has no attribute '(\w+)'|^'Parameter' object has no attribute '(\w+)'")
