@@ -3,6 +3,8 @@
 Modules, in reading order:
 
 - `call_stack`: The user's frames, of calls that run and of calls that an error has ended.
+- `callbacks`: Functions of the user's that the library calls: hooks, closures, methods of data sets and of custom
+  functions.
 - `error_explanation`: Notes on errors: the user's line, its operands with the lines that made them, and what to do.
 - `failure`: A call that failed: the error, the user's line, its operands, and the module in which it failed.
 - `operands`: Operands of a call that failed: the user's names for them, their values, and the lines that made them.

@@ -45,13 +45,17 @@ class Callback:
         """Return whether it has the name that an error of its arguments tells."""
         return self.code.co_name == name
 
+    def returned(self) -> Origin | None:
+        """Return its last `return`."""
+        return find_return_in(self.code)
+
     def describe(self, message: str) -> str | None:
         """Return its first line for an error of its arguments, else what it gives back."""
         called = SIGNATURE_ERROR.match(message)
         if called is not None:
             made = self.definition() if self.is_called(called[1].rpartition(".")[2]) else None
             return None if made is None else f"{self.name}: defined at {made.describe()}"
-        returned = find_return_in(self.code)
+        returned = self.returned()
         return None if returned is None else f"{self.name}: {describe_return(returned)}"
 
 

@@ -189,6 +189,9 @@ def _called_functions(node: ast.expr, frame: FrameType) -> Iterator[Operand]:
     if function is MISSING and isinstance(node.func, ast.Attribute):
         holder = evaluate(node.func.value, frame)
         function = MISSING if holder is MISSING else getattr(type(holder), node.func.attr, MISSING)
+    holder = evaluate(node.func.value, frame) if isinstance(node.func, ast.Attribute) else MISSING
+    if isinstance(holder, type) and getattr(node.func, "attr", "") == "apply":
+        yield vars(holder).get("forward", MISSING)  # of a custom function
     yield type(function).forward if is_module(function) else function
     if isinstance(function, type):
         yield vars(function).get("__getitem__", vars(function).get("__iter__", MISSING))

@@ -37,6 +37,7 @@ Modules, in reading order:
 
 from adjoint.diagnosis.remedies.language import names as names  # isort: skip
 from adjoint.diagnosis.remedies import functions as functions  # isort: skip
+from adjoint.diagnosis.remedies.language import callables as callables  # isort: skip
 from adjoint.diagnosis.remedies import training as training  # isort: skip  before the general remedies
 from adjoint.diagnosis.remedies import objects as objects  # isort: skip
 from adjoint.diagnosis.remedies import layers as layers  # isort: skip
@@ -60,6 +61,7 @@ from adjoint.diagnosis.remedies import wording as wording
 from adjoint.diagnosis.remedies.language import conditions as conditions  # isort: skip
 from adjoint.diagnosis.remedies.trials import flags as flags  # isort: skip
 from adjoint.diagnosis.remedies.trials import options as options  # isort: skip  after those that know the kind of mistake
+from adjoint.diagnosis.remedies.trials import origins as origins  # isort: skip
 from adjoint.diagnosis.remedies.trials import changed_lines as changed_lines  # isort: skip
 from adjoint.diagnosis.remedies.trials import settings as settings  # isort: skip
 from adjoint.diagnosis.remedies.language import arguments as arguments  # isort: skip

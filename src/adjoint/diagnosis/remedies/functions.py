@@ -124,7 +124,9 @@ def return_scalar(failure: Failure, match: re.Match[str]) -> str | None:
     return None
 
 
-@remedy(r"Expected all elements of parameter_and_buffer_dicts to be dictionaries|parameters_and_buffers.*(?:dict|Dict)")
+@remedy(
+    r"Expected (?:all elements of )?parameter_and_buffer_dicts to be (?:a dict|dictionaries)|parameters_and_buffers.*(?:dict|Dict)"
+)
 def give_names(failure: Failure, match: re.Match[str]) -> str:
     """A list of parameters where a dictionary of them by name belongs."""
     given, model = argument_node(failure, 1), argument_node(failure, 0)
@@ -220,6 +222,8 @@ def fit_callback(failure: Failure, match: re.Match[str]) -> str | None:
     given = int(match[2]) if match[2] else count - int(match[3])
     wanted = ", ".join(name_given_arguments(failure.error, callback, given))
     form = f"lambda {wanted}: …" if named == "<lambda>" else f"def {named}({wanted})"
+    if match[3] and named != "<lambda>" and given:
+        form += f", or a lambda that gives the others, lambda {wanted}: {named}({wanted}, …)"
     where = definition_site(callback.code).describe_briefly()
     told = f"{callback.name}, {where}, is called with {pluralize(given, 'argument')}, and it takes {count}"
     return f"{told}: {form}"
@@ -287,6 +291,10 @@ def read_other_file(failure: Failure, match: re.Match[str]) -> str:
     """A file that no save wrote."""
     path = argument_node(failure, 0)
     name = "the file" if path is None else text_of(path)
+    if ".npy file" in failure.message:
+        return f"{name} is an array that NumPy saved: torch.from_numpy(np.load({name}))"
+    if re.search(r"\.(?:txt|csv|json|yaml)\W*$", name):
+        return f"{name} is a text, and no file of torch.save: np.loadtxt, json or csv read such files"
     return f"{name} holds no checkpoint: look at what wrote it, or at whether it was written (or downloaded) to its end"
 
 

@@ -258,5 +258,7 @@ def require_gradient(failure: Failure, match: re.Match[str]) -> str | None:
     module = evaluate(made.func, failure.frame)
     is_frozen = is_module(module) and not any(p.requires_grad for p in module.parameters())
     why = f", as all parameters of {text_of(made.func)} are frozen" if is_frozen else ""
-    source = text_of(made.args[0]) if made.args else "its input"
+    source = text_of(made.args[0]) if made.args and is_frozen else x.text
+    if not is_frozen:
+        return f"{x.text}{at(x)} has no gradient: {x.text}.requires_grad_() before it"
     return f"{x.text}{at(x)} has no gradient{why}: {source}.requires_grad_() before it, or unfreeze a parameter"

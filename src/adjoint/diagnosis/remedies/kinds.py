@@ -6,6 +6,7 @@ import ast
 import inspect
 import re
 
+from adjoint import nn
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import NamedValue, evaluate
@@ -33,6 +34,10 @@ def convert_list_argument(failure: Failure, match: re.Match[str]) -> str | None:
     told = f"{x.text}{at(x)} is a list of {len(x.value)}"
     attribute = re.search(r"attribute '(\w+)'", failure.message)
     if all(isinstance(each, Tensor) for each in x.value):
+        if x.origin is not None and isinstance(x.origin.node, (ast.For, ast.AsyncFor)):
+            names = ", ".join(("x", "y", "z", *"abcdefgh")[: len(x.value)])
+            told = f"{x.text}{at(x)} is a batch of {len(x.value)} tensors"
+            return f"{told}: for {names} in {text_of(x.origin.node.iter)} there, or {x.text}[0] here"
         if attribute is not None and attribute[1] in (
             "to",
             "cuda",
@@ -199,7 +204,11 @@ def give_function(failure: Failure, match: re.Match[str]) -> str | None:
             return f"{keyword.arg}={text} is no function: {keyword.arg}={example}"
     value = evaluate(node.func, failure.frame)
     if type(value).__name__ == match[1] != "str":
-        own = next((each for each in failure.operands if each.value is value), None)
+        own = next((each for each in failure.operands if each.text == text_of(node.func)), None)
+        last = text_of(node.func).rpartition(".")[2].replace("_", "").lower()
+        layer = next((name for name in dir(nn) if name.lower() == last), None)
+        if layer is not None and match[1] in ("int", "float"):
+            return f"{text_of(node.func)}{at(own)} is {value}, a number, and no layer: nn.{layer}({value}) there"
         return f"{text_of(node.func)}{at(own)} is a {match[1]}: square brackets read its parts, round ones call"
     return None
 
@@ -253,6 +262,9 @@ def convert_element(failure: Failure, match: re.Match[str]) -> str | None:
         own = next((each for each in failure.operands if each.text == name), None)
         ways = {"ndarray": f"torch.from_numpy({name})", "list": f"torch.tensor({name})", "tuple": f"{name}[0]"}
         advice = ways.get(kind, f"torch.tensor([{name}])")
+        if kind == "NoneType":
+            function = text_of(node.func)
+            return f"{name}{at(own)} is None, no tensor: a value for it, or {function}(…) only if {name} is not None"
         return f"{name}{at(own)} is {'an' if kind == 'ndarray' else 'a'} {kind}, no tensor: {advice} in its place"
     name = text_of(given)
     own = next((each for each in failure.operands if each.text == name), None)

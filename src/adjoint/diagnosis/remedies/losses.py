@@ -124,6 +124,11 @@ def count_classes(failure: Failure, match: re.Match[str]) -> str:
         return f"classes begin at 0; ignore_index={found} leaves such targets out"
     if value is not None and value.numel() and int(value.min()) == 1 and found == last + 1:
         return f"the classes in {y} go from 1 to {found}, and they begin at 0: {y} - 1"
+    beyond = value[value > last].unique() if value is not None else None
+    if beyond is not None and len(beyond) == 1 and found > 2 * (last + 1) and value is not None:
+        where = at(next((each for each in failure.tensors() if each.value is value), None))
+        told = f"{y}{where} holds {found} beside the classes 0 to {last}, perhaps for places without one"
+        return f"{told}: ignore_index={found}"
     layer = find_scores_layer(failure)
     if layer is None:
         return f"the scores have {last + 1} classes: the last layer needs {found + 1} outputs, or {y} is wrong"
@@ -208,6 +213,10 @@ def _advise_shape(failure: Failure, target: Shape, given: Shape) -> str:
     if given[:-1] == target:
         layer = find_scores_layer(failure)
         told = f"{x} has" if layer is None else f"{layer.describe()} gives"
+        classes = next((each for each in failure.tensors() if each.text in (y, y.partition(".")[0])), None)
+        if classes is not None and classes.value.numel() and float(classes.value.max()) > 1:
+            most, y = int(classes.value.max()), classes.text
+            return f"{y}{at(classes)} holds classes of 0 to {most}, and {x} a score for each: F.cross_entropy({x}, {y})"
         return f"{told} {given[-1]} scores for one truth of {y}: 1 output there, then .squeeze(-1)"
     decoder = find_decoder(failure)
     if len(given) == len(target) > 2 and given[:2] == target[:2] and decoder is not None:

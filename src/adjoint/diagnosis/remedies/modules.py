@@ -44,6 +44,10 @@ def rename_keys(failure: Failure, match: re.Match[str]) -> str | None:
         if isinstance(value, Mapping) and missing[0] in value and isinstance(node, ast.Call) and node.args:
             name, held = text_of(node.args[0]), ", ".join(map(repr, failure.locals["state_dict"]))
             return f"{name} holds more than the state, {held}: load_state_dict({name}[{key!r}])"
+    if {"state", "param_groups"} <= {*unexpected}:
+        given = name_argument(failure, 0, default="the state")
+        owner = given.removesuffix(".state_dict()") if given.endswith(".state_dict()") else "optimizer"
+        return f"{given} is the state of an optimizer: {owner}.load_state_dict(…) takes it, a model its own"
     short, long = sorted((missing[0], unexpected[0]), key=len)
     prefix = long.removesuffix(short)
     if prefix == long or not prefix.endswith("."):

@@ -52,23 +52,32 @@ def unpack_tuple(failure: Failure, match: re.Match[str]) -> str | None:
 
 @remedy(
     r"'(\w+)' object has no attribute|unsupported operand type\(s\) for .*'(\w+)'|must be Tensor, not (\w+)|"
-    r"but got (\w+)$"
+    r"but got (\w+)$|tensors used as indices must be"
 )
 def take_named_result(failure: Failure, match: re.Match[str]) -> str | None:
-    """The values and indices of max, min, sort and topk, where the values belong."""
+    """The values and indices of max, min, sort and topk, where one of them belongs."""
+    line = failure.line.node if failure.line is not None else ast.Pass()
+    is_index = "indices" in failure.message
     for each in failure.operands:
         fields = getattr(type(each.value), "_fields", ())
         made = None if each.origin is None else each.origin.value
         if (
             isinstance(each.value, tuple)
             and fields
-            and type(each.value).__name__ in match.groups()
+            and (is_index or type(each.value).__name__ in match.groups() or _is_compared(line, each.text))
             and made is not None
         ):
-            return (
-                f"{each.text}{at(each)} holds {' and '.join(fields)}: {each.text} = {text_of(made)}.{fields[0]} there"
-            )
+            others = [other.value for other in failure.tensors()]
+            is_compared = _is_compared(line, each.text) and any(not x.is_floating_point() for x in others)
+            field = "indices" if "indices" in fields and (is_index or is_compared) else fields[0]
+            return f"{each.text}{at(each)} holds {' and '.join(fields)}: {each.text} = {text_of(made)}.{field} there"
     return None
+
+
+def _is_compared(line: ast.AST, name: str) -> bool:
+    """Return whether a part of the line compares what has the name with another value."""
+    compared = [each for each in ast.walk(line) if isinstance(each, ast.Compare)]
+    return any(text_of(side) == name for each in compared for side in (each.left, *each.comparators))
 
 
 def _name_results(failure: Failure, call: ast.Call) -> str | None:

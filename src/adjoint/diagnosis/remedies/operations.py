@@ -33,7 +33,10 @@ def convert_index(failure: Failure, match: re.Match[str]) -> str:
     return f"{float_tensor(failure)} holds floats, and indices are integers: .long()"
 
 
-@remedy(r"shape of the mask \[([\d, ]+)\] at index (\d+) does not match the shape of the indexed tensor \[([\d, ]+)\]")
+@remedy(
+    r"shape of the mask \[([\d, ]+)\] at index (\d+) does not match the shape of the indexed tensor \[([\d, ]+)\]",
+    is_last=True,
+)
 def fit_index_mask(failure: Failure, match: re.Match[str]) -> str:
     """A mask of another length."""
     mask, whole = shape_of(match[1]), shape_of(match[3])
@@ -96,6 +99,10 @@ def ask_condition(failure: Failure, match: re.Match[str]) -> str:
 @remedy(r"bitwise_(\w+) is not implemented for tensors of type float")
 def compare_first(failure: Failure, match: re.Match[str]) -> str:
     """Logic of numbers."""
+    numbers = [each for each in failure.tensors() if each.value.is_floating_point()]
+    if len(numbers) == 1 and bool(((numbers[0].value == 0) | (numbers[0].value == 1)).all()):
+        x = numbers[0]
+        return f"{x.text}{at(x)} holds 0 and 1 as floats, and {match[1]} joins truths: {x.text}.bool()"
     return "& | ~ join truths: compare both sides first, (x > 0) & (y > 0)"
 
 
@@ -125,7 +132,10 @@ def expand_ones(failure: Failure, match: re.Match[str]) -> str | None:
     return f"{told}: expand repeats dimensions of 1 alone; unsqueeze one first, or make it of {match[1]}"
 
 
-@remedy(r"permute\(\): number of dimensions|permute\(sparse_coo\): number of dimensions|length of the desired ordering")
+@remedy(
+    r"permute\(\): number of dimensions|permute\(sparse_coo\): number of dimensions|length of the desired ordering",
+    is_last=True,
+)
 def name_all_dimensions(failure: Failure, match: re.Match[str]) -> str:
     """An order of some of the dimensions."""
     x = first_tensor(failure)
@@ -155,7 +165,7 @@ def batch_both(failure: Failure, match: re.Match[str]) -> str:
     return "bmm takes two batches of matrices; `a @ b` broadcasts a single one over the other's batch"
 
 
-@remedy(r"Padding length must be divisible by 2")
+@remedy(r"Padding length must be divisible by 2", is_last=True)
 def pad_both_sides(failure: Failure, match: re.Match[str]) -> str:
     """An odd number of paddings."""
     return "two numbers for each dimension, from the last on: (left, right, top, bottom)"

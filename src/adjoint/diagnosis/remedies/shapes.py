@@ -154,6 +154,11 @@ def fit_view(failure: Failure, match: re.Match[str]) -> str:
     wanted, size = [int(n) for n in re.findall(r"-?\d+", match[1])], int(match[2])
     rest = prod(n for n in wanted if n > 0)
     if -1 in wanted:
+        flat = next((each for each in failure.tensors() if each.value.shape == (size,)), None)
+        if flat is not None and rest and size // rest:
+            whole = size // rest * rest
+            told = f"{flat.text}{at(flat)} has {size} elements, which {rest} does not divide"
+            return f"{told}: {flat.text}[:{whole}] leaves the last {size - whole} out"
         x = next((each for each in failure.tensors() if each.value.numel() == size), None)
         if x is None:
             return f"{size} elements cannot be divided by {rest}: the sizes other than -1 must divide them"
@@ -275,7 +280,11 @@ def stay_in_bounds(failure: Failure, match: re.Match[str]) -> str:
         return beyond
     length = find_length(failure)
     if length is not None and isinstance(node, ast.Subscript) and match[2] == "0" and int(match[1]) == size:
-        name = text_of(node.value)
+        name, given = text_of(node.value), getattr(length.node, "value", None)
+        if isinstance(node.slice, ast.BinOp) and isinstance(node.slice.op, ast.Add) and isinstance(given, ast.expr):
+            more = text_of(node.slice.right)
+            told = f"{text_of(node)} reaches {more} past the sample, and {length.describe()} counts all"
+            return f"{told}: return {text_of(given)} - {more} there"
         return f"{name} has {size} rows, and {length.describe()} says more: return len({name}) there"
     return f"indices of dimension {match[2]} go from 0 to {size - 1}, or -{size} to -1"
 

@@ -22,6 +22,10 @@ def map_alike(failure: Failure, match: re.Match[str]) -> str:
     values = _find_arguments(failure)
     told = ", ".join(f"{each.text} {tuple(each.value.shape)}" for each in failure.tensors())
     sizes = f"the sizes are {match[1]}{f', of {told}' if told else ''}"
+    if [value.ndim for value in values if isinstance(value, Tensor)] == [2, 1] and len(values) == 2:
+        rows, vector = values
+        if rows.shape[1] == len(vector):  # what a row is multiplied with is for all of them
+            return f"in_dims=(0, None) maps the rows of the first, and gives each the whole second: {sizes}"
     for count in dict.fromkeys(n for value in values if isinstance(value, Tensor) for n in value.shape):
         shapes = [tuple(value.shape) if isinstance(value, Tensor) else () for value in values]
         dims = [shape.index(count) if count in shape else None for shape in shapes]

@@ -10,4 +10,5 @@ Modules, in reading order:
 - `conversions`: Edits that give a part of an expression as another kind of value.
 - `expression`: Expressions of a trial: edits of their parts, their text, and what statements do as expressions.
 - `reshapes`: Edits that give tensors of an expression in other shapes, or dimensions by other numbers.
+- `sequences`: Edits of sequences of numbers and of indices: one more, one less, or one of another size.
 """

@@ -47,7 +47,8 @@ def call_otherwise(node: ast.Call, trial: Trial, library: str, message: str) -> 
         listed = [ast.unparse(each) for each in inner.elts] if isinstance(inner, (ast.List, ast.Tuple)) else []
         if function == "range":
             yield write(f"len({arguments[0]})")
-        yield write(*(listed or [f"*{arguments[0]}"]), *keywords)
+        if listed or "missing" not in message or isinstance(evaluate(inner, trial.frame), (list, tuple)):
+            yield write(*(listed or [f"*{arguments[0]}"]), *keywords)
     if function in PURE_BUILTINS and node.args and isinstance(evaluate(node.args[0], trial.frame), Tensor):
         yield Edit(node, parse(f"{library}.{function}({', '.join([*arguments, *keywords])})"))
         if function == "round" and len(arguments) == 2:
@@ -68,11 +69,15 @@ def call_otherwise(node: ast.Call, trial: Trial, library: str, message: str) -> 
         return
     if isinstance(node.func, ast.Attribute):
         owner = evaluate(node.func.value, trial.frame)
-        if isinstance(owner, Tensor) and not node.args and not node.keywords:
+        if isinstance(owner, Tensor) and not node.args and not node.keywords and "not callable" in message:
             yield Edit(node, node.func)
         if function.endswith("_like"):
             yield write(*arguments, *keywords, name=function.removesuffix("_like"))
     names = parameter_names(node, trial.frame)
+    for i, argument in enumerate(node.args):
+        kind = type(evaluate(argument, trial.frame)).__name__.lower()
+        if kind in names:  # an object of the library where a number belongs, such as a generator
+            yield write(*arguments[:i], *arguments[i + 1 :], *keywords, f"{kind}={arguments[i]}")
     for name in names:
         if name == "dim" and not any(each.arg == "dim" for each in node.keywords):
             yield write(*arguments, *keywords, "dim=-1")

@@ -10,10 +10,16 @@ from collections.abc import Iterator
 import numpy as np
 
 from adjoint import nn
+from adjoint.core.dtype.dtype import float32, int64
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
 from adjoint.diagnosis.operands import MISSING, is_module
 from adjoint.diagnosis.repairs.expression import Edit, bracket, parse
+
+TYPE_WORDS = re.compile(
+    r"type|\b(?:u?int|float|complex)\d*\b|long|double|half|bool|integer|indices|index|floating|gradients", re.IGNORECASE
+)
+INTEGER_WORDS = re.compile(r"\bint\d*\b|long|integer|indices|index", re.IGNORECASE)
 
 
 def convert(part: ast.expr, value: Operand, library: str, message: str) -> Iterator[Edit]:
@@ -24,8 +30,7 @@ def convert(part: ast.expr, value: Operand, library: str, message: str) -> Itera
         if value.is_complex():
             ways += [f"{own}.abs()", f"{own}.real"]
         else:
-            ways += [f"{own}.{kind}()" for kind in ("long", "float", "double")]
-            ways += [f"{own}.bool()"] if "bool" in message.lower() else []
+            ways += [f"{own}.{kind}()" for kind in _find_types(value, message)]
         if value.numel() == 1 and not value.is_floating_point():
             ways += [f"{own}.item()"]
     elif isinstance(value, np.ndarray):
@@ -85,6 +90,16 @@ def convert(part: ast.expr, value: Operand, library: str, message: str) -> Itera
     elif isinstance(part, (ast.Call, ast.BinOp)) and value is MISSING:
         ways += [f"int({text})", f"{own}.long()", f"{own}.float()", f"{own}.tolist()", f"list({text})"]
     yield from (Edit(part, parse(way)) for way in ways)
+
+
+def _find_types(x: Tensor, message: str) -> list[str]:
+    """Return the types that a tensor may be converted to, of an error that is about types."""
+    if not TYPE_WORDS.search(message):
+        return []
+    is_of_integers = INTEGER_WORDS.search(message) is not None
+    types = ["float", "double"] if x.dtype != float32 else ["double"]
+    types = ["long", *types] if is_of_integers and x.dtype != int64 else types
+    return [*types, *(["long"] if "long" not in types else []), *(["bool"] if "bool" in message.lower() else [])]
 
 
 def leave_tensors(part: ast.expr, value: Operand, message: str) -> Iterator[Edit]:

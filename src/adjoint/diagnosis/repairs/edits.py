@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from adjoint.core.dtype.dtype import float32
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.diagnosis.operands import evaluate, is_module
 from adjoint.diagnosis.repairs.calls import (
@@ -24,6 +25,7 @@ from adjoint.diagnosis.repairs.reshapes import (
     reshape_all,
     swap_sides,
 )
+from adjoint.diagnosis.repairs.sequences import change_index, change_numbers
 from adjoint.diagnosis.repairs.trial import Trial, compute
 
 WEIGHTS = ("weight", "pos_weight")  # one for each class, whatever the shapes allow
@@ -42,6 +44,9 @@ def find_edits(trial: Trial, message: str, *, is_of_shapes: bool) -> Iterator[Ed
         if isinstance(node, ast.Call):
             yield from call_sibling(node)
             yield from expand_index(node, values)
+            yield from change_numbers(node, trial, values)
+        elif isinstance(node, ast.Subscript):
+            yield from change_index(node, trial)
         yield from make_square(node)
     is_module_call = isinstance(trial.expression, ast.Call) and is_module(evaluate(trial.expression.func, trial.frame))
     weights = {
@@ -61,10 +66,12 @@ def _find_edits_of_kinds(trial: Trial, message: str, values: Values) -> Iterator
     library = name_library(trial)
     for node in ast.walk(trial.expression):
         if isinstance(node, ast.Call):
-            yield from call_sibling(node)
+            yield from call_with_items(node)
     for node in ast.walk(trial.expression):
         if isinstance(node, ast.Call):
-            yield from call_with_items(node)
+            yield from call_sibling(node)
+    # what is of another type than the parameters of most models is to be converted, not the other way round
+    values = sorted(values, key=lambda each: isinstance(each[1], Tensor) and each[1].dtype == float32)
     for part, value in values:
         yield from convert(part, value, library, message)
     for part, value in values:

@@ -60,7 +60,7 @@ def reshape(
 
 
 def _without_ones(x: Tensor) -> list[int]:
-    return sorted(size for size in x.shape if size != 1)
+    return [size for size in x.shape if size != 1]
 
 
 def expand_index(call: ast.Call, values: Values) -> Iterator[Edit]:

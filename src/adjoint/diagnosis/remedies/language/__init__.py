@@ -3,6 +3,8 @@
 Modules, in reading order:
 
 - `arguments`: Remedies for calls with other arguments than the function takes: too few, too many, one twice.
+- `callables`: Remedies for what the library calls and is no function: results of calls, numbers, methods that values
+  hide.
 - `conditions`: Remedies for what Python refuses by the values: places past the end, empty divisors, texts,
   assertions, recursion.
 - `missing_values`: Remedies for None where a value belongs: gradients that are not there, functions and methods that

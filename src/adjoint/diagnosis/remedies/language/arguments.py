@@ -101,6 +101,15 @@ def find_meaning(function: Operand, name: str) -> str:
     return "" if found is None else " ".join(found[1].split())
 
 
+def is_truth(function: Operand, name: str) -> bool:
+    """Return whether a function's parameter is true or false."""
+    try:
+        parameter = inspect.signature(function).parameters[name]
+    except (TypeError, ValueError, KeyError):
+        return False
+    return isinstance(parameter.default, bool) or "bool" in str(parameter.annotation)
+
+
 def _locate(function: Operand) -> str:
     code = getattr(getattr(function, "__init__", None) if isinstance(function, type) else function, "__code__", None)
     if code is None or not user_files[code.co_filename]:

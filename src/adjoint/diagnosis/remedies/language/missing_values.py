@@ -56,6 +56,9 @@ def find_none(failure: Failure, match: re.Match[str]) -> str | None:
             default = _find_default(failure, operand)
             if default is not None:
                 return default
+            part = _find_part_left_out(failure, operand)
+            if part is not None:
+                return part
             silent = _find_silent_function(failure, made)
             return silent or f"{operand.text}{at(operand)} is None: the line that makes it gives nothing back"
     for part in ast.walk(failure.line.node) if failure.line is not None else ():
@@ -92,6 +95,16 @@ def _find_default(failure: Failure, operand: NamedValue) -> str | None:
     )
 
 
+def _find_part_left_out(failure: Failure, operand: NamedValue) -> str | None:
+    """Return which setting leaves a parameter of a layer out, which is None then."""
+    owner, _, name = operand.text.rpartition(".")
+    layer = next((each for each in named_parts(failure) if each.text == owner and is_module(each.value)), None)
+    if layer is None or name not in vars(layer.value).get("_parameters", ()):
+        return None
+    made = "" if layer.origin is None or layer.origin.value is None else f", {text_of(layer.origin.value)}"
+    return f"{operand.text} is None, as {owner}{at(layer)}{made}, was made without: if {operand.text} is not None"
+
+
 def _find_silent_argument(failure: Failure) -> str | None:
     """Return which function of the user's, given to the call that failed, has no return."""
     node = failure.line.node if failure.line is not None else None
@@ -110,6 +123,11 @@ def _find_silent_argument(failure: Failure) -> str | None:
 def _explain_missing_gradient(failure: Failure, operand: NamedValue) -> str:
     name = operand.text.removesuffix(".grad")
     owner = next((each.value for each in named_parts(failure) if each.text == name), None)
+    statement = None if failure.line is None else failure.line.source.statement_of(failure.line.node)
+    is_rebound = isinstance(statement, ast.Assign) and text_of(statement.targets[0]) == name
+    if is_rebound and isinstance(owner, Tensor) and not owner.is_leaf:
+        told = f"{name} = … makes a new tensor, computed and without a gradient of its own"
+        return f"{told}: with torch.no_grad(): {name} -= … changes the one that has it"
     if isinstance(owner, Tensor) and not owner.is_leaf:
         return f"{name} is computed, and gradients stay with leaves: {name}.retain_grad() before backward()"
     if isinstance(owner, Tensor) and not owner.requires_grad:

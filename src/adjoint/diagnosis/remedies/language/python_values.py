@@ -16,7 +16,7 @@ from adjoint.core.typing import Operand
 from adjoint.diagnosis.call_stack import user_files
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import MISSING, NamedValue, Origin, evaluate, find_origin, find_return, is_module
-from adjoint.diagnosis.remedies.registry import at, named_parts, remedy
+from adjoint.diagnosis.remedies.registry import at, find_length, named_parts, remedy
 from adjoint.diagnosis.repairs.trial import compute
 from adjoint.diagnosis.source_expressions import SourceFile, text_of
 
@@ -319,6 +319,13 @@ def name_keys(failure: Failure, match: re.Match[str]) -> str | None:
             held = vars(held)["_modules"] if is_module(held) else held
             if isinstance(held, dict) and 0 < len(held) <= 40:
                 told = f"{text_of(node.value)} has the keys {', '.join(map(repr, held))}"
+                key = evaluate(node.slice, failure.frame)
+                columns = [name for name, each in held.items() if isinstance(name, str) and hasattr(each, "__len__")]
+                if type(key) is int and len(columns) == len(held):
+                    own = f"{text_of(node.value)}[{columns[0]!r}]"
+                    counted = find_length(failure)
+                    length = "" if counted is None else f", and len({own}) at {counted.place()}"
+                    return f"{told}, each with values: {own}[{text_of(node.slice)}]{length}"
                 if match[1].isdigit() and all(isinstance(each, (list, tuple)) for each in held.values()):
                     return f"{told}: {text_of(node.value)}[{next(iter(held))!r}][{text_of(node.slice)}]"
                 texts = [key for key in held if isinstance(key, str)]

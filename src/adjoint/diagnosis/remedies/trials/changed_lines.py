@@ -24,12 +24,14 @@ MAX_SECONDS = 0.5
 read_clock = getattr(time, "thread_time", time.process_time)  # a browser has no threads, and no clock of theirs
 SHAPE_WORDS = re.compile(r"shape|size|dimension|broadcast|channels|numel|\d-?D\b|stride|aligned")
 
+TRANSPOSING = re.compile(r"\.(?:transpose|permute)\(|\.m?T\b")
+
 
 @remedy(r"")
 def try_edits(failure: Failure, match: re.Match[str]) -> str | None:
     """The first edit of the line after which it does not fail; of shapes, the one with the least result."""
     node = None if failure.line is None else failure.line.node
-    if failure.line is None or node is None or "too many indices" in failure.message:
+    if failure.line is None or node is None:
         return None
     parent, statement = failure.line.source.parents.get(node), node
     if isinstance(getattr(node, "ctx", None), ast.Store) and isinstance(parent, ast.Assign):
@@ -41,7 +43,7 @@ def try_edits(failure: Failure, match: re.Match[str]) -> str | None:
     trial = Trial(node, failure.frame)
     if not trial.fails_alike(failure.error):
         return None
-    best: tuple[int, Edit, ast.expr] | None = None
+    best: tuple[tuple[int, bool], Edit, ast.expr] | None = None
     is_of_shapes = (
         not isinstance(failure.error, (TypeError, AttributeError)) and SHAPE_WORDS.search(failure.message) is not None
     )
@@ -67,8 +69,9 @@ def try_edits(failure: Failure, match: re.Match[str]) -> str | None:
             continue
         if not edit.is_shape:
             return _describe(failure, trial, edit, write_line(changed, statement))
-        if best is None or size < best[0]:
-            best = size, edit, changed
+        cost = size, is_elementwise and TRANSPOSING.search(text_of(edit.replacement)) is not None
+        if best is None or cost < best[0]:
+            best = cost, edit, changed
     return None if best is None else _describe(failure, trial, best[1], write_line(best[2], statement))
 
 

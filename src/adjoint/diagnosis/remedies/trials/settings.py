@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import evaluate
-from adjoint.diagnosis.remedies.language.arguments import find_meaning
+from adjoint.diagnosis.remedies.language.arguments import find_meaning, is_truth
 from adjoint.diagnosis.remedies.registry import at, remedy
 from adjoint.diagnosis.remedies.trials.options import find_settings
 from adjoint.diagnosis.repairs.expression import parameter_names
@@ -20,6 +20,7 @@ from adjoint.diagnosis.source_expressions import text_of
 FRACTIONS = (0.5, 0.0, 1.0, 0.1, 0.9, 0.01, 1e-3)
 MAX_TRIED = 40
 REQUIRING = re.compile(r"must|needs?\b|require|at least one|specify|provide|None|missing|define")
+MATCHING = re.compile(r"match|mismatch|same|equal|agree|but got|Found|inconsistent", re.IGNORECASE)
 EXCLUDING = re.compile(
     r"only one|together|mutually|exclusive|both|either|only be specified|cannot be|not support|only used"
 )
@@ -86,14 +87,19 @@ def _name_of(failure: Failure, part: ast.expr, whole: ast.expr) -> str:
 def _find_fitting(failure: Failure, whole: ast.expr, part: ast.expr, value: float) -> float | None:
     """Return the number nearest to the given one with which the call runs."""
     sizes = [size for each in failure.tensors() for size in each.value.shape]
-    told = [int(each) for each in re.findall(r"(?<![\d.])\d{1,6}(?![\d.])", failure.message)]
+    told = [int(each) for each in re.findall(r"(?<![\d.])\d{1,6}(?!\.?\d)", failure.message)]
     known: list[float] = [*sizes, *told, 0, 1, -1, *(n + d for n in (*sizes, *told, value) for d in (-1, 1)), -value]
     if isinstance(value, float):
         known += [*FRACTIONS, value / 100]
     else:
         known = [n for n in known if n == int(n)]
     trial = Trial(whole, failure.frame)
-    for number in sorted(dict.fromkeys(known), key=lambda n: (abs(n - value), -n))[:MAX_TRIED]:
+    is_of_match = MATCHING.search(failure.message) is not None  # then it is a size that the message tells
+
+    def rank(n: float) -> tuple[bool, float, float]:
+        return is_of_match and n not in told, abs(n - value), -n
+
+    for number in sorted(dict.fromkeys(known), key=rank)[:MAX_TRIED]:
         if number == value:
             continue
         try:
@@ -126,11 +132,13 @@ def give_setting(failure: Failure, match: re.Match[str]) -> str | None:
     missing = [name for name in names if name not in given and re.search(rf"\b{name}\b", failure.message)]
     if not missing or not REQUIRING.search(failure.message):
         return None
-    for flag in (True, False):
+    function = evaluate(node.func, failure.frame)
+    is_flag = is_truth(function, missing[0])
+    for flag in (True, False) if is_flag else ():
         whole = ast.Call(node.func, node.args, [*node.keywords, ast.keyword(missing[0], ast.Constant(flag))])
         with suppress(Exception):  # it is no flag
             Trial(whole, failure.frame).run(whole)
             return text_of(whole)
     arguments = ", ".join([*map(text_of, (*node.args, *node.keywords)), f"{missing[0]}=…"])
-    meaning = find_meaning(evaluate(node.func, failure.frame), missing[0])
+    meaning = find_meaning(function, missing[0])
     return f"{text_of(node.func)}({arguments}){f'; {missing[0]}: {meaning}' if meaning else ''}"

@@ -1,0 +1,115 @@
+"""Remedies for what the library calls and is no function: results of calls, numbers, methods that values hide."""
+
+from __future__ import annotations
+
+import ast
+import re
+from types import TracebackType
+
+from adjoint.core.typing import Operand
+from adjoint.diagnosis.call_stack import UserFrame
+from adjoint.diagnosis.callbacks import find_callbacks
+from adjoint.diagnosis.failure import Failure
+from adjoint.diagnosis.operands import MISSING, evaluate, read_attribute
+from adjoint.diagnosis.remedies.registry import at, remedy
+from adjoint.diagnosis.repairs.expression import parameter_names
+from adjoint.diagnosis.repairs.trial import compute
+from adjoint.diagnosis.source_expressions import SourceFile, find_expression, text_of
+
+ITERATORS = "generator|map|filter|zip|dict_values|dict_keys|dict_items"
+EXAMPLES = {"lr_lambda": "lambda epoch: {} ** epoch", "closure": "closure"}
+
+
+@remedy(r"'(\w+)' object is not callable")
+def show_hidden_method(failure: Failure, match: re.Match[str]) -> str | None:
+    """A method that a value of the same name hides, which the user has set on the object."""
+    trace: TracebackType | None = failure.error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    place = None if trace is None else UserFrame(trace.tb_frame, trace.tb_lasti, ())
+    _, call = (None if place is None else find_expression(place)) or (None, None)
+    if place is None or not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
+        return None
+    owner, name = evaluate(call.func.value, place.frame), call.func.attr
+    value = MISSING if owner is MISSING else read_attribute(owner, name)
+    if type(value).__name__ != match[1] or not callable(getattr(type(owner), name, None)):
+        return None
+    source: SourceFile | None = None if failure.line is None else failure.line.source
+    made = source.outside_assignments.get(name, []) if source is not None else []
+    where = f" at {source.place_of(made[0])}" if source is not None and made else ""
+    target = text_of(made[0]) if made else f"self.{name}"
+    return f"{target}{where} is {value!r}, and hides the method {name}: {target}({value!r}) calls it"
+
+
+@remedy(r"'(\w+)' object is not callable|'(\w+)' must be callable|not a callable object")
+def give_uncalled(failure: Failure, match: re.Match[str]) -> str | None:
+    """A function that is called where it is given to the library, or a number in its place."""
+    node = None if failure.line is None else failure.line.node
+    if not isinstance(node, ast.Call) or not failure.stack[0].called:
+        return None
+    names = parameter_names(node, failure.frame)
+    named = [*zip([*names, *[""] * len(node.args)], node.args, strict=False)]
+    for name, argument in [*named, *((str(each.arg), each.value) for each in node.keywords)]:
+        value = compute(argument, failure.frame)
+        if isinstance(argument, ast.Call) and (value is MISSING or type(value).__name__ in match.groups()):
+            function = evaluate(argument.func, failure.frame)
+            if function is MISSING or isinstance(function, type) or not callable(function):
+                continue
+            inner = text_of(argument.func)
+            rest = [text_of(each) for each in argument.args] if len(node.args) == 1 else []
+            others = [inner if each is argument else text_of(each) for each in node.args]
+            keywords = [
+                f"{each.arg}={inner if each.value is argument else text_of(each.value)}" for each in node.keywords
+            ]
+            told = f"{text_of(argument)} calls {inner}, and gives its result"
+            return f"{told}: {text_of(node.func)}({', '.join([*others, *rest, *keywords])})"
+        if type(value).__name__ in match.groups() and isinstance(value, (int, float)):
+            own = next((each for each in failure.operands if each.text == text_of(argument)), None)
+            example = EXAMPLES.get(name, "lambda x: {}").format(text_of(argument))
+            return f"{text_of(argument)}{at(own)} is a number, and {name or 'it'} is to be a function: {example}"
+    return None
+
+
+@remedy(rf"'({ITERATORS})' has no len|'({ITERATORS})' object (?:is not (?:subscriptable|reversible)|has no)")
+def list_items(failure: Failure, match: re.Match[str]) -> str | None:
+    """What gives its items one after the other, where a list belongs."""
+    kind = match[1] or match[2]
+    node = None if failure.line is None else failure.line.node
+    given = node.args if isinstance(node, ast.Call) else []
+    name = next((text_of(each) for each in given if _is_of_kind(failure, each, kind)), None)
+    if name is None or not failure.stack[0].called:
+        return None
+    own = next((each for each in failure.operands if each.text == name), None)
+    return f"{name}{at(own)} is a {kind}, which gives its items one after the other: list({name})"
+
+
+def _is_of_kind(failure: Failure, node: ast.expr, kind: str) -> bool:
+    if isinstance(node, ast.GeneratorExp):
+        return kind == "generator"
+    value: Operand = evaluate(node, failure.frame)
+    return type(value).__name__ == kind
+
+
+@remedy(r"'(\w+)' object is not an iterator")
+def take_next(failure: Failure, match: re.Match[str]) -> str | None:
+    """A loader, a list or a tensor of which the next item is asked."""
+    node = None if failure.line is None else failure.line.node
+    if isinstance(node, ast.Call) and text_of(node.func) == "next" and node.args:
+        name = text_of(node.args[0])
+        own = next((each for each in failure.operands if each.text == name), None)
+        told = f"{name}{at(own)} is a {match[1]}, which a loop goes through"
+        return f"{told}: next(iter({name})), or one iterator, batches = iter({name}), and next(batches) each time"
+    return None
+
+
+@remedy(r"'(\w+)' object cannot be interpreted as an integer")
+def return_count(failure: Failure, match: re.Match[str]) -> str | None:
+    """A `__len__` of the user's that gives no number."""
+    for callback in find_callbacks(failure.stack, failure.message):
+        returned = callback.returned() if callback.code.co_name == "__len__" else None
+        value = None if returned is None else getattr(returned.node, "value", None)
+        if returned is not None and isinstance(value, ast.expr):
+            text = text_of(value)
+            wanted = f"len({text.removesuffix('.shape')})" if text.endswith(".shape") else f"int({text})"
+            return f"{callback.name} at {returned.place()} gives a {match[1]}, no number: return {wanted}"
+    return None
