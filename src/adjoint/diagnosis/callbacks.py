@@ -45,8 +45,13 @@ class Callback:
         """Return whether it has the name that an error of its arguments tells."""
         return self.code.co_name == name
 
-    def returned(self) -> Origin | None:
-        """Return its last `return`."""
+    def returned(self, *, is_none: bool = False) -> Origin | None:
+        """Return its last `return`, or the first one of nothing."""
+        made = self.definition() if is_none else None
+        for node in ast.walk(made.node) if made is not None else ():
+            value = node.value if isinstance(node, ast.Return) else made
+            if made is not None and (value is None or (isinstance(value, ast.Constant) and value.value is None)):
+                return Origin(made.source, node)
         return find_return_in(self.code)
 
     def describe(self, message: str) -> str | None:
@@ -55,7 +60,7 @@ class Callback:
         if called is not None:
             made = self.definition() if self.is_called(called[1].rpartition(".")[2]) else None
             return None if made is None else f"{self.name}: defined at {made.describe()}"
-        returned = self.returned()
+        returned = self.returned(is_none="NoneType" in message)
         return None if returned is None else f"{self.name}: {describe_return(returned)}"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import inspect
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -191,7 +192,7 @@ def _called_functions(node: ast.expr, frame: FrameType) -> Iterator[Operand]:
         function = MISSING if holder is MISSING else getattr(type(holder), node.func.attr, MISSING)
     holder = evaluate(node.func.value, frame) if isinstance(node.func, ast.Attribute) else MISSING
     if isinstance(holder, type) and getattr(node.func, "attr", "") == "apply":
-        yield vars(holder).get("forward", MISSING)  # of a custom function
+        yield getattr(holder, "forward", MISSING)  # of a custom function
     yield type(function).forward if is_module(function) else function
     if isinstance(function, type):
         yield vars(function).get("__getitem__", vars(function).get("__iter__", MISSING))
@@ -326,13 +327,16 @@ def _find_outside_assignment(owner: object, name: str, stack: Stack) -> Origin |
 
 def _find_argument(scope: Scope, name: str, stack: Stack) -> Origin | None:
     """Return where the argument of a function was made: by the caller, or further out."""
-    # between the user's call and the user's function, modules' calls alone pass arguments on as they are
-    if len(stack) == 1 or not all(
+    source, call = (find_expression(stack[1]) if len(stack) > 1 else None) or (None, None)
+    if source is None or not isinstance(call, ast.Call):
+        return None
+    # between the user's call and the user's function, modules' calls alone pass arguments on as they are, and those of
+    # a function that wraps it, such as a compiled one
+    wrapped = inspect.unwrap(evaluate(call.func, stack[1].frame))
+    is_wrapped = getattr(wrapped, "__code__", None) is stack[0].frame.f_code
+    if not is_wrapped and not all(
         library_files[each.f_code.co_filename] and each.f_code.co_name in MODULE_CALLS for each in stack[1].called
     ):
-        return None
-    source, call = find_expression(stack[1]) or (None, None)
-    if source is None or not isinstance(call, ast.Call):
         return None
     names = parameter_names(scope)
     place = names.index(name) - (names[0] == "self")

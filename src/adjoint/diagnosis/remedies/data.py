@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 
 from adjoint.core.graph.source_location import definition_site
@@ -11,6 +12,7 @@ from adjoint.core.tensor.tensor import Tensor
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import evaluate, find_return_in
 from adjoint.diagnosis.remedies.registry import argument_node, at, name_argument, remedy
+from adjoint.diagnosis.repairs.trial import compute
 from adjoint.diagnosis.source_expressions import text_of
 
 
@@ -56,11 +58,11 @@ def split_all(failure: Failure, match: re.Match[str]) -> str:
     return f"{told}; fractions such as [0.8, 0.2] need no counting"
 
 
-@remedy(r"object of type '(\w+)' has no len\(\)")
+@remedy(r"object of type '(\w+)' has no len\(\)|'(NoneType)' object has no attribute|found <class '(NoneType)'>")
 def define_length(failure: Failure, match: re.Match[str]) -> str | None:
     """A dataset without a length."""
     batch = failure.locals.get("batch", failure.locals.get("samples"))
-    if match[1] == "NoneType":
+    if "NoneType" in match.groups():
         places = [i for i, each in enumerate(batch) if each is None] if isinstance(batch, (list, tuple)) else []
         if not places:
             return None
@@ -144,6 +146,11 @@ def stay_on_cpu(failure: Failure, match: re.Match[str]) -> str:
 @remedy(r"\[Errno 2\] No such file or directory: '(.*)'")
 def find_file(failure: Failure, match: re.Match[str]) -> str:
     """A file that is not there."""
+    node = None if failure.line is None else failure.line.node
+    if isinstance(node, ast.Call) and text_of(node.func).endswith(("save", "to_file", "savez", "savetxt")):
+        path = next((each for each in node.args if isinstance(compute(each, failure.frame), str)), None)
+        folder = "the folder" if path is None else repr(os.path.dirname(str(compute(path, failure.frame))))
+        return f"{folder} is not there: os.makedirs({folder}, exist_ok=True) before it"
     return "the path begins at the working folder: Path(__file__).parent / name begins at the program's"
 
 

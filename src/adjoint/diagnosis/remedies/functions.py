@@ -125,7 +125,8 @@ def return_scalar(failure: Failure, match: re.Match[str]) -> str | None:
 
 
 @remedy(
-    r"Expected (?:all elements of )?parameter_and_buffer_dicts to be (?:a dict|dictionaries)|parameters_and_buffers.*(?:dict|Dict)"
+    r"Expected (?:all elements of )?parameter_and_buffer_dicts to be (?:a dict|dictionaries)|"
+    r"parameters_and_buffers.*(?:dict|Dict)"
 )
 def give_names(failure: Failure, match: re.Match[str]) -> str:
     """A list of parameters where a dictionary of them by name belongs."""

@@ -46,7 +46,7 @@ def reduce_loss(failure: Failure, match: re.Match[str]) -> str:
 @remedy(r"element \d+ of tensors does not require grad and does not have a grad_fn")
 def find_cut(failure: Failure, match: re.Match[str]) -> str | None:
     """A loss without a graph: the line that cut it."""
-    for describe in (_describe_record, _describe_cut, _describe_copy, _describe_frozen_module):
+    for describe in (_describe_record, _describe_cut, _describe_copy, _describe_comparison, _describe_frozen_module):
         found = _walk_back(failure, describe)
         if found is not None:
             return found
@@ -143,6 +143,18 @@ def _describe_cut(failure: Failure, source: SourceFile, node: ast.AST) -> str | 
                     return f"@{text_of(decorator)} of {around.name} at {line} records no graph"
         around = source.parents.get(around)
     return None
+
+
+def _describe_comparison(failure: Failure, source: SourceFile, node: ast.AST) -> str | None:
+    """Return which comparison made truths of scores, whose result was computed with."""
+    value = Origin(source, node).value
+    used = value.func.value if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) else value
+    if not isinstance(used, ast.Compare) or not any(
+        isinstance(each, (ast.Lt, ast.Gt, ast.LtE, ast.GtE)) for each in used.ops
+    ):
+        return None
+    told = f"{text_of(used)} at {Origin(source, used).place()} gives truths, which have no gradient"
+    return f"{told}: {text_of(used.left)} itself in the loss, with a loss of scores or sigmoid"
 
 
 def _describe_copy(failure: Failure, source: SourceFile, node: ast.AST) -> str | None:

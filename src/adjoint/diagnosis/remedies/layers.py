@@ -94,6 +94,25 @@ def project_shortcut(failure: Failure, match: re.Match[str]) -> str | None:
     return f"{name}{where} is {short}, the block gives {long}: nn.Conv2d({short[1]}, {long[1]}, 1{step}) for {name}"
 
 
+@remedy(r"(?:add|sub): shapes \(([\d, ]+), (\d+)\) and \(([\d, ]+), (\d+)\)")
+def project_features(failure: Failure, match: re.Match[str]) -> str | None:
+    """A residual connection around a layer that changes the number of features."""
+    node = None if failure.line is None else failure.line.node
+    if match[1] != match[3] or not isinstance(node, (ast.BinOp, ast.AugAssign)):
+        return None
+    sides = (node.left, node.right) if isinstance(node, ast.BinOp) else (node.target, node.value)
+    sizes = int(match[2]), int(match[4])
+    made = [find_producer(failure, each) for each in sides if isinstance(each, ast.expr)]
+    for (side, own), (other, size) in (zip(sides, sizes, strict=True), [*zip(sides, sizes, strict=True)][::-1]):
+        layer = made[sides.index(other)]
+        kind = "" if layer is None else type(layer.value).__name__
+        if layer is None or kind != "Linear" or made[sides.index(side)] is not None:
+            continue
+        told = f"{layer.text}{at(layer)} makes {size} features of {text_of(side)}'s {own}"
+        return f"{told}: {own} there, or another nn.Linear({own}, {size}) for {text_of(side)}"
+    return None
+
+
 @remedy(r"Sizes of tensors must match except in dimension (\d+)")
 def match_skip_sizes(failure: Failure, match: re.Match[str]) -> str | None:
     """A skip connection whose two sides differ in height and width, for a pooling has rounded down."""

@@ -12,6 +12,7 @@ from adjoint.core.typing import Operand
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import MISSING, NamedValue, Origin, evaluate, find_origin, find_return, is_module
 from adjoint.diagnosis.remedies.registry import at, remedy
+from adjoint.diagnosis.repairs.trial import compute
 from adjoint.diagnosis.source_expressions import text_of
 
 RESULTS_OF_LAYERS = {
@@ -239,6 +240,9 @@ def count_dimensions(failure: Failure, match: re.Match[str]) -> str | None:
     told = f"{name}{'' if origin is None else f', from {origin.place()},'} is one number, without dimensions"
     if "len()" in match[0]:
         return f"{told}: divide by the number of values that went into it, or collect them in a list and torch.stack it"
+    value = compute(node, failure.frame)
+    if "iteration" in match[0] and isinstance(value, Tensor) and not value.is_floating_point():
+        return f"{told}: range({name}) counts to it, {name}.item() is it as a Python number"
     if "iteration" in match[0]:
         return f"{told}: use it as it is, {name}.item() for a Python number, or leave out what reduced it"
     return f"{told}: {name} itself is meant, or leave out what reduced it"

@@ -5,9 +5,11 @@ from __future__ import annotations
 import ast
 import re
 
+from adjoint.core.tensor.tensor import Tensor
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import MISSING, NamedValue, evaluate
-from adjoint.diagnosis.remedies.registry import at, remedy
+from adjoint.diagnosis.remedies.registry import at, remedy, shape_of
+from adjoint.diagnosis.repairs.trial import compute
 from adjoint.diagnosis.source_expressions import text_of
 
 
@@ -153,3 +155,82 @@ def fit_dimensions(failure: Failure, match: re.Match[str]) -> str | None:
     if count == wanted + 1:
         return f"{told}: a loop over {x.text}, or {x.text}.flatten(0, 1), {tuple(x.value.flatten(0, 1).shape)}"
     return f"{told}: {x.text}.unsqueeze(0)" if count == wanted - 1 else told
+
+
+SHAPE = r"[\[(](\d+(?:, ?\d+)*),?[\])]"
+
+
+@remedy(
+    rf"(?:expected|Expected|should be|must be|has to be)[^\[(]*?{SHAPE}.*?(?:got|found|but)\D*?{SHAPE}", is_last=True
+)
+@remedy(rf"{SHAPE}[^\[(]*(?:does not match|do not match|differs? from|vs\.?|and)[^\[(]*{SHAPE}", is_last=True)
+def name_told_shapes(failure: Failure, match: re.Match[str]) -> str | None:
+    """Two shapes of a message that are to agree: the operands that have them."""
+    first, second = shape_of(match[1]), shape_of(match[2])
+    named = [next((each for each in failure.tensors() if tuple(each.value.shape) == n), None) for n in (second, first)]
+    given, wanted = named
+    if given is None or first == second:
+        return None
+    if wanted is None:
+        return f"{given.text}{at(given)} is {second}, and {first} is wanted"
+    return f"{given.text}{at(given)} is {second}, and {wanted.text}{at(wanted)} {first}: both of one shape"
+
+
+@remedy(
+    r"negative|positive|greater than (?:0|zero)|larger than (?:0|zero)|>=? ?0|between 0 and 1|\[0, 1\]", is_last=True
+)
+def name_values_outside(failure: Failure, match: re.Match[str]) -> str | None:
+    """Values below 0, or above 1, of a tensor or a number that the message tells of."""
+    is_share = "1" in match[0]
+    is_strict = match[0] != "negative" and not match[0].startswith(">=") and not is_share
+    found = []
+    for each in failure.operands:
+        value = each.value
+        if isinstance(value, Tensor) and value.numel() and not value.is_complex():
+            low, high = float(value.min()), float(value.max())
+        elif isinstance(value, (int, float)) and not isinstance(value, bool):
+            low = high = float(value)
+        else:
+            continue
+        if low < 0 or (is_strict and low == 0) or (is_share and high > 1):
+            found.append((each, low, high))
+    if len(found) > 1:
+        found = [each for each in found if re.search(rf"\b{re.escape(each[0].text)}\b", failure.message)]
+    if len(found) != 1:
+        return None
+    x, low, high = found[0]
+    told = f"{x.text}{at(x)} " + (f"goes from {low:.4g} to {high:.4g}" if low != high else f"is {low:.4g}")
+    if not isinstance(x.value, Tensor):
+        return f"{told}, and {'a share of 0 to 1' if is_share else 'a positive number'} is wanted"
+    if is_share:
+        return f"{told}, and values of 0 to 1 are wanted: torch.sigmoid({x.text}), where they are scores"
+    return f"{told}, and positive values are wanted: {x.text}.exp() of a logarithm, or F.softplus({x.text})"
+
+
+@remedy(
+    r"(?:expected|must be|should be|requires?|needs?) (?:an? )?int(?:eger)?s?,? (?:but )?(?:got|not|found)[^a-z]*str"
+)
+@remedy(r"'str' object cannot be interpreted as an integer")
+def read_number(failure: Failure, match: re.Match[str]) -> str | None:
+    """A text of digits where a number belongs."""
+    node = None if failure.line is None else failure.line.node
+    for part in (*node.args, *(each.value for each in node.keywords)) if isinstance(node, ast.Call) else ():
+        value = compute(part, failure.frame)
+        if isinstance(value, str) and value.strip().lstrip("-").isdigit():
+            wanted = value.strip() if isinstance(part, ast.Constant) else f"int({text_of(part)})"
+            own = next((each for each in failure.operands if each.text == text_of(part)), None)
+            return f"{text_of(part)}{at(own)} is a text, and a whole number is wanted: {wanted}"
+    return None
+
+
+@remedy(r"called random operation while in randomness error mode")
+def draw_numbers(failure: Failure, match: re.Match[str]) -> str:
+    """Random numbers in a function that vmap maps."""
+    return "torch.vmap(…, randomness='different') draws numbers for each example, randomness='same' one for all"
+
+
+@remedy(r"doesn't support per-parameter options \(parameter groups\)")
+def give_one_group(failure: Failure, match: re.Match[str]) -> str | None:
+    """Groups of parameters for an optimizer that takes one."""
+    names = [each.text for each in failure.tensors()]
+    return f"it takes one group of all parameters: [{', '.join(names)}]" if names else "one list of all parameters"

@@ -15,7 +15,7 @@ from types import BuiltinFunctionType, FrameType, ModuleType
 import numpy as np
 
 from adjoint.core.graph.source_location import library_files
-from adjoint.core.random.generator import default_generator
+from adjoint.core.random.generator import Generator, default_generator
 from adjoint.core.runtime.mode import ModeScope, mode, nondefault
 from adjoint.core.tensor.memory_format import preserve_format
 from adjoint.core.tensor.tensor import Tensor
@@ -164,6 +164,10 @@ class Trial:
             return type(value)((self.copy(key), self.copy(each)) for key, each in value.items())
         if is_module(value):
             return self._copy_module(value)
+        if type(value) is Generator:
+            made = Generator()
+            made.set_state(value.get_state())
+            return made
         if isinstance(value, tuple) and _is_of_library(type(value)):
             parts = [self.copy(each) for each in value]
             return type(value)._make(parts) if hasattr(value, "_make") else type(value)(parts)

@@ -38,6 +38,11 @@ def give_missing_arguments(failure: Failure, match: re.Match[str]) -> str | None
     if names == ["self"] or is_unknown:
         return f"it takes {', '.join(parameter.name for parameter in parameters)}" if parameters else None
     given = [*map(text_of, call.args), *map(text_of, call.keywords)]
+    first = next((each for each in parameters if each.name != "self"), None)
+    value = compute(call.args[0], failure.frame) if call.args else None
+    if first is not None and first.annotation in (str, "str") and hasattr(value, "shape"):
+        wanted = f"{text_of(call.func)}({first.name!r}, {', '.join(given)})"
+        return f"{first.name} comes first, a text, and {given[0]} is a tensor: {wanted}"
     known = {**failure.frame.f_globals, **failure.frame.f_locals}
     values = {
         name: name if name in known and not callable(known[name]) else "-1" if name == "dim" else "…" for name in names
@@ -47,6 +52,21 @@ def give_missing_arguments(failure: Failure, match: re.Match[str]) -> str | None
     where = _locate(function).strip(", ")
     where = f"; {function.__name__} begins at {where}" if where else ""
     return f"{written}{where}{''.join(f'; {each}' for each in told)}"
+
+
+@remedy(r"got NoneType$")
+def give_next_argument(failure: Failure, match: re.Match[str]) -> str | None:
+    """An argument that is None by default, where the others that are given ask for it."""
+    node = None if failure.line is None else failure.line.node
+    if not isinstance(node, ast.Call) or not failure.stack[0].called:
+        return None
+    values = [evaluate(each, failure.frame) for each in (*node.args, *(each.value for each in node.keywords))]
+    names = parameter_names(node, failure.frame)[len(node.args) :]
+    missing = [name for name in names if name not in {each.arg for each in node.keywords} and name != "out"]
+    if not missing or any(value is None for value in values):
+        return None
+    given = ", ".join([*map(text_of, node.args), *map(text_of, node.keywords)])
+    return f"{text_of(node.func)}({given}, {missing[0]}=…): without {missing[0]} it has nothing to take there"
 
 
 def _explain_sequential(failure: Failure, name: str) -> str | None:
