@@ -11,7 +11,7 @@ from types import FrameType, TracebackType
 from adjoint.core.graph.source_location import library_files
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
-from adjoint.diagnosis.call_stack import Stack
+from adjoint.diagnosis.call_stack import Stack, UserFrame
 from adjoint.diagnosis.callbacks import find_callbacks
 from adjoint.diagnosis.operands import (
     NamedValue,
@@ -24,6 +24,8 @@ from adjoint.diagnosis.operands import (
     is_module,
 )
 from adjoint.diagnosis.source_expressions import find_expression, text_of
+
+MAX_BLAMED_FRAMES = 3  # of the library, whose source is parsed
 
 
 @dataclass
@@ -58,6 +60,25 @@ class Failure:
                 found |= {name: x for name, x in trace.tb_frame.f_locals.items() if not name.startswith("_")}
             trace = trace.tb_next
         return found
+
+    @cached_property
+    def blamed(self) -> NamedValue | None:
+        """The operand of the line that the innermost expression of the library works on."""
+        frames: list[UserFrame] = []
+        trace: TracebackType | None = self.error.__traceback__
+        while trace is not None:
+            frames.append(UserFrame(trace.tb_frame, trace.tb_lasti, ()))
+            trace = trace.tb_next
+        for place in frames[: -MAX_BLAMED_FRAMES - 1 : -1]:
+            if not library_files[place.frame.f_code.co_filename]:
+                break
+            _, node = find_expression(place) or (None, None)
+            names = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)} if node is not None else set()
+            values = [place.frame.f_locals[name] for name in names if name in place.frame.f_locals]
+            found = [each for each in self.operands if any(each.value is value for value in values)]
+            if len(found) == 1:
+                return found[0]
+        return None
 
     def module(self) -> NamedValue | None:
         """Return the innermost module that failed, under the user's name, with the line that made it."""

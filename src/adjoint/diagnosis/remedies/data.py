@@ -12,6 +12,7 @@ from adjoint.core.tensor.tensor import Tensor
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import evaluate, find_return_in
 from adjoint.diagnosis.remedies.registry import argument_node, at, name_argument, remedy
+from adjoint.diagnosis.repairs.expression import parameter_names
 from adjoint.diagnosis.repairs.trial import compute
 from adjoint.diagnosis.source_expressions import text_of
 
@@ -213,7 +214,14 @@ def satisfy_constraint(failure: Failure, match: re.Match[str]) -> str:
         "Interval": "logits={0} takes scores, or sigmoid makes probabilities of them",
     }
     x = next((each for each in failure.tensors() if each.value is failure.locals.get("value")), None)
-    node = argument_node(failure, {"loc": 0, "scale": 1, "probs": 0, "rate": 0}.get(match[1], -1), match[1])
+    call = None if failure.line is None else failure.line.node
+    names = parameter_names(call, failure.frame) if isinstance(call, ast.Call) else []
+    node = argument_node(failure, names.index(match[1]) if match[1] in names else -1, match[1])
+    if match[3] in ("LessThan", "GreaterThan") and {"low", "high"} <= {*names} and isinstance(call, ast.Call):
+        low, high = (argument_node(failure, names.index(name), name) for name in ("low", "high"))
+        if low is not None and high is not None:
+            told = f"low, {text_of(low)}, is to be below high, {text_of(high)}"
+            return f"{told}: {text_of(call.func)}({text_of(high)}, {text_of(low)})"
     name = text_of(node) if x is None and node is not None else match[1] if x is None else f"{x.text}{at(x)}"
     advice = ways.get(match[3], f"values that satisfy {match[3]}")
     told = match[1] if name == match[1] else f"{name}, the {match[1]}"

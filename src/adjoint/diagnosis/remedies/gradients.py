@@ -169,6 +169,8 @@ def _describe_copy(failure: Failure, source: SourceFile, node: ast.AST) -> str |
                 for keyword in part.keywords
             ):
                 place = Origin(source, part).place()
+                if isinstance(part.args[0], (ast.List, ast.Tuple, ast.ListComp)):
+                    return f"{text_of(part.func)}(…) at {place}: {why}; torch.stack({text_of(part.args[0])}) keeps it"
                 given = evaluate(part.args[0], failure.frame)
                 if isinstance(given, (list, tuple)) and given and all(isinstance(each, Tensor) for each in given):
                     return f"{text_of(part)} at {place}: {why}; torch.stack({text_of(part.args[0])}) keeps it"

@@ -5,11 +5,13 @@ from __future__ import annotations
 import ast
 import inspect
 import re
+from numbers import Real
 
 from adjoint import nn
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand
 from adjoint.diagnosis.failure import Failure
-from adjoint.diagnosis.operands import NamedValue, evaluate
+from adjoint.diagnosis.operands import MISSING, NamedValue, evaluate, is_module
 from adjoint.diagnosis.remedies.registry import at, name_argument, remedy
 from adjoint.diagnosis.source_expressions import text_of
 
@@ -38,6 +40,8 @@ def convert_list_argument(failure: Failure, match: re.Match[str]) -> str | None:
             names = ", ".join(("x", "y", "z", *"abcdefgh")[: len(x.value)])
             told = f"{x.text}{at(x)} is a batch of {len(x.value)} tensors"
             return f"{told}: for {names} in {text_of(x.origin.node.iter)} there, or {x.text}[0] here"
+        if attribute is not None and attribute[1] == "backward":
+            return f"{told} tensors: sum({x.text}).backward(), one pass for all of them"
         if attribute is not None and attribute[1] in (
             "to",
             "cuda",
@@ -47,14 +51,23 @@ def convert_list_argument(failure: Failure, match: re.Match[str]) -> str | None:
             "long",
             "double",
             "numpy",
-            "backward",
         ):
             return f"{told} tensors: [each.{attribute[1]}(…) for each in {x.text}]"
         same = len({tuple(each.shape) for each in x.value}) == 1
         return f"{told} tensors: torch.{'stack' if same else 'cat'}({x.text}) makes one of them"
     if all(isinstance(each, str) for each in x.value):
         return f"{told} texts, and a layer takes numbers: torch.tensor([[vocab[word] for word in text.split()] …])"
-    return f"{told}: torch.tensor({x.text})"
+    if all(is_module(each) for each in x.value):
+        name = "" if attribute is None else attribute[1]
+        each_part = f"[p for part in {x.text} for p in part.parameters()]"
+        more = f", or {each_part}" if name == "parameters" else f", or a loop, for part in {x.text}"
+        return f"{told} modules: nn.ModuleList({x.text}) registers and holds them{more}"
+    return f"{told}: torch.tensor({x.text})" if _holds_numbers(x.value) else None
+
+
+def _holds_numbers(value: Operand) -> bool:
+    """Return whether a list holds nothing but numbers, or lists of them."""
+    return all(_holds_numbers(each) if isinstance(each, (list, tuple)) else isinstance(each, Real) for each in value)
 
 
 def _find_operand(failure: Failure, kind: str) -> NamedValue | None:
@@ -83,6 +96,16 @@ def round_number(failure: Failure, match: re.Match[str]) -> str | None:
     return None
 
 
+def find_default(node: ast.Call, name: str | None, failure: Failure) -> Operand:
+    """Return the default of a parameter of the function that a call calls."""
+    function = evaluate(node.func, failure.frame)
+    if function is MISSING and isinstance(node.func, ast.Attribute):
+        owner = evaluate(node.func.value, failure.frame)
+        function = getattr(owner, node.func.attr, MISSING)
+    parameter = inspect.signature(function).parameters.get(name or "") if callable(function) else None
+    return MISSING if parameter is None else parameter.default
+
+
 @remedy(r"'(int|float|bool)' object is not (?:iterable|subscriptable)")
 def give_sequence(failure: Failure, match: re.Match[str]) -> str | None:
     """One number where several belong."""
@@ -90,14 +113,14 @@ def give_sequence(failure: Failure, match: re.Match[str]) -> str | None:
     if not isinstance(node, ast.Call) or not failure.stack[0].called:
         return None
     named = [(each.arg, each.value) for each in node.keywords]
-    for name, value in [*named, *(("", each) for each in node.args)]:
+    pairs = [each for each in named if isinstance(find_default(node, each[0], failure), (tuple, list))]
+    for name, value in [*pairs, *named, *(("", each) for each in node.args)]:
         if type(evaluate(value, failure.frame)).__name__ == match[1]:
             text, keyword = text_of(value), f"{name}=" if name else ""
-            function = evaluate(node.func, failure.frame)
-            parameter = inspect.signature(function).parameters.get(name or "") if callable(function) else None
-            if parameter is not None and isinstance(parameter.default, tuple):
-                told = f"{keyword}{text} is one number, and {len(parameter.default)} are wanted"
-                return f"{told}: {keyword}{parameter.default}, as its default is"
+            default = find_default(node, name, failure)
+            if isinstance(default, tuple):
+                told = f"{keyword}{text} is one number, and {len(default)} are wanted"
+                return f"{told}: {keyword}{default}, as its default is"
             rest = node.args[node.args.index(value) :] if value in node.args else [value]
             if all(type(evaluate(each, failure.frame)).__name__ == match[1] for each in rest):
                 text = ", ".join(map(text_of, rest))

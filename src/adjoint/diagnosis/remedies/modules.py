@@ -261,6 +261,10 @@ def register_parameters(failure: Failure, match: re.Match[str]) -> str:
         return f"{used.text}{at(used)} gives its items once, and they were taken: list(…) there, or call it here"
     model = failure.named_module()
     hidden = [] if model is None else _find_unregistered_modules(model.value)
+    flags = [] if model is None else [p.requires_grad for p in model.value.parameters()]
+    if model is not None and flags and not any(flags):
+        told = f"no parameter of {model.text}{at(model)} requires grad: all are frozen"
+        return f"{told}; requires_grad_(True) for those to be learned, such as those of the last layer"
     if model is not None and hidden:
         name, kind = hidden[0]
         made = find_attribute_assignment(model.value, name)

@@ -241,7 +241,12 @@ def count_dimensions(failure: Failure, match: re.Match[str]) -> str | None:
     if "len()" in match[0]:
         return f"{told}: divide by the number of values that went into it, or collect them in a list and torch.stack it"
     value = compute(node, failure.frame)
-    if "iteration" in match[0] and isinstance(value, Tensor) and not value.is_floating_point():
+    if (
+        "iteration" in match[0]
+        and isinstance(node, ast.Name)
+        and isinstance(value, Tensor)
+        and not value.is_floating_point()
+    ):
         return f"{told}: range({name}) counts to it, {name}.item() is it as a Python number"
     if "iteration" in match[0]:
         return f"{told}: use it as it is, {name}.item() for a Python number, or leave out what reduced it"

@@ -86,7 +86,8 @@ def fit_convolution(failure: Failure, match: re.Match[str]) -> str:
     """A convolution whose input has other channels."""
     shape, expected, found = shape_of(match[2]), int(match[3]), int(match[4])
     x = name_of_shape(failure, shape)
-    if shape[-1] == expected:
+    is_square = len(shape) == 4 and shape[2] == shape[3] != shape[1]  # then those are height and width
+    if shape[-1] == expected and not is_square:
         order = (0, len(shape) - 1, *range(1, len(shape) - 1))
         return f"channels come after the batch: {x}.permute{order}, which has {expected} channels"
     own = next((each for each in failure.tensors() if each.value.ndim == len(shape) - 1), None)
@@ -131,6 +132,13 @@ def give_spatial_dimensions(failure: Failure, match: re.Match[str]) -> str:
     layer = describe_layer(failure)[0]
     missing = count - len(shape)
     told = f"{layer} takes (batch, channels, …), {count} dimensions, and {x}{locate_tensor(failure, x)} is {shape}"
+    weight = re.search(r"weight of size:? \[([\d, ]+)\]", failure.message)
+    if not missing and weight is not None:
+        size = shape_of(weight[1])
+        k = name_of_shape(failure, size, "the weight")
+        added = ", ".join(["None"] * (count - len(size)))
+        told = f"{k}{locate_tensor(failure, k)} is {size}, and a weight is (out, in, …), {count} dimensions"
+        return f"{told}: {k}[{added}] is {(*(1,) * (count - len(size)), *size)}"
     if missing <= 0:
         return f"{told}: flatten or leave out {1 - missing if missing else 1} of them"
     channels = getattr(getattr(failure.module(), "value", None), "in_channels", 0)
@@ -252,9 +260,13 @@ def fit_stack(failure: Failure, match: re.Match[str]) -> str:
     if 0 in other and x is not None and x.origin is not None and ":-" in text_of(x.origin.node).replace(" ", ""):
         told = f"entry {match[4]} of {x.text}{at(x)} is empty, {match[3]}: a slice to -0 ends at its begin"
         return f"{told}; count its end from the front, x[i:len(x) - k]"
+    way = "nn.utils.rnn.pad_sequence pads them"
+    if first[1:] != other[1:]:
+        is_image = len(first) == len(other) == 3 and first[0] == other[0]
+        way = "F.interpolate or a Resize for images" if is_image else "a view, F.pad or unsqueeze"
     return (
-        f"bring entry {match[4]}, {match[3]}, and entry {match[2]}, {match[1]}, to one size: "
-        "nn.utils.rnn.pad_sequence pads them; for samples of a DataLoader, in `__getitem__` or in collate_fn="
+        f"bring entry {match[4]}, {match[3]}, and entry {match[2]}, {match[1]}, to one size: {way}; "
+        "for samples of a DataLoader, in `__getitem__` or in collate_fn="
     )
 
 

@@ -7,7 +7,7 @@ import re
 
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.diagnosis.failure import Failure
-from adjoint.diagnosis.operands import MISSING, NamedValue, evaluate
+from adjoint.diagnosis.operands import MISSING, NamedValue, describe_value, evaluate, is_module
 from adjoint.diagnosis.remedies.registry import at, remedy, shape_of
 from adjoint.diagnosis.repairs.trial import compute
 from adjoint.diagnosis.source_expressions import text_of
@@ -234,3 +234,26 @@ def give_one_group(failure: Failure, match: re.Match[str]) -> str | None:
     """Groups of parameters for an optimizer that takes one."""
     names = [each.text for each in failure.tensors()]
     return f"it takes one group of all parameters: [{', '.join(names)}]" if names else "one list of all parameters"
+
+
+@remedy(r"'(\w+)' object (?:has no attribute|is not \w+|cannot be|does not support)|'(\w+)' has no len", is_last=True)
+def name_other_kind(failure: Failure, match: re.Match[str]) -> str | None:
+    """A value of a kind that the library cannot work on, where a tensor or a module belongs."""
+    x = failure.blamed
+    kind = match[1] or match[2]
+    if x is None or type(x.value).__name__ != kind or not failure.stack[0].called:
+        return None
+    told = f"{x.text}{at(x)} is a {kind}, {describe_value(x.value)}"
+    if isinstance(x.value, str):
+        return f"{told}, and numbers are wanted: indices of a vocabulary, or float({x.text}) of digits"
+    return f"{told}, and no tensor"
+
+
+@remedy(r"^index (-?\d+) is out of range$")
+def count_parts(failure: Failure, match: re.Match[str]) -> str | None:
+    """A part of a list of modules by a number that it has not."""
+    holder = next((each for each in failure.operands if is_module(each.value) and hasattr(each.value, "__len__")), None)
+    if holder is None:
+        return None
+    count = len(vars(holder.value)["_modules"])
+    return f"{holder.text}{at(holder)} has {count} parts, {holder.text}[0] to {holder.text}[{count - 1}]"

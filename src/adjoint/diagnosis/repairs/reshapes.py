@@ -33,6 +33,9 @@ def reshape(
         ways = [f"{own}.T", *(f"{own}[{', '.join([':'] * i + ['None'])}]" for i in range(1, value.ndim + 1))]
         yield from (Edit(part, parse(way), True) for way in (ways if first else reversed(ways)))
         return
+    shapes = {tuple(each.shape) for _, each in values if isinstance(each, Tensor)}
+    if len(shapes) > 1 and all(len(each) == 1 for each in shapes) and not is_input:
+        return  # two vectors of different lengths make no table by mistake
     ways = [f"{own}{first}"] if first and value.ndim == 2 else list(_add_axes(own, value, values))
     ways += [f"{own}.unsqueeze(0)"] if is_input else []
     ways += (

@@ -63,6 +63,9 @@ def give_uncalled(failure: Failure, match: re.Match[str]) -> str | None:
             ]
             told = f"{text_of(argument)} calls {inner}, and gives its result"
             return f"{told}: {text_of(node.func)}({', '.join([*others, *rest, *keywords])})"
+        if type(value).__name__ in match.groups() and name == "closure":
+            told = f"{text_of(argument)} is a {type(value).__name__}, and {name} is to be a function"
+            return f"{told} that computes the loss anew, if any: {text_of(node.func)}()"
         if type(value).__name__ in match.groups() and isinstance(value, (int, float)):
             own = next((each for each in failure.operands if each.text == text_of(argument)), None)
             example = EXAMPLES.get(name, "lambda x: {}").format(text_of(argument))

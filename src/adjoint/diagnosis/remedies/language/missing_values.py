@@ -76,6 +76,15 @@ def _find_default(failure: Failure, operand: NamedValue) -> str | None:
     """Return which parameter's default, or which assignment of None, a name or an attribute has its value from."""
     origin, name = operand.origin, operand.text
     made = None if origin is None else origin.value
+    own = None if failure.line is None else failure.line.source.scope_of(failure.line.node)
+    if (
+        origin is None
+        and failure.line is not None
+        and isinstance(own, ast.FunctionDef)
+        and name in parameter_names(own)
+    ):
+        function = f"{own.name} at {failure.line.source.place_of(own)}"
+        return f"{name} of {function} is None, its default: give {name}=… in the call, or test if {name} is not None"
     if origin is None or made is None:
         return None
     if isinstance(made, ast.Constant) and made.value is None:

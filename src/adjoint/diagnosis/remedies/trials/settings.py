@@ -125,7 +125,9 @@ def _without_keywords(failure: Failure, node: ast.Call) -> Iterator[tuple[ast.ex
 def give_setting(failure: Failure, match: re.Match[str]) -> str | None:
     """A parameter that the message tells of, and that the call does not give."""
     node = None if failure.line is None else failure.line.node
-    if not isinstance(node, ast.Call) or isinstance(failure.error, (TypeError, KeyError, AttributeError)):
+    if not isinstance(node, ast.Call) or isinstance(failure.error, (KeyError, AttributeError)):
+        return None
+    if isinstance(failure.error, TypeError) and not failure.stack[0].called:
         return None
     names = parameter_names(node, failure.frame)
     given = {*names[: len(node.args)], *(each.arg for each in node.keywords)}
