@@ -59,7 +59,7 @@ def split_all(failure: Failure, match: re.Match[str]) -> str:
     return f"{told}; fractions such as [0.8, 0.2] need no counting"
 
 
-@remedy(r"object of type '(\w+)' has no len\(\)|'(NoneType)' object has no attribute|found <class '(NoneType)'>")
+@remedy(r"object of type '(\w+)' has no len\(\)|'(NoneType)' object has no attribute")
 def define_length(failure: Failure, match: re.Match[str]) -> str | None:
     """A dataset without a length."""
     batch = failure.locals.get("batch", failure.locals.get("samples"))
