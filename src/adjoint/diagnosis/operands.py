@@ -299,6 +299,8 @@ def find_origin(source: SourceFile, node: ast.expr, stack: Stack) -> Origin | No
         return _find_argument(scope, node.id, stack)
     if assignment is None and not isinstance(scope, ast.Module) and node.id not in stack[0].frame.f_locals:
         assignment = find_assignment(source, source.tree, node.id, None)
+    if isinstance(assignment, ast.For) and is_module(value) and isinstance(assignment.iter, (ast.Name, ast.Attribute)):
+        return find_origin(source, assignment.iter, stack) or Origin(source, assignment)  # the list that holds it
     filled = None if assignment is None else _find_filling(source, assignment, node.id)
     return None if assignment is None else Origin(source, filled or assignment)
 

@@ -31,6 +31,9 @@ def fit_condition(failure: Failure, match: re.Match[str]) -> str | None:
     if len(mask) <= len(values) and all(p >= q for p, q in zip(mask[::-1], values[::-1], strict=False)):
         cut = ", ".join(f":{n}" for n in values[-len(mask) :])
         return f"{told}: make the mask of that length, or cut it, {name}[{cut}]"
+    is_square = len(mask) == 2 and len(values) == 3 and values[-1] == values[-2] == mask[1] and mask[0] == values[0]
+    if is_square:  # of the keys of each sample, over the scores of attention
+        return f"{told}: {name}[:, None], one truth for each key of each sample"
     if mask == values[: len(mask)]:
         return f"{told}: {name}{'.unsqueeze(-1)' * (len(values) - len(mask))}, one truth for each row"
     return None

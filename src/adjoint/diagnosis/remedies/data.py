@@ -5,10 +5,12 @@ from __future__ import annotations
 import ast
 import os
 import re
+from contextlib import suppress
 
 from adjoint.core.graph.source_location import definition_site
 from adjoint.core.runtime.text_table import pluralize
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import evaluate, find_return_in
 from adjoint.diagnosis.remedies.registry import argument_node, at, name_argument, remedy
@@ -26,14 +28,40 @@ def pad_rows(failure: Failure, match: re.Match[str]) -> str:
 @remedy(r"invalid data type 'str'")
 def number_strings(failure: Failure, match: re.Match[str]) -> str:
     """Texts where numbers belong."""
+    texts = next((each for each in failure.operands if _holds_digits(each.value)), None)
+    if texts is not None:
+        way = (
+            f"{texts.text}.astype('float32')" if hasattr(texts.value, "astype") else f"[float(v) for v in {texts.text}]"
+        )
+        return f"{texts.text}{at(texts)} holds numbers as texts: {way}"
     return "texts become numbers first: {name: i for i, name in enumerate(sorted(set(names)))}, and the i of each"
 
 
-@remedy(r"elements of type object to a tensor|Could not infer dtype of NoneType")
+def _holds_digits(value: Operand) -> bool:
+    """Return whether a list or an array holds texts that are numbers."""
+    texts = value.ravel().tolist() if hasattr(value, "ravel") and hasattr(value, "dtype") else value
+    if not isinstance(texts, (list, tuple)) or not texts or not all(isinstance(each, str) for each in texts):
+        return False
+    with suppress(ValueError):
+        return bool([float(each) for each in texts])
+    return False
+
+
+@remedy(r"elements of type object to a tensor|Could not infer dtype of NoneType|nested lists differ in depth")
 def replace_none(failure: Failure, match: re.Match[str]) -> str | None:
     """A list with None, or with objects, among its numbers."""
     values = next((x for x in failure.locals.values() if isinstance(x, list) and x), None)
     name = name_argument(failure, 0, "data", "the list")
+    given = next(
+        (each for each in failure.operands if getattr(getattr(each.value, "dtype", None), "kind", "") == "O"), None
+    )
+    if given is not None and any(isinstance(each, (list, tuple)) for each in given.value.ravel().tolist()):
+        told = f"{given.text}{at(given)} holds lists as objects, for their lengths differ"
+        return f"{told}: pad them to one length, or a tensor of each"
+    if given is not None:
+        return f"{given.text}{at(given)} holds objects: {given.text}.astype('float32'), where all are numbers"
+    if "nested" in failure.message and not any(each is None for each in values or ()):
+        return None
     for i, value in enumerate(values or []):
         if value is None:
             return f"{name} has None at place {i}: a number for it, such as .get(key, 0) where a dict gave it"

@@ -185,6 +185,14 @@ def _describe_frozen_module(failure: Failure, source: SourceFile, node: ast.AST)
         if callable(held) and "_modules" in getattr(value, "__dict__", ()):
             parameters = list(held())
             if parameters and not any(each.requires_grad for each in parameters):
+                for target in source.outside_assignments.get("requires_grad", ()):
+                    owner = evaluate(target.value, failure.frame)
+                    if is_module(owner) and vars(owner).get("requires_grad") is True:
+                        place = Origin(source, target).place()
+                        told = (
+                            f"{text_of(target)} at {place} sets an attribute of the module, and none of its parameters"
+                        )
+                        return f"{told}: {text_of(target.value)}.requires_grad_(True)"
                 where = _find_freezing(source)
                 return f"all parameters of {text_of(part)} are frozen{where}: leave those that are to be trained"
     return None
@@ -227,9 +235,9 @@ def find_kept_graph(failure: Failure, match: re.Match[str]) -> str | None:
     if not begin <= line <= end and not (is_called and shared is not None):
         return f"line {line} is computed once, before the loop at line {begin}: compute it in the loop"
     if shared is not None:
-        name, place = shared
+        name, place, first = shared
         return (
-            f"{name} at {place} is used by two backward passes of one step: {name}.detach() in the first loss, or "
+            f"{name} at {place} is used by two backward passes of one step: {name}.detach() at {first}, or "
             "retain_graph=True in the first backward()"
         )
     carried = _carried_names(loop)
@@ -239,8 +247,8 @@ def find_kept_graph(failure: Failure, match: re.Match[str]) -> str | None:
     return f"the first pass has freed what line {line} recorded: sum the losses and call backward() once"
 
 
-def _find_shared_value(failure: Failure, loop: ast.For | ast.While) -> tuple[str, str] | None:
-    """Return a value with a graph that the loop makes before its first backward() and reads again after it."""
+def _find_shared_value(failure: Failure, loop: ast.For | ast.While) -> tuple[str, str, str] | None:
+    """Return a value with a graph that a loop reads before its first backward() and after it, with both places."""
     passes = sorted(
         node.lineno
         for node in ast.walk(loop)
@@ -256,7 +264,9 @@ def _find_shared_value(failure: Failure, loop: ast.For | ast.While) -> tuple[str
         read = [node.lineno for node in names if node.id == made.id and isinstance(node.ctx, ast.Load)]
         written = [node.lineno for node in names if node.id == made.id and isinstance(node.ctx, ast.Store)]
         if len(written) == 1 and any(line <= passes[0] for line in read) and any(line > passes[0] for line in read):
-            return made.id, Origin(failure.line.source, made).place()
+            uses = [node for node in names if node.id == made.id and isinstance(node.ctx, ast.Load)]
+            first = min(uses, key=lambda node: node.lineno)
+            return made.id, failure.line.source.place_of(made), failure.line.source.place_of(first)
     return None
 
 

@@ -16,7 +16,10 @@ from adjoint.diagnosis.remedies.registry import at, name_argument, remedy
 from adjoint.diagnosis.source_expressions import text_of
 
 
-@remedy(r"'PackedSequence' object has no attribute|must be Tensor, not PackedSequence|type 'PackedSequence'")
+@remedy(
+    r"tuple indices must be|'PackedSequence' object has no attribute|must be Tensor, not PackedSequence|"
+    r"type 'PackedSequence'"
+)
 def pad_sequence(failure: Failure, match: re.Match[str]) -> str | None:
     """A packed sequence where a padded tensor belongs."""
     x = _find_operand(failure, "PackedSequence")

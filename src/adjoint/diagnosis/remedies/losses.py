@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from math import prod
 
 from adjoint.core.runtime.text_table import pluralize
 from adjoint.core.tensor.tensor import Tensor
@@ -227,6 +228,11 @@ def _advise_shape(failure: Failure, target: Shape, given: Shape) -> str:
     if len(given) == len(target) and given[:1] == target[:1] and given[2:] == target[2:] and given[1:2] != target[1:2]:
         return f"the last layer gives {given[1]} values in dimension 1, {y} has {target[1]}: make it {target[1]} there"
     if sorted(n for n in given if n != 1) == sorted(n for n in target if n != 1):
+        return f"{x} is {given}, {y} is {target}: {y}.reshape({x}.shape)"
+    if prod(given) == prod(target) and given[:1] == target[:1]:
+        flat, deep = (x, y) if len(given) < len(target) else (y, x)
+        if 2 in (len(given), len(target)):
+            return f"{x} is {given}, {y} is {target}: {deep}.flatten(1) has the shape of {flat}"
         return f"{x} is {given}, {y} is {target}: {y}.reshape({x}.shape)"
     layer = find_scores_layer(failure)
     told = "the last layer" if layer is None else layer.describe()

@@ -185,6 +185,9 @@ def unpack_results(failure: Failure, match: re.Match[str]) -> str | None:
         return f"{layer.text}{at(layer)} gets a tuple: the part before it gives several results, as an LSTM does"
     if given is None:
         return None
+    if given.value and all(isinstance(each, str) for each in given.value):
+        told = f"{given.text}{at(given)} holds texts, and a tensor of numbers is wanted"
+        return f"{told}: {{name: i for i, name in enumerate(names)}}, and the i of each, where they are made"
     kind = "it is made of several results"
     return f"{given.text}{at(given)} is a tuple, {kind}: output, state = …; or {given.text}[0]"
 

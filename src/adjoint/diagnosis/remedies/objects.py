@@ -32,6 +32,8 @@ RESULTS_OF_LAYERS = {
 def unpack_tuple(failure: Failure, match: re.Match[str]) -> str | None:
     """Several results where one tensor belongs: those of a layer, or of a function that returns more than one."""
     given = next((each for each in failure.operands if isinstance(each.value, tuple)), None)
+    if type(given.value if given is not None else None).__name__ == "PackedSequence":
+        return None
     made = None if given is None or given.origin is None else given.origin.value
     if given is None or given.origin is None or not isinstance(made, ast.Call):
         return None

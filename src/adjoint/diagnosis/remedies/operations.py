@@ -24,12 +24,23 @@ from adjoint.diagnosis.remedies.registry import (
 from adjoint.diagnosis.source_expressions import text_of
 
 
+def _name_last_sizes(failure: Failure) -> str:
+    """Return the last size of each tensor of the line, by its name."""
+    if not failure.tensors():
+        return "agree"
+    return "are " + ", ".join(
+        f"{each.value.shape[-1]} of {each.text}{at(each)}" for each in failure.tensors() if each.value.ndim
+    )
+
+
 @remedy(r"tensors used as indices must be|Expected dtype int32/int64 for index|only applicable to index tensor")
-def convert_index(failure: Failure, match: re.Match[str]) -> str:
+def convert_index(failure: Failure, match: re.Match[str]) -> str | None:
     """Indices that are no integers."""
     array = next((x for x in failure.operands if isinstance(x.value, np.ndarray) and x.value.dtype.kind == "f"), None)
     if array is not None:
         return f"{array.text}{at(array)} holds floats, and indices are integers: {array.text}.astype(int)"
+    if not any(each.value.is_floating_point() for each in failure.tensors()):
+        return None  # the line makes them
     return f"{float_tensor(failure)} holds floats, and indices are integers: .long()"
 
 
@@ -63,6 +74,12 @@ def give_index_dimensions(failure: Failure, match: re.Match[str]) -> str | None:
     missing = x.value.ndim - index.value.ndim
     if missing <= 0:
         return None
+    dim = failure.locals.get("dim", -1)
+    is_of_rows = isinstance(dim, int) and x.value.ndim > 2 and dim % x.value.ndim == index.value.ndim - 1
+    if is_of_rows and missing == 1:
+        sizes = ", ".join(["-1"] * index.value.ndim)
+        whole = f"{index.text}.unsqueeze(-1).expand({sizes}, {x.text}.shape[-1])"
+        return f"the index has all dimensions of {x.text}, {tuple(x.value.shape)}: {whole} takes whole rows"
     told = f"{index.text}{'.unsqueeze(-1)' * missing} has {x.value.ndim} dimensions, as {x.text}"
     return told if "scatter" in failure.message else f"{told}; .squeeze(-1) after it"
 
@@ -259,7 +276,7 @@ def count_elements(failure: Failure, match: re.Match[str]) -> str:
         x = first_tensor(failure)
         return f"{x} has {chosen[2]} elements there, and k is {chosen[1]}: k={chosen[2]} at most, min(k, {x}.shape[-1])"
     ways = {
-        "must": "rows of both have one length: the last sizes agree",
+        "must": f"rows of both have one length: the last sizes {_name_last_sizes(failure)}",
         "selected": "k is at most the size of that dimension: min(k, x.shape[dim])",
         "expected": "the list is empty: nothing was added before, or a filter left nothing",
     }

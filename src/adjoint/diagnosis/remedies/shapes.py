@@ -98,7 +98,8 @@ def fit_convolution(failure: Failure, match: re.Match[str]) -> str:
     if squeezed is not None and expected == 1:
         return f"{squeezed} takes out every dimension of 1, the channels too: leave it out, or name one, .squeeze(dim)"
     name, kind = describe_layer(failure, kind="Conv")
-    out = shape_of(match[1])[0]
+    weight, groups = shape_of(match[1]), getattr(getattr(failure.module(), "value", None), "groups", 1)
+    out = weight[1] * groups if "transposed=1" in failure.message else weight[0]
     return f"{name} takes {expected} channels, its input has {found}: nn.{kind}({found}, {out}, …) there"
 
 
@@ -295,8 +296,8 @@ def stay_in_bounds(failure: Failure, match: re.Match[str]) -> str:
         name, given = text_of(node.value), getattr(length.node, "value", None)
         if isinstance(node.slice, ast.BinOp) and isinstance(node.slice.op, ast.Add) and isinstance(given, ast.expr):
             more = text_of(node.slice.right)
-            told = f"{text_of(node)} reaches {more} past the sample, and {length.describe()} counts all"
-            return f"{told}: return {text_of(given)} - {more} there"
+            told = f"{text_of(node)} reaches {more} past the sample, and {length.describe()} counts more"
+            return f"{told}: return len({name}) - {more} there"
         return f"{name} has {size} rows, and {length.describe()} says more: return len({name}) there"
     return f"indices of dimension {match[2]} go from 0 to {size - 1}, or -{size} to -1"
 

@@ -10,7 +10,7 @@ from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import MISSING, evaluate
-from adjoint.diagnosis.remedies.registry import at, remedy
+from adjoint.diagnosis.remedies.registry import at, locate_tensor, name_argument, remedy
 from adjoint.diagnosis.source_expressions import text_of
 
 INTEGER_CASTS = (".long()", ".int()", ".short()", ".byte()", "argmax(", "randint(", "arange(")
@@ -99,3 +99,32 @@ def use_float_operands(failure: Failure, match: re.Match[str]) -> str | None:
     names = ", ".join(f"{each.text}.float()" for each in whole)
     kinds = ", ".join(f"{each.text}{at(each)}" for each in whole)
     return f"{kinds}: {str(whole[0].value.dtype).rpartition('.')[2]}, and {match[1]} computes with floats: {names}"
+
+
+@remedy(r"[Ee]xpected (\w+) to have value at most (\d+), but got value (\d+)")
+def bound_values(failure: Failure, match: re.Match[str]) -> str | None:
+    """A value past the end, such as a length beyond the time of the input."""
+    beyond = int(match[3])
+    x = next((each for each in failure.tensors() if each.value.numel() and float(each.value.max()) == beyond), None)
+    if x is None:
+        return None
+    return f"{x.text}{at(x)} holds {beyond}, and {match[1]} go to {match[2]}: {x.text}.clamp(max={match[2]})"
+
+
+@remedy(
+    r"Incompatible shapes of A and B for the equation (AX = B|XA = B) \((\d+)x(\d+) and (\d+)x(\d+)\)", is_last=True
+)
+def fit_equation(failure: Failure, match: re.Match[str]) -> str:
+    """A system of equations whose right side has other rows."""
+    a, b = name_argument(failure, 0, "A", "A"), name_argument(failure, 1, "B", "B")
+    if match[1] == "AX = B":
+        return f"{a} has {match[2]} equations, and {b}{locate_tensor(failure, b)} {match[4]} rows: one row for each"
+    return f"{a} has {match[3]} equations, and {b}{locate_tensor(failure, b)} {match[5]} columns: one for each"
+
+
+@remedy(r"attempting to use a Tensor in some data-dependent control flow")
+def choose_by_element(failure: Failure, match: re.Match[str]) -> str:
+    """A branch by a value under vmap."""
+    node = None if failure.line is None else failure.line.node
+    condition = text_of(node) if isinstance(node, ast.expr) else "condition"
+    return f"each example may go another way: torch.where({condition}, a, b) computes both and chooses"

@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 import re
 
+from adjoint.core.runtime.text_table import pluralize
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.diagnosis.callbacks import find_callbacks
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import MISSING, NamedValue, describe_value, evaluate, is_module
 from adjoint.diagnosis.remedies.registry import at, remedy, shape_of
@@ -257,3 +259,40 @@ def count_parts(failure: Failure, match: re.Match[str]) -> str | None:
         return None
     count = len(vars(holder.value)["_modules"])
     return f"{holder.text}{at(holder)} has {count} parts, {holder.text}[0] to {holder.text}[{count - 1}]"
+
+
+@remedy(r"different number of parameter groups: (\d+), the optimizer has (\d+)")
+def match_groups(failure: Failure, match: re.Match[str]) -> str:
+    """A state of an optimizer with other groups."""
+    node = None if failure.line is None else failure.line.node
+    owner = text_of(node.func.value) if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else "it"
+    told = f"the state has {pluralize(int(match[1]), 'group')}, and {owner} {match[2]}"
+    return f"{told}: make {owner} with the groups that were saved"
+
+
+@remedy(r"hook returned an invalid number of grad_\w+, got (\d+), but expected (\d+)")
+@remedy(r"'(dict|list|str|int|float|ndarray)' object has no attribute 'array'", is_last=True)
+def return_other_kind(failure: Failure, match: re.Match[str]) -> str | None:
+    """A function of the user's, such as a hook, whose result the library cannot take."""
+    callback = next(iter(find_callbacks(failure.stack, failure.message)), None)
+    returned = None if callback is None else callback.returned()
+    if callback is None or returned is None:
+        return None
+    told = f"{callback.name} at {returned.describe()}, gives"
+    if match[1].isdigit():
+        return f"{told} {pluralize(int(match[1]), 'value')}, and {match[2]} is wanted: as many as it gets, or None"
+    return f"{told} a {match[1]}: a tensor, or a tuple of tensors, there"
+
+
+@remedy(r"'str' object is not callable", is_last=True)
+def give_hook(failure: Failure, match: re.Match[str]) -> str | None:
+    """The name of a function, as a text, where a function was registered."""
+    source = None if failure.line is None else failure.line.source
+    for call in ast.walk(source.tree) if source is not None and failure.stack[0].called else ():
+        if not isinstance(call, ast.Call) or not text_of(call.func).rpartition(".")[2].startswith("register_"):
+            continue
+        for given in call.args[:1]:
+            if isinstance(given, ast.Constant) and isinstance(given.value, str) and source is not None:
+                told = f"{text_of(call)} at {source.place_of(call)} registers a text"
+                return f"{told}: the function itself, {given.value}, without quotes"
+    return None

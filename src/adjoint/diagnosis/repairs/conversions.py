@@ -19,6 +19,7 @@ from adjoint.diagnosis.repairs.expression import Edit, bracket, parse
 TYPE_WORDS = re.compile(
     r"type|\b(?:u?int|float|complex)\d*\b|long|double|half|bool|integer|indices|index|floating|gradients", re.IGNORECASE
 )
+CONVERSIONS = frozenset({"float", "double", "half", "long", "int", "bool", "item", "tolist", "numpy", "detach"})
 INTEGER_WORDS = re.compile(r"\bint\d*\b|long|integer|indices|index", re.IGNORECASE)
 
 
@@ -90,6 +91,12 @@ def convert(part: ast.expr, value: Operand, library: str, message: str) -> Itera
     elif isinstance(part, (ast.Call, ast.BinOp)) and value is MISSING:
         ways += [f"int({text})", f"{own}.long()", f"{own}.float()", f"{own}.tolist()", f"list({text})"]
     yield from (Edit(part, parse(way)) for way in ways)
+
+
+def leave_conversion(part: ast.expr) -> Iterator[Edit]:
+    """Yield what a conversion in the line converts."""
+    if isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute) and part.func.attr in CONVERSIONS:
+        yield Edit(part, part.func.value)
 
 
 def _find_types(x: Tensor, message: str) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from typing import TypeGuard
 
 from adjoint.core.dtype.dtype import float32
 from adjoint.core.tensor.tensor import Tensor
@@ -15,7 +16,7 @@ from adjoint.diagnosis.repairs.calls import (
     read_attribute_otherwise,
     read_otherwise,
 )
-from adjoint.diagnosis.repairs.conversions import convert, leave_tensors
+from adjoint.diagnosis.repairs.conversions import convert, leave_conversion, leave_tensors
 from adjoint.diagnosis.repairs.expression import Edit, Values, name_library
 from adjoint.diagnosis.repairs.reshapes import (
     expand_index,
@@ -25,8 +26,8 @@ from adjoint.diagnosis.repairs.reshapes import (
     reshape_all,
     swap_sides,
 )
-from adjoint.diagnosis.repairs.sequences import change_index, change_numbers
-from adjoint.diagnosis.repairs.trial import Trial, compute
+from adjoint.diagnosis.repairs.sequences import change_index, change_numbers, change_stored_index
+from adjoint.diagnosis.repairs.trial import STORES, Trial, compute
 
 WEIGHTS = ("weight", "pos_weight")  # one for each class, whatever the shapes allow
 
@@ -45,6 +46,7 @@ def find_edits(trial: Trial, message: str, *, is_of_shapes: bool) -> Iterator[Ed
             yield from call_sibling(node)
             yield from expand_index(node, values)
             yield from change_numbers(node, trial, values)
+            yield from change_stored_index(node, trial)
         elif isinstance(node, ast.Subscript):
             yield from change_index(node, trial)
         yield from make_square(node)
@@ -52,8 +54,10 @@ def find_edits(trial: Trial, message: str, *, is_of_shapes: bool) -> Iterator[Ed
     weights = {
         id(each.value) for each in ast.walk(trial.expression) if isinstance(each, ast.keyword) and each.arg in WEIGHTS
     }
+    call = trial.expression if isinstance(trial.expression, ast.Call) else None
+    stored = call.args[0] if call is not None and ast.unparse(call.func) in STORES else None
     for part, value in values:
-        if id(part) in weights:
+        if id(part) in weights or part is stored:
             continue
         yield from reshape(
             part, value, values, dimensions, first="" if "broadcast" in message else ".T", is_input=is_module_call
@@ -72,6 +76,8 @@ def _find_edits_of_kinds(trial: Trial, message: str, values: Values) -> Iterator
             yield from call_sibling(node)
     # what is of another type than the parameters of most models is to be converted, not the other way round
     values = sorted(values, key=lambda each: isinstance(each[1], Tensor) and each[1].dtype == float32)
+    for part, _ in values:
+        yield from leave_conversion(part)
     for part, value in values:
         yield from convert(part, value, library, message)
     for part, value in values:
@@ -85,8 +91,15 @@ def _find_edits_of_kinds(trial: Trial, message: str, values: Values) -> Iterator
                 yield from read_attribute_otherwise(node, trial, library)
         elif isinstance(node, ast.Subscript):
             yield from read_otherwise(node)
+        elif isinstance(node, ast.Tuple) and any(map(_is_division, node.elts)) and "float" in message:
+            whole = [ast.BinOp(e.left, ast.FloorDiv(), e.right) if _is_division(e) else e for e in node.elts]
+            yield Edit(node, ast.Tuple(whole, ast.Load()))
         elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
             yield Edit(node, ast.UnaryOp(ast.Invert(), node.operand))
+
+
+def _is_division(node: ast.expr) -> TypeGuard[ast.BinOp]:
+    return isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div)
 
 
 def _operands(root: ast.expr) -> Iterator[ast.expr]:

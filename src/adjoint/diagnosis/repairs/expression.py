@@ -67,7 +67,11 @@ def write_line(changed: ast.expr, node: ast.AST) -> str:
     """Return a changed expression as the program writes it."""
     stored = changed.func.id if isinstance(changed, ast.Call) and isinstance(changed.func, ast.Name) else ""
     if isinstance(node, ast.Assign) and isinstance(changed, ast.Call) and stored in STORES:
-        return f"{text_of(node.targets[0])} = {text_of(changed.args[2])}"
+        target = text_of(node.targets[0])
+        given = node.targets[0]
+        if isinstance(given, ast.Subscript) and ast.dump(_index_of(given.slice)) != ast.dump(changed.args[1]):
+            target = f"{text_of(changed.args[0])}[{text_of(changed.args[1]).strip('()').replace('slice(None)', ':')}]"
+        return f"{target} = {text_of(changed.args[2])}"
     return text_of(changed)
 
 

@@ -31,6 +31,17 @@ def change_index(node: ast.Subscript, trial: Trial) -> Iterator[Edit]:
             yield _index(node, [*[ALL] * count, *parts])
 
 
+def change_stored_index(node: ast.Call, trial: Trial) -> Iterator[Edit]:
+    """Yield a call that stores an item, with whole slices before a mask."""
+    if ast.unparse(node.func) != "setitem()" or len(node.args) != 3:
+        return
+    held, mask = compute(node.args[0], trial.frame), compute(node.args[1], trial.frame)
+    if isinstance(held, Tensor) and isinstance(mask, Tensor) and mask.dtype == bool_:
+        for count in range(1, held.ndim):
+            parts = [*(["slice(None)"] * count), ast.unparse(node.args[1])]
+            yield Edit(node.args[1], parse(f"({', '.join(parts)})"), is_shape=True)
+
+
 def _index(node: ast.Subscript, parts: list[ast.expr]) -> Edit:
     key = parts[0] if len(parts) == 1 else ast.Tuple(parts, ast.Load())
     return Edit(node, ast.Subscript(node.value, key, ast.Load()), is_shape=True)

@@ -61,6 +61,11 @@ def find_none(failure: Failure, match: re.Match[str]) -> str | None:
                 return part
             silent = _find_silent_function(failure, made)
             return silent or f"{operand.text}{at(operand)} is None: the line that makes it gives nothing back"
+    for operand in failure.operands:
+        if isinstance(operand.value, (list, tuple)) and any(each is None for each in operand.value):
+            place = next(i for i, each in enumerate(operand.value) if each is None)
+            told = f"{operand.text}{at(operand)} holds None at place {place}"
+            return f"{told}: [x for x in {operand.text} if x is not None] leaves it out"
     for part in ast.walk(failure.line.node) if failure.line is not None else ():
         if isinstance(part, ast.Subscript) and evaluate(part, failure.frame) is None:
             own = next((each for each in failure.operands if each.text == text_of(part.value)), None)
@@ -87,6 +92,11 @@ def _find_default(failure: Failure, operand: NamedValue) -> str | None:
         return f"{name} of {function} is None, its default: give {name}=… in the call, or test if {name} is not None"
     if origin is None or made is None:
         return None
+    target = origin.node.targets[0] if isinstance(origin.node, ast.Assign) else None
+    if isinstance(target, ast.Tuple) and isinstance(made, ast.Tuple) and len(target.elts) == len(made.elts):
+        last = name.rpartition(".")[2]
+        named = [value for each, value in zip(target.elts, made.elts, strict=True) if text_of(each).endswith(last)]
+        made = named[0] if named else made
     if isinstance(made, ast.Constant) and made.value is None:
         return f"{name}{at(operand)} is None, and nothing has given it another value: do that before this line"
     scope = origin.source.scope_of(origin.node)

@@ -173,6 +173,19 @@ def _find_elsewhere(failure: Failure, name: str) -> str | None:
     return None
 
 
+@remedy(r"^'(\w+)' object has no attribute '(\w+)'")
+def assign_attribute_first(failure: Failure, match: re.Match[str]) -> str | None:
+    """An attribute of `self` that the same function makes after it has read it."""
+    found = find_expression(failure.stack[0])
+    if found is None or type(failure.frame.f_locals.get("self")).__name__ != match[1]:
+        return None
+    source, node = found
+    for made in source.attribute_assignments.get((match[1], match[2]), []):
+        if source.scope_of(made) is source.scope_of(node) and made.lineno > getattr(node, "lineno", 0):
+            return f"self.{match[2]} has its first value at {source.place_of(made)}: put that before this line"
+    return None
+
+
 @remedy(r"^(?:'(\w+)' object|type object '\w+'|module '[\w.]+') has no attribute '(\w+)'")
 def find_owner(failure: Failure, match: re.Match[str]) -> str | None:
     """A method of another object in reach, such as `step` of an optimizer that is asked of a loss."""

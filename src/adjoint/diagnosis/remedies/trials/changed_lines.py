@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import copy
 import re
 import time
 from inspect import ismodule
@@ -17,7 +18,7 @@ from adjoint.diagnosis.operands import MISSING, NamedValue, describe_value, eval
 from adjoint.diagnosis.remedies.registry import at, remedy
 from adjoint.diagnosis.repairs.edits import find_edits
 from adjoint.diagnosis.repairs.expression import Edit, call_of, write_line
-from adjoint.diagnosis.repairs.trial import Trial
+from adjoint.diagnosis.repairs.trial import Trial, UntriableError
 from adjoint.diagnosis.source_expressions import MAX_SHOWN_CHARACTERS, text_of
 
 MAX_SECONDS = 0.5
@@ -65,7 +66,9 @@ def try_edits(failure: Failure, match: re.Match[str]) -> str | None:
             size = int(np.prod(result.shape)) if isinstance(result, (Tensor, np.ndarray)) else 0
         except Exception:  # noqa: BLE001  what a changed line may raise
             continue
-        if edit.is_shape and is_elementwise and size > largest:
+        if is_elementwise and size > largest and "broadcast" in failure.message:
+            continue
+        if not _fits_around(failure, trial, node, changed):
             continue
         if not edit.is_shape:
             return _describe(failure, trial, edit, write_line(changed, statement))
@@ -73,6 +76,23 @@ def try_edits(failure: Failure, match: re.Match[str]) -> str | None:
         if best is None or cost < best[0]:
             best = cost, edit, changed
     return None if best is None else _describe(failure, trial, best[1], write_line(best[2], statement))
+
+
+def _fits_around(failure: Failure, trial: Trial, node: ast.expr, changed: ast.expr) -> bool:
+    """Return whether the whole expression around a changed part runs too, as far as it can be carried out again."""
+    whole: ast.AST = node
+    parents: dict[ast.AST, ast.AST] = {} if failure.line is None else failure.line.source.parents
+    while isinstance(parents.get(whole), (ast.expr, ast.keyword)):
+        whole = parents[whole]
+    if whole is node:
+        return True
+    try:
+        trial.run(copy.deepcopy(whole, {id(node): changed}))
+    except UntriableError:
+        return True
+    except Exception:  # noqa: BLE001  what a changed line may raise
+        return False
+    return True
 
 
 def _describe(failure: Failure, trial: Trial, edit: Edit, whole: str) -> str:
