@@ -20,6 +20,18 @@ SIGNATURE_ERROR = re.compile(
     r"^(?:\w+: )?([\w.<>]+)\(\) (?:takes (?:from )?\d+ (?:to \d+ )?positional arguments? but (\d+)|"
     r"missing (\d+) required positional|got an unexpected keyword)"
 )
+# with what the library calls a function that it is given by a method of that name
+SIGNATURES = {
+    "register_forward_hook": ("module", "inputs", "output"),
+    "register_forward_pre_hook": ("module", "inputs"),
+    "register_full_backward_hook": ("module", "grad_input", "grad_output"),
+    "register_full_backward_pre_hook": ("module", "grad_output"),
+    "register_hook": ("grad",),
+    "register_post_accumulate_grad_hook": ("param",),
+    "register_prehook": ("grad_outputs",),
+    "apply": ("module",),
+}
+PACKAGE = __name__.partition(".")[0] + "."
 SAMPLE_METHODS = ("__getitem__", "__getitems__", "__iter__")
 
 
@@ -38,7 +50,10 @@ class Callback:
     def definition(self) -> Origin | None:
         """Return where it is defined."""
         source = parse_source(self.code.co_filename)
-        function = None if source is None else find_function(source, self.code.co_firstlineno)
+        function: ast.AST | None = None if source is None else find_function(source, self.code.co_firstlineno)
+        for node in ast.walk(source.tree) if source is not None and self.code.co_name == "<lambda>" else ():
+            if isinstance(node, ast.Lambda) and node.lineno == self.code.co_firstlineno:
+                function = node
         return None if source is None or function is None else Origin(source, function)
 
     def is_called(self, name: str) -> bool:
@@ -86,6 +101,8 @@ def _functions_of(value: Operand, is_applied: bool) -> Iterator[Callback]:
         held = [vars(value).get(method)] if issubclass(value, Function) else []
     elif inspect.isfunction(value) or inspect.ismethod(value):
         held = [value]
+    elif type(value).__module__.startswith(PACKAGE) and hasattr(value, "call"):
+        held = [value.call]  # a hook with its options
     elif not is_module(value):
         methods = (vars(kind).get(name) for kind in type(value).__mro__ for name in (*SAMPLE_METHODS, "__len__"))
         held = list(methods)
@@ -95,6 +112,22 @@ def _functions_of(value: Operand, is_applied: bool) -> Iterator[Callback]:
             yield Callback(code.co_qualname.rpartition("<locals>.")[2], code)
 
 
+def _find_registration(callback: Callback) -> tuple[str, ...] | None:
+    """Return the arguments of a function that a call such as `register_hook(f)` in its file gives to the library."""
+    source = parse_source(callback.code.co_filename)
+    for node in ast.walk(source.tree) if source is not None else ():
+        method = node.func.attr if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else ""
+        if method in SIGNATURES and isinstance(node, ast.Call) and node.args:
+            given = (
+                node.args[0].func if isinstance(node.args[0], ast.Call) else node.args[0]
+            )  # a function that makes it
+            owners = callback.code.co_qualname.replace(".<locals>", "").split(".")
+            is_lambda = isinstance(made, ast.Lambda) and made.lineno == callback.code.co_firstlineno
+            if is_lambda or text_of(given).rpartition(".")[2] in owners:
+                return SIGNATURES[method]
+    return None
+
+
 def name_given_arguments(error: BaseException, callback: Callback, count: int) -> list[str]:
     """Return names for the arguments with which the library calls a function: its own, or the function's."""
     trace = error.__traceback__
@@ -102,6 +135,10 @@ def name_given_arguments(error: BaseException, callback: Callback, count: int) -
         trace = trace.tb_next
     place = None if trace is None else UserFrame(trace.tb_frame, trace.tb_lasti, ())
     _, call = (None if place is None else find_expression(place)) or (None, None)
+    registered = _find_registration(callback)
+    bound = list(callback.parameters[:1]) if callback.parameters[:1] == ("self",) else []
+    if registered is not None and len(registered) + len(bound) == count:
+        return [*bound, *registered]
     given = [text_of(each) for each in call.args] if isinstance(call, ast.Call) else []
     if len(given) == count and all(len(each) > 1 and each.isidentifier() and each != "self" for each in given):
         return given

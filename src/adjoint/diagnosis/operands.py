@@ -262,6 +262,10 @@ def read_attribute(owner: object, name: str) -> Operand:
     for table in (held, *(held.get(key) or {} for key in ("_parameters", "_buffers", "_modules"))):
         if isinstance(table, Mapping) and name in table:
             return table[name]
+    for kind in type(owner).__mro__ if type(owner).__module__ != "builtins" else ():
+        value = vars(kind).get(name, MISSING)
+        if value is not MISSING:  # a value that all objects of a class share, unless it would be computed
+            return MISSING if hasattr(type(value), "__get__") else value
     return MISSING
 
 

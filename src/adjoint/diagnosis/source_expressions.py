@@ -95,6 +95,9 @@ class SourceFile:
                 if isinstance(node, (ast.Assign, ast.AnnAssign)) and isinstance(scope, ast.ClassDef):
                     for name in _bound_attributes(node):
                         found.setdefault((scope.name, name), []).append(node)
+                    if self.scope_of(node) is scope:  # of all objects of the class
+                        for name in _bound_names(node):
+                            found.setdefault((scope.name, name), []).append(node)
                 elif isinstance(node, ast.Expr) and isinstance(scope, ast.ClassDef):
                     registered = _registered_name(node.value)
                     if registered is not None:

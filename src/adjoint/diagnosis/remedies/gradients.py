@@ -29,6 +29,7 @@ CUTTING_METHODS = {
     "bool": "truths have no gradient",
 }
 CUTTING_FUNCTIONS = {"tensor": "it copies values without their graph", "from_numpy": "arrays have no graph"}
+INTEGER_TYPE = re.compile(r"\b(?:u?int\d*|long|bool|LongTensor|IntTensor)\)")
 INITIALISERS = frozenset({"uniform_", "normal_"})
 CUTTING_BLOCKS = ("no_grad", "inference_mode", "set_grad_enabled")
 
@@ -125,6 +126,11 @@ def _describe_cut(failure: Failure, source: SourceFile, node: ast.AST) -> str | 
             if why:
                 place = Origin(source, part).place()
                 return f"{text_of(part.func)}(…) at {place}: {why}; leave it out of what the loss is made of"
+            if part.func.attr in ("to", "type") and INTEGER_TYPE.search(text_of(part)):
+                place = Origin(source, part).place()
+                return (
+                    f"{text_of(part)} at {place}: integers have no gradient; leave it out of what the loss is made of"
+                )
         if isinstance(part, ast.Attribute) and part.attr == "data":
             return f"{text_of(part)} at {Origin(source, part).place()} has no graph: use the tensor itself"
     around: ast.AST | None = node
@@ -228,6 +234,11 @@ def find_kept_graph(failure: Failure, match: re.Match[str]) -> str | None:
             if any(text_of(each) == name for each in ast.walk(part.value)):
                 told = f"{name} at {source.place_of(part)} carries the graph of one step into the next"
                 return f"{told}: {name} = {name}.detach() before it is used again"
+    owner = call.func.value if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) else None
+    if isinstance(loop, ast.For) and owner is not None and text_of(owner) == text_of(loop.target):
+        each = text_of(loop.iter)
+        told = f"the losses of {each} share what line {line} recorded, which the first backward() frees"
+        return f"{told}: sum({each}).backward(), one pass for all, or retain_graph=True"
     begin, end = loop.lineno, loop.end_lineno or loop.lineno
     own = next((each for each in ast.walk(source.tree) if getattr(each, "lineno", 0) == line), loop)
     is_called = isinstance(own, ast.stmt) and source.scope_of(own) is not source.scope_of(loop)
@@ -319,6 +330,20 @@ def update_without_recording(failure: Failure, match: re.Match[str]) -> str:
         target, arguments = text_of(node.func.value), "".join(f", {text_of(each)}" for each in node.args)
         return f"nn.init.{node.func.attr}({target}{arguments}), which records nothing"
     return "with torch.no_grad(): around it, where it is an update; else make a new tensor"
+
+
+@remedy(r"is a view and is being modified inplace|view of a leaf|views? to be modified inplace")
+def write_no_view(failure: Failure, match: re.Match[str]) -> str | None:
+    """A write into one of several views, or into a view of a leaf."""
+    node = None if failure.line is None else failure.line.node
+    if "leaf" in match[0] or not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+        return None
+    target, name = text_of(node.func.value), node.func.attr
+    if not name.endswith("_"):
+        return None
+    arguments = ", ".join(map(text_of, (*node.args, *node.keywords)))
+    own = next((each for each in failure.tensors() if each.text == target), None)
+    return f"{target}{at(own)} is one of several views: {target} = {target}.{name[:-1]}({arguments}) makes a new tensor"
 
 
 @remedy(r"Can't call numpy\(\) on Tensor that requires grad")

@@ -11,7 +11,7 @@ from adjoint.core.typing import Operand
 from adjoint.data.loader import DataLoader
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import MISSING, NamedValue, evaluate, find_origin, is_module
-from adjoint.diagnosis.remedies.registry import at, remedy, shape_of
+from adjoint.diagnosis.remedies.registry import at, name_argument, remedy, shape_of
 from adjoint.diagnosis.repairs.trial import compute
 from adjoint.diagnosis.source_expressions import find_expression, parse_source, text_of
 
@@ -133,6 +133,15 @@ def keep_on_context(failure: Failure, match: re.Match[str]) -> str | None:
     return f"{told}: {context}.save_for_backward({rest}), and {context}.{name} = {text} beside it"
 
 
+@remedy(r"expected torch.Tensor or Tensor-like object from checkpoint but received <class '[\w.]*?(\w+)'>")
+def convert_state(failure: Failure, match: re.Match[str]) -> str:
+    """A state whose values are no tensors."""
+    state = name_argument(failure, 0, "state_dict", "state")
+    own = next((each for each in failure.operands if each.text == state), None)
+    way = "torch.from_numpy(v)" if match[1] == "ndarray" else "torch.as_tensor(v)"
+    return f"{state}{at(own)} holds values of {match[1]}, no tensors: {{k: {way} for k, v in {state}.items()}}"
+
+
 @remedy(
     r"size mismatch for ([\w.]+): copying a param with shape \S*\[([\d, ]*)\]\) from checkpoint, "
     r".*? is \S*\[([\d, ]*)\]"
@@ -146,6 +155,9 @@ def match_sizes(failure: Failure, match: re.Match[str]) -> str:
         told = f"{match[1]} was saved as {saved} and is {own} here"
         told = f"{told}: the state is of a model of {name}={wanted}, and {name} is {value}{where}"
         return f"{told}; make it so, or leave these names out of the state"
+    if saved == own[::-1] and len(saved) == 2:
+        told = f"{match[1]} was saved as {saved}, and is {own} here, the other way round"
+        return f"{told}: .T of it, or a model of these sizes"
     return f"make the model as it was saved, {match[1]} of {saved} and not {own}, or leave these names out of the state"
 
 

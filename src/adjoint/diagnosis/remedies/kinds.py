@@ -65,6 +65,9 @@ def convert_list_argument(failure: Failure, match: re.Match[str]) -> str | None:
         each_part = f"[p for part in {x.text} for p in part.parameters()]"
         more = f", or {each_part}" if name == "parameters" else f", or a loop, for part in {x.text}"
         return f"{told} modules: nn.ModuleList({x.text}) registers and holds them{more}"
+    lengths = {len(each) for each in x.value if isinstance(each, (list, tuple))}
+    if len(lengths) > 1 and _holds_numbers(x.value):
+        return f"{told} lists of different lengths: [torch.tensor(row) for row in {x.text}]"
     return f"{told}: torch.tensor({x.text})" if _holds_numbers(x.value) else None
 
 

@@ -42,7 +42,10 @@ def find_scores_layer(failure: Failure) -> OutputLayer | None:
     return None if failure.line is None else find_output_layer(failure.line.source, node, failure.stack)
 
 
-@remedy(r"expected target dtype to be Long or Byte, but got (\w+)|expected scalar type Long but found (\w+)")
+@remedy(
+    r"expected target dtype to be Long or Byte, but got (\w+)|"
+    r"^(?!.*Input type).*expected scalar type Long but found (\w+)"
+)
 def convert_classes(failure: Failure, match: re.Match[str]) -> str:
     """Classes that are no integers."""
     y = _target(failure)

@@ -87,6 +87,11 @@ def fit_convolution(failure: Failure, match: re.Match[str]) -> str:
     shape, expected, found = shape_of(match[2]), int(match[3]), int(match[4])
     x = name_of_shape(failure, shape)
     is_square = len(shape) == 4 and shape[2] == shape[3] != shape[1]  # then those are height and width
+    places = [i for i, size in enumerate(shape) if size == expected and i > 1]
+    if len(places) == 1 and len(shape) > 3 and expected > 1 and not is_square and places[0] != len(shape) - 1:
+        place = places[0]
+        order = (0, place, *(i for i in range(1, len(shape)) if i != place))
+        return f"dimension {place} of {x} has the {expected} channels: {x}.permute{order}"
     if shape[-1] == expected and not is_square:
         order = (0, len(shape) - 1, *range(1, len(shape) - 1))
         return f"channels come after the batch: {x}.permute{order}, which has {expected} channels"
@@ -225,6 +230,11 @@ def fit_cat(failure: Failure, match: re.Match[str]) -> str | None:
     return "pad or cut the others to one size"
 
 
+def _is_of_loader(failure: Failure) -> bool:
+    """Return whether a loader put samples together."""
+    return any("samples" in frame.f_locals or "collate_fn_map" in frame.f_locals for frame in failure.stack[0].called)
+
+
 @remedy(r"equal size, but got (\[[\d, ]*\]) at entry (\d+) and (\[[\d, ]*\]) at entry (\d+)")
 def fit_stack(failure: Failure, match: re.Match[str]) -> str:
     """Tensors to be stacked that differ in size."""
@@ -261,6 +271,8 @@ def fit_stack(failure: Failure, match: re.Match[str]) -> str:
     if 0 in other and x is not None and x.origin is not None and ":-" in text_of(x.origin.node).replace(" ", ""):
         told = f"entry {match[4]} of {x.text}{at(x)} is empty, {match[3]}: a slice to -0 ends at its begin"
         return f"{told}; count its end from the front, x[i:len(x) - k]"
+    if x is None and dataset is None and not failure.tensors() and not _is_of_loader(failure):
+        return f"entry {match[4]} is {match[3]}, and entry {match[2]} {match[1]}: all of one size"
     way = "nn.utils.rnn.pad_sequence pads them"
     if first[1:] != other[1:]:
         is_image = len(first) == len(other) == 3 and first[0] == other[0]
@@ -326,6 +338,13 @@ def stay_in_dimensions(failure: Failure, match: re.Match[str]) -> str:
     """A dimension that the tensor has not."""
     x = next((each for each in failure.tensors()), None)
     told = "the tensor" if x is None else f"{x.text}, {tuple(x.value.shape)},"
+    node = None if failure.line is None else failure.line.node
+    is_join = isinstance(node, ast.Call) and text_of(node.func).rpartition(".")[2] in ("cat", "concat", "concatenate")
+    if is_join and isinstance(node, ast.Call) and int(match[3]) == int(match[2]) + 1:
+        parts = text_of(node.args[0]) if node.args else "…"
+        return (
+            f"{told} has no dimension {match[3]}: torch.stack({parts}, dim={match[3]}) adds it, cat joins along dim=0"
+        )
     if x is not None and x.value.ndim == int(match[2]):
         return f"{told} has {match[2]} dimensions, and a new one goes to 0 to {match[2]}; -1 is the end"
     return f"{told} has {int(match[2]) + 1} dimensions, 0 to {match[2]}; -1 is the last"

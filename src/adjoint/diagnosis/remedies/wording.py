@@ -165,7 +165,7 @@ SHAPE = r"[\[(](\d+(?:, ?\d+)*),?[\])]"
 @remedy(
     rf"(?:expected|Expected|should be|must be|has to be)[^\[(]*?{SHAPE}.*?(?:got|found|but)\D*?{SHAPE}", is_last=True
 )
-@remedy(rf"{SHAPE}[^\[(]*(?:does not match|do not match|differs? from|vs\.?|and)[^\[(]*{SHAPE}", is_last=True)
+@remedy(rf"{SHAPE}[^\[(]*(?:does not match|do not match|differs? from|vs\.?|and|shape = )[^\[(]*{SHAPE}", is_last=True)
 def name_told_shapes(failure: Failure, match: re.Match[str]) -> str | None:
     """Two shapes of a message that are to agree: the operands that have them."""
     first, second = shape_of(match[1]), shape_of(match[2])
@@ -296,3 +296,16 @@ def give_hook(failure: Failure, match: re.Match[str]) -> str | None:
                 told = f"{text_of(call)} at {source.place_of(call)} registers a text"
                 return f"{told}: the function itself, {given.value}, without quotes"
     return None
+
+
+@remedy(r"[Ee]xpected (\d+) (\w+?)s?, but got (\d+)$")
+def give_as_many(failure: Failure, match: re.Match[str]) -> str:
+    """Another number of settings than there are groups."""
+    return f"{match[3]} are given, and {pluralize(int(match[1]), match[2])} are wanted: one for each parameter group"
+
+
+@remedy(r"dimension (-?\d+) must have length (\d+)\. Got (\d+) and (\d+)")
+def name_lengths(failure: Failure, match: re.Match[str]) -> str:
+    """Vectors of another length than a function is defined for."""
+    names = ", ".join(f"{each.text}{at(each)} {tuple(each.value.shape)}" for each in failure.tensors())
+    return f"vectors of {match[2]} in dimension {match[1]} are wanted, and it is {match[3]} and {match[4]}: {names}"

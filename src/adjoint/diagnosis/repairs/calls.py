@@ -59,7 +59,7 @@ def call_otherwise(node: ast.Call, trial: Trial, library: str, message: str) -> 
         yield write(arguments[0], f"({', '.join(arguments[1:])})", *keywords)
         if len(node.args) > 2:
             yield write(f"[{', '.join(arguments[:-1])}]", arguments[-1], *keywords)
-        if len(node.args) == 2:
+        if len(node.args) == 2 and "elements of" not in message:
             yield write(arguments[1], arguments[0], *keywords)
     if isinstance(called, type) and node.args:
         yield Edit(node, parse(f"{function}()({', '.join(arguments)})"))

@@ -38,7 +38,7 @@ def convert(part: ast.expr, value: Operand, library: str, message: str) -> Itera
         ways += [f"{library}.from_numpy({text})", f"{library}.from_numpy({text}).float()"]
         ways += [f"{own}.astype('float32')", f"{own}.astype('int64')", f"{own}.copy()"]
     elif isinstance(value, tuple) and isinstance(part, ast.Attribute) and part.attr == "shape":
-        ways += [f"{bracket(part.value)}.numel()", f"{own}[0]"]
+        ways += [f"{bracket(part.value)}.numel()", f"{own}[0]", ast.unparse(part.value)]
     elif isinstance(value, tuple) and hasattr(value, "_fields"):
         ways += [f"{own}.{name}" for name in value._fields]
     elif isinstance(value, (list, tuple)) and value and all(isinstance(each, Tensor) for each in value):
@@ -57,6 +57,8 @@ def convert(part: ast.expr, value: Operand, library: str, message: str) -> Itera
         ways += [f"{library}.tensor({text})", f"tuple({text})", f"list({text})"]
         if isinstance(part, ast.Tuple) and part.elts and len({ast.unparse(each) for each in part.elts}) == 1:
             ways += [ast.unparse(part.elts[0])]
+    elif is_module(value) and hasattr(value, "__getitem__"):
+        ways += [f"{own}[0]"]
     elif is_module(value):
         ways += [
             f"{own}.parameters()",

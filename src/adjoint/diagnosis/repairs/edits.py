@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import TypeGuard
 
@@ -29,6 +30,7 @@ from adjoint.diagnosis.repairs.reshapes import (
 from adjoint.diagnosis.repairs.sequences import change_index, change_numbers, change_stored_index
 from adjoint.diagnosis.repairs.trial import STORES, Trial, compute
 
+VALUE_WORDS = re.compile(r"all elements|negative|positive|non-negative|[<>]=? ?\d|between")
 WEIGHTS = ("weight", "pos_weight")  # one for each class, whatever the shapes allow
 
 
@@ -63,7 +65,8 @@ def find_edits(trial: Trial, message: str, *, is_of_shapes: bool) -> Iterator[Ed
             part, value, values, dimensions, first="" if "broadcast" in message else ".T", is_input=is_module_call
         )
     yield from reshape_all(trial.expression, values)
-    yield from swap_sides(trial.expression)
+    if not VALUE_WORDS.search(message):
+        yield from swap_sides(trial.expression)
 
 
 def _find_edits_of_kinds(trial: Trial, message: str, values: Values) -> Iterator[Edit]:

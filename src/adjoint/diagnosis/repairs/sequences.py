@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from math import prod
 
 from adjoint.core.dtype.dtype import bool_
 from adjoint.core.tensor.tensor import Tensor
@@ -74,6 +75,12 @@ def change_numbers(node: ast.Call, trial: Trial, values: Values) -> Iterator[Edi
         whole = [*texts[: len(texts) - len(changed)], *map(str, changed[::-1])]
         if whole != texts:
             yield write(whole)
+    if name == "unflatten":
+        size = tensors[0].shape[dim] if type(dim := compute(node.args[0], trial.frame)) is int else 0
+        for i, n in enumerate(numbers):
+            rest = prod(numbers) // n if n else 0
+            if rest and size % rest == 0:
+                yield write([*texts[:i], str(size // rest), *texts[i + 1 :]])
     if name == "pad":
         most = 2 * tensors[0].ndim
         yield from [write(texts[:most])] if len(texts) > most else []

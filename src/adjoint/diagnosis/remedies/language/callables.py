@@ -73,10 +73,13 @@ def give_uncalled(failure: Failure, match: re.Match[str]) -> str | None:
     return None
 
 
-@remedy(rf"'({ITERATORS})' has no len|'({ITERATORS})' object (?:is not (?:subscriptable|reversible)|has no)")
+@remedy(
+    rf"can't convert ({ITERATORS}) with elements|'({ITERATORS})' has no len|"
+    rf"'({ITERATORS})' object (?:is not (?:subscriptable|reversible)|has no)"
+)
 def list_items(failure: Failure, match: re.Match[str]) -> str | None:
     """What gives its items one after the other, where a list belongs."""
-    kind = match[1] or match[2]
+    kind = match[1] or match[2] or match[3]
     node = None if failure.line is None else failure.line.node
     given = node.args if isinstance(node, ast.Call) else []
     name = next((text_of(each) for each in given if _is_of_kind(failure, each, kind)), None)
@@ -87,8 +90,6 @@ def list_items(failure: Failure, match: re.Match[str]) -> str | None:
 
 
 def _is_of_kind(failure: Failure, node: ast.expr, kind: str) -> bool:
-    if isinstance(node, ast.GeneratorExp):
-        return kind == "generator"
     value: Operand = evaluate(node, failure.frame)
     return type(value).__name__ == kind
 

@@ -75,12 +75,11 @@ def make_instance(failure: Failure, match: re.Match[str]) -> str | None:
         return None
     names = [name for name in inspect.signature(kind).parameters if name != "self"]
     gives_tensor = any(isinstance(evaluate(each, failure.frame), Tensor) for each in node.args)
-    if hasattr(kind, "forward") and (gives_tensor or not isinstance(node.func, ast.Attribute)):
-        name, kind_name = text_of(node.func), kind.__name__
+    is_library = kind.__module__.partition(".")[0] == __name__.partition(".")[0]
+    if hasattr(kind, "forward") and (gives_tensor or (is_library and not isinstance(node.func, ast.Attribute))):
+        name, made = text_of(node.func), f"nn.{kind.__name__}" if is_library else kind.__name__
         where = at(next((each for each in named_parts(failure) if each.text == name), None))
-        return (
-            f"{name}{where} is a class: make a module first, nn.{kind_name}({', '.join(names[:2])}, …), and call that"
-        )
+        return f"{name}{where} is a class: make a module first, {made}({', '.join(names[:2])}, …), and call that"
     return None
 
 
@@ -106,17 +105,6 @@ def name_inputs(failure: Failure, match: re.Match[str]) -> str | None:
         extra = ", ".join(map(text_of, node.args[len(names) :]))
         told = f"forward of {layer.text}{where} takes {', '.join(names)}, and {count} are given"
         return f"{told}: leave {extra} out, or add it there"
-    return None
-
-
-@remedy(r"<?([\w.<>]+)>?\(\) (?:missing \d+ required|takes \d+ positional)")
-def name_parameters(failure: Failure, match: re.Match[str]) -> str | None:
-    """A function that is called with more or fewer arguments: the user's, or a hook of the wrong kind."""
-    hook = failure.locals.get("hook", failure.locals.get("after"))
-    code = getattr(getattr(hook, "call", hook), "__code__", None)
-    if code is not None and failure.modules:
-        site = definition_site(code).describe_briefly()
-        return f"the hook of {site} takes (module, inputs, output); a forward pre-hook takes (module, inputs)"
     return None
 
 
