@@ -118,9 +118,8 @@ def _find_registration(callback: Callback) -> tuple[str, ...] | None:
     for node in ast.walk(source.tree) if source is not None else ():
         method = node.func.attr if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else ""
         if method in SIGNATURES and isinstance(node, ast.Call) and node.args:
-            given = (
-                node.args[0].func if isinstance(node.args[0], ast.Call) else node.args[0]
-            )  # a function that makes it
+            made = node.args[0]
+            given = made.func if isinstance(made, ast.Call) else made  # of a function that makes it
             owners = callback.code.co_qualname.replace(".<locals>", "").split(".")
             is_lambda = isinstance(made, ast.Lambda) and made.lineno == callback.code.co_firstlineno
             if is_lambda or text_of(given).rpartition(".")[2] in owners:

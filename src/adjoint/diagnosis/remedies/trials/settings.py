@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from contextlib import suppress
 
+from adjoint.diagnosis.callbacks import SIGNATURE_ERROR
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import evaluate
 from adjoint.diagnosis.remedies.language.arguments import find_meaning, is_truth
@@ -47,7 +48,7 @@ def leave_setting_out(failure: Failure, match: re.Match[str]) -> str | None:
 def change_number(failure: Failure, match: re.Match[str]) -> str | None:
     """A number that the message tells of, or one whose name it tells."""
     node = None if failure.line is None else failure.line.node
-    if not isinstance(node, ast.Call):
+    if not isinstance(node, ast.Call) or SIGNATURE_ERROR.match(failure.message):
         return None
     settings = [(*each, compute(each[0], failure.frame)) for each in find_settings(failure, node)]
     count = sum(isinstance(value, (int, float)) for *_, value in settings)
