@@ -107,7 +107,8 @@ def _functions_of(value: Operand, is_applied: bool) -> Iterator[Callback]:
         methods = (vars(kind).get(name) for kind in type(value).__mro__ for name in (*SAMPLE_METHODS, "__len__"))
         held = list(methods)
     for function in held:
-        code = getattr(inspect.unwrap(getattr(function, "__func__", function)), "__code__", None)
+        inner = getattr(function, "__func__", function)
+        code = None if inner is None else getattr(inspect.unwrap(inner), "__code__", None)
         if isinstance(code, CodeType) and user_files[code.co_filename]:
             yield Callback(code.co_qualname.rpartition("<locals>.")[2], code)
 

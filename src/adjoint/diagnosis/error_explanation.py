@@ -34,14 +34,15 @@ def add_explanation(error: BaseException) -> None:
 def add_uncaught_explanation(error: BaseException, trace: TracebackType | None) -> None:
     """Add a note to an error that nothing has caught, if none was added when it left the library.
 
-    One that Python raised in the user's own line gets it only where there is a remedy.
+    One that Python raised in the user's own line gets it where there is a remedy, or a value of the library's.
     """
     with suppress(Exception):
         stack = find_stack(trace)
         if stack and EXPLANATION not in error.__dict__:
             failure = inspect_failure(error, stack)
             remedy = find_remedy(failure)
-            if remedy or (stack[0].called and library_files[stack[0].called[0].f_code.co_filename]):
+            is_of_library = any(_is_of_library(each.value) for each in failure.operands)
+            if remedy or is_of_library or (stack[0].called and library_files[stack[0].called[0].f_code.co_filename]):
                 _replace_note(error, describe_failure(failure, remedy))
 
 
@@ -57,6 +58,10 @@ def _replace_note(error: BaseException, note: str) -> None:
         error.__notes__.remove(error.__dict__[EXPLANATION])
     error.__dict__[EXPLANATION] = note
     error.add_note(note)
+
+
+def _is_of_library(value: object) -> bool:
+    return type(value).__module__.partition(".")[0] == __name__.partition(".")[0]
 
 
 def _is_ours(error: BaseException) -> bool:

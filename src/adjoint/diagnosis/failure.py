@@ -151,9 +151,10 @@ def _is_telling(operand: NamedValue) -> bool:
     value = operand.value
     if value is None or isinstance(value, (bool, str, bytes, type)):
         return False
-    if is_module(value):
+    if is_module(value) or operand.text == "self":
         return False
-    return not hasattr(value, "__dict__") or hasattr(value, "shape") or isinstance(value, (list, tuple))
+    is_plain = not hasattr(value, "__dict__") or hasattr(value, "shape") or isinstance(value, (list, tuple))
+    return is_plain or (operand.origin is not None and not hasattr(value, "param_groups"))
 
 
 def _path_within(outer: Operand, modules: list[Operand]) -> list[str]:

@@ -97,7 +97,16 @@ def describe_value(value: object) -> str:
     if isinstance(value, (list, tuple)) and value and all(isinstance(each, Tensor) for each in value):
         shown = ", ".join(describe_value(each) for each in value[:4])
         return f"{type(value).__name__} of {len(value)}: {shown}{', …' if len(value) > 4 else ''}"
+    if hasattr(value, "__dict__") and not isinstance(value, (list, tuple, dict, set, Exception)):
+        return _describe_object(value)
     return shorten(repr(value))
+
+
+def _describe_object(value: object) -> str:
+    """Return the text of an object of the library, and the class of another, whose text may be the user's code."""
+    is_own = type(value).__module__.partition(".")[0] == __name__.partition(".")[0]
+    text = repr(value) if is_own and type(value).__repr__ is not object.__repr__ else ""
+    return shorten(text) if text and "\n" not in text and not text.startswith("<") else type(value).__name__
 
 
 def describe_tensor(x: Tensor) -> str:
@@ -124,6 +133,9 @@ def find_operands(stack: Stack) -> tuple[Origin | None, list[NamedValue]]:
     source, node = found
     operands: dict[str, NamedValue] = {}
     parts = list(_parts(node))
+    around = source.parents.get(node)
+    if isinstance(node, (ast.Tuple, ast.List)) and isinstance(node.ctx, ast.Store) and isinstance(around, ast.Assign):
+        parts = list(_parts(around.value))  # what is unpacked
     if isinstance(node, ast.Attribute):  # one that its owner has not
         parts += _parts(node.value)
     for part in parts:
@@ -222,6 +234,10 @@ def _parts(node: ast.AST) -> Iterator[ast.expr]:
         return
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
         return
+    if isinstance(node, (ast.For, ast.AsyncFor)):
+        yield from _parts(node.iter)
+    if isinstance(node, ast.AugAssign):
+        yield node.target
     if isinstance(node, (ast.For, ast.AsyncFor, ast.With, ast.AsyncWith, ast.If, ast.While)):
         return
     for child in ast.iter_child_nodes(node):
@@ -339,7 +355,8 @@ def _find_argument(scope: Scope, name: str, stack: Stack) -> Origin | None:
     # between the user's call and the user's function, modules' calls alone pass arguments on as they are, and those of
     # a function that wraps it, such as a compiled one
     wrapped = inspect.unwrap(evaluate(call.func, stack[1].frame))
-    is_wrapped = getattr(wrapped, "__code__", None) is stack[0].frame.f_code
+    function = type(wrapped).forward if is_module(wrapped) else wrapped
+    is_wrapped = getattr(function, "__code__", None) is stack[0].frame.f_code
     if not is_wrapped and not all(
         library_files[each.f_code.co_filename] and each.f_code.co_name in MODULE_CALLS for each in stack[1].called
     ):

@@ -99,6 +99,8 @@ def define_length(failure: Failure, match: re.Match[str]) -> str | None:
             f"sample {places[0]} of the batch is None{_find_getitem(failure)}: leave such samples out when the dataset "
             "is made, or in a collate_fn="
         )
+    if match[1] == "generator":
+        return "a loader takes a data set with items and a length: list(…) of the generator, or an IterableDataset"
     kind = evaluate(ast.Name(match[1], ast.Load()), failure.frame)
     code = next((each.__code__ for each in vars(kind).values() if hasattr(each, "__code__")), None)
     where = "" if code is None else f" ({definition_site(code).describe_briefly()})"
@@ -124,6 +126,18 @@ def read_keys(failure: Failure, match: re.Match[str]) -> str | None:
             key, name = repr(operand.value), f"{operand.text}{at(operand)}"
             return f"{name} is the key {key}, for the batch is a dict: for batch in …, and batch[{key}]"
     return None
+
+
+@remedy(r"^'?(\w+)'?$")
+def give_same_keys(failure: Failure, match: re.Match[str]) -> str | None:
+    """Samples that are dicts of different keys."""
+    samples = failure.locals.get("samples", failure.locals.get("batch"))
+    if not isinstance(failure.error, KeyError) or not isinstance(samples, list) or not failure.stack[0].called:
+        return None
+    lacking = [i for i, each in enumerate(samples) if isinstance(each, dict) and match[1] not in each]
+    if not lacking:
+        return None
+    return f"sample {lacking[0]} of the batch has no {match[1]!r}, which sample 0 has: all with the same keys"
 
 
 @remedy(r"batch must contain tensors, numpy arrays, numbers, dicts or lists; found <class '([\w.]+)'>")

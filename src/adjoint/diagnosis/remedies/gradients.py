@@ -315,6 +315,10 @@ def write_elsewhere(failure: Failure, match: re.Match[str]) -> str | None:
                 return f"{told}: {text_of(node.args[0])} = {call}"
             if name.endswith("_") and not name.startswith("_"):
                 call = f"{target}.{name[:-1]}({', '.join(map(text_of, (*node.args, *node.keywords)))})"
+                root: ast.expr = node
+                while isinstance(root, ast.Call) and isinstance(root.func, ast.Attribute):
+                    root = root.func.value
+                target, call = text_of(root), call.replace("_(", "(")
                 return f"{text_of(node)} at line {match[2]} overwrites what backward needs: {target} = {call}"
         if isinstance(node, ast.Assign) and node.lineno == int(match[2]) and isinstance(node.targets[0], ast.Subscript):
             target = text_of(node.targets[0].value)

@@ -9,7 +9,7 @@ from math import prod
 from adjoint.core.dtype.dtype import bool_
 from adjoint.core.typing import Shape
 from adjoint.diagnosis.failure import Failure
-from adjoint.diagnosis.operands import NamedValue
+from adjoint.diagnosis.operands import NamedValue, evaluate
 from adjoint.diagnosis.remedies.registry import (
     argument_node,
     at,
@@ -74,12 +74,23 @@ def resize_to_other(failure: Failure, match: re.Match[str]) -> str | None:
     return None
 
 
-@remedy(r"add: shapes \((\d+, \d+, \d+, \d+)\) and \((\d+, \d+, \d+, \d+)\)")
+def _is_of_convolution(failure: Failure, name: str) -> bool:
+    """Return whether a convolution gave the operand of that name."""
+    made = find_producer(failure, ast.parse(name, mode="eval").body if name.isidentifier() else None)
+    own = next((each for each in failure.tensors() if each.text == name), None)
+    value = None if own is None or own.origin is None else own.origin.value
+    called = evaluate(value.func, failure.frame) if isinstance(value, ast.Call) else None
+    return "Conv" in type(called if made is None else made.value).__name__
+
+
+@remedy(r"add: shapes \((\d+(?:, \d+){2,4})\) and \((\d+(?:, \d+){2,4})\)")
 def project_shortcut(failure: Failure, match: re.Match[str]) -> str | None:
     """A residual connection around a block that changes channels or size."""
     a, b = shape_of(match[1]), shape_of(match[2])
     x, y = name_operand(failure, a, 0), name_operand(failure, b, 1)
-    if a[0] != b[0] or not failure.modules:
+    if a[0] != b[0] or not failure.modules or len(a) != len(b):
+        return None
+    if len(a) != 4 and not any(_is_of_convolution(failure, side) for side in (x, y)):
         return None
     is_first = a[2] > b[2] if a[2] != b[2] else x in SHORTCUT_NAMES and y not in SHORTCUT_NAMES
     name, short, long = (x, a, b) if is_first else (y, b, a)
@@ -102,7 +113,7 @@ def project_features(failure: Failure, match: re.Match[str]) -> str | None:
         return None
     sides = (node.left, node.right) if isinstance(node, ast.BinOp) else (node.target, node.value)
     sizes = int(match[2]), int(match[4])
-    made = [find_producer(failure, each) for each in sides if isinstance(each, ast.expr)]
+    made = [find_producer(failure, each) for each in sides]
     for (side, own), (other, size) in (zip(sides, sizes, strict=True), [*zip(sides, sizes, strict=True)][::-1]):
         layer = made[sides.index(other)]
         kind = "" if layer is None else type(layer.value).__name__
@@ -149,6 +160,9 @@ def add_joined_dimension(failure: Failure, match: re.Match[str]) -> str | None:
             return (
                 f"{small.text}{at(small)} is {own}, {large.text} {other}: {small.text}.unsqueeze({place}) is {raised}"
             )
+    if joined == 1 and len(other) == 3 and own[1] == other[2]:
+        told = f"{small.text}{at(small)} is {own}, one for the batch of {large.text}, {other}"
+        return f"{told}: {small.text}.expand({large.text}.shape[0], -1, -1)"
     if own[:1] == other[:1] and len(other) == 3:
         told = f"{small.text}{at(small)} is {own}, {large.text} {other}"
         return f"{told}: {small.text}.unsqueeze(1).expand(-1, {other[1]}, -1) is ({own[0]}, {other[1]}, {own[1]})"

@@ -52,6 +52,10 @@ def convert_classes(failure: Failure, match: re.Match[str]) -> str:
     value = next((each.value for each in failure.tensors() if each.text == y), None)
     scores = failure.locals.get("input")
     size, rows = tuple(getattr(value, "shape", ())), tuple(getattr(scores, "shape", ()))
+    is_of_shares = value is not None and value.is_floating_point() and len(size) == len(rows) > 1 and size[1] > 1
+    if is_of_shares and size[:1] == rows[:1] and size[1] != rows[1]:
+        x = name_argument(failure, 0, "input", "the scores")
+        return f"{y} has shares of {size[1]} classes, and {x} scores of {rows[1]}: one number for both"
     if len(size) == len(rows) > 1 and size[1] == 1:
         return f"classes are integers, one for each row: {y}.long().squeeze(1)"
     return f"classes are integers: {y}.long(); probabilities of classes have the shape of the scores"

@@ -5,11 +5,12 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from math import prod
 
 from adjoint.core.graph.source_location import definition_site
 from adjoint.diagnosis.failure import Failure
-from adjoint.diagnosis.operands import MISSING, Origin, evaluate, is_module
+from adjoint.diagnosis.operands import MISSING, Origin, evaluate, find_return_in, is_module
 from adjoint.diagnosis.output_layer import find_output_layer
 from adjoint.diagnosis.remedies.registry import (
     argument_node,
@@ -181,6 +182,10 @@ def unpack_results(failure: Failure, match: re.Match[str]) -> str | None:
         return f"{given.text} of {layer.text} is a tuple of {len(given.value)}: take one of them, {given.text}[0]"
     if given is None and layer is not None and type(layer.value).__name__ in ("GRU", "RNN", "GRUCell", "RNNCell"):
         return f"{layer.text} has one state, not the pair of an LSTM: {layer.text}(x, h0)"
+    hook = _find_hook_before(failure)
+    if given is None and layer is not None and hook is not None:
+        told = f"the hook of {hook.describe()} gives a tuple in place of the output"
+        return f"{told}: a tensor there, or None, which leaves the output"
     if given is None and layer is not None and "[" in layer.text:
         return f"{layer.text}{at(layer)} gets a tuple: the part before it gives several results, as an LSTM does"
     if given is None:
@@ -190,6 +195,18 @@ def unpack_results(failure: Failure, match: re.Match[str]) -> str | None:
         return f"{told}: {{name: i for i, name in enumerate(names)}}, and the i of each, where they are made"
     kind = "it is made of several results"
     return f"{given.text}{at(given)} is a tuple, {kind}: output, state = …; or {given.text}[0]"
+
+
+def _find_hook_before(failure: Failure) -> Origin | None:
+    """Return the last `return` of the user's forward hook on the part before the one that failed."""
+    parts = list(failure.modules[1].children()) if len(failure.modules) > 1 else []
+    for before, part in pairwise(parts):
+        hooks = vars(before).get("_forward_hooks") if part is failure.modules[0] else None
+        hook = next(reversed(hooks.values())) if hooks else None
+        code = getattr(getattr(hook, "call", hook), "__code__", None)
+        if code is not None:
+            return find_return_in(code)
+    return None
 
 
 @remedy(r"embed_dim must be divisible by num_heads")

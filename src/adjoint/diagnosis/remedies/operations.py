@@ -223,6 +223,11 @@ def fit_normalized_shape(failure: Failure, match: re.Match[str]) -> str:
 @remedy(r"input_lengths must be of size batch_size|target_lengths must be of size batch_size")
 def give_each_length(failure: Failure, match: re.Match[str]) -> str:
     """More or fewer lengths than samples."""
+    told = re.search(r"expected (\d+) lengths, got shape \[(\d+)\]", failure.message)
+    scores = next((each for each in failure.tensors() if each.value.ndim == 3), None)
+    if told is not None and scores is not None and scores.value.shape[0] == int(told[2]):
+        name = f"{scores.text}{at(scores)}, {tuple(scores.value.shape)},"
+        return f"{name} is (batch, time, classes), and (time, batch, classes) is wanted: {scores.text}.transpose(0, 1)"
     return "one length for each sample: inputs are (time, batch, classes), lengths (batch,)"
 
 

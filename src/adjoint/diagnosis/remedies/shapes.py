@@ -153,6 +153,16 @@ def give_spatial_dimensions(failure: Failure, match: re.Match[str]) -> str:
     return f"{told}: {x}[{', '.join(['None'] * missing)}] is {(*(1,) * missing, *shape)}"
 
 
+@remedy(r"Got 3D input, but (bilinear|bicubic) mode needs 4D input")
+def add_batch(failure: Failure, match: re.Match[str]) -> str | None:
+    """A single image of few channels where a batch belongs."""
+    x = next((each for each in failure.tensors() if each.value.ndim == 3), None)
+    if x is None or x.value.shape[0] not in (1, 3, 4) or min(x.value.shape[1:]) <= 4:
+        return None
+    shape = tuple(x.value.shape)
+    return f"{x.text}{at(x)}, {shape}, is one image, and a batch is wanted: {x.text}.unsqueeze(0) is {(1, *shape)}"
+
+
 @remedy(r"zero-dimensional tensor \(at position \d+\) cannot be concatenated")
 def stack_numbers(failure: Failure, match: re.Match[str]) -> str:
     """Tensors without dimensions in a join along one."""

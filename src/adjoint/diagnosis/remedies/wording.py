@@ -309,3 +309,42 @@ def name_lengths(failure: Failure, match: re.Match[str]) -> str:
     """Vectors of another length than a function is defined for."""
     names = ", ".join(f"{each.text}{at(each)} {tuple(each.value.shape)}" for each in failure.tensors())
     return f"vectors of {match[2]} in dimension {match[1]} are wanted, and it is {match[3]} and {match[4]}: {names}"
+
+
+@remedy(r"You must implement either the backward")
+def define_backward(failure: Failure, match: re.Match[str]) -> str | None:
+    """A custom function that has no backward."""
+    names = [found[1] for note in failure.error.__notes__ if (found := re.search(r"of (\w+)Backward", note))]
+    source = None if failure.line is None else failure.line.source
+    for node in ast.walk(source.tree) if source is not None else ():
+        if isinstance(node, ast.ClassDef) and node.name in names and source is not None:
+            told = f"{node.name} at {source.place_of(node)} has no backward"
+            return f"{told}: @staticmethod def backward(ctx, grad), which returns a gradient for each argument"
+    return None
+
+
+@remedy(r"Tensor is not a Module subclass")
+def hold_parameters(failure: Failure, match: re.Match[str]) -> str:
+    """A tensor in a container of modules."""
+    return "tensors that are learned are parameters: nn.ParameterList([nn.Parameter(…)]) holds them"
+
+
+@remedy(r"Can't (?:pickle|get local object) .*(?:<lambda>|<locals>)")
+def save_values(failure: Failure, match: re.Match[str]) -> str | None:
+    """A model that holds a function without a name that a file could keep."""
+    model = failure.named_module()
+    if model is None:
+        return None
+    for name, value in vars(model.value).items():
+        if getattr(value, "__name__", "") == "<lambda>":
+            told = f"{model.text}.{name} is a lambda, which no file can keep"
+            return f"{told}: {model.text}.state_dict() is saved without it, or a function with def"
+    return f"save its values: {model.text}.state_dict()"
+
+
+@remedy(r"No KL\(p \|\| q\) is implemented for p type (\w+) and q type (\w+)")
+def draw_divergence(failure: Failure, match: re.Match[str]) -> str:
+    """Two distributions without a formula for their divergence."""
+    return (
+        f"{match[1]} and {match[2]} have no formula: both of one kind, or (p.log_prob(x) - q.log_prob(x)) of samples x"
+    )

@@ -165,9 +165,9 @@ class Trial:
         if is_module(value):
             return self._copy_module(value)
         if type(value) is Generator:
-            made = Generator()
-            made.set_state(value.get_state())
-            return made
+            generator = Generator()
+            generator.set_state(value.get_state())
+            return generator
         if isinstance(value, tuple) and _is_of_library(type(value)):
             parts = [self.copy(each) for each in value]
             return type(value)._make(parts) if hasattr(value, "_make") else type(value)(parts)

@@ -94,6 +94,25 @@ def _is_of_kind(failure: Failure, node: ast.expr, kind: str) -> bool:
     return type(value).__name__ == kind
 
 
+@remedy(r"'(\w*Handle)' object (?:is not callable|has no attribute)")
+def remove_hook(failure: Failure, match: re.Match[str]) -> str | None:
+    """A handle of a hook, which takes the hook away."""
+    handle = next((each for each in failure.operands if type(each.value).__name__ == match[1]), None)
+    return None if handle is None else f"{handle.text}{at(handle)} removes its hook: {handle.text}.remove()"
+
+
+@remedy(r"^$")
+def begin_anew(failure: Failure, match: re.Match[str]) -> str | None:
+    """An iterator that has given all of its items."""
+    node = None if failure.line is None else failure.line.node
+    if not isinstance(failure.error, StopIteration) or not isinstance(node, ast.Call) or not node.args:
+        return None
+    name = text_of(node.args[0])
+    own = next((each for each in failure.operands if each.text == name), None)
+    made = "iter(…)" if own is None or own.origin is None or own.origin.value is None else text_of(own.origin.value)
+    return f"{name}{at(own)} has given all of its items: {name} = {made} anew, or a for loop, which ends there"
+
+
 @remedy(r"'(\w+)' object is not an iterator")
 def take_next(failure: Failure, match: re.Match[str]) -> str | None:
     """A loader, a list or a tensor of which the next item is asked."""

@@ -56,7 +56,7 @@ def find_none(failure: Failure, match: re.Match[str]) -> str | None:
             default = _find_default(failure, operand)
             if default is not None:
                 return default
-            part = _find_part_left_out(failure, operand)
+            part = _find_part_left_out(failure, operand) or _find_missing_key(failure, operand, made)
             if part is not None:
                 return part
             silent = _find_silent_function(failure, made)
@@ -66,10 +66,10 @@ def find_none(failure: Failure, match: re.Match[str]) -> str | None:
             place = next(i for i, each in enumerate(operand.value) if each is None)
             told = f"{operand.text}{at(operand)} holds None at place {place}"
             return f"{told}: [x for x in {operand.text} if x is not None] leaves it out"
-    for part in ast.walk(failure.line.node) if failure.line is not None else ():
-        if isinstance(part, ast.Subscript) and evaluate(part, failure.frame) is None:
-            own = next((each for each in failure.operands if each.text == text_of(part.value)), None)
-            return f"{text_of(part)}{at(own)} is None: a value for it there, or a test, if {text_of(part)} is not None"
+    for item in ast.walk(failure.line.node) if failure.line is not None else ():
+        if isinstance(item, ast.Subscript) and evaluate(item, failure.frame) is None:
+            own = next((each for each in failure.operands if each.text == text_of(item.value)), None)
+            return f"{text_of(item)}{at(own)} is None: a value for it there, or a test, if {text_of(item)} is not None"
     if failure.modules and type(failure.modules[-1]).__name__ == "Sequential":
         for part in failure.modules[-1].children():
             if part is not failure.modules[0] and _may_return_nothing(type(part).forward):
@@ -112,6 +112,17 @@ def _find_default(failure: Failure, operand: NamedValue) -> str | None:
         f"{name}{at(operand)} is None, as {made.id} of {function}, {place}, was: give {made.id}=…, or test "
         f"if {name} is not None"
     )
+
+
+def _find_missing_key(failure: Failure, operand: NamedValue, made: ast.expr | None) -> str | None:
+    """Return which key `dict.get(key)` did not find."""
+    if not isinstance(made, ast.Call) or not isinstance(made.func, ast.Attribute) or made.func.attr != "get":
+        return None
+    held = evaluate(made.func.value, failure.frame)
+    if not isinstance(held, dict) or not made.args:
+        return None
+    told = f"{operand.text}{at(operand)} is None, as {text_of(made.func.value)} has no {text_of(made.args[0])}"
+    return f"{told}: its keys are {', '.join(map(repr, held))}"
 
 
 def _find_part_left_out(failure: Failure, operand: NamedValue) -> str | None:

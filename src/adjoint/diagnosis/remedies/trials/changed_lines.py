@@ -84,7 +84,7 @@ def _fits_around(failure: Failure, trial: Trial, node: ast.expr, changed: ast.ex
     parents: dict[ast.AST, ast.AST] = {} if failure.line is None else failure.line.source.parents
     while isinstance(parents.get(whole), (ast.expr, ast.keyword)):
         whole = parents[whole]
-    if whole is node:
+    if whole is node or not isinstance(whole, ast.expr):
         return True
     try:
         trial.run(copy.deepcopy(whole, {id(node): changed}))
