@@ -38,13 +38,23 @@ def number_strings(failure: Failure, match: re.Match[str]) -> str:
 
 
 def _holds_digits(value: Operand) -> bool:
-    """Return whether a list or an array holds texts that are numbers."""
+    """Return whether a list or an array holds texts that are numbers, perhaps beside numbers."""
     texts = value.ravel().tolist() if hasattr(value, "ravel") and hasattr(value, "dtype") else value
-    if not isinstance(texts, (list, tuple)) or not texts or not all(isinstance(each, str) for each in texts):
+    if not isinstance(texts, (list, tuple)) or not any(isinstance(each, str) for each in texts):
+        return False
+    if not all(isinstance(each, (str, int, float)) for each in texts):
         return False
     with suppress(ValueError):
         return bool([float(each) for each in texts])
     return False
+
+
+@remedy(r"can't convert (set|frozenset|dict_\w+) with elements of type object to a tensor")
+def list_set(failure: Failure, match: re.Match[str]) -> str:
+    """A set, which has no order, where a list belongs."""
+    name = name_argument(failure, 0, "data", "the set")
+    own = next((each for each in failure.operands if each.text == name), None)
+    return f"{name}{at(own)} is a {match[1]}: torch.tensor(list({name})), or sorted({name}) for an order"
 
 
 @remedy(r"elements of type object to a tensor|Could not infer dtype of NoneType|nested lists differ in depth")

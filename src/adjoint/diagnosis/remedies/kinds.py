@@ -11,7 +11,7 @@ from adjoint import nn
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
 from adjoint.diagnosis.failure import Failure
-from adjoint.diagnosis.operands import MISSING, NamedValue, evaluate, is_module
+from adjoint.diagnosis.operands import MISSING, NamedValue, evaluate, find_origin, is_module
 from adjoint.diagnosis.remedies.registry import at, name_argument, remedy
 from adjoint.diagnosis.source_expressions import text_of
 
@@ -144,6 +144,13 @@ def keep_tensor(failure: Failure, match: re.Match[str]) -> str | None:
     if x is None or made is None:
         return None
     text = text_of(made)
+    for part in ast.walk(made):  # of sum(losses) / n, where the losses are numbers
+        source = None if x.origin is None else x.origin.source
+        further = find_origin(source, part, failure.stack) if source and isinstance(part, ast.Name) else None
+        value = None if further is None or further.value is None else further.value
+        if further is not None and value is not None and ".item()" in text_of(value):
+            told = f"{text_of(part)} at {further.place()} holds Python numbers, by .item()"
+            return f"{told}: without it there they stay tensors, with .{match[2]}"
     if ".item()" in text or text.startswith("float("):
         return f"{x.text}{at(x)} is a Python number: without .item() there it stays a tensor, with .{match[2]}"
     if isinstance(made, ast.Call) and text_of(made.func) == "sum" and made.args and not x.value:

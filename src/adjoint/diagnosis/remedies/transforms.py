@@ -128,3 +128,38 @@ def choose_by_element(failure: Failure, match: re.Match[str]) -> str:
     node = None if failure.line is None else failure.line.node
     condition = text_of(node) if isinstance(node, ast.expr) else "condition"
     return f"each example may go another way: torch.where({condition}, a, b) computes both and chooses"
+
+
+@remedy(r"step must be greater than zero")
+def flip_order(failure: Failure, match: re.Match[str]) -> str | None:
+    """A slice that runs backwards."""
+    node = None if failure.line is None else failure.line.node
+    if not isinstance(node, ast.Subscript):
+        return None
+    return f"slices of tensors run forwards alone: {text_of(node.value)}.flip(0) is the other way round"
+
+
+@remedy(r"only one dimension can be inferred")
+def infer_one(failure: Failure, match: re.Match[str]) -> str:
+    """Two sizes of -1."""
+    x = next(iter(failure.tensors()), None)
+    told = "" if x is None else f"{x.text}{at(x)} is {tuple(x.value.shape)}: "
+    return f"{told}one size may be -1, the others are numbers, such as {'x' if x is None else x.text}.shape[0]"
+
+
+@remedy(r"expects a non-empty TensorList")
+def fill_list(failure: Failure, match: re.Match[str]) -> str | None:
+    """A list of tensors to which nothing was added."""
+    x = next((each for each in failure.operands if isinstance(each.value, (list, tuple)) and not each.value), None)
+    if x is None:
+        return None
+    return f"{x.text}{at(x)} is empty, for nothing was appended to it: fill it before, or test if {x.text}"
+
+
+@remedy(r"passed to transform API must be Tensor, got <class '[\w.]*?(\w+)'>")
+def give_tensor(failure: Failure, match: re.Match[str]) -> str:
+    """An array or a number where a transform takes a tensor."""
+    node = None if failure.line is None else failure.line.node
+    given = text_of(node.args[0]) if isinstance(node, ast.Call) and node.args else "the input"
+    way = f"torch.from_numpy({given})" if match[1] == "ndarray" else f"torch.tensor({given})"
+    return f"{given} is a {match[1]}, no tensor: {way}"

@@ -81,7 +81,8 @@ def name_output_letter(failure: Failure, match: re.Match[str]) -> str | None:
         return None
     inputs, _, output = equation.replace(" ", "").partition("->")
     letters = sorted(set(inputs) - {",", "."} - set(output))
-    return f"{match[1]!r} in the result {output!r} is a letter of no operand, {inputs}: {' or '.join(letters)} is meant"
+    told = f"{match[1]!r} in the result {output!r} is a letter of no operand, {inputs}"
+    return f"{told}: {' or '.join(letters)} is meant" if letters else f"{told}: leave it out"
 
 
 @remedy(r"cannot assign '(?:\w+\.)*(\w+)' object to buffer '(\w+)'")

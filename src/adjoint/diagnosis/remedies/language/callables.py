@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import re
 from types import TracebackType
 
@@ -92,6 +93,23 @@ def list_items(failure: Failure, match: re.Match[str]) -> str | None:
 def _is_of_kind(failure: Failure, node: ast.expr, kind: str) -> bool:
     value: Operand = evaluate(node, failure.frame)
     return type(value).__name__ == kind
+
+
+@remedy(r"'module' object is not callable")
+def name_class(failure: Failure, match: re.Match[str]) -> str | None:
+    """A file of the library that is called in place of the class that it holds."""
+    node = None if failure.line is None else failure.line.node
+    module = evaluate(node.func, failure.frame) if isinstance(node, ast.Call) else MISSING
+    if module is MISSING and isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        owner = evaluate(node.func.value, failure.frame)
+        module = MISSING if owner is MISSING else getattr(owner, node.func.attr, MISSING)
+    if not inspect.ismodule(module) or not isinstance(node, ast.Call):
+        return None
+    last = module.__name__.rpartition(".")[2].replace("_", "")
+    name = next((each for each in vars(module) if each.lower() == last and callable(getattr(module, each))), None)
+    base = text_of(node.func).rpartition(".")[0]
+    told = f"{text_of(node.func)} is a file of the library"
+    return f"{told}: {base}.{name} is what it holds" if name and base else told if name is None else f"{told}: {name}"
 
 
 @remedy(r"'(\w*Handle)' object (?:is not callable|has no attribute)")

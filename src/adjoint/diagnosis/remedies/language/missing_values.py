@@ -60,7 +60,10 @@ def find_none(failure: Failure, match: re.Match[str]) -> str | None:
             if part is not None:
                 return part
             silent = _find_silent_function(failure, made)
-            return silent or f"{operand.text}{at(operand)} is None: the line that makes it gives nothing back"
+            if silent is None and isinstance(made, ast.IfExp):
+                return f"{operand.text}{at(operand)} is None by its condition, {text_of(made.test)}: test for None here"
+            why = "the line that makes it gives nothing back" if isinstance(made, ast.Call) else "a value for it there"
+            return silent or f"{operand.text}{at(operand)} is None: {why}, or a test, if {operand.text} is not None"
     for operand in failure.operands:
         if isinstance(operand.value, (list, tuple)) and any(each is None for each in operand.value):
             place = next(i for i, each in enumerate(operand.value) if each is None)
