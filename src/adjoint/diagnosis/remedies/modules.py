@@ -367,6 +367,10 @@ def list_once(failure: Failure, match: re.Match[str]) -> str:
 def name_forward(failure: Failure, match: re.Match[str]) -> str:
     """A module without a forward, or with a misspelled one."""
     module = failure.modules[0] if failure.modules else None
+    called = failure.line.node if failure.line is not None else None
+    owner = called.func.value if isinstance(called, ast.Call) and isinstance(called.func, ast.Attribute) else None
+    held = MISSING if owner is None else evaluate(owner, failure.frame)
+    module = held if type(held).__name__ in ("ModuleList", "ModuleDict") else module
     if type(module).__name__ in ("ModuleList", "ModuleDict"):
         name = next((each.text for each in failure.operands if each.value is module), "it")
         return f"{name} only holds modules: for layer in {name}: x = layer(x); or nn.Sequential(*{name})"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from types import MethodType
 
 from adjoint.core.graph.source_location import definition_site
@@ -67,9 +68,11 @@ def give_parameters(failure: Failure, match: re.Match[str]) -> str | None:
     node = None if failure.line is None else failure.line.node
     found = (failure.locals.get(name, MISSING) for name in ("param", "given", "params"))  # the innermost first
     given = next((each for each in found if each is not MISSING and not isinstance(each, dict)), MISSING)
+    is_of_optimizer = any("optim" in Path(frame.f_code.co_filename).parts for frame in failure.stack[0].called)
     if (
         given is MISSING
         or not isinstance(node, ast.Call)
+        or not is_of_optimizer
         or (isinstance(given, Iterator) and "float" in failure.message)
     ):
         return None

@@ -349,3 +349,15 @@ def draw_divergence(failure: Failure, match: re.Match[str]) -> str:
     return (
         f"{match[1]} and {match[2]} have no formula: both of one kind, or (p.log_prob(x) - q.log_prob(x)) of samples x"
     )
+
+
+@remedy(r"size of tensor a \((\d+)\) must match the size of tensor b \((\d+)\)", is_last=True)
+def name_unequal_sizes(failure: Failure, match: re.Match[str]) -> str | None:
+    """Two tensors that a function computes with elementwise, of sizes that differ."""
+    sizes = int(match[1]), int(match[2])
+    named = [next((each for each in failure.tensors() if size in each.value.shape), None) for size in sizes]
+    a, b = named
+    if a is None or b is None or a is b:
+        return None
+    told = ", ".join(f"{each.text}{at(each)} {tuple(each.value.shape)}" for each in (a, b))
+    return f"{told}: both of one size, or 1 in that dimension"

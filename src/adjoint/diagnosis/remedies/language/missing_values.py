@@ -49,7 +49,7 @@ def find_none(failure: Failure, match: re.Match[str]) -> str | None:
         if operand.value is None and operand.text.endswith(".grad"):
             return _explain_missing_gradient(failure, operand)
         if operand.value is None:
-            made = None if operand.origin is None else operand.origin.value
+            made = _find_given(operand)
             if isinstance(made, ast.Call) and isinstance(made.func, ast.Attribute) and made.func.attr in SILENT_METHODS:
                 told = f"{made.func.attr}() returns None"
                 return f"{told}, and {operand.text}{at(operand)} with it: leave out '{operand.text} =' there"
@@ -80,10 +80,22 @@ def find_none(failure: Failure, match: re.Match[str]) -> str | None:
     return None if failure.line is None else _find_silent_function(failure, failure.line.node)
 
 
+def _find_given(operand: NamedValue) -> ast.expr | None:
+    """Return the expression that gave a name its value: of several at once, the one for this name."""
+    origin = operand.origin
+    made = None if origin is None else origin.value
+    target = origin.node.targets[0] if origin is not None and isinstance(origin.node, ast.Assign) else None
+    if isinstance(target, ast.Tuple) and isinstance(made, ast.Tuple) and len(target.elts) == len(made.elts):
+        last = operand.text.rpartition(".")[2]
+        named = [value for each, value in zip(target.elts, made.elts, strict=True) if text_of(each).endswith(last)]
+        return named[0] if named else made
+    return made
+
+
 def _find_default(failure: Failure, operand: NamedValue) -> str | None:
     """Return which parameter's default, or which assignment of None, a name or an attribute has its value from."""
     origin, name = operand.origin, operand.text
-    made = None if origin is None else origin.value
+    made = _find_given(operand)
     own = None if failure.line is None else failure.line.source.scope_of(failure.line.node)
     if (
         origin is None
@@ -95,11 +107,6 @@ def _find_default(failure: Failure, operand: NamedValue) -> str | None:
         return f"{name} of {function} is None, its default: give {name}=… in the call, or test if {name} is not None"
     if origin is None or made is None:
         return None
-    target = origin.node.targets[0] if isinstance(origin.node, ast.Assign) else None
-    if isinstance(target, ast.Tuple) and isinstance(made, ast.Tuple) and len(target.elts) == len(made.elts):
-        last = name.rpartition(".")[2]
-        named = [value for each, value in zip(target.elts, made.elts, strict=True) if text_of(each).endswith(last)]
-        made = named[0] if named else made
     if isinstance(made, ast.Constant) and made.value is None:
         return f"{name}{at(operand)} is None, and nothing has given it another value: do that before this line"
     scope = origin.source.scope_of(origin.node)

@@ -66,7 +66,8 @@ def try_edits(failure: Failure, match: re.Match[str]) -> str | None:
             size = int(np.prod(result.shape)) if isinstance(result, (Tensor, np.ndarray)) else 0
         except Exception:  # noqa: BLE001  what a changed line may raise
             continue
-        if is_elementwise and size > largest and "broadcast" in failure.message:
+        is_empty = isinstance(result, Tensor) and not size and largest
+        if is_empty or (is_elementwise and size > largest and "broadcast" in failure.message):
             continue
         if not _fits_around(failure, trial, node, changed):
             continue
