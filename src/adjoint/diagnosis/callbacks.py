@@ -60,7 +60,7 @@ class Callback:
         """Return whether it has the name that an error of its arguments tells."""
         return self.code.co_name == name
 
-    def returned(self, *, is_none: bool = False) -> Origin | None:
+    def find_return(self, *, is_none: bool = False) -> Origin | None:
         """Return its last `return`, or the first one of nothing."""
         made = self.definition() if is_none else None
         for node in ast.walk(made.node) if made is not None else ():
@@ -75,7 +75,7 @@ class Callback:
         if called is not None:
             made = self.definition() if self.is_called(called[1].rpartition(".")[2]) else None
             return None if made is None else f"{self.name}: defined at {made.describe()}"
-        returned = self.returned(is_none="NoneType" in message)
+        returned = self.find_return(is_none="NoneType" in message)
         return None if returned is None else f"{self.name}: {describe_return(returned)}"
 
 

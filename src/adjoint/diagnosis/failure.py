@@ -25,7 +25,7 @@ from adjoint.diagnosis.operands import (
 )
 from adjoint.diagnosis.source_expressions import find_expression, text_of
 
-MAX_BLAMED_FRAMES = 3  # of the library, whose source is parsed
+MAX_SEARCHED_FRAMES = 3  # of the library, whose source is parsed
 
 
 @dataclass
@@ -62,14 +62,14 @@ class Failure:
         return found
 
     @cached_property
-    def blamed(self) -> NamedValue | None:
+    def culprit(self) -> NamedValue | None:
         """The operand of the line that the innermost expression of the library works on."""
         frames: list[UserFrame] = []
         trace: TracebackType | None = self.error.__traceback__
         while trace is not None:
             frames.append(UserFrame(trace.tb_frame, trace.tb_lasti, ()))
             trace = trace.tb_next
-        for place in frames[: -MAX_BLAMED_FRAMES - 1 : -1]:
+        for place in frames[: -MAX_SEARCHED_FRAMES - 1 : -1]:
             if not library_files[place.frame.f_code.co_filename]:
                 break
             _, node = find_expression(place) or (None, None)
@@ -106,7 +106,12 @@ class Failure:
         shown = [module] if module is not None and module.text != type(module.value).__name__ else []
         seen = {id(each.value) for each in shown}
         for each in self.operands:
-            if id(each.value) not in seen and (_is_telling(each) or self._is_named(each)):
+            if id(each.value) not in seen and (
+                _is_telling(each)
+                or (
+                    each.origin is not None and f"'{type(each.value).__name__}'" in self.message
+                )  # None, a text, a truth
+            ):
                 seen.add(id(each.value))
                 shown.append(each)
         lines = [each.describe() for each in shown] + self._describe_arguments() + self._describe_model()
@@ -118,10 +123,6 @@ class Failure:
             described = (each.describe(self.message) for each in find_callbacks(self.stack, self.message))
             return [each for each in described if each is not None]
         return []
-
-    def _is_named(self, operand: NamedValue) -> bool:
-        """Return whether the error is about the kind of a value: None, a text or a truth in place of another kind."""
-        return operand.origin is not None and f"'{type(operand.value).__name__}'" in self.message
 
     def _describe_model(self) -> list[str]:
         """Return a line for the model around the module that failed, with the line that made it."""

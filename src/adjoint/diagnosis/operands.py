@@ -98,15 +98,11 @@ def describe_value(value: object) -> str:
         shown = ", ".join(describe_value(each) for each in value[:4])
         return f"{type(value).__name__} of {len(value)}: {shown}{', …' if len(value) > 4 else ''}"
     if hasattr(value, "__dict__") and not isinstance(value, (list, tuple, dict, set, Exception)):
-        return _describe_object(value)
+        # the text of an object of the user's may be the user's code
+        is_own = type(value).__module__.partition(".")[0] == __name__.partition(".")[0]
+        text = repr(value) if is_own and type(value).__repr__ is not object.__repr__ else ""
+        return shorten(text) if text and "\n" not in text and not text.startswith("<") else type(value).__name__
     return shorten(repr(value))
-
-
-def _describe_object(value: object) -> str:
-    """Return the text of an object of the library, and the class of another, whose text may be the user's code."""
-    is_own = type(value).__module__.partition(".")[0] == __name__.partition(".")[0]
-    text = repr(value) if is_own and type(value).__repr__ is not object.__repr__ else ""
-    return shorten(text) if text and "\n" not in text and not text.startswith("<") else type(value).__name__
 
 
 def describe_tensor(x: Tensor) -> str:

@@ -18,8 +18,8 @@ Modules, in reading order:
   masks.
 - `objects`: Remedies for objects that are no tensors where tensors belong: tuples, dicts, lists, methods, and single
   numbers.
-- `transforms`: Remedies for what asks for equal sizes by name: vmap's mapped dimensions, the letters of einsum, types
-  of ops.
+- `transforms`: Remedies for what asks for equal sizes by name, and for tensors that are empty, single or of another
+  order.
 - `classes`: Remedies for classes of the user's: what `__init__` and `forward` lack, and classes and modules taken for
   values.
 - `kinds`: Remedies for values of another kind than a call takes: lists, floats, strings, packed sequences, numbers.

@@ -153,16 +153,6 @@ def give_spatial_dimensions(failure: Failure, match: re.Match[str]) -> str:
     return f"{told}: {x}[{', '.join(['None'] * missing)}] is {(*(1,) * missing, *shape)}"
 
 
-@remedy(r"Got 3D input, but (bilinear|bicubic) mode needs 4D input")
-def add_batch(failure: Failure, match: re.Match[str]) -> str | None:
-    """A single image of few channels where a batch belongs."""
-    x = next((each for each in failure.tensors() if each.value.ndim == 3), None)
-    if x is None or x.value.shape[0] not in (1, 3, 4) or min(x.value.shape[1:]) <= 4:
-        return None
-    shape = tuple(x.value.shape)
-    return f"{x.text}{at(x)}, {shape}, is one image, and a batch is wanted: {x.text}.unsqueeze(0) is {(1, *shape)}"
-
-
 @remedy(r"zero-dimensional tensor \(at position \d+\) cannot be concatenated")
 def stack_numbers(failure: Failure, match: re.Match[str]) -> str:
     """Tensors without dimensions in a join along one."""
@@ -240,11 +230,6 @@ def fit_cat(failure: Failure, match: re.Match[str]) -> str | None:
     return "pad or cut the others to one size"
 
 
-def _is_of_loader(failure: Failure) -> bool:
-    """Return whether a loader put samples together."""
-    return any("samples" in frame.f_locals or "collate_fn_map" in frame.f_locals for frame in failure.stack[0].called)
-
-
 @remedy(r"equal size, but got (\[[\d, ]*\]) at entry (\d+) and (\[[\d, ]*\]) at entry (\d+)")
 def fit_stack(failure: Failure, match: re.Match[str]) -> str:
     """Tensors to be stacked that differ in size."""
@@ -281,7 +266,9 @@ def fit_stack(failure: Failure, match: re.Match[str]) -> str:
     if 0 in other and x is not None and x.origin is not None and ":-" in text_of(x.origin.node).replace(" ", ""):
         told = f"entry {match[4]} of {x.text}{at(x)} is empty, {match[3]}: a slice to -0 ends at its begin"
         return f"{told}; count its end from the front, x[i:len(x) - k]"
-    if x is None and dataset is None and not failure.tensors() and not _is_of_loader(failure):
+    names = [name for frame in failure.stack[0].called for name in frame.f_locals]
+    is_loaded = "samples" in names or "collate_fn_map" in names
+    if x is None and dataset is None and not failure.tensors() and not is_loaded:
         return f"entry {match[4]} is {match[3]}, and entry {match[2]} {match[1]}: all of one size"
     way = "nn.utils.rnn.pad_sequence pads them"
     if first[1:] != other[1:]:
@@ -365,24 +352,6 @@ def fit_subscripts(failure: Failure, match: re.Match[str]) -> str:
     """A letter of einsum with two sizes."""
     shapes = ", ".join(f"{each.text} is {tuple(each.value.shape)}" for each in failure.tensors())
     return f"{match[1]!r} is {match[4]}, and {match[2]} in operand {match[3]}: another letter there; {shapes}"
-
-
-@remedy(r"a Tensor with (\d+) elements cannot be converted to Scalar")
-def reduce_first(failure: Failure, match: re.Match[str]) -> str:
-    """A number asked of several elements."""
-    node = None if failure.line is None else failure.line.node
-    x, value = first_tensor(failure), next((each.value for each in failure.tensors()), None)
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "item":
-        x, own = text_of(node.func.value), node.func.value
-        x = f"({x})" if isinstance(own, (ast.BinOp, ast.UnaryOp, ast.Compare)) else x
-        value = failure.locals.get("self", value)
-    if isinstance(value, Tensor) and value.dtype == bool_:
-        return (
-            f"it holds a truth for each element: {x}.sum().item() counts them, {x}.float().mean().item() is the share"
-        )
-    if isinstance(value, Tensor) and not value.is_floating_point():
-        return f"it holds {match[1]} numbers: {x}.tolist() gives all of them"
-    return f"reduce it first, {x}.mean().item() or .sum(); {x}.tolist() gives all {match[1]}"
 
 
 def is_list_of_tensors(value: object) -> bool:

@@ -1,4 +1,4 @@
-"""Remedies for what asks for equal sizes by name: vmap's mapped dimensions, the letters of einsum, types of ops."""
+"""Remedies for what asks for equal sizes by name, and for tensors that are empty, single or of another order."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import ast
 import re
 from itertools import zip_longest
 
+from adjoint.core.dtype.dtype import bool_
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import MISSING, evaluate
-from adjoint.diagnosis.remedies.registry import at, locate_tensor, name_argument, remedy
+from adjoint.diagnosis.remedies.registry import at, first_tensor, locate_tensor, name_argument, remedy
 from adjoint.diagnosis.source_expressions import text_of
 
 INTEGER_CASTS = (".long()", ".int()", ".short()", ".byte()", "argmax(", "randint(", "arange(")
@@ -163,3 +164,31 @@ def give_tensor(failure: Failure, match: re.Match[str]) -> str:
     given = text_of(node.args[0]) if isinstance(node, ast.Call) and node.args else "the input"
     way = f"torch.from_numpy({given})" if match[1] == "ndarray" else f"torch.tensor({given})"
     return f"{given} is a {match[1]}, no tensor: {way}"
+
+
+@remedy(r"Got 3D input, but (bilinear|bicubic) mode needs 4D input")
+def add_batch(failure: Failure, match: re.Match[str]) -> str | None:
+    """A single image of few channels where a batch belongs."""
+    x = next((each for each in failure.tensors() if each.value.ndim == 3), None)
+    if x is None or x.value.shape[0] not in (1, 3, 4) or min(x.value.shape[1:]) <= 4:
+        return None
+    shape = tuple(x.value.shape)
+    return f"{x.text}{at(x)}, {shape}, is one image, and a batch is wanted: {x.text}.unsqueeze(0) is {(1, *shape)}"
+
+
+@remedy(r"a Tensor with (\d+) elements cannot be converted to Scalar")
+def reduce_first(failure: Failure, match: re.Match[str]) -> str:
+    """A number asked of several elements."""
+    node = None if failure.line is None else failure.line.node
+    x, value = first_tensor(failure), next((each.value for each in failure.tensors()), None)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "item":
+        x, own = text_of(node.func.value), node.func.value
+        x = f"({x})" if isinstance(own, (ast.BinOp, ast.UnaryOp, ast.Compare)) else x
+        value = failure.locals.get("self", value)
+    if isinstance(value, Tensor) and value.dtype == bool_:
+        return (
+            f"it holds a truth for each element: {x}.sum().item() counts them, {x}.float().mean().item() is the share"
+        )
+    if isinstance(value, Tensor) and not value.is_floating_point():
+        return f"it holds {match[1]} numbers: {x}.tolist() gives all of them"
+    return f"reduce it first, {x}.mean().item() or .sum(); {x}.tolist() gives all {match[1]}"

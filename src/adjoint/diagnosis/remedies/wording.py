@@ -242,7 +242,7 @@ def give_one_group(failure: Failure, match: re.Match[str]) -> str | None:
 @remedy(r"'(\w+)' object (?:has no attribute|is not \w+|cannot be|does not support)|'(\w+)' has no len", is_last=True)
 def name_other_kind(failure: Failure, match: re.Match[str]) -> str | None:
     """A value of a kind that the library cannot work on, where a tensor or a module belongs."""
-    x = failure.blamed
+    x = failure.culprit
     kind = match[1] or match[2]
     if x is None or type(x.value).__name__ != kind or not failure.stack[0].called:
         return None
@@ -276,7 +276,7 @@ def match_groups(failure: Failure, match: re.Match[str]) -> str:
 def return_other_kind(failure: Failure, match: re.Match[str]) -> str | None:
     """A function of the user's, such as a hook, whose result the library cannot take."""
     callback = next(iter(find_callbacks(failure.stack, failure.message)), None)
-    returned = None if callback is None else callback.returned()
+    returned = None if callback is None else callback.find_return()
     if callback is None or returned is None:
         return None
     told = f"{callback.name} at {returned.describe()}, gives"

@@ -147,7 +147,7 @@ def take_next(failure: Failure, match: re.Match[str]) -> str | None:
 def return_count(failure: Failure, match: re.Match[str]) -> str | None:
     """A `__len__` of the user's that gives no number."""
     for callback in find_callbacks(failure.stack, failure.message):
-        returned = callback.returned() if callback.code.co_name == "__len__" else None
+        returned = callback.find_return() if callback.code.co_name == "__len__" else None
         value = None if returned is None else getattr(returned.node, "value", None)
         if returned is not None and isinstance(value, ast.expr):
             text = text_of(value)

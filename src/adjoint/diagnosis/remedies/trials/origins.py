@@ -40,8 +40,9 @@ def change_origin(failure: Failure, match: re.Match[str]) -> str | None:
     if node is None:
         return None
     for operand, made in _find_made(failure):
-        if not _fails_with(failure, node, operand, made):
-            continue
+        whole = _substitute(node, operand.text, made)
+        if not Trial(whole, failure.frame).fails_alike(failure.error):
+            continue  # what it is made of has changed since
         for changed, told in _change(failure, made):
             if _runs_with(failure, node, operand, changed):
                 return f"{operand.text}{at(operand)} {told}: {operand.text} = {text_of(changed)} there"
@@ -88,12 +89,6 @@ def _substitute(node: ast.expr, name: str, made: ast.expr) -> ast.expr:
         if isinstance(each, ast.Name) and each.id == name and isinstance(each.ctx, ast.Load)
     }
     return made if id(node) in places else copy.deepcopy(node, places)
-
-
-def _fails_with(failure: Failure, node: ast.expr, operand: NamedValue, made: ast.expr) -> bool:
-    """Return whether the line fails as it did with its operand made anew, by names that are as they were."""
-    whole = _substitute(node, operand.text, made)
-    return Trial(whole, failure.frame).fails_alike(failure.error)
 
 
 def _runs_with(failure: Failure, node: ast.expr, operand: NamedValue, changed: ast.expr) -> bool:
