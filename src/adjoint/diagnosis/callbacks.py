@@ -98,14 +98,15 @@ def _functions_of(value: Operand, is_applied: bool) -> Iterator[Callback]:
     held: list[Operand] = []
     if isinstance(value, type):
         method = "forward" if is_applied else "backward"
-        held = [vars(value).get(method)] if issubclass(value, Function) else []
+        methods = (method, "setup_context") if is_applied else (method,)
+        held = [vars(value).get(name) for name in methods] if issubclass(value, Function) else []
     elif inspect.isfunction(value) or inspect.ismethod(value):
         held = [value]
     elif type(value).__module__.startswith(PACKAGE) and hasattr(value, "call"):
         held = [value.call]  # a hook with its options
     elif not is_module(value):
-        methods = (vars(kind).get(name) for kind in type(value).__mro__ for name in (*SAMPLE_METHODS, "__len__"))
-        held = list(methods)
+        found = (vars(kind).get(name) for kind in type(value).__mro__ for name in (*SAMPLE_METHODS, "__len__"))
+        held = list(found)
     for function in held:
         inner = getattr(function, "__func__", function)
         code = None if inner is None else getattr(inspect.unwrap(inner), "__code__", None)
@@ -113,7 +114,7 @@ def _functions_of(value: Operand, is_applied: bool) -> Iterator[Callback]:
             yield Callback(code.co_qualname.rpartition("<locals>.")[2], code)
 
 
-def _find_registration(callback: Callback) -> tuple[str, ...] | None:
+def find_registration(callback: Callback) -> tuple[str, ...] | None:
     """Return the arguments of a function that a call such as `register_hook(f)` in its file gives to the library."""
     source = parse_source(callback.code.co_filename)
     for node in ast.walk(source.tree) if source is not None else ():
@@ -135,7 +136,7 @@ def name_given_arguments(error: BaseException, callback: Callback, count: int) -
         trace = trace.tb_next
     place = None if trace is None else UserFrame(trace.tb_frame, trace.tb_lasti, ())
     _, call = (None if place is None else find_expression(place)) or (None, None)
-    registered = _find_registration(callback)
+    registered = find_registration(callback)
     bound = list(callback.parameters[:1]) if callback.parameters[:1] == ("self",) else []
     if registered is not None and len(registered) + len(bound) == count:
         return [*bound, *registered]

@@ -260,7 +260,7 @@ def fill_like_input(failure: Failure, match: re.Match[str]) -> str | None:
     return f"{match[1]}={text_of(other)} is one number, and one for each element is wanted: {text}"
 
 
-@remedy(r"cannot register a hook on a tensor that doesn't require gradient")
+@remedy(r"cannot register a hook on a tensor that doesn't require gradient|can't retain_grad on Tensor that has")
 def require_gradient(failure: Failure, match: re.Match[str]) -> str | None:
     """A hook on a result of frozen parameters, or of none."""
     x = next(iter(failure.tensors()), None)

@@ -227,7 +227,8 @@ def fit_cat(failure: Failure, match: re.Match[str]) -> str | None:
     for dim in range(min(map(len, shapes), default=0)):
         if len({(*shape[:dim], *shape[dim + 1 :]) for shape in shapes}) == 1:
             return f"they differ in dimension {dim} alone: cat([…], dim={dim})"
-    return "pad or cut the others to one size"
+    told = ", ".join(f"{each.text}{at(each)} {tuple(each.value.shape)}" for each in failure.tensors())
+    return f"{told}: all sizes but the joined one are to agree" if told else "pad or cut the others to one size"
 
 
 @remedy(r"equal size, but got (\[[\d, ]*\]) at entry (\d+) and (\[[\d, ]*\]) at entry (\d+)")

@@ -271,6 +271,9 @@ def match_groups(failure: Failure, match: re.Match[str]) -> str:
     return f"{told}: make {owner} with the groups that were saved"
 
 
+LITERALS: dict[str, type[ast.expr]] = {"dict": ast.Dict, "list": ast.List}
+
+
 @remedy(r"hook returned an invalid number of grad_\w+, got (\d+), but expected (\d+)")
 @remedy(r"'(dict|list|str|int|float|ndarray)' object has no attribute 'array'", is_last=True)
 def return_other_kind(failure: Failure, match: re.Match[str]) -> str | None:
@@ -279,6 +282,9 @@ def return_other_kind(failure: Failure, match: re.Match[str]) -> str | None:
     returned = None if callback is None else callback.find_return()
     if callback is None or returned is None:
         return None
+    value = getattr(returned.node, "value", None)
+    if not match[1].isdigit() and not isinstance(value, LITERALS.get(match[1], ast.Constant)):
+        return None  # another value is to blame
     told = f"{callback.name} at {returned.describe()}, gives"
     if match[1].isdigit():
         return f"{told} {pluralize(int(match[1]), 'value')}, and {match[2]} is wanted: as many as it gets, or None"

@@ -54,7 +54,7 @@ def reshape(
         if (
             isinstance(each, Tensor)
             and each.shape != value.shape
-            and (is_same or is_input)
+            and (is_same or (is_input and each.shape[:1] == value.shape[:1]))
             and each.numel() == value.numel()
         ):
             ways.append(f"{own}.reshape({bracket(other)}.shape)")

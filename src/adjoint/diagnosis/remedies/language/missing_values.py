@@ -10,6 +10,7 @@ from adjoint.core.graph.source_location import definition_site
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
 from adjoint.diagnosis.call_stack import user_files
+from adjoint.diagnosis.callbacks import find_callbacks, find_registration
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import MISSING, NamedValue, evaluate, find_origin, is_module
 from adjoint.diagnosis.remedies.registry import at, named_parts, remedy
@@ -45,6 +46,10 @@ def find_none(failure: Failure, match: re.Match[str]) -> str | None:
     silent_argument = _find_silent_argument(failure)
     if silent_argument is not None:
         return silent_argument
+    for callback in find_callbacks(failure.stack, failure.message):
+        made = callback.definition() if find_registration(callback) is None else None  # hooks may return nothing
+        if made is not None and callback.find_return(is_none=True) is None and isinstance(made.node, ast.FunctionDef):
+            return f"{callback.name}, {made.place()}, returns nothing: a return at its end"
     for operand in named_parts(failure):
         if operand.value is None and operand.text.endswith(".grad"):
             return _explain_missing_gradient(failure, operand)

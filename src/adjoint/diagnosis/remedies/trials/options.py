@@ -34,7 +34,7 @@ MEANT = {
 def choose_option(failure: Failure, match: re.Match[str]) -> str | None:
     """A text that the message repeats, where the function knows others."""
     node = None if failure.line is None else failure.line.node
-    if not isinstance(node, ast.Call):
+    if not isinstance(node, ast.Call) or isinstance(failure.error, OSError):
         return None
     for part, whole, where in find_settings(failure, node):
         value = part.value if isinstance(part, ast.Constant) else evaluate(part, failure.frame)
