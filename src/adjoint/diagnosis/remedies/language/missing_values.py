@@ -47,9 +47,13 @@ def find_none(failure: Failure, match: re.Match[str]) -> str | None:
     if silent_argument is not None:
         return silent_argument
     for callback in find_callbacks(failure.stack, failure.message):
-        made = callback.definition() if find_registration(callback) is None else None  # hooks may return nothing
-        if made is not None and callback.find_return(is_none=True) is None and isinstance(made.node, ast.FunctionDef):
-            return f"{callback.name}, {made.place()}, returns nothing: a return at its end"
+        definition = callback.definition() if find_registration(callback) is None else None  # hooks may return nothing
+        if (
+            definition is not None
+            and callback.find_return(is_none=True) is None
+            and isinstance(definition.node, ast.FunctionDef)
+        ):
+            return f"{callback.name}, {definition.place()}, returns nothing: a return at its end"
     for operand in named_parts(failure):
         if operand.value is None and operand.text.endswith(".grad"):
             return _explain_missing_gradient(failure, operand)
