@@ -12,7 +12,7 @@ from adjoint.core.typing import Operand
 from adjoint.diagnosis.findings import Finding, Report
 from adjoint.diagnosis.rules.attention import AttentionMask, FutureTokens, PositionByBatch
 from adjoint.diagnosis.rules.class_weights import InvertedWeights
-from adjoint.diagnosis.rules.data import ConstantInput, InputScale, MixedOrder, SameBatch, Targets
+from adjoint.diagnosis.rules.data import ConstantInput, InputScale, MixedOrder, SameBatch
 from adjoint.diagnosis.rules.dataflow.custom_functions import CustomGradients
 from adjoint.diagnosis.rules.dataflow.label_values import BalancedTwice, LossOfItself, SameTargets, TruncatedLabels
 from adjoint.diagnosis.rules.dataflow.latent_noise import LatentDeviation, RepeatedNoise, SampleGradient, UnseenNoise
@@ -28,6 +28,7 @@ from adjoint.diagnosis.rules.dataflow.policies import BootstrapMask, DuelingMean
 from adjoint.diagnosis.rules.dataflow.recurrent_outputs import CarriedState, RecurrentOutputs
 from adjoint.diagnosis.rules.dataflow.sample_order import ReadOrder, ShuffledAlone
 from adjoint.diagnosis.rules.dataflow.scores import AttentionScores, ContrastiveScores, ProbabilitiesAsLogits
+from adjoint.diagnosis.rules.dataflow.target_batches import Targets
 from adjoint.diagnosis.rules.dataflow.training_loop import (
     AbsoluteSchedule,
     ClearedAccumulation,
@@ -36,6 +37,7 @@ from adjoint.diagnosis.rules.dataflow.training_loop import (
     GeneratorTarget,
     SamplerWeights,
 )
+from adjoint.diagnosis.rules.dataflow.units import DeadUnits, SaturatedUnits
 from adjoint.diagnosis.rules.dataflow.unused_parts import UnfilledParameter, UnusedLayer, UnusedSchedule
 from adjoint.diagnosis.rules.dataflow.unused_results import UnusedResult
 from adjoint.diagnosis.rules.dataflow.weight_averages import AverageFactor
@@ -51,7 +53,15 @@ from adjoint.diagnosis.rules.loss_terms import (
 from adjoint.diagnosis.rules.memory import CarriedGraph, GrowingSum, KeptResults, RecordedEvaluation
 from adjoint.diagnosis.rules.metrics import AllPairsInMetric, MetricChoice
 from adjoint.diagnosis.rules.missing_gradients import MissingGradients
-from adjoint.diagnosis.rules.modes import EvaluationMode, FrozenDropout, FrozenNorm, SingleValueNorm, TrainingMode
+from adjoint.diagnosis.rules.modes import (
+    EvaluationMode,
+    FrozenDropout,
+    FrozenNorm,
+    PartInEvaluation,
+    SingleValueNorm,
+    SkippedDropout,
+    TrainingMode,
+)
 from adjoint.diagnosis.rules.probabilities import (
     DivergenceReduction,
     LateMask,
@@ -88,8 +98,8 @@ from adjoint.diagnosis.rules.targets import (
     TargetScale,
 )
 from adjoint.diagnosis.rules.tokens import PaddedMean, PaddingAsToken, PaddingInAttention, PaddingInLoss
-from adjoint.diagnosis.rules.values import DeadUnits, FirstNaN, GradientSizes
-from adjoint.diagnosis.rules.writes import HiddenWrite, OverwrittenShortcut, RepeatedWrite
+from adjoint.diagnosis.rules.values import FirstNaN, GradientSizes
+from adjoint.diagnosis.rules.writes import ExpandedWrite, HiddenWrite, OverwrittenShortcut, RepeatedWrite
 from adjoint.diagnosis.watch.rule import WatchRule
 from adjoint.diagnosis.watch.watch import Watch
 
@@ -196,6 +206,8 @@ RULES: tuple[type[WatchRule], ...] = (
     ConstantInput,
     MissingGradients,
     EvaluationMode,
+    PartInEvaluation,
+    SkippedDropout,
     TrainingMode,
     SingleValueNorm,
     FrozenNorm,
@@ -206,6 +218,7 @@ RULES: tuple[type[WatchRule], ...] = (
     MixedOrder,
     RepeatedWrite,
     HiddenWrite,
+    ExpandedWrite,
     OverwrittenShortcut,
     LostSharing,
     Recompilations,
@@ -217,8 +230,9 @@ RULES: tuple[type[WatchRule], ...] = (
     ScheduleOrder,
     PlateauMode,
     DeadUnits,
-    LearningRate,
+    SaturatedUnits,
     GradientSizes,
+    LearningRate,
 )
 
 

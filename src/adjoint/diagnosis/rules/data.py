@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import numpy as np
 
 from adjoint.core.graph.source_location import library_files, user_instruction
@@ -12,14 +10,13 @@ from adjoint.core.runtime.text_table import pluralize
 from adjoint.core.tensor.as_strided import owner
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand, Operands
-from adjoint.data.sampler import SequentialSampler
 from adjoint.diagnosis.findings import Place, place_of_frame, place_of_instruction
 from adjoint.diagnosis.rules.settings import find_calls
 from adjoint.diagnosis.watch.events import ModuleCall, caller_frame, caller_place, root_mean_square
 from adjoint.diagnosis.watch.facts import Facts, is_array
 from adjoint.diagnosis.watch.library_calls import LibraryCall
-from adjoint.diagnosis.watch.names import describe_iterated
 from adjoint.diagnosis.watch.rule import CHECKED_PASSES, WatchRule
+from adjoint.diagnosis.watch.value_flow import DRAWS
 
 LARGE_INPUT = 20.0  # root mean square from which an input counts as not normalised
 MIN_SHIFTED, MAX_SHIFT = 1.0, 50.0  # the size of a mean, and how many deviations from 0 it may be
@@ -83,94 +80,6 @@ def is_divided_twice(array: Operand) -> bool:
         return False
     bytes_ = array.astype(np.float64) * 255 * 255
     return bool(np.abs(bytes_ - np.round(bytes_)).max() < 0.01)
-
-
-class Targets(WatchRule):
-    """Labels that are all the same, or that come in order of their class."""
-
-    ops = frozenset({"mean_nll", "entropy", "squared_error"})
-
-    def __init__(self, facts: Facts) -> None:
-        super().__init__(facts)
-        self.batches: list[tuple[float, float, bool, int, int]] = []
-        self.place: Place | None = None
-        self.classes = 0
-        self.loader: tuple[Operand, Place | None, str] | None = None
-
-    def loader_is_read(self, loader: Operand) -> None:
-        """See a pass over a loader begin."""
-        frame = caller_frame()
-        if self.loader is None or not self.facts.steps:
-            name, made = describe_iterated(loader, frame)
-            self.loader = loader, made or place_of_frame(frame), name
-            if _length(loader) == 0:
-                self._report_empty(loader, made or place_of_frame(frame), name or "the loader")
-
-    def _report_empty(self, loader: Operand, place: Place, name: str) -> None:
-        samples, size = _length(loader.dataset), loader.batch_size
-        problem = f"{name} gives no batch: {samples} samples, batches of {size}, and drop_last={loader.drop_last}"
-        advice = "a smaller batch_size, or drop_last=False"
-        self.report("no-batches", place, name, problem, advice, samples)
-
-    def see_op(self, op: Op, inputs: Operands, out: Tensor) -> None:
-        target = inputs[1]
-        if out.node is None or not is_array(target) or target.node is not None or len(self.batches) >= 64:
-            return
-        y = target.array
-        if y.size < MIN_SAMPLES or (op.name == "squared_error" and y.ndim > 1 and y.shape[-1] != 1):
-            return
-        if op.name == "mean_nll":
-            if not y.any() and any(made.op == "cat" for made in self.facts.flow.makers_behind(inputs[0])):
-                return  # the first of the scores that are joined is the match
-            self.classes = max(self.classes, inputs[0].array.shape[1])
-        flat = y.ravel()
-        is_sorted = bool((flat[1:] >= flat[:-1]).all())
-        self.batches.append((float(flat.min()), float(flat.max()), is_sorted, y.size, self.facts.iteration))
-        self.place = self.place or caller_place()
-
-    def finish(self) -> None:
-        batches = self.batches
-        if len(batches) < 3:
-            return
-        constant = all(low == high for low, high, *_ in batches)
-        values = {low for low, *_ in batches}
-        total = sum(size for *_, size, _ in batches)
-        if constant and len(values) == 1 and total >= 32:
-            if self.classes == 1 or self.facts.has_found("sampler-weights"):
-                return
-            self.report(
-                "labels-constant",
-                self.place,
-                "target",
-                f"all {pluralize(total, 'label')} of {pluralize(len(batches), 'batch', 'batches')} are "
-                f"{next(iter(values)):g}: nothing can be learned",
-                "look at how the labels are made",
-                f"{next(iter(values)):g}",
-            )
-            return
-        pure = sum(low == high for low, high, *_ in batches)
-        ordered = all(batch[2] for batch in batches) and sum(
-            after[0] >= before[1] for before, after in pairwise(batches)
-        ) >= 0.6 * (len(batches) - 1)
-        changes = sum(before[:2] != after[:2] for before, after in pairwise(batches))
-        if pure == len(batches) and changes > 2 * len(values):
-            return  # labels of a discriminator: one batch of each
-        if (pure >= 0.7 * len(batches) and len(values) > 1) or (ordered and len(values) > 1):
-            self._report_order(pure)
-
-    def _report_order(self, pure: int) -> None:
-        place, name = self.place, "target"
-        advice = "shuffle the samples before they are cut into batches (randperm)"
-        if self.loader is not None:
-            loader, made, text = self.loader
-            if not isinstance(getattr(loader, "sampler", None), SequentialSampler):
-                return
-            place, name = made or place, text or "the loader"
-            advice = "DataLoader(…, shuffle=True)"
-        count = len(self.batches)
-        what = f"{pure} of {count} batches have one class only" if pure else f"the labels of {count} batches ascend"
-        problem = f"{what}: the data comes in order of its labels"
-        self.report("data-not-shuffled", place, name, problem, advice, f"{pure}/{count}")
 
 
 class SameBatch(WatchRule):
@@ -253,7 +162,7 @@ class SameBatch(WatchRule):
             return
         loader, _, place = self.passes[-1]
         steps = {steps for each, steps, _ in self.passes if each is loader}
-        length = _length(loader)
+        length = length_of(loader)
         if length is not None and length < 2:
             return
         if len(steps) >= 4:  # a pass in each step
@@ -315,7 +224,10 @@ class ConstantInput(WatchRule):
             self.report("constant-input", first[0].place, name, problem, advice, f"{array.flat[0]:g}")
         elif array.ndim == 2 and y.size == len(array) >= 2 * MIN_SAMPLES and array.shape[1] > 1:
             same = np.flatnonzero((array == y.reshape(-1, 1)).all(axis=0))
-            if same.size:
+            drawn = self.facts.flow.maker(first[1])
+            # random numbers are an experiment's, whose task may be one of them; tables have the target in the last
+            is_task = drawn is not None and drawn.op in DRAWS and array.shape[1] - 1 not in same
+            if same.size and not is_task:
                 problem = f"column {same[0]} of the input {shape} of {name} is the target itself"
                 advice = "take the target out of the features"
                 self.report("target-in-input", first[0].place, name, problem, advice, int(same[0]))
@@ -374,7 +286,8 @@ def find_seeding(place: Place) -> Place:
     return max(lines, key=lambda each: each.site.line, default=place)
 
 
-def _length(loader: Operand) -> int | None:
+def length_of(loader: Operand) -> int | None:
+    """Return how many batches or samples something has; None where it does not say."""
     try:
         return len(loader)
     except TypeError:

@@ -6,7 +6,6 @@ import ast
 import weakref
 from bisect import bisect_left
 from collections.abc import Iterator
-from types import FrameType
 
 from adjoint.core.graph.node import Leaf, Node
 from adjoint.core.graph.source_location import Site
@@ -16,6 +15,7 @@ from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand, Operands
 from adjoint.diagnosis.findings import Place, place_of_frame, place_of_instruction
 from adjoint.diagnosis.source_expressions import SourceFile, parse_source, text_of
+from adjoint.diagnosis.watch.containers import MAX_ELEMENTS, find_container
 from adjoint.diagnosis.watch.events import Backward, ModuleCall, OptimizerStep, caller_frame
 from adjoint.diagnosis.watch.facts import Facts
 from adjoint.diagnosis.watch.frames import find_expression, user_frames
@@ -24,7 +24,9 @@ from adjoint.diagnosis.watch.rule import WatchRule
 DEPTH = 2  # passes through which a sum has grown
 MAX_TERMS = 16  # of a sum
 MAX_NODES = 20_000
-MAX_ELEMENTS = 100_000  # of a container that is looked into
+MAX_SEARCHES = 40  # for the container, which cost time
+MAX_OUTPUTS = 3  # of models, in a pass
+MIN_KEPT = 3  # results of former steps in one container
 
 
 class GrowingSum(WatchRule):
@@ -86,46 +88,43 @@ class KeptResults(WatchRule):
 
     def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
-        self.losses: list[tuple[weakref.ref[Tensor], Place]] = []
-        self.outputs: list[tuple[weakref.ref[Tensor], Place]] = []  # since the last backward pass
+        self.nodes: list[weakref.ref[Node]] = []  # of losses and of what models gave
+        self.outputs: list[weakref.ref[Node]] = []  # since the last backward pass
         self.is_reported = False
+        self.searches = 0
 
     def leave_module(self, call: ModuleCall, output: Operand) -> None:
-        if call.parent is not None or not call.is_recording or call.place is None or len(self.outputs) >= 2:
+        if not call.is_recording or len(self.outputs) >= MAX_OUTPUTS:
             return
-        if isinstance(output, Tensor) and output.node is not None:
-            self.outputs.append((weakref.ref(output), call.place))
+        if isinstance(output, Tensor) and isinstance(output.node, Node):
+            self.outputs.append(weakref.ref(output.node))
 
     def begin_backward(self, backward: Backward) -> None:
-        self.losses += self.outputs
+        roots = [weakref.ref(root.node) for root in backward.roots if isinstance(root.node, Node)]
+        self.nodes = [*self.nodes[-20:], *self.outputs, *roots]
         self.outputs = []
-        for root in backward.roots:
-            if root.node is not None and type(root.node) is not Leaf:
-                self.losses.append((weakref.ref(root), backward.place))
-        del self.losses[:-20]
 
     def before_step(self, step: OptimizerStep) -> None:
-        if self.is_reported or len(self.losses) < 5:
+        passes = self.facts.backwards
+        if self.is_reported or len(passes) < 5 or self.searches > MAX_SEARCHES:
             return
-        alive = [x for x in (reference() for reference, _ in self.losses[:-2]) if x is not None and x.node is not None]
-        if len(alive) < 4:
+        until = passes[-3].began  # those of the last two may wait for the collector, or for the next value of a name
+        if sum(node is not None and node.sequence_nr <= until for node in (each() for each in self.nodes)) < MIN_KEPT:
             return
-        frame = caller_frame()
-        # one that only a cycle keeps, until the collector runs, is in no container
-        found = ((x, *_find_container(x, frame)) for x in alive)
-        kept_one, name, source = next((each for each in found if each[1]), (alive[0], "", None))
-        if name:
+        self.searches += 1
+        # what only a cycle keeps, until the collector runs, is in no container
+        name, held, source = find_container(until, caller_frame())
+        if len(held) >= MIN_KEPT:
             self.is_reported = True
-            place = _append_place(source, name) or self.losses[-1][1]
-            kept = "losses" if not kept_one.array.ndim else "outputs"
+            kept = "outputs" if any(x.array.ndim for x in held) else "losses"
             self.report(
                 "graph-kept",
-                place,
+                _append_place(source, name) or passes[-1].place,
                 name,
-                f"{name} keeps the {kept} with their graphs: {len(alive)} of earlier steps are still alive, and memory "
+                f"{name} keeps the {kept} with their graphs: {len(held)} of earlier steps are still alive, and memory "
                 "grows with each step",
                 f"give {name} numbers or detached tensors: item(), or detach()",
-                len(alive),
+                len(held),
             )
 
 
@@ -179,29 +178,6 @@ def _has_graph(x: object) -> bool:
     return isinstance(x, Tensor) and x.node is not None and type(x.node) is not Leaf
 
 
-def _find_container(x: Tensor, frame: FrameType) -> tuple[str, SourceFile | None]:
-    """Return the name of the list or dict that holds a tensor."""
-    for outer in user_frames(frame):
-        source = parse_source(outer.f_code.co_filename, outer.f_globals)
-        for names in (outer.f_locals, outer.f_globals):
-            for name, value in list(names.items()):
-                if value is names or value is outer.f_globals:
-                    continue
-                if _holds(value, x) or (isinstance(value, dict) and any(_holds(part, x) for part in value.values())):
-                    return name, source
-                for key, part in getattr(value, "__dict__", {}).items() if name == "self" else ():
-                    if _holds(part, x):
-                        return f"{name}.{key}", source
-    return "", None
-
-
-def _holds(container: object, x: Tensor) -> bool:
-    """Return whether a list or a dict has the tensor; the collector does not tell of containers that it froze."""
-    if not isinstance(container, (list, dict)) or len(container) > MAX_ELEMENTS:
-        return False
-    return any(part is x for part in (container.values() if isinstance(container, dict) else container))
-
-
 def _append_place(source: SourceFile | None, name: str) -> Place | None:
     """Return the line that adds to a list."""
     if source is None:
@@ -216,7 +192,7 @@ def _append_place(source: SourceFile | None, name: str) -> Place | None:
             text = text_of(node.targets[0].value)
         else:
             continue
-        if text == name:
+        if text == name or ("." in name and text.rpartition(".")[::2] == ("self", name.rpartition(".")[2])):
             return Place(Site(source.name, node.lineno, ""))
     return None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -22,6 +23,7 @@ from adjoint.nn.layers.normalization import BatchNorm, LayerNorm
 from adjoint.nn.module.module import Module
 
 DROPOUTS = (Dropout, AlphaDropout, FeatureAlphaDropout)
+MODE_DEPENDENT = (*DROPOUTS, BatchNorm)
 
 
 class EvaluationMode(WatchRule):
@@ -129,10 +131,15 @@ class TrainingMode(WatchRule):
                 if record is not None:
                     self.used_records.add((record.code, record.instruction_offset))
             return
-        if call.parent is not None or call.record is None or library_files[call.record.code.co_filename]:
+        if call.record is None or library_files[call.record.code.co_filename]:
             return
-        if call.module.training and mode_dependent(call.module):
-            self.suspects.append((call, self.facts.steps))
+        if call.parent is None:
+            if call.module.training and mode_dependent(call.module):
+                self.suspects.append((call, self.facts.steps))
+        elif isinstance(call.module, MODE_DEPENDENT) and call.module.training and not call.root.module.training:
+            part = outermost_in_mode(call, training=True)  # that eval() of the model did not reach
+            if part is not call and mode_dependent(part.module):
+                self.suspects.append((replace(part, place=call.root.place), self.facts.steps))
 
     def finish(self) -> None:
         optimized = self.facts.find_optimizers()
@@ -152,6 +159,76 @@ class TrainingMode(WatchRule):
                 f"{name} is evaluated in training mode: {describe_layers(mode_dependent(module), evaluating=True)}",
                 f"call {name}.eval() before it, and {name}.train() before training goes on",
             )
+
+
+class PartInEvaluation(WatchRule):
+    """A part of a model that is trained in evaluation mode, while the whole is in training mode."""
+
+    modules = MODE_DEPENDENT
+    max_passes = CHECKED_PASSES
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self.set_at: dict[int, Place] = {}
+        self.calls: dict[int, list[ModuleCall]] = {}  # by the part
+
+    def mode_is_set(self, module: Operand, training: bool = True) -> None:
+        """See `train()` and `eval()`."""
+        frame = caller_frame()
+        if not training and not library_files[frame.f_code.co_filename]:
+            self.set_at[id(module)] = place_of_frame(frame)
+
+    def enter_module(self, call: ModuleCall) -> None:
+        if not call.is_recording or call.module.training or not call.root.module.training:
+            return
+        part = outermost_in_mode(call, training=False)
+        is_untrained = isinstance(call.module, BatchNorm) and has_initial_statistics(call.module)
+        if is_untrained or (part is not call and not isinstance(call.module, BatchNorm)):
+            self.calls.setdefault(id(part.module), []).append(replace(part, place=call.root.place))
+
+    def finish(self) -> None:
+        optimized = self.facts.find_optimizers()
+        for calls in self.calls.values():
+            module, passes = calls[0].module, self.facts.iteration
+            is_trained = any(id(p) in optimized and p.requires_grad for p in module.parameters())
+            if len(calls) < 2 or passes < 2 or not is_trained:
+                continue
+            name, layers = self.facts.names.name_of_module(module), mode_dependent(module)
+            self.report(
+                "eval-while-training",
+                self.set_at.get(id(module)) or calls[0].place,
+                name,
+                f"{name} is trained in evaluation mode, while the model is in training mode: {describe_layers(layers)}",
+                f"call {name}.train(), or leave out its eval()",
+                len(calls),
+            )
+
+
+class SkippedDropout(WatchRule):
+    """`F.dropout(training=False)` in a module that is in training mode."""
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self.counts: dict[Place, tuple[str, float, set[int]]] = {}
+
+    def dropout_is_called(self, x: Operand, p: float = 0.5, training: bool = True, *args: object) -> None:
+        """See a call of a function of dropout."""
+        frame, module = caller_frame(), self.facts.module()
+        if training or not p or module is None or not module.training or not self.facts.calls[-1].is_recording:
+            return
+        if not library_files[frame.f_code.co_filename]:
+            place = place_of_frame(frame)
+            self.counts.setdefault(place, (self.facts.names.name_of_module(module), p, set()))[2].add(
+                self.facts.iteration
+            )
+
+    def finish(self) -> None:
+        for place, (name, p, passes) in self.counts.items():
+            if len(passes) >= 2:
+                problem = f"the dropout of {p:g} in {name} never drops: it gets training=False in "
+                problem += f"{pluralize(len(passes), 'pass', 'passes')} in training mode"
+                advice = "F.dropout(x, p, training=self.training), or an nn.Dropout layer"
+                self.report("eval-while-training", place, f"dropout in {name}", problem, advice, len(passes))
 
 
 class SingleValueNorm(WatchRule):
@@ -245,6 +322,21 @@ class FrozenNorm(WatchRule):
                 problem = f"{name} is frozen and in training mode: it uses the statistics of each batch, and changes "
                 problem += "the running ones"
                 self.report("frozen-norm", place, name, problem, f"{name}.eval() while the rest is trained", count)
+
+
+def outermost_in_mode(call: ModuleCall, training: bool) -> ModuleCall:
+    """Return the call farthest out of which all calls within, to this one, are of modules in a mode."""
+    while call.parent is not None and call.parent.module.training == training:
+        call = call.parent
+    return call
+
+
+def has_initial_statistics(norm: Module) -> bool:
+    """Return whether the running statistics of a batch norm are those that it was made with."""
+    mean, variance = getattr(norm, "running_mean", None), getattr(norm, "running_var", None)
+    if not is_array(mean) or not is_array(variance):
+        return False
+    return not mean.array.any() and bool((variance.array == 1).all())
 
 
 def mode_dependent(module: Module) -> list[Module]:

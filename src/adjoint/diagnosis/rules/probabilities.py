@@ -10,8 +10,8 @@ from adjoint.core.graph.source_location import library_files
 from adjoint.core.op.op import Op
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand, Operands
-from adjoint.diagnosis.findings import Place, place_of_instruction
-from adjoint.diagnosis.watch.events import ModuleCall, caller_place
+from adjoint.diagnosis.findings import Place, place_of_frame, place_of_instruction
+from adjoint.diagnosis.watch.events import Backward, ModuleCall, caller_frame, caller_place
 from adjoint.diagnosis.watch.facts import Facts, is_array, op_name, producer_of
 from adjoint.diagnosis.watch.frames import find_library_call
 from adjoint.diagnosis.watch.library_calls import LibraryCall
@@ -19,6 +19,9 @@ from adjoint.diagnosis.watch.rule import CHECKED_PASSES, WatchRule
 
 NORMALIZED = frozenset({"softmax", "log_softmax"})
 OPS_OF_LOGITS = frozenset({"logit_entropy", "logsigmoid", "abs"})  # in binary_cross_entropy_with_logits
+LINEAR = frozenset({"neg", "mean", "sum", "index", "gather"})
+KIND = "softmax-dimension"
+MAX_SUSPECTS = 8
 PASSED_THROUGH = frozenset({"log", "clamp", "add", "dropout", "maximum", "minimum"})
 
 
@@ -129,15 +132,21 @@ class SoftmaxForLabels(WatchRule):
 class SoftmaxDimension(WatchRule):
     """A softmax over the batch where classes were meant, or over queries in attention."""
 
-    ops = frozenset({"mean_nll", "bmm", "log_softmax", "softmax"})
+    ops = frozenset({"mean_nll", "bmm", "log_softmax", "softmax", "div"})
     sees_roots_only = True
 
     def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
+        self.over_rows: list[tuple[str, tuple[int, ...], Place]] = []  # softmax over dimension 0, since the last loss
+        self.samples = 0  # of the model's last input (N, features)
         self.last_output: weakref.ref[Operand] | None = None  # the node of what the model gave last
 
     def see_op(self, op: Op, inputs: Operands, out: Tensor) -> None:
         x = inputs[0]
+        if op.name == "div" or (out.node is not None and op.name in NORMALIZED):
+            self._note_rows(op, inputs, out)
+        if op.name == "div":
+            return
         if op.name == "bmm":
             self._check_attention(x)
         elif op.name == "mean_nll":
@@ -158,8 +167,40 @@ class SoftmaxDimension(WatchRule):
                     tuple(x.shape),
                 )
 
+    def _note_rows(self, op: Op, inputs: Operands, out: Tensor) -> None:
+        """Note a softmax over dimension 0, a call or exponentials that are divided by their sum."""
+        shape = out.array.shape
+        if len(shape) < 2 or shape[0] < 2 or shape[0] == shape[1] or (len(shape) == 2 and shape[1] == 1):
+            return
+        name, axes = op.name, [out_params(out)["axis"]] if op.name in NORMALIZED else None
+        if op.name == "div":
+            name, axes = "softmax", _axes_of_own_softmax(*inputs[:2])
+        frame = caller_frame()
+        if axes is None or list(axes) != [0] or library_files[frame.f_code.co_filename]:
+            return
+        place = place_of_frame(frame)
+        if len(shape) == 2 and op.name == "div" and shape[0] == self.samples:
+            self._report_rows(name, shape, place)
+        elif len(self.over_rows) < MAX_SUSPECTS:
+            self.over_rows.append((name, shape, place))
+
+    def _report_rows(self, name: str, shape: tuple[int, ...], place: Place) -> None:
+        self.report(
+            "softmax-dimension",
+            place,
+            name,
+            f"{name} of {tuple(shape)} is taken over dimension 0, the batch: the values of a sample do not sum to 1",
+            "take it over the classes: dim=-1" if len(shape) == 2 else "name the dimension of the classes or keys",
+            f"dim=0 of {tuple(shape)}",
+        )
+
+    def begin_backward(self, backward: Backward) -> None:
+        self.over_rows.clear()
+
     def leave_module(self, call: ModuleCall, output: Operand) -> None:
         if call.parent is None and call.is_recording and isinstance(output, Tensor) and output.node is not None:
+            x = next(iter(call.tensors()), None)
+            self.samples = x.array.shape[0] if x is not None and x.array.ndim == 2 else 0
             self._check_classes(output)
             self.last_output = weakref.ref(output.node)
 
@@ -184,6 +225,10 @@ class SoftmaxDimension(WatchRule):
             )
 
     def see_call(self, call: LibraryCall) -> None:
+        target = call.tensor("target")
+        for name, shape, place in self.over_rows if target is not None and not self.facts.has_found(KIND) else ():
+            if target is not None and target.array.shape[:1] == shape[:1]:
+                self._report_rows(name, shape, place)
         x = call.tensor("input") if call.name == "nll_loss" else None
         made: Operand = None if x is None else x.node
         axis = (getattr(made, "params", None) or {}).get("axis")
@@ -217,11 +262,38 @@ class SoftmaxDimension(WatchRule):
             )
 
 
+def _axes_of_own_softmax(numerator: Operand, divisor: Operand) -> Operand:
+    """Return the dimensions over which exponentials are summed that are divided by their sum; None for others."""
+    made, total = producer_of(numerator), producer_of(divisor)
+    while op_name(total) in ("add", "clamp_range"):
+        total = producer_of(total.parents[0])
+    if op_name(made) != "exp" or op_name(total) != "sum" or producer_of(total.parents[0]) is not made:
+        return None
+    return (total.params or {}).get("axes")
+
+
 class MissingLogarithm(WatchRule):
-    """`nll_loss` of something that is no logarithm of probabilities."""
+    """`nll_loss`, or the mean of what is picked, of something that is no logarithm of probabilities."""
 
     ops = frozenset({"mean_nll", "mean_weighted_nll"})
     max_passes = CHECKED_PASSES
+
+    def begin_backward(self, backward: Backward) -> None:
+        """Look for a loss that is the negative mean of the probabilities of the classes."""
+        node: Operand = backward.roots[0].node if len(backward.roots) == 1 else None
+        is_negative = is_picked = False
+        while op_name(node) in LINEAR or getattr(getattr(node, "op", None), "family", "") == "movement":
+            if [each for each in node.parents[1:] if each is not None]:
+                return
+            is_negative ^= op_name(node) == "neg"
+            is_picked |= op_name(node) in ("index", "gather")
+            node = node.parents[0]
+        if is_negative and is_picked and op_name(node) == "softmax" and backward.loss is not None:
+            root: Operand = backward.roots[0].node
+            problem = "the loss is the negative mean of probabilities of softmax, and not of their logarithms: a "
+            problem += "sample that is predicted wrongly hardly counts"
+            advice = "log_softmax in place of softmax, or cross_entropy of the logits"
+            self.report("nll-without-log", place_of_node(root), "softmax", problem, advice, f"{backward.loss:.3g}")
 
     def see_op(self, op: Op, inputs: Operands, out: Tensor) -> None:
         x = inputs[0]

@@ -252,23 +252,25 @@ class Recompilations(WatchRule):
 
     def function_is_compiled(self, compiled: Operand, function: Operand, *args: object, **kwargs: object) -> None:
         """See `compile(function)`."""
+        place = caller_place()
         code = getattr(function, "__code__", None)
-        if code is not None:
-            count, place = self.made.get(code, (0, caller_place()))
-            self.made[code] = count + 1, place
+        key = code or (type(function), place)  # a module is compiled again by the same line
+        count, place = self.made.get(key, (0, place))
+        self.made[key] = count + 1, place
 
     def compiled_is_called(self, compiled: Operand, *args: object, **kwargs: object) -> None:
         """See a call of a compiled function."""
         self.compiled[id(compiled)] = compiled
 
     def finish(self) -> None:
-        for code, (count, place) in self.made.items():
+        for key, (count, place) in self.made.items():
+            name = key[0].__name__ if isinstance(key, tuple) else key.co_name
             if count >= MANY_COMPILATIONS and count >= self.facts.steps // 2:
                 self.report(
                     "recompilation",
                     place,
-                    code.co_name,
-                    f"{code.co_name} is compiled anew {pluralize(count, 'time')}: each call of compile() gives "
+                    name,
+                    f"{name} is compiled anew {pluralize(count, 'time')}: each call of compile() gives "
                     "another function",
                     "call compile() once, before the loop",
                     count,

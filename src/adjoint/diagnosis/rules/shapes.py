@@ -8,17 +8,20 @@ from types import FrameType
 import numpy as np
 
 from adjoint.core.graph.node import Leaf
+from adjoint.core.graph.source_location import Site, library_files
 from adjoint.core.op.op import Op
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand, Operands
 from adjoint.diagnosis.findings import Finding, Place, place_of_frame, place_of_origin
-from adjoint.diagnosis.source_expressions import text_of
+from adjoint.diagnosis.source_expressions import parse_source, text_of
 from adjoint.diagnosis.watch.events import Backward, ModuleCall, caller_frame, caller_place
-from adjoint.diagnosis.watch.facts import Facts, is_array, op_name
+from adjoint.diagnosis.watch.facts import Facts, is_array, leaves_below, op_name
 from adjoint.diagnosis.watch.frames import find_expression, find_library_call, find_operands
 from adjoint.diagnosis.watch.rule import CHECKED_PASSES, WatchRule
 from adjoint.nn.layers.recurrent import RNNBase
 
+SIGNS = {"sub": "-", "add": "+", "mul": "*", "div": "/"}
+MAX_SUSPECTS = 16  # results of data
 MAX_STEPS_BACK = 6  # from a pooled value to its convolution
 LOSSES = (
     "mse_loss",
@@ -136,7 +139,9 @@ class GraphRule(WatchRule):
 class AllPairs(GraphRule):
     """(N, 1) against (N,) in a loss: every prediction meets every target."""
 
-    ops = frozenset({"sub", "add", "mul", "div", "squared_error", "entropy"})
+    ops = frozenset(
+        {"sub", "add", "mul", "div", "squared_error", "entropy", "smooth_l1", "huber", "logit_entropy", "xlogy"}
+    )
     max_passes = CHECKED_PASSES
 
     def see_op(self, op: Op, inputs: Operands, out: Tensor) -> None:
@@ -146,19 +151,15 @@ class AllPairs(GraphRule):
         first, second = a.array.shape, b.array.shape
         if first == second or not first or not second:
             return
-        if op.name == "squared_error":
-            size = int(np.prod(np.broadcast_shapes(first, second)))
-        else:
-            size = out.array.size
-        if size <= max(a.array.size, b.array.size):
+        shape = tuple(np.broadcast_shapes(first, second))
+        if int(np.prod(shape)) <= max(a.array.size, b.array.size):
             return
         loss = find_library_call(*LOSSES)
         frame = caller_frame()
         if loss is None and not self._is_error(op, a, b, frame):
             return
         text = names_of_operands(frame, a, b)
-        called = loss.f_code.co_name if loss is not None else {"sub": "-", "add": "+", "mul": "*", "div": "/"}[op.name]
-        shape = tuple(np.broadcast_shapes(first, second))
+        called = loss.f_code.co_name if loss is not None else SIGNS.get(op.name, op.name)
         self.suspect(
             out,
             Finding(
@@ -173,13 +174,13 @@ class AllPairs(GraphRule):
         )
 
     def _is_error(self, op: Operand, a: Tensor, b: Tensor, frame: FrameType) -> bool:
-        """Return whether a prediction, with a history, meets data: (N, 1) and (N,)."""
-        if (a.node is None) == (b.node is None):
-            return False
+        """Return whether a prediction, with a history, meets data or another: (N, 1) and (N,)."""
         prediction, target = (a, b) if a.node is not None else (b, a)
         one, other = prediction.array.shape, target.array.shape
         column, row = (one, other) if len(one) > len(other) else (other, one)
-        if len(column) != len(row) + 1 or column[-1] != 1 or column[:-1] != row:
+        if prediction.node is None or len(column) != len(row) + 1 or column[-1] != 1 or column[:-1] != row:
+            return False
+        if target.node is not None and self._is_pairing(a if len(a.array.shape) > len(b.array.shape) else b, target):
             return False
         if op.name == "add" or type(prediction.node) is Leaf or np.may_share_memory(a.array, b.array):
             return False
@@ -187,36 +188,79 @@ class AllPairs(GraphRule):
         movement = getattr(getattr(made, "op", None), "family", "") == "movement"
         return not (movement and getattr(made, "code", None) is frame.f_code and made.site.line == frame.f_lineno)
 
+    def _is_pairing(self, column: Tensor, target: Tensor) -> bool:
+        """Return whether a program made a column of its own to meet each row: a view or a leaf, and no result."""
+        node: Operand = column.node
+        is_view = getattr(getattr(node, "op", None), "family", "") == "movement"
+        return is_view or type(node) is Leaf or type(target.node) is Leaf
+
 
 class DoublePrecision(GraphRule):
     """float64 data among float32 values, which makes all that follows float64."""
 
-    ops = frozenset({"sub", "add", "mul", "div", "squared_error", "where", "maximum", "minimum"})
+    ops = frozenset({"sub", "add", "mul", "div", "squared_error", "where", "maximum", "minimum", "cat", "stack"})
     max_passes = CHECKED_PASSES
 
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self.of_data: list[tuple[Tensor, Finding]] = []  # float64 results of data alone, that may meet a model later
+        self.dataset: object = None
+
+    def loader_is_read(self, loader: Operand) -> None:
+        """See a pass over a loader begin."""
+        self.dataset = getattr(loader, "dataset", None)
+
     def see_op(self, op: Op, inputs: Operands, out: Tensor) -> None:
-        if out.array.dtype != np.float64 or out.node is None:
+        if out.array.dtype != np.float64:
             return
         tensors = [x for x in inputs if is_array(x)]
-        single = [x for x in tensors if x.array.dtype == np.float32 and x.node is not None]
+        single = [x for x in tensors if x.array.dtype == np.float32 and (x.node is not None or x.array.ndim)]
         double = [x for x in tensors if x.array.dtype == np.float64 and x.array.ndim and op_name(x.node) != "cast"]
         if not single or not double:
             return
+        if out.node is None:
+            if self.facts.flow.is_open and len(self.of_data) < MAX_SUSPECTS:
+                self.of_data.append((out, self._describe(double[0])))
+        elif any(x.node is not None for x in single):
+            behind = {id(made.out) for made in self.facts.flow.makers_behind(double[0])} | {id(double[0])}
+            first = next((finding for made, finding in self.of_data if id(made) in behind), None)
+            self.suspect(out, first or self._describe(double[0]))
+
+    def begin_backward(self, backward: Backward) -> None:
+        super().begin_backward(backward)
+        self.of_data.clear()
+
+    def _describe(self, double: Tensor) -> Finding:
         frame = caller_frame()
-        text = names_of_operands(frame, double[0])
-        origin = origin_of_operand(frame, double[0])
-        self.suspect(
-            out,
-            Finding(
-                "float64",
-                origin or place_of_frame(frame),
-                text,
-                f"float64 {tuple(double[0].shape)}",
-                f"{text} is float64 {tuple(double[0].shape)}, and makes the float32 result of "
-                f"{place_of_frame(frame).site.describe_briefly()} float64: twice the memory and time",
-                f"{text}.float(), or dtype=float32 where it is made",
-            ),
+        leaves = [leaf.variable for leaf in leaves_below((double,))] if double.node is not None else []
+        parameter = next((x for x in leaves if x is not None and x.array.dtype == np.float64), None)
+        if parameter is not None:
+            text = self.facts.names.name_of_parameter(parameter)
+            origin = self.facts.names.origin_of_parameter(parameter)
+        else:
+            text, origin = names_of_operands(frame, double), origin_of_operand(frame, double)
+        if origin is not None and origin.text.startswith("for "):
+            origin = place_of_sample(self.dataset) or origin
+        return Finding(
+            "float64",
+            origin or place_of_frame(frame),
+            text,
+            f"float64 {tuple(double.shape)}",
+            f"{text} is float64 {tuple(double.shape)}, and makes the float32 result of "
+            f"{place_of_frame(frame).site.describe_briefly()} float64: twice the memory and time",
+            f"{text}.float(), or dtype=float32 where it is made",
         )
+
+
+def place_of_sample(dataset: object) -> Place | None:
+    """Return the line of a dataset of the user's that gives a sample."""
+    code = getattr(getattr(type(dataset), "__getitem__", None), "__code__", None)
+    source = None if code is None or library_files[code.co_filename] else parse_source(code.co_filename)
+    for node in ast.walk(source.tree) if source is not None else ():
+        if isinstance(node, ast.FunctionDef) and node.name == "__getitem__" and node.lineno == code.co_firstlineno:
+            last = [each for each in ast.walk(node) if isinstance(each, ast.Return)][-1:]
+            return next((Place(Site(code.co_filename, each.lineno, "__getitem__")) for each in last), None)
+    return None
 
 
 class WrappedIntegers(WatchRule):

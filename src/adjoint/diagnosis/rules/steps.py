@@ -316,6 +316,9 @@ class PlateauMode(WatchRule):
                 self.report("plateau-mode", place, name, problem, 'mode="min" for a loss', count)
 
 
+CAUSES = ("zero-grad-forgotten", "input-not-normalized", "zero-learning-rate", "nan", "exploding-gradients")
+
+
 class LearningRate(WatchRule):
     """A loss that grows, steps as large as the parameters, or too small to change them."""
 
@@ -349,7 +352,7 @@ class LearningRate(WatchRule):
     def finish(self) -> None:
         facts = self.facts
         for key, record in facts.optimizers.items():
-            if facts.has_found("zero-grad-forgotten", "input-not-normalized", "zero-learning-rate", "nan"):
+            if facts.has_found(*CAUSES):
                 return
             rate = max((max(each, default=0.0) for each in record.rates), default=0.0)
             ratios = self.ratios.get(key, [])

@@ -7,10 +7,11 @@ import numpy as np
 from adjoint.core.op.op import Op
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Array, Operands
+from adjoint.diagnosis.findings import Place
 from adjoint.diagnosis.watch.events import Backward, ModuleCall, caller_place
 from adjoint.diagnosis.watch.facts import Facts, is_array
 from adjoint.diagnosis.watch.frames import find_library_call
-from adjoint.diagnosis.watch.library_calls import LibraryCall
+from adjoint.diagnosis.watch.library_calls import ATTENTIONS, LibraryCall
 from adjoint.diagnosis.watch.rule import WatchRule
 from adjoint.diagnosis.watch.value_flow import MODULE_CALLS
 from adjoint.nn.layers.embedding import Embedding
@@ -20,6 +21,7 @@ MAX_KEPT = 4  # inputs of embeddings in a pass
 MIN_PADDED_SHARE = 0.1  # of the targets
 MIN_PADDED_ROWS = 0.3
 LEAST_SCORE = -1e4  # of a key that a mask leaves out
+LEAST_WEIGHT = 1e-6  # of one that it does not
 
 
 class TokenRule(WatchRule):
@@ -96,6 +98,33 @@ class PaddingInLoss(TokenRule):
 class PaddingInAttention(TokenRule):
     """Attention to the padding: no mask of keys, or one that keeps the padding and leaves out the tokens."""
 
+    ops = frozenset({"softmax"})
+
+    def see_op(self, op: Op, inputs: Operands, out: Tensor) -> None:
+        """Look at the weights that softmax gives to the padding, however its scores are masked."""
+        axis = (getattr(out.node, "params", None) or {}).get("axis")
+        if axis is None or not self.tokens or out.array.ndim < 2 or find_library_call(*ATTENTIONS) is not None:
+            return
+        weights = np.moveaxis(out.array, axis, -1)
+        made = next((made for made in self.facts.flow.makers_behind(inputs[0]) if made.op == "where"), None)
+        place = caller_place() if made is None else made.place
+        self._check_used(weights > LEAST_WEIGHT, "softmax", place)
+
+    def _check_used(self, used: Array, name: str, place: Place) -> None:
+        """Report weights (N, …, T) that are positive for the padding, and for nothing else."""
+        padded = self.find_padded(used.shape[-1])
+        if padded is None or used.size % padded[1].size or self.facts.has_found("mask-inverted"):
+            return
+        ids, padding = padded[1:]
+        is_padding = ids == padding
+        rows = is_padding.any(axis=1)
+        is_used = used.reshape(len(ids), -1, ids.shape[1]).any(axis=1)
+        if rows.sum() >= 2 and np.array_equal(is_used[rows], is_padding[rows]):
+            problem = f"the mask of the scores is inverted: {name} gives weight to the padding alone, "
+            problem += f"{is_padding.mean():.0%} of the tokens {ids.shape}"
+            advice = f"invert the mask: leave out where ids == {padding}"
+            self.report("mask-inverted", place, f"the mask of {name}", problem, advice, f"{is_padding.mean():.0%}")
+
     def see_call(self, call: LibraryCall) -> None:
         key = call.tensor("key")
         if not call.is_attention or key is None or not self.tokens or self.facts.iteration > 2:
@@ -108,6 +137,12 @@ class PaddingInAttention(TokenRule):
                 continue
             _, ids, padding = padded
             module, place = self.facts.module(), call.place
+            allowed = call.tensor("attn_mask")
+            if allowed is not None and allowed.array.ndim > 2 and mask is None:
+                used = allowed.array > LEAST_SCORE if allowed.array.dtype != bool else allowed.array
+                if allowed.array.dtype == bool and not call.name.startswith("scaled"):
+                    used = ~used
+                self._check_used(used, call.name, place)
             name = "attention" if module is None else self.facts.names.name_of_module(module)
             if mask is None and is_free:
                 share = float((ids == padding).mean())

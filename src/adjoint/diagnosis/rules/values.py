@@ -15,7 +15,8 @@ from adjoint.core.op.op import Op
 from adjoint.core.runtime.text_table import pluralize
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand, Operands
-from adjoint.diagnosis.findings import Finding, Place, place_of_frame, place_of_instruction
+from adjoint.diagnosis.findings import Finding, Place, place_of_frame
+from adjoint.diagnosis.rules.missing_gradients import WEAK_CUTS
 from adjoint.diagnosis.watch.events import Backward, OptimizerStep, caller_frame, caller_place
 from adjoint.diagnosis.watch.facts import Facts, is_array
 from adjoint.diagnosis.watch.frames import find_library_call, find_operands
@@ -24,7 +25,6 @@ from adjoint.diagnosis.watch.rule import WatchRule
 
 STEEP_AT_ZERO = frozenset({"sqrt", "rsqrt", "log", "pow", "norm", "vector_norm", "div", "acos", "asin"})
 VANISHED, EXPLODED = 1e-6, 1e3  # root mean squares of gradients: against the largest, and by themselves
-DEAD_SHARE = 0.9
 CLAMPED_SHARE = 0.95  # of a value at the limits of a clamp, from which on it is to blame
 CAUSES = ("nan", "zero-grad-forgotten", "one-class", "mask-after-softmax", "constant-input", "target-with-gradient")
 POLES = frozenset({"log", "log2", "log10", "log1p", "div", "rsqrt", "reciprocal"})  # that are infinite at one place
@@ -43,6 +43,7 @@ class FirstNaN(WatchRule):
         self.made_infinity = ""  # the op
         self.steep: Finding | None = None
         self.is_confirmed = False
+        self.first_size = 0.0  # of the largest gradient of the first step
 
     def see_op(self, op: Op, inputs: Operands, out: Tensor) -> None:
         array = out.array
@@ -137,6 +138,9 @@ class FirstNaN(WatchRule):
         return [p for record in records for p in record.parameters() if is_array(p)]
 
     def before_step(self, step: OptimizerStep) -> None:
+        if not step.number:
+            sizes = [size for size in step.sizes.values() if size is not None and math.isfinite(size)]
+            self.first_size = max(self.first_size, *sizes, 0.0)
         if not self.is_confirmed and any(size is not None and math.isnan(size) for size in step.sizes.values()):
             self._confirm(self.steep or self.first or self.first_infinity)
 
@@ -148,6 +152,8 @@ class FirstNaN(WatchRule):
         # where steps diverged before, the rate is to blame, and not the op that made the first NaN
         losses = [loss for loss in self.facts.losses() if math.isfinite(loss)]
         is_cause = len(losses) < 2 or abs(losses[-1]) < 1e3 * (abs(losses[0]) + 1e-3)
+        if losses and self.first_size > EXPLODED and finding is not self.steep:
+            is_cause = False  # gradients that exploded before, which is a finding of its own
         if finding is not None and not self.is_confirmed and is_cause:
             self.facts.report.add(finding)
         self.is_confirmed = True
@@ -208,54 +214,6 @@ def is_finite(array: Operand) -> bool:
     return bool(np.isfinite(array).all())
 
 
-class DeadUnits(WatchRule):
-    """Units of ReLU that are 0 for every sample."""
-
-    ops = frozenset({"relu"})
-
-    def __init__(self, facts: Facts) -> None:
-        super().__init__(facts)
-        self.alive: dict[Operand, tuple[Operand, int, int, str]] = {}  # by the line and the module
-
-    def see_op(self, op: Op, inputs: Operands, out: Tensor) -> None:
-        array = out.array
-        if out.node is None or array.ndim < 2 or array.shape[0] < 2:
-            return
-        axis = 1 if array.ndim >= 4 else array.ndim - 1
-        node: Operand = out.node
-        key = node.code, node.instruction_offset, id(self.facts.module()), array.shape[axis]
-        axes = tuple(i for i in range(array.ndim) if i != axis)
-        fires = array.any(axis=axes)
-        before = self.alive.get(key)
-        samples, steps = array.size // array.shape[axis], 1
-        name = ""
-        if before is None:
-            module = self.facts.module()
-            name = self.facts.names.name_of_module(module) if module is not None else "relu"
-        else:
-            fires = fires | before[0]
-            samples, steps, name = samples + before[1], 1 + before[2], before[3]
-        self.alive[key] = fires, samples, steps, name
-
-    def finish(self) -> None:
-        if self.facts.has_found("constant-weights"):
-            return
-        for (code, offset, _, count), (alive, samples, steps, name) in self.alive.items():
-            dead = count - int(np.count_nonzero(alive))
-            if steps < 3 or samples < 24 or count < 4 or dead < DEAD_SHARE * count:
-                continue
-            place = place_of_instruction((code, offset))
-            self.report(
-                "dead-units",
-                None if library_files[place.site.file] else place,
-                name,
-                f"{dead} of {pluralize(count, 'unit')} of ReLU in {name} are 0 for all "
-                f"{pluralize(samples, 'sample')}: they get no gradient",
-                "lower the learning rate, look at the bias and the scale of the input, or use LeakyReLU",
-                f"{dead}/{count}",
-            )
-
-
 class GradientSizes(WatchRule):
     """Gradients that vanish or explode on the way back, by module."""
 
@@ -292,6 +250,8 @@ class GradientSizes(WatchRule):
     def finish(self) -> None:
         names = self.facts.names
         weights = [(p, sizes) for p, sizes in self.sizes.values() if p.array.ndim >= 2 and len(sizes) >= 3]
+        if not self.facts.has_found(*CAUSES):
+            self._report_exploded()
         if not weights or self.facts.has_found(*CAUSES):
             return
         greatest = max(max(sizes) for _, sizes in weights)
@@ -314,7 +274,12 @@ class GradientSizes(WatchRule):
         zero = [p for p, sizes in weights if max(sizes) == 0]
         if zero and not self.facts.has_found("dead-units"):
             self._report_zero([(p, []) for p in zero])
-        largest = [(p, median(sizes)) for p, sizes in weights if sizes[0] > EXPLODED and median(sizes) > EXPLODED]
+
+    def _report_exploded(self) -> None:
+        """Report gradients that are very large in the first step, and stay so as long as they are finite."""
+        names = self.facts.names
+        every = [(p, sizes) for p, sizes in self.sizes.values() if p.array.ndim >= 2]
+        largest = [(p, median(sizes)) for p, sizes in every if is_exploded(sizes)]
         if largest and not self.facts.has_found("input-not-normalized", "target-not-normalized"):
             p, size = max(largest, key=lambda pair: pair[1])
             name = names.name_of_parameter(p)
@@ -334,7 +299,7 @@ class GradientSizes(WatchRule):
         if self.facts.has_found("dead-units", "zero-grad-before-step", "constant-weights"):
             return
         names = self.facts.names
-        cut = next((cut for cut in self.facts.cuts if not cut.what.startswith(("item", "argmax", "tolist"))), None)
+        cut = next((cut for cut in self.facts.cuts if not cut.what.startswith(WEAK_CUTS)), None)
         name = names.name_of_parameter(weights[0][0])
         flat = self.flat_place or (None if cut is None else cut.place)
         self.report(
@@ -345,6 +310,11 @@ class GradientSizes(WatchRule):
             "look for round(), sign(), a clamp beyond its limits, a factor 0, or units that never fire",
             0,
         )
+
+
+def is_exploded(sizes: Sequence[float]) -> bool:
+    """Return whether gradients are too large from the first step on, the few that are finite far too large."""
+    return median(sizes) > EXPLODED and sizes[0] > (EXPLODED if len(sizes) >= 3 else EXPLODED**2)
 
 
 def _find_zero_seed(backward: Backward) -> Place | None:

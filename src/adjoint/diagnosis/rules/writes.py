@@ -15,9 +15,10 @@ from adjoint.diagnosis.findings import place_of_instruction
 from adjoint.diagnosis.source_expressions import SourceFile, parse_source, text_of
 from adjoint.diagnosis.watch.events import Backward, ModuleCall, caller_place
 from adjoint.diagnosis.watch.facts import Facts, is_array
-from adjoint.diagnosis.watch.rule import WatchRule
+from adjoint.diagnosis.watch.rule import CHECKED_PASSES, WatchRule
 
 SCANNED_PASSES = 32
+MAX_EXPANDED = 32  # tensors of a pass
 
 
 def is_instruction(place: Site | InstructionLocation | None) -> TypeGuard[InstructionLocation]:
@@ -115,6 +116,51 @@ def _written_name(source: SourceFile, line: int) -> str:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             return text_of(node.func.value)
     return "the data"
+
+
+class ExpandedWrite(WatchRule):
+    """A write into the result of `expand`, whose rows are one and the same memory."""
+
+    ops = frozenset({"expand"})
+    max_passes = CHECKED_PASSES
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self.expanded: list[tuple[Operand, int, tuple[int, ...]]] = []  # memory, its last write before, the shape
+
+    def see_op(self, op: Op, inputs: Operands, out: Tensor) -> None:
+        array = out.array
+        if out.node is None and not all(array.strides) and len(self.expanded) < MAX_EXPANDED:
+            memory: Operand = owner(array)
+            write = mutation_log.by_memory.get(id(memory))
+            self.expanded.append((memory, -1 if write is None else write.sequence_nr, array.shape))
+
+    def begin_backward(self, backward: Backward) -> None:
+        for memory, before, shape in self.expanded:
+            write = mutation_log.by_memory.get(id(memory))
+            if write is None or write.sequence_nr <= before or not is_instruction(write.place):
+                continue
+            place = place_of_instruction(write.place)
+            name = _stored_name(place.site)
+            problem = (
+                f"{name or 'what expand() gave'} {tuple(shape)} is written, and its rows are the same memory: the "
+            )
+            problem += "write changes all of them"
+            self.report("shared-memory", place, name or "expand", problem, "clone() it first, or repeat()", shape)
+        self.expanded.clear()
+
+
+def _stored_name(site: Site) -> str:
+    """Return the name whose element a line sets, or that it calls a method of."""
+    source = parse_source(site.file)
+    for node in ast.walk(source.tree) if source is not None else ():
+        if (
+            getattr(node, "lineno", 0) == site.line
+            and isinstance(node, ast.Subscript)
+            and isinstance(node.ctx, ast.Store)
+        ):
+            return text_of(node.value)
+    return "" if source is None else _written_name(source, site.line)
 
 
 class HiddenWrite(WatchRule):

@@ -35,6 +35,7 @@ from adjoint.diagnosis.watch.names import describe_callee, name_of_value
 from adjoint.diagnosis.watch.op_observer import OpObserver
 from adjoint.diagnosis.watch.rule import WatchRule, guard, is_overridden
 from adjoint.diagnosis.watch.value_flow import FLOW_PASSES
+from adjoint.nn import functional
 from adjoint.nn import utils as nn_utils
 from adjoint.nn.module.module import Module
 from adjoint.optim.lr.scheduler import LRScheduler
@@ -132,13 +133,16 @@ class Watch:
         self.patches.replace(Module, "train", call_first(self._call("mode_is_set")))
         self.patches.replace(Module, "load_state_dict", call_first(self._call("state_is_loaded")))
         self.patches.replace(DataLoader, "__iter__", call_first(self._call("loader_is_read")))
-        self.patches.replace(LoaderIterator, "__next__", call_first(self._call("batch_is_read")))
+        self.patches.replace(LoaderIterator, "__next__", self._watch_batches)
         for name in ("clip_grad_norm_", "clip_grad_value_"):
             self.patches.replace(nn_utils, name, call_first(self._call("gradients_are_clipped")))
+        for name in ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout"):
+            self.patches.replace(functional, name, call_first(self._call("dropout_is_called")))
         self.op_patches.replace(Tensor, "detach", call_first(self._note_cut("detach()")))
         self.op_patches.replace(Tensor, "item", call_first(self._note_cut("item()")))
         self.op_patches.replace(Tensor, "tolist", call_first(self._note_cut("tolist()")))
         self.op_patches.replace(Tensor, "numpy", call_first(self._note_cut("numpy()")))
+        self.op_patches.replace(Tensor, "__float__", call_first(self._note_cut("float()")))
         self.op_patches.replace(autograd, "grad", self._note_gradients)
         self._watch_compiler()
         self.observer.start()
@@ -163,6 +167,18 @@ class Watch:
             self.is_compiler_watched = True
             self.patches.replace(kind, "__init__", call_first(self._call("function_is_compiled")))
             self.patches.replace(kind, "_dispatch", call_first(self._call("compiled_is_called")))
+
+    def _watch_batches(self, give: Function) -> Function:
+        """Return `LoaderIterator.__next__` that shows the rules each batch."""
+        read, show = self._call("batch_is_read"), self._call("batch_is_given")
+
+        def call(iterator: Operand) -> Operand:
+            read(iterator)
+            batch = give(iterator)
+            show(batch)
+            return batch
+
+        return wraps(give)(call)
 
     def _stop_ops(self) -> None:
         self.observer.stop()
