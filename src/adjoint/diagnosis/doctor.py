@@ -59,7 +59,7 @@ from adjoint.diagnosis.rules.modes import (
     FrozenNorm,
     PartInEvaluation,
     SingleValueNorm,
-    SkippedDropout,
+    SkippedMode,
     TrainingMode,
 )
 from adjoint.diagnosis.rules.probabilities import (
@@ -207,7 +207,7 @@ RULES: tuple[type[WatchRule], ...] = (
     MissingGradients,
     EvaluationMode,
     PartInEvaluation,
-    SkippedDropout,
+    SkippedMode,
     TrainingMode,
     SingleValueNorm,
     FrozenNorm,

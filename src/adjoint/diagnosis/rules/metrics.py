@@ -49,14 +49,14 @@ class MetricChoice(WatchRule):
 
     def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
-        self.logits: Operand = None  # the node of the last logits (N, C)
-        self.found: tuple[Operand, Finding] | None = None  # over dimension 0 of a node's value
+        self.logits: Operand = None  # the values of the last logits (N, C)
+        self.found: tuple[Operand, Finding] | None = None  # over dimension 0 of values
 
     def see_call(self, call: LibraryCall) -> None:
         x = call.tensor("input")
         if call.name == "cross_entropy" and x is not None and x.array.ndim == 2:
-            self.logits = x.node
-            if self.found is not None and self.found[0] is x.node:
+            self.logits = x.array
+            if self.found is not None and self.found[0] is x.array:
                 self.facts.report.add(self.found[1])
 
     def see_op(self, op: Op, inputs: Operands, out: Tensor) -> None:
@@ -71,7 +71,7 @@ class MetricChoice(WatchRule):
     def _check_dimension(self) -> None:
         frame = find_library_call("argmax", "max")
         x = None if frame is None else frame.f_locals.get("input")
-        if frame is None or not isinstance(x, Tensor) or x.node is None or x.array.ndim != 2 or min(x.array.shape) < 2:
+        if frame is None or not isinstance(x, Tensor) or x.array.ndim != 2 or min(x.array.shape) < 2:
             return
         if frame.f_locals.get("dim") in (0, -2):
             name, shape = frame.f_code.co_name, tuple(x.shape)
@@ -80,8 +80,8 @@ class MetricChoice(WatchRule):
             )
             problem += "the best class of each sample"
             finding = Finding("argmax-dimension", caller_place(), name, f"dim=0 of {shape}", problem, f"{name}(1)")
-            self.found = x.node, finding
-            if self.logits is x.node:
+            self.found = x.array, finding
+            if self.logits is x.array:
                 self.facts.report.add(finding)
 
     def _check_scores(self, scores: Tensor, labels: Tensor) -> None:

@@ -243,6 +243,10 @@ class MissingGradients(WatchRule):
         for record in records:
             groups = record.optimizer.param_groups
             for i, group in enumerate(groups):
+                if not group["params"]:
+                    problem = f"group {i} of {record.name} has no parameters: none were left when it was made"
+                    advice = "make a list of the parameters: a generator gives each of them once"
+                    self.report("not-in-optimizer", record.made or record.step_place, record.name, problem, advice, 0)
                 if group["params"] and not any(p.requires_grad or p._grad is not None for p in group["params"]):
                     name = self.facts.names.name_of_parameter(group["params"][0])
                     self.report(

@@ -204,31 +204,46 @@ class PartInEvaluation(WatchRule):
             )
 
 
-class SkippedDropout(WatchRule):
-    """`F.dropout(training=False)` in a module that is in training mode."""
+class SkippedMode(WatchRule):
+    """`F.dropout` or `F.batch_norm` with training=False, in a module that is in training mode."""
 
     def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
-        self.counts: dict[Place, tuple[str, float, set[int]]] = {}
+        self.counts: dict[Place, tuple[str, str, set[int]]] = {}
 
     def dropout_is_called(self, x: Operand, p: float = 0.5, training: bool = True, *args: object) -> None:
         """See a call of a function of dropout."""
+        if not training and p:
+            self._count_skip(f"dropout of {p:g}", "never drops")
+
+    def batch_norm_is_called(
+        self,
+        x: Operand,
+        running_mean: Operand = None,
+        running_var: Operand = None,
+        weight: Operand = None,
+        bias: Operand = None,
+        training: bool = False,
+        *args: object,
+    ) -> None:
+        """See a call of the function of batch norm."""
+        if not training and is_array(running_mean) and not running_mean.array.any():
+            self._count_skip("batch_norm", "batch_norm uses running statistics that are never changed, mean 0 and variance 1")
+
+    def _count_skip(self, name: str, what: str) -> None:
         frame, module = caller_frame(), self.facts.module()
-        if training or not p or module is None or not module.training or not self.facts.calls[-1].is_recording:
+        if module is None or not module.training or not self.facts.calls[-1].is_recording:
             return
         if not library_files[frame.f_code.co_filename]:
-            place = place_of_frame(frame)
-            self.counts.setdefault(place, (self.facts.names.name_of_module(module), p, set()))[2].add(
-                self.facts.iteration
-            )
+            name = f"{name} in {self.facts.names.name_of_module(module)}"
+            self.counts.setdefault(place_of_frame(frame), (name, what, set()))[2].add(self.facts.iteration)
 
     def finish(self) -> None:
-        for place, (name, p, passes) in self.counts.items():
+        for place, (name, what, passes) in self.counts.items():
             if len(passes) >= 2:
-                problem = f"the dropout of {p:g} in {name} never drops: it gets training=False in "
-                problem += f"{pluralize(len(passes), 'pass', 'passes')} in training mode"
-                advice = "F.dropout(x, p, training=self.training), or an nn.Dropout layer"
-                self.report("eval-while-training", place, f"dropout in {name}", problem, advice, len(passes))
+                problem = f"{name}: {what}, for it gets training=False in {len(passes)} passes in training mode"
+                advice = "training=self.training, or a layer: nn.Dropout, nn.BatchNorm"
+                self.report("eval-while-training", place, name, problem, advice, len(passes))
 
 
 class SingleValueNorm(WatchRule):
@@ -333,7 +348,8 @@ def outermost_in_mode(call: ModuleCall, training: bool) -> ModuleCall:
 
 def has_initial_statistics(norm: Module) -> bool:
     """Return whether the running statistics of a batch norm are those that it was made with."""
-    mean, variance = getattr(norm, "running_mean", None), getattr(norm, "running_var", None)
+    mean: Operand = getattr(norm, "running_mean", None)
+    variance: Operand = getattr(norm, "running_var", None)
     if not is_array(mean) or not is_array(variance):
         return False
     return not mean.array.any() and bool((variance.array == 1).all())

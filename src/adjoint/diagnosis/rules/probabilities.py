@@ -6,6 +6,7 @@ import weakref
 
 import numpy as np
 
+from adjoint.core.graph.node import Leaf
 from adjoint.core.graph.source_location import library_files
 from adjoint.core.op.op import Op
 from adjoint.core.tensor.tensor import Tensor
@@ -16,9 +17,13 @@ from adjoint.diagnosis.watch.facts import Facts, is_array, op_name, producer_of
 from adjoint.diagnosis.watch.frames import find_library_call
 from adjoint.diagnosis.watch.library_calls import LibraryCall
 from adjoint.diagnosis.watch.rule import CHECKED_PASSES, WatchRule
+from adjoint.diagnosis.watch.value_flow import Made
 
 NORMALIZED = frozenset({"softmax", "log_softmax"})
 OPS_OF_LOGITS = frozenset({"logit_entropy", "logsigmoid", "abs"})  # in binary_cross_entropy_with_logits
+AFFINE = frozenset({"add", "sub", "mul", "div", "neg"})
+LIMITED = frozenset({"sigmoid", "tanh", "softmax", "hardtanh", "clamp_range", "atan", "hardsigmoid"})
+MIN_NUMBERS = 16
 LINEAR = frozenset({"neg", "mean", "sum", "index", "gather"})
 KIND = "softmax-dimension"
 MAX_SUSPECTS = 8
@@ -28,7 +33,7 @@ PASSED_THROUGH = frozenset({"log", "clamp", "add", "dropout", "maximum", "minimu
 class RepeatedActivation(WatchRule):
     """A loss that applies softmax or sigmoid itself, to what went through one already."""
 
-    ops = frozenset({"log_softmax", "softmax", *OPS_OF_LOGITS})
+    ops = frozenset({"log_softmax", "softmax", "exp", *OPS_OF_LOGITS})
     max_passes = CHECKED_PASSES
 
     def see_op(self, op: Op, inputs: Operands, out: Tensor) -> None:
@@ -38,15 +43,20 @@ class RepeatedActivation(WatchRule):
             call = find_library_call("binary_cross_entropy_with_logits")
             if call is not None and name in {"sigmoid", "softmax", "relu"}:
                 self._report_sigmoid(made, name)
-            elif call is not None and name == "div" and _is_sigmoid(made, inputs[0]):
+            elif call is not None and made is not None and self._is_probability(made, inputs[0]):
                 self._report_sigmoid(made, "sigmoid")
+            return
+        if op.name == "exp":
+            self._check_logsumexp(inputs[0])
             return
         loss = find_library_call("cross_entropy") if op.name == "log_softmax" else None
         if op.name == "softmax" and out.node is not None and out.array.shape[out_params(out)["axis"]] == 1:
             self._report_one_class(out)
         if name not in {*NORMALIZED, "sigmoid", "relu"}:
-            if loss is not None and made is not None and is_distribution(inputs[0].array, out_params(out)["axis"]):
-                self._report_softmax(made, "softmax", inputs[0])
+            if loss is not None and made is not None and isinstance(inputs[0], Tensor):
+                array, axis = inputs[0].array, out_params(out)["axis"]
+                if is_distribution(array, axis) or (op_name(made) == "log" and is_distribution(np.exp(array), axis)):
+                    self._report_softmax(made, "softmax", inputs[0])
             return
         if library_files[made.code.co_filename]:
             return
@@ -54,6 +64,30 @@ class RepeatedActivation(WatchRule):
             self._report_softmax(made, name, inputs[0])
         elif name in NORMALIZED and made.params == out_params(out):
             self._report_twice(made, name, op.name)
+
+    def _is_probability(self, made: Operand, x: Operand) -> bool:
+        """Return whether numbers from 0 to 1 are a quotient or a shifted multiple of what has limits."""
+        if not is_array(x):
+            return False
+        if op_name(made) == "div" and _is_sigmoid(made, x):
+            return True
+        if x.array.size < MIN_NUMBERS or x.array.min() < 0 or x.array.max() > 1:
+            return False
+        while op_name(made) in AFFINE:
+            below = [parent for parent in made.parents if parent is not None and type(parent) is not Leaf]
+            if len(below) != 1:
+                return False
+            made = producer_of(below[0])
+        return op_name(made) in LIMITED
+
+    def _check_logsumexp(self, shifted: Operand) -> None:
+        """Look at the operand of a logsumexp, which a loss of the program's own takes of logits."""
+        frame = find_library_call("logsumexp")
+        x = None if frame is None else frame.f_locals.get("input")
+        made = producer_of(x) if isinstance(x, Tensor) else None
+        if made is None or op_name(made) not in NORMALIZED or library_files[made.code.co_filename]:
+            return
+        self._report_twice(made, op_name(made), "logsumexp")
 
     def _report_softmax(self, made: Operand, name: str, x: Tensor) -> None:
         layer = {"relu": "ReLU"}.get(name, name)
@@ -132,7 +166,7 @@ class SoftmaxForLabels(WatchRule):
 class SoftmaxDimension(WatchRule):
     """A softmax over the batch where classes were meant, or over queries in attention."""
 
-    ops = frozenset({"mean_nll", "bmm", "log_softmax", "softmax", "div"})
+    ops = frozenset({"mean_nll", "bmm", "log_softmax", "softmax", "div", "sum"})
     sees_roots_only = True
 
     def __init__(self, facts: Facts) -> None:
@@ -145,12 +179,14 @@ class SoftmaxDimension(WatchRule):
         x = inputs[0]
         if op.name == "div" or (out.node is not None and op.name in NORMALIZED):
             self._note_rows(op, inputs, out)
-        if op.name == "div":
-            return
-        if op.name == "bmm":
+        if op.name == "sum":
+            self._check_pooling(x, out)
+        elif op.name == "bmm":
             self._check_attention(x)
         elif op.name == "mean_nll":
             self._check_classes(x)
+        elif op.name == "div":
+            return
         elif op.name == "softmax" or find_library_call("cross_entropy") is None:
             made = self.last_output() if self.last_output is not None else None
             if made is not None and isinstance(x, Tensor) and x.node is made and x.array.ndim == 2:
@@ -243,6 +279,30 @@ class SoftmaxDimension(WatchRule):
                 f"dim={axis} of {tuple(x.shape)}",
             )
 
+    def _check_pooling(self, x: Operand, out: Tensor) -> None:
+        """Look at a weighted sum over steps whose weights are a softmax over features."""
+        product: Operand = x.node if isinstance(x, Tensor) else None
+        axes = (out_params(out) or {}).get("axes")
+        if op_name(product) != "mul" or x.array.ndim != 3 or list(axes or ()) != [1] or len(product.parents) != 2:
+            return
+        for made, other in (product.parents, product.parents[::-1]):
+            axis = (getattr(made, "params", None) or {}).get("axis")
+            below = None if op_name(made) != "softmax" else made.parents[0]
+            if axis != 2 or below is None or made.shape != x.array.shape or library_files[made.code.co_filename]:
+                continue
+            known = self.facts.flow.maker(x)
+            values = [y for y in known.tensors if y.node is other] if known is not None else []
+            if values and not ((values[0].array == 0) | (values[0].array == 1)).all():
+                self.report(
+                    "softmax-dimension",
+                    place_of_node(made),
+                    "softmax",
+                    f"softmax of {tuple(made.shape)} is taken over dimension 2, and the weighted sum goes over "
+                    "dimension 1: the weights of a sum are not 1 together",
+                    "take it over the steps: dim=1",
+                    f"dim=2 of {tuple(made.shape)}",
+                )
+
     def _check_attention(self, x: Operand) -> None:
         made = producer_of(x) if isinstance(x, Tensor) and x.node is not None else None
         if made is not None and op_name(made) == "mul" and made.parents[0] is not None:  # dropout
@@ -272,6 +332,14 @@ def _axes_of_own_softmax(numerator: Operand, divisor: Operand) -> Operand:
     return (total.params or {}).get("axes")
 
 
+def _is_choice(made: Made) -> bool:
+    """Return whether a product is with the one-hot vectors of classes."""
+    masks = [x.array for x in made.tensors if x.node is None] if made.op == "mul" else []
+    if len(masks) != 1 or len(made.tensors) != 2 or not masks[0].ndim:
+        return False
+    return bool(((masks[0] == 0) | (masks[0] == 1)).all() and (masks[0].sum(axis=-1) == 1).all())
+
+
 class MissingLogarithm(WatchRule):
     """`nll_loss`, or the mean of what is picked, of something that is no logarithm of probabilities."""
 
@@ -280,15 +348,13 @@ class MissingLogarithm(WatchRule):
 
     def begin_backward(self, backward: Backward) -> None:
         """Look for a loss that is the negative mean of the probabilities of the classes."""
-        node: Operand = backward.roots[0].node if len(backward.roots) == 1 else None
+        made = self.facts.flow.maker(backward.roots[0]) if len(backward.roots) == 1 else None
         is_negative = is_picked = False
-        while op_name(node) in LINEAR or getattr(getattr(node, "op", None), "family", "") == "movement":
-            if [each for each in node.parents[1:] if each is not None]:
-                return
-            is_negative ^= op_name(node) == "neg"
-            is_picked |= op_name(node) in ("index", "gather")
-            node = node.parents[0]
-        if is_negative and is_picked and op_name(node) == "softmax" and backward.loss is not None:
+        while made is not None and (made.op in LINEAR or made.family == "movement" or _is_choice(made)):
+            is_negative ^= made.op == "neg"
+            is_picked |= made.op in ("index", "gather", "mul")
+            made = self.facts.flow.maker(next(x for x in made.tensors if x.node is not None or len(made.tensors) == 1))
+        if made is not None and is_negative and is_picked and made.op == "softmax" and backward.loss is not None:
             root: Operand = backward.roots[0].node
             problem = "the loss is the negative mean of probabilities of softmax, and not of their logarithms: a "
             problem += "sample that is predicted wrongly hardly counts"

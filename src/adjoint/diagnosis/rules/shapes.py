@@ -112,13 +112,13 @@ class GraphRule(WatchRule):
 
     def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
-        self.pending: dict[Operand, Finding] = {}
+        self.pending: dict[Operand, tuple[Tensor, Finding]] = {}
         self.seen: set[tuple[Operand, int]] = set()
 
     def suspect(self, out: Tensor, finding: Finding) -> None:
         """Keep a finding until a backward pass reaches the node of `out`."""
         if out.node is not None and len(self.pending) < 64:
-            self.pending[out.node] = finding
+            self.pending[out.node] = out, finding
 
     def begin_backward(self, backward: Backward) -> None:
         if not self.pending:
@@ -130,10 +130,17 @@ class GraphRule(WatchRule):
                 if parent is not None and parent not in reached:
                     reached.add(parent)
                     stack.append(parent)
-        for node, finding in self.pending.items():
-            if node in reached:
+        for node, (out, finding) in self.pending.items():
+            if node in reached or self._is_used(out, reached):
                 self.facts.report.add(finding)
         self.pending.clear()
+
+    def _is_used(self, out: Tensor, reached: set[Operand]) -> bool:
+        """Return whether a value is an operand of what backward reaches, as a detached tensor."""
+        return any(
+            made.out.node in reached and any(x.array is out.array for x in made.tensors)
+            for made in self.facts.flow.steps.values()
+        )
 
 
 class AllPairs(GraphRule):
@@ -254,7 +261,7 @@ class DoublePrecision(GraphRule):
 
 def place_of_sample(dataset: object) -> Place | None:
     """Return the line of a dataset of the user's that gives a sample."""
-    code = getattr(getattr(type(dataset), "__getitem__", None), "__code__", None)
+    code: Operand = getattr(getattr(type(dataset), "__getitem__", None), "__code__", None)
     source = None if code is None or library_files[code.co_filename] else parse_source(code.co_filename)
     for node in ast.walk(source.tree) if source is not None else ():
         if isinstance(node, ast.FunctionDef) and node.name == "__getitem__" and node.lineno == code.co_firstlineno:

@@ -108,7 +108,7 @@ class PaddingInAttention(TokenRule):
         weights = np.moveaxis(out.array, axis, -1)
         made = next((made for made in self.facts.flow.makers_behind(inputs[0]) if made.op == "where"), None)
         place = caller_place() if made is None else made.place
-        self._check_used(weights > LEAST_WEIGHT, "softmax", place)
+        self._check_used(np.asarray(weights > LEAST_WEIGHT), "softmax", place)
 
     def _check_used(self, used: Array, name: str, place: Place) -> None:
         """Report weights (N, …, T) that are positive for the padding, and for nothing else."""
@@ -116,7 +116,7 @@ class PaddingInAttention(TokenRule):
         if padded is None or used.size % padded[1].size or self.facts.has_found("mask-inverted"):
             return
         ids, padding = padded[1:]
-        is_padding = ids == padding
+        is_padding = np.asarray(ids == padding)
         rows = is_padding.any(axis=1)
         is_used = used.reshape(len(ids), -1, ids.shape[1]).any(axis=1)
         if rows.sum() >= 2 and np.array_equal(is_used[rows], is_padding[rows]):

@@ -73,12 +73,14 @@ class FirstNaN(WatchRule):
         frame = caller_frame()
         named = _describe_operands(frame, inputs)
         cause, advice = advise(op, inputs)
+        deviation = find_library_call("std", "var")
+        called = op.name if deviation is None else deviation.f_code.co_name
         return Finding(
             "nan",
             place_of_frame(frame),
-            f"{op.name} of {named}",
+            f"{called} of {named}",
             what,
-            f"{op.name} makes the first {what}, of {named}{cause}",
+            f"{called} makes the first {what}, of {named}{cause}",
             advice,
         )
 
@@ -171,6 +173,8 @@ ADVICE = {
 def advise(op: Op, inputs: Operands) -> tuple[str, str]:
     """Return why an op gave something that is not finite, and what to do."""
     x = inputs[0]
+    if op.name == "div" and find_library_call("std", "var") is not None:
+        return ": the deviation of one value", "take std() over more than one value, or std(correction=0)"
     if op.name in ("softmax", "log_softmax") and is_array(x):
         masked = np.isneginf(x.array).all(axis=-1)
         if masked.any():
@@ -255,18 +259,19 @@ class GradientSizes(WatchRule):
         if not weights or self.facts.has_found(*CAUSES):
             return
         greatest = max(max(sizes) for _, sizes in weights)
+        of_all = max(max(sizes) for _, sizes in self.sizes.values())
         if greatest == 0:
             self._report_zero(weights)
             return
         if len(weights) >= 3:
-            small = [(p, sizes) for p, sizes in weights if max(sizes) < VANISHED * greatest and max(sizes) > 0]
+            small = [(p, sizes) for p, sizes in weights if 0 < max(sizes) < VANISHED * of_all]
             if small:
                 first = names.name_of_parameter(small[0][0])
                 self.report(
                     "vanishing-gradients",
                     names.origin_of_parameter(small[0][0]),
                     first,
-                    f"the gradient of {first} is {max(small[0][1]):.2g}, and the largest is {greatest:.2g}; it "
+                    f"the gradient of {first} is {max(small[0][1]):.2g}, and the largest is {of_all:.2g}; it "
                     f"vanishes in {len(small)} of {pluralize(len(weights), 'weight')}",
                     "use ReLU in place of sigmoid or tanh, normalization layers, skip connections, or fewer layers",
                     f"{max(small[0][1]):.2g}",

@@ -34,6 +34,7 @@ class RepeatedWrite(WatchRule):
     def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
         self.samples: dict[int, tuple[Operand, int]] = {}
+        self.parts: set[int] = set()  # memory of which models get a part
         self.writes: dict[tuple[int, Operand, int], tuple[Operand, set[int], tuple[Operand, int]]] = {}
 
     def enter_module(self, call: Operand) -> None:
@@ -45,15 +46,22 @@ class RepeatedWrite(WatchRule):
             memory: Operand = owner(x.array)
             write = mutation_log.by_memory.get(id(memory))
             if write is not None and is_instruction(write.place):
-                self._note_write(memory, write.place)
+                self._note_write(memory, write)
+                if x.array.size < getattr(memory, "size", 0):
+                    self.parts.add(id(memory))
 
-    def _note_write(self, memory: Operand, place: tuple[Operand, int]) -> None:
+    def _note_write(self, memory: Operand, write: Operand) -> None:
+        place = write.place
         key = id(memory), place[0], place[1]
         known = self.writes.get(key)
         if known is None:
-            self.writes[key] = memory, {self.facts.iteration}, place
+            self.writes[key] = memory, {write.sequence_nr}, place
         else:
-            known[1].add(self.facts.iteration)
+            known[1].add(write.sequence_nr)
+
+    def _is_part(self, key: int, site: Site) -> bool:
+        """Return whether a line sets elements of a part of data, which is read at several places."""
+        return key in self.parts and bool(_stored_name(site))
 
     def begin_backward(self, backward: Backward) -> None:
         """Look for samples that a dataset changes where it keeps them."""
@@ -67,26 +75,27 @@ class RepeatedWrite(WatchRule):
                 if known is None or known[0] is not memory:
                     self.samples[key] = memory, write.sequence_nr
                 elif write.sequence_nr > known[1]:
-                    self._note_write(memory, write.place)
+                    self._note_write(memory, write)
                     self.writes[key, write.place[0], write.place[1]][1].add(-1)  # the first time
 
     def finish(self) -> None:
-        for _, iterations, place in self.writes.values():
-            if len(iterations) < 2:
+        for key, (_, numbers, place) in self.writes.items():
+            if len(numbers) < 2:
                 continue
             where = place_of_instruction(place)
             source = parse_source(where.site.file)
-            if source is None or not _arithmetic_nodes(source, where.site.line):
+            if source is None or not (_arithmetic_nodes(source, where.site.line) or self._is_part(key[0], where.site)):
                 continue
+            name = _stored_name(where.site)
             self.report(
                 "data-changed-in-place",
                 where,
-                _written_name(source, where.site.line),
-                f"{_written_name(source, where.site.line)} is changed in place in "
-                f"{pluralize(len(iterations), 'step')}, and its "
+                name,
+                f"{name} is changed in place in "
+                f"{pluralize(len(numbers), 'step')}, and its "
                 "memory is the data itself: each pass over the data sees other values",
                 "make a new tensor: x = x - …, in place of x -= …, or clone() the batch first",
-                len(iterations),
+                len(numbers),
             )
 
 

@@ -41,6 +41,7 @@ def _find_within(names: Mapping[str, object], until: int, seen: set[int]) -> Ite
     queue: deque[tuple[str, object, int]] = deque(
         (name, value, 0) for name, value in list(names.items()) if value is not names and name[:2] != "__"
     )
+    found: dict[str, list[Tensor]] = {}
     while queue and len(seen) < MAX_CONTAINERS:
         path, value, depth = queue.popleft()
         parts = _parts_of(value, path)
@@ -49,9 +50,10 @@ def _find_within(names: Mapping[str, object], until: int, seen: set[int]) -> Ite
         seen.add(id(value))
         held = [x for _, part in parts for x in (part if isinstance(part, tuple) else (part,)) if _is_old(x, until)]
         if held:
-            yield path, held
+            found.setdefault(path, []).extend(held)
         if depth < MAX_DEPTH:
             queue.extend((name, part, depth + 1) for name, part in parts)
+    yield from found.items()
 
 
 def _is_old(x: object, until: int) -> bool:

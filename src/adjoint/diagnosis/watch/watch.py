@@ -138,6 +138,7 @@ class Watch:
             self.patches.replace(nn_utils, name, call_first(self._call("gradients_are_clipped")))
         for name in ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout"):
             self.patches.replace(functional, name, call_first(self._call("dropout_is_called")))
+        self.patches.replace(functional, "batch_norm", call_first(self._call("batch_norm_is_called")))
         self.op_patches.replace(Tensor, "detach", call_first(self._note_cut("detach()")))
         self.op_patches.replace(Tensor, "item", call_first(self._note_cut("item()")))
         self.op_patches.replace(Tensor, "tolist", call_first(self._note_cut("tolist()")))

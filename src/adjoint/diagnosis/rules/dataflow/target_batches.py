@@ -62,7 +62,9 @@ class Targets(WatchRule):
         if is_class:
             if y.dtype.kind not in "iu":
                 return
-            if not y.any() and any(made.op == "cat" for made in self.facts.flow.makers_behind(x)):
+            if not y.any() and any(
+                made.op == "cat" and made.out.node is not None for made in self.facts.flow.makers_behind(x)
+            ):
                 return  # the first of the scores that are joined is the match
             self.classes = max(self.classes, x.array.shape[1] if x.array.ndim > 1 else 0)
         self.batches.append(described)

@@ -16,6 +16,7 @@ from adjoint.diagnosis.watch.rule import CHECKED_PASSES, WatchRule
 
 DEAD_SHARE = 0.9
 SATURATED_SHARE = 0.9  # of the elements, at both ends
+ONE_SIDED_SHARE = 0.98  # at one end
 SATURATED = {"tanh": (-1.0, 1.0), "sigmoid": (0.0, 1.0)}  # the limits, from which on the gradient is next to 0
 MARGIN = 1e-4
 MIN_UNITS, MIN_STEPS, MIN_SAMPLES = 4, 3, 24
@@ -113,7 +114,7 @@ class SaturatedUnits(WatchRule):
             return
         low, high = SATURATED[op.name]
         at_low, at_high = (array < low + MARGIN).mean(), (array > high - MARGIN).mean()
-        if at_low + at_high < SATURATED_SHARE or min(at_low, at_high) == 0:
+        if at_low + at_high < (SATURATED_SHARE if min(at_low, at_high) else ONE_SIDED_SHARE):
             return
         node: Operand = out.node
         key = node.code, node.instruction_offset
