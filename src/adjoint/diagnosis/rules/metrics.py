@@ -44,7 +44,7 @@ class AllPairsInMetric(WatchRule):
 class MetricChoice(WatchRule):
     """The largest score over the batch, where that over the classes was meant, and scores compared with classes."""
 
-    ops = frozenset({"argmax", "eq"})
+    ops = frozenset({"argmax", "leading", "eq"})
     max_passes = MAX_PASSES + 1
 
     def __init__(self, facts: Facts) -> None:
@@ -62,14 +62,14 @@ class MetricChoice(WatchRule):
     def see_op(self, op: Op, inputs: Operands, out: Tensor) -> None:
         if self.facts.iteration > MAX_PASSES:
             return
-        if op.name == "argmax":
+        if op.name in ("argmax", "leading"):
             self._check_dimension()
         elif len(inputs) > 1 and is_array(inputs[0]) and is_array(inputs[1]):
             scores, labels = inputs[:2] if inputs[0].array.dtype.kind == "f" else inputs[1::-1]
             self._check_scores(scores, labels)
 
     def _check_dimension(self) -> None:
-        frame = find_library_call("argmax", "max")
+        frame = find_library_call("argmax", "max", "topk")
         x = None if frame is None else frame.f_locals.get("input")
         if frame is None or not isinstance(x, Tensor) or x.array.ndim != 2 or min(x.array.shape) < 2:
             return
@@ -79,7 +79,14 @@ class MetricChoice(WatchRule):
                 f"{name} of the logits {shape} is over dimension 0: it gives the best sample of each class, and not "
             )
             problem += "the best class of each sample"
-            finding = Finding("argmax-dimension", caller_place(), name, f"dim=0 of {shape}", problem, f"{name}(1)")
+            finding = Finding(
+                "argmax-dimension",
+                caller_place(),
+                name,
+                f"dim=0 of {shape}",
+                problem,
+                f"{name}({'k, ' if name == 'topk' else ''}dim=1)",
+            )
             self.found = x.array, finding
             if self.logits is x.array:
                 self.facts.report.add(finding)

@@ -285,9 +285,10 @@ class MissingGradients(WatchRule):
         names = self.facts.names
         calls = [] if owner is None else self.facts.called.get(id(owner), (owner, []))[1]
         if not calls and id(parameter) not in self.leaf_uses:
-            cut = self._find_cut(-1) if owner is None else None
+            own = (cut for cut in self.facts.cuts if cut.parameters == {id(parameter)})
+            cut = self._find_cut(-1) if owner is None else next(own, None)
             if cut is not None:
-                return f"{cut.what} ends the history", cut.place, "leave it out of what is trained"
+                return f"{cut.what} ends the history", cut.place, f"leave out {cut.what}, or do not train it"
             return (
                 "the forward pass does not use it",
                 names.origin_of_parameter(parameter),

@@ -228,7 +228,9 @@ class SkippedMode(WatchRule):
     ) -> None:
         """See a call of the function of batch norm."""
         if not training and is_array(running_mean) and not running_mean.array.any():
-            self._count_skip("batch_norm", "batch_norm uses running statistics that are never changed, mean 0 and variance 1")
+            self._count_skip(
+                "batch_norm", "batch_norm uses running statistics that are never changed, mean 0 and variance 1"
+            )
 
     def _count_skip(self, name: str, what: str) -> None:
         frame, module = caller_frame(), self.facts.module()

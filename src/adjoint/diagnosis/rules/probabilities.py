@@ -33,7 +33,7 @@ PASSED_THROUGH = frozenset({"log", "clamp", "add", "dropout", "maximum", "minimu
 class RepeatedActivation(WatchRule):
     """A loss that applies softmax or sigmoid itself, to what went through one already."""
 
-    ops = frozenset({"log_softmax", "softmax", "exp", *OPS_OF_LOGITS})
+    ops = frozenset({"log_softmax", "softmax", "exp", "softplus", "sigmoid", *OPS_OF_LOGITS})
     max_passes = CHECKED_PASSES
 
     def see_op(self, op: Op, inputs: Operands, out: Tensor) -> None:
@@ -43,8 +43,19 @@ class RepeatedActivation(WatchRule):
             call = find_library_call("binary_cross_entropy_with_logits")
             if call is not None and name in {"sigmoid", "softmax", "relu"}:
                 self._report_sigmoid(made, name)
+            elif (
+                call is None
+                and op.name == "logsigmoid"
+                and name == "sigmoid"
+                and not library_files[made.code.co_filename]
+            ):
+                self._report_twice(made, name, op.name)
             elif call is not None and made is not None and self._is_probability(made, inputs[0]):
                 self._report_sigmoid(made, "sigmoid")
+            return
+        if op.name in ("softplus", "sigmoid"):
+            if name in ("sigmoid", "softmax") and made is not None and not library_files[made.code.co_filename]:
+                self._report_twice(made, name, op.name)
             return
         if op.name == "exp":
             self._check_logsumexp(inputs[0])
@@ -124,7 +135,7 @@ class RepeatedActivation(WatchRule):
 
     def _report_twice(self, made: Operand, first: str, second: str) -> None:
         self.report(
-            "softmax-twice",
+            f"{'sigmoid' if second in ('softplus', 'sigmoid', 'logsigmoid') else 'softmax'}-twice",
             place_of_node(made),
             first,
             f"{second} at {caller_place().site.describe_briefly()} is taken of the result of {first}",

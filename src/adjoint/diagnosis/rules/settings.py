@@ -19,6 +19,7 @@ from adjoint.diagnosis.watch.facts import Facts, op_name
 from adjoint.diagnosis.watch.rule import WatchRule
 from adjoint.nn.module.module import Module
 
+MAX_PENALTY = 0.5  # the factor of the weights in their gradient
 MAX_DECAY = 0.5  # of the weights in a step, from which on nothing is learned
 MANY_COMPILATIONS = 5
 MIN_OPTIMIZERS = 3  # of the same parameters, made one after another
@@ -66,7 +67,8 @@ class OptimizerOptions(WatchRule):
             )
             self.report("momentum-too-large", place, record.name, problem, "set it below 1, such as 0.9", momentum)
         decays_weights = type(record.optimizer).__name__ in ("SGD", "AdamW", "RMSprop") and not isinstance(lr, Tensor)
-        if decays_weights and lr * decay >= MAX_DECAY:
+        is_penalty = type(record.optimizer).__name__ != "AdamW" and decay >= MAX_PENALTY
+        if decays_weights and (lr * decay >= MAX_DECAY or is_penalty):
             problem = (
                 f"weight_decay={decay:g} with lr={lr:g} takes {min(lr * decay, 1):.0%} of each weight in each step"
             )

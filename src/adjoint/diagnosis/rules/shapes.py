@@ -189,7 +189,11 @@ class AllPairs(GraphRule):
             return False
         if target.node is not None and self._is_pairing(a if len(a.array.shape) > len(b.array.shape) else b, target):
             return False
-        if op.name == "add" or type(prediction.node) is Leaf or np.may_share_memory(a.array, b.array):
+        if (
+            (op.name == "add" and target.node is None)
+            or type(prediction.node) is Leaf
+            or np.may_share_memory(a.array, b.array)
+        ):
             return False
         made: Operand = prediction.node
         movement = getattr(getattr(made, "op", None), "family", "") == "movement"
@@ -199,7 +203,9 @@ class AllPairs(GraphRule):
         """Return whether a program made a column of its own to meet each row: a view or a leaf, and no result."""
         node: Operand = column.node
         is_view = getattr(getattr(node, "op", None), "family", "") == "movement"
-        return is_view or type(node) is Leaf or type(target.node) is Leaf
+        below = node.parents[0] if is_view else None
+        is_raised = below is not None and len(getattr(below, "shape", ())) < column.array.ndim
+        return is_raised or type(node) is Leaf or type(target.node) is Leaf
 
 
 class DoublePrecision(GraphRule):

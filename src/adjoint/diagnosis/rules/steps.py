@@ -139,9 +139,9 @@ class ScheduleOrder(WatchRule):
     def schedule_steps(self, schedule: Operand, *args: object, **kwargs: object) -> None:
         """See the step of a schedule."""
         optimizer = getattr(schedule, "optimizer", None)
-        if optimizer is None or not hasattr(schedule, "_step_count"):
+        if optimizer is None or not hasattr(optimizer, "_opt_called"):
             return
-        if schedule._is_initial or library_files[sys._getframe(4).f_code.co_filename]:
+        if getattr(schedule, "_is_initial", False) or library_files[sys._getframe(4).f_code.co_filename]:
             return  # the first rates, set by its constructor, or a step within another
         place = caller_place()
         self.places[id(optimizer)] = place

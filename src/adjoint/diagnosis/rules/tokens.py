@@ -98,10 +98,13 @@ class PaddingInLoss(TokenRule):
 class PaddingInAttention(TokenRule):
     """Attention to the padding: no mask of keys, or one that keeps the padding and leaves out the tokens."""
 
-    ops = frozenset({"softmax"})
+    ops = frozenset({"softmax", "mul"})
 
     def see_op(self, op: Op, inputs: Operands, out: Tensor) -> None:
-        """Look at the weights that softmax gives to the padding, however its scores are masked."""
+        """Look at the weights that softmax, or a mask of 0 and 1, gives to the padding."""
+        if op.name == "mul":
+            self._check_product(inputs)
+            return
         axis = (getattr(out.node, "params", None) or {}).get("axis")
         if axis is None or not self.tokens or out.array.ndim < 2 or find_library_call(*ATTENTIONS) is not None:
             return
@@ -109,6 +112,16 @@ class PaddingInAttention(TokenRule):
         made = next((made for made in self.facts.flow.makers_behind(inputs[0]) if made.op == "where"), None)
         place = caller_place() if made is None else made.place
         self._check_used(np.asarray(weights > LEAST_WEIGHT), "softmax", place)
+
+    def _check_product(self, inputs: Operands) -> None:
+        """Look at what is left of the vectors of tokens (N, T, D) that a mask (N, T, 1) multiplies."""
+        for x, mask in (inputs[:2], inputs[1::-1]) if self.tokens else ():
+            if not is_array(x) or not is_array(mask) or x.node is None or x.array.ndim != 3 or mask.array.ndim != 3:
+                continue
+            array = mask.array[..., 0]
+            if mask.node is None and array.shape == x.array.shape[:2] and ((array == 0) | (array == 1)).all():
+                made = self.facts.flow.maker_past_moves(mask)
+                self._check_used(array != 0, "the product", caller_place() if made is None else made.place)
 
     def _check_used(self, used: Array, name: str, place: Place) -> None:
         """Report weights (N, …, T) that are positive for the padding, and for nothing else."""
@@ -118,7 +131,7 @@ class PaddingInAttention(TokenRule):
         ids, padding = padded[1:]
         is_padding = np.asarray(ids == padding)
         rows = is_padding.any(axis=1)
-        is_used = used.reshape(len(ids), -1, ids.shape[1]).any(axis=1)
+        is_used = np.asarray(used.reshape(len(ids), -1, ids.shape[1]).any(axis=1))
         if rows.sum() >= 2 and np.array_equal(is_used[rows], is_padding[rows]):
             problem = f"the mask of the scores is inverted: {name} gives weight to the padding alone, "
             problem += f"{is_padding.mean():.0%} of the tokens {ids.shape}"

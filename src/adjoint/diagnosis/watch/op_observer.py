@@ -126,6 +126,13 @@ class OpObserver:
             parameters = frozenset(id(leaf.variable) for leaf in leaves_below((x,)))
             self.facts.cut(f"{op.name}()", place_of_instruction(location), parameters)
 
+    def _note_conversion(self, x: Tensor) -> None:
+        """Note a conversion to integers of something that has a history."""
+        location = user_instruction(4)
+        if not library_files[location[0].co_filename]:
+            parameters = frozenset(id(leaf.variable) for leaf in leaves_below((x,)))
+            self.facts.cut("the conversion to integers", place_of_instruction(location), parameters)
+
     def _note_lost_history(self, op: Op, inputs: Operands) -> None:
         """Note an op without a gradient of something that has a history, and a block that switches recording off."""
         record = mode.detach_record
@@ -133,6 +140,9 @@ class OpObserver:
             self._note_choice(op)
             return
         if not any(isinstance(x, Tensor) and x.node is not None for x in inputs):
+            return
+        if op.name == "cast" and mode.recording and self.facts.iteration < FIRST_PASSES:
+            self._note_conversion(inputs[0])
             return
         if mode.recording:
             location = user_instruction(3)

@@ -15,7 +15,7 @@ from adjoint.diagnosis.watch.facts import Facts, is_array
 from adjoint.diagnosis.watch.rule import CHECKED_PASSES, WatchRule
 
 DEAD_SHARE = 0.9
-SATURATED_SHARE = 0.9  # of the elements, at both ends
+SATURATED_SHARE = 0.7  # of the elements, at both ends
 ONE_SIDED_SHARE = 0.98  # at one end
 SATURATED = {"tanh": (-1.0, 1.0), "sigmoid": (0.0, 1.0)}  # the limits, from which on the gradient is next to 0
 MARGIN = 1e-4
@@ -87,10 +87,14 @@ def is_rectified(op: Op, inputs: Operands, out: Tensor) -> bool:
     others = [each for each in inputs if each is not x and getattr(each, "array", each) is not None]
     if op.name == "maximum":
         return any(_is_zero(each) for each in others)
-    masks = [each for each in others if is_array(each) and each.array.dtype == bool]
-    if not masks or (op.name == "where" and not any(_is_zero(each) for each in others)):
-        return False
-    return bool(np.array_equal(masks[0].array, x.array > 0))
+    masks = [
+        each.array for each in others if is_array(each) and each.node is None and each.array.shape == x.array.shape
+    ]
+    if op.name == "where":
+        if not any(_is_zero(each) for each in others):
+            return False
+        masks = [mask for mask in masks if mask.dtype == bool]
+    return any(np.array_equal(mask, x.array > 0) for mask in masks)
 
 
 def _is_zero(x: Operand) -> bool:
