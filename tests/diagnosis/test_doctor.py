@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from benchmarks.workloads import TINY
 from benchmarks.workloads.workload import Workload
-from tests.support.mistaken_programs import PRELUDE, Mistake
+from tests.support.mistaken_programs import PRELUDE, Mistake, read_blocks, read_mistakes
 from tests.support.mistaken_programs.by_field import FIELD_MISTAKES
 from tests.support.mistaken_programs.histories import HISTORY_MISTAKES
 from tests.support.mistaken_programs.layers import LAYER_MISTAKES
@@ -50,6 +50,7 @@ MISTAKES = [
     *STATE_MISTAKES,
     *OTHER_MISTAKES,
     *FIELD_MISTAKES,
+    *read_mistakes("spellings.txt"),
 ]
 EACH = pytest.mark.parametrize("mistake", [pytest.param(mistake, id=mistake.title) for mistake in MISTAKES])
 
@@ -82,7 +83,7 @@ def test_corrected_program_has_no_finding(mistake: Mistake, tmp_path: Path) -> N
     assert str(examine(mistake.corrected, tmp_path)).startswith("doctor: nothing found")
 
 
-SOUND = SOUND_PROGRAMS | SOUND_OPTIONS | SOUND_MODELS
+SOUND = SOUND_PROGRAMS | SOUND_OPTIONS | SOUND_MODELS | read_blocks("sound_values.txt")
 
 
 @pytest.mark.parametrize("source", [pytest.param(source, id=title) for title, source in SOUND.items()])

@@ -28,6 +28,7 @@ from adjoint.diagnosis.rules.dataflow.policies import BootstrapMask, DuelingMean
 from adjoint.diagnosis.rules.dataflow.recurrent_outputs import CarriedState, RecurrentOutputs
 from adjoint.diagnosis.rules.dataflow.sample_order import ReadOrder, ShuffledAlone
 from adjoint.diagnosis.rules.dataflow.scores import AttentionScores, ContrastiveScores, ProbabilitiesAsLogits
+from adjoint.diagnosis.rules.dataflow.softmax_dimensions import SoftmaxDimension
 from adjoint.diagnosis.rules.dataflow.target_batches import Targets
 from adjoint.diagnosis.rules.dataflow.training_loop import (
     AbsoluteSchedule,
@@ -67,7 +68,6 @@ from adjoint.diagnosis.rules.probabilities import (
     LateMask,
     MissingLogarithm,
     RepeatedActivation,
-    SoftmaxDimension,
     SoftmaxForLabels,
 )
 from adjoint.diagnosis.rules.repeated_layers import LostSharing, MissingActivation, RepeatedLayer, SharedDefault

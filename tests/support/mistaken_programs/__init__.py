@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from pathlib import Path
 
 PRELUDE = """\
 import numpy as np
@@ -77,3 +79,21 @@ t = x @ w
 model = nn.Sequential(nn.Linear(5, 16), nn.Tanh(), nn.Linear(16, 1))
 opt = optim.Adam(model.parameters(), lr=0.01)
 """
+
+
+def read_blocks(name: str) -> dict[str, str]:
+    """Return the programs of a text file of this folder, by the title after `###`."""
+    text = (Path(__file__).parent / name).read_text(encoding="utf-8")
+    blocks = (block.partition("\n") for block in re.split(r"^### ", text, flags=re.MULTILINE)[1:])
+    return {title: body for title, _, body in blocks}
+
+
+def read_mistakes(name: str) -> list[Mistake]:
+    """Return the mistakes of a text file: `### title | kind | name`, then lines that both twins have, or one (-, +)."""
+    found = []
+    for head, body in read_blocks(name).items():
+        title, kind, blamed = (part.strip() for part in head.split("|"))
+        lines = [(line[:1], line[1:]) for line in body.splitlines()]
+        mistaken, corrected = ("".join(f"{text}\n" for mark, text in lines if mark != other) for other in ("+", "-"))
+        found.append(Mistake(title, kind, blamed, mistaken, ((mistaken, corrected),)))
+    return found

@@ -15,6 +15,7 @@ from adjoint.diagnosis.findings import place_of_instruction
 from adjoint.diagnosis.source_expressions import SourceFile, parse_source, text_of
 from adjoint.diagnosis.watch.events import Backward, ModuleCall, caller_place
 from adjoint.diagnosis.watch.facts import Facts, is_array
+from adjoint.diagnosis.watch.frames import find_library_call
 from adjoint.diagnosis.watch.rule import CHECKED_PASSES, WatchRule
 
 SCANNED_PASSES = 32
@@ -139,7 +140,9 @@ class ExpandedWrite(WatchRule):
 
     def see_op(self, op: Op, inputs: Operands, out: Tensor) -> None:
         array = out.array
-        if out.node is None and not all(array.strides) and len(self.expanded) < MAX_EXPANDED:
+        if out.node is not None or all(array.strides) or len(self.expanded) >= MAX_EXPANDED:
+            return
+        if find_library_call("expand", "expand_as", "broadcast_to") is not None:
             memory: Operand = owner(array)
             write = mutation_log.by_memory.get(id(memory))
             self.expanded.append((memory, -1 if write is None else write.sequence_nr, array.shape))
