@@ -285,7 +285,7 @@ class MissingGradients(WatchRule):
         names = self.facts.names
         calls = [] if owner is None else self.facts.called.get(id(owner), (owner, []))[1]
         if not calls and id(parameter) not in self.leaf_uses:
-            own = (cut for cut in self.facts.cuts if cut.parameters == {id(parameter)})
+            own = (cut for cut in self.facts.cuts if cut.parameters == frozenset({id(parameter)}))
             cut = self._find_cut(-1) if owner is None else next(own, None)
             if cut is not None:
                 return f"{cut.what} ends the history", cut.place, f"leave out {cut.what}, or do not train it"

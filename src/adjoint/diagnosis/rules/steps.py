@@ -27,6 +27,7 @@ from adjoint.optim.lr.reduce_on_plateau import ReduceLROnPlateau
 MAX_SAMPLED = 32  # parameters
 MAX_HAND_MADE = 20  # passes in which steps by hand are looked for
 SAMPLE = 256  # elements of a parameter that are compared before and after a step
+CAUSES_IN_VALUES = ("input-not-normalized", "nan", "exploding-gradients")
 DIVERGED = 10.0  # times the first loss
 
 
@@ -316,9 +317,6 @@ class PlateauMode(WatchRule):
                 self.report("plateau-mode", place, name, problem, 'mode="min" for a loss', count)
 
 
-CAUSES = ("zero-grad-forgotten", "input-not-normalized", "zero-learning-rate", "nan", "exploding-gradients")
-
-
 class LearningRate(WatchRule):
     """A loss that grows, steps as large as the parameters, or too small to change them."""
 
@@ -352,7 +350,7 @@ class LearningRate(WatchRule):
     def finish(self) -> None:
         facts = self.facts
         for key, record in facts.optimizers.items():
-            if facts.has_found(*CAUSES):
+            if facts.has_found("zero-grad-forgotten", "zero-learning-rate", *CAUSES_IN_VALUES):
                 return
             rate = max((max(each, default=0.0) for each in record.rates), default=0.0)
             ratios = self.ratios.get(key, [])

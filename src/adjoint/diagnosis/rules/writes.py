@@ -60,10 +60,6 @@ class RepeatedWrite(WatchRule):
         else:
             known[1].add(write.sequence_nr)
 
-    def _is_part(self, key: int, site: Site) -> bool:
-        """Return whether a line sets elements of a part of data, which is read at several places."""
-        return key in self.parts and bool(_stored_name(site))
-
     def begin_backward(self, backward: Backward) -> None:
         """Look for samples that a dataset changes where it keeps them."""
         if backward.iteration >= SCANNED_PASSES:
@@ -85,7 +81,9 @@ class RepeatedWrite(WatchRule):
                 continue
             where = place_of_instruction(place)
             source = parse_source(where.site.file)
-            if source is None or not (_arithmetic_nodes(source, where.site.line) or self._is_part(key[0], where.site)):
+            # elements of a part of data, which other steps read at other places
+            is_set = key[0] in self.parts and bool(_stored_name(where.site))
+            if source is None or not (is_set or _arithmetic_nodes(source, where.site.line)):
                 continue
             name = _stored_name(where.site)
             self.report(

@@ -12,4 +12,5 @@ Modules, in reading order:
 - `library_calls`: Calls of losses and of attention, with their arguments: found from the ops that they consist of.
 - `value_flow`: The origins of values: the ops of the first passes with their operands, those of data too, which no
   node records.
+- `containers`: Containers that keep a tensor alive, and the names under which a program holds them.
 """

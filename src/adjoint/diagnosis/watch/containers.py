@@ -48,17 +48,14 @@ def _find_within(names: Mapping[str, object], until: int, seen: set[int]) -> Ite
         if parts is None or id(value) in seen:
             continue
         seen.add(id(value))
-        held = [x for _, part in parts for x in (part if isinstance(part, tuple) else (part,)) if _is_old(x, until)]
+        flat = [x for _, part in parts for x in (part if isinstance(part, tuple) else (part,))]
+        tensors = [x for x in flat if isinstance(x, Tensor)]
+        held = [x for x in tensors if isinstance(x.node, Node) and x.node.sequence_nr <= until]
         if held:
             found.setdefault(path, []).extend(held)
         if depth < MAX_DEPTH:
             queue.extend((name, part, depth + 1) for name, part in parts)
     yield from found.items()
-
-
-def _is_old(x: object, until: int) -> bool:
-    """Return whether a value is a tensor that an op made before, with its graph."""
-    return isinstance(x, Tensor) and isinstance(x.node, Node) and x.node.sequence_nr <= until
 
 
 def _parts_of(value: object, path: str) -> list[tuple[str, object]] | None:

@@ -27,4 +27,9 @@ Modules, in reading order:
   goes on.
 - `label_values`: Rules on labels: a loss of a value with itself, classes that are cut off fractions, classes balanced
   twice.
+- `softmax_dimensions`: The rule on the dimension of a softmax: not over the batch, queries, or the features of a
+  weighted sum over steps.
+- `target_batches`: Rules on the targets of all batches: labels that are all the same, or that come in order of their
+  class.
+- `units`: Rules on hidden units: those that are 0 for all samples, and those that are saturated for all.
 """
