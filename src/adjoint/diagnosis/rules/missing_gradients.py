@@ -25,7 +25,8 @@ from adjoint.nn.module.module import Module
 PERIOD = 16  # of the steps in which all models are looked through again
 FIRST_PASSES = 4  # whose graphs are walked for leaves
 HIDDEN_CUTS = ("argmax()", "with no_grad", "no_grad", "@no_grad", "with inference_mode", "inference_mode")
-WEAK_CUTS = ("item()", "float()", "tolist()", "argmax()")  # which programs use to print, too
+# which programs use to print and to draw, too
+WEAK_CUTS = ("item()", "float()", "tolist()", "argmax()", "multinomial()", "bernoulli()")
 
 
 class MissingGradients(WatchRule):

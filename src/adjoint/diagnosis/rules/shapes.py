@@ -112,13 +112,13 @@ class GraphRule(WatchRule):
 
     def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
-        self.pending: dict[Operand, tuple[Tensor, Finding]] = {}
+        self.pending: dict[Operand, tuple[Tensor, Finding]] = {}  # by the node, or by identity
         self.seen: set[tuple[Operand, int]] = set()
 
     def suspect(self, out: Tensor, finding: Finding) -> None:
         """Keep a finding until a backward pass reaches the node of `out`."""
-        if out.node is not None and len(self.pending) < 64:
-            self.pending[out.node] = out, finding
+        if len(self.pending) < 64:
+            self.pending[id(out) if out.node is None else out.node] = out, finding
 
     def begin_backward(self, backward: Backward) -> None:
         if not self.pending:
@@ -185,8 +185,10 @@ class AllPairs(GraphRule):
         prediction, target = (a, b) if a.node is not None else (b, a)
         one, other = prediction.array.shape, target.array.shape
         column, row = (one, other) if len(one) > len(other) else (other, one)
-        if prediction.node is None or len(column) != len(row) + 1 or column[-1] != 1 or column[:-1] != row:
+        if len(column) != len(row) + 1 or column[-1] != 1 or column[:-1] != row:
             return False
+        if prediction.node is None:
+            return op.name in ("add", "sub") and self._is_result(a if a.array.ndim == len(column) else b)
         if target.node is not None and self._is_pairing(a if len(a.array.shape) > len(b.array.shape) else b, target):
             return False
         if (
@@ -198,6 +200,13 @@ class AllPairs(GraphRule):
         made: Operand = prediction.node
         movement = getattr(getattr(made, "op", None), "family", "") == "movement"
         return not (movement and getattr(made, "code", None) is frame.f_code and made.site.line == frame.f_lineno)
+
+    def _is_result(self, column: Tensor) -> bool:
+        """Return whether a layer gave a column without recording, times a number or not: targets are made of it."""
+        made = self.facts.flow.maker(column)
+        while made is not None and made.family != "movement" and len(made.tensors) == 1:
+            made = self.facts.flow.maker(made.tensors[0])
+        return made is not None and any(x.requires_grad for x in made.tensors)
 
     def _is_pairing(self, column: Tensor, target: Tensor) -> bool:
         """Return whether a program made a column of its own to meet each row: a view or a leaf, and no result."""

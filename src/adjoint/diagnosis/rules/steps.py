@@ -122,8 +122,7 @@ class MissingStep(WatchRule):
                 next(find_uncalled(facts.backwards[0].place, "step"), facts.backwards[0].place),
                 "optimizer",
                 f"backward() ran {pluralize(len(facts.backwards), 'time')} and the gradients were cleared, but no "
-                "optimizer made a "
-                "step",
+                "optimizer made a step",
                 "call optimizer.step() after backward()",
                 len(facts.backwards),
             )

@@ -163,6 +163,9 @@ class FirstNaN(WatchRule):
 
 ADVICE = {
     "log": "keep its operand positive: clamp(min=1e-8), or a function for logits such as log_softmax",
+    **dict.fromkeys(("log2", "log10"), "keep its operand positive: clamp(min=1e-8)"),
+    "log1p": "keep its operand above -1: clamp(min=0)",
+    **dict.fromkeys(("acos", "asin"), "keep its operand inside of -1 to 1: clamp(-0.999, 0.999)"),
     "div": "keep the divisor from 0: add a small eps",
     "sqrt": "keep its operand positive: add a small eps",
     "exp": "limit its operand, or use logsumexp or softmax",

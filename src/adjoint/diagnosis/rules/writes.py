@@ -16,6 +16,7 @@ from adjoint.diagnosis.source_expressions import SourceFile, parse_source, text_
 from adjoint.diagnosis.watch.events import Backward, ModuleCall, caller_place
 from adjoint.diagnosis.watch.facts import Facts, is_array
 from adjoint.diagnosis.watch.frames import find_library_call
+from adjoint.diagnosis.watch.library_calls import LibraryCall
 from adjoint.diagnosis.watch.rule import CHECKED_PASSES, WatchRule
 
 SCANNED_PASSES = 32
@@ -50,6 +51,15 @@ class RepeatedWrite(WatchRule):
                 self._note_write(memory, write)
                 if x.array.size < getattr(memory, "size", 0):
                     self.parts.add(id(memory))
+
+    def see_call(self, call: LibraryCall) -> None:
+        target = call.tensor("target")
+        memory: Operand = None if target is None or target.node is not None else owner(target.array)
+        write = mutation_log.by_memory.get(id(memory))
+        if target is None or write is None or not is_instruction(write.place):
+            return
+        if target.array.size < getattr(memory, "size", 0):
+            self._note_write(memory, write)
 
     def _note_write(self, memory: Operand, write: Operand) -> None:
         place = write.place

@@ -112,6 +112,7 @@ class Watch:
         self.patches, self.op_patches = Patches(), Patches()
         self.handles: list[Operand] = []
         self.thread = threading.get_ident()
+        self.package: Operand = sys.modules["adjoint"]
         self.current_steps: list[OptimizerStep] = []
         self.is_compiler_watched = False
         self.is_skipping = False  # the parts of a model that runs are left out
@@ -144,6 +145,9 @@ class Watch:
         self.op_patches.replace(Tensor, "tolist", call_first(self._note_cut("tolist()")))
         self.op_patches.replace(Tensor, "numpy", call_first(self._note_cut("numpy()")))
         self.op_patches.replace(Tensor, "__float__", call_first(self._note_cut("float()")))
+        for name in ("tensor", "multinomial", "bernoulli"):  # whose results have no history
+            getattr(self.package, name)
+            self.op_patches.replace(self.package, name, call_first(self._note_cut(f"{name}()")))
         self.op_patches.replace(autograd, "grad", self._note_gradients)
         self._watch_compiler()
         self.observer.start()
@@ -201,8 +205,8 @@ class Watch:
         return notice
 
     def _note_cut(self, what: str) -> Operand:
-        def notice(tensor: Tensor, *args: object, **kwargs: object) -> None:
-            if tensor.node is None or not mode.recording or not self._is_ours():
+        def notice(tensor: Operand = None, *args: object, **kwargs: object) -> None:
+            if not isinstance(tensor, Tensor) or tensor.node is None or not mode.recording or not self._is_ours():
                 return
             frame, called = sys._getframe(2), what
             if frame.f_code.co_name == "data" and frame.f_back is not None:  # the property
