@@ -131,8 +131,10 @@ def _written_name(source: SourceFile, line: int) -> str:
     for node in _arithmetic_nodes(source, line):
         if isinstance(node, ast.AugAssign):
             return text_of(node.target)
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            return text_of(node.func.value)
+        written: ast.AST = node
+        while isinstance(written, ast.Call) and isinstance(written.func, ast.Attribute):
+            written = written.func.value  # of the first of calls in a row
+        return text_of(written)
     return "the data"
 
 
