@@ -10,7 +10,9 @@ from tests.support.checks import raises
 
 import adjoint as ad
 from adjoint.core.op.families import binary, movement_op, primitive, unary, with_eager_fast_path
+from adjoint.core.op.op import op_of, with_specified_integers
 from adjoint.core.op.spec import Spec, broadcast_shapes, describe
+from adjoint.functions.elementwise import pointwise
 
 
 def test_a_rule_for_an_input_that_is_not_there() -> None:
@@ -162,3 +164,12 @@ def test_spec() -> None:
     assert broadcast_shapes((2, 1), (3,), ()) == (2, 3)
     complaint = r"size of tensor a \(2\) must match the size of tensor b \(3\) at non-singleton dimension 0"
     raises(ValueError, complaint, lambda: broadcast_shapes((2,), (3,)))
+
+
+@pytest.mark.parametrize("x", [3, True, np.array([3, -1]), np.array([3, -1], np.int32)])
+def test_integers_get_the_type_of_the_spec_where_numpys_have_32_bits(x: Any) -> None:
+    relu = op_of(pointwise.relu)
+    narrow = with_specified_integers(lambda x: np.asarray(relu.evaluate(x)).astype(np.int32), relu.spec)
+    expected = np.asarray(relu.evaluate(x))
+    assert narrow(x).dtype == expected.dtype
+    np.testing.assert_array_equal(narrow(x), expected)

@@ -73,6 +73,7 @@ def test_ours_is_pytorchs(name: str) -> None:
 
 @pytest.mark.parametrize("name", MAKERS)
 def test_a_training_step_compiles(name: str) -> None:
+    pytest.importorskip("llvmlite")
     losses = []
     for compiles in (lambda f: f, ad.compile):
         ad.manual_seed(0)

@@ -144,7 +144,9 @@ def with_specified_integers(evaluate: Function, spec: Callable[..., Spec]) -> Fu
         result = evaluate(*operands, **params)
         if getattr(result, "dtype", None) != np.int32:
             return result
-        return result.astype(spec(*operands, **params).dtype, copy=False)
+        # A call may have numbers alone, which a spec does not take; as an array theirs would be NumPy's narrow integer.
+        given = [np.asarray(x, np.int64) if isinstance(x, int) else x for x in operands]
+        return result.astype(spec(*given, **params).dtype, copy=False)
 
     return evaluate_as_specified
 
