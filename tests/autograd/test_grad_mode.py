@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
@@ -14,6 +15,7 @@ import adjoint as ad
 from adjoint.core.runtime.mode import nondefault
 
 pytestmark = pytest.mark.claim("4.19")
+needs_event_loop = pytest.mark.skipif(sys.platform == "emscripten", reason="a browser's loop waits for no coroutine")
 
 
 @pytest.fixture(autouse=True)
@@ -241,6 +243,34 @@ def test_a_switch_within_a_block_ends_with_the_block() -> None:
     ad.set_grad_enabled(True)
 
 
+class InterruptedLock:
+    """A lock after whose acquisition a signal handler runs, the first time."""
+
+    def __init__(self) -> None:
+        self.interruptions = 0
+
+    def __enter__(self) -> None:
+        self.interruptions += 1
+        if self.interruptions == 1:
+            with ad.no_grad():
+                assert not recorded()
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+
+def test_a_signal_handler_while_a_block_begins_or_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = nondefault.count
+    monkeypatch.setattr(nondefault, "lock", InterruptedLock())
+    with ad.no_grad():
+        assert nondefault.count == before + 1
+        assert not recorded()
+        monkeypatch.setattr(nondefault, "lock", InterruptedLock())
+    assert nondefault.count == before
+    assert recorded()
+
+
+@needs_event_loop
 def test_coroutines_have_the_mode_only_while_they_run() -> None:
     seen: list[tuple[str, bool]] = []
 
@@ -264,6 +294,7 @@ def test_coroutines_have_the_mode_only_while_they_run() -> None:
     assert {on for name, on in seen if name != "loud"} == {False}
 
 
+@needs_event_loop
 def test_asynchronous_generators() -> None:
     seen: list[Any] = []
 

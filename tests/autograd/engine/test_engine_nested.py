@@ -35,13 +35,14 @@ class Deeper(ad.autograd.Function):
         return g, None, None
 
 
-@pytest.mark.parametrize("depth", [1, 39, 41, 1000])
+@pytest.mark.parametrize("depth", [1, 39, 41, pytest.param(1000, marks=pytest.mark.needs_threads)])
 def test_passes_nest_as_deep_as_asked(depth: int) -> None:
     x = ad.ones(2, requires_grad=True)
     Deeper.apply(x, depth, False).sum().backward()
     assert x.grad.tolist() == [1.0, 1.0]
 
 
+@pytest.mark.needs_threads
 def test_an_error_deep_inside_comes_out() -> None:
     x = ad.ones(2, requires_grad=True)
     raises(KeyError, "deep", Deeper.apply(x, 100, True).sum().backward)
@@ -49,6 +50,7 @@ def test_an_error_deep_inside_comes_out() -> None:
     assert ad.is_grad_enabled()
 
 
+@pytest.mark.needs_threads
 def test_nested_passes_keep_the_modes_of_their_thread() -> None:
     seen = []
 

@@ -160,11 +160,12 @@ def _update_modes(held: dict[str, Any], modes: Mapping[str, object]) -> None:
         held["needs_slow_path"] = (
             held["inference"] or held["is_intercepted"] or held["level_floor"] >= 0 or held["autocast"] is not None
         )
-    odd = held["needs_slow_path"] or not held["recording"]
-    if odd is not held["is_counted"]:
-        with nondefault.lock:
-            nondefault.count += 1 if odd else -1
-            held["is_counted"] = odd  # nothing is called in between: Ctrl-C comes before both or after
+    if (held["needs_slow_path"] or not held["recording"]) is not held["is_counted"]:
+        with nondefault.lock:  # after this call a signal handler may run, and have counted this thread
+            odd = held["needs_slow_path"] or not held["recording"]
+            if odd is not held["is_counted"]:
+                nondefault.count += 1 if odd else -1
+                held["is_counted"] = odd  # nothing is called in between: handlers and Ctrl-C come before both or after
 
 
 def tracing_paused() -> ModeScope:
