@@ -5,7 +5,10 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
+import numpy as np
+
 import adjoint as ad
+from adjoint.compiler.program.backward_node import ConsumedHistory, HistoryFacts
 from adjoint.compiler.program.recorded_history import LeafSlot
 from adjoint.core.graph.iterative_dealloc import dealloc_iteratively
 
@@ -57,9 +60,11 @@ def test_functions_and_their_outputs_are_freed_too() -> None:
     assert [n() is None for n in nodes[:-1]] == [True] * 9
 
 
-def test_what_is_no_node_is_left_alone() -> None:
-    """A history that a compiled step has recorded names leaves by numbers."""
+def test_what_has_no_parents_is_left_alone() -> None:
+    """A history that a compiled step has recorded names leaves by numbers; one that it has used up is gone."""
     y, nodes = _chain(3)
-    y.grad_fn.parents = (*y.grad_fn.parents, LeafSlot(0), None)
+    used_up = ConsumedHistory(HistoryFacts("step", (1,), np.dtype(np.float32), None))
+    y.grad_fn.parents = (*y.grad_fn.parents, LeafSlot(0), used_up, None)
+    del used_up
     dealloc_iteratively(y.grad_fn)
     assert nodes[0]() is None

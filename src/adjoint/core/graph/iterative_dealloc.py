@@ -11,7 +11,7 @@ import sys
 from sys import getrefcount
 from typing import Any, TypeVar
 
-from adjoint.core.graph.node import GraphNode, Leaf, Node, OutputSlot, Parents
+from adjoint.core.graph.node import GraphNode, Node, OutputSlot, Parents
 
 Kind = TypeVar("Kind", bound=type)
 NEEDS_ITERATIVE_DEALLOC = sys.version_info[:2] == (3, 13)
@@ -23,9 +23,10 @@ def dealloc_iteratively(node: GraphNode | OutputSlot) -> None:
     while below:
         parents = below.pop()
         for parent in parents:
+            # what is no node has none, and leaves and used up histories have none of their own
+            has_parents = bool(getattr(parent, "parents", ()))
             # besides `parents` only this loop's variable and the argument of getrefcount refer to it
-            is_node = hasattr(parent, "parents") and type(parent) is not Leaf  # a recorded history has places of leaves
-            if is_node and getrefcount(parent) - parents.count(parent) == 2:
+            if has_parents and getrefcount(parent) - parents.count(parent) == 2:
                 below.append(_take_parents(parent))
 
 
