@@ -76,6 +76,8 @@ class Preexisting:
         """
         if type(thing) is not dict and gc.is_tracked(thing):
             return id(thing) in young or isinstance(thing, FrameType)
+        if type(thing) is dict and not _are_owners_seen() and all(type(key) is str for key in thing):
+            return False  # it may be the attributes of an object, old or new
         met.add(id(thing))
         holders = gc.get_referrers(thing)
         met.add(id(holders))  # which holds the next
@@ -132,6 +134,20 @@ class Preexisting:
             if type(held) is dict and not isinstance(thing, CONTAINERS):
                 self.expand(held)  # the attributes of an object
         self._distance = 0
+
+
+class _Owner:
+    """An object with an attribute."""
+
+    def __init__(self) -> None:
+        self.attribute = None
+
+
+@functools.cache
+def _are_owners_seen() -> bool:
+    """Return whether the collector sees that an object holds the dict of its attributes: not on Python 3.13."""
+    owner = _Owner()
+    return any(holder is owner for holder in gc.get_referrers(vars(owner)))
 
 
 def visible_referents(thing: object) -> Iterator[Any]:
