@@ -126,10 +126,11 @@ class Failure:
 
     def _describe_model(self) -> list[str]:
         """Return a line for the model around the module that failed, with the line that made it."""
-        for place in self.stack[1:]:
+        around = self.modules[1:]
+        for place in self.stack[1:] if around else ():  # each reads a file
             source, call = find_expression(place) or (None, None)
             model = evaluate(call.func, place.frame) if isinstance(call, ast.Call) else None
-            if source is None or not isinstance(call, ast.Call) or not any(model is each for each in self.modules[1:]):
+            if source is None or not isinstance(call, ast.Call) or not any(model is each for each in around):
                 continue
             origin = find_origin(source, call.func, self.stack[self.stack.index(place) :])
             if origin is not None and isinstance(origin.value, ast.Call) and origin.value.args:
