@@ -42,9 +42,12 @@ def test_a_learning_rate_that_is_a_tensor_is_rounded_once(name: str, kind: ad.dt
         assert w.dtype is kind
         return w.detach().numpy()
 
+    if name == "Muon":
+        pytest.importorskip("ml_dtypes")  # it computes in bfloat16
     lr = ad.tensor(0.001)
     eager = train(lambda step: step, lr)
     number = train(lambda step: step, lr.item())
     tolerance = 2e-6 if kind is ad.float32 else 1e-12
-    np.testing.assert_allclose(train(ad.compile, lr), eager, rtol=tolerance)
     np.testing.assert_allclose(eager, number, rtol=tolerance)
+    pytest.importorskip("llvmlite")
+    np.testing.assert_allclose(train(ad.compile, lr), eager, rtol=tolerance)
