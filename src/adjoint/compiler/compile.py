@@ -36,7 +36,7 @@ from adjoint.core.runtime.fork_safety import CachedProperty
 from adjoint.core.runtime.lazy_import import importing
 from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.runtime.package_name import display_name
-from adjoint.core.typing import Function, Operand
+from adjoint.core.typing import Function, Operand, Operands
 
 if TYPE_CHECKING:
     from adjoint.compiler.build import CompiledEntry
@@ -244,7 +244,7 @@ class CompiledFunction(StepReports, StepWrapper):
                     signature = self._programs[key] = Signature()
                 if not signature.may_trace(events):
                     return NOT_WORTH_IT
-                if self._is_worth_compiling(signature, key, is_state_known and not events):
+                if self._is_worth_compiling(signature, key, (args, kwargs), is_state_known and not events):
                     return self._trace_and_run(signature, key, args, kwargs, given, events)
                 return NOT_WORTH_IT
             finally:
@@ -262,14 +262,19 @@ class CompiledFunction(StepReports, StepWrapper):
             signature.entries.append(entry)
         self._latest = entry
 
-    def _is_worth_compiling(self, signature: Signature, key: SignatureKey, is_state_known: bool) -> bool:
-        """False for one more size, or one more integer where the programs are for others, unless it is paid."""
+    def _is_worth_compiling(
+        self, signature: Signature, key: SignatureKey, arguments: Operands, is_state_known: bool
+    ) -> bool:
+        """False for one more size, or one more integer where the programs are for others, unless it is paid.
+
+        `arguments`: by position, and by name.
+        """
         if signature.entries:
             return int not in key[1] or not is_state_known or self._sizes.can_pay(key)
         worth, refused = self._sizes.count(key)
         if refused:
             self._warn(refused)
-        return worth
+        return worth or self._dynamic.begins_symbols(key, pytree.flatten(arguments)[0])
 
     @property
     def sizes(self) -> Mapping[int | Size, int]:

@@ -73,6 +73,10 @@ class DynamicSizes:
             found[i] = tuple(d for d in sorted((asked | varies) - static) if shape[d] >= MIN_SYMBOL)
         return {i: dims for i, dims in found.items() if dims}
 
+    def begins_symbols(self, key: SignatureKey, leaves: Sequence[object]) -> bool:
+        """True if a trace for this call has the first symbols of its family, so that further sizes need none."""
+        return self._family(key).signature is None and bool(self.choose_dims(key, leaves))
+
     @staticmethod
     def find_refused_marks(leaves: Sequence[object], places: Iterable[Place]) -> list[Place]:
         """Return those of the places that must be symbols, as the user has marked them."""
