@@ -144,6 +144,79 @@ def test_a_training_step_is_compiled_twice_for_all_batches(make: Callable[[], An
         np.testing.assert_allclose(p.detach().numpy(), q.detach().numpy(), atol=1e-5)
 
 
+@pytest.mark.parametrize("make", [perceptron, normalized, convolutional, attentive])
+def test_gradients_from_outside_a_step_of_every_batch(make: Callable[[], Any]) -> None:
+    ad.manual_seed(0)
+    model, draw = make()
+    step = ad.compile(lambda x, y: F.cross_entropy(model(x), y))
+    for n in (16, 9, 40, 3, 33, 2):
+        x, y, found = draw(n), ad.randint(0, 4, (n,)), []
+        for function in (step, step.function):
+            ad.manual_seed(n)
+            model.zero_grad()
+            function(x, y).backward()
+            found.append([p.grad.numpy().copy() for p in model.parameters()])
+        for one, other in zip(*found, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-6)
+    assert step.compilations == 2
+    assert "s0" in str(step.graph)
+
+
+def test_calls_of_several_sizes_wait_for_their_gradients() -> None:
+    step = ad.compile(lambda x: (x[1:] * x[:-1], x.exp().sum(), x * 3))
+    x = {n: ad.randn(n, 3, requires_grad=True) for n in (5, 6, 9, 4)}
+    made = {n: step(each) for n, each in x.items()}
+    assert step.compilations == 2
+    for n in (6, 4, 9, 5):
+        pairs, total, _ = made[n]
+        assert pairs.grad_fn is not None
+        (first,) = ad.autograd.grad(pairs.sum() + total, x[n], retain_graph=True, create_graph=True)
+        (second,) = ad.autograd.grad(first.square().sum(), x[n])
+        eager = [part.sum() for part in step.function(x[n])[:2]]
+        (expected,) = ad.autograd.grad(eager[0] + eager[1], x[n], create_graph=True)
+        np.testing.assert_allclose(first.detach().numpy(), expected.detach().numpy(), rtol=1e-5, atol=1e-6)
+        (expected,) = ad.autograd.grad(expected.square().sum(), x[n])
+        np.testing.assert_allclose(second.numpy(), expected.numpy(), rtol=1e-5, atol=1e-5)
+
+
+def test_sparse_gradients_of_every_batch() -> None:
+    table = nn.Embedding(9, 4, sparse=True)
+    step = ad.compile(lambda x: table(x).square().sum())
+    for n in (5, 6, 8, 3):
+        x = ad.randint(0, 9, (n,))
+        step(x).backward()
+        found, table.weight.grad = table.weight.grad.to_dense().numpy(), None
+        step.function(x).backward()
+        np.testing.assert_allclose(found, table.weight.grad.to_dense().numpy())
+        table.weight.grad = None
+    assert step.compilations == 2
+
+
+def test_a_result_whose_history_is_used_up_tells_the_size_of_its_call() -> None:
+    def step(x: Any) -> Any:
+        y = x * 2
+        y.sum().backward()
+        return y
+
+    compiled = ad.compile(step)
+    for n in (5, 6, 9, 4):
+        assert compiled(ad.ones(n, 3, requires_grad=True)).grad_fn.shape == (n, 3)
+
+
+def test_a_cache_that_grows_from_nothing_is_compiled_three_times() -> None:
+    def step(token: Any, keys: Any) -> Any:
+        keys = ad.cat([keys, token], 0)
+        return F.softmax((token * keys).sum(1), 0).sum(0) * token, keys
+
+    compiled, token, keys, other = ad.compile(step), ad.randn(1, 4), ad.ones(0, 4), ad.ones(0, 4)
+    for n in range(1, 9):
+        found, keys = compiled(token, keys)
+        expected, other = step(token, other)
+        np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-6)
+        assert keys.shape == other.shape == (n, 4)
+    assert compiled.compilations == 3
+
+
 def test_equal_sizes_are_one_symbol_and_must_stay_equal() -> None:
     step = ad.compile(lambda x, y: x[:1] + y[:1])
     for n in (5, 6, 7):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from operator import itemgetter
 from typing import Any, NamedTuple
 from weakref import ref
@@ -32,6 +33,7 @@ from adjoint.compiler.trace.guards import GuardFailure, ProbeGuard
 from adjoint.compiler.trace.result_table import ResultTable
 from adjoint.compiler.trace.sizes.argument_sizes import ArgumentSizes
 from adjoint.compiler.trace.step_outputs import MadeLeaf, OutputRef, Parent, ResultFacts, StepEffects, complete_effects
+from adjoint.compiler.trace.symbolic_number import fixed_code
 from adjoint.compiler.trace.tracer import Tracer
 from adjoint.core.op.matmul_precision import PRECISION_FACT, current_precision, setting
 from adjoint.core.runtime import pytree
@@ -87,14 +89,14 @@ def build(traced: FinishedTrace, reruns_eagerly: bool = False, sizes: ArgumentSi
     if "graph" in LOGGED:
         log("graph", f"{graph.name}: as traced", str(graph))
     history = traced.history
+    if sizes is not None and any(v is not None and has_symbols(v.shape) for _, v in outcome.gradients):
+        sizes.refuse_symbols()  # a gradient keeps its memory from call to call
     if past is None or history is None:
         plan, keep = _plan_step(graph, outcome.changed_inputs(), current_precision(setting))
         outcome.follow(plan.graph.outputs)
         if plan.rounds:
             outcome.guards.append(ProbeGuard(setting, current_precision, PRECISION_FACT))
         _log_plan(plan)
-        if sizes is not None and any(v is not None and has_symbols(v.shape) for _, v in outcome.gradients):
-            sizes.refuse_symbols()  # a gradient keeps its memory from call to call
         program = Program(plan.graph, plan.fusion, plan.kernels, outcome)
         if sizes is not None:
             sizes.check_symbols()
@@ -102,9 +104,7 @@ def build(traced: FinishedTrace, reruns_eagerly: bool = False, sizes: ArgumentSi
             forget_shapes()
         keep()
         return CompiledEntry(program, outcome)
-    if sizes is not None:
-        sizes.refuse_symbols()
-    from adjoint.compiler.pipeline import has_float32_matmuls, simplify
+    from adjoint.compiler.pipeline import has_float32_matmuls, schedule, simplify
 
     count, end = len(graph.outputs), len(graph.outputs) + len(past.gradients)
     remade, drawn = graph_from_inputs(graph, history.values)
@@ -123,12 +123,17 @@ def build(traced: FinishedTrace, reruns_eagerly: bool = False, sizes: ArgumentSi
     outcome.saved = [v for v in kept if v.op is not None or v in written]
     made = [i for i, parent in enumerate(traced.parents) if isinstance(parent, MadeLeaf)]
     remaking = HistoryProgram(history, remade, dict(zip(sources, found, strict=True)), made)
+    plan = schedule(half.graph, (), precision) if graph.symbols else None  # its guards are those of the step
+    make = partial(build_backward, plan=plan)
     backward = BackwardProgram(
-        half, remaking, graph.name, traced.specs, past.sparse, precision, build_backward, run_program_timed
+        half, remaking, graph.name, traced.specs, past.sparse, precision, make, run_program_timed
     )
-    return CompiledEntry(
-        assemble(_forward_graph(graph, outcome), outcome, precision, backward, traced.parents), outcome
-    )
+    program = assemble(_forward_graph(graph, outcome), outcome, precision, backward, traced.parents)
+    if sizes is not None:
+        sizes.check_symbols()
+    if graph.symbols:
+        forget_shapes()
+    return CompiledEntry(program, outcome)
 
 
 def _plan_step(graph: Graph, written: Sequence[Value], precision: str) -> tuple[CachedPlan, Callable[[], None]]:
@@ -159,14 +164,17 @@ def _run_pipeline(graph: Graph, written: Sequence[Value], precision: str) -> Cac
     return run_pipeline(graph, written, precision)
 
 
-def build_backward(half: BackwardGraph, precision: str) -> Program:
-    """The program of a backward half; its arguments are arrays saved, then gradients that arrive."""
-    outcome = StepEffects(len(half.saved) + len(half.incoming))
+def build_backward(half: BackwardGraph, precision: str, plan: CachedPlan | None = None) -> Program:
+    """The program of a backward half; its arguments are arrays saved, then gradients that arrive, then sizes."""
+    arrays = len(half.saved) + len(half.incoming)
+    outcome = StepEffects(arrays + len(half.graph.symbols))
+    for i, name in enumerate(half.graph.symbols, arrays):
+        outcome.arithmetic.add_source(name, 0, partial(fixed_code, f"x{i}"), "a size")
     outcome.results = list(half.graph.outputs)
     outcome.history = [None] * len(outcome.results)
     outcome.result_facts = [ResultFacts(Tensor, None, 0, False, None)] * len(outcome.results)
     outcome.leaves = [OutputRef("result", i) for i in range(len(outcome.results))]
-    return assemble(half.graph, outcome, precision)
+    return assemble(half.graph, outcome, precision, plan=plan)
 
 
 def assemble(
@@ -175,11 +183,12 @@ def assemble(
     precision: str,
     backward: BackwardProgram[Program] | None = None,
     parents: list[Parent] | None = None,
+    plan: CachedPlan | None = None,
 ) -> Program:
     """The program of a graph whose outputs are the outcome's."""
     from adjoint.compiler.pipeline import schedule
 
-    plan = schedule(graph, outcome.changed_inputs(), precision)
+    plan = plan or schedule(graph, outcome.changed_inputs(), precision)
     _log_plan(plan)
     outcome.follow(plan.graph.outputs)
     return Program(plan.graph, plan.fusion, plan.kernels, outcome, backward, parents)

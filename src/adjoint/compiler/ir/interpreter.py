@@ -29,7 +29,9 @@ def evaluate_equation(value: Value, known: dict[Value, Array]) -> Operand:
     """One equation on arrays."""
     with np.errstate(all="ignore"):
         result = call(
-            value.op, tuple(operand_array(value, i, x, known) for i, x in enumerate(value.inputs)), value.params
+            value.op,
+            tuple(operand_array(value, i, x, known) for i, x in enumerate(value.inputs)),
+            concrete_sizes(value.params) if has_symbols(tuple(value.params.values())) else value.params,
         )
     if value.op.family == "collective":
         return result.copy()  # of memory in which the next exchange may lie

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from types import CodeType
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, NoReturn, Protocol, TypeVar
 
@@ -12,8 +13,10 @@ import numpy as np
 from adjoint.autograd.engine.engine import run_grad
 from adjoint.compiler.ir.graph import Argument, Constant, Graph, Value
 from adjoint.compiler.ir.interpreter import evaluate
+from adjoint.compiler.ir.symbolic_size import evaluate_size
 from adjoint.compiler.passes.partition import BackwardGraph, RowGradient
 from adjoint.compiler.program.recorded_history import RecordedHistory
+from adjoint.compiler.runtime.call_turn import CallTurn
 from adjoint.core.graph.hooks import NodeHooks
 from adjoint.core.graph.iterative_dealloc import with_iterative_dealloc
 from adjoint.core.graph.node import FREED, GraphNode, Leaf, OutputSlot, next_sequence_nr
@@ -37,6 +40,8 @@ class Runnable(Protocol):
     run: Function
 
     def is_running(self) -> bool: ...
+
+    def share_turn(self, turn: CallTurn) -> None: ...
 
 
 P = TypeVar("P", bound=Runnable)
@@ -83,6 +88,7 @@ class BackwardProgram(Generic[P]):
         self.step = step
         self.precision = precision
         self.specs = specs  # of the results that have a history, in order
+        self.turn: CallTurn | None = None  # that of the step, with which it shares the sizes of a call
         self._sparse = sparse
         self._lock = reset_after_fork(threading.RLock())
         self._build, self._run_timed = build, run_timed
@@ -95,30 +101,56 @@ class BackwardProgram(Generic[P]):
             if self._program is None:
                 with handlers_deferred():  # passes trace patterns
                     self._program = self._build(self.half, self.precision)
+                    if self.turn is not None:
+                        self._program.share_turn(self.turn)
             return self._program
 
+    def shape_of(self, i: int, sizes: Shape) -> Shape:
+        """The shape of a result that has a history, in a call with these sizes."""
+        shape = self.specs[i].shape
+        return self._put_sizes(shape, sizes) if sizes else shape
+
+    def name_sizes(self, sizes: Shape) -> dict[str, int]:
+        """The sizes of a call, by their symbols."""
+        return dict(zip(self.half.graph.symbols, sizes, strict=True))
+
+    def _put_sizes(self, shape: Shape, sizes: Shape) -> Shape:
+        known = self.name_sizes(sizes)
+        return tuple([evaluate_size(n, known) for n in shape])
+
     def run(
-        self, arrays: Sequence[Array], incoming: Sequence[Tensor], timer: OpTimer | None = None
+        self, arrays: Sequence[Array], incoming: Sequence[Tensor], sizes: Shape, timer: OpTimer | None = None
     ) -> tuple[Tensor, ...]:
         """The gradients, as tensors without history. `timer`: of a profile that wants the times of the kernels."""
         with ModeScope(recording=False):
-            program, given = self.program, (*map(wrap, arrays[: len(self.half.saved)]), *incoming)
+            program, given = self.program, (*map(wrap, arrays[: len(self.half.saved)]), *incoming, *sizes)
             gradients = program.run(*given) if timer is None else self._run_timed(program, timer, given)
             if type(gradients) is tuple:
-                return self._make_sparse(gradients)
+                return self._make_sparse(gradients, sizes)
             assert self.program.is_running(), "the backward half of a compiled step was run with other inputs"
             graph, known = self.half.graph, [*arrays[: len(self.half.saved)], *(g.array for g in incoming)]
-            found = evaluate(graph, {v: known[v.source.number] for v in graph.inputs_of_kind(Argument)})
-            return self._make_sparse(tuple(map(wrap, found)))  # for a signal handler
+            with self.taking(sizes):
+                found = evaluate(graph, {v: known[v.source.number] for v in graph.inputs_of_kind(Argument)})
+            return self._make_sparse(tuple(map(wrap, found)), sizes)  # for a signal handler
 
-    def _make_sparse(self, gradients: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    @contextmanager
+    def taking(self, sizes: Shape) -> Iterator[None]:
+        """Let the symbols be those of a call meanwhile, while other calls wait."""
+        relations = self.half.graph.sizes
+        if not sizes or relations is None or self.turn is None:
+            yield
+            return
+        with self.turn.lock, relations.taking(self.name_sizes(sizes)):
+            yield
+
+    def _make_sparse(self, gradients: tuple[Tensor, ...], sizes: Shape) -> tuple[Tensor, ...]:
         """Put the rows of sparse gradients, which come last, to their values."""
         if not self._sparse:
             return gradients
         count = len(gradients) - len(self._sparse)
         made = list(gradients[:count])
         for each, rows in zip(self._sparse, gradients[count:], strict=True):
-            array = SparseArray(each.shape, rows.array, made[each.number].array)
+            array = SparseArray(self._put_sizes(each.shape, sizes), rows.array, made[each.number].array)
             made[each.number] = tensor_of_gradient(array.without_gaps() if each.has_gaps else array)
         return tuple(made)
 
@@ -130,14 +162,15 @@ class CompiledBackward(GraphNode):
     op = None
     __slots__ = (
         "__weakref__", "instruction_offset", "backward", "code", "dtype", "hooks", "sequence_nr",
-        "outputs", "parents", "saved_values", "shape",
+        "outputs", "parents", "saved_values", "shape", "sizes",
     )  # fmt: skip
     code: CodeType
     outputs: int
     hooks: NodeHooks | None
 
-    def __init__(self, backward: BackwardProgram[Any], saved: Operands, parents: tuple[Any, ...]) -> None:
+    def __init__(self, backward: BackwardProgram[Any], saved: Operands, parents: tuple[Any, ...], sizes: Shape) -> None:
         self.backward = backward
+        self.sizes = sizes
         self.saved_values: Any = saved
         self.parents = parents
         self.hooks = None
@@ -145,13 +178,15 @@ class CompiledBackward(GraphNode):
         self.sequence_nr = next_sequence_nr()
         specs = backward.specs
         self.outputs = len(specs)
-        self.shape = specs[0].shape
+        self.shape = backward.shape_of(0, sizes)
         self.dtype = specs[0].dtype
 
     def make_output_nodes(self) -> list[CompiledBackward | OutputSlot]:
         """Make the nodes of the results. They hold this one; if it held them it would wait for the collector."""
         specs = self.backward.specs
-        return [self] if len(specs) == 1 else [OutputSlot(self, i, s.shape, s.dtype) for i, s in enumerate(specs)]
+        if len(specs) == 1:
+            return [self]
+        return [OutputSlot(self, i, self.backward.shape_of(i, self.sizes), s.dtype) for i, s in enumerate(specs)]
 
     def name(self) -> str:
         """`CompiledBackward`."""
@@ -175,10 +210,10 @@ class CompiledBackward(GraphNode):
         if again:
             return self._pull_through_history(given)
         incoming = [
-            wrap(np.zeros(spec.shape, spec.dtype) if g is None else g.array)
-            for g, spec in zip(given, self.backward.specs, strict=True)
+            wrap(np.zeros(self.backward.shape_of(i, self.sizes), spec.dtype) if g is None else g.array)
+            for i, (g, spec) in enumerate(zip(given, self.backward.specs, strict=True))
         ]
-        return list(self.backward.run(self.saved_values, incoming, timer))
+        return list(self.backward.run(self.saved_values, incoming, self.sizes, timer))
 
     def _pull_through_history(self, given: Sequence[Tensor | None]) -> list[Tensor | None]:
         """Return the gradients by the walk through the nodes that the step recorded, with their own history."""
@@ -188,8 +223,10 @@ class CompiledBackward(GraphNode):
             leaf = parent.reference() if type(parent) is Leaf else None
             if leaf is not None:
                 check_version(leaf.array, self)
-        arrays = history.evaluate(dict(zip((*half.saved, *half.further), self.saved_values, strict=True)))
-        roots, ends = history.nodes.revive(arrays, self.parents, self.sequence_nr)
+        with self.backward.taking(self.sizes):
+            arrays = history.evaluate(dict(zip((*half.saved, *half.further), self.saved_values, strict=True)))
+        sizes = self.backward.name_sizes(self.sizes)
+        roots, ends = history.nodes.revive(arrays, self.parents, self.sequence_nr, sizes)
         seeds = [(root, g) for root, g in zip(roots, given, strict=True) if g is not None]
         targets = [end for end in ends if end is not None]
         found = run_grad(seeds, retain_graph=True, create_graph=mode.recording, targets=targets)

@@ -69,6 +69,7 @@ class Binding:
         self._place_writes(readers)
         self._place_sums()
         self.sizes = graph.sizes or SizeRelations()
+        self._last_sizes = dict(self.sizes.values)
         self.capacity = dict(self.sizes.values)  # of the arena: the largest sizes so far, or more
         self._readers = readers
         self.plan: MemoryPlan = self._place_in_arena(readers)
@@ -324,7 +325,7 @@ class Binding:
         The arena is planned for the largest sizes so far; where they are outgrown, for twice those.
         """
         values_by_name = dict(zip(self.sizes.values, values, strict=True))
-        self.sizes.values = values_by_name
+        self.sizes.values = self._last_sizes = values_by_name
         if any(n > self.capacity[name] for name, n in values_by_name.items()):
             self.capacity = {
                 name: n if n <= self.capacity[name] else max(n, 2 * self.capacity[name])
@@ -344,10 +345,11 @@ class Binding:
                     self.buffers[view.base].array = _array_at(self.arena, offset, view.base)
                 names[name] = apply_view(view, self.buffers[view.base].array)
         names.update((f"last_{name}", n) for name, n in values_by_name.items())
+        names["last_sizes"] = values_by_name
 
     def refresh(self, names: dict[str, object]) -> bool:
         """Bind the memory that captured tensors have now; False if it no longer fits what was traced."""
-        moved = False
+        moved, self.sizes.values = False, self._last_sizes
         for _, _, symbol in self.outcome.state:
             if isinstance(symbol.source, StateInput) and symbol not in self.copies_in:
                 tensor = symbol.source.locate()

@@ -82,6 +82,7 @@ class EntryCodegen(ResultCodegen):
             self._emit_line(f"if ({', '.join(symbols)},) in own_sizes: return GUARD_FAILED")
             differs = " or ".join(f"{name} != last_{name}" for name in symbols)
             self._emit_line(f"if {differs}: resize(({', '.join(symbols)},), globals())")
+            self._emit_line("else: sizes.values = last_sizes")  # a backward half shares them with its step
 
     def _inputs(self) -> None:
         """Numbers are put into memory, and state is copied that kernels cannot take as it lies."""

@@ -106,7 +106,7 @@ class Program:
             "array": np.array, "is_memory_shared": is_memory_shared, "mark_inference_results": mark_inference_results,
             "take_reusable_result": take_reusable_result, "unchanged": always_stale, "always_stale": always_stale,
             "is_state_shared": _hold_weakly(self._is_state_shared),
-            "own_sizes": self.own_sizes,
+            "own_sizes": self.own_sizes, "sizes": self.graph.sizes, "last_sizes": None,
             "resize": _hold_weakly(self.binding.resize), **{f"last_{name}": None for name in self.graph.symbols},
             "install_checks": _hold_weakly(self._install_checks), "autocast": mode.autocast, **GUARD_NAMES,
         }  # fmt: skip
@@ -166,6 +166,8 @@ class Program:
         """Run in turn with the other programs of a compiled function."""
         self._turn = turn
         self.names.update(self._turn_names())
+        if self.graph.symbols and self.backward is not None:
+            self.backward.turn = turn
 
     @contextmanager
     def alone(self) -> Iterator[None]:

@@ -20,6 +20,7 @@ from adjoint.autograd.function.node import FunctionNodeState
 from adjoint.autograd.function.saved import PackedVariable, SavedVariable
 from adjoint.autograd.saved.hooks import PackedByHook
 from adjoint.compiler.ir.graph import Value, op_of
+from adjoint.compiler.ir.symbolic_size import SymbolicSize, evaluate_size
 from adjoint.compiler.trace.symbolic_number import SymbolicNumber
 from adjoint.core.graph.hooks import NodeHooks
 from adjoint.core.graph.node import GraphNode, Leaf, Node, OutputSlot, PackedValue
@@ -178,11 +179,11 @@ class RecordedHistory:
         return RecordedHistory(self.roots, self.nodes, values)
 
     def revive(
-        self, arrays: Sequence[Array], parents: Sequence[Operand], sequence_nr: int
+        self, arrays: Sequence[Array], parents: Sequence[Operand], sequence_nr: int, sizes: Mapping[str, int]
     ) -> tuple[list[Operand], list[Operand]]:
         """Return the nodes of the results of one call, and for each parent the node at which its gradient arrives.
 
-        The nodes come after that with `sequence_nr`, and before the next.
+        The nodes come after that with `sequence_nr`, and before the next. `sizes`: of the call, by their symbols.
         """
         tensors: dict[int, Tensor] = {}
         ends = [None if parent is None else _make_end(parent) for parent in parents]
@@ -199,6 +200,7 @@ class RecordedHistory:
                 NumberSlot: lambda slot: arrays[slot.number].item(),
                 LeafSlot: lambda slot: ends[slot.number],
                 TensorSlot: revive_tensor,
+                SymbolicSize: lambda size: evaluate_size(size, sizes),
                 Tensor: lambda tensor: tensor,
             }
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import chain
 
 from adjoint.compiler.ir.graph import Argument, Constant, ScalarInput, Setting, Value
+from adjoint.compiler.ir.symbolic_size import has_symbols
 from adjoint.compiler.passes.partition import BackwardGraph
 from adjoint.compiler.program.backward_node import HistoryFacts
 from adjoint.compiler.program.check_codegen import BoundStep, CheckCodegen
@@ -83,8 +84,9 @@ class ResultCodegen(CheckCodegen):
     ) -> None:
         """Give a tensor the node of a history that is used up. `order`: that of the value's axes in the tensor."""
         shape = value.shape if order is None else tuple(value.shape[i] for i in order)
-        facts = HistoryFacts(self.graph.name, shape, value.dtype, why)
-        self._emit_line(f"{tensor}.node = ConsumedHistory({self.name(facts, 'history')})")
+        facts = self.name(HistoryFacts(self.graph.name, shape, value.dtype, why), "history")
+        shown = f"{facts}._replace(shape={shape!r})" if has_symbols(shape) else facts
+        self._emit_line(f"{tensor}.node = ConsumedHistory({shown})")
 
     def _history(self, half: BackwardGraph, parents: list[Parent]) -> None:
         """The node of the results, with what its backward half needs of this call."""
@@ -95,7 +97,8 @@ class ResultCodegen(CheckCodegen):
             f"{next(computed) if v.op is not None or v in written else self._input_array(v)}, " for v in kept
         )
         nodes = "".join(f"{self._parent(p)}.node, " for p in parents)
-        self._emit_line(f"nodes = CompiledBackward(half, ({sources}), ({nodes})).make_output_nodes()")
+        sizes = "".join(f"{name}, " for name in self.graph.symbols)
+        self._emit_line(f"nodes = CompiledBackward(half, ({sources}), ({nodes}), ({sizes})).make_output_nodes()")
         for i, history in enumerate(self.outcome.history):
             if isinstance(history, int):
                 self._emit_line(f"r{i}.node = nodes[{history}]")

@@ -61,7 +61,7 @@ class StepMemory:
         self.argument_storages: list[tuple[Tensor, Memory]] = []  # each with its own before the step
         self.gradients: dict[int, tuple[Tensor, Tensor | None, str]] = {}  # first access: tensor, .grad before, kind
         self.outside: dict[int, tuple[Tensor, Any]] = {}  # tensors with a history from before the step: their nodes
-        self._changed_outside: dict[tuple[int, str], tuple[Tensor, str, object]] = {}
+        self._changed_outside: dict[tuple[int, str], tuple[Tensor | Leaf, str, object]] = {}
         self.undo: list[Callable[[], None]] = []  # what a failed trace takes back
         self._versions: dict[int, StorageCount] = {}  # by id: storages, and their versions before the step
 
@@ -135,9 +135,9 @@ class StepMemory:
                 if not isinstance(storage, InferenceStorage):
                     storage.version = self._versions.get(id(storage), (storage, 0))[1]
 
-    def outside_slots(self) -> list[tuple[Tensor, str, object]]:
+    def outside_slots(self) -> list[tuple[Tensor | Leaf, str, object]]:
         """The slots of tensors that hold something else while the step is traced, and what they have outside."""
-        found: dict[tuple[int, str], tuple[Tensor, str, object]] = {}
+        found: dict[tuple[int, str], tuple[Tensor | Leaf, str, object]] = {}
         for slot, held in (
             ("array", self.adopted_arrays.values()),
             ("storage_", self.argument_storages),
@@ -147,8 +147,8 @@ class StepMemory:
             found.update({(id(tensor), slot): (tensor, slot, value) for tensor, value, *_ in held})
         return [*{**found, **self._changed_outside}.values()]
 
-    def change_outside(self, tensor: Tensor, slot: str, value: object) -> None:
-        """Leave a tensor with another value in a slot when the trace ends."""
+    def change_outside(self, tensor: Tensor | Leaf, slot: str, value: object) -> None:
+        """Leave a tensor, or a leaf, with another value in a slot when the trace ends."""
         self._changed_outside[id(tensor), slot] = tensor, slot, value
 
     def undo_on_failure(self, prepare: Callable[[object], Callable[[], None]], subject: object) -> None:

@@ -123,6 +123,9 @@ class Tracer(StepMemory, CheckpointBlocks, EquationOrigins, Interpreter):
             self._capture_array(tensor, Argument(index, name))
             if dims and known is None:
                 tensor.array.shape = self.sizes.make_shape(tensor.array.shape, index, leaf, dims)
+                if type(node := tensor.node) is Leaf:  # to which gradients of that shape come
+                    self.change_outside(node, "shape", node.shape)
+                    node.shape = tensor.array.shape
             if not isinstance(tensor.storage_, InferenceStorage):
                 self.argument_storages.append((tensor, tensor.storage_))
                 tensor.storage_ = None
