@@ -217,6 +217,116 @@ def test_a_cache_that_grows_from_nothing_is_compiled_three_times() -> None:
     assert compiled.compilations == 3
 
 
+def write_slice(cache: Any, x: Any, at: int) -> Any:
+    cache[:, at : at + 1] = x.unsqueeze(1)
+    return (cache[:, : at + 1] * x.unsqueeze(1)).sum(1)
+
+
+def write_position(cache: Any, x: Any, at: int) -> Any:
+    cache[:, at] = x
+    return cache[:, : at + 1].sum(1) + cache[:, at]
+
+
+def write_index(cache: Any, x: Any, at: int) -> Any:
+    cache.index_copy_(1, ad.arange(at, at + 1), x.unsqueeze(1))
+    return F.softmax(cache[:, : at + 1], 1).sum(1)
+
+
+def write_narrow(cache: Any, x: Any, at: int) -> Any:
+    cache.narrow(1, at, 1).copy_(x.unsqueeze(1))
+    return cache.narrow(1, 0, at + 1).cumsum(1).sum(1) + cache.select(1, at)
+
+
+def write_from_the_end(cache: Any, x: Any, at: int) -> Any:
+    cache[:, -(at + 1)] = x
+    return cache[:, -(at + 1) :].sum(1)
+
+
+def use_in_shapes(cache: Any, x: Any, at: int) -> Any:
+    cache += ad.zeros(at, 1).sum() + at
+    return x.expand(at * 2, *x.shape).sum(0) + ad.ones(at // 2, 1).sum(0)
+
+
+POSITIONS = (write_slice, write_position, write_index, write_narrow, write_from_the_end, use_in_shapes)
+
+
+@pytest.mark.parametrize("write", POSITIONS)
+def test_a_position_that_differs_from_call_to_call_is_a_symbol(write: Callable[..., Any]) -> None:
+    step, cache, other = ad.compile(write), ad.zeros(2, 12, 3), ad.zeros(2, 12, 3)
+    for at in (0, 1, 2, 3, 7, 11, 5):
+        x = ad.randn(2, 3)
+        with ad.no_grad():
+            found, expected = step(cache, x, at), write(other, x, at)
+        np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(cache.numpy(), other.numpy(), rtol=1e-6)
+    assert step.compilations == 3
+
+
+@pytest.mark.parametrize("write", POSITIONS)
+def test_a_position_of_a_module_is_a_symbol(write: Callable[..., Any]) -> None:
+    class Decoder(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.at = 0
+            self.register_buffer("cache", ad.zeros(2, 12, 3))
+
+        def forward(self, x: Any) -> Any:
+            self.at += 1
+            return write(self.cache, x, self.at - 1)
+
+    decoder, eager = Decoder(), Decoder()
+    step = ad.compile(decoder)
+    with ad.no_grad():
+        for _ in range(8):
+            x = ad.randn(2, 3)
+            np.testing.assert_allclose(step(x).numpy(), eager(x).numpy(), rtol=1e-5, atol=1e-6)
+            np.testing.assert_allclose(decoder.cache.numpy(), eager.cache.numpy(), rtol=1e-6)
+    assert decoder.at == 8
+    assert step.compilations <= 4
+
+
+def test_a_position_outside_is_the_error_of_eager_code() -> None:
+    step = ad.compile(lambda x, at: x[at] * 2)
+    for at in (0, 2, 3, 4):
+        assert step(ad.arange(5), at).item() == 2 * at
+    for at in (5, -6):
+        with pytest.raises(IndexError, match=f"index {at} is out of bounds for dimension 0 with size 5"):
+            step(ad.arange(5), at)
+    assert step(ad.arange(5), -2).item() == 6
+
+
+def test_a_slice_that_ends_behind_the_tensor_is_not_served_by_the_program_of_others() -> None:
+    step = ad.compile(lambda x, n: x[:n] * 2)
+    for n in (3, 4, 5, 8, 9, 2, 7):
+        assert step(ad.ones(5), n).shape == (min(n, 5),)
+    assert step.compilations == 2  # further integers are compiled when that is paid
+
+
+def test_a_number_that_is_a_size_and_a_factor() -> None:
+    step = ad.compile(lambda x, n: (x[:n] * n, n + 1, ad.arange(n, n + 3)))
+    for n in (3, 4, 2, 5):
+        part, after, numbers = step(ad.ones(6), n)
+        assert (part.tolist(), after, numbers.tolist()) == ([float(n)] * n, n + 1, [n, n + 1, n + 2])
+    assert step.compilations == 2
+
+
+def test_sizes_and_positions_meet() -> None:
+    step = ad.compile(lambda x, n: x[n:] - x[: x.shape[0] - n])
+    for rows, n in ((8, 2), (9, 3), (12, 5), (20, 2), (7, 3)):
+        x = ad.randn(rows, 2)
+        np.testing.assert_array_equal(step(x, n).numpy(), (x[n:] - x[: rows - n]).numpy())
+    assert step.compilations == 2
+
+
+def test_a_step_with_symbols_returns_what_it_captured() -> None:
+    kept = ad.ones(3)
+    step = ad.compile(lambda x: (x * kept, kept))
+    for n in (4, 5, 6):
+        made, same = step(ad.ones(n, 3))
+        assert same is kept
+        assert made.shape == (n, 3)
+
+
 def test_equal_sizes_are_one_symbol_and_must_stay_equal() -> None:
     step = ad.compile(lambda x, y: x[:1] + y[:1])
     for n in (5, 6, 7):

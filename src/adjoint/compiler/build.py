@@ -123,8 +123,8 @@ def build(traced: FinishedTrace, reruns_eagerly: bool = False, sizes: ArgumentSi
     outcome.saved = [v for v in kept if v.op is not None or v in written]
     made = [i for i, parent in enumerate(traced.parents) if isinstance(parent, MadeLeaf)]
     remaking = HistoryProgram(history, remade, dict(zip(sources, found, strict=True)), made)
-    plan = schedule(half.graph, (), precision) if graph.symbols else None  # its guards are those of the step
-    make = partial(build_backward, plan=plan)
+    # the guards of a half with symbols are those of the step
+    make = partial(build_backward, plan=schedule(half.graph, (), precision) if graph.symbols else None)
     backward = BackwardProgram(
         half, remaking, graph.name, traced.specs, past.sparse, precision, make, run_program_timed
     )

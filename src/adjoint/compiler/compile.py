@@ -270,7 +270,10 @@ class CompiledFunction(StepReports, StepWrapper):
         `arguments`: by position, and by name.
         """
         if signature.entries:
-            return int not in key[1] or not is_state_known or self._sizes.can_pay(key)
+            if int not in key[1] or not is_state_known or self._sizes.can_pay(key):
+                return True
+            # where integers are sizes, one program serves all but the smallest
+            return all(p.outcome.arithmetic.is_small_size for entry in signature.entries for p in entry.programs)
         worth, refused = self._sizes.count(key)
         if refused:
             self._warn(refused)
@@ -368,7 +371,7 @@ class CompiledFunction(StepReports, StepWrapper):
                 return trace_step(self.function, self.name, args, kwargs, sources, varying, specialize, events, dims)
 
         leaves = pytree.flatten((args, kwargs))[0]
-        while not events and (dims := self._dynamic.choose_dims(key, leaves)):
+        while dims := self._dynamic.choose_dims(key, leaves):
             try:
                 return trace(False, dims)
             except StaticSizeError as error:  # of these dimensions the step needs one number

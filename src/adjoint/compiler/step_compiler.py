@@ -116,10 +116,10 @@ class StepTrace:
                 with handlers_outside(suspension.outer_modes):  # passes trace patterns
                     if not events.events:
                         return build(traced, reruns_eagerly=True, sizes=sizes), take_back
-                    sizes.refuse_symbols()
                     from adjoint.compiler.cuts.stages import AskingTrace, build_staged
 
-                    return build_staged(AskingTrace(traced, events.events, events.slots, self._is_guard_of)), take_back
+                    asking = AskingTrace(traced, events.events, events.slots, self._is_guard_of, sizes)
+                    return build_staged(asking), take_back
             except BaseException:
                 take_back()
                 raise

@@ -8,7 +8,9 @@ import numpy as np
 
 from adjoint.core.op.families import primitive
 from adjoint.core.op.spec import Spec
+from adjoint.core.tensor.size import SymbolicScalar, as_size
 from adjoint.core.typing import Array, NumpyDtype, Operand, Shape
+from adjoint.ops.elementwise.arithmetic import add
 
 
 @primitive(family="full", spec=lambda *, shape, value, dtype: Spec(shape, dtype))
@@ -22,6 +24,13 @@ def iota(*, count: int, start: float, step: float, dtype: NumpyDtype) -> Array:
     """start, start + step, …: `count` numbers."""
     numbers = np.arange(count)
     return (numbers if start == 0 and step == 1 else start + numbers * step).astype(dtype, copy=False)
+
+
+def count_from(start: float, step: float, count: int, dtype: NumpyDtype) -> Operand:
+    """Return what `iota` makes; an integer that is another in each call is added, as a kernel's own are constants."""
+    if dtype.kind in "iu" and issubclass(type(start), SymbolicScalar):
+        return add(iota(count=as_size(count), start=0, step=int(step), dtype=dtype), start)
+    return iota(count=as_size(count), start=start, step=step, dtype=dtype)
 
 
 # these hold a product of two exactly

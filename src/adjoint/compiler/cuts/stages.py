@@ -24,6 +24,7 @@ from adjoint.core.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
     from adjoint.compiler.trace.guards import Guard
+    from adjoint.compiler.trace.sizes.argument_sizes import ArgumentSizes
 
 
 PLAIN_RESULT = ResultFacts(Tensor, None, 0, False, None)
@@ -32,20 +33,22 @@ PLAIN_RESULT = ResultFacts(Tensor, None, 0, False, None)
 class AskingTrace(NamedTuple):
     """A finished trace with its events. `slots`: arguments of the step and results of calls.
 
-    `is_guard_of(guard, event)` tells whether the step had relied on a fact when it came to an event.
+    `is_guard_of(guard, event)` tells whether the step had relied on a fact when it came to an event. `sizes`: its
+    symbols.
     """
 
     traced: FinishedTrace
     events: list[StepEvent]
     slots: int
     is_guard_of: Callable[[Guard, StepEvent], bool]
+    sizes: ArgumentSizes
 
 
 class StageBuilder:
     """Cuts one trace into the programs of its path."""
 
     def __init__(self, asking: AskingTrace) -> None:
-        self.traced, self.events, _, self.is_guard_of = asking
+        self.traced, self.events, _, self.is_guard_of, self.sizes = asking
         self.graph, self.outcome = self.traced.graph, self.traced.outcome
         self.arithmetic = self.outcome.arithmetic
         self.slots = asking.slots
@@ -81,7 +84,8 @@ class StageBuilder:
         stages = []
         for traced, slots, asked in drafts:
             traced.outcome.arguments = total
-            stages.append(PathStage(build(traced).program, slots, asked))
+            self.sizes.guard_in(traced.outcome.arithmetic)
+            stages.append(PathStage(build(traced, sizes=self.sizes).program, slots, asked))
         structure, drawn_from = self.outcome.structure, list({id(g): g for g in generators}.values())
         return StagedEntry(stages, commit, total, structure, self.events, drawn_from, self.written)
 
@@ -119,6 +123,7 @@ class StageBuilder:
         """Return the number of events before the writes."""
         read = {v.source.number for v in self.graph.inputs_of_kind(Argument)}
         numbers = [v.source.name for v in self.graph.inputs_of_kind(ScalarInput)]
+        numbers += self.graph.symbols
         needs = {*numbers, *(need for line in self.arithmetic.required_lines(numbers) for need in line.needs)}
         outcome = self.outcome
         if outcome.aliases or outcome.rebindings or outcome.result_gradients or outcome.leaf_hooks:
@@ -185,7 +190,7 @@ class StageBuilder:
 
     def _cut(self, inside: set[Value]) -> tuple[Graph, Callable[[Value], Value]]:
         """The graph of these equations, and what becomes of a value in it."""
-        out = Graph(self.graph.name)
+        out = Graph(self.graph.name, self.graph.sizes)
         out.inputs = list(self.graph.inputs)
         renamed: dict[Value, Value] = {}
 

@@ -14,6 +14,7 @@ import operator
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import cast
 
 from adjoint.compiler.ir.size_terms import (
     Terms,
@@ -27,7 +28,7 @@ from adjoint.compiler.ir.size_terms import (
     split_by_sign,
     substitute_terms,
 )
-from adjoint.core.tensor.size import SymbolicInteger
+from adjoint.core.tensor.size import SymbolicScalar
 from adjoint.core.typing import Function, Operand
 
 SYMBOL_NAME = re.compile(r"\bs\d+\b")
@@ -61,6 +62,10 @@ class SizeRelations:
         name = f"s{len(self.values)}"
         self.values[name] = value
         return SymbolicSize(self, ((((name,), 1)),))
+
+    def unseal(self, on_guard: Callable[[str, bool], None]) -> None:
+        """Take guards, of which `on_guard` is told."""
+        self.is_sealed, self.on_guard = False, on_guard
 
     def seal(self) -> None:
         """Take no further guard: they are written."""
@@ -103,7 +108,7 @@ class SizeRelations:
         return answer
 
 
-class SymbolicSize(SymbolicInteger):
+class SymbolicSize(SymbolicScalar):
     """An integer that differs from call to call: an int for whoever asks `isinstance`."""
 
     __slots__ = ("relations", "terms")
@@ -120,6 +125,10 @@ class SymbolicSize(SymbolicInteger):
     def value(self) -> int:
         """The number in the call that is traced; what it decides must be right for every other."""
         return evaluate_terms(self.terms, self.relations.values)
+
+    def as_size(self) -> int:
+        """Return the size itself."""
+        return cast("int", self)
 
     def specialize(self) -> int:
         """Return the number of the call that is traced, on which the program relies from now on."""

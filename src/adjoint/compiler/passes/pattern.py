@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, NoReturn, overload
 import numpy as np
 
 from adjoint.compiler.ir.graph import Value, spec_of
-from adjoint.compiler.ir.symbolic_size import SymbolicSize, is_symbolic_size
+from adjoint.compiler.ir.symbolic_size import SymbolicSize, has_symbols
 from adjoint.core.dtype.dtype import default
 from adjoint.core.op.signature import parameters_of
 from adjoint.core.op.spec import Spec
@@ -164,7 +164,8 @@ def apply_rule(rule: Rule, value: Value) -> Operand:
     params = {key.name: x for key, x in bound.items() if type(key) is Hole}
     spec = Spec(value.shape, value.dtype)
     # what is found for symbolic sizes is of use to no other program, and would keep its sizes alive
-    sized = any(is_symbolic_size(n) for x in found if isinstance(x, Value) for n in x.shape)
+    shapes = [x.shape for x in found if isinstance(x, Value)]
+    sized = has_symbols((*shapes, spec.shape, *params.values()))
     template = None if sized else _find_template(rule, found, params, spec)
     if template is None:
         return _replace(rule, found, params, spec)

@@ -59,8 +59,9 @@ class EntryCodegen(ResultCodegen):
         arithmetic = self.outcome.arithmetic
         wanted = [v.source.name for v in self.graph.inputs_of_kind(ScalarInput)]
         wanted += [leaf.of for leaf in self.outcome.all_output_refs() if leaf.kind == "number"]
-        needed = arithmetic.required_lines(wanted)
+        needed = arithmetic.required_lines([*wanted, *self.graph.symbols])
         lines = [line for line in needed if line.name not in arithmetic.late_names]
+        self._known_names = {source.name for source in arithmetic.sources} | {line.name for line in lines}
         self._late_exprs = [line for line in needed if line.name in arithmetic.late_names]
         if not lines and not arithmetic.sources:
             return
@@ -78,9 +79,12 @@ class EntryCodegen(ResultCodegen):
 
     def _resize(self) -> None:
         """Leave sizes to their own programs; bring memory and tables up to date where a size is another than before."""
-        if symbols := self.graph.symbols:
-            self._emit_line(f"if ({', '.join(symbols)},) in own_sizes: return GUARD_FAILED")
-            differs = " or ".join(f"{name} != last_{name}" for name in symbols)
+        # a symbol that is another program's is of no use here
+        if symbols := [name if name in self._known_names else "2" for name in self.graph.symbols]:
+            if self.graph.sizes is not None and (placed := self.graph.sizes.places):
+                self._emit_line(f"if ({', '.join(placed)},) in own_sizes: return GUARD_FAILED")
+            known = [name for name in symbols if name in self._known_names]
+            differs = " or ".join(f"{name} != last_{name}" for name in known) or "last_sizes is None"
             self._emit_line(f"if {differs}: resize(({', '.join(symbols)},), globals())")
             self._emit_line("else: sizes.values = last_sizes")  # a backward half shares them with its step
 

@@ -133,7 +133,7 @@ class ResultCodegen(CheckCodegen):
             self._state_names[self.outcome.state[k][2].source.locate] = f"h{k}"
         for leaf in self.outcome.all_output_refs():
             if leaf.kind == "state" and leaf.of not in self._state_names:
-                self._state_names[leaf.of] = f"s{len(self._state_names)}"
+                self._state_names[leaf.of] = f"state{len(self._state_names)}"
                 self._emit_line(f"{self._state_names[leaf.of]} = {self.name(leaf.of)}()")
 
     def _leaf(self, leaf: OutputRef) -> str:

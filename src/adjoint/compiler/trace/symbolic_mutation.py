@@ -8,6 +8,7 @@ from typing import Protocol
 
 from adjoint.compiler.ir.graph import Graph, OverlapError, Value, ValueOrigin, op_of
 from adjoint.compiler.ir.shared_memory import CapturedRegion, MemoryBlocks, carry_values
+from adjoint.compiler.ir.symbolic_size import concrete_sizes
 from adjoint.compiler.trace.symbolic_strides import SymbolicStrides, is_view
 from adjoint.core.graph.source_location import user_instruction
 from adjoint.core.op.op import Op
@@ -113,7 +114,8 @@ def stand_in_of(memory: SymbolicMemory, value: Value) -> Array:
         steps = (*path, *steps)
     if value not in memory.stand_ins:
         memory.stand_ins[value] = memory.strides.stand_in(value)
-    seen: Array = replay_view(memory.stand_ins[value], steps)
+    known = [step._replace(params=concrete_sizes(step.params)) for step in steps]
+    seen: Array = replay_view(memory.stand_ins[value], tuple(known))
     return seen
 
 

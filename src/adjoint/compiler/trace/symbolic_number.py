@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from adjoint.core.graph.source_location import Site, user_site
+from adjoint.core.tensor.size import SymbolicScalar
 from adjoint.core.typing import Array, Function, NumpyDtype, Operand, Operands
 
 if TYPE_CHECKING:
@@ -53,6 +54,9 @@ class NumberArithmetic:
         self.pending: dict[str, Tensor] = {}  # numbers read from tensors of the step: known when the program has run
         self.late_names: set[str] = set()  # these, and what follows from them
         self.host_names: set[str] = set()  # numbers that calls outside of the program gave, and what follows from them
+        # the size that a number is; None where numbers are no sizes
+        self.find_size: Callable[[SymbolicNumber], int] | None = None
+        self.is_small_size = False  # a number is used as a size, and was too small for a symbol in the traced call
         self.ask: Callable[[str, tuple[str, ...]], Operand] | None = None
         self.read_number: Callable[[Tensor], Operand] | None = None
         self.shows_text = False  # the instruction that runs makes a text, which nobody looks into
@@ -78,13 +82,15 @@ class NumberArithmetic:
         kind = {"b": bool, "f": float, "V": float}.get(tensor.array.dtype.kind, int)
         return SymbolicNumber(self, name, kind(1))
 
-    def derive(self, code: str, needs: Iterable[str], value: float) -> Operand:
-        """The number that an expression gives: `value` in this call."""
+    def derive(
+        self, code: str, needs: Iterable[str], value: float, parts: tuple[Function, Operands] | None = None
+    ) -> Operand:
+        """The number that an expression gives: `value` in this call. `parts`: of what it is made, as a size."""
         needs = tuple(needs)
         if type(value) not in (int, float) and not (isinstance(value, np.generic) and is_number(value)):
             # a complex root, say: settled, so it is as good as a constant
             return self.specialize(code, needs, value)
-        return SymbolicNumber(self, self.name_line(code, needs), value)
+        return SymbolicNumber(self, self.name_line(code, needs), value, parts)
 
     def name_line(self, code: str, needs: tuple[str, ...]) -> str:
         """The name of a new line of the arithmetic."""
@@ -163,6 +169,7 @@ class NumberArithmetic:
         return kept[::-1]
 
 
+SIZE_OPERATORS = frozenset(["+", "-", "*", "//", "%"])  # that give sizes where they are applied to sizes
 SCALAR_FACTS = frozenset(("dtype", "itemsize", "nbytes", "ndim", "shape", "size"))  # which the type of a scalar tells
 TEXT_BEGINS, TEXT_ENDS = "\ue0ad\ue000", "\ue001"  # characters for private use, around the name of a text
 TEXT_PATTERN = re.compile(f"{TEXT_BEGINS}(n\\d+){TEXT_ENDS}")
@@ -216,15 +223,25 @@ GUARD_NAMES: dict[str, Operand] = {
 }
 
 
-class SymbolicNumber:
-    """Stands for a float or int of the step, of which it has the type for whoever asks `isinstance`."""
+class SymbolicNumber(SymbolicScalar):
+    """Stands for a float or int of the step, of which it has the type for whoever asks `isinstance`.
 
-    __slots__ = ("arithmetic", "name", "value")
+    `parts`: an operator on integers, and its operands, if one gave the number.
+    """
 
-    def __init__(self, arithmetic: NumberArithmetic, name: str, value: float) -> None:
+    __slots__ = ("arithmetic", "name", "parts", "value")
+
+    def __init__(
+        self,
+        arithmetic: NumberArithmetic,
+        name: str,
+        value: float,
+        parts: tuple[Function, Operands] | None = None,
+    ) -> None:
         self.arithmetic = arithmetic
         self.name = name
         self.value = value
+        self.parts = parts
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
@@ -234,6 +251,13 @@ class SymbolicNumber:
     def plain_value(self) -> Operand:
         """The value as a number of Python's."""
         return self.value.item() if isinstance(self.value, np.generic) else self.value
+
+    def as_size(self) -> int:
+        """The size that it is; a number that is known only in the course of a call is settled."""
+        find = self.arithmetic.find_size
+        if find is None or type(self.value) is not int or self.arithmetic.is_asked((self.name,)):
+            return operator.index(self.specialize())
+        return find(self)
 
     def specialize(self) -> Operand:
         """The plain number, on which the program relies from now on."""
@@ -351,7 +375,8 @@ def _binary_methods(symbol: str, function: Function) -> tuple[Function, Function
             return NotImplemented
         _raise_if_zero(symbol, function, other)
         value = _compute_or_sample(function, self, self.value, b[1])
-        return self.arithmetic.derive(f"{self.name} {symbol} {b[0]}", (self.name, *b[2]), value)
+        parts = (function, (self, other)) if symbol in SIZE_OPERATORS else None
+        return self.arithmetic.derive(f"{self.name} {symbol} {b[0]}", (self.name, *b[2]), value, parts)
 
     def backward(self: SymbolicNumber, other: float) -> Operand:
         b = _operand_code(other)
@@ -359,7 +384,8 @@ def _binary_methods(symbol: str, function: Function) -> tuple[Function, Function
             return NotImplemented
         _raise_if_zero(symbol, function, self)
         value = _compute_or_sample(function, self, b[1], self.value)
-        return self.arithmetic.derive(f"{b[0]} {symbol} {self.name}", (self.name, *b[2]), value)
+        parts = (function, (other, self)) if symbol in SIZE_OPERATORS else None
+        return self.arithmetic.derive(f"{b[0]} {symbol} {self.name}", (self.name, *b[2]), value, parts)
 
     return forward, backward
 
@@ -384,7 +410,8 @@ def _compute_or_sample(function: Function, number: SymbolicNumber, a: float, b: 
 
 def _unary_method(template: str, function: Function) -> Callable[[SymbolicNumber], Operand]:
     def call(self: SymbolicNumber) -> Operand:
-        return self.arithmetic.derive(template.format(self.name), (self.name,), function(self.value))
+        parts = (function, (self,)) if function is operator.neg else None
+        return self.arithmetic.derive(template.format(self.name), (self.name,), function(self.value), parts)
 
     return call
 

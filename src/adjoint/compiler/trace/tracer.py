@@ -430,8 +430,8 @@ class Tracer(StepMemory, CheckpointBlocks, EquationOrigins, Interpreter):
         for tensor, before, _ in self.gradients.values():
             tensor._grad = before
         self.restore_versions()
-        for tensor, slot, value in self._changed_outside.values():
-            setattr(tensor, slot, value)
+        for changed, slot, value in self._changed_outside.values():
+            setattr(changed, slot, value)
         if failed:
             self.take_back()
 

@@ -43,16 +43,24 @@ class Size(tuple[int, ...]):
         return f"{display_name.package}.Size([{', '.join(map(str, self))}])"
 
 
-class SymbolicInteger:
-    """An integer that stands for another in each call of a compiled step; it is one for `isinstance`."""
+class SymbolicScalar:
+    """A number that stands for another in each call of a compiled step; it is one for `isinstance`."""
 
     __slots__ = ()
 
+    def as_size(self) -> int:
+        """Return it as a size, or a position, which may be symbolic too. Raises TypeError for a float."""
+        raise NotImplementedError
+
 
 def as_size(n: Any) -> int:
-    """Return an integer as a size of a dimension: a symbolic one as it is. Raises TypeError for anything else."""
-    size: int = n if type(n) is int or issubclass(type(n), SymbolicInteger) else index(n)
-    return size
+    """Return an integer as a size of a dimension, or a position: a symbolic one stays so.
+
+    Raises TypeError for anything else.
+    """
+    if type(n) is int:
+        return n
+    return n.as_size() if issubclass(type(n), SymbolicScalar) else index(n)
 
 
 def settle_sizes(shape: Iterable[int]) -> None:
@@ -63,7 +71,7 @@ def settle_sizes(shape: Iterable[int]) -> None:
 
 def as_float(n: float) -> float:
     """Return a size as a float: a symbolic one as it is, which becomes a float where it meets one."""
-    return n if issubclass(type(n), SymbolicInteger) else float(n)
+    return n if issubclass(type(n), SymbolicScalar) else float(n)
 
 
 def range_length(start: int, stop: int, step: int) -> int:
@@ -73,7 +81,7 @@ def range_length(start: int, stop: int, step: int) -> int:
 
 def slice_bounds(key: slice, n: int) -> tuple[int, int, int]:
     """Return start, stop and step of a slice of `n` elements, within these, as `key.indices(n)` does."""
-    if type(n) is int or (key.step is not None and key.step < 0):
+    if all(type(at) is int or at is None for at in (n, key.start, key.stop)) or (key.step is not None and key.step < 0):
         return key.indices(n)
 
     def clip(at: int | None, default: int) -> int:

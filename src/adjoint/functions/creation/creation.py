@@ -578,5 +578,5 @@ def arange(
     count = -((start - end) // step) if whole else math.ceil((end - start) / step)
     if count >= 2**60:
         raise RuntimeError("invalid size, possible overflow?")
-    first, step = (int(start), int(step)) if kind.kind in "iu" else (start, step)
-    return finish_factory(ops.iota(count=count, start=first, step=step, dtype=kind), requires_grad, device)
+    first, step = (v if isinstance(v, int) else int(v) for v in (start, step)) if kind.kind in "iu" else (start, step)
+    return finish_factory(ops.count_from(first, step, count, kind), requires_grad, device)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import warnings
 from functools import lru_cache
-from operator import index
 
 import numpy as np
 
 from adjoint.core.graph.source_location import user_site
 from adjoint.core.runtime.explanation_slot import with_explanation
 from adjoint.core.runtime.mode import call_on_values, mode, nondefault
-from adjoint.core.tensor.size import range_length, slice_bounds
+from adjoint.core.tensor.size import as_size, range_length, slice_bounds
 from adjoint.core.tensor.tensor import Tensor, constant, wrap
 from adjoint.core.typing import Operand, Operands, Shape
 from adjoint.ops.elementwise import select
@@ -56,7 +55,7 @@ class IndexPlan:
         self.mask_at = 0  # the first of its dimensions in `shape`
         for item in _expand_ellipsis(shape, key):
             self._add(item, shape)
-        self.sliced = any(b != (0, n, 1) for b, n in zip(self.bounds, shape, strict=True))
+        self.sliced = any(_leaves_out(b, n) for b, n in zip(self.bounds, shape, strict=True))
 
     def _add(self, item: Tensor | int | slice | None, shape: Shape) -> None:
         d = len(self.bounds)
@@ -131,6 +130,14 @@ class IndexPlan:
             self.arrays.append(array)
 
 
+def _leaves_out(bounds: tuple[int, int, int], n: int) -> bool:
+    """Return whether a slice may leave out some of `n` elements: a symbolic one may in another call."""
+    start, stop, step = bounds
+    if type(stop) is type(n) is int:
+        return bounds != (0, n, 1)
+    return not (stop is n and type(start) is type(step) is int and (start, step) == (0, 1))
+
+
 def _expand_ellipsis(shape: Shape, key: Operand) -> list[Tensor | int | slice | None]:
     """Return the items of `key` in plain types, `...` replaced by slices, so that every dimension has one."""
     items = [
@@ -178,6 +185,8 @@ def _normalize_index(item: Operand) -> Operand:
         return slice(*(v if v is None else _to_slice_bound(v) for v in (item.start, item.stop, item.step)))
     if isinstance(item, np.integer):
         return int(item)
+    if isinstance(item, int) and not isinstance(item, bool):
+        return as_size(item)
     if isinstance(item, str):
         raise TypeError("a tensor is indexed by positions, not by names: got a str")
     if isinstance(item, (float, complex, dict, set)):
@@ -206,7 +215,7 @@ def _normalize_index(item: Operand) -> Operand:
 
 def _to_slice_bound(value: Operand) -> int:
     try:
-        return index(value)
+        return as_size(value)
     except TypeError:
         raise TypeError("slice indices must be integers or None or have an __index__ method") from None
 

@@ -14,7 +14,7 @@ from adjoint.core.op.spec import broadcast_shapes as _broadcast_shapes
 from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.as_strided import try_view
 from adjoint.core.tensor.memory_format import contiguous_format, memory_format
-from adjoint.core.tensor.size import Size
+from adjoint.core.tensor.size import Size, as_size
 from adjoint.core.tensor.tensor import Tensor, detach, strided_stand_in
 from adjoint.core.typing import DtypeLike, Operand, Operands, Shape, ShapeLike
 from adjoint.functions.api.dim_args import Dims, one_dim, parse_shape, some_dims
@@ -468,6 +468,7 @@ def narrow(input: Tensor, dim: int, start: Tensor | int, length: int) -> Tensor:
         start = int(start)
     if isinstance(start, float) or isinstance(length, float):
         raise TypeError(f"narrow(): arguments 'start' and 'length' must be int, not {start!r} and {length!r}")
+    start, length = as_size(start), as_size(length)
     if not -size <= start <= size:
         raise IndexError(f"start out of range (expected to be in range of [-{size}, {size}], but got {start})")
     at = start + size if start < 0 else start
@@ -485,7 +486,7 @@ def select(input: Tensor, dim: int, index: int) -> Tensor:
     shape = input.array.shape
     if not shape:
         raise IndexError("select() cannot be applied to a 0-dim tensor.")
-    d = one_dim(dim, len(shape))
+    d, index = one_dim(dim, len(shape)), as_size(index)
     size = shape[d]
     if not -size <= index < size:
         raise IndexError(f"select(): index {index} out of range for tensor of size {list(shape)} at dimension {d}")

@@ -113,18 +113,23 @@ def put_steps(x: Tensor, value: Tensor, steps: Steps) -> Tensor:
 
 def _bounds(shape: Shape, steps: Steps) -> Bounds | None:
     """Return the part of an array that slices and selections select; None for other steps but a last reshape."""
-    ranges = [range(n) for n in shape]
+    bounds = [(0, n, 1) for n in shape]
     kept = list(range(len(shape)))  # the dimensions of the array that the view still has
     for i, (op, params, _, _) in enumerate(steps):
         if op.name == "slice":
             for d, b in zip(kept, params["bounds"], strict=True):
-                ranges[d] = ranges[d][builtins.slice(*b)]
+                bounds[d] = _slice_of_slice(bounds[d], b)
         elif op.name == "select":
             d = kept.pop(params["axis"])
-            ranges[d] = ranges[d][params["at"] : params["at"] + 1]
+            bounds[d] = _slice_of_slice(bounds[d], (params["at"], params["at"] + 1, 1))
         elif op.name != "reshape" or i != len(steps) - 1:
             return None
-    return tuple((r.start, r.stop, r.step) for r in ranges)
+    return tuple(bounds)
+
+
+def _slice_of_slice(outer: tuple[int, int, int], inner: tuple[int, int, int]) -> tuple[int, int, int]:
+    (first, _, step), (start, stop, stride) = outer, inner
+    return first + start * step, first + stop * step, step * stride
 
 
 @primitive(

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from functools import partial
 from weakref import WeakMethod
 
 from adjoint.compiler.ir.graph import StaticSizeError
-from adjoint.compiler.ir.size_terms import format_terms
+from adjoint.compiler.ir.size_terms import MIN_SYMBOL, format_terms
 from adjoint.compiler.ir.symbolic_size import SizeRelations, SymbolicSize
-from adjoint.compiler.trace.symbolic_number import NumberArithmetic, ScalarExpr, fixed_code
+from adjoint.compiler.trace.symbolic_number import NumberArithmetic, ScalarExpr, SymbolicNumber, fixed_code
 from adjoint.core.graph.source_location import user_site
+from adjoint.core.tensor.size import as_size
 from adjoint.core.typing import Function, Operand
 
 
@@ -20,12 +22,21 @@ class ArgumentSizes:
     def __init__(self, arithmetic: NumberArithmetic) -> None:
         self.arithmetic = arithmetic
         self.relations = SizeRelations()
+        self.guard_in(arithmetic)
         # weakly: the relations live on with the program, and a cycle would have it wait for the collector
-        add_guard, make_number = WeakMethod(self._add_guard), WeakMethod(self._make_number)
-        self.relations.on_guard = lambda code, answer: _call_living(add_guard, code, answer)
+        make_number = WeakMethod(self._make_number)
         self.relations.make_number = lambda size: _call_living(make_number, size)
+        find_size = WeakMethod(self._find_size)
+        arithmetic.find_size = lambda number: _call_living(find_size, number)
         self._symbols: dict[int, SymbolicSize] = {}  # by their values in this call
+        self._number_symbols: dict[str, int] = {}  # by the names of the numbers that they are
         self._numbers: dict[object, Operand] = {}
+
+    def guard_in(self, arithmetic: NumberArithmetic) -> None:
+        """Let each new guard be a line of this arithmetic: that of the program which is made next."""
+        add_guard = WeakMethod(self._add_guard)
+        self._guarded = arithmetic
+        self.relations.unseal(lambda code, answer: _call_living(add_guard, code, answer))
 
     def make_shape(self, shape: tuple[int, ...], argument: int, leaf: int, dims: Sequence[int]) -> tuple[int, ...]:
         """Return the shape of an argument, one of the leaves, with symbols for its sizes in `dims`."""
@@ -47,7 +58,7 @@ class ArgumentSizes:
     def check_symbols(self) -> None:
         """Raise StaticSizeError if the program is for one value of some symbol alone."""
         needed = self.relations.pinned | self._find_settled_symbols()
-        if found := [place for name in sorted(needed) for place in self.relations.places[name]]:
+        if found := [place for name in sorted(needed) for place in self.relations.places.get(name, ())]:
             raise StaticSizeError(found)
 
     def _find_settled_symbols(self) -> set[str]:
@@ -63,7 +74,7 @@ class ArgumentSizes:
 
     def _add_guard(self, code: str, answer: bool) -> None:
         names = tuple(self.relations.values)
-        self.arithmetic.lines.append(ScalarExpr("", code, names, user_site(), answer))
+        self._guarded.lines.append(ScalarExpr("", code, names, user_site(), answer))
         if self.relations.pinned:
             self.check_symbols()  # the rest of the trace would be in vain
 
@@ -71,8 +82,31 @@ class ArgumentSizes:
         """Return the number that a size is to the step's other arithmetic: one for equal sizes."""
         if size not in self._numbers:
             names = tuple(self.relations.values)
-            self._numbers[size] = self.arithmetic.derive(format_terms(size.terms), names, size.value)
+            parts = operator.pos, (size,)
+            self._numbers[size] = self.arithmetic.derive(format_terms(size.terms), names, size.value, parts)
         return self._numbers[size]
+
+    def _find_size(self, number: SymbolicNumber) -> int:
+        """Return the size that a number is: what follows from others is an expression of these.
+
+        A number less than the smallest symbol is settled; of one that is negative, the symbol is its opposite.
+        """
+        if number.parts is not None:
+            function, operands = number.parts
+            return as_size(function(*map(as_size, operands)))
+        known = self._number_symbols.get(number.name)
+        if known is not None:
+            return known
+        value = operator.index(number.value)
+        if abs(value) < MIN_SYMBOL:
+            self.arithmetic.is_small_size = True
+            return operator.index(number.specialize())
+        symbol = self.relations.add_symbol(abs(value))
+        name, code = repr(symbol), number.name if value > 0 else f"-{number.name}"
+        self.arithmetic.lines.append(ScalarExpr(name, code, (number.name,), user_site()))
+        self.relations.rely_on(f"{name} >= {MIN_SYMBOL}", True)
+        size = self._number_symbols[number.name] = as_size(symbol if value > 0 else -symbol)
+        return size
 
 
 def _call_living(held: WeakMethod[Function], *arguments: object) -> Operand:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from adjoint.compiler.ir.size_terms import MIN_SYMBOL
-from adjoint.compiler.trace.signature import shapes_of, without_sizes
+from adjoint.compiler.trace.signature import MAX_BRANCHES, shapes_of, without_sizes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -55,7 +55,8 @@ class DynamicSizes:
     def is_full(self, signature: Signature) -> bool:
         """True if there are as many programs with symbols as there may be."""
         shared = any(family.signature is signature for family in self._families.values())
-        return shared and len(signature.entries) >= MAX_SYMBOLIC_PROGRAMS
+        most = MAX_BRANCHES if signature.is_asking else MAX_SYMBOLIC_PROGRAMS
+        return shared and len(signature.entries) >= most
 
     def choose_dims(self, key: SignatureKey, leaves: Sequence[object]) -> dict[int, tuple[int, ...]]:
         """Return the dimensions of each leaf that are to be symbols in a trace for this call.
