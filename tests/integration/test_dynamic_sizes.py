@@ -318,6 +318,66 @@ def test_sizes_and_positions_meet() -> None:
     assert step.compilations == 2
 
 
+def read_number(x: Any) -> Any:
+    largest = x.max().item()
+    return x * largest, largest
+
+
+def decide(x: Any) -> Any:
+    return (x * 2 if x.sum() > -1e9 else x * 3).sum(0)
+
+
+def choose_by_mask(x: Any) -> Any:
+    return x[x > 0] * 2
+
+
+def choose_rows(x: Any) -> Any:
+    return x[x[:, 0].sigmoid() > 0.1].exp().sum(1)
+
+
+def cut_by_number(x: Any) -> Any:
+    count = int((x[:, 0] > -5).sum().item()) - 2
+    return x[:count].sum(0), ad.zeros(count) + count
+
+
+def find_places(x: Any) -> Any:
+    return (x > 0).nonzero().sum(1)
+
+
+@pytest.mark.parametrize("ask", [read_number, decide, choose_by_mask, choose_rows, cut_by_number, find_places])
+def test_steps_that_ask_for_values_serve_every_size(ask: Callable[[Any], Any]) -> None:
+    step = ad.compile(ask)
+    for n in (57, 31, 100, 8, 33):
+        x = ad.randn(n, 10, generator=ad.Generator().manual_seed(n))
+        found, expected = step(x), ask(x)
+        for one, other in zip(*(r if isinstance(r, tuple) else (r,) for r in (found, expected)), strict=True):
+            np.testing.assert_allclose(np.asarray(one), np.asarray(other), rtol=1e-5, atol=1e-5)
+    assert step.compilations == 2
+    assert getattr(step._latest_entry(), "taken", 4) == 4  # no call of another size ran eagerly
+
+
+def test_a_choice_of_one_element_or_none_is_another_program() -> None:
+    step = ad.compile(lambda x: x[x > 0] * 2)
+    for positive in (5, 3, 1, 0, 8, 2, 1):
+        x = ad.where(ad.arange(10) < positive, 1.0, -1.0)
+        assert step(x).tolist() == [2.0] * positive
+
+
+def test_gradients_of_a_step_that_asks_for_values_of_every_batch() -> None:
+    weight = ad.randn(4, 3, requires_grad=True)
+
+    def ask(x: Any) -> Any:
+        y = (x @ weight).relu()
+        return y.sum() * y.max().item() if y.sum() > -1 else y.sum()
+
+    step = ad.compile(ask)
+    for n in (5, 6, 9, 4):
+        x = ad.randn(n, 4)
+        (found,), (expected,) = (ad.autograd.grad(f(x), weight) for f in (step, ask))
+        np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-4, atol=1e-5)
+    assert step.compilations == 2
+
+
 def test_a_step_with_symbols_returns_what_it_captured() -> None:
     kept = ad.ones(3)
     step = ad.compile(lambda x: (x * kept, kept))

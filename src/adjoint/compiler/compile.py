@@ -385,7 +385,7 @@ class CompiledFunction(StepReports, StepWrapper):
         try:
             return trace(specialize=False)
         except Exception:
-            if not (signature.dynamic_sources or varying):
+            if not (signature.dynamic_sources or varying or events):
                 raise
             signature.dynamic_sources.clear()  # a number itself was wanted: then each is a program of its own
             return trace(specialize=True)

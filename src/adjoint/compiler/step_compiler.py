@@ -110,7 +110,7 @@ class StepTrace:
                 raise
             finally:
                 self.observer.preexisting.forget()
-                self.tracer.events = self.tracer.arithmetic.ask = self.tracer.arithmetic.read_number = None
+                self.events.end()
                 del self.tracer, self.observer, self.events  # which refer to each other: cycles wait for the collector
             try:
                 with handlers_outside(suspension.outer_modes):  # passes trace patterns
@@ -118,8 +118,7 @@ class StepTrace:
                         return build(traced, reruns_eagerly=True, sizes=sizes), take_back
                     from adjoint.compiler.cuts.stages import AskingTrace, build_staged
 
-                    asking = AskingTrace(traced, events.events, events.slots, self._is_guard_of, sizes)
-                    return build_staged(asking), take_back
+                    return build_staged(AskingTrace(traced, events, self._is_guard_of, sizes)), take_back
             except BaseException:
                 take_back()
                 raise
@@ -190,7 +189,7 @@ class StepTrace:
                 number = self.tracer.arithmetic.add_source(name, x, partial(fixed_code, name), f"argument {i}")
                 leaves[i] = number.specialize() if self.specialize_arguments else number
                 given.append(number)
-        self.events.start(len(given))
+        self.events.start(len(given), self.specialize_arguments)
         return leaves, given
 
     def _note_containers(self, value: object) -> None:

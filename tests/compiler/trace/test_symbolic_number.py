@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 import adjoint as ad
+from adjoint.compiler.trace.guards import guard_code
 from adjoint.compiler.trace.sizes.batch_sizes import BatchSizes
-from adjoint.compiler.trace.symbolic_number import NumberArithmetic, SymbolicNumber, guard_code, specialize_numbers
+from adjoint.compiler.trace.symbolic_number import NumberArithmetic, SymbolicNumber, specialize_numbers
 
 pytest.importorskip("llvmlite")
 
@@ -124,9 +125,9 @@ def test_a_decision_on_a_number_is_a_guard() -> None:
     assert "argument 1 > (0.5): False → True" in str(compiled.recompilations[1])
 
 
-def test_a_size_or_an_index_makes_a_program_for_each() -> None:
+def test_a_number_of_turns_makes_a_program_for_each() -> None:
     def f(x: Any, n: int) -> Any:
-        return x[:n] + ad.ones(n)
+        return sum(x[i] * 2 for i in range(n)) + x
 
     compiled = ad.compile(f)
     compiled._sizes = BatchSizes(clock=lambda: 0.0)  # no program has to be paid

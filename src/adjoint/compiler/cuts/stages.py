@@ -15,7 +15,7 @@ from adjoint.compiler.cuts.staged_entry import PathStage, StagedEntry, WriteFlag
 from adjoint.compiler.ir.graph import Argument, Graph, ScalarInput, Value
 from adjoint.compiler.passes.index_checks import is_refusable
 from adjoint.compiler.passes.materialize import may_raise
-from adjoint.compiler.trace.events.step_events import StepEvent
+from adjoint.compiler.trace.events.step_events import StepEvent, StepEvents
 from adjoint.compiler.trace.step_outputs import Effect, OutputRef, ResultFacts, StepEffects
 from adjoint.compiler.trace.symbolic_number import NumberArithmetic, NumberSource
 from adjoint.core.op.spec import Spec
@@ -31,15 +31,14 @@ PLAIN_RESULT = ResultFacts(Tensor, None, 0, False, None)
 
 
 class AskingTrace(NamedTuple):
-    """A finished trace with its events. `slots`: arguments of the step and results of calls.
+    """A finished trace with its events.
 
     `is_guard_of(guard, event)` tells whether the step had relied on a fact when it came to an event. `sizes`: its
     symbols.
     """
 
     traced: FinishedTrace
-    events: list[StepEvent]
-    slots: int
+    events: StepEvents
     is_guard_of: Callable[[Guard, StepEvent], bool]
     sizes: ArgumentSizes
 
@@ -48,10 +47,11 @@ class StageBuilder:
     """Cuts one trace into the programs of its path."""
 
     def __init__(self, asking: AskingTrace) -> None:
-        self.traced, self.events, _, self.is_guard_of, self.sizes = asking
+        self.traced, self.is_guard_of, self.sizes = asking.traced, asking.is_guard_of, asking.sizes
+        self.events = asking.events.events
         self.graph, self.outcome = self.traced.graph, self.traced.outcome
         self.arithmetic = self.outcome.arithmetic
-        self.slots = asking.slots
+        self.slots = asking.events.slots  # arguments of the step, and results of calls
         self.written = WriteFlag()
         self.slot_of: dict[Value, int] = {}  # values that an earlier program keeps: their numbers as arguments
         self.checked: set[int] = set()  # guards of earlier programs, by their ids
@@ -132,7 +132,7 @@ class StageBuilder:
         for i, event in enumerate(self.events):
             used = any(slot in read or f"x{slot}" in needs for slot in event.slots if slot is not None)
             later = event.is_ordered and any(self.position[v] >= event.mark.equations for v in self.live)
-            if event.kind == "decision" or not event.is_trusted or used or later:
+            if event.kind == "decision" or not event.is_trusted or event.is_sized or used or later:
                 last = i + 1
         return last
 

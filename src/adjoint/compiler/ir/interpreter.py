@@ -7,7 +7,7 @@ from time import perf_counter
 import numpy as np
 
 from adjoint.compiler.ir.graph import Constant, Graph, Value
-from adjoint.compiler.ir.symbolic_size import concrete_sizes, has_symbols
+from adjoint.compiler.ir.symbolic_size import concrete_sizes, has_symbols, size_value
 from adjoint.core.op.evaluation import evaluate as call
 from adjoint.core.runtime.exchange_log import ExchangeTimes, exchanging_at
 from adjoint.core.typing import Array, Function, NumpyDtype, Operand
@@ -44,7 +44,8 @@ def operand_array(value: Value, i: int, x: Operand, known: dict[Value, Array]) -
         return known[x]
     if x is None or value.op.family not in ELEMENTWISE_FAMILIES:
         return x
-    return np.asarray(literal_value(value, i, x), operand_dtype(value, i))[()]  # ops tell the two apart: see `pow`
+    number = literal_value(value, i, size_value(x))
+    return np.asarray(number, operand_dtype(value, i))[()]  # ops tell the two apart: see `pow`
 
 
 def literal_value(value: Value, i: int, x: float) -> float:

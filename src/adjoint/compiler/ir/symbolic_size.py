@@ -173,6 +173,8 @@ class SymbolicSize(SymbolicScalar):
 
     def _compare(self, symbol: str, function: Function, other: object) -> Operand:
         terms = _terms_of(other, self.relations)
+        if terms is None and type(other) is float:
+            return self._compare_with_float(symbol, function, other)
         if terms is None:
             return NotImplemented if symbol != "==" else False
         difference = self.relations.simplify(add_terms(self.terms, terms, -1))
@@ -189,6 +191,14 @@ class SymbolicSize(SymbolicScalar):
         if answer and symbol == "==":
             self.relations.note_equal(difference)
         return self.relations.rely_on(f"{format_terms(left)} {symbol} {format_terms(right)}", answer)
+
+    def _compare_with_float(self, symbol: str, function: Function, other: float) -> Operand:
+        if not math.isfinite(other):
+            return function(0, other)
+        answer = function(self.value, other)
+        if answer and symbol == "==":
+            self.relations.pinned |= find_names(self.terms)
+        return self.relations.rely_on(f"{self!r} {symbol} {other!r}", answer)
 
 
 def is_symbolic_size(x: object) -> bool:

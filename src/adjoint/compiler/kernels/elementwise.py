@@ -9,7 +9,7 @@ from adjoint.compiler.ir.graph import Value
 from adjoint.compiler.ir.interpreter import literal_value, operand_dtype
 from adjoint.compiler.ir.symbolic_size import is_symbolic_size
 from adjoint.compiler.kernels.index_arithmetic import lane_offsets
-from adjoint.compiler.llvm.types import F64, Reg, from_dtype
+from adjoint.compiler.llvm.types import F64, I64, Reg, from_dtype
 from adjoint.compiler.passes.materialize import is_generated
 from adjoint.core.typing import Operand
 
@@ -56,12 +56,7 @@ class Accesses:
 def compute(b: Builder, value: Value, operands: list[Reg]) -> Reg:
     """An elementwise equation; `operands`: the registers of its operands that are values, in order."""
     given = iter(operands)
-    registers = [
-        next(given)
-        if isinstance(x, Value)
-        else b.constant(literal_value(value, i, x), from_dtype(operand_dtype(value, i)))
-        for i, x in enumerate(value.inputs)
-    ]
+    registers = [next(given) if isinstance(x, Value) else _literal(b, value, i) for i, x in enumerate(value.inputs)]
     lanes = max((r.type.lanes for r in registers), default=1)
     registers = [b.broadcast(r, lanes) for r in registers]
     scalar = value.op.scalar
@@ -71,6 +66,12 @@ def compute(b: Builder, value: Value, operands: list[Reg]) -> Reg:
         return b.pow(registers[0], value.inputs[1])  # x^½ of a number ½ is √x, of an element that holds ½ it is not
     made: Reg = scalar(b, *registers) if callable(scalar) else getattr(b, scalar)(*registers)
     return made
+
+
+def _literal(b: Builder, value: Value, i: int) -> Reg:
+    """The number that is input `i` of an equation; a size is that of the call."""
+    x, kind = value.inputs[i], from_dtype(operand_dtype(value, i))
+    return b.cast(b.constant(x, I64), kind) if is_symbolic_size(x) else b.constant(literal_value(value, i, x), kind)
 
 
 def load(b: Builder, base: Value, place: Reg, stride: int, lanes: int, mask: Reg | int | None) -> Reg:

@@ -60,7 +60,7 @@ class ResultRegister(NamedTuple):
 
     offset: tuple[int, ...]  # one number for each dimension of the result
     value: Reg
-    mask: int | None = None  # only the first so many lanes are elements
+    mask: Reg | int | None = None  # only these lanes are elements, or the first so many
     siblings: tuple[Reg, ...] = ()  # of a result that has parts, the elements of all parts at this place
 
 

@@ -119,7 +119,7 @@ def _add_check(out: Graph, v: Value, indices: Value, axis: int, size: int) -> No
     every = {"axes": tuple(range(len(indices.shape))), "keepdims": False}
     holds = out.add(ALL, (holds,), every, Spec((), BOOL_DTYPE), v.origin)
     given = ", ".join(describe(x) if isinstance(x, Value) else repr(x) for x in v.inputs)
-    complaint = f"{v.op.name}({given}): index {{}} is out of bounds for dimension {axis} with size {size}"
+    complaint = f"{v.op.name}({given}): index {{}} is out of bounds for dimension {axis} with size {{size}}"
     params = {"low": -size, "size": size, "complaint": complaint, "error": IndexError}
     out.add(REQUIRE_OP, (holds, indices), params, Spec((), BOOL_DTYPE), v.origin)
 

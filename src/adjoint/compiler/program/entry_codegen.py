@@ -10,8 +10,8 @@ from adjoint.compiler.program.check_codegen import BoundStep
 from adjoint.compiler.program.placed_gradients import GradientSlot
 from adjoint.compiler.program.result_codegen import ResultCodegen
 from adjoint.compiler.runtime.result_buffers import MIN_REUSED_BYTES
+from adjoint.compiler.trace.guards import guard_code
 from adjoint.compiler.trace.step_outputs import Parent
-from adjoint.compiler.trace.symbolic_number import guard_code
 from adjoint.core.random.generator_state import put_back, take_places
 from adjoint.core.runtime.exchange_log import ExchangeTimes
 from adjoint.ops.linalg.blas_products import multiply_matrices

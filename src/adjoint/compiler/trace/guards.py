@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from itertools import combinations
 from typing import Any, NamedTuple, Protocol
 
+import numpy as np
+
 from adjoint.compiler.trace.frames.constants import is_interchangeable, is_same_constant
 from adjoint.compiler.trace.frames.container_snapshot import Snapshot
 from adjoint.compiler.trace.frames.sources import MISSING, ContentsSource, NameOf, Source
+from adjoint.compiler.trace.symbolic_number import ScalarExpr, constant_code
 from adjoint.core.graph.source_location import Site
 from adjoint.core.runtime.text_table import pluralize
 from adjoint.core.tensor.as_strided import fills_memory
@@ -334,6 +338,23 @@ def _first_element_difference(then: list[object], now: list[object]) -> tuple[st
         if not is_interchangeable(b, a):
             return describe_object(a), describe_object(b)
     return f"{pluralize(len(then), 'entry', 'entries')}", f"{pluralize(len(now), 'entry', 'entries')}"
+
+
+def guard_code(line: ScalarExpr) -> str:
+    """A Python expression that is true where a guard on numbers holds."""
+    value = line.expected_value
+    if isinstance(value, np.generic):
+        kind = f"np.dtype({value.dtype.str!r}).type"
+        compared = f"({line.code}) {'==' if value == value else '!='} {constant_code(value)}"
+        return f"type({line.code}) is {kind} and {compared}"
+    if type(value) is bool or value is None:
+        return f"({line.code}) is {value}"
+    if type(value) is float and value != value:
+        return f"_unordered({line.code})"
+    same_sign = (
+        f" and _signed({line.code}) == {math.copysign(1.0, value)}" if value == 0 and type(value) is float else ""
+    )
+    return f"type({line.code}) is {type(value).__name__} and ({line.code}) == {value!r}{same_sign}"
 
 
 def find_dynamic_sources(changes: Sequence[Guard]) -> dict[object, Source]:

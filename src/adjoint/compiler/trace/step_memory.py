@@ -151,6 +151,13 @@ class StepMemory:
         """Leave a tensor, or a leaf, with another value in a slot when the trace ends."""
         self._changed_outside[id(tensor), slot] = tensor, slot, value
 
+    def put_shape(self, tensor: Tensor, shape: tuple[int, ...]) -> None:
+        """Let a symbol have this shape, and while the step is traced the leaf to which its gradients come."""
+        tensor.array.shape = shape
+        if type(node := tensor.node) is Leaf:
+            self.change_outside(node, "shape", node.shape)
+            node.shape = shape
+
     def undo_on_failure(self, prepare: Callable[[object], Callable[[], None]], subject: object) -> None:
         """Let a failed trace take back what is about to happen to `subject`."""
         self.undo.append(prepare(subject))

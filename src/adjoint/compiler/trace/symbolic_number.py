@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from adjoint.core.tensor.tensor import Tensor
 
 
+Parts = tuple[Function, Operands]  # of a number: an operator, and what it was applied to
+
+
 class ScalarExpr(NamedTuple):
     """One line of the program's arithmetic: a `name` for an expression, or a guard on one if the name is empty."""
 
@@ -57,6 +60,8 @@ class NumberArithmetic:
         # the size that a number is; None where numbers are no sizes
         self.find_size: Callable[[SymbolicNumber], int] | None = None
         self.is_small_size = False  # a number is used as a size, and was too small for a symbol in the traced call
+        # the number of a call outside that gives a late number, which is none for what follows
+        self.bring: Callable[[SymbolicNumber], SymbolicNumber] | None = None
         self.ask: Callable[[str, tuple[str, ...]], Operand] | None = None
         self.read_number: Callable[[Tensor], Operand] | None = None
         self.shows_text = False  # the instruction that runs makes a text, which nobody looks into
@@ -82,9 +87,7 @@ class NumberArithmetic:
         kind = {"b": bool, "f": float, "V": float}.get(tensor.array.dtype.kind, int)
         return SymbolicNumber(self, name, kind(1))
 
-    def derive(
-        self, code: str, needs: Iterable[str], value: float, parts: tuple[Function, Operands] | None = None
-    ) -> Operand:
+    def derive(self, code: str, needs: Iterable[str], value: float, parts: Parts | None = None) -> Operand:
         """The number that an expression gives: `value` in this call. `parts`: of what it is made, as a size."""
         needs = tuple(needs)
         if type(value) not in (int, float) and not (isinstance(value, np.generic) and is_number(value)):
@@ -194,23 +197,6 @@ def is_number(x: object) -> bool:
     return type(x) in (bool, int, float) or (isinstance(x, np.generic) and x.dtype.kind in "biuf")
 
 
-def guard_code(line: ScalarExpr) -> str:
-    """A Python expression that is true where the guard holds."""
-    value = line.expected_value
-    if isinstance(value, np.generic):
-        kind = f"np.dtype({value.dtype.str!r}).type"
-        compared = f"({line.code}) {'==' if value == value else '!='} {_constant_code(value)}"
-        return f"type({line.code}) is {kind} and {compared}"
-    if type(value) is bool or value is None:
-        return f"({line.code}) is {value}"
-    if type(value) is float and value != value:
-        return f"_unordered({line.code})"
-    same_sign = (
-        f" and _signed({line.code}) == {math.copysign(1.0, value)}" if value == 0 and type(value) is float else ""
-    )
-    return f"type({line.code}) is {type(value).__name__} and ({line.code}) == {value!r}{same_sign}"
-
-
 GUARD_NAMES: dict[str, Operand] = {
     "_unordered": lambda x: type(x) is float and x != x,
     "_signed": lambda x: math.copysign(1.0, x),
@@ -226,18 +212,12 @@ GUARD_NAMES: dict[str, Operand] = {
 class SymbolicNumber(SymbolicScalar):
     """Stands for a float or int of the step, of which it has the type for whoever asks `isinstance`.
 
-    `parts`: an operator on integers, and its operands, if one gave the number.
+    `parts`: an operator on integers, if one gave the number.
     """
 
     __slots__ = ("arithmetic", "name", "parts", "value")
 
-    def __init__(
-        self,
-        arithmetic: NumberArithmetic,
-        name: str,
-        value: float,
-        parts: tuple[Function, Operands] | None = None,
-    ) -> None:
+    def __init__(self, arithmetic: NumberArithmetic, name: str, value: float, parts: Parts | None = None) -> None:
         self.arithmetic = arithmetic
         self.name = name
         self.value = value
@@ -253,11 +233,9 @@ class SymbolicNumber(SymbolicScalar):
         return self.value.item() if isinstance(self.value, np.generic) else self.value
 
     def as_size(self) -> int:
-        """The size that it is; a number that is known only in the course of a call is settled."""
+        """The size that it is, which may be a symbol."""
         find = self.arithmetic.find_size
-        if find is None or type(self.value) is not int or self.arithmetic.is_asked((self.name,)):
-            return operator.index(self.specialize())
-        return find(self)
+        return operator.index(self.specialize()) if find is None or type(self.value) is not int else find(self)
 
     def specialize(self) -> Operand:
         """The plain number, on which the program relies from now on."""
@@ -345,10 +323,10 @@ def _operand_code(x: Operand) -> tuple[str, Any, tuple[str, ...]] | None:
     """The code, the value and the names of an operand; None for what is no number."""
     if type(x) is SymbolicNumber:
         return x.name, x.value, (x.name,)
-    return (_constant_code(x), x, ()) if is_number(x) else None
+    return (constant_code(x), x, ()) if is_number(x) else None
 
 
-def _constant_code(x: Operand) -> str:
+def constant_code(x: Operand) -> str:
     """The code of a number that is the same in each call."""
     return f"np.dtype({x.dtype.str!r}).type({x.item()!r})" if isinstance(x, np.generic) else f"({x!r})"
 

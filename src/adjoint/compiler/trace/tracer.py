@@ -122,10 +122,7 @@ class Tracer(StepMemory, CheckpointBlocks, EquationOrigins, Interpreter):
             known = self._symbols.get(id(tensor.array))
             self._capture_array(tensor, Argument(index, name))
             if dims and known is None:
-                tensor.array.shape = self.sizes.make_shape(tensor.array.shape, index, leaf, dims)
-                if type(node := tensor.node) is Leaf:  # to which gradients of that shape come
-                    self.change_outside(node, "shape", node.shape)
-                    node.shape = tensor.array.shape
+                self.put_shape(tensor, self.sizes.make_shape(tensor.array.shape, index, leaf, dims))
             if not isinstance(tensor.storage_, InferenceStorage):
                 self.argument_storages.append((tensor, tensor.storage_))
                 tensor.storage_ = None
@@ -221,7 +218,7 @@ class Tracer(StepMemory, CheckpointBlocks, EquationOrigins, Interpreter):
                 f"it asks at {user_site()} what a call changes that takes place at its end, at {self.deferred[0][2]}: "
                 "ask before that call, or outside"
             )
-        return function(*tensors) if self.events is None else self.events.call(function, tensors)
+        return function(*tensors) if self.events is None else self.events.call(function, tensors, is_sized=True)
 
     def constant(self, array: object) -> Value:
         """An array which the step made from Python data."""

@@ -37,7 +37,7 @@ def _check_index(name: str, index: Tensor, input: Tensor, axis: int) -> None:
     size = input.array.shape[axis] if input.ndim else 1
     if indexing.all_in_range(index, size):
         return
-    complaint = f"index {{}} is out of bounds for dimension {axis} with size {size}"
+    complaint = f"index {{}} is out of bounds for dimension {axis} with size {{size}}"
     indexing.check_range(index, size, complaint, low=0, error=RuntimeError)
 
 
@@ -156,7 +156,7 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
     if not size and index.numel() and input.ndim > 1:
         raise RuntimeError("index_select(): self indexing axis dim should be positive")
     if axis:
-        complaint = f"INDICES element is out of DATA bounds, id={{}} axis_dim={size}"
+        complaint = "INDICES element is out of DATA bounds, id={} axis_dim={size}"
         indexing.check_range(index, size, complaint, low=0, error=RuntimeError)
     else:
         indexing.check_range(index, size, "index out of range in self: {}", low=0)

@@ -142,7 +142,7 @@ def _check_row_index(
     adds = name == "index_add"
     if source is not None and adds:
         _check_added(input, axis, at, source)
-    complaint = f"{name}(): index {{}} is out of bounds for dimension {axis} with size {size}"
+    complaint = f"{name}(): index {{}} is out of bounds for dimension {axis} with size {{size}}"
     low = -size if source is None else 0  # as in PyTorch, where `index_fill` alone counts from the end too
     indexing.check_range(at, size, complaint, low=low, error=RuntimeError if adds and input.ndim > 1 else IndexError)
     if source is None:

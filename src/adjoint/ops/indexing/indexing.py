@@ -212,7 +212,7 @@ def argsort(x: Array, *, axis: int, descending: bool) -> Array:
 def check_range(
     indices: Operand, size: int, complaint: str, *, low: int | None = None, error: type[Exception] = IndexError
 ) -> None:
-    """Raise error(complaint.format(bad)) if an index lies outside [low, size); `low` is -size unless given.
+    """Raise error(complaint.format(bad, size=size)) if an index lies outside [low, size); `low` is -size unless given.
 
     Compiled steps check it on each run.
     """
@@ -246,7 +246,7 @@ def _check_range(indices: Array, *, low: int, size: int, complaint: str, error: 
     if indices.size:
         lowest, highest = indices.min(), indices.max()
         if lowest < low or highest >= size:
-            raise error(complaint.format(int(highest if highest >= size else lowest)))
+            raise error(complaint.format(int(highest if highest >= size else lowest), size=size))
     return np.True_
 
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from adjoint.compiler.ir.graph import Value
 from adjoint.compiler.ir.strided_view import StridedView
-from adjoint.compiler.ir.symbolic_size import size_value
+from adjoint.compiler.ir.symbolic_size import is_symbolic_size, size_value
 from adjoint.compiler.kernels.gather_scatter.index_space import (
     NO_OFFSETS,
     GridPoint,
@@ -183,7 +183,9 @@ class _GatherWriter:
         self.places, self.shift = piece.places, shift or piece.shift
         self.sweep = GridSweep(b, self.places, pointers, (), offsets)
         self.size = self.places.shape[-1]
-        self.lanes = min(target.lanes(plan.kind), 1 << (self.size - 1).bit_length())
+        self.lanes = target.lanes(plan.kind)
+        if not is_symbolic_size(self.size):
+            self.lanes = min(self.lanes, 1 << (self.size - 1).bit_length())
         looked_up = any(lookup.indices.strides[-1] for lookup in self.places.lookups)
         if looked_up or self.places.strides[-1] not in (0, 1):
             self.lanes = min(self.lanes, MAX_SCALAR_LOADS)
@@ -200,6 +202,14 @@ class _GatherWriter:
         """The last dimension, some registers at a time; what remains is the last tile's."""
         b, span = self.b, self.lanes * REGISTERS_PER_FINISH
         whole = self.size - self.size % span
+        if is_symbolic_size(self.size):
+            with b.loop(low, b.minimum(high, whole) if isinstance(high, Reg) else whole, span) as turn:
+                self._hand_over(at, turn.index, span)
+            first = b.maximum(low, whole) if isinstance(low, Reg) else whole
+            with b.loop(first, high, self.lanes) as turn:
+                mask = b.lane_mask(b.sub(high, turn.index), self.lanes)
+                self._hand_over(at, turn.index, self.lanes, mask)
+            return
         if whole:
             until = b.minimum(high, whole) if isinstance(high, Reg) else whole
             with b.loop(low, until, span) as turn:
@@ -213,17 +223,18 @@ class _GatherWriter:
             else:
                 self._hand_over(at, whole, self.size - whole)
 
-    def _hand_over(self, at: GridPoint, column: Index, count: int) -> None:
+    def _hand_over(self, at: GridPoint, column: Index, count: int, chosen: Reg | None = None) -> None:
+        """Hand over so many elements; `chosen` tells those of one register that there are."""
         rank, parts = len(self.plan.shape), []
         for k in range(0, count, self.lanes):
-            mask = count - k if count - k < self.lanes else None
+            mask = chosen or (count - k if count - k < self.lanes else None)
             by = column + k if isinstance(column, int) else self.b.add(column, k) if k else column
             value = self._load(at, by, mask)
             parts.append(ResultRegister((*(0,) * (rank - 1), k)[:rank], value, mask))
         origin = [add_index(self.b, i, s) for i, s in zip((*at.indices, column), self.shift, strict=False)]
         self.finish(origin, parts)
 
-    def _load(self, at: GridPoint, column: Index, mask: int | None) -> Reg:
+    def _load(self, at: GridPoint, column: Index, mask: Reg | int | None) -> Reg:
         """The register of elements from `column` on."""
         b, kind, lanes = self.b, self.plan.kind, self.lanes
         stride = self.places.strides[-1]

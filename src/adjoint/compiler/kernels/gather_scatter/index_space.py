@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from adjoint.compiler.ir.graph import Value
 from adjoint.compiler.ir.strided_view import StridedView
+from adjoint.compiler.ir.symbolic_size import is_symbolic_size
 from adjoint.compiler.kernels.index_arithmetic import Index, add_index, add_strided
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.types import I64, Reg, Type, from_dtype
@@ -155,7 +156,7 @@ class GridSweep:
         waiting = tuple((lookup, add_strided(b, o, index, lookup.indices.strides[d])) for lookup, o in at.waiting)
         return self._resolve_lookups(GridPoint((*at.indices, index), offset, others, waiting), d + 1)
 
-    def position(self, lookup: Lookup, offset: Reg, lanes: int, mask: int | None, stride: int) -> Reg:
+    def position(self, lookup: Lookup, offset: Reg, lanes: int, mask: Reg | int | None, stride: int) -> Reg:
         """Write the offset that is looked up, in elements of the array: within it, whatever the indices hold."""
         b, indices = self.b, lookup.indices
         kind = from_dtype(indices.base.dtype)
@@ -167,10 +168,15 @@ class GridSweep:
         else:
             found = b.gather(pointer, b.mul(b.iota(lanes), stride), kind, mask)
         found = b.cast(found, I64)
+        size: Reg | int = lookup.size
+        last: Reg | int = lookup.size - 1
+        if is_symbolic_size(lookup.size):
+            size, last = (b.broadcast(b.constant(n, I64), lanes) for n in (lookup.size, lookup.size - 1))
+            last = Reg(last.name, Type("u", 64, lanes))
         if kind.kind == "i":
-            found = b.select(b.lt(found, 0), b.add(found, lookup.size), found)
+            found = b.select(b.lt(found, 0), b.add(found, size), found)
         # Indices are checked before, but another thread may write to them meanwhile.
-        unsigned = b.minimum(Reg(found.name, Type("u", 64, lanes)), lookup.size - 1)
+        unsigned = b.minimum(Reg(found.name, Type("u", 64, lanes)), last)
         position = Reg(unsigned.name, I64.of(lanes))
         return position if lookup.step == 1 else b.mul(position, lookup.step)
 

@@ -132,6 +132,7 @@ class ExportedStep:
         view, value = self.binding.condition_view(group), group.equations[0]
         assert view is not None
         said = value.params.get("complaint", f"a check failed ({value.op.name})")
+        said = said.replace("{size}", str(value.params.get("size")))
         return ValueCheck(self.memory.offset_of(view.base) + view.offset, f"{said}{_describe_site(value)}")
 
     def _copies(self) -> Iterator[StridedCopy]:

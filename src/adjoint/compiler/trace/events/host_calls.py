@@ -49,6 +49,7 @@ class HostCalls(Protocol):
         is_trusted: bool = False,
         is_ordered: bool = False,
         keeps_result: bool = True,
+        is_sized: bool = False,
     ) -> Operand:
         """Call `function` once in each call of the step, with the values that its arguments have then."""
 

@@ -16,9 +16,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from adjoint.compiler.ir.graph import Argument, OverlapError, TraceError
+from adjoint.compiler.ir.size_terms import MIN_SYMBOL
+from adjoint.compiler.ir.symbolic_size import SymbolicSize
 from adjoint.compiler.passes.index_checks import is_refusable
 from adjoint.compiler.trace.events.host_arrays import HostArray, as_argument, is_array_result
-from adjoint.compiler.trace.events.host_calls import can_decide, holds_symbols
+from adjoint.compiler.trace.events.host_calls import can_decide, holds_symbols, return_number
 from adjoint.compiler.trace.events.shown_history import ShownHistory, history_to_show, show_with_history
 from adjoint.compiler.trace.events.traced_values import TracedValues
 from adjoint.compiler.trace.frames.constants import is_same_constant
@@ -77,6 +79,7 @@ class StepEvent:
 
     `slots`: where the leaves of the result go among the program's arguments, None for those that are as they were in
     the trace. `is_trusted`: it raises nothing. `is_ordered`: it takes place when all before it was computed.
+    `is_sized`: the first size of each tensor that it brings is a symbol, unless it is 0 or 1.
     """
 
     def __init__(self, kind: str, leaves: list[OutputRef], structure: pytree.Structure, mark: Mark) -> None:
@@ -91,7 +94,7 @@ class StepEvent:
         self.keeps_result = True
         self.histories: list[ShownHistory | None] = []  # of the tensors that it takes, by leaf
         self.lines = 0  # of arithmetic, with those that make what it takes
-        self.is_trusted = self.is_ordered = self.is_replayed = False
+        self.is_trusted = self.is_ordered = self.is_replayed = self.is_sized = False
 
     def __str__(self) -> str:
         place = self.site.describe_briefly()
@@ -148,6 +151,7 @@ class StepEvents:
         self.observed: Callable[[], int] = lambda: 0  # how many reads the observer has seen
         self.has_changed: Callable[[object], bool] = lambda thing: False  # whether the step has written an object
         tracer.arithmetic.ask = self.decide
+        tracer.arithmetic.bring = lambda number: self.call(return_number, (number,))
         tracer.arithmetic.read_number = self._read_number
 
     @property
@@ -155,9 +159,16 @@ class StepEvents:
         """The step's arithmetic on Python numbers."""
         return self.tracer.arithmetic
 
-    def start(self, arguments: int) -> None:
-        """Number the results of host calls after so many arguments."""
+    def start(self, arguments: int, specialize: bool) -> None:
+        """Number the results of host calls after so many arguments; to `specialize`, have no symbols for numbers."""
         self.first_slot = self.slots = arguments
+        if specialize:
+            self.arithmetic.find_size = None
+
+    def end(self) -> None:
+        """Answer no more: the step has run."""
+        arithmetic = self.arithmetic
+        self.tracer.events = arithmetic.ask = arithmetic.bring = arithmetic.read_number = None
 
     def decide(self, code: str, needs: tuple[str, ...]) -> Operand:
         """Answer what an expression of late numbers is in this call; what follows holds for this answer."""
@@ -192,8 +203,12 @@ class StepEvents:
         is_trusted: bool = False,
         is_ordered: bool = False,
         keeps_result: bool = True,
+        is_sized: bool = False,
     ) -> Operand:
-        """Call `function` outside of the step: once in each call, with the values that its arguments have then."""
+        """Call `function` outside of the step: once in each call, with the values that its arguments have then.
+
+        `is_sized`: the values decide how many elements its results have.
+        """
         mark = self._mark()
         given: list[Operand] = []
         leaves, structure = self._flatten_arguments((args, kwargs or {}), given)
@@ -201,6 +216,7 @@ class StepEvents:
         event.histories = list(map(history_to_show, given))
         event.function, event.what = function, getattr(function, "__qualname__", repr(function))
         event.is_trusted, event.is_ordered, event.is_replayed = is_trusted, is_ordered, is_replayed
+        event.is_sized = is_sized and self.arithmetic.find_size is not None
 
         def compute() -> Outcome:
             self._check_values_before(mark.equations)
@@ -318,7 +334,7 @@ class StepEvents:
         """Return the trace's form of a result: numbers, texts and tensors are of each call, the rest is compared."""
         event.result_leaves, event.result_structure = pytree.flatten(result)
         shown: list[Operand] = []
-        arithmetic = self.tracer.arithmetic
+        arithmetic, sizes = self.tracer.arithmetic, dict[int, SymbolicSize]()
         for x in event.result_leaves:
             name = f"x{self.slots}"
             given = as_argument(x) if is_array_result(x) else x
@@ -328,7 +344,10 @@ class StepEvents:
                 )
                 shown.append(number if type(x) is not str else arithmetic.show_text(name, (name,)))
             elif isinstance(given, Tensor) and given.node is None:
-                symbol = self.tracer.graph.input(Spec(given.array.shape, given.array.dtype), Argument(self.slots, name))
+                shape = given.array.shape
+                if event.is_sized:
+                    shape = self.tracer.sizes.make_result_shape(shape, self.slots, sizes)
+                symbol = self.tracer.graph.input(Spec(shape, given.array.dtype), Argument(self.slots, name))
                 self.values.set_array(symbol, given.array)
                 shown.append(wrap(symbol) if given is x else HostArray(wrap(symbol), self))
             else:
@@ -366,9 +385,18 @@ def fits_result(event: StepEvent, result: Operand) -> list[Operand] | None:
             return None
         if slot is not None and type(now) is not type(then):
             return None
-        if slot is not None and isinstance(then, Tensor | np.ndarray) and not has_same_shape(now, then):
+        if slot is None or not isinstance(then, Tensor | np.ndarray) or has_same_shape(now, then):
+            continue
+        if not (event.is_sized and differ_in_first_size(now, then)):
             return None
     return [x if slot is None else as_argument(x) for x, slot in zip(leaves, event.slots, strict=True)]
+
+
+def differ_in_first_size(now: Operand, then: Operand) -> bool:
+    """True for tensors or arrays of one type whose first sizes are two values of a symbol, and the others equal."""
+    if not (now.ndim == then.ndim > 0 and now.shape[1:] == then.shape[1:] and now.dtype == then.dtype):
+        return False
+    return min(now.shape[0], then.shape[0]) >= MIN_SYMBOL
 
 
 def has_same_shape(now: Operand, then: Operand) -> bool:

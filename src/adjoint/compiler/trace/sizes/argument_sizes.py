@@ -50,6 +50,19 @@ class ArgumentSizes:
             made[d] = self._symbols[shape[d]]
         return tuple(made)
 
+    def make_result_shape(self, shape: tuple[int, ...], slot: int, known: dict[int, SymbolicSize]) -> tuple[int, ...]:
+        """Return the shape of a tensor that a call outside gave, with a symbol for how many elements it has.
+
+        `slot`: its number among the program's arguments. `known`: the symbols of other results, by their values.
+        """
+        if not shape or shape[0] < MIN_SYMBOL or self.arithmetic.find_size is None:
+            return shape
+        if shape[0] not in known:
+            symbol = known[shape[0]] = self.relations.add_symbol(shape[0])
+            code = partial(fixed_code, f"x{slot}.array.shape[0]")
+            self.arithmetic.add_source(repr(symbol), shape[0], code, "the size of a result", by_host=True)
+        return (as_size(known[shape[0]]), *shape[1:])
+
     def refuse_symbols(self) -> None:
         """Raise StaticSizeError if there are symbols."""
         if self.relations.places:
@@ -95,18 +108,26 @@ class ArgumentSizes:
             function, operands = number.parts
             return as_size(function(*map(as_size, operands)))
         known = self._number_symbols.get(number.name)
-        if known is not None:
-            return known
-        value = operator.index(number.value)
+        if known is None:
+            known = self._number_symbols[number.name] = self._make_size(number)
+        return known
+
+    def _make_size(self, number: SymbolicNumber) -> int:
+        """Return a new symbol for a number, or the number that it is from now on."""
+        if number.name in self.arithmetic.late_names:
+            if self.arithmetic.bring is None:
+                return operator.index(number.specialize())
+            number = self.arithmetic.bring(number)
+        value = int(number.value)
         if abs(value) < MIN_SYMBOL:
             self.arithmetic.is_small_size = True
-            return operator.index(number.specialize())
+            self.arithmetic.lines.append(ScalarExpr("", number.name, (number.name,), user_site(), value))
+            return value
         symbol = self.relations.add_symbol(abs(value))
         name, code = repr(symbol), number.name if value > 0 else f"-{number.name}"
         self.arithmetic.lines.append(ScalarExpr(name, code, (number.name,), user_site()))
         self.relations.rely_on(f"{name} >= {MIN_SYMBOL}", True)
-        size = self._number_symbols[number.name] = as_size(symbol if value > 0 else -symbol)
-        return size
+        return as_size(symbol if value > 0 else 0 - symbol)
 
 
 def _call_living(held: WeakMethod[Function], *arguments: object) -> Operand:

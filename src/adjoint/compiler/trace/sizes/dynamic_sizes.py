@@ -32,7 +32,8 @@ Shapes = dict[int, tuple[int, ...]]  # of the leaves that are tensors
 class SizeFamily:
     """Calls that differ in nothing but sizes: the programs for one size, and those for many."""
 
-    def __init__(self) -> None:
+    def __init__(self, seen: list[Shapes]) -> None:
+        self.seen = seen  # sizes for which programs were made, be it for other integers among the arguments
         self.sizes: list[Shapes] = []  # that have programs of their own
         self.static: set[Place] = set()  # dimensions of which the step needs one number
         self.signature: Signature | None = None  # of the programs with symbols
@@ -44,6 +45,7 @@ class DynamicSizes:
     def __init__(self, dynamic: bool | None = None) -> None:
         self.dynamic = dynamic
         self._families: dict[object, SizeFamily] = {}
+        self._seen: dict[object, list[Shapes]] = {}
 
     def find_signature(self, key: SignatureKey) -> Signature | None:
         """Return the signature of programs that may serve a size which has none of its own."""
@@ -67,7 +69,7 @@ class DynamicSizes:
             return {}
         family, found = self._family(key), dict[int, tuple[int, ...]]()
         for i, shape in shapes_of(key).items():
-            others = [sizes[i] for sizes in family.sizes]
+            others = [sizes[i] for sizes in family.seen]
             asked = _marks_of(leaves[i], MUST_BE_DYNAMIC) | _marks_of(leaves[i], MAY_BE_DYNAMIC)
             static = _marks_of(leaves[i], STATIC) | {d for leaf, d in family.static if leaf == i}
             varies = {d for d, n in enumerate(shape) if self.dynamic or any(other[d] != n for other in others)}
@@ -90,7 +92,10 @@ class DynamicSizes:
     def note_program(self, key: SignatureKey, signature: Signature, programs: Sequence[Program]) -> None:
         """Note the programs for this size, or one with symbols: it leaves alone the sizes that have their own."""
         family = self._family(key)
-        if sizes := next((program.graph.sizes for program in programs if program.graph.symbols), None):
+        if len(family.seen) < MAX_COMPARED_SIZES:
+            family.seen.append(shapes_of(key))
+        known = (program.graph.sizes for program in programs)
+        if sizes := next((sizes for sizes in known if sizes is not None and sizes.places), None):
             family.signature = signature
             for shapes in family.sizes:
                 programs[0].own_sizes.add(tuple(shapes[leaf][d] for (leaf, d), *_ in sizes.places.values()))
@@ -98,7 +103,12 @@ class DynamicSizes:
             family.sizes.append(shapes_of(key))
 
     def _family(self, key: SignatureKey) -> SizeFamily:
-        return self._families.setdefault(without_sizes(key), SizeFamily())
+        family = self._families.get(kind := without_sizes(key))
+        if family is None:
+            leaves = tuple([int if type(leaf) is tuple and leaf[0] is int else leaf for leaf in key[1]])
+            alike = without_sizes((key[0], leaves, (), *key[3:]))
+            family = self._families[kind] = SizeFamily(self._seen.setdefault(alike, []))
+        return family
 
 
 def _marks_of(leaf: object, mark: str) -> set[int]:
