@@ -1,4 +1,4 @@
-"""Products that serve every number of rows, every depth and every batch: to the bit as those made for one size.
+"""Products that serve every number of rows, every depth and every batch, to the bit as those made for one size.
 
 A product is cut as suits the size that was traced; where it would be cut otherwise for another, as for two rows, sums
 are in another order, and equal but for rounding.
@@ -126,9 +126,31 @@ def test_rows_in_strips_share_scratch_memory() -> None:
     assert kernels.guards == []
 
 
-def test_a_number_of_columns_and_rounded_operands_are_for_one_size() -> None:
+COLUMNS: dict[str, tuple[Any, Any, list[tuple[int, ...]]]] = {
+    "plain": (lambda x, w: (x @ w).relu(), lambda n: [normal(9, 24), normal(24, n)], [(), (1,)]),
+    "one_row": (lambda x, w, b: x @ w + b, lambda n: [normal(1, 24), normal(24, n), normal(n)], [(), (1,), (0,)]),
+    "many_rows": (lambda x, w: x @ w, lambda n: [normal(130, 24), normal(24, n)], [(), (1,)]),
+    "scores": (lambda q, k: q @ k.mT * 2, lambda n: [normal(3, n, 16), normal(3, n, 16)], [(1,), (1,)]),
+    "itself": (lambda x: x @ x.t(), lambda n: [normal(n, 40)], [(0,)]),
+    "all_sizes": (lambda x, y: x @ y, lambda n: [normal(n, n), normal(n, n)], [(0, 1), (0, 1)]),
+    "with_the_batch": (lambda x, y: x @ y.mT, lambda n: [normal(n, 5, 20), normal(n, n, 20)], [(0,), (0, 1)]),
+}
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_any_number_of_columns(name: str) -> None:
+    function, make, dynamic = COLUMNS[name]
+    kernels = SizedKernels(function, make(57), dynamic)
+    assert kernels.guards == (["s0 <= 2048"] if name == "all_sizes" else [])
+    for n in (2, 3, 15, 16, 17, 33, 57, 64, 65, 130):
+        (found,) = kernels(*make(n))
+        wanted = function(*(ad.from_numpy(a.astype(np.float64)) for a in make(n))).numpy()
+        np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4, err_msg=f"for {n}")
+
+
+def test_columns_of_sums_in_stretches_are_for_one_size() -> None:
     relations = SizeRelations()
     n: Any = relations.add_symbol(57)
-    plan = plan_matmul((), 8, n, 16, MatrixStrides((), 16, 1), MatrixStrides((), n, 1), F32, host())
+    plan = plan_matmul((), 8, n, 4096, MatrixStrides((), 4096, 1), MatrixStrides((), n, 1), F32, host())
     assert plan.n == 57
     assert relations.guards == {"s0 == 57": True}

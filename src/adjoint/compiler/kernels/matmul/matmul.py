@@ -23,7 +23,7 @@ from adjoint.compiler.kernels.index_arithmetic import (
 from adjoint.compiler.kernels.kernel import Finish, ResultRegister
 from adjoint.compiler.kernels.matmul import amx_tiles
 from adjoint.compiler.kernels.matmul.blocking import TILE_ROWS, MatrixStrides
-from adjoint.compiler.kernels.matmul.microkernel import DepthRange, LoadSource, sum_columns, sum_depth
+from adjoint.compiler.kernels.matmul.microkernel import ColumnSpan, DepthRange, LoadSource, sum_columns, sum_depth
 from adjoint.compiler.kernels.matmul.operand import MatmulOperand
 from adjoint.compiler.kernels.matmul.pack_driver import PanelPacker
 from adjoint.compiler.kernels.matmul.panel_layout import Range
@@ -117,16 +117,15 @@ class _MatmulWriter(PanelPacker):
             panel = stack.enter_context(b.loop(*columns))
             column = b.mul(panel.index, self.blocking.width)
             source = right.skip_columns(b, column)
+            exist = b.sub(plane.n, column) if self.is_ragged_across or self.tail else None
             if self.blocking.pack_right:
-                self.pack_right(source, b.sub(plane.n, column) if self.tail else None, length)
+                self.pack_right(source, exist, length)
             place = self.sums
             if product.split:
                 across = b.mul(subtract_index(b, panel.index, columns[0]), largest_tile(product)[0])
                 place = advance_address(b, place, across, self.stride, self.vector)
-            for width in self.branch_by_count(
-                panel.index, self.full, self.blocking.width, self.panels_across, self.tail
-            ):
-                self._panel(left.pointer, source.pointer, place, rows, width, stretch, first, (*index, column))
+            for span in self.branch_by_width(panel.index, exist):
+                self._panel(left.pointer, source.pointer, place, rows, span, stretch, first, (*index, column))
 
     def _panel(
         self,
@@ -134,7 +133,7 @@ class _MatmulWriter(PanelPacker):
         right: Reg,
         place: Reg,
         rows: Range,
-        width: int,
+        span: ColumnSpan,
         stretch: DepthRange,
         first: Reg | None,
         origin: Sequence[Reg],
@@ -148,27 +147,27 @@ class _MatmulWriter(PanelPacker):
             if self.product.split:
                 place = advance_address(b, place, down, self.stride, self.vector)
             if self.blocking.is_tiled:
-                self._sum_tiles(down, width, stretch, place, first)
+                self._sum_tiles(down, span.width, stretch, place, first)
             elif self.is_ragged:
-                self._ragged_block(left, right, row, width, stretch, place, first, origin)
+                self._ragged_block(left, right, row, span, stretch, place, first, origin)
             else:
                 for count in self.branch_by_count(turn.index, longer, self.rows + 1, self.panels, self.rows):
-                    sums = self._block(left, right, row, down, panel, count, width, stretch)
+                    sums = self._block(left, right, row, down, panel, count, span, stretch)
                     if self.product.direct:
-                        self._hand_over(sums, width, (*origin[:-1], row, origin[-1]))
+                        self._hand_over(sums, span, (*origin[:-1], row, origin[-1]))
                     else:
                         self._keep(sums, place, first)
             if not self.product.direct:
                 height = self.height(turn.index, row)
                 with b.when(stretch.last) if stretch.last is not None else nullcontext():
-                    self._finish(place, row, height, width, origin)
+                    self._finish(place, row, height, span, origin)
 
     def _ragged_block(
         self,
         left: Reg,
         right: Reg,
         row: Reg,
-        width: int,
+        span: ColumnSpan,
         stretch: DepthRange,
         place: Reg,
         first: Reg | None,
@@ -181,18 +180,18 @@ class _MatmulWriter(PanelPacker):
         left_rows = b.sub(self.plane.m, row)
         is_whole = b.ge(left_rows, self.rows)
         with b.when(is_whole):
-            sums = self._block(left, right, row, 0, 0, self.rows, width, stretch)
+            sums = self._block(left, right, row, 0, 0, self.rows, span, stretch)
             if self.product.direct:
-                self._hand_over(sums, width, (*origin[:-1], row, origin[-1]))
+                self._hand_over(sums, span, (*origin[:-1], row, origin[-1]))
             else:
                 self._keep(sums, place, first)
         with b.when(b.logical_not(is_whole)):
             last = b.sub(left_rows, 1)
             lines = [b.minimum(r, last) if r else b.constant(0, I64) for r in range(self.rows)]
             begins = tuple(as_index(b, scale_index(b, line, self.plane.left.row)) for line in lines)
-            self._keep(self._block(left, right, row, 0, 0, self.rows, width, stretch, begins), place, first)
+            self._keep(self._block(left, right, row, 0, 0, self.rows, span, stretch, begins), place, first)
             if self.product.direct:
-                self._finish(place, row, left_rows, width, origin)
+                self._finish(place, row, left_rows, span, origin)
 
     def _block(
         self,
@@ -202,7 +201,7 @@ class _MatmulWriter(PanelPacker):
         down: Index,
         panel: Index,
         count: int,
-        width: int,
+        span: ColumnSpan,
         stretch: DepthRange,
         lines: tuple[Reg, ...] = (),
     ) -> list[list[Reg]]:
@@ -219,7 +218,7 @@ class _MatmulWriter(PanelPacker):
                 if packed
                 else LoadSource(right, plane.right.column, 1)
             )
-            return sum_depth(b, x, y, self.vector, count, width, blocking.sets, stretch)
+            return sum_depth(b, x, y, self.vector, count, span.width, blocking.sets, stretch)
         start = advance_address(b, left, row, plane.left.row, self.vector)
         x = LoadSource(start, plane.left.row, plane.left.column, lines)
         if blocking.is_paired and plane.left.column == 1:
@@ -228,7 +227,7 @@ class _MatmulWriter(PanelPacker):
         elif blocking.pack_left:
             x = LoadSource(self.packed_rows(down, panel), 1, count)
         y = LoadSource(self.packed_right, 1, blocking.width) if packed else LoadSource(right, 1, plane.right.row)
-        return sum_columns(b, x, y, self.vector, count, width, blocking.sets, stretch, packed, blocking.is_paired)
+        return sum_columns(b, x, y, self.vector, count, span, blocking.sets, stretch, packed, blocking.is_paired)
 
     def _sum_tiles(self, down: Index, width: int, stretch: DepthRange, place: Reg, first: Reg | None) -> None:
         """A block of tile registers, written to scratch memory as `_keep` does."""
@@ -258,9 +257,9 @@ class _MatmulWriter(PanelPacker):
         for value, to in flat:
             b.store(value, to)
 
-    def _finish(self, place: Reg, row: Reg, count: Index, width: int, origin: Sequence[Reg]) -> None:
+    def _finish(self, place: Reg, row: Reg, count: Index, span: ColumnSpan, origin: Sequence[Reg]) -> None:
         """A block of the plane in scratch memory, handed over row by row of the result."""
-        b, lanes, type = self.b, self.product.lanes, self.product.type
+        b, lanes, type, width = self.b, self.product.lanes, self.product.type, span.width
         index, column = origin[:-1], origin[-1]
         if self.product.swapped:
             assert isinstance(count, int)
@@ -270,7 +269,10 @@ class _MatmulWriter(PanelPacker):
                 value = b.load(at, type)
                 if count > 1:
                     value = b.gather(at, b.mul(b.iota(wide), self.stride), type, count)
-                self._hand_over_parts((*index, b.add(column, turn.index), row), [(0, 0, value, _mask(count, value))])
+                self._hand_over_parts(
+                    (*index, b.add(column, turn.index), row),
+                    [(0, 0, value, ColumnSpan(count).mask(0, value.type.lanes))],
+                )
             return
         with b.loop(0, count) as turn:
             line = advance_address(b, place, turn.index, self.stride, type)
@@ -284,22 +286,23 @@ class _MatmulWriter(PanelPacker):
                     self._hand_over_parts((*here[:-1], b.add(column, along.index)), [(0, 0, value, None)])
             starts = range(looped, width, lanes)
             values = [b.load(advance_address(b, line, s, 1, type), vector) for s in starts]
-            self._hand_over_parts(here, [(0, s, v, _mask(width - s, v)) for s, v in zip(starts, values, strict=True)])
+            parts = [(0, s, v, span.mask(s, v.type.lanes)) for s, v in zip(starts, values, strict=True)]
+            self._hand_over_parts(here, parts)
 
-    def _hand_over(self, sums: Sequence[Sequence[Reg]], width: int, origin: Sequence[Reg]) -> None:
+    def _hand_over(self, sums: Sequence[Sequence[Reg]], span: ColumnSpan, origin: Sequence[Reg]) -> None:
         """A block finished from its registers."""
         lanes = self.product.lanes
-        starts = range(0, width, lanes)
+        starts = range(0, span.width, lanes)
         self._hand_over_parts(
             origin,
             [
-                (r, s, value, _mask(width - s, value))
+                (r, s, value, span.mask(s, value.type.lanes))
                 for r, line in enumerate(sums)
                 for s, value in zip(starts, line, strict=True)
             ],
         )
 
-    def _hand_over_parts(self, origin: Sequence[Reg], parts: Sequence[tuple[int, int, Reg, int | None]]) -> None:
+    def _hand_over_parts(self, origin: Sequence[Reg], parts: Sequence[tuple[int, int, Reg, Reg | int | None]]) -> None:
         """Hand over parts at (row, column) after an origin in the plane: as the result counts them."""
         if not parts:
             return
@@ -315,7 +318,3 @@ class _MatmulWriter(PanelPacker):
             digits = unravel_index(self.b, self.b.add(row, below), (*batch[len(batch) - merged :], self.product.m))
             mine = [ResultRegister((*ahead, 0, c), value, mask) for r, c, value, mask in parts if r == below]
             self.finish([*index, *digits, column], mine)
-
-
-def _mask(count: int, value: Reg) -> int | None:
-    return count if count < value.type.lanes else None

@@ -39,6 +39,19 @@ class LoadSource(NamedTuple):
         return advance_address(b, start, line * self.line + by, 1, type)
 
 
+class ColumnSpan(NamedTuple):
+    """Neighbouring columns of a panel, in registers; `last` masks the last one where the call tells how full it is."""
+
+    width: int
+    last: Reg | None = None
+
+    def mask(self, start: int, lanes: int) -> Reg | int | None:
+        """The mask of the register of so many `lanes` that begins at a column."""
+        if start + lanes < self.width:
+            return None
+        return self.width - start if self.last is None and start + lanes > self.width else self.last
+
+
 class DepthRange(NamedTuple):
     """A part of the depth: turns of `unit` steps up to `whole`, and a `rest` which is left after the `last` stretch."""
 
@@ -54,7 +67,7 @@ def sum_columns(
     right: LoadSource,
     vector: Type,
     rows: int,
-    width: int,
+    span: ColumnSpan,
     sets: int,
     stretch: DepthRange,
     packed: bool,
@@ -69,7 +82,7 @@ def sum_columns(
     # and each broadcast of the left one serves a row of registers. `sets` of totals take turns, because an fma needs
     # four cycles until the next may add to the same register.
     lanes = vector.lanes
-    starts = range(0, width, lanes)
+    starts = range(0, span.width, lanes)
     each = rows * len(starts)
     multiply_add = partial(bf16_pairs.multiply_add, b) if paired else b.fma
 
@@ -80,7 +93,8 @@ def sum_columns(
         for u in range(count) if isinstance(count, int) else range(1):
             at = advance_address(b, line, u, right.step, vector)
             values = [
-                b.load(advance_address(b, at, s, 1, vector), vector, None if packed else width - s) for s in starts
+                b.load(advance_address(b, at, s, 1, vector), vector, None if packed else span.mask(s, lanes))
+                for s in starts
             ]
             first = (taken + u) % sets * each
             for r in range(rows):

@@ -16,6 +16,7 @@ from adjoint.compiler.kernels.index_arithmetic import (
     subtract_index,
 )
 from adjoint.compiler.kernels.matmul.blocking import round_up
+from adjoint.compiler.kernels.matmul.microkernel import ColumnSpan
 from adjoint.compiler.kernels.matmul.product import MatmulPlan
 from adjoint.compiler.kernels.matmul.scratch import Scratch
 from adjoint.compiler.llvm.builder import Builder
@@ -37,7 +38,9 @@ class PanelLayout:
         self.part_strides = layout.part_strides
         self.panels, self.rows, self.longer = self.blocking.panels(self.plane.m)
         self.full, self.tail = divmod(self.plane.n, self.blocking.width)
-        self.panels_across = self.full + (self.tail > 0)
+        self.panels_across = -(-self.plane.n // self.blocking.width)
+        # Of a symbolic number of columns, the last panel may have any width up to that of the others.
+        self.is_ragged_across = has_symbols(self.tail)
         self.stride = round_up(self.blocking.width, product.lanes)
         # Of a symbolic number of rows, the last panel may have any height up to that of the others.
         m = self.plane.m
@@ -51,6 +54,25 @@ class PanelLayout:
         if first < count:
             with self.b.when(self.b.ge(index, first)) if first else nullcontext():
                 yield after
+
+    def branch_by_width(self, panel: Reg, exist: Reg | None) -> Iterator[ColumnSpan]:
+        """Branches for the columns of a panel, of which so many `exist` if that may be fewer than its width."""
+        b, lanes, width = self.b, self.product.lanes, self.blocking.width
+        if not has_symbols(self.plane.n):
+            for whole in self.branch_by_count(panel, self.full, width, self.panels_across, self.tail):
+                yield ColumnSpan(whole)
+            return
+        if exist is None:
+            yield ColumnSpan(width)
+            return
+        is_whole = b.ge(exist, width)
+        with b.when(is_whole):
+            yield ColumnSpan(width)
+        with b.when(b.logical_not(is_whole)):
+            for start in range(0, width, lanes):
+                is_last = b.le(exist, start + lanes)
+                with b.when(b.logical_and(b.gt(exist, start), is_last) if start else is_last):
+                    yield ColumnSpan(start + lanes, b.lane_mask(b.sub(exist, start), lanes))
 
     def row(self, panel: Index) -> Reg:
         """The row at which a panel of rows begins; behind the last one, the end."""

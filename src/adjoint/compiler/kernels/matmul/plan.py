@@ -35,6 +35,7 @@ MIN_TILE_MICROSECONDS = 15.0  # microseconds that are worth a tile
 MAX_TILES = 16
 MIN_ROUNDING_SPEEDUP = 1.15  # what rounded operands must gain
 MAX_UNROLLED_REGISTERS = 6  # registers of a row that are finished one after another, and not in a loop
+MAX_ANY_WIDTH = 4  # registers of a panel whose last one may have any number of columns: each is a branch
 MAX_TILE_ELEMENTS = 1 << 20  # elements of the result in a tile
 
 
@@ -71,18 +72,18 @@ def plan_product(
     that is 0. `computed`: whether the left and the right operand are computed as they are packed.
     """
     machine = Machine.of(target, type, lanes)
-    n = operator.index(n)  # a symbolic number of columns is that of the call that is traced alone
     merged, flat = (
         (0, Plane(batch, m, n, left, right)) if any(computed) else _merge_batch_dims(batch, m, n, left, right)
     )
     flat = _normalize_strides(flat, k)
     other = Plane(flat.batch, flat.n, flat.m, flat.right.swapped_strides, flat.left.swapped_strides)
-    any_height, any_depth = is_symbolic_size(flat.m), is_symbolic_size(k)
-    seen, seen_k = (flat.as_traced, size_value(k)) if any_height or any_depth or has_symbols(flat) else (flat, k)
+    any_height, any_width, any_depth = map(is_symbolic_size, (flat.m, n, k))
+    seen, seen_k = (flat.as_traced, size_value(k)) if any_depth or has_symbols(flat) else (flat, k)
     rounds = choose_rounding(target, type, precision)
-    ways = blockings(machine, seen.m, seen.n, seen_k, seen.left, seen.right, rounds)
+    columns = max(seen.n, MAX_ANY_WIDTH * machine.lanes) if any_width else seen.n
+    ways = blockings(machine, seen.m, columns, seen_k, seen.left, seen.right, rounds)
     choices = [(b.cycles * (MIN_ROUNDING_SPEEDUP if b.is_paired else 1.0), False, b) for b in ways]
-    if n <= 4 and n < machine.lanes and seen.m > n and not any_height:
+    if not any_width and n <= 4 and n < machine.lanes and seen.m > n and not any_height:
         turned = blockings(machine, other.m, seen.m, seen_k, seen.right.swapped_strides, seen.left.swapped_strides)
         late = seen.m * (2.0 if n == 1 else 10.0)  # its elements leave one by one
         choices += [(b.cycles + late, True, b) for b in turned if b.rows == n]
@@ -94,19 +95,19 @@ def plan_product(
     if not choices:  # no elements
         choices = [(0.0, False, Blocking(False, 1, machine.lanes, 1, 1, False, False, 0.0))]
     _, swapped, blocking = min(choices, key=lambda choice: choice[0])
-    if any_height or any_depth:
-        choices = list(_serve_any_size(choices, machine, any_height, any_depth))
+    if any_height or any_width or any_depth:
         paired = blocking.is_paired
+        choices = list(_serve_any_size(choices, machine, any_height, any_width, any_depth))
         _, swapped, blocking = min(choices, key=lambda choice: choice[0])
         # Packing by squares begins the last one before the end; how else a left operand is packed depends on its size.
         squares = any_depth and blocking.pack_right and seen.right.row == 1 != seen.right.column
-        if paired or computed[0] or (squares and not k >= machine.lanes):
-            sizes = _specialize((*batch, m, k))
+        split_across = any_width and _depth(machine, flat, blocking, k)[2]  # sums of all columns wait at once
+        gated = any_width and parts > 1
+        if paired or computed[0] or gated or split_across or (squares and not k >= machine.lanes):
+            sizes = _specialize((*batch, m, n, k))
             how: dict[str, Any] = {"direct": direct, "precision": precision, "parts": parts, "lanes": lanes}
             sides = [MatrixStrides(_specialize(s.batch), *_specialize((s.row, s.column))) for s in (left, right)]
-            return plan_product(
-                sizes[:-2], sizes[-2], n, sizes[-1], sides[0], sides[1], type, target, computed=computed, **how
-            )
+            return plan_product(sizes[:-3], *sizes[-3:], sides[0], sides[1], type, target, computed=computed, **how)
     plane = other if swapped else flat
     steps = depth_steps(blocking, k)
     depth, longest, split = _depth(machine, plane, blocking, steps)
@@ -127,12 +128,18 @@ def _specialize(sizes: Shape) -> Shape:
 
 
 def _serve_any_size(
-    choices: Sequence[tuple[float, bool, Blocking]], machine: Machine, any_height: bool, any_depth: bool
+    choices: Sequence[tuple[float, bool, Blocking]],
+    machine: Machine,
+    any_height: bool,
+    any_width: bool,
+    any_depth: bool,
 ) -> Iterator[tuple[float, bool, Blocking]]:
-    """The choices for a product of any number of rows, or of any depth: what they pack does not depend on it."""
+    """The choices for a product of any number of rows or columns, or of any depth: they pack alike for all."""
     for cycles, swapped, blocking in choices:
         packed = blocking.pack_left or (any_depth and blocking.pack_right)
-        if blocking.is_paired or (blocking.along_depth and packed):
+        if blocking.is_paired or (blocking.along_depth and (packed or any_width)):
+            continue
+        if blocking.width > MAX_ANY_WIDTH * machine.lanes and any_width:
             continue
         high = blocking.fill_registers(machine) if any_height else blocking
         yield cycles, swapped, high._replace(pack_left=False)
@@ -193,7 +200,7 @@ def _depth(machine: Machine, plane: Plane, blocking: Blocking, k: int) -> tuple[
     A matrix that is read once, for a row or two, is read in whole rows: few of them for one panel after the other.
     """
     stretch = 1024 * (machine.lanes if blocking.along_depth else 1)
-    once = not is_symbolic_size(plane.m) and plane.m <= 2 and plane.n > blocking.width
+    once = not has_symbols((plane.m, plane.n)) and plane.m <= 2 and plane.n > blocking.width
     in_rows = once and not blocking.along_depth and not blocking.pack_right
     if in_rows and k * plane.n * machine.itemsize >= 1 << 19:
         stretch = operator.index(max(32, k // 2048))

@@ -24,13 +24,13 @@ class Plane(NamedTuple):
     def as_traced(self) -> Plane:
         """The plane in the call that is traced."""
         batch, m, n, left, right = self
-        return Plane(tuple(map(size_value, batch)), size_value(m), n, left.as_traced, right.as_traced)
+        return Plane(tuple(map(size_value, batch)), size_value(m), size_value(n), left.as_traced, right.as_traced)
 
 
 class MatmulPlan(NamedTuple):
     """A planned product (batch…, m, k) @ (batch…, k, n) of elements of `type`.
 
-    `batch`, `m` and `k` may be symbolic, and `depth` with `k`.
+    `batch`, `m`, `n` and `k` may be symbolic, and `depth` with `k`.
     """
 
     batch: Shape

@@ -61,4 +61,4 @@ def largest_tile(product: MatmulPlan) -> tuple[int, int]:
     _, down, across = product.grid
     panels, rows, longer = blocking.panels(size_value(plane.m))
     tall = product.strip * blocking.rows or math.ceil(panels / down) * (rows + (longer > 0))
-    return tall, math.ceil(math.ceil(plane.n / blocking.width) / across) * blocking.width
+    return tall, math.ceil(math.ceil(size_value(plane.n) / blocking.width) / across) * blocking.width
