@@ -87,7 +87,7 @@ class SizedKernels:
                     filler = 7 if v.dtype.kind in "iub" else np.nan
                     room = np.full(prod(shape) + 64, filler, v.dtype)
                     known[v] = room[: prod(shape)].reshape(shape)
-            scratch = aligned_bytes(max(kernel.scratch, 1))
+            scratch = aligned_bytes(max(evaluate_size(kernel.scratch, symbols), 1))
             table = [*reversed(symbols.values()), *(known[v].ctypes.data for v in kernel.arguments)]
             table += [scratch.ctypes.data] if kernel.scratch else []
             table += [evaluate_size(n, symbols) for n in kernel.numbers]

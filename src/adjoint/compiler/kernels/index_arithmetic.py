@@ -49,6 +49,11 @@ def is_zero(x: Index) -> bool:
     return not is_symbolic_size(x) and x == 0
 
 
+def is_one(x: Index) -> bool:
+    """True for a number that is 1 in every call."""
+    return not is_symbolic_size(x) and x == 1
+
+
 def add_strided(b: Builder, offset: Index, index: Index, stride: int) -> Reg:
     """Return offset + index * stride."""
     return add_index(b, scale_index(b, index, stride), offset)
@@ -75,18 +80,18 @@ def max_index(b: Builder, x: Index, y: Index) -> Index:
 
 def floor_div_index(b: Builder, x: Reg, y: int) -> Reg:
     """Return x // y of a number that is not negative."""
-    return x if y == 1 else b.emit(f"udiv i64 {x.name}, {as_index(b, y).name}", I64)
+    return x if is_one(y) else b.emit(f"udiv i64 {x.name}, {as_index(b, y).name}", I64)
 
 
 def modulo_index(b: Builder, x: Reg, y: int) -> Reg:
     """Return x % y of a number that is not negative."""
-    return b.constant(0, I64) if y == 1 else b.emit(f"urem i64 {x.name}, {as_index(b, y).name}", I64)
+    return b.constant(0, I64) if is_one(y) else b.emit(f"urem i64 {x.name}, {as_index(b, y).name}", I64)
 
 
 def divmod_index(b: Builder, x: Reg, y: int) -> tuple[Reg, Reg]:
     """Return x // y and x % y of a number that is not negative."""
     whole = floor_div_index(b, x, y)
-    return whole, b.constant(0, I64) if y == 1 else b.sub(x, b.mul(whole, y))
+    return whole, b.constant(0, I64) if is_one(y) else b.sub(x, b.mul(whole, y))
 
 
 def unravel_index(b: Builder, x: Reg, sizes: Sequence[int]) -> list[Reg]:

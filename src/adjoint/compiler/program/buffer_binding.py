@@ -75,8 +75,13 @@ class Binding:
         self.plan: MemoryPlan = self._place_in_arena(readers)
         self._engine = load(_compile_kernels(kernels.values()))
         self.threads = max(get_num_threads(), os.cpu_count() or 1)  # for which there is scratch memory
-        self._scratch = aligned_bytes(max((k.scratch for k in kernels.values()), default=0) * self.threads)
+        self._scratch = self._make_scratch()
         self._make_tables()
+
+    def _make_scratch(self) -> Array:
+        """The scratch memory of all threads, for the largest sizes so far."""
+        with self.sizes.taking(self.capacity):
+            return aligned_bytes(max((size_value(k.scratch) for k in self.kernels.values()), default=0) * self.threads)
 
     def _place_inputs(self) -> None:
         for i, v in enumerate(self.numbers):
@@ -334,6 +339,7 @@ class Binding:
             for v in self.plan.offsets:
                 del self.buffers[v]
             self.plan = self._place_in_arena(self._readers)
+            self._scratch = self._make_scratch()
             self._fill_tables()
         else:
             for table in self._tables.values():

@@ -6,16 +6,18 @@ attention kernel. The sums over rows are in memory, in an order that depends on 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from adjoint.compiler.kernels.attention.forward import first_row, offset_to_head, write_units
+from adjoint.compiler.kernels.attention.forward import offset_to_head, write_units
 from adjoint.compiler.kernels.attention.plan import (
     AttentionPlan,
     AttentionScratch,
     MatrixStack,
-    count_visible_keys,
+    RowBlock,
+    range_of_keys,
+    range_of_rows,
     split_scratch,
-    unroll_of_keys,
 )
 from adjoint.compiler.kernels.attention.softmax_block import weight_addresses, write_mask, write_weights
 from adjoint.compiler.kernels.attention.tile_matmul import (
@@ -26,6 +28,7 @@ from adjoint.compiler.kernels.attention.tile_matmul import (
     for_row_blocks,
     multiply,
     panels,
+    run_range,
     store_tile,
 )
 from adjoint.compiler.kernels.attention.transpose import write_transposed
@@ -84,17 +87,19 @@ def _write_head(
     )
     given = HeadOperands(q, k, v, matrix(g))
     dq, dk, dv = (matrix(placed) for placed in results)
-    one = plan.blocks == 1
-    covered = one and count_visible_keys(b, plan, b.constant(0, I64)) == plan.keys
+    one = not plan.is_ragged and plan.blocks == 1
+    first = RowBlock.of(b, plan, b.constant(0, I64))
+    covered = one and first.seen == plan.keys
     if not covered:
         for into, size, shape in ((dk, plan.q.shape[-1], plan.shapes[1]), (dv, plan.v.shape[-1], plan.shapes[2])):
             _clear_rows(b, plan, into, size, shape)
     base = None if mask is None or plan.mask is None else offset_to_head(b, mask, plan.mask, at, plan)
     if one:
-        _write_row_block(b, plan, given, base, (dq, dk, dv), b.constant(0, I64), parts, add=not covered)
+        _write_row_block(b, plan, given, base, (dq, dk, dv), first, first.row, parts, add=not covered)
         return
     with b.loop(0, plan.blocks) as turn:
-        _write_row_block(b, plan, given, base, (dq, dk, dv), turn.index, parts, add=True)
+        block = RowBlock.of(b, plan, turn.index)
+        _write_row_block(b, plan, given, base, (dq, dk, dv), block, b.mul(turn.index, plan.high), parts, add=True)
 
 
 class HeadOperands(NamedTuple):
@@ -126,26 +131,33 @@ def _write_row_block(
     given: HeadOperands,
     mask: Reg | None,
     results: tuple[TileMatrix, TileMatrix, TileMatrix],
-    block: Reg,
+    block: RowBlock,
+    start: Reg,
     parts: AttentionScratch,
     add: bool,
 ) -> None:
-    """Add one block of rows to the gradients; without `add`, dk and dv are written for the first time."""
+    """Add one block of rows to the gradients; without `add`, dk and dv are written for the first time.
+
+    `start`: the first row that no block before has done.
+    """
     kind, high, (dq, dk, dv) = plan.kind, plan.high, results
-    row = first_row(b, plan, block)
-    seen = count_visible_keys(b, plan, row)
+    row, count, seen = block
 
     def from_row(m: TileMatrix) -> TileMatrix:
-        return m._replace(pointer=b.gep(m.pointer, b.mul(row, m.row), kind.scalar)) if plan.blocks > 1 else m
+        return (
+            m._replace(pointer=b.gep(m.pointer, b.mul(row, m.row), kind.scalar))
+            if plan.is_ragged or plan.blocks > 1
+            else m
+        )
 
     q, g = from_row(given.q), from_row(given.g)
     if mask is not None:
-        write_mask(b, plan, mask, row, parts)
-    inverse = write_weights(b, plan, q, given.k, row, seen, parts)
-    _write_slopes(b, plan, given.v, g, inverse, seen, parts)
+        write_mask(b, plan, mask, block, parts)
+    inverse = write_weights(b, plan, q, given.k, block, parts)
+    _write_slopes(b, plan, given.v, g, inverse, block, parts)
     # rows that an earlier block has done too count there
-    first = b.sub(b.mul(block, high), row) if plan.rows > high and plan.rows % high else 0
-    rows = SummedRange(first, plan.present, 1 if first else even_unroll(plan.present))
+    overlaps = not plan.is_ragged and plan.rows > high and plan.rows % high
+    rows = range_of_rows(b.sub(start, row) if overlaps else 0, count)
     across, wanted = TileMatrix(parts.weights, high), (plan.keys, seen)
     size, width = plan.q.shape[-1], plan.v.shape[-1]
     multiply(b, kind, plan.shapes[2], across, g, wanted, width, rows, lambda t: store_tile(b, t, dv, add=add))
@@ -155,7 +167,7 @@ def _write_row_block(
         return b.mul(value, plan.scale)
 
     multiply(b, kind, plan.shapes[1], across, q, wanted, size, rows, lambda t: store_tile(b, t, dk, apply_scale, add))
-    keys = SummedRange(0, seen, unroll_of_keys(plan))
+    keys = range_of_keys(plan, 0, seen)
     into = from_row(dq)
     multiply(
         b,
@@ -163,7 +175,7 @@ def _write_row_block(
         plan.shapes[1],
         TileMatrix(parts.slopes, 1, high),
         given.k,
-        (plan.present, plan.present),
+        (count, count),
         size,
         keys,
         lambda t: store_tile(b, t, into, apply_scale),
@@ -176,12 +188,12 @@ def _write_slopes(
     v: TileMatrix,
     g: TileMatrix,
     inverse: list[Reg],
-    seen: Reg | int,
+    block: RowBlock,
     parts: AttentionScratch,
 ) -> None:
     """The weights, divided by their sums, and what the scores' gradient is of them."""
     kind, width, high = plan.kind, plan.v.shape[-1], plan.high
-    write_transposed(b, kind, g, plan.present, width, parts.above, high)
+    write_transposed(b, kind, g, block.count, width, parts.above, high)
     sums = [b.gep(parts.along, u * kind.lanes, kind.scalar) for u in range(len(inverse))]
     for place in sums:
         b.store(b.constant(0.0, kind), place)
@@ -198,12 +210,15 @@ def _write_slopes(
             b.store(total, place)
 
     depth = SummedRange(0, width, even_unroll(width))
-    multiply(b, kind, plan.shapes[0], v, TileMatrix(parts.above, high), (plan.keys, seen), high, depth, finish)
+    multiply(b, kind, plan.shapes[0], v, TileMatrix(parts.above, high), (plan.keys, block.seen), high, depth, finish)
     along = [b.mul(b.load(place, kind), i) for place, i in zip(sums, inverse, strict=True)]
-    step = unroll_of_keys(plan)
-    with b.loop(0, seen, step) as turn:
-        weights, slopes = (weight_addresses(b, plan, p, turn.index, step) for p in (parts.weights, parts.slopes))
+
+    def divide_keys(key: Reg, step: int, _: Sequence[Reg]) -> Sequence[Reg]:
+        weights, slopes = (weight_addresses(b, plan, p, key, step) for p in (parts.weights, parts.slopes))
         for (weight, u), (slope, _) in zip(weights, slopes, strict=True):
             w = b.mul(b.load(weight, kind), inverse[u])
             b.store(w, weight)
             b.store(b.mul(w, b.sub(b.load(slope, kind), along[u])), slope)
+        return ()
+
+    run_range(b, range_of_keys(plan, 0, block.seen), (), divide_keys)

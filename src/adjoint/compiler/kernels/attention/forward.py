@@ -11,14 +11,14 @@ from adjoint.compiler.kernels.attention.plan import (
     AttentionPlan,
     AttentionScratch,
     MatrixStack,
+    RowBlock,
     Strides,
-    count_visible_keys,
+    range_of_keys,
     split_scratch,
-    unroll_of_keys,
 )
 from adjoint.compiler.kernels.attention.softmax_block import write_mask, write_weights
-from adjoint.compiler.kernels.attention.tile_matmul import SummedRange, TileMatrix, multiply, store_tile
-from adjoint.compiler.kernels.index_arithmetic import divmod_index, unravel_index
+from adjoint.compiler.kernels.attention.tile_matmul import TileMatrix, multiply, store_tile
+from adjoint.compiler.kernels.index_arithmetic import divmod_index, is_one, unravel_index
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.types import BOOL, I64, Reg
 
@@ -54,15 +54,15 @@ def _write_rows(
     number: Reg,
 ) -> None:
     """One block of rows of a head."""
-    head, block = divmod_index(b, number, plan.blocks)
+    head, place = divmod_index(b, number, plan.blocks)
     at = unravel_index(b, head, plan.q.shape[:-2])
-    row = first_row(b, plan, block)
+    block = RowBlock.of(b, plan, place)
+    row = block.row
     pointers = [offset_to_head(b, p, s, at, plan) for p, s in zip(given, (plan.q, plan.k, plan.v), strict=True)]
     across = TileMatrix(b.gep(pointers[0], b.mul(row, plan.q.strides[-2]), plan.kind.scalar), plan.q.strides[-2])
-    seen = count_visible_keys(b, plan, row)
     if mask is not None and plan.mask is not None:
-        write_mask(b, plan, offset_to_head(b, mask, plan.mask, at, plan), row, parts)
-    inverse = write_weights(b, plan, across, TileMatrix(pointers[1], plan.k.strides[-2]), row, seen, parts)
+        write_mask(b, plan, offset_to_head(b, mask, plan.mask, at, plan), block, parts)
+    inverse = write_weights(b, plan, across, TileMatrix(pointers[1], plan.k.strides[-2]), block, parts)
     for u, total in enumerate(inverse):
         b.store(total, b.gep(parts.inverse, u * plan.kind.lanes, plan.kind.scalar))
     placed = b.gep(
@@ -75,9 +75,9 @@ def _write_rows(
         plan.shapes[2],
         TileMatrix(parts.weights, 1, plan.high),
         TileMatrix(pointers[2], plan.v.strides[-2]),
-        (plan.present, plan.present),
+        (block.count, block.count),
         plan.v.shape[-1],
-        SummedRange(0, seen, unroll_of_keys(plan)),
+        range_of_keys(plan, 0, block.seen),
         lambda t: store_tile(
             b, t, TileMatrix(placed, strides[-2]), make_row_scaler(b, b.gep(parts.inverse, t.row, plan.kind))
         ),
@@ -86,7 +86,7 @@ def _write_rows(
 
 def write_units(b: Builder, plan: AttentionPlan, tile: Reg, unit: Callable[[Reg], None]) -> None:
     """`unit(number)` for the pieces of work of a tile."""
-    if plan.each == 1:
+    if is_one(plan.each):
         unit(tile)
         return
     low = b.mul(tile, plan.each)
@@ -103,14 +103,6 @@ def offset_to_head(b: Builder, pointer: Reg, stack: MatrixStack, at: Sequence[Re
             total = step if total.is_constant else b.add(total, step)
     kind = BOOL if stack is plan.mask and plan.truths else plan.kind.scalar
     return pointer if total.is_constant else b.gep(pointer, total, kind)
-
-
-def first_row(b: Builder, plan: AttentionPlan, block: Reg) -> Reg:
-    """The first row of a block: all blocks are whole where there are rows for one."""
-    if plan.blocks == 1:
-        return b.constant(0, I64)
-    row = b.mul(block, plan.high)
-    return b.minimum(row, plan.rows - plan.high) if plan.rows % plan.high else row
 
 
 def make_row_scaler(b: Builder, inverse: Reg) -> Callable[[Reg, int], Reg]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from adjoint.compiler.ir.graph import Value
 from adjoint.compiler.ir.strided_view import StridedView, row_major
+from adjoint.compiler.ir.symbolic_size import find_symbols
 from adjoint.compiler.kernels.attention.backward import StridedPointer, write_attention_gradient
 from adjoint.compiler.kernels.attention.call import AttentionCall, _plan_call, _swap_heads_and_rows
 from adjoint.compiler.kernels.attention.forward import write_attention
@@ -62,6 +63,7 @@ def _text(target: Target, call: AttentionCall, shape: tuple[int, ...], count: in
     if plan.mask is not None and plan.truths:
         given[-1] = BOOL
     with b.kernel(NAME_PLACEHOLDER) as (args, tile, thread):
+        b.bind_symbols(find_symbols(call, shape))
         pointers = [b.argument(args, i) for i in range(count + 2)]
         scratch = b.gep(pointers[-1], b.mul(thread, plan.scratch), I8)
         placed = [

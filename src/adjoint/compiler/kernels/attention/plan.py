@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from adjoint.compiler.ir.symbolic_size import size_value
-from adjoint.compiler.kernels.attention.tile_matmul import tile_shape
+from adjoint.compiler.ir.symbolic_size import has_symbols, is_symbolic_size, size_value
+from adjoint.compiler.kernels.attention.tile_matmul import SummedRange, even_unroll, tile_shape
+from adjoint.compiler.kernels.index_arithmetic import as_index
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.jit.target import Target
 from adjoint.compiler.llvm.types import I64, Reg, Type
@@ -60,9 +61,9 @@ class AttentionPlan(NamedTuple):
         return math.prod(self.q.shape[:-2])
 
     @property
-    def present(self) -> int:
-        """Rows in a block."""
-        return min(self.high, self.rows)
+    def is_ragged(self) -> bool:
+        """True if the last block may have any number of rows, for only the call tells how many there are."""
+        return is_symbolic_size(self.rows)
 
 
 def plan_attention(
@@ -84,7 +85,8 @@ def plan_attention(
     """
     lanes = target.lanes(scalar)
     # with two registers across, keys are read half as often; with one, fewer are read that no row sees
-    high = lanes if causal or q.shape[-2] <= lanes else 2 * lanes
+    few = not is_symbolic_size(q.shape[-2]) and q.shape[-2] <= lanes
+    high = lanes if causal or few else 2 * lanes
     shapes = tuple(tile_shape(target, -(-n // lanes)) for n in (high, q.shape[-1], v.shape[-1]))
     reason = ""
     if not scalar.is_float:
@@ -95,20 +97,15 @@ def plan_attention(
         reason = "rows of an operand do not lie in one piece"
     empty = AttentionPlan(scalar.of(lanes), q, k, v, mask, truths, scale, causal, high, shapes, 0, 0, 0, 0, reason)
     scratch = sum(_scratch_sizes(empty, gradient)) * scalar.itemsize
-    if scratch > MAX_SCRATCH_BYTES and not reason:
+    if size_value(scratch) > MAX_SCRATCH_BYTES and not reason:
         reason = f"the weights of {high} rows take {scratch} bytes"
     units = empty.heads * (1 if gradient else empty.blocks)
-    rows = q.shape[-2] if gradient else empty.present
-    seconds = (
-        (5 if gradient else 2)
-        * size_value(rows * empty.keys)
-        * (q.shape[-1] + v.shape[-1])
-        * scalar.itemsize
-        / 4
-        / 1e11
-    )
-    seconds *= target.slowdown
-    each = min(max(round(TILE_SECONDS / seconds), 1), size_value(units)) if seconds else 1
+    pairs = empty.keys * (q.shape[-2] if gradient or few else high)
+    one = (5 if gradient else 2) * (q.shape[-1] + v.shape[-1]) * scalar.itemsize / 4 / 1e11 * target.slowdown
+    if is_symbolic_size(pairs):
+        each = int(TILE_SECONDS / one) // pairs + 1
+    else:
+        each = min(max(round(TILE_SECONDS / (one * pairs)), 1), size_value(units)) if pairs * one else 1
     return empty._replace(units=units, each=each, tiles=-(-units // each), scratch=scratch, reason=reason)
 
 
@@ -143,18 +140,49 @@ def split_scratch(b: Builder, plan: AttentionPlan, scratch: Reg, gradient: bool 
     return AttentionScratch(*found)
 
 
-def count_visible_keys(b: Builder, plan: AttentionPlan, row: Reg) -> Reg | int:
-    """Return how many keys the block that begins at `row` sees, rounded up to whole tiles."""
-    high = plan.shapes[0][0]
+class RowBlock(NamedTuple):
+    """A block of rows of a head: its first row, how many there are, and how many keys they see."""
+
+    row: Reg
+    count: Reg | int
+    seen: Reg | int
+
+    @classmethod
+    def of(cls, b: Builder, plan: AttentionPlan, block: Reg) -> RowBlock:
+        """Return a block by its number: where there are rows for one, a known number of them is in whole blocks."""
+        rows, high = plan.rows, plan.high
+        if plan.is_ragged:
+            row = b.mul(block, high)
+            count: Reg | int = b.minimum(b.sub(rows, row), high)
+        elif plan.blocks == 1:
+            row, count = b.constant(0, I64), rows
+        else:
+            row, count = b.mul(block, high), high
+            row = b.minimum(row, rows - high) if rows % high else row
+        return cls(row, count, _count_visible_keys(b, plan, row, count))
+
+
+def _count_visible_keys(b: Builder, plan: AttentionPlan, row: Reg, count: Reg | int) -> Reg | int:
+    """Return how many keys rows from `row` on see, rounded up to whole tiles."""
+    high, keys = plan.shapes[0][0], plan.keys
     if not plan.causal:
-        return plan.keys
-    if plan.blocks == 1:
-        return min(plan.keys, -(-plan.present // high) * high)
-    last = b.add(row, plan.present + high - 1)
+        return as_index(b, keys) if is_symbolic_size(keys) else keys
+    if not has_symbols((plan.rows, keys)) and plan.blocks == 1:
+        return min(keys, -(-plan.rows // high) * high)
+    last = b.add(b.add(row, count), high - 1)
     rounded = b.mul(b.emit(f"udiv i64 {last.name}, {high}", I64), high)
-    return b.minimum(rounded, plan.keys)
+    return b.minimum(rounded, as_index(b, keys))
 
 
-def unroll_of_keys(plan: AttentionPlan) -> int:
-    """Steps written out in a loop over the keys seen."""
-    return 2 if plan.keys % 2 == 0 and plan.shapes[0][0] % 2 == 0 else 1
+def range_of_keys(plan: AttentionPlan, low: Reg | int, high: Reg | int) -> SummedRange:
+    """The loop over keys: how many of them have their steps in one turn."""
+    if is_symbolic_size(plan.keys):
+        return SummedRange(low, high, 2, is_exact=False)
+    return SummedRange(low, high, 2 if plan.keys % 2 == 0 and plan.shapes[0][0] % 2 == 0 else 1)
+
+
+def range_of_rows(low: Reg | int, count: Reg | int) -> SummedRange:
+    """The loop over the rows of a block from `low` on."""
+    if isinstance(count, Reg):
+        return SummedRange(low, count, 2, is_exact=False)
+    return SummedRange(low, count, 1 if low else even_unroll(count))

@@ -7,10 +7,20 @@ lanes. Rows beyond the last are lanes to be ignored, and products read the weigh
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
-from adjoint.compiler.kernels.attention.plan import AttentionPlan, AttentionScratch, unroll_of_keys
-from adjoint.compiler.kernels.attention.tile_matmul import SummedRange, TileMatrix, even_unroll, multiply, store_tile
+from adjoint.compiler.ir.symbolic_size import is_symbolic_size
+from adjoint.compiler.kernels.attention.plan import AttentionPlan, AttentionScratch, RowBlock, range_of_keys
+from adjoint.compiler.kernels.attention.tile_matmul import (
+    SummedRange,
+    TileMatrix,
+    even_unroll,
+    multiply,
+    run_range,
+    store_tile,
+)
 from adjoint.compiler.kernels.attention.transpose import write_transposed
+from adjoint.compiler.kernels.index_arithmetic import as_index, lane_offsets
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.math.exponential import DOUBLE, LN2_HIGH, LN2_HIGH_32, LN2_LOW, LN2_LOW_32, SINGLE
 from adjoint.compiler.llvm.types import BOOL, I32, I64, Reg
@@ -21,13 +31,12 @@ def write_weights(
     plan: AttentionPlan,
     rows: TileMatrix,
     keys: TileMatrix,
-    row: Reg,
-    seen: Reg | int,
+    block: RowBlock,
     parts: AttentionScratch,
 ) -> list[Reg]:
     """e^(score - largest score) of a block of rows into `parts.weights`; one over their sums, in registers."""
     kind, high = plan.kind, plan.high
-    write_transposed(b, kind, rows, plan.present, plan.q.shape[-1], parts.rows, high, plan.scale)
+    write_transposed(b, kind, rows, block.count, plan.q.shape[-1], parts.rows, high, plan.scale)
     into = TileMatrix(parts.weights, high)
     size = plan.q.shape[-1]
     multiply(
@@ -36,25 +45,27 @@ def write_weights(
         plan.shapes[0],
         keys,
         TileMatrix(parts.rows, high),
-        (plan.keys, seen),
+        (plan.keys, block.seen),
         high,
         SummedRange(0, size, even_unroll(size)),
         lambda t: store_tile(b, t, into),
     )
-    largest = _find_row_maxima(b, plan, row, seen, parts)
+    largest = _find_row_maxima(b, plan, block, parts)
     largest = [b.select(b.eq(m, -math.inf), 0.0, m) for m in largest]
-    step = unroll_of_keys(plan)
+
     # The plain loop: for key, row: weights[key, row] = exp(scores[key, row] - largest[row]); totals[row] += that.
     # Unrolled: a register of rows at a time, for several keys in one turn.
-    zeros = [b.constant(0.0, kind)] * len(largest)
-    with b.loop(0, seen, step, carried=zeros) as turn:
-        totals = list(turn.carried)
-        for place, u in weight_addresses(b, plan, parts.weights, turn.index, step):
+    def add_keys(key: Reg, step: int, carried: Sequence[Reg]) -> Sequence[Reg]:
+        totals = list(carried)
+        for place, u in weight_addresses(b, plan, parts.weights, key, step):
             e = exp_nonpositive(b, b.sub(b.load(place, kind), largest[u]))
             b.store(e, place)
             totals[u] = b.add(totals[u], e)
-        turn.yields(*totals)
-    return [b.div(1.0, b.select(b.eq(total, 0.0), 1.0, total)) for total in turn.results]
+        return totals
+
+    zeros = [b.constant(0.0, kind)] * len(largest)
+    totals = run_range(b, range_of_keys(plan, 0, block.seen), zeros, add_keys)
+    return [b.div(1.0, b.select(b.eq(total, 0.0), 1.0, total)) for total in totals]
 
 
 def weight_addresses(b: Builder, plan: AttentionPlan, base: Reg, key: Reg, steps: int) -> list[tuple[Reg, int]]:
@@ -64,78 +75,79 @@ def weight_addresses(b: Builder, plan: AttentionPlan, base: Reg, key: Reg, steps
     return [(b.gep(corner, o, plan.kind.scalar), o % plan.high // plan.kind.lanes) for o in offsets]
 
 
-def _find_row_maxima(b: Builder, plan: AttentionPlan, row: Reg, seen: Reg | int, parts: AttentionScratch) -> list[Reg]:
+def _find_row_maxima(b: Builder, plan: AttentionPlan, block: RowBlock, parts: AttentionScratch) -> list[Reg]:
     """The largest score of each row, NaN left out; masked scores are stored on the way."""
-    kind, step = plan.kind, unroll_of_keys(plan)
+    kind, (row, count, seen) = plan.kind, block
     largest = [b.constant(-math.inf, kind)] * (plan.high // kind.lanes)
 
     def over(low: Reg | int, high: Reg | int, hidden: bool) -> None:
-        with b.loop(low, high, step, carried=largest) as turn:
-            found = list(turn.carried)
-            masked = (
-                [p for p, _ in weight_addresses(b, plan, parts.mask, turn.index, step)]
-                if plan.mask is not None
-                else None
-            )
-            for i, (place, u) in enumerate(weight_addresses(b, plan, parts.weights, turn.index, step)):
+        def compare_keys(first: Reg, step: int, carried: Sequence[Reg]) -> Sequence[Reg]:
+            found = list(carried)
+            masked = None if plan.mask is None else [p for p, _ in weight_addresses(b, plan, parts.mask, first, step)]
+            for i, (place, u) in enumerate(weight_addresses(b, plan, parts.weights, first, step)):
                 score = b.load(place, kind)
                 if masked is not None:
                     score = b.add(score, b.load(masked[i], kind))
                 if hidden:
-                    key = b.add(turn.index, i * kind.lanes // plan.high)
+                    key = b.add(first, i * kind.lanes // plan.high)
                     score = b.select(b.lt(numbers[u], b.cast(key, I32)), -math.inf, score)
                 if hidden or masked is not None:
                     b.store(score, place)
                 found[u] = b.select(b.gt(score, found[u]), score, found[u])
-            turn.yields(*found)
-        largest[:] = turn.results
+            return found
+
+        largest[:] = run_range(b, range_of_keys(plan, low, high), largest, compare_keys)
 
     if not plan.causal:
         over(0, seen, hidden=False)
         return largest
+    last = plan.high - 1 if isinstance(count, Reg) else count - 1  # lanes beyond are ignored
     numbers = [
-        b.add(b.vector([min(u * kind.lanes + i, plan.present - 1) for i in range(kind.lanes)], I32), b.cast(row, I32))
+        b.add(b.vector([min(u * kind.lanes + i, last) for i in range(kind.lanes)], I32), b.cast(row, I32))
         for u in range(len(largest))
     ]
     below: Reg | int = 0  # all rows see these keys
-    if plan.blocks > 1:
-        even = b.bitwise_and(row, -step)
+    if plan.is_ragged or plan.blocks > 1:
+        even = b.bitwise_and(row, -2) if range_of_keys(plan, 0, seen).unroll == 2 else row
         below = b.minimum(even, seen)
         over(0, below, hidden=False)
     over(below, seen, hidden=True)
     return largest
 
 
-def write_mask(b: Builder, plan: AttentionPlan, mask: Reg, row: Reg, parts: AttentionScratch) -> None:
+def write_mask(b: Builder, plan: AttentionPlan, mask: Reg, block: RowBlock, parts: AttentionScratch) -> None:
     """The part of the mask for a block of rows, as numbers to be added, transposed."""
     assert plan.mask is not None
     kind, scalar = plan.kind, plan.kind.scalar
     (rows, keys), (down, along) = plan.mask.shape[-2:], plan.mask.strides[-2:]
     down, along = (0 if rows == 1 else down), (0 if keys == 1 else along)
-    source = b.gep(mask, b.mul(row, down), BOOL if plan.truths else scalar)
+    source = b.gep(mask, b.mul(block.row, down), BOOL if plan.truths else scalar)
     given = TileMatrix(source, down, along)
     if plan.truths:
         given = TileMatrix(parts.plain_mask, plan.keys)
 
-        def as_numbers(place: Reg, into: Reg, mask: int | None) -> None:
+        def as_numbers(place: Reg, into: Reg, mask: Reg | int | None) -> None:
             if along == 1:
                 taken = b.load(place, BOOL.of(kind.lanes), mask)
             elif along:
-                taken = b.gather(place, b.mul(b.iota(kind.lanes), along), BOOL, mask)
+                taken = b.gather(place, lane_offsets(b, kind.lanes, along), BOOL, mask)
             else:
                 taken = b.broadcast(b.load(place, BOOL), kind.lanes)
             b.store(b.select(taken, b.constant(0.0, kind), -math.inf), into, mask)
 
-        with b.loop(0, plan.present) as turn:
+        with b.loop(0, block.count) as turn:
             line = b.gep(source, b.mul(turn.index, down), BOOL)
             into = b.gep(parts.plain_mask, b.mul(turn.index, plan.keys), scalar)
             whole = plan.keys - plan.keys % kind.lanes
-            if whole:
+            if is_symbolic_size(whole) or whole:
                 with b.loop(0, whole, kind.lanes) as piece:
                     as_numbers(b.gep(line, b.mul(piece.index, along), BOOL), b.gep(into, piece.index, scalar), None)
-            if whole < plan.keys:
+            if is_symbolic_size(whole):
+                rest = b.lane_mask(as_index(b, plan.keys - whole), kind.lanes)
+                as_numbers(b.gep(line, whole * along, BOOL), b.gep(into, whole, scalar), rest)
+            elif whole < plan.keys:
                 as_numbers(b.gep(line, whole * along, BOOL), b.gep(into, whole, scalar), plan.keys - whole)
-    write_transposed(b, kind, given, plan.present, plan.keys, parts.mask, plan.high)
+    write_transposed(b, kind, given, block.count, plan.keys, parts.mask, plan.high)
 
 
 def exp_nonpositive(b: Builder, x: Reg) -> Reg:

@@ -5,9 +5,11 @@ A row of B or of the result is spread over lanes; where its length is no multipl
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from adjoint.compiler.ir.symbolic_size import is_symbolic_size
+from adjoint.compiler.kernels.index_arithmetic import as_index
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.jit.target import Target
 from adjoint.compiler.llvm.types import I64, Reg, Type
@@ -22,11 +24,12 @@ class TileMatrix(NamedTuple):
 
 
 class SummedRange(NamedTuple):
-    """The numbers that a product sums over; their count is a multiple of `unroll`."""
+    """The numbers that a sum runs over, `unroll` in a turn; `is_exact`: their count is a multiple of that."""
 
     low: Reg | int
     high: Reg | int
     unroll: int
+    is_exact: bool = True
 
 
 class Tile(NamedTuple):
@@ -56,13 +59,28 @@ def even_unroll(count: int) -> int:
     return 2 - count % 2
 
 
+def run_range(
+    b: Builder, over: SummedRange, sums: Sequence[Reg], step: Callable[[Reg, int, Sequence[Reg]], Sequence[Reg]]
+) -> Sequence[Reg]:
+    """The sums after `step(index, count, sums)` for all of a range: so many in a turn, what remains one by one."""
+    low, high = over.low, over.high
+    if not over.is_exact:
+        high = b.sub(high, b.bitwise_and(b.sub(high, low), over.unroll - 1))
+    for first, last, count in ((low, high, over.unroll), (high, over.high, 1)):
+        if count == over.unroll or not over.is_exact:
+            with b.loop(first, last, count, carried=sums) as turn:
+                turn.yields(*step(turn.index, count, turn.carried))
+            sums = turn.results
+    return sums
+
+
 def multiply(
     b: Builder,
     kind: Type,
     shape: tuple[int, int],
     a: TileMatrix,
     right: TileMatrix,
-    rows: tuple[int, Reg | int],
+    rows: tuple[Reg | int, Reg | int],
     columns: int,
     depth: SummedRange,
     finish: Finish,
@@ -87,8 +105,21 @@ def multiply(
     for_row_blocks(b, total, wanted, high, row_of_tiles)
 
 
-def for_row_blocks(b: Builder, total: int, wanted: Reg | int, high: int, block: Callable[[Reg, int], None]) -> None:
-    """`block(first row, count)` for blocks of `high` rows, and for what remains of `total` at the end."""
+def for_row_blocks(
+    b: Builder, total: Reg | int, wanted: Reg | int, high: int, block: Callable[[Reg, int], None]
+) -> None:
+    """`block(first row, count)` for blocks of `high` rows, and for what remains of `total` at the end.
+
+    Where only the call tells the total, that is in blocks of powers of two.
+    """
+    if isinstance(total, Reg) or is_symbolic_size(total):
+        last = as_index(b, wanted)
+        with b.loop(0, b.bitwise_and(last, -high), high) as turn:
+            block(turn.index, high)
+        for count in (1 << bit for bit in reversed(range(high.bit_length() - 1))):
+            with b.when(b.ne(b.bitwise_and(last, count), 0)):
+                block(b.bitwise_and(last, -2 * count), count)
+        return
     whole = total - total % high
     stop = min(wanted, whole) if isinstance(wanted, int) else b.minimum(wanted, whole)
     if whole == high and isinstance(stop, int):
@@ -137,13 +168,11 @@ def _tile(
     left = b.gep(a.pointer, b.mul(row, a.row), scalar)
     above = b.gep(right.pointer, column, scalar)
     zeros = [b.constant(0.0, kind)] * (count * vectors)
-    with b.loop(depth.low, depth.high, depth.unroll, carried=zeros) as turn:
-        sums = list(turn.carried)
-        at, across = (
-            b.gep(left, b.mul(turn.index, a.column), scalar),
-            b.gep(above, b.mul(turn.index, right.row), scalar),
-        )
-        for step in range(depth.unroll):
+
+    def add_steps(index: Reg, steps: int, carried: Sequence[Reg]) -> Sequence[Reg]:
+        sums = list(carried)
+        at, across = b.gep(left, b.mul(index, a.column), scalar), b.gep(above, b.mul(index, right.row), scalar)
+        for step in range(steps):
             line = [
                 b.load(b.gep(across, step * right.row + c * lanes, scalar), kind, mask if c == vectors - 1 else None)
                 for c in range(vectors)
@@ -154,8 +183,9 @@ def _tile(
                 for c in range(vectors):
                     i = r * vectors + c
                     sums[i] = b.fma(spread, line[c], sums[i])
-        turn.yields(*sums)
-    sums = list(turn.results)
+        return sums
+
+    sums = list(run_range(b, depth, zeros, add_steps))
     return Tile(row, column, [sums[r * vectors : (r + 1) * vectors] for r in range(count)], mask)
 
 

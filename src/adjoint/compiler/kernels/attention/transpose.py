@@ -4,27 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from adjoint.compiler.ir.symbolic_size import is_symbolic_size
 from adjoint.compiler.kernels.attention.tile_matmul import TileMatrix
+from adjoint.compiler.kernels.index_arithmetic import Index, as_index, scale_index
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.types import I64, Reg, Type
 
 
 def write_transposed(
-    b: Builder, kind: Type, source: TileMatrix, rows: int, columns: int, into: Reg, width: int, factor: float = 1.0
+    b: Builder,
+    kind: Type,
+    source: TileMatrix,
+    rows: Reg | int,
+    columns: int,
+    into: Reg,
+    width: int,
+    factor: float = 1.0,
 ) -> None:
     """into[c · width + r] = source[r, c] · factor; rows beyond the last repeat it.
 
-    `kind`: a register of elements; `width` is a multiple of its lanes.
+    `kind`: a register of elements; `width` is a multiple of its lanes. `columns` may be symbolic.
     """
     lanes, scalar = kind.lanes, kind.scalar
     piece = min(128 // kind.bits, lanes)
     whole = columns - columns % piece if source.column == 1 else 0
-    at = [min(r, rows - 1) * source.row for r in range(width)]
+    if isinstance(rows, Reg):
+        end = b.sub(rows, 1)
+        at: list[Index] = [scale_index(b, b.minimum(r, end), source.row) for r in range(width)]
+    else:
+        at = [min(r, rows - 1) * source.row for r in range(width)]
 
     def put(value: Reg, place: Reg, offset: int) -> None:
         b.store(value if factor == 1.0 else b.mul(value, factor), b.gep(place, offset, scalar))
 
-    if whole:
+    if is_symbolic_size(whole) or whole:
         with b.loop(0, whole, piece) as turn:
             corner = b.gep(source.pointer, turn.index, scalar)
             place = b.gep(into, b.mul(turn.index, width), scalar)
@@ -34,12 +47,22 @@ def write_transposed(
                 ]
                 for c, value in enumerate(_transpose_pieces(b, loaded, piece)):
                     put(value, place, c * width + first)
-    if whole < columns:
+    if is_symbolic_size(whole) or whole < columns:
         with b.loop(whole, columns) as turn:
             corner = b.gep(source.pointer, b.mul(turn.index, source.column), scalar)
             place = b.gep(into, b.mul(turn.index, width), scalar)
             for first in range(0, width, lanes):
-                put(b.gather(corner, b.vector(at[first : first + lanes], I64), scalar), place, first)
+                put(b.gather(corner, _join_lanes(b, at[first : first + lanes]), scalar), place, first)
+
+
+def _join_lanes(b: Builder, offsets: Sequence[Index]) -> Reg:
+    """Offsets as one register."""
+    if not any(isinstance(x, Reg) or is_symbolic_size(x) for x in offsets):
+        return b.vector(offsets, I64)
+    joined = b.vector([0] * len(offsets), I64)
+    for lane, offset in enumerate(offsets):
+        joined = b.insert(joined, as_index(b, offset), lane)
+    return joined
 
 
 def _transpose_pieces(b: Builder, loaded: list[Reg], piece: int) -> list[Reg]:

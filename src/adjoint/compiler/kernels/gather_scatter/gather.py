@@ -23,7 +23,7 @@ from adjoint.compiler.kernels.gather_scatter.index_space import (
     load_strided,
     tile_range,
 )
-from adjoint.compiler.kernels.index_arithmetic import Index, add_index, add_strided
+from adjoint.compiler.kernels.index_arithmetic import Index, add_index, add_strided, lane_offsets
 from adjoint.compiler.kernels.kernel import Finish, ResultRegister
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.jit.target import Target
@@ -241,7 +241,7 @@ class _GatherWriter:
         offset = add_strided(b, at.offset, column, stride)
         if not at.waiting:
             return load_strided(b, b.gep(self.pointer, offset, kind), stride, kind, lanes, mask)
-        offsets = b.mul(b.iota(lanes), stride) if stride and lanes > 1 else None
+        offsets = lane_offsets(b, lanes, stride) if stride and lanes > 1 else None
         for lookup, start in at.waiting:
             step = lookup.indices.strides[-1]
             found = self.sweep.position(lookup, add_strided(b, start, column, step), lanes, mask, step)

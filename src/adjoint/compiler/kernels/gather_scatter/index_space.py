@@ -12,7 +12,7 @@ from typing import NamedTuple
 from adjoint.compiler.ir.graph import Value
 from adjoint.compiler.ir.strided_view import StridedView
 from adjoint.compiler.ir.symbolic_size import is_symbolic_size
-from adjoint.compiler.kernels.index_arithmetic import Index, add_index, add_strided
+from adjoint.compiler.kernels.index_arithmetic import Index, add_index, add_strided, lane_offsets
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.types import I64, Reg, Type, from_dtype
 from adjoint.core.typing import Operand
@@ -166,7 +166,7 @@ class GridSweep:
         elif stride == 0:
             found = b.broadcast(b.load(pointer, kind), lanes)
         else:
-            found = b.gather(pointer, b.mul(b.iota(lanes), stride), kind, mask)
+            found = b.gather(pointer, lane_offsets(b, lanes, stride), kind, mask)
         found = b.cast(found, I64)
         size: Reg | int = lookup.size
         last: Reg | int = lookup.size - 1
@@ -223,4 +223,4 @@ def load_strided(b: Builder, pointer: Reg, stride: int, kind: Type, lanes: int, 
         return b.load(pointer, kind.of(lanes), mask)
     if stride == 0:
         return b.broadcast(b.load(pointer, kind), lanes)
-    return b.gather(pointer, b.mul(b.iota(lanes), stride), kind, mask)
+    return b.gather(pointer, lane_offsets(b, lanes, stride), kind, mask)

@@ -127,7 +127,8 @@ class ArgumentSizes:
         name, code = repr(symbol), number.name if value > 0 else f"-{number.name}"
         self.arithmetic.lines.append(ScalarExpr(name, code, (number.name,), user_site()))
         self.relations.rely_on(f"{name} >= {MIN_SYMBOL}", True)
-        return as_size(symbol if value > 0 else 0 - symbol)
+        size = as_size(symbol)
+        return size if value > 0 else -size
 
 
 def _call_living(held: WeakMethod[Function], *arguments: object) -> Operand:
