@@ -331,7 +331,8 @@ class Binding:
         """
         values_by_name = dict(zip(self.sizes.values, values, strict=True))
         self.sizes.values = self._last_sizes = values_by_name
-        if any(n > self.capacity[name] for name, n in values_by_name.items()):
+        has_grown = any(n > self.capacity[name] for name, n in values_by_name.items())
+        if has_grown:
             self.capacity = {
                 name: n if n <= self.capacity[name] else max(n, 2 * self.capacity[name])
                 for name, n in values_by_name.items()
@@ -345,7 +346,7 @@ class Binding:
             for table in self._tables.values():
                 table.fill_symbols()
         for name, view in self._views.items():
-            if has_symbols(view.base.shape) or has_symbols(view.shape):
+            if has_grown or has_symbols((view.base.shape, view.shape, view.strides, view.offset)):
                 offset = self.plan.offsets.get(view.base)
                 if offset is not None:
                     self.buffers[view.base].array = _array_at(self.arena, offset, view.base)
