@@ -21,7 +21,7 @@ from adjoint.compiler.passes.cost_model import estimate_seconds
 from adjoint.compiler.passes.fusion import Fusion
 from adjoint.compiler.passes.fusion_group import Group
 from adjoint.compiler.passes.memory_plan import MemoryPlan, Span, aligned_array, aligned_bytes, plan_memory
-from adjoint.compiler.program.kernel_table import KernelTable, array_type
+from adjoint.compiler.program.kernel_table import KernelTable, SizeRows, array_type
 from adjoint.compiler.program.placed_gradients import BoundBuffer, GradientSlot
 from adjoint.compiler.progress import progress
 from adjoint.compiler.runtime.native_entry import Check, KernelCall, Segment
@@ -62,6 +62,7 @@ class Binding:
         self.exchanged_in_place: set[Value] = set()  # what exchanges leave in memory of their own
         self.exchange_times: dict[Value, ExchangeTimes] = {}
         self._views: dict[str, StridedView] = {}  # operands of calls, by name
+        self._sized_views: dict[str, StridedView] = {}  # those of them that are others for other sizes
         readers = _collect_readers(fusion)
         self._place_inputs()
         self._place_results()
@@ -248,10 +249,13 @@ class Binding:
                 del self.buffers[v]
                 self.local_names[v] = name
         self._views.clear()
+        self._sized_views.clear()
         self._make_tables()
 
     def _make_tables(self) -> None:
-        self._tables = {group: KernelTable(kernel, self.sizes) for group, kernel in self.kernels.items()}
+        symbols = tuple(self.sizes.values)
+        self._tables = {group: KernelTable(kernel, symbols) for group, kernel in self.kernels.items()}
+        self._size_rows = SizeRows([*self._tables.values()], self.sizes)
         self._conditions = {group: ctypes.c_void_p() for group in self.fusion.order if group.call}
         self._fill_tables()
 
@@ -259,6 +263,7 @@ class Binding:
         addresses = {v: buffer.array.ctypes.data for v, buffer in self.buffers.items()}
         for table in self._tables.values():
             table.fill(addresses, self._scratch.ctypes.data)
+        self._size_rows.fill(self.sizes)
         for group, condition in self._conditions.items():
             if (view := self.condition_view(group)) is not None and view.base in self.buffers:
                 condition.value = self.buffers[view.base].array.ctypes.data + view.offset
@@ -322,6 +327,8 @@ class Binding:
         name = f"v{len(names)}"
         names[name] = apply_view(view, self.buffers[view.base].array)
         self._views[name] = view
+        if has_symbols((view.base.shape, view.shape, view.strides, view.offset)):
+            self._sized_views[name] = view
         return name
 
     def resize(self, values: tuple[int, ...], names: dict[str, object]) -> None:
@@ -343,14 +350,12 @@ class Binding:
             self._scratch = self._make_scratch()
             self._fill_tables()
         else:
-            for table in self._tables.values():
-                table.fill_symbols()
-        for name, view in self._views.items():
-            if has_grown or has_symbols((view.base.shape, view.shape, view.strides, view.offset)):
-                offset = self.plan.offsets.get(view.base)
-                if offset is not None:
-                    self.buffers[view.base].array = _array_at(self.arena, offset, view.base)
-                names[name] = apply_view(view, self.buffers[view.base].array)
+            self._size_rows.fill(self.sizes)
+        for name, view in (self._views if has_grown else self._sized_views).items():
+            offset = self.plan.offsets.get(view.base)
+            if offset is not None:
+                self.buffers[view.base].array = _array_at(self.arena, offset, view.base)
+            names[name] = apply_view(view, self.buffers[view.base].array)
         names.update((f"last_{name}", n) for name, n in values_by_name.items())
         names["last_sizes"] = values_by_name
 

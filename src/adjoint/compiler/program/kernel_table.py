@@ -1,15 +1,18 @@
-"""The table that a kernel reads: where its arguments lie, its numbers, and the sizes of the call."""
+"""The tables that kernels read: where their arguments lie, their numbers, and the sizes of the call."""
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
+
+import numpy as np
 
 from adjoint.compiler.ir.graph import Value
 from adjoint.compiler.ir.symbolic_size import SizeRelations, has_symbols, size_value
 from adjoint.compiler.kernels.kernel import Kernel
+from adjoint.core.typing import Array, Operand
 
 
 class KernelTable:
@@ -19,20 +22,23 @@ class KernelTable:
     number of tiles.
     """
 
-    __slots__ = ("_all_rows", "_rows", "_sizes", "address", "kernel")
+    __slots__ = ("_lead", "_rows", "_symbols", "address", "count", "kernel")
 
-    def __init__(self, kernel: Kernel, sizes: SizeRelations) -> None:
-        self.kernel, self._sizes = kernel, sizes
-        count = kernel.first + len(kernel.arguments) + 1 + len(kernel.numbers)
-        lead = len(sizes.values) + 1 if sizes.values else 0
-        self._all_rows = array_type(ctypes.c_void_p, lead + count)()
-        self._rows = array_type(ctypes.c_void_p, count).from_buffer(self._all_rows, 8 * lead)
+    def __init__(self, kernel: Kernel, symbols: Sequence[str]) -> None:
+        self.kernel, self._symbols = kernel, symbols
+        self._lead = len(symbols) + 1 if symbols else 0
+        self.count = self._lead + kernel.first + len(kernel.arguments) + 1 + len(kernel.numbers)
+        self.address = 0
+
+    def bind(self, memory: Array) -> None:
+        """Lie in this memory, of int64."""
+        self._rows = array_type(ctypes.c_void_p, self.count - self._lead).from_buffer(memory, 8 * self._lead)
         self.address = ctypes.addressof(self._rows)
 
     @property
     def tiles(self) -> int:
         """The number of tiles for the native call; of a symbolic one the row that holds it."""
-        return -1 - len(self._sizes.values) if has_symbols(self.kernel.tiles) else self.kernel.tiles
+        return -1 - len(self._symbols) if has_symbols(self.kernel.tiles) else self.kernel.tiles
 
     def fill(self, addresses: Mapping[Value, int], scratch: int) -> None:
         """Write the addresses of arguments, as far as they are known, of scratch memory, and all numbers."""
@@ -47,18 +53,42 @@ class KernelTable:
             rows[i] = size_value(number)
         if kernel.generator is not None:
             rows[0] = kernel.generator.memory().ctypes.data
-        self.fill_symbols()
 
-    def fill_symbols(self) -> None:
-        """Write the sizes of this call, and the numbers that follow from them."""
-        kernel, values = self.kernel, self._sizes.values
-        if not values:
+    def find_sizes(self) -> Iterator[tuple[int, str]]:
+        """Yield the rows that sizes fill, counted from the first, and the code of these."""
+        if not self._lead:
             return
-        self._all_rows[: len(values) + 1] = [size_value(kernel.tiles), *[*values.values()][::-1]]
-        at = kernel.first + len(kernel.arguments) + bool(kernel.scratch)
-        for i, number in enumerate(kernel.numbers, at):
+        kernel = self.kernel
+        yield 0, repr(kernel.tiles)
+        yield from enumerate(reversed(self._symbols), 1)
+        for i, number in enumerate(
+            kernel.numbers, self._lead + kernel.first + len(kernel.arguments) + bool(kernel.scratch)
+        ):
             if has_symbols(number):
-                self._rows[i] = size_value(number)
+                yield i, repr(number)
+
+
+class SizeRows:
+    """The rows of tables that sizes fill, which lie in one memory: all are written at once, each size found once."""
+
+    def __init__(self, tables: Sequence[KernelTable], sizes: SizeRelations) -> None:
+        self._memory = np.zeros(sum(table.count for table in tables), np.int64)
+        first, places, codes, which = 0, list[int](), dict[str, int](), list[int]()
+        for table in tables:
+            table.bind(self._memory[first : first + table.count])
+            for row, code in table.find_sizes():
+                places.append(first + row)
+                which.append(codes.setdefault(code, len(codes)))
+            first += table.count
+        self._places, self._which = np.array(places, np.intp), np.array(which, np.intp)
+        names, made = ", ".join(sizes.values), "".join(f"{code}, " for code in codes)
+        self._compute: Callable[..., Operand] = eval(f"lambda {names}: ({made})", {})
+
+    def fill(self, sizes: SizeRelations) -> None:
+        """Write the sizes of this call, and the numbers that follow from them."""
+        if len(self._places):
+            found = np.array(self._compute(*sizes.values.values()), np.int64)
+            self._memory[self._places] = found[self._which]
 
 
 @lru_cache(256)
