@@ -6,8 +6,13 @@ from functools import lru_cache
 from math import prod
 from typing import NamedTuple
 
+from numpy.lib.stride_tricks import as_strided
+
 from adjoint.compiler.ir.graph import Argument, StateInput, Value
+from adjoint.compiler.ir.symbolic_size import has_symbols, size_value
+from adjoint.core.tensor.as_strided import element_strides, memory_span
 from adjoint.core.tensor.size import range_length
+from adjoint.core.typing import Array
 
 Shape = tuple[int, ...]
 MIN_EXPANDED_BYTES = 2**16  # bytes of repeated elements from which on an input is read where it lies
@@ -197,3 +202,20 @@ def forget_shapes() -> None:
     """Empty the caches of shapes: symbolic ones are of use to no other program, and keep all that they are made of."""
     row_major.cache_clear()
     keepdims_shape.cache_clear()
+
+
+def apply_view(view: StridedView, array: Array) -> Array:
+    """The elements of `array`, the memory of the view's base, that the view describes, where they lie."""
+    if view == StridedView.in_memory(view.base):
+        return array
+    if has_symbols((view.shape, view.strides, view.offset)):
+        shape, strides = tuple(map(size_value, view.shape)), tuple(map(size_value, view.strides))
+        view = StridedView(view.base, shape, strides, size_value(view.offset))
+    if array.flags.c_contiguous:
+        flat = array.reshape(-1)
+    else:  # the memory from the first element to the last one
+        span = memory_span(array.shape, element_strides(array), 0)
+        flat = as_strided(array, (span,), (array.itemsize,), writeable=False)
+    if 0 in view.shape:
+        return flat[:0].reshape(view.shape)
+    return as_strided(flat[view.offset :], view.shape, tuple(s * array.itemsize for s in view.strides))

@@ -17,5 +17,5 @@ Modules, in reading order:
 - `export`: Compiled steps that leave this process: WebAssembly modules, and libraries for programs in C.
 - `eager_step`: A step in the guise of its function, and the step that runs eagerly because llvmlite, which compiles,
   is missing.
-- `kernel_table`: The table that a kernel reads: where its arguments lie, its numbers, and the sizes of the call.
+- `kernel_table`: The tables that kernels read: where their arguments lie, their numbers, and the sizes of the call.
 """

@@ -9,11 +9,10 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
-from numpy.lib.stride_tricks import as_strided
 
 from adjoint.compiler.cache.object_cache import compile_kernel
 from adjoint.compiler.ir.graph import Argument, Constant, Graph, ScalarInput, Setting, StateInput, Value
-from adjoint.compiler.ir.strided_view import StridedView, is_expanded_input
+from adjoint.compiler.ir.strided_view import StridedView, apply_view, is_expanded_input
 from adjoint.compiler.ir.symbolic_size import SizeRelations, has_symbols, size_value
 from adjoint.compiler.kernels.kernel import Kernel
 from adjoint.compiler.llvm.jit.engine import load
@@ -29,7 +28,6 @@ from adjoint.compiler.trace.step_outputs import StepEffects
 from adjoint.compiler.trace.symbolic_strides import lies_with_strides
 from adjoint.core.runtime.exchange_log import ExchangeTimes
 from adjoint.core.runtime.threads import get_num_threads
-from adjoint.core.tensor.as_strided import element_strides, memory_span
 from adjoint.core.typing import Array
 
 # once their shapes agree
@@ -423,20 +421,3 @@ def has_layout_of(v: Value, array: Array) -> bool:
 def is_usable(array: Array) -> bool:
     """True if kernels can read and write the array where it lies."""
     return bool(array.flags.c_contiguous and array.flags.aligned and array.flags.writeable)
-
-
-def apply_view(view: StridedView, array: Array) -> Array:
-    """The elements of `array`, the memory of the view's base, that the view describes, where they lie."""
-    if view == StridedView.in_memory(view.base):
-        return array
-    if has_symbols((view.shape, view.strides, view.offset)):
-        shape, strides = tuple(map(size_value, view.shape)), tuple(map(size_value, view.strides))
-        view = StridedView(view.base, shape, strides, size_value(view.offset))
-    if array.flags.c_contiguous:
-        flat = array.reshape(-1)
-    else:  # the memory from the first element to the last one
-        span = memory_span(array.shape, element_strides(array), 0)
-        flat = as_strided(array, (span,), (array.itemsize,), writeable=False)
-    if 0 in view.shape:
-        return flat[:0].reshape(view.shape)
-    return as_strided(flat[view.offset :], view.shape, tuple(s * array.itemsize for s in view.strides))
