@@ -515,6 +515,35 @@ def test_threads_call_with_different_sizes() -> None:
     assert not wrong
 
 
+def test_threads_take_gradients_of_different_sizes() -> None:
+    step = ad.compile(lambda x: (x[1:] * x[:-1]).sum() / x.shape[0])
+    for n in (5, 6):
+        step(ad.ones(n, 4, requires_grad=True)).backward()
+    wrong: list[int] = []
+
+    def call(n: int) -> None:
+        for _ in range(30):
+            x = ad.ones(n, 4, requires_grad=True)
+            step(x).backward()
+            if x.grad.sum().item() != pytest.approx(8 * (n - 1) / n):
+                wrong.append(n)
+
+    threads = [threading.Thread(target=call, args=(n,)) for n in (7, 70)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_operands_of_numpy_follow_an_arena_that_grows() -> None:
+    step = ad.compile(lambda x: ad.linalg.eigvalsh(x.t() @ x))
+    for n in (5, 6, 40, 300, 7, 301):
+        x = ad.randn(n, 2)
+        np.testing.assert_allclose(step(x).numpy(), step.function(x).numpy(), rtol=1e-3)
+    assert step.compilations == 2
+
+
 def test_a_program_of_many_sizes_is_not_exported() -> None:
     step = ad.compile(lambda x: x * 2)
     for n in (5, 6):
