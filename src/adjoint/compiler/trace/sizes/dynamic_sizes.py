@@ -33,7 +33,7 @@ class SizeFamily:
     """Calls that differ in nothing but sizes: the programs for one size, and those for many."""
 
     def __init__(self, seen: list[Shapes]) -> None:
-        self.seen = seen  # sizes for which programs were made, be it for other integers among the arguments
+        self.seen = seen  # sizes that have programs of their own, be it for other integers among the arguments
         self.sizes: list[Shapes] = []  # that have programs of their own
         self.static: set[Place] = set()  # dimensions of which the step needs one number
         self.signature: Signature | None = None  # of the programs with symbols
@@ -69,7 +69,7 @@ class DynamicSizes:
             return {}
         family, found = self._family(key), dict[int, tuple[int, ...]]()
         for i, shape in shapes_of(key).items():
-            others = [sizes[i] for sizes in family.seen]
+            others = [] if shapes_of(key) in family.sizes else [sizes[i] for sizes in family.seen]
             asked = _marks_of(leaves[i], MUST_BE_DYNAMIC) | _marks_of(leaves[i], MAY_BE_DYNAMIC)
             static = _marks_of(leaves[i], STATIC) | {d for leaf, d in family.static if leaf == i}
             varies = {d for d, n in enumerate(shape) if self.dynamic or any(other[d] != n for other in others)}
@@ -92,8 +92,6 @@ class DynamicSizes:
     def note_program(self, key: SignatureKey, signature: Signature, programs: Sequence[Program]) -> None:
         """Note the programs for this size, or one with symbols: it leaves alone the sizes that have their own."""
         family = self._family(key)
-        if len(family.seen) < MAX_COMPARED_SIZES:
-            family.seen.append(shapes_of(key))
         known = (program.graph.sizes for program in programs)
         if sizes := next((sizes for sizes in known if sizes is not None and sizes.places), None):
             family.signature = signature
@@ -101,6 +99,7 @@ class DynamicSizes:
                 programs[0].own_sizes.add(tuple(shapes[leaf][d] for (leaf, d), *_ in sizes.places.values()))
         elif len(family.sizes) < MAX_COMPARED_SIZES:
             family.sizes.append(shapes_of(key))
+            family.seen.append(shapes_of(key))
 
     def _family(self, key: SignatureKey) -> SizeFamily:
         family = self._families.get(kind := without_sizes(key))
