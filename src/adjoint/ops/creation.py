@@ -9,8 +9,11 @@ import numpy as np
 from adjoint.core.op.families import primitive
 from adjoint.core.op.spec import Spec
 from adjoint.core.tensor.size import SymbolicScalar, as_size
+from adjoint.core.tensor.tensor import constant
 from adjoint.core.typing import Array, NumpyDtype, Operand, Shape
 from adjoint.ops.elementwise.arithmetic import add
+from adjoint.ops.elementwise.comparison import ge
+from adjoint.ops.movement.movement import reshape
 
 
 @primitive(family="full", spec=lambda *, shape, value, dtype: Spec(shape, dtype))
@@ -31,6 +34,14 @@ def count_from(start: float, step: float, count: int, dtype: NumpyDtype) -> Oper
     if dtype.kind in "iu" and issubclass(type(start), SymbolicScalar):
         return add(iota(count=as_size(count), start=0, step=int(step), dtype=dtype), start)
     return iota(count=as_size(count), start=start, step=step, dtype=dtype)
+
+
+def mark_triangle(rows: int, columns: int, diagonal: int = 0) -> Operand:
+    """Return a matrix of truths on and below a diagonal, zeros above: compared anew in each call where sizes differ."""
+    if not any(issubclass(type(n), SymbolicScalar) for n in (rows, columns, diagonal)):
+        return constant(np.tri(rows, columns, diagonal, dtype=np.bool_))
+    lines = reshape(count_from(diagonal, 1, rows, np.dtype(np.int64)), shape=(rows, 1))
+    return ge(lines, iota(count=columns, start=0, step=1, dtype=np.dtype(np.int64)))
 
 
 # these hold a product of two exactly

@@ -44,7 +44,9 @@ def propagate_where_mask(gradients: GraphTask, node: GraphNode | OutputSlot, mas
     op = node.op
     if op.where_mask is not None:
         condition = restore_saved(unpack_node_values(gradients, node)[0], None)
-        condition = expand(condition, shape=node.shape) if tuple(condition.shape) != node.shape else condition
+        # the ranks first: sizes at different places, of which some may be symbols, are not to be compared
+        if (condition.ndim, *condition.shape) != (len(node.shape), *node.shape):
+            condition = expand(condition, shape=node.shape)
         masks = list(op.where_mask(condition.array if gradients.on_arrays else condition))
         if mask is not None:
             masks = [None if m is None else m | mask for m in masks]

@@ -164,7 +164,8 @@ def _follows_operands(v: Value) -> bool:
 def _stand_in(value: Value, strides: Sizes | None) -> Array:
     # only the order of the dimensions is told from it, which is the same for all sizes that a symbol may have
     shape = tuple(map(size_value, value.shape))
-    array = strided_view(np.empty(1, value.dtype), shape, strides or dense_strides(shape), 0)
+    places = tuple(map(size_value, strides)) if strides else dense_strides(shape)
+    array = strided_view(np.empty(1, value.dtype), shape, places, 0)
     array.flags.writeable = False
     return array
 

@@ -17,6 +17,7 @@ from adjoint.functions.api.publish import public, rename_node
 from adjoint.functions.shape import join
 from adjoint.functions.shape import shape as shapes
 from adjoint.functions.shape.shape import _as_tensor_list, atleast_2d
+from adjoint.ops.creation import mark_triangle
 from adjoint.ops.elementwise import select
 from adjoint.ops.movement import as_strided as strides
 from adjoint.ops.movement import movement
@@ -145,8 +146,11 @@ def _mask_triangle(name: str, input: Tensor, lower: bool, diagonal: int) -> Tens
     if isinstance(diagonal, float):
         raise TypeError(f"{name}(): argument 'diagonal' (position 2) must be int, not float")
     n, m = input.array.shape[-2:]
-    mask = np.tri(n, m, diagonal, dtype=bool) if lower else ~np.tri(n, m, diagonal - 1, dtype=bool)
-    out = select.where(constant(mask), input, np.asarray(0, input.array.dtype))
+    zero = np.asarray(0, input.array.dtype)
+    if lower:
+        out = select.where(mark_triangle(n, m, diagonal), input, zero)
+    else:
+        out = select.where(mark_triangle(n, m, diagonal - 1), zero, input)
     return rename_node(out, f"{name.capitalize()}Backward0")
 
 

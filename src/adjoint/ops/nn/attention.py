@@ -20,8 +20,8 @@ from adjoint.core.op.families import primitive, with_eager_fast_path
 from adjoint.core.op.op import op_of
 from adjoint.core.op.spec import Spec
 from adjoint.core.runtime.mode import mode
-from adjoint.core.tensor.tensor import constant
 from adjoint.core.typing import Array, Function, Operand, Operands, Shape
+from adjoint.ops.creation import mark_triangle
 from adjoint.ops.elementwise import arithmetic, comparison, select, transcendental
 from adjoint.ops.linalg import matmul
 from adjoint.ops.linalg.blas_products import multiply_matrices
@@ -220,7 +220,7 @@ def attention_weights(q: Tensor, k: Tensor, mask: Operand, scale: float, causal:
     """softmax(q kᵀ · scale + mask) of (…, L, E) and (…, S, E): (…, L, S)."""
     scores = matmul.bmm(arithmetic.mul(q, scale), movement.swap(k, -2, -1))
     if causal:
-        scores = select.where(constant(np.tri(*scores.array.shape[-2:], dtype=np.bool_)), scores, -math.inf)
+        scores = select.where(mark_triangle(*scores.array.shape[-2:]), scores, -math.inf)
     if mask is None:
         return safe_softmax(scores)
     array: Operand = getattr(mask, "array", mask)

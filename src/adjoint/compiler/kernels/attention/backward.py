@@ -193,7 +193,7 @@ def _write_slopes(
 ) -> None:
     """The weights, divided by their sums, and what the scores' gradient is of them."""
     kind, width, high = plan.kind, plan.v.shape[-1], plan.high
-    write_transposed(b, kind, g, block.count, width, parts.above, high)
+    write_transposed(b, kind, g, block.present, width, parts.above, high)
     sums = [b.gep(parts.along, u * kind.lanes, kind.scalar) for u in range(len(inverse))]
     for place in sums:
         b.store(b.constant(0.0, kind), place)
@@ -213,12 +213,12 @@ def _write_slopes(
     multiply(b, kind, plan.shapes[0], v, TileMatrix(parts.above, high), (plan.keys, block.seen), high, depth, finish)
     along = [b.mul(b.load(place, kind), i) for place, i in zip(sums, inverse, strict=True)]
 
-    def divide_keys(key: Reg, step: int, _: Sequence[Reg]) -> Sequence[Reg]:
+    def divide_keys(key: Reg, step: int, sums: Sequence[Reg]) -> Sequence[Reg]:
         weights, slopes = (weight_addresses(b, plan, p, key, step) for p in (parts.weights, parts.slopes))
         for (weight, u), (slope, _) in zip(weights, slopes, strict=True):
             w = b.mul(b.load(weight, kind), inverse[u])
             b.store(w, weight)
             b.store(b.mul(w, b.sub(b.load(slope, kind), along[u])), slope)
-        return ()
+        return sums
 
     run_range(b, range_of_keys(plan, 0, block.seen), (), divide_keys)

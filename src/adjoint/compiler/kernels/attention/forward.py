@@ -75,7 +75,7 @@ def _write_rows(
         plan.shapes[2],
         TileMatrix(parts.weights, 1, plan.high),
         TileMatrix(pointers[2], plan.v.strides[-2]),
-        (block.count, block.count),
+        (block.present, block.present),
         plan.v.shape[-1],
         range_of_keys(plan, 0, block.seen),
         lambda t: store_tile(

@@ -144,7 +144,7 @@ class RowBlock(NamedTuple):
     """A block of rows of a head: its first row, how many there are, and how many keys they see."""
 
     row: Reg
-    count: Reg | int
+    present: Reg | int
     seen: Reg | int
 
     @classmethod

@@ -36,7 +36,7 @@ def write_weights(
 ) -> list[Reg]:
     """e^(score - largest score) of a block of rows into `parts.weights`; one over their sums, in registers."""
     kind, high = plan.kind, plan.high
-    write_transposed(b, kind, rows, block.count, plan.q.shape[-1], parts.rows, high, plan.scale)
+    write_transposed(b, kind, rows, block.present, plan.q.shape[-1], parts.rows, high, plan.scale)
     into = TileMatrix(parts.weights, high)
     size = plan.q.shape[-1]
     multiply(
@@ -135,7 +135,7 @@ def write_mask(b: Builder, plan: AttentionPlan, mask: Reg, block: RowBlock, part
                 taken = b.broadcast(b.load(place, BOOL), kind.lanes)
             b.store(b.select(taken, b.constant(0.0, kind), -math.inf), into, mask)
 
-        with b.loop(0, block.count) as turn:
+        with b.loop(0, block.present) as turn:
             line = b.gep(source, b.mul(turn.index, down), BOOL)
             into = b.gep(parts.plain_mask, b.mul(turn.index, plan.keys), scalar)
             whole = plan.keys - plan.keys % kind.lanes
@@ -147,7 +147,7 @@ def write_mask(b: Builder, plan: AttentionPlan, mask: Reg, block: RowBlock, part
                 as_numbers(b.gep(line, whole * along, BOOL), b.gep(into, whole, scalar), rest)
             elif whole < plan.keys:
                 as_numbers(b.gep(line, whole * along, BOOL), b.gep(into, whole, scalar), plan.keys - whole)
-    write_transposed(b, kind, given, block.count, plan.keys, parts.mask, plan.high)
+    write_transposed(b, kind, given, block.present, plan.keys, parts.mask, plan.high)
 
 
 def exp_nonpositive(b: Builder, x: Reg) -> Reg:

@@ -57,8 +57,9 @@ def write_transposed(
 
 def _join_lanes(b: Builder, offsets: Sequence[Index]) -> Reg:
     """Offsets as one register."""
-    if not any(isinstance(x, Reg) or is_symbolic_size(x) for x in offsets):
-        return b.vector(offsets, I64)
+    numbers = [x for x in offsets if isinstance(x, int) and not is_symbolic_size(x)]
+    if len(numbers) == len(offsets):
+        return b.vector(numbers, I64)
     joined = b.vector([0] * len(offsets), I64)
     for lane, offset in enumerate(offsets):
         joined = b.insert(joined, as_index(b, offset), lane)

@@ -104,10 +104,10 @@ def plan_product(
         split_across = any_width and _depth(machine, flat, blocking, k)[2]  # sums of all columns wait at once
         gated = any_width and parts > 1
         if paired or computed[0] or gated or split_across or (squares and not k >= machine.lanes):
-            sizes = _specialize((*batch, m, n, k))
+            *outer, m, n, k = _specialize((*batch, m, n, k))
             how: dict[str, Any] = {"direct": direct, "precision": precision, "parts": parts, "lanes": lanes}
             sides = [MatrixStrides(_specialize(s.batch), *_specialize((s.row, s.column))) for s in (left, right)]
-            return plan_product(sizes[:-3], *sizes[-3:], sides[0], sides[1], type, target, computed=computed, **how)
+            return plan_product(tuple(outer), m, n, k, sides[0], sides[1], type, target, computed=computed, **how)
     plane = other if swapped else flat
     steps = depth_steps(blocking, k)
     depth, longest, split = _depth(machine, plane, blocking, steps)
