@@ -195,7 +195,8 @@ def _normalize_strides(plane: Plane, k: int) -> Plane:
 def _depth(machine: Machine, plane: Plane, blocking: Blocking, k: int) -> tuple[int, int, bool]:
     """Steps to sum in registers: as many as their rounding and the second cache allow, in equal stretches.
 
-    With them how many they can be, if `k` is symbolic, and whether there are more of them, which is a guard then.
+    With them how many they can be, if `k` is symbolic, and whether there are more of them; that there are not is a
+    guard then.
 
     A matrix that is read once, for a row or two, is read in whole rows: few of them for one panel after the other.
     """
@@ -204,7 +205,8 @@ def _depth(machine: Machine, plane: Plane, blocking: Blocking, k: int) -> tuple[
     in_rows = once and not blocking.along_depth and not blocking.pack_right
     if in_rows and k * plane.n * machine.itemsize >= 1 << 19:
         stretch = operator.index(max(32, k // 2048))
-    if k <= 2 * stretch:
+    # A depth that is cut into stretches may be any in other calls; a short one, which is not, must stay short.
+    if size_value(k) <= 2 * stretch and k <= 2 * stretch:
         return (k, 2 * stretch, False) if is_symbolic_size(k) else (max(k, 1), k, False)
     stretches = -(-k // stretch)
     turn = steps_per_turn(blocking, machine.lanes)
