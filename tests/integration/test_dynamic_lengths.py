@@ -140,3 +140,32 @@ def test_triangles_of_any_size(diagonal: int) -> None:
         for found, expected in zip(step(x), (ad.tril(x, diagonal), ad.triu(x, diagonal)), strict=True):
             assert ad.equal(found, expected)
     assert step.compilations == 2
+
+
+RETURNED: dict[str, tuple[Callable[..., Any], Callable[[int], tuple[Any, ...]]]] = {
+    "causal_in_double": (
+        lambda x: F.scaled_dot_product_attention(x, x, x, is_causal=True),
+        lambda n: (ad.randn(2, 2, n, 8, dtype=ad.float64),),
+    ),
+    "mask_of_keys": (
+        lambda x, m: F.scaled_dot_product_attention(x, x, x, m[:, None, None]),
+        lambda n: (ad.randn(2, 2, n, 8), ad.rand(2, n) > 0.3),
+    ),
+    "more_keys_than_queries": (
+        lambda x, y: F.scaled_dot_product_attention(x, y, y, is_causal=True),
+        lambda n: (ad.randn(2, 2, n, 8), ad.randn(2, 2, n + 7, 8)),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", RETURNED)
+def test_attention_that_is_returned_lies_as_eagerly(name: str) -> None:
+    function, draw = RETURNED[name]
+    step = ad.compile(function)
+    for n in LENGTHS:
+        given = draw(n)
+        found, expected = step(*given), function(*given)
+        assert ad.allclose(found, expected, atol=1e-6)
+        assert found.stride() == expected.stride()
+    assert step.compilations == 2
+    assert "s0" in str(step.graph)

@@ -143,7 +143,8 @@ def dense_dim_order(v: Value) -> Sizes | None:
 
 
 def _is_same_strides(shape: Sizes, strides: Sizes, others: Sizes) -> bool:
-    return all(a == b for n, a, b in zip(shape, strides, others, strict=True) if n > 1)
+    # strides of views are numbers of the call that is traced (`_stand_in`)
+    return all(size_value(a) == size_value(b) for n, a, b in zip(shape, strides, others, strict=True) if n > 1)
 
 
 def _dense_in_order(shape: Sizes, strides: Sizes) -> Sizes:
