@@ -5,10 +5,9 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Self
 
-import numpy as np
-
 from adjoint.core.tensor.tensor import Tensor, init_slots
 from adjoint.core.typing import DeviceLike
+from adjoint.ops.creation import mark_triangle
 
 __all__ = ["CausalBias", "CausalVariant", "causal_lower_right", "causal_upper_left"]
 
@@ -36,7 +35,7 @@ class CausalBias(Tensor):
             raise AssertionError(f"variant must be a CausalVariant, got {variant!r}")
         shift = seq_len_kv - seq_len_q if variant == CausalVariant.LOWER_RIGHT else 0
         mask = object.__new__(cls)
-        init_slots(mask, np.tri(seq_len_q, seq_len_kv, shift, dtype=np.bool_))
+        init_slots(mask, mark_triangle(seq_len_q, seq_len_kv, shift).array)
         mask.variant, mask.seq_len_q, mask.seq_len_kv = variant, seq_len_q, seq_len_kv
         return mask
 
