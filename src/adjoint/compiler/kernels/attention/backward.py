@@ -14,7 +14,7 @@ from adjoint.compiler.kernels.attention.plan import (
     AttentionPlan,
     AttentionScratch,
     MatrixStack,
-    RowBlock,
+    QueryBlock,
     range_of_keys,
     range_of_rows,
     split_scratch,
@@ -88,7 +88,7 @@ def _write_head(
     given = HeadOperands(q, k, v, matrix(g))
     dq, dk, dv = (matrix(placed) for placed in results)
     one = not plan.is_ragged and plan.blocks == 1
-    first = RowBlock.of(b, plan, b.constant(0, I64))
+    first = QueryBlock.of(b, plan, b.constant(0, I64))
     covered = one and first.seen == plan.keys
     if not covered:
         for into, size, shape in ((dk, plan.q.shape[-1], plan.shapes[1]), (dv, plan.v.shape[-1], plan.shapes[2])):
@@ -98,7 +98,7 @@ def _write_head(
         _write_row_block(b, plan, given, base, (dq, dk, dv), first, first.row, parts, add=not covered)
         return
     with b.loop(0, plan.blocks) as turn:
-        block = RowBlock.of(b, plan, turn.index)
+        block = QueryBlock.of(b, plan, turn.index)
         _write_row_block(b, plan, given, base, (dq, dk, dv), block, b.mul(turn.index, plan.high), parts, add=True)
 
 
@@ -131,7 +131,7 @@ def _write_row_block(
     given: HeadOperands,
     mask: Reg | None,
     results: tuple[TileMatrix, TileMatrix, TileMatrix],
-    block: RowBlock,
+    block: QueryBlock,
     start: Reg,
     parts: AttentionScratch,
     add: bool,
@@ -188,7 +188,7 @@ def _write_slopes(
     v: TileMatrix,
     g: TileMatrix,
     inverse: list[Reg],
-    block: RowBlock,
+    block: QueryBlock,
     parts: AttentionScratch,
 ) -> None:
     """The weights, divided by their sums, and what the scores' gradient is of them."""

@@ -11,7 +11,7 @@ from adjoint.compiler.kernels.attention.plan import (
     AttentionPlan,
     AttentionScratch,
     MatrixStack,
-    RowBlock,
+    QueryBlock,
     Strides,
     range_of_keys,
     split_scratch,
@@ -56,7 +56,7 @@ def _write_rows(
     """One block of rows of a head."""
     head, place = divmod_index(b, number, plan.blocks)
     at = unravel_index(b, head, plan.q.shape[:-2])
-    block = RowBlock.of(b, plan, place)
+    block = QueryBlock.of(b, plan, place)
     row = block.row
     pointers = [offset_to_head(b, p, s, at, plan) for p, s in zip(given, (plan.q, plan.k, plan.v), strict=True)]
     across = TileMatrix(b.gep(pointers[0], b.mul(row, plan.q.strides[-2]), plan.kind.scalar), plan.q.strides[-2])

@@ -140,7 +140,7 @@ def split_scratch(b: Builder, plan: AttentionPlan, scratch: Reg, gradient: bool 
     return AttentionScratch(*found)
 
 
-class RowBlock(NamedTuple):
+class QueryBlock(NamedTuple):
     """A block of rows of a head: its first row, how many there are, and how many keys they see."""
 
     row: Reg
@@ -148,7 +148,7 @@ class RowBlock(NamedTuple):
     seen: Reg | int
 
     @classmethod
-    def of(cls, b: Builder, plan: AttentionPlan, block: Reg) -> RowBlock:
+    def of(cls, b: Builder, plan: AttentionPlan, block: Reg) -> QueryBlock:
         """Return a block by its number: where there are rows for one, a known number of them is in whole blocks."""
         rows, high = plan.rows, plan.high
         if plan.is_ragged:

@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 
 from adjoint.compiler.ir.symbolic_size import is_symbolic_size
-from adjoint.compiler.kernels.attention.plan import AttentionPlan, AttentionScratch, RowBlock, range_of_keys
+from adjoint.compiler.kernels.attention.plan import AttentionPlan, AttentionScratch, QueryBlock, range_of_keys
 from adjoint.compiler.kernels.attention.tile_matmul import (
     SummedRange,
     TileMatrix,
@@ -31,7 +31,7 @@ def write_weights(
     plan: AttentionPlan,
     rows: TileMatrix,
     keys: TileMatrix,
-    block: RowBlock,
+    block: QueryBlock,
     parts: AttentionScratch,
 ) -> list[Reg]:
     """e^(score - largest score) of a block of rows into `parts.weights`; one over their sums, in registers."""
@@ -75,7 +75,7 @@ def weight_addresses(b: Builder, plan: AttentionPlan, base: Reg, key: Reg, steps
     return [(b.gep(corner, o, plan.kind.scalar), o % plan.high // plan.kind.lanes) for o in offsets]
 
 
-def _find_row_maxima(b: Builder, plan: AttentionPlan, block: RowBlock, parts: AttentionScratch) -> list[Reg]:
+def _find_row_maxima(b: Builder, plan: AttentionPlan, block: QueryBlock, parts: AttentionScratch) -> list[Reg]:
     """The largest score of each row, NaN left out; masked scores are stored on the way."""
     kind, (row, count, seen) = plan.kind, block
     largest = [b.constant(-math.inf, kind)] * (plan.high // kind.lanes)
@@ -115,7 +115,7 @@ def _find_row_maxima(b: Builder, plan: AttentionPlan, block: RowBlock, parts: At
     return largest
 
 
-def write_mask(b: Builder, plan: AttentionPlan, mask: Reg, block: RowBlock, parts: AttentionScratch) -> None:
+def write_mask(b: Builder, plan: AttentionPlan, mask: Reg, block: QueryBlock, parts: AttentionScratch) -> None:
     """The part of the mask for a block of rows, as numbers to be added, transposed."""
     assert plan.mask is not None
     kind, scalar = plan.kind, plan.kind.scalar
