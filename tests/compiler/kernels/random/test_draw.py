@@ -13,6 +13,7 @@ pytest.importorskip("llvmlite")
 
 from tests.support.kernels.single import Guarded, Native, same_bits
 
+import adjoint as ad
 from adjoint.compiler.ir.graph import Value
 from adjoint.compiler.kernels.random.draw import DrawPlan, plan_draw, write_draw
 from adjoint.compiler.llvm.jit.target import Target, host
@@ -225,3 +226,16 @@ def test_threads_that_draw_eagerly_and_natively_share_the_stream() -> None:
     in_threads(lambda i: drawn.extend(ways[i]() for _ in range(100)), 2)
     expected = Generator().manual_seed(3).uniform((200, 101), F32)
     assert sorted(a.tobytes() for a in drawn) == sorted(row.tobytes() for row in expected)
+
+
+@pytest.mark.parametrize("draw", ["randn", "rand"])
+def test_draws_of_every_size_by_one_program(draw: str) -> None:
+    step = ad.compile(lambda x: getattr(ad, draw)(x.shape[0], 8))
+    for size in (9, 8, 6, 5, 7, 2):  # 16 numbers at a time: some have a rest, some have not
+        ad.manual_seed(size)
+        expected = getattr(ad, draw)(size, 8), ad.rand(3)
+        ad.manual_seed(size)
+        drawn = step(ad.ones(size)), ad.rand(3)
+        for x, y in zip(drawn, expected, strict=True):
+            np.testing.assert_allclose(x.numpy(), y.numpy(), rtol=1e-5)
+    assert step.compilations == 2

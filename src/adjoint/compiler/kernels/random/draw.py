@@ -212,10 +212,11 @@ def _write_normal(b: Builder, plan: DrawPlan, target: Target) -> None:
         with b.loop(0, plan.total // BLOCK) as turn:
             at = b.gep(out, b.mul(turn.index, BLOCK), kind)
             b.call("normals", [at, at])
-        if plan.total % BLOCK:
-            spare = b.gep(scratch, SCRATCH_BYTES, Type("u", 8))
-            b.call("uniforms", [state, scratch, spare, _number(b, BLOCK)])
-            b.call("normals", [spare, b.gep(out, plan.total - BLOCK, kind)])
+        if rest := plan.total % BLOCK:
+            with b.when(b.ne(_number(b, rest), 0)):  # of a size that is a symbol it may be 0 after all
+                spare = b.gep(scratch, SCRATCH_BYTES, Type("u", 8))
+                b.call("uniforms", [state, scratch, spare, _number(b, BLOCK)])
+                b.call("normals", [spare, b.gep(out, plan.total - BLOCK, kind)])
 
 
 def _number(b: Builder, value: Operand) -> Reg:
