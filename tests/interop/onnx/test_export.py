@@ -286,6 +286,13 @@ def test_mode_of_the_export() -> None:
     assert (model.training, model[1].training, ad.onnx.is_in_onnx_export()) == (True, False, False)
 
 
+def test_translations_for_the_torchscript_exporter_change_nothing() -> None:
+    ad.onnx.register_custom_op_symbolic("torchvision::nms", lambda g, *_: pytest.fail("it was called"), 11)
+    program = ad.onnx.export(nn.ReLU().eval(), (ad.ones(2),))
+    ad.onnx.unregister_custom_op_symbolic("torchvision::nms", 11)
+    assert [node.op_type for node in program.model_proto.graph.node] == ["Relu"]
+
+
 def test_keyword_arguments_and_fixed_values() -> None:
     def scale(x, factor, bias=None):
         return x * factor + bias

@@ -35,6 +35,8 @@ from adjoint.interop.onnx.modes import OperatorExportTypes as OperatorExportType
 from adjoint.interop.onnx.modes import TrainingMode as TrainingMode
 from adjoint.interop.onnx.modes import UnsupportedOperatorError as UnsupportedOperatorError
 from adjoint.interop.onnx.modes import is_in_onnx_export as is_in_onnx_export
+from adjoint.interop.onnx.modes import register_custom_op_symbolic as register_custom_op_symbolic
+from adjoint.interop.onnx.modes import unregister_custom_op_symbolic as unregister_custom_op_symbolic
 from adjoint.interop.onnx.onnx_program import ONNXProgram as ONNXProgram
 
 __all__ = [
@@ -46,4 +48,6 @@ __all__ = [
     "UnsupportedOperatorError",
     "export",
     "is_in_onnx_export",
+    "register_custom_op_symbolic",
+    "unregister_custom_op_symbolic",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import Enum
 
@@ -67,6 +67,14 @@ def exporting() -> Iterator[None]:
 def is_in_onnx_export() -> bool:
     """Return whether a model is being exported."""
     return bool(_running)
+
+
+def register_custom_op_symbolic(symbolic_name: str, symbolic_fn: Callable[..., object], opset_version: int) -> None:
+    """Accept a translation that PyTorch's TorchScript exporter would use: like PyTorch's default one, ours does not."""
+
+
+def unregister_custom_op_symbolic(symbolic_name: str, opset_version: int) -> None:
+    """Accept the end of such a translation."""
 
 
 _running: list[bool] = []
