@@ -112,6 +112,33 @@ def test_names_that_other_functions_see_are_not_handed_out() -> None:
     assert find(f"def g(x):\n{shared}    loss = f(x)\n    loss.backward()") == []
 
 
+def test_names_that_other_functions_see_end_a_region() -> None:
+    shared = "    def run():\n        nonlocal n\n        n += 1\n"
+    step = "        loss = f(x)\n        loss.backward()\n        opt.step()\n"
+    written = ["loss = f(x)", "loss.backward()", "opt.step()"]
+    assert find(f"def g(n):\n{shared}{step}") == [written]
+    assert find(f"def g(n):\n{shared}{step}        n = loss.item()\n        opt.zero_grad()") == [written]
+
+
+def test_step_with_a_closure_is_compiled_in_the_closure() -> None:
+    found = find("""
+        for i in range(9):
+            def closure():
+                opt.zero_grad()
+                loss = f(x)
+                loss.backward()
+                return loss
+            opt.step(closure)
+            sched.step()
+    """)
+    assert found == [["opt.zero_grad()", "loss = f(x)", "loss.backward()"], ["sched.step()"]]
+
+
+def test_backward_is_no_part_of_an_update() -> None:
+    found = find("for x in l:\n    loss = f(x)\n    yield\n    opt.zero_grad()\n    loss.backward()\n    opt.step()")
+    assert found == [["opt.zero_grad()", "loss.backward()", "opt.step()"]]
+
+
 def test_names_that_a_handler_reads_are_not_handed_out() -> None:
     block = "try:\n    loss = f(x)\n    loss.backward()\nexcept E:\n    print({})"
     source = f"def g(x):\n{textwrap.indent(block, '    ')}"

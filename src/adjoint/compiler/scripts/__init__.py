@@ -11,4 +11,6 @@ Modules, in reading order:
 - `region_rewriter`: Rewriter of a module's syntax tree: each training region becomes a call of a function that holds
   its statements.
 - `training_region`: A training region of a running program: observed eagerly, then compiled.
+- `region_times`: Times of a training region's calls, eager and compiled, and the decision to leave it to the eager
+  run.
 """

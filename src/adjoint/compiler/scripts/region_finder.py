@@ -63,12 +63,15 @@ def find_training_regions(tree: ast.Module) -> list[RegionSyntax]:
     regions: list[RegionSyntax] = []
     for place in reversed(places):  # inner blocks first
         for index, statement in enumerate(place.block):
-            if _calls_method(statement, {"backward"}) and not _is_taken(place, index, regions):
+            if calls_method(statement, {"backward"}) and not _is_taken(place, index, regions):
                 region = _find_step(place, index, regions)
                 if region is not None:
                     regions.append(region)
+    closures = frozenset(
+        node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and _has_backward(node)
+    )
     for place in places:
-        regions += _find_updates(place, regions)
+        regions += _find_updates(place, regions, closures)
     return regions
 
 
@@ -104,7 +107,7 @@ def _is_compiled(statement: ast.stmt) -> bool:
     return any("compile" in ast.unparse(decorator) for decorator in decorators)
 
 
-def _calls_method(tree: ast.AST, names: set[str] | frozenset[str]) -> bool:
+def calls_method(tree: ast.AST, names: set[str] | frozenset[str]) -> bool:
     """Tell whether a statement calls a method or function of one of these names; those that it defines do not count."""
     if isinstance(tree, ast.Call):
         called = tree.func
@@ -112,7 +115,7 @@ def _calls_method(tree: ast.AST, names: set[str] | frozenset[str]) -> bool:
             return True
     if isinstance(tree, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
         return False
-    return any(_calls_method(child, names) for child in ast.iter_child_nodes(tree))
+    return any(calls_method(child, names) for child in ast.iter_child_nodes(tree))
 
 
 def _holds(place: StatementBlock, index: int, region: RegionSyntax) -> bool:
@@ -137,20 +140,27 @@ def _find_step(place: StatementBlock, index: int, regions: list[RegionSyntax]) -
     if not can_outline(block[index], place):
         return None
     first = index
+    if not can_keep_names(RegionSyntax(place, range(first, first + 1), index + 1)):
+        return None
     while first > max(0, index - MAX_STATEMENTS_BEFORE_BACKWARD):
         if _is_taken(place, first - 1, regions) or not can_outline(block[first - 1], place):
+            break
+        if not can_keep_names(RegionSyntax(place, range(first - 1, first), index + 1)):
+            if wanted & find_name_uses([block[first - 1]]).writes:
+                return None  # the loss itself
             break
         first -= 1
     stop = index + 1
     for position in range(index + 1, len(block)):
         if _is_taken(place, position, regions) or not can_outline(block[position], place):
             break
+        if not can_keep_names(RegionSyntax(place, range(first, first + 1), position + 1)):
+            break
         if is_update(block[position]):
             stop = position + 1
     stop -= _defer_fetches(block, first, index, stop)
-    index = next(i for i in range(first, stop) if _calls_method(block[i], {"backward"}))
-    region = RegionSyntax(place, range(first, min(index + 2, stop)), stop)
-    return region if can_keep_names(region) else None
+    index = next(i for i in range(first, stop) if calls_method(block[i], {"backward"}))
+    return RegionSyntax(place, range(first, min(index + 2, stop)), stop)
 
 
 def _defer_fetches(block: list[ast.stmt], first: int, backward: int, stop: int) -> int:
@@ -175,7 +185,19 @@ def _defer_fetches(block: list[ast.stmt], first: int, backward: int, stop: int) 
     return moved
 
 
-def _find_updates(place: StatementBlock, regions: list[RegionSyntax]) -> Iterator[RegionSyntax]:
+def _has_backward(function: ast.FunctionDef) -> bool:
+    return any(calls_method(statement, {"backward"}) for statement in function.body)
+
+
+def _takes_closure(statement: ast.stmt, closures: frozenset[str]) -> bool:
+    """Tell whether a step is given a function that calls `backward()`, as LBFGS is: the function is compiled alone."""
+    calls = (node for node in ast.walk(statement) if isinstance(node, ast.Call) and calls_method(node, {"step"}))
+    return any(isinstance(value, ast.Name) and value.id in closures for call in calls for value in call.args)
+
+
+def _find_updates(
+    place: StatementBlock, regions: list[RegionSyntax], closures: frozenset[str]
+) -> Iterator[RegionSyntax]:
     """The updates of a block that lie outside of all regions: from the first to the last statement of each run."""
     around = [statement for _, statement in place.ancestors]
     if any(statement is outer for region in regions for statement in region.statements for outer in around):
@@ -185,8 +207,9 @@ def _find_updates(place: StatementBlock, regions: list[RegionSyntax]) -> Iterato
     last = 0
     for position, statement in enumerate([*place.block, ast.Pass()]):
         is_end = position == len(place.block) or taken[position] or not can_outline(statement, place)
+        is_end = is_end or calls_method(statement, {"backward"}) or _takes_closure(statement, closures)
         if is_end or not (is_update(statement) or start is not None):
-            if start is not None and any(_calls_method(s, {"step"}) for s in place.block[start:last]):
+            if start is not None and any(calls_method(s, {"step"}) for s in place.block[start:last]):
                 region = RegionSyntax(place, range(start, start + 1), last)
                 if can_keep_names(region):
                     yield region
@@ -207,7 +230,7 @@ def is_update(statement: ast.stmt) -> bool:
         items = {node.id for node in ast.walk(statement.target) if isinstance(node, ast.Name)}
         return all(is_update(inner) and items & find_name_uses([inner]).reads for inner in statement.body)
     reads_grad = any(isinstance(node, ast.Attribute) and node.attr == "grad" for node in ast.walk(statement))
-    return reads_grad or _calls_method(statement, UPDATE_METHODS)
+    return reads_grad or calls_method(statement, UPDATE_METHODS)
 
 
 def can_outline(statement: ast.stmt, place: StatementBlock) -> bool:

@@ -11,13 +11,15 @@ from types import FrameType
 
 from adjoint.compiler.compile import CompiledFunction
 from adjoint.compiler.ir.graph import TraceError
-from adjoint.compiler.scripts.region_finder import RegionSyntax
+from adjoint.compiler.scripts.region_finder import RegionSyntax, calls_method
+from adjoint.compiler.scripts.region_times import CALLS_ON_TRIAL, RegionTimes
 from adjoint.core.runtime.mode import has_interpreter
 from adjoint.core.runtime.text_table import pluralize
 from adjoint.core.typing import Function
 
 OBSERVED_CALLS = 2  # run eagerly: the first makes gradients and moments, the second is what is usual
-CALLS_ON_TRIAL = 30  # by the end of which a compiled region must be faster than it was eagerly
+NO_FORWARD = "the forward pass is in other lines than its backward()"
+NO_TRAINING = "no graph is recorded in these lines, and no optimizer steps"
 MAX_ITEMS = 64  # of a container that are looked at
 all_regions: list[TrainingRegion] = []
 
@@ -46,16 +48,17 @@ class TrainingRegion:
         self.called = [_find_dotted_names(block[position], ast.Call) for position in starts]
         self.written = [_find_written(block[position]) for position in starts]
         self.named = {name for each in syntax.statements for name in _find_dotted_names(each, ast.expr)}
+        self.has_backward = any(calls_method(each, {"backward"}) for each in syntax.statements)
         self.functions: list[Function] = []
         self.choice: int | None = None
-        self.compiled: Function | None = None
+        self.compiled: CompiledFunction | None = None
         self.reason: str | None = None  # why the region runs eagerly
         self.observed_calls = 0
         self.first_seen = len(starts)
-        self.times = [0.0] * (len(starts) + 1)  # when each statement of the observed call began
-        self.eager_seconds = float("inf")  # of the fastest observed call
-        self.compiled_seconds: list[float] = []
-        self.compiled_calls, self.total_seconds = 0, 0.0
+        self.times = RegionTimes()
+        self.began = [0.0] * (len(starts) + 1)  # when each statement of an eager call that is timed began
+        self.eager_calls = 0  # after the choice
+        self.is_sample = False  # the call that runs is eager for comparison
         all_regions.append(self)
 
     def add(self, function: Function) -> Function:
@@ -67,17 +70,19 @@ class TrainingRegion:
         """Return the start of this call's region, or the number of starts to run it eagerly."""
         if has_interpreter():
             return len(self.functions)  # within a step that is traced: it compiles these lines
-        if self.choice is not None:
+        if self.choice is not None and not (self.compiled and self.times.wants_sample):
+            self.eager_calls += self.compiled is None
             return self.choice
-        self.times[0] = perf_counter()
+        self.is_sample = self.choice is not None
+        self.began[0] = perf_counter()
         return len(self.functions)
 
     def mark(self, choice: int) -> None:
         """Take note that the statement of this start has run eagerly."""
-        if self.choice is not None:
+        if self.choice is not None and not self.is_sample:
             return
-        self.times[choice + 1] = perf_counter()
-        if choice < self.first_seen and self.begins_forward(choice, sys._getframe(1)):
+        self.began[choice + 1] = perf_counter()
+        if choice < self.first_seen and not self.is_sample and self.begins_forward(choice, sys._getframe(1)):
             self.first_seen = choice
 
     def begins_forward(self, choice: int, frame: FrameType) -> bool:
@@ -86,10 +91,14 @@ class TrainingRegion:
         return any(map(_has_graph, written)) or any(_is_module(_resolve(frame, name)) for name in self.called[choice])
 
     def end(self) -> None:
-        """Take note that an observed call is over; after some of them choose a start."""
-        if self.choice is not None or has_interpreter():
+        """Take note that an eager call is over; after the first of them choose a start."""
+        if (self.choice is not None and not self.is_sample) or has_interpreter():
             return
         now, eager = perf_counter(), len(self.functions)
+        if self.is_sample:
+            self.is_sample = False
+            self.times.note_eager(now - self.began[self.first_seen])
+            return
         if self.first_seen == eager:  # the last statement has no mark
             frame = sys._getframe(1)
             values = [_resolve(frame, name) for name in self.named]
@@ -97,7 +106,7 @@ class TrainingRegion:
             if steps or self.begins_forward(eager - 1, frame):
                 self.first_seen = eager - 1
         if self.first_seen < eager:
-            self.eager_seconds = min(self.eager_seconds, now - self.times[self.first_seen])
+            self.times.note_eager(now - self.began[self.first_seen])
         self.observed_calls += 1
         if self.observed_calls >= OBSERVED_CALLS:
             self.choose(self.first_seen)
@@ -107,27 +116,23 @@ class TrainingRegion:
         if start < len(self.functions):
             self.compiled = CompiledFunction(self.functions[start])
         else:
-            self.reason = "no graph is recorded in these lines, and no optimizer steps"
+            self.reason = NO_FORWARD if self.has_backward else NO_TRAINING
         self.choice = start
 
     def run(self, start: int, *names: object) -> object:
         """Run the region from this start on, compiled; where that cannot be, eagerly from now on."""
-        began = perf_counter()
-        if self.compiled is None:
+        compiled, began = self.compiled, perf_counter()
+        if compiled is None:
             return self.functions[start](*names)
         try:
-            result = self.compiled(*names)
+            result = compiled(*names)
         except TraceError as error:  # nothing has happened yet
             self.run_eagerly(str(error).splitlines()[0])
             return self.functions[start](*names)
-        seconds = perf_counter() - began
-        self.compiled_calls += 1
-        self.total_seconds += seconds
-        if self.compiled_calls <= CALLS_ON_TRIAL:
-            self.compiled_seconds.append(seconds)
-            fastest, eager = min(self.compiled_seconds), self.eager_seconds
-            if self.compiled_calls == CALLS_ON_TRIAL and fastest > eager:
-                self.run_eagerly(f"compiled it is slower, {fastest * 1e3:.3g} ms for {eager * 1e3:.3g} ms")
+        if self.times.note_compiled(perf_counter() - began):
+            reason = self.times.review(compiled.compilations)
+            if reason is not None:
+                self.run_eagerly(reason)
         return result
 
     def run_eagerly(self, reason: str) -> None:
@@ -138,27 +143,30 @@ class TrainingRegion:
         """A line of the report."""
         if self.reason is not None:
             return f"{self.place}  eager: {self.reason}"
-        if not self.compiled_calls:
+        times = self.times
+        if not times.compiled_calls:
             return f"{self.place}  eager: it ran {pluralize(self.observed_calls, 'time')} only"
-        average, fastest = self.total_seconds / self.compiled_calls, min(self.compiled_seconds)
+        average = times.total_seconds / times.compiled_calls
         return (
-            f"{self.place}  {pluralize(self.compiled_calls, 'call')}, {average * 1e3:.3g} ms each with compilation, "
-            f"{fastest * 1e3:.3g} ms at best, {self.eager_seconds * 1e3:.3g} ms eagerly"
+            f"{self.place}  {pluralize(times.compiled_calls, 'call')}, {average * 1e3:.3g} ms each with compilation, "
+            f"usually {times.typical_seconds * 1e3:.3g} ms, {times.eager_seconds * 1e3:.3g} ms eagerly"
         )
 
     @property
-    def saved_seconds(self) -> float:
-        """The time that the compiled calls have saved, compilation counted, against the fastest eager one."""
-        return self.compiled_calls * self.eager_seconds - self.total_seconds if self.compiled_calls else 0.0
+    def is_training(self) -> bool:
+        """Tell whether the lines have trained something, as far as is known: `env.step(action)` has not."""
+        has_run = bool(self.observed_calls or self.times.compiled_calls)
+        is_part = self.reason == NO_FORWARD and self.eager_calls < CALLS_ON_TRIAL  # of a region that is compiled
+        return has_run and self.reason != NO_TRAINING and not is_part
 
 
 def report_regions() -> str:
     """Tell of the regions that have run: what was compiled, what was not and why, and the time that it saved."""
-    seen = [region for region in all_regions if region.observed_calls or region.compiled_calls]
+    seen = [region for region in all_regions if region.is_training]
     if not seen:
         return "no training step was found: no lines that have run call backward() or an optimizer's step()"
-    compiled = [region for region in seen if region.reason is None and region.compiled_calls]
-    saved = sum(region.saved_seconds for region in seen)
+    compiled = [region for region in seen if region.reason is None and region.times.compiled_calls]
+    saved = sum(region.times.saved_seconds for region in seen)
     head = f"{len(compiled)} of {pluralize(len(seen), 'training region')} compiled, {saved:.3g} s saved"
     return "\n".join([head, *(f"  {region.describe()}" for region in seen)])
 

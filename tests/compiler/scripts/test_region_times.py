@@ -1,0 +1,62 @@
+"""Decisions about a training region, from the times of its calls."""
+
+from __future__ import annotations
+
+import pytest
+
+from adjoint.compiler.scripts.region_times import CALLS_BETWEEN_SAMPLES, CALLS_ON_TRIAL, RegionTimes
+
+
+def run_calls(times: RegionTimes, compiled: list[float], compilations: list[int]) -> tuple[int, str | None]:
+    """The number of compiled calls until the region is given up, and why; the first compilation is not told."""
+    for call, seconds in enumerate(compiled):
+        if times.note_compiled(seconds) and (reason := times.review(compilations[call])) is not None:
+            return call + 1, reason
+    return len(compiled), None
+
+
+def make_times(eager: float = 0.010) -> RegionTimes:
+    times = RegionTimes()
+    for seconds in (9.0, eager, eager):
+        times.note_eager(seconds)
+    return times
+
+
+@pytest.mark.parametrize(
+    ("seconds", "calls"), [(0.009, 200), (0.011, CALLS_ON_TRIAL), (0.030, 8)], ids=["faster", "slower", "much slower"]
+)
+def test_slower_region_is_given_up_at_the_end_of_its_trial(seconds: float, calls: int) -> None:
+    found, reason = run_calls(make_times(), [2.0] + [seconds] * 199, [1] * 200)
+    assert found == calls
+    assert (reason is None) is (seconds < 0.010)
+
+
+def test_later_calls_may_take_longer_without_compilation() -> None:
+    assert run_calls(make_times(), [0.001] * 64 + [0.1] * 3000, [1] * 3064) == (3064, None)
+
+
+def test_region_that_is_compiled_again_and_again_is_given_up_if_that_costs_more_than_it_saves() -> None:
+    seconds = [0.5 if call % 4 == 0 else 0.001 for call in range(200)]
+    calls, reason = run_calls(make_times(), seconds, [1 + call // 4 for call in range(200)])
+    assert (calls, reason) == (
+        32, "it was compiled 4 times in 16 calls, which took longer than they would have eagerly",
+    )  # fmt: skip
+    cheap = [0.005 if call % 4 == 0 else 0.001 for call in range(200)]
+    assert run_calls(make_times(), cheap, [1 + call // 4 for call in range(200)])[1] is None
+
+
+def test_samples_are_spread_over_the_trial() -> None:
+    times, order = make_times(), ""
+    while len(order) < 60:
+        if times.wants_sample:
+            times.note_eager(0.010)
+            order += "e"
+        else:
+            times.note_compiled(0.001)
+            order += "c"
+    trial = order.rindex("e") + 1
+    assert order.count("e") == pytest.approx(trial / CALLS_BETWEEN_SAMPLES, abs=1)
+    assert order[:trial].count("c") < CALLS_ON_TRIAL
+    assert "ee" not in order
+    assert times.eager_seconds == 0.010
+    assert times.saved_seconds == pytest.approx(0.009 * times.compiled_calls)
