@@ -92,3 +92,22 @@ def test_gradients_of_float16_are_refused() -> None:
     scaler, optimizer = ad.amp.GradScaler("cpu", init_scale=4.0), ad.optim.SGD([w], lr=0.5)
     scaler.scale(w.sum()).backward()
     assert_raises(ValueError, "FP16", scaler.unscale_, optimizer)
+
+
+def test_compiled_step_serves_all_learning_rates() -> None:
+    pytest.importorskip("llvmlite")
+    w = ad.nn.Parameter(ad.ones(3))
+    optimizer, scaler = ad.optim.SGD([w], lr=0.1), ad.amp.GradScaler("cpu")
+
+    @ad.compile
+    def step():
+        scaler.scale(w.square().sum()).backward()
+        scaler.unscale_(optimizer)
+        scaler.step(optimizer)
+        scaler.update()
+        optimizer.zero_grad()
+
+    for call in range(12):
+        optimizer.param_groups[0]["lr"] = 0.1 / (1 + call)
+        step()
+    assert step.compilations <= 3

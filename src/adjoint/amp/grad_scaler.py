@@ -16,7 +16,7 @@ from adjoint.core.runtime.mode import ModeScope
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import StateDict
 from adjoint.functions.creation.creation import tensor
-from adjoint.optim.step.optimizer import Optimizer
+from adjoint.optim.step.optimizer import Optimizer, list_gradients
 
 _TOO_EARLY = (
     "Attempted {} but _scale is None.  This may indicate your script did not use scaler.scale(loss or outputs) earlier "
@@ -92,7 +92,7 @@ class GradScaler:
             raise RuntimeError("unscale_() has already been called on this optimizer since the last update().")
         if stage is OptState.STEPPED:
             raise RuntimeError("unscale_() is being called after step().")
-        gradients = [p.grad for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
+        gradients = list_gradients(optimizer)
         if any(g.dtype is float16 for g in gradients):
             raise ValueError("Attempting to unscale FP16 gradients.")
         finite: list[Tensor] = []  # asked for once: a compiled step is cut there

@@ -13,4 +13,5 @@ Modules, in reading order:
 - `training_region`: A training region of a running program: observed eagerly, then compiled.
 - `region_times`: Times of a training region's calls, eager and compiled, and the decision to leave it to the eager
   run.
+- `region_binding`: Compiled functions of a training region, bound to the objects that its calls have in common.
 """

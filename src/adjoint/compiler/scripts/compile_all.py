@@ -59,6 +59,8 @@ class RegionFinder(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
+        if fullname.partition(".")[0] == __name__.partition(".")[0]:
+            return None  # a part of this library
         spec = PathFinder.find_spec(fullname, path, target)
         if spec is None or type(spec.loader) is not SourceFileLoader or not is_user_file(spec.loader.path):
             return None

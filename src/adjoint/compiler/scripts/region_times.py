@@ -8,8 +8,8 @@ CALLS_ON_TRIAL = 32  # by the end of which a compiled region must be faster than
 CALLS_BETWEEN_SAMPLES = (
     4  # on trial, every such call is eager: its inputs, and the machine, are those of its neighbours
 )
-CALLS_BEFORE_VERDICT = 8  # compiled ones, from which on a region may be given up: now if most were much slower
-MUCH_SLOWER = 2.0
+CALLS_BEFORE_VERDICT = 8  # compiled ones, from which on a region may be given up: at first if most were much slower
+MUCH_SLOWER = 20.0  # times: it is being compiled, again and again, at high cost
 MAX_CALLS_BETWEEN_REVIEWS = 1024
 MAX_COMPILATIONS_BETWEEN_REVIEWS = 3  # one for the last batch of an epoch, one for a change of the model
 

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from time import perf_counter
 from types import FrameType
 
-from adjoint.compiler.compile import CompiledFunction
 from adjoint.compiler.ir.graph import TraceError
+from adjoint.compiler.scripts.region_binding import BoundRegion, find_common_names
 from adjoint.compiler.scripts.region_finder import RegionSyntax, calls_method
 from adjoint.compiler.scripts.region_times import CALLS_ON_TRIAL, RegionTimes
 from adjoint.core.runtime.mode import has_interpreter
@@ -51,9 +51,10 @@ class TrainingRegion:
         self.has_backward = any(calls_method(each, {"backward"}) for each in syntax.statements)
         self.functions: list[Function] = []
         self.choice: int | None = None
-        self.compiled: CompiledFunction | None = None
+        self.compiled: BoundRegion | None = None
         self.reason: str | None = None  # why the region runs eagerly
         self.observed_calls = 0
+        self.observed: list[dict[str, object]] = []  # the names at the beginning of these calls
         self.first_seen = len(starts)
         self.times = RegionTimes()
         self.began = [0.0] * (len(starts) + 1)  # when each statement of an eager call that is timed began
@@ -74,6 +75,8 @@ class TrainingRegion:
             self.eager_calls += self.compiled is None
             return self.choice
         self.is_sample = self.choice is not None
+        if not self.is_sample:
+            self.observed.append(dict(sys._getframe(1).f_locals))
         self.began[0] = perf_counter()
         return len(self.functions)
 
@@ -114,10 +117,11 @@ class TrainingRegion:
     def choose(self, start: int) -> None:
         """Compile the region from this start on, from the next call."""
         if start < len(self.functions):
-            self.compiled = CompiledFunction(self.functions[start])
+            self.compiled = BoundRegion(self.functions[start], find_common_names(self.observed))
         else:
             self.reason = NO_FORWARD if self.has_backward else NO_TRAINING
         self.choice = start
+        self.observed.clear()
 
     def run(self, start: int, *names: object) -> object:
         """Run the region from this start on, compiled; where that cannot be, eagerly from now on."""

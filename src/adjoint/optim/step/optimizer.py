@@ -297,6 +297,12 @@ def _snapshot_state(optimizer: Optimizer) -> Callable[[], None]:
     return restore
 
 
+def list_gradients(optimizer: Optimizer) -> list[Tensor]:
+    """The gradients of an optimizer's parameters; a compiled step relies on the parameters, and on no rate."""
+    guard_on(optimizer, _group_identities, "parameter groups of the optimizer", at_end=True)
+    return [p.grad for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
+
+
 def _group_identity_dependencies(optimizer: Optimizer) -> Iterator[Any]:
     """Yield the items, and the lists and dicts, that the identities depend on."""
     yield vars(optimizer), "param_groups"

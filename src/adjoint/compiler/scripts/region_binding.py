@@ -1,0 +1,98 @@
+"""Compiled functions of a training region, bound to the objects that its calls have in common.
+
+A model, an optimizer or a list of losses is the same in each call, and only a batch is another. As arguments they
+would all be compared in Python, and no step may change an argument; as captured objects they are watched by the program
+itself, and a list may be appended to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Mapping
+
+from adjoint.compiler.compile import CompiledFunction
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Function
+
+MAX_BINDINGS = 8  # kept: two networks that take turns have one each
+MAX_BINDINGS_MADE = 32  # after which all names are arguments
+VALUES = (bool, str, type(None))  # told apart by value: a phase, a flag
+NUMBERS_AND_TENSORS = (int, float, complex, Tensor)  # differ from call to call as soon as they differ at all
+
+
+class BoundRegion:
+    """A region's function, compiled for each combination of the objects that are bound to it."""
+
+    def __init__(self, function: Function, bound: Collection[str]) -> None:
+        code = function.__code__
+        self.function = function
+        self.names = code.co_varnames[: code.co_argcount]
+        self.bound = [i for i, name in enumerate(self.names) if name in bound]
+        self._made = 0
+        self._compilations = 0  # of bindings that are no longer kept
+        self._forget()
+
+    def __call__(self, *values: object) -> object:
+        for i, thing in self._objects:
+            if values[i] is not thing:
+                self._select(values)
+                break
+        return self._latest(*[values[i] for i in self._free])
+
+    @property
+    def compilations(self) -> int:
+        """How often the region was compiled."""
+        return self._compilations + sum(compiled.compilations for _, compiled in self._known.values())
+
+    def _forget(self) -> None:
+        """Begin with other bound names: nothing is compiled for them."""
+        self._compilations += sum(compiled.compilations for _, compiled in getattr(self, "_known", {}).values())
+        self._known: dict[Hashable, tuple[list[tuple[int, object]], CompiledFunction]] = {}
+        self._free = [i for i in range(len(self.names)) if i not in self.bound]
+        self._objects: list[tuple[int, object]] = [(i, self) for i in self.bound]  # which no value is
+        if not self.bound:
+            self._latest = CompiledFunction(self.function)
+            self._known[()] = [], self._latest
+
+    def _select(self, values: tuple[object, ...]) -> None:
+        """Take the compiled function for these objects; make it where there is none."""
+        unbound = {i for i, _ in self._objects if self._has_changed(i, values[i])}
+        if unbound or self._made == MAX_BINDINGS_MADE:
+            self.bound = [] if self._made == MAX_BINDINGS_MADE else [i for i in self.bound if i not in unbound]
+            self._forget()
+            if not self.bound:
+                return
+        key = tuple([values[i] if type(values[i]) in VALUES else id(values[i]) for i in self.bound])
+        known = self._known.pop(key, None)
+        if known is None:
+            objects = [(i, values[i]) for i in self.bound]
+            known = objects, CompiledFunction(self._bind({self.names[i]: thing for i, thing in objects}))
+            self._made += 1
+        self._known[key] = known
+        while len(self._known) > MAX_BINDINGS:
+            _, dropped = self._known.pop(next(iter(self._known)))
+            self._compilations += dropped.compilations
+        self._objects, self._latest = known
+
+    def _has_changed(self, i: int, value: object) -> bool:
+        """Tell whether a bound name is a number or tensor now, of which there was another."""
+        known = next((thing for j, thing in self._objects if i == j), self)
+        return known is not self and known is not value and isinstance(value, NUMBERS_AND_TENSORS)
+
+    def _bind(self, objects: Mapping[str, object]) -> Function:
+        """The function of the other names, whose frame stands at the region's first line."""
+        code = self.function.__code__
+        free = ", ".join(self.names[i] for i in self._free)
+        text = "\n" * (code.co_firstlineno - 1) + f"lambda {free}: {code.co_name}({', '.join(self.names)})"
+        bound: Function = eval(compile(text, code.co_filename, "eval"), {**objects, code.co_name: self.function})
+        bound.__name__ = bound.__qualname__ = code.co_name
+        return bound
+
+
+def find_common_names(calls: list[dict[str, object]]) -> set[str]:
+    """The names that are bound to the same objects in all of these calls."""
+    first, *others = calls
+    return {
+        name
+        for name, value in first.items()
+        if not isinstance(value, Tensor | float) and all(name in each and each[name] is value for each in others)
+    }
