@@ -41,8 +41,10 @@ def test_names_of_statements(source: str) -> None:
 
 
 def test_names_that_a_function_captures() -> None:
-    uses = find_name_uses(ast.parse("f = lambda x: x + a\ng = [i + b for i in n]\nh = (i + c for i in n)").body)
-    assert uses.captured == {"a", "c", "n"}
+    uses = find_name_uses(
+        ast.parse("f = lambda x: x + a\ng = [i + b for i in n]\nh = (i + c for i in n for _ in d)").body
+    )
+    assert uses.captured == {"a", "c", "d"}  # n is iterated at once
 
 
 def test_names_that_are_unbound() -> None:

@@ -32,6 +32,10 @@ def test_loop_of_a_function() -> None:
     ]]  # fmt: skip
 
 
+def indent(text: str) -> str:
+    return textwrap.indent(text, "    ")
+
+
 @pytest.mark.parametrize("barrier", ["if x is None:\n    continue", "if done:\n    break", "def g():\n    return 1"])
 def test_region_begins_behind_what_leaves_the_block(barrier: str) -> None:
     barrier = textwrap.indent(barrier, "    ")
@@ -132,6 +136,38 @@ def test_step_with_a_closure_is_compiled_in_the_closure() -> None:
             sched.step()
     """)
     assert found == [["opt.zero_grad()", "loss = f(x)", "loss.backward()"], ["sched.step()"]]
+
+
+def test_functional_steps() -> None:
+    step = "    g, loss = gradient(w, x)\n    w = {k: w[k] - lr * v for k, v in g.items()}\n    print(loss)"
+    found = [["g, loss = gradient(w, x)", "w = {k: w[k] - lr * v for k, v in g.items()}"]]
+    assert find(f"gradient = vmap(grad_and_value(f))\nfor x in l:\n{step}") == found
+    assert find(f"gradient = improve(f)\nfor x in l:\n{step}") == []
+    assert find(f"def run(l, w):\n    gradient = torch.func.grad(f)\n    for x in l:\n{indent(step)}") == found
+    assert find("for x in l:\n    g = grad(f)(w, x)\n    w = w - g") == [["g = grad(f)(w, x)", "w = w - g"]]
+    assert find("def step(w, x):\n    g = grad(f)(w, x)\n    return w - g") == []
+
+
+def test_functional_step_of_a_graph_that_was_recorded() -> None:
+    found = find("""
+        for x in loader:
+            t = time()
+            y = model(x)
+            loss = f(y)
+            g = torch.autograd.grad(loss, parameters)
+            norm = sum(v.norm() for v in g)
+            with torch.no_grad():
+                for p, v in zip(parameters, g):
+                    p -= lr * v / norm
+            log(norm)
+    """)
+    assert [[text.split("\n")[0] for text in texts] for texts in found] == [[
+        "y = model(x)", "loss = f(y)", "g = torch.autograd.grad(loss, parameters)",
+        "norm = sum((v.norm() for v in g))", "with torch.no_grad():",
+    ]]  # fmt: skip
+    penalty = "y = torch.autograd.grad(d, x, create_graph=True)"
+    (found,) = find(f"for x in l:\n    d = model(x)\n    {penalty}\n    loss = y + d\n    loss.backward()")
+    assert found == ["d = model(x)", penalty, "loss = y + d", "loss.backward()"]
 
 
 def test_backward_is_no_part_of_an_update() -> None:

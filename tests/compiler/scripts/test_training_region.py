@@ -107,6 +107,25 @@ LOOPS = {
                 losses.append(total)
         train()
     """,
+    "gradients as values": """
+        weight = target.weight.detach()
+        gradient = ad.func.grad_and_value(lambda weight, x: (x @ weight.T).square().mean())
+        for x, _ in batches:
+            g, loss = gradient(weight, x)
+            weight = weight - 0.1 * g
+            losses.append(loss.item())
+    """,
+    "gradients of autograd.grad": """
+        def train(weights):
+            for x, y in batches:
+                loss = F.cross_entropy(model(x), y)
+                gradients = ad.autograd.grad(loss, weights)
+                with ad.no_grad():
+                    for weight, gradient in zip(weights, gradients):
+                        weight -= 0.1 * gradient
+                losses.append(loss.item())
+        train(list(model.parameters()))
+    """,
     "a loss that is skipped": """
         def train():
             for i, (x, y) in enumerate(batches):
@@ -128,6 +147,8 @@ BEGINS = {  # the first line of what is compiled, by the loop
     "gradients of two batches": "loss = F.cross_entropy(model(x), y) / 2",
     "a target network": "with ad.no_grad():",
     "truncated backpropagation": "h = cell(x, h)",
+    "gradients as values": "g, loss = gradient(weight, x)",
+    "gradients of autograd.grad": "loss = F.cross_entropy(model(x), y)",
     "a loss that is skipped": "loss = F.cross_entropy(model(x), y)",
 }
 

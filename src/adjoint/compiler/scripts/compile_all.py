@@ -19,6 +19,8 @@ from adjoint.compiler.scripts.training_region import UNBOUND as UNBOUND_VALUE
 from adjoint.compiler.scripts.training_region import make_regions, report_regions
 from adjoint.compiler.trace.frames.trace_rules import SITE_PACKAGES_NAMES, is_user_file
 
+MARKS = (b".backward(", b".step(", b"grad(", b"_and_value(", b"value_and_")  # of sources that may have a region
+
 
 def compile_all() -> None:
     """Compile the training regions of every module that is imported from now on, but for installed packages.
@@ -45,7 +47,7 @@ def compile_all() -> None:
 def compile_source(source: bytes, path: str, namespace: dict[str, object]) -> CodeType:
     """The code of a module with its training regions as functions that are compiled; runs in `namespace`."""
     tree = ast.parse(source, path)
-    if b".backward(" in source or b".step(" in source:
+    if any(call in source for call in MARKS):
         regions = find_training_regions(tree)
         namespace[REGIONS] = make_regions(path, regions)
         rewrite_regions(tree, regions)

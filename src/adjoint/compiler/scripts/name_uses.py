@@ -114,12 +114,25 @@ def _collect(node: ast.AST, uses: NameUses) -> None:
         own = inner.writes | parameters_of(node)
         uses.reads |= inner.reads - own
         if not isinstance(node, ast.ListComp | ast.SetComp | ast.DictComp):
-            uses.captured |= inner.reads - own
+            later = NameUses()
+            for child in run_later(node):
+                _collect(child, later)
+            uses.captured |= later.reads - own
         uses.captured |= inner.captured - own
         uses.writes |= {target.id for target in _walrus_targets(node)}
         return
     for child in ast.iter_child_nodes(node):
         _collect(child, uses)
+
+
+def run_later(node: ast.AST) -> Iterator[ast.AST]:
+    """The parts of a function, lambda or generator expression that run when it does: not its first iterable."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(node, ast.GeneratorExp) and child is node.generators[0]:
+            first = node.generators[0]
+            yield from (first.target, *first.ifs)
+        else:
+            yield child
 
 
 def parameters_of(node: ast.AST) -> set[str]:

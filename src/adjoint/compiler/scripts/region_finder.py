@@ -7,13 +7,14 @@ begins is known when it runs (`training_region`), so that every statement before
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-from adjoint.compiler.scripts.name_uses import NameUses, find_name_uses, find_node_ids
+from adjoint.compiler.scripts.name_uses import NameUses, find_name_uses, find_node_ids, run_later
 
 MAX_STATEMENTS_BEFORE_BACKWARD = 12
 UPDATE_METHODS = frozenset(("step", "zero_grad", "clip_grad_norm_", "clip_grad_value_", "unscale_"))
+GRADIENT_FUNCTIONS = frozenset(("grad", "grad_and_value", "value_and_grad"))  # they make functions of gradients
 FRAME_READERS = frozenset(("locals", "vars", "dir", "eval", "exec", "super"))  # what they give depends on the frame
 ESCAPES = (ast.Return, ast.Yield, ast.YieldFrom, ast.Await, ast.AsyncFor, ast.AsyncWith)
 DECLARATIONS = (ast.Global, ast.Nonlocal, ast.ClassDef, ast.Import, ast.ImportFrom)
@@ -39,12 +40,14 @@ class StatementBlock:
 class RegionSyntax:
     """A training region: `place.block[first:stop]`, or its end from one of the `starts` on.
 
-    A step may begin with any statement up to `backward()`, or behind it; an update begins with its first statement.
+    A step may begin with any statement up to `backward()`, or behind it; an update begins with its first statement, and
+    a functional step with that which computes gradients.
     """
 
     place: StatementBlock
     starts: range
     stop: int
+    is_functional: bool = False
 
     @property
     def first(self) -> int:
@@ -58,7 +61,7 @@ class RegionSyntax:
 
 
 def find_training_regions(tree: ast.Module) -> list[RegionSyntax]:
-    """The training regions of a module: one for each `backward()`, and one for each update that stands apart."""
+    """The training regions of a module: for each `backward()`, each update that stands apart, each functional step."""
     places = list(_find_places(StatementBlock(tree.body, (tree,))))
     regions: list[RegionSyntax] = []
     for place in reversed(places):  # inner blocks first
@@ -70,6 +73,9 @@ def find_training_regions(tree: ast.Module) -> list[RegionSyntax]:
     closures = frozenset(
         node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and _has_backward(node)
     )
+    functions = frozenset(_find_gradient_functions(tree))
+    for place in places:
+        regions += _find_functional_steps(place, regions, functions)
     for place in places:
         regions += _find_updates(place, regions, closures)
     return regions
@@ -185,6 +191,66 @@ def _defer_fetches(block: list[ast.stmt], first: int, backward: int, stop: int) 
     return moved
 
 
+def _is_within(place: StatementBlock, regions: list[RegionSyntax]) -> bool:
+    """Tell whether a block lies in a statement of a region."""
+    around = [statement for _, statement in place.ancestors]
+    return any(statement is outer for region in regions for statement in region.statements for outer in around)
+
+
+def _find_gradient_functions(tree: ast.Module) -> Iterator[str]:
+    """The names to which the module assigns functions that compute gradients: `f = vmap(grad(loss))`."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and calls_method(node.value, GRADIENT_FUNCTIONS) and not _computes(node, ()):
+            yield from (target.id for target in node.targets if isinstance(target, ast.Name))
+
+
+def _computes(statement: ast.stmt, functions: Collection[str]) -> bool:
+    """Tell whether a statement is an assignment that calls one of these functions, or `grad(f)(x)`, or autograd.grad.
+
+    A gradient of which there is to be a gradient is part of a greater step.
+    """
+    for node in ast.walk(statement) if isinstance(statement, ast.Assign) else ():
+        if not isinstance(node, ast.Call) or any(keyword.arg == "create_graph" for keyword in node.keywords):
+            continue
+        called = node.func
+        if isinstance(called, ast.Call) and calls_method(called, GRADIENT_FUNCTIONS):
+            return True
+        if ast.unparse(called).endswith("autograd.grad") or (isinstance(called, ast.Name) and called.id in functions):
+            return True
+    return False
+
+
+def _find_functional_steps(
+    place: StatementBlock, regions: list[RegionSyntax], functions: frozenset[str]
+) -> Iterator[RegionSyntax]:
+    """The statements of a loop that compute gradients as a value, and those that compute parameters from them."""
+    if not place.ancestors or not isinstance(place.ancestors[-1][1], Loop) or _is_within(place, regions):
+        return
+    block = place.block
+    for index, statement in enumerate(block):
+        if not _computes(statement, functions) or not can_outline(statement, place) or _is_taken(place, index, regions):
+            continue
+        start = index
+        if "autograd.grad" in ast.unparse(statement):  # of a graph that was recorded before
+            read = find_name_uses([statement]).reads
+            while start and can_outline(block[start - 1], place) and not _is_taken(place, start - 1, regions):
+                writes = find_name_uses([block[start - 1]])
+                if not writes.writes & read:
+                    break
+                start, read = start - 1, read | writes.reads
+        results = find_name_uses([statement]).writes
+        stop = index + 1
+        while stop < len(block) and isinstance(block[stop], ast.Assign | ast.AugAssign | ast.For | ast.With):
+            uses = find_name_uses([block[stop]])
+            if not uses.reads & results or not can_outline(block[stop], place) or _is_taken(place, stop, regions):
+                break
+            results, stop = results | uses.writes, stop + 1
+        region = RegionSyntax(place, range(start, index + 1), stop, is_functional=True)
+        if can_keep_names(region):
+            yield region
+            return
+
+
 def _has_backward(function: ast.FunctionDef) -> bool:
     return any(calls_method(statement, {"backward"}) for statement in function.body)
 
@@ -199,8 +265,7 @@ def _find_updates(
     place: StatementBlock, regions: list[RegionSyntax], closures: frozenset[str]
 ) -> Iterator[RegionSyntax]:
     """The updates of a block that lie outside of all regions: from the first to the last statement of each run."""
-    around = [statement for _, statement in place.ancestors]
-    if any(statement is outer for region in regions for statement in region.statements for outer in around):
+    if _is_within(place, regions):
         return
     start = None
     taken = [_is_taken(place, index, regions) for index in range(len(place.block))]
@@ -263,7 +328,7 @@ def can_keep_names(region: RegionSyntax) -> bool:
     uses = find_name_uses(region.statements)
     scope = region.place.scope
     outside = captured_outside(region)
-    if uses.writes & outside or uses.captured & uses.writes:
+    if uses.writes & outside or (isinstance(scope, ast.FunctionDef) and uses.captured & uses.writes):
         return False
     if isinstance(scope, ast.FunctionDef) and uses.writes & find_declared_names(scope, ast.Nonlocal):
         return False
@@ -286,7 +351,7 @@ def captured_outside(region: RegionSyntax) -> set[str]:
         nested = node is not scope and isinstance(node, ast.FunctionDef | ast.Lambda | ast.GeneratorExp)
         if nested and id(node) not in inside:
             uses = NameUses()
-            for child in ast.iter_child_nodes(node):
+            for child in run_later(node):
                 if isinstance(child, ast.stmt):
                     uses.reads |= find_name_uses([child]).reads
                 else:

@@ -49,6 +49,7 @@ class TrainingRegion:
         self.written = [_find_written(block[position]) for position in starts]
         self.named = {name for each in syntax.statements for name in _find_dotted_names(each, ast.expr)}
         self.has_backward = any(calls_method(each, {"backward"}) for each in syntax.statements)
+        self.is_functional = syntax.is_functional
         self.functions: list[Function] = []
         self.choice: int | None = None
         self.compiled: BoundRegion | None = None
@@ -106,7 +107,7 @@ class TrainingRegion:
             frame = sys._getframe(1)
             values = [_resolve(frame, name) for name in self.named]
             steps = any(hasattr(value, "param_groups") and hasattr(value, "zero_grad") for value in values)
-            if steps or self.begins_forward(eager - 1, frame):
+            if steps or self.is_functional or self.begins_forward(eager - 1, frame):
                 self.first_seen = eager - 1
         if self.first_seen < eager:
             self.times.note_eager(now - self.began[self.first_seen])
