@@ -23,7 +23,9 @@ def make_times(eager: float = 0.010) -> RegionTimes:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "calls"), [(0.009, 200), (0.011, CALLS_ON_TRIAL), (0.3, 8)], ids=["faster", "slower", "much slower"]
+    ("seconds", "calls"),
+    [(0.009, 200), (0.011, CALLS_ON_TRIAL), (0.3, 8), (2.0, 4)],
+    ids=["faster", "slower", "much slower", "at great cost"],
 )
 def test_slower_region_is_given_up_at_the_end_of_its_trial(seconds: float, calls: int) -> None:
     found, reason = run_calls(make_times(), [2.0] + [seconds] * 199, [1] * 200)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from adjoint.compiler.scripts.name_uses import NameUses, find_name_uses, find_node_ids, run_later
 
-MAX_STATEMENTS_BEFORE_BACKWARD = 12
+MAX_STATEMENTS_BEFORE_BACKWARD = 24
 UPDATE_METHODS = frozenset(("step", "zero_grad", "clip_grad_norm_", "clip_grad_value_", "unscale_"))
 GRADIENT_FUNCTIONS = frozenset(("grad", "grad_and_value", "value_and_grad"))  # they make functions of gradients
 FRAME_READERS = frozenset(("locals", "vars", "dir", "eval", "exec", "super"))  # what they give depends on the frame

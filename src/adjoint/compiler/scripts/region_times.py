@@ -5,11 +5,10 @@ from __future__ import annotations
 from statistics import median_low
 
 CALLS_ON_TRIAL = 32  # by the end of which a compiled region must be faster than it is eagerly
-CALLS_BETWEEN_SAMPLES = (
-    4  # on trial, every such call is eager: its inputs, and the machine, are those of its neighbours
-)
-CALLS_BEFORE_VERDICT = 8  # compiled ones, from which on a region may be given up: at first if most were much slower
-MUCH_SLOWER = 20.0  # times: it is being compiled, again and again, at high cost
+CALLS_BETWEEN_SAMPLES = 4  # on trial, each such call is eager: inputs and machine are those of its neighbours
+CALLS_BEFORE_VERDICT = 4  # compiled ones, when a region is given up that has cost much so far; after 8 one that is slow
+MUCH_SLOWER = 20.0  # times: it is being compiled, again and again
+MUCH_SECONDS = 5.0  # for a trial that has shown nothing yet
 MAX_CALLS_BETWEEN_REVIEWS = 1024
 MAX_COMPILATIONS_BETWEEN_REVIEWS = 3  # one for the last batch of an epoch, one for a change of the model
 
@@ -65,12 +64,14 @@ class RegionTimes:
         """Return why the region is to run eagerly from now on, after so many compilations in all; None to go on."""
         latest, self.latest = self.latest, []
         made, self._compilations = compilations - self._compilations, compilations
-        self._typical_seconds, eager = median_low(latest), self.eager_seconds
-        allowed = 1.0 if self.compiled_calls >= CALLS_ON_TRIAL else MUCH_SLOWER
-        if self.compiled_calls <= CALLS_ON_TRIAL and self.typical_seconds > allowed * eager:
+        is_first = len(latest) == self.compiled_calls
+        self._typical_seconds, eager = min(latest) if is_first else median_low(latest), self.eager_seconds
+        is_settled = self.compiled_calls >= CALLS_ON_TRIAL
+        allowed = 1.0 if is_settled else MUCH_SLOWER
+        is_doubtful = self.compiled_calls <= CALLS_ON_TRIAL and not (is_first and sum(latest) < MUCH_SECONDS)
+        if is_doubtful and self.typical_seconds > allowed * eager:
             return f"compiled it is slower, {self.typical_seconds * 1e3:.3g} ms for {eager * 1e3:.3g} ms"
-        is_first = len(latest) == self.compiled_calls  # programs are still being made
-        if made > MAX_COMPILATIONS_BETWEEN_REVIEWS and sum(latest) > len(latest) * eager and not is_first:
+        if is_settled and made > MAX_COMPILATIONS_BETWEEN_REVIEWS and sum(latest) > len(latest) * eager:
             return (
                 f"it was compiled {made} times in {len(latest)} calls, which took longer than they would have eagerly"
             )
