@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from adjoint.compiler.scripts.name_uses import find_name_uses
+from adjoint.compiler.scripts.name_uses import find_index_names, find_name_uses
 
 CASES = {  # source: read, written, surely bound, read first
     "a = b": ("b", "a", "a", "b"),
@@ -50,3 +50,7 @@ def test_names_that_a_function_captures() -> None:
 def test_names_that_are_unbound() -> None:
     assert find_name_uses(ast.parse("del a").body).deletes == {"a"}
     assert find_name_uses(ast.parse("try:\n    a()\nexcept E as e:\n    pass").body).deletes == {"e"}
+
+
+def test_names_that_are_an_index_alone() -> None:
+    assert find_index_names(ast.parse("a = x[rows]\nb = y[a, cols]\nc = z[n] + n\nrows = x[rows]").body) == {"rows"}

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import adjoint as ad
+from adjoint.compiler.ir.graph import TraceError
 from adjoint.compiler.scripts import region_binding
-from adjoint.compiler.scripts.region_binding import BoundRegion, find_common_names
+from adjoint.compiler.scripts.region_binding import BoundRegion, find_common_names, holds_array
 
 pytest.importorskip("llvmlite")
 
@@ -63,3 +65,18 @@ def test_error_within_a_region_comes_from_its_function() -> None:
     with pytest.raises(RuntimeError, match="shapes") as caught:
         region(ad.nn.Linear(2, 1), ad.ones(3), 1, [])
     assert "scale" in {entry.name for entry in caught.traceback}
+
+
+def test_array_that_is_an_index_is_taken_as_a_tensor_and_no_other() -> None:
+    def pick(x, rows):
+        return (x[rows].sum(),)
+
+    x, rows = ad.arange(6.0), np.array([1, 4])
+    region = BoundRegion(pick, {"x"}, {"rows"})
+    assert [region(x, rows[:n])[0].item() for n in (2, 1)] == [5.0, 1.0]
+    with pytest.raises(TraceError, match="'rows' is a NumPy array"):
+        BoundRegion(pick, {"x"})(x, rows)
+    with pytest.raises(TraceError, match="'rows' is a NumPy array"):
+        region(x, np.ones(2))
+    assert holds_array((x, [1, {"rows": rows}]))
+    assert not holds_array((x, [1]))

@@ -206,6 +206,23 @@ def test_region_that_cannot_be_compiled_runs_eagerly_and_tells_why() -> None:
     assert region.times.compiled_calls == 0
 
 
+@pytest.mark.parametrize("batch", ["x.numpy()", "[x.numpy()]", "{'rows': [x.numpy()]}"])
+def test_arrays_run_eagerly(batch: str) -> None:
+    taken = "batch" if batch == "x.numpy()" else "batch[0]" if batch[0] == "[" else "batch['rows'][0]"
+    source = SETUP + textwrap.dedent(f"""
+        def update(batch):
+            loss = model(ad.from_numpy({taken})).square().mean()
+            opt.zero_grad()
+            loss.backward()
+            opt.step()
+            return loss.item()
+        losses.extend(update({batch}) for x, _ in batches)
+    """)
+    eager, compiled = run(source, is_compiled=False), run(source, is_compiled=True)
+    assert compiled["losses"] == eager["losses"]
+    assert "NumPy array" in str(compiled[REGIONS][0].reason)
+
+
 def test_slower_region_runs_eagerly_again() -> None:
     source = SETUP.replace("range(8)", "range(12)") + textwrap.dedent(LOOPS["a target network"])
     names: dict[str, Any] = {"__name__": "program"}

@@ -45,6 +45,14 @@ def find_node_ids(statements: Iterable[ast.stmt]) -> set[int]:
     return {id(node) for statement in statements for node in ast.walk(statement)}
 
 
+def find_index_names(statements: Iterable[ast.stmt]) -> set[str]:
+    """The names that the statements read as an index in brackets alone: `x[rows]`."""
+    nodes = [node for statement in statements for node in ast.walk(statement)]
+    in_brackets = {id(node.slice) for node in nodes if isinstance(node, ast.Subscript)}
+    reads = [node for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)]
+    return {node.id for node in reads} - {node.id for node in reads if id(node) not in in_brackets}
+
+
 def _uses_of(statement: ast.stmt) -> NameUses:
     """The names of one statement. Only plain statements and `with` bind theirs surely."""
     uses = NameUses()

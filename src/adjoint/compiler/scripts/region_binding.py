@@ -9,9 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Mapping
 
+from numpy import ndarray
+
 from adjoint.compiler.compile import CompiledFunction
+from adjoint.compiler.ir.graph import TraceError
+from adjoint.core.runtime import pytree
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Function
+from adjoint.functions.creation.creation import from_numpy
 
 MAX_BINDINGS = 8  # kept: two networks that take turns have one each
 MAX_BINDINGS_MADE = 32  # after which all names are arguments
@@ -20,13 +25,17 @@ NUMBERS_AND_TENSORS = (int, float, complex, Tensor)  # differ from call to call 
 
 
 class BoundRegion:
-    """A region's function, compiled for each combination of the objects that are bound to it."""
+    """A region's function, compiled for each combination of the objects that are bound to it.
 
-    def __init__(self, function: Function, bound: Collection[str]) -> None:
+    An array under one of the names `indices`, which stand in brackets alone, is handed on as a tensor.
+    """
+
+    def __init__(self, function: Function, bound: Collection[str], indices: Collection[str] = ()) -> None:
         code = function.__code__
         self.function = function
         self.names = code.co_varnames[: code.co_argcount]
         self.bound = [i for i, name in enumerate(self.names) if name in bound]
+        self._indices = {i for i, name in enumerate(self.names) if name in indices}
         self._made = 0
         self._compilations = 0  # of bindings that are no longer kept
         self._forget()
@@ -36,7 +45,9 @@ class BoundRegion:
             if values[i] is not thing:
                 self._select(values)
                 break
-        return self._latest(*[values[i] for i in self._free])
+        return self._latest(
+            *[values[i] if type(values[i]) is not ndarray else self._take(i, values[i]) for i in self._free]
+        )
 
     @property
     def compilations(self) -> int:
@@ -73,6 +84,15 @@ class BoundRegion:
             self._compilations += dropped.compilations
         self._objects, self._latest = known
 
+    def _take(self, i: int, value: object) -> Tensor:
+        """The tensor for an array among the arguments.
+
+        Raises: TraceError where that would not be the same.
+        """
+        if i not in self._indices or not isinstance(value, ndarray) or value.dtype.kind not in "bi":
+            raise TraceError(f"{self.names[i]!r} is a NumPy array of each call, whose values a program would freeze")
+        return from_numpy(value)
+
     def _has_changed(self, i: int, value: object) -> bool:
         """Tell whether a bound name is a number or tensor now, of which there was another."""
         known = next((thing for j, thing in self._objects if i == j), self)
@@ -88,11 +108,17 @@ class BoundRegion:
         return bound
 
 
+def holds_array(values: tuple[object, ...]) -> bool:
+    """Tell whether a NumPy array is among the leaves of arguments: such a call fails before anything happens."""
+    return any(isinstance(leaf, ndarray) for leaf in pytree.flatten((values, {}))[0])
+
+
 def find_common_names(calls: list[dict[str, object]]) -> set[str]:
     """The names that are bound to the same objects in all of these calls."""
     first, *others = calls
     return {
         name
         for name, value in first.items()
-        if not isinstance(value, Tensor | float) and all(name in each and each[name] is value for each in others)
+        if not isinstance(value, Tensor | float | ndarray)
+        and all(name in each and each[name] is value for each in others)
     }

@@ -105,14 +105,14 @@ def _position(block: Sequence[ast.stmt], statement: ast.stmt) -> int:
 
 
 def _names_written_in_loop(region: RegionSyntax, statements: Iterable[ast.stmt]) -> set[str]:
-    """The names that the loop around the region writes outside of these statements."""
+    """The names that the loops around the region write outside of these statements."""
     loops = [statement for _, statement in region.place.ancestors if isinstance(statement, ast.For | ast.While)]
     if not loops:
         return set()
     inside = find_node_ids(statements)
     return {
         node.id
-        for node in ast.walk(loops[-1])
+        for node in ast.walk(loops[0])
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and id(node) not in inside
     }
 

@@ -10,7 +10,8 @@ from time import perf_counter
 from types import FrameType
 
 from adjoint.compiler.ir.graph import TraceError
-from adjoint.compiler.scripts.region_binding import BoundRegion, find_common_names
+from adjoint.compiler.scripts.name_uses import find_index_names
+from adjoint.compiler.scripts.region_binding import BoundRegion, find_common_names, holds_array
 from adjoint.compiler.scripts.region_finder import RegionSyntax, calls_method
 from adjoint.compiler.scripts.region_times import CALLS_ON_TRIAL, RegionTimes
 from adjoint.core.runtime.mode import has_interpreter
@@ -49,6 +50,7 @@ class TrainingRegion:
         self.written = [_find_written(block[position]) for position in starts]
         self.named = {name for each in syntax.statements for name in _find_dotted_names(each, ast.expr)}
         self.has_backward = any(calls_method(each, {"backward"}) for each in syntax.statements)
+        self.indices = find_index_names(syntax.statements)
         self.is_functional = syntax.is_functional
         self.functions: list[Function] = []
         self.choice: int | None = None
@@ -118,7 +120,7 @@ class TrainingRegion:
     def choose(self, start: int) -> None:
         """Compile the region from this start on, from the next call."""
         if start < len(self.functions):
-            self.compiled = BoundRegion(self.functions[start], find_common_names(self.observed))
+            self.compiled = BoundRegion(self.functions[start], find_common_names(self.observed), self.indices)
         else:
             self.reason = NO_FORWARD if self.has_backward else NO_TRAINING
         self.choice = start
@@ -133,6 +135,11 @@ class TrainingRegion:
             result = compiled(*names)
         except TraceError as error:  # nothing has happened yet
             self.run_eagerly(str(error).splitlines()[0])
+            return self.functions[start](*names)
+        except TypeError:
+            if not holds_array(names):
+                raise
+            self.run_eagerly("a NumPy array, of which each call brings another, is in a container that it takes")
             return self.functions[start](*names)
         if self.times.note_compiled(perf_counter() - began):
             reason = self.times.review(compiled.compilations)
