@@ -14,9 +14,8 @@ from numpy import ndarray
 from adjoint.compiler.compile import CompiledFunction
 from adjoint.compiler.ir.graph import TraceError
 from adjoint.core.runtime import pytree
-from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.tensor.tensor import Tensor, wrap
 from adjoint.core.typing import Function
-from adjoint.functions.creation.creation import from_numpy
 
 MAX_BINDINGS = 8  # kept: two networks that take turns have one each
 MAX_BINDINGS_MADE = 32  # after which all names are arguments
@@ -91,7 +90,7 @@ class BoundRegion:
         """
         if i not in self._indices or not isinstance(value, ndarray) or value.dtype.kind not in "bi":
             raise TraceError(f"{self.names[i]!r} is a NumPy array of each call, whose values a program would freeze")
-        return from_numpy(value)
+        return wrap(value.astype(value.dtype.newbyteorder("=")))
 
     def _has_changed(self, i: int, value: object) -> bool:
         """Tell whether a bound name is a number or tensor now, of which there was another."""

@@ -70,9 +70,8 @@ def find_training_regions(tree: ast.Module) -> list[RegionSyntax]:
                 region = _find_step(place, index, regions)
                 if region is not None:
                     regions.append(region)
-    closures = frozenset(
-        node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and _has_backward(node)
-    )
+    definitions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    closures = frozenset(f.name for f in definitions if any(calls_method(each, {"backward"}) for each in f.body))
     functions = frozenset(_find_gradient_functions(tree))
     for place in places:
         regions += _find_functional_steps(place, regions, functions)
@@ -249,10 +248,6 @@ def _find_functional_steps(
         if can_keep_names(region):
             yield region
             return
-
-
-def _has_backward(function: ast.FunctionDef) -> bool:
-    return any(calls_method(statement, {"backward"}) for statement in function.body)
 
 
 def _takes_closure(statement: ast.stmt, closures: frozenset[str]) -> bool:
