@@ -72,7 +72,9 @@ def find_training_regions(tree: ast.Module) -> list[RegionSyntax]:
                     regions.append(region)
     definitions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
     closures = frozenset(f.name for f in definitions if any(calls_method(each, {"backward"}) for each in f.body))
-    functions = frozenset(_find_gradient_functions(tree))
+    assignments = [node for node in ast.walk(tree) if isinstance(node, ast.Assign) and not _computes(node, ())]
+    makers = [node for node in assignments if calls_method(node.value, GRADIENT_FUNCTIONS)]  # f = vmap(grad(loss))
+    functions = frozenset(target.id for node in makers for target in node.targets if isinstance(target, ast.Name))
     for place in places:
         regions += _find_functional_steps(place, regions, functions)
     for place in places:
@@ -196,13 +198,6 @@ def _is_within(place: StatementBlock, regions: list[RegionSyntax]) -> bool:
     return any(statement is outer for region in regions for statement in region.statements for outer in around)
 
 
-def _find_gradient_functions(tree: ast.Module) -> Iterator[str]:
-    """The names to which the module assigns functions that compute gradients: `f = vmap(grad(loss))`."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Assign) and calls_method(node.value, GRADIENT_FUNCTIONS) and not _computes(node, ()):
-            yield from (target.id for target in node.targets if isinstance(target, ast.Name))
-
-
 def _computes(statement: ast.stmt, functions: Collection[str]) -> bool:
     """Tell whether a statement is an assignment that calls one of these functions, or `grad(f)(x)`, or autograd.grad.
 
@@ -250,12 +245,6 @@ def _find_functional_steps(
             return
 
 
-def _takes_closure(statement: ast.stmt, closures: frozenset[str]) -> bool:
-    """Tell whether a step is given a function that calls `backward()`, as LBFGS is: the function is compiled alone."""
-    calls = (node for node in ast.walk(statement) if isinstance(node, ast.Call) and calls_method(node, {"step"}))
-    return any(isinstance(value, ast.Name) and value.id in closures for call in calls for value in call.args)
-
-
 def _find_updates(
     place: StatementBlock, regions: list[RegionSyntax], closures: frozenset[str]
 ) -> Iterator[RegionSyntax]:
@@ -267,7 +256,10 @@ def _find_updates(
     last = 0
     for position, statement in enumerate([*place.block, ast.Pass()]):
         is_end = position == len(place.block) or taken[position] or not can_outline(statement, place)
-        is_end = is_end or calls_method(statement, {"backward"}) or _takes_closure(statement, closures)
+        is_end = is_end or calls_method(statement, {"backward"})
+        steps = (node for node in ast.walk(statement) if isinstance(node, ast.Call) and calls_method(node, {"step"}))
+        values = [value for call in steps for value in call.args]  # a closure, as of LBFGS, is compiled alone
+        is_end = is_end or any(isinstance(value, ast.Name) and value.id in closures for value in values)
         if is_end or not (is_update(statement) or start is not None):
             if start is not None and any(calls_method(s, {"step"}) for s in place.block[start:last]):
                 region = RegionSyntax(place, range(start, start + 1), last)
