@@ -42,7 +42,8 @@ def test_program_runs_compiled_and_reports(tmp_path: Path) -> None:
 
 def test_modules_of_the_program_are_compiled_and_installed_ones_are_not(tmp_path: Path) -> None:
     (tmp_path / "inner.py").write_text(PROGRAM, encoding="utf-8")
-    (tmp_path / "main.py").write_text("import inner\nimport csv\nprint(csv.__spec__.cached is None)\n", encoding="utf-8")
+    main = "import inner\nimport csv\nprint(csv.__spec__.cached is None)\n"
+    (tmp_path / "main.py").write_text(main, encoding="utf-8")
     done = run("--compile", "main.py", folder=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "inner.py:8-12  3 calls" in done.stderr

@@ -65,7 +65,12 @@ class BoundRegion:
 
     def _select(self, values: tuple[object, ...]) -> None:
         """Take the compiled function for these objects; make it where there is none."""
-        unbound = {i for i, _ in self._objects if self._has_changed(i, values[i])}
+        # A number or tensor of which there was another is no constant.
+        unbound = {
+            i
+            for i, thing in self._objects
+            if thing is not self and thing is not values[i] and isinstance(values[i], NUMBERS_AND_TENSORS)
+        }
         if unbound or self._made == MAX_BINDINGS_MADE:
             self.bound = [] if self._made == MAX_BINDINGS_MADE else [i for i in self.bound if i not in unbound]
             self._forget()
@@ -91,11 +96,6 @@ class BoundRegion:
         if i not in self._indices or not isinstance(value, ndarray) or value.dtype.kind not in "bi":
             raise TraceError(f"{self.names[i]!r} is a NumPy array of each call, whose values a program would freeze")
         return wrap(value.astype(value.dtype.newbyteorder("=")))
-
-    def _has_changed(self, i: int, value: object) -> bool:
-        """Tell whether a bound name is a number or tensor now, of which there was another."""
-        known = next((thing for j, thing in self._objects if i == j), self)
-        return known is not self and known is not value and isinstance(value, NUMBERS_AND_TENSORS)
 
     def _bind(self, objects: Mapping[str, object]) -> Function:
         """The function of the other names, whose frame stands at the region's first line."""

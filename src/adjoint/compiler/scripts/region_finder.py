@@ -125,16 +125,15 @@ def calls_method(tree: ast.AST, names: set[str] | frozenset[str]) -> bool:
     return any(calls_method(child, names) for child in ast.iter_child_nodes(tree))
 
 
-def _holds(place: StatementBlock, index: int, region: RegionSyntax) -> bool:
-    """Tell whether a region lies in a statement of this block, or is of this block and covers it."""
-    if region.place.block is place.block:
-        return region.first <= index < region.stop
-    return any(statement is place.block[index] for _, statement in region.place.ancestors)
-
-
 def _is_taken(place: StatementBlock, index: int, regions: list[RegionSyntax]) -> bool:
     """Tell whether a statement belongs to one of the regions, or holds one."""
-    return any(_holds(place, index, region) for region in regions)
+    statement = place.block[index]
+    return any(
+        region.first <= index < region.stop
+        if region.place.block is place.block
+        else any(around is statement for _, around in region.place.ancestors)
+        for region in regions
+    )
 
 
 def _find_step(place: StatementBlock, index: int, regions: list[RegionSyntax]) -> RegionSyntax | None:
