@@ -27,7 +27,7 @@ LINEAR = frozenset({"neg", "mean", "sum", "index", "gather"})
 class RepeatedActivation(WatchRule):
     """A loss that applies softmax or sigmoid itself, to what went through one already."""
 
-    ops = frozenset({"log_softmax", "softmax", "exp", "softplus", "sigmoid", *OPS_OF_LOGITS})
+    ops = frozenset({"log_softmax", "softmax", "logsumexp", "softplus", "sigmoid", *OPS_OF_LOGITS})
     max_passes = CHECKED_PASSES
 
     def see_op(self, op: Op, inputs: Operands, out: Tensor) -> None:
@@ -51,9 +51,6 @@ class RepeatedActivation(WatchRule):
             if name in ("sigmoid", "softmax") and made is not None and not library_files[made.code.co_filename]:
                 self._report_twice(made, name, op.name)
             return
-        if op.name == "exp":
-            self._check_logsumexp(inputs[0])
-            return
         loss = find_library_call("cross_entropy") if op.name == "log_softmax" else None
         if op.name == "softmax" and out.node is not None and out.array.shape[out_params(out)["axis"]] == 1:
             self._report_one_class(out)
@@ -67,7 +64,7 @@ class RepeatedActivation(WatchRule):
             return
         if loss is not None:
             self._report_softmax(made, name, inputs[0])
-        elif name in NORMALIZED and made.params == out_params(out):
+        elif name in NORMALIZED and (op.name == "logsumexp" or made.params == out_params(out)):
             self._report_twice(made, name, op.name)
 
     def _is_probability(self, made: Operand, x: Operand) -> bool:
@@ -84,15 +81,6 @@ class RepeatedActivation(WatchRule):
                 return False
             made = producer_of(below[0])
         return op_name(made) in LIMITED
-
-    def _check_logsumexp(self, shifted: Operand) -> None:
-        """Look at the operand of a logsumexp, which a loss of the program's own takes of logits."""
-        frame = find_library_call("logsumexp")
-        x = None if frame is None else frame.f_locals.get("input")
-        made = producer_of(x) if isinstance(x, Tensor) else None
-        if made is None or op_name(made) not in NORMALIZED or library_files[made.code.co_filename]:
-            return
-        self._report_twice(made, op_name(made), "logsumexp")
 
     def _report_softmax(self, made: Operand, name: str, x: Tensor) -> None:
         layer = {"relu": "ReLU"}.get(name, name)

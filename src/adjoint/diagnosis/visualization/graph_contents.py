@@ -172,7 +172,7 @@ def _kind_of(node: GraphNode) -> str:
         return kind_of_op(node.op)
     if isinstance(node, SplitOutputs):
         return "movement"
-    home = getattr(getattr(node, "_forward_cls", None), "__module__", "")
+    home = getattr(getattr(node, "_forward_cls", type(node)), "__module__", "")
     return "call" if home.startswith("adjoint.") else "function"
 
 

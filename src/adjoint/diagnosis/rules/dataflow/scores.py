@@ -145,7 +145,7 @@ class ContrastiveScores(WatchRule):
 class ProbabilitiesAsLogits(WatchRule):
     """Probabilities that a distribution, or a draw by Gumbel noise, gets as its logits."""
 
-    ops = frozenset({"exp", "softmax"})
+    ops = frozenset({"logsumexp", "softmax"})
     max_passes = FLOW_PASSES
 
     def see_op(self, op: Op, inputs: Operands, out: Tensor) -> None:
@@ -156,7 +156,7 @@ class ProbabilitiesAsLogits(WatchRule):
             array = each.out.array
             if each.op == "softmax" and each is not made and each.function != made.function:
                 if is_distribution(array, array.ndim - 1):
-                    what = "a distribution" if op.name == "exp" else "gumbel_softmax"
+                    what = "a distribution" if op.name == "logsumexp" else "gumbel_softmax"
                     self.report(
                         "probabilities-as-logits",
                         caller_place(),
