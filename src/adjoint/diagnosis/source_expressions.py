@@ -143,7 +143,9 @@ def _find_instruction(source: SourceFile, code: CodeType, offset: int) -> ast.AS
     expression: ast.AST | None = None
     for node in ast.walk(source.tree):
         own = _position(node)
-        if own is not None and _contains(own, place) and (found is None or _contains(found, own)):
+        if own is None or not _contains(own, place) or (own == found and isinstance(expression, ast.JoinedStr)):
+            continue  # Python 3.11 gives the texts in an f-string the position of the whole
+        if found is None or _contains(found, own):
             found, expression = own, node
     return expression
 

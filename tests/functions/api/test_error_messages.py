@@ -76,6 +76,15 @@ PRODUCTS = [
     ("t.lu_unpack(A, t.zeros(3, dtype=t.int32))", "pivots passed to lu_unpack must be between 1 and LU.size(-2) incl"),
     ("t.eig(A)", "This function was deprecated since version 1.9 and is now removed."),
     ("(f > 0) - (f > 0)", "Subtraction, the `-` operator, with two bool tensors is not supported."),
+    ("1 - (f > 0)", "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to invert"),
+    ("f - (f > 0)", "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to invert"),
+    ("f.sub_(f > 0)", "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to inv"),
+    ("t.sub(f, f > 0, alpha=2)", "Subtraction, the `-` operator, with a bool tensor is not supported."),
+    ("f - True", "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to invert a"),
+    ("t.tensor([f, f])", "only one element tensors can be converted to Python scalars"),
+    ("t.as_tensor([[f]])", "only one element tensors can be converted to Python scalars"),
+    ("t.stack(f)", "stack(): argument 'tensors' (position 1) must be tuple of Tensors, not Tensor"),
+    ("format(f, '.3f')", "unsupported format string passed to Tensor.__format__"),
     ("-(f > 0)", "Negation, the `-` operator, on a bool tensor is not supported."),
 ]  # fmt: skip
 

@@ -149,12 +149,14 @@ def binary(
     scalar: str | Function | None = None,
     ufunc: Function | None = None,
     unsupported_kinds: str = "",
+    refuse: Function | None = None,
     **facets: Any,
 ) -> Declaration:
     """Declare an element-wise function f(x, y), with broadcasting and promotion to a common type.
 
     `ufunc`: the NumPy function to which f is equal. It is called directly, which saves 60 ns a call.
-    `unsupported_kinds`: the kinds of elements, as NumPy has them, that f is not defined for.
+    `unsupported_kinds`: the kinds of elements, as NumPy has them, that f is not defined for. `refuse`: what raises for
+    operands of Python's operator as they are given, before their promotion.
     """
 
     def declare(function: Function) -> Function:
@@ -182,6 +184,8 @@ def binary(
             return apply(op, (input, other), NO_PARAMS)
 
         def call_as_operator(input: Tensor, other: Operand) -> Operand:
+            if refuse is not None:
+                refuse(input, other)
             return apply_general(input, other) if isinstance(other, OPERANDS) else NotImplemented
 
         def make_call(otherwise: Function, left: bool = True, right: bool = True) -> Function:

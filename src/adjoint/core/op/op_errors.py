@@ -59,6 +59,17 @@ BOOL_ERRORS = {  # PyTorch's complaints
 }
 
 
+def refuse_bool_operand(*operands: Operand) -> None:
+    """Raise NotImplementedError if one of two operands of a subtraction is bool; `sub` itself does if both are."""
+    given = [getattr(x, "array", x) for x in operands]
+    are_bools = [type(x) is bool or getattr(getattr(x, "dtype", None), "kind", "") == "b" for x in given]
+    if any(are_bools) and not all(are_bools):
+        raise NotImplementedError(
+            "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to invert a mask, "
+            "use the `~` or `logical_not()` operator instead."
+        )
+
+
 NAMED_ERRORS = frozenset({RuntimeError, IndexError, ValueError, TypeError, NotImplementedError})
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from adjoint.core.dtype.dtype import DTYPES, complex_type, default, dtype, is_bfloat16, numpy_dtype, promote_types
+from adjoint.core.runtime.explanation_slot import with_explanation
 from adjoint.core.tensor.size import Size
 from adjoint.core.typing import Array, DtypeLike, NumpyDtype, Operand, Operands
 
@@ -119,13 +120,24 @@ def _as_type(array: Array, kind: NumpyDtype, checked: bool) -> Array:
 
 
 def _untensor(data: Any, kinds: set[object]) -> object:
-    """Replace the tensors in nested lists by their arrays, and collect the types of the elements in `kinds`."""
+    """Replace the tensors in nested lists by their numbers, and collect the types of the elements in `kinds`.
+
+    Raises: ValueError for a tensor in a list that is not one number.
+    """
     if hasattr(data, "numpy_view"):
         data = data.numpy_view("tensor()")
     elif isinstance(data, (list, tuple)):
-        return [_untensor(item, kinds) for item in data]
+        return [_untensor(_number_of(item) if hasattr(item, "numpy_view") else item, kinds) for item in data]
     kinds.add(getattr(data, "dtype", None) or type(data))
     return data
+
+
+def _number_of(tensor: Operand) -> object:
+    """Return the element of a tensor that lists with numbers hold."""
+    array = tensor.numpy_view("tensor()")
+    if array.size != 1:
+        raise with_explanation(ValueError("only one element tensors can be converted to Python scalars"))
+    return array.reshape(())
 
 
 def _common_dtype(kinds: set[Any]) -> NumpyDtype | None:

@@ -12,6 +12,7 @@ import numpy as np
 from adjoint.core.dtype.device import CPU, META, device, require_cpu
 from adjoint.core.dtype.dtype import DTYPES, dtype
 from adjoint.core.graph.node import Leaf, Node, OutputSlot, PackedValue, Vertex
+from adjoint.core.runtime.explanation_slot import with_explanation
 from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.runtime.notebook import show_in_notebook
 from adjoint.core.tensor.as_strided import copy_keeping_strides, dense_strides, element_strides, strided_view
@@ -233,8 +234,11 @@ class Tensor(AutogradMeta):
         return repr(self)
 
     def __format__(self, spec: str) -> str:
-        as_number = not self.array.shape and (spec or type(self) is Tensor)
-        return format(self.item(), spec) if as_number else str(self)
+        if not self.array.shape and (spec or type(self) is Tensor):
+            return format(self.item(), spec)
+        if spec:
+            raise with_explanation(TypeError(f"unsupported format string passed to {type(self).__name__}.__format__"))
+        return str(self)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         if not self.is_leaf:

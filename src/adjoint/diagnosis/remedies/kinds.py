@@ -304,8 +304,16 @@ def convert_element(failure: Failure, match: re.Match[str]) -> str | None:
         return f"{name}{at(own)} is {'an' if kind == 'ndarray' else 'a'} {kind}, no tensor: {advice} in its place"
     name = text_of(given)
     own = next((each for each in failure.operands if each.text == name), None)
+    if kind == "NoneType":
+        told = f"{name}{at(own)} holds None at place {place}"
+        return f"{told}: {function}([x for x in {name} if x is not None]) leaves it out"
     if kind in ("list", "tuple"):
         told = f"{name}{at(own)} holds {kind}s, no tensors"
+        whole = evaluate(given, failure.frame)
+        part = whole[place] if isinstance(whole, (list, tuple)) else ()
+        first = next((i for i, x in enumerate(part) if isinstance(x, Tensor)), 0)
+        if not all(isinstance(x, Tensor) for x in part):  # a sample and its label
+            return f"{told}: {function}([part[{first}] for part in {name}]) joins the tensors in them"
         return f"{told}: {function}([x for part in {name} for x in part]) joins what they hold"
     inner = "torch.from_numpy(x)" if kind == "ndarray" else "torch.tensor(x)"
     return f"{name}{at(own)} holds a {kind} at place {place}, no tensor: {function}([{inner} for x in {name}])"

@@ -182,6 +182,22 @@ def index_list_by_each(failure: Failure, match: re.Match[str]) -> str | None:
     return None
 
 
+@remedy(r"only one element tensors can be converted")
+def join_list(failure: Failure, match: re.Match[str]) -> str | None:
+    """A list of tensors that is to become one."""
+    for node in ast.walk(failure.line.node) if failure.line is not None else ():
+        if not isinstance(node, ast.Call) or not node.args:
+            continue
+        given, name = evaluate(node.args[0], failure.frame), text_of(node.args[0])
+        if isinstance(given, (list, tuple)) and any(isinstance(x, Tensor) and x.numel() != 1 for x in given):
+            own = next((each for each in failure.operands if each.text == name), None)
+            alike = all(isinstance(x, Tensor) and x.shape == given[0].shape for x in given)
+            join = "torch.stack" if alike else "torch.cat"
+            told = f"{name}{at(own)} is a {type(given).__name__} of tensors"
+            return f"{told}, and {text_of(node.func)} takes numbers: {join}({name}) joins them"
+    return None
+
+
 @remedy(r"only one element tensors can be converted|only integer tensors of a single element", is_last=True)
 def reduce_elements(failure: Failure, match: re.Match[str]) -> str | None:
     """A tensor of several elements where one number belongs."""

@@ -123,9 +123,25 @@ def compare_first(failure: Failure, match: re.Match[str]) -> str:
     return "& | ~ join truths: compare both sides first, (x > 0) & (y > 0)"
 
 
+@remedy(r"Subtraction, the `-` operator, with a bool tensor")
+def invert_mask(failure: Failure, match: re.Match[str]) -> str | None:
+    """A mask that is taken from 1."""
+    node = None if failure.line is None else failure.line.node
+    if not isinstance(node, ast.BinOp) or not isinstance(node.left, ast.Constant) or node.left.value != 1:
+        return None
+    x = next((each for each in failure.tensors() if each.text == text_of(node.right)), None)
+    return None if x is None else f"{x.text}{at(x)} is a mask, of bool: ~{x.text} is its opposite"
+
+
 @remedy(r"result type (\w+) can't be cast to the desired output type (\w+)")
 def widen_first(failure: Failure, match: re.Match[str]) -> str:
     """A result that the tensor's own type does not hold."""
+    called = getattr(getattr(failure.line, "node", None), "func", None)
+    if called is not None and not text_of(called).endswith("_"):  # targets of a loss
+        x = next((each for each in failure.tensors() if not each.value.is_floating_point()), None)
+        if x is not None:
+            kind, wanted = match[2].lower(), match[1].lower()
+            return f"{x.text}{at(x)} is {kind}, and numbers of type {wanted} are wanted: {x.text}.{wanted}()"
     x = next((each for each in failure.tensors()), None)
     name = "the tensor" if x is None else f"{x.text}{at(x)}"
     return (

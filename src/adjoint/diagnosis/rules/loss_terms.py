@@ -224,7 +224,8 @@ class LossSign(WatchRule):
             return
         if node.op.name == "sub" and None not in node.parents and op_name(node.parents[0]) in LOSS_OPS:
             names = {op_name(each) for each in nodes_of(node.parents[1])}
-            if "exp" in names and names & {"square", "pow", "mul"} and not names & {"log", "logsumexp", "log_softmax", "softmax"}:
+            logits = {"log", "logsumexp", "log_softmax", "softmax"}
+            if "exp" in names and names & {"square", "pow", "mul"} and not names & logits:
                 self.divergences.append((Place(node.site), name_of_right_side(Place(node.site))))
         elif node.op.name in ("mean", "sum") and root is not None and root.array.size == 1 and float(root.array) < 0:
             names = {op_name(each) for each in nodes_of(node)}

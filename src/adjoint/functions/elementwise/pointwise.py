@@ -13,7 +13,7 @@ from adjoint.core.dtype.dtype import promote
 from adjoint.core.graph.source_location import warn_user
 from adjoint.core.op.families import NUMBERS, restrict_scalars
 from adjoint.core.op.op import op_of
-from adjoint.core.op.op_errors import refuse_numbers
+from adjoint.core.op.op_errors import refuse_bool_operand, refuse_numbers
 from adjoint.core.tensor.memory_format import memory_format
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Array, Function, Operand
@@ -204,7 +204,11 @@ def sub(
         other, alpha = last, _accept_leading_factor("sub", "alpha", other)
     if out is not None:
         return write_out(out, sub, input, other, alpha=alpha)
-    return arithmetic.sub(input, other if type(alpha) is int and alpha == 1 else _scale_by_alpha(input, other, alpha))
+    if type(alpha) is int and alpha == 1:
+        found: Tensor = arithmetic.sub.operator(input, other)  # which refuses bool
+        return arithmetic.sub(input, other) if found is NotImplemented else found
+    refuse_bool_operand(input, other)
+    return arithmetic.sub(input, _scale_by_alpha(input, other, alpha))
 
 
 def _accept_leading_factor(name: str, factor: str, given: Operand) -> float:

@@ -277,6 +277,9 @@ def binary_cross_entropy_with_logits(
         tensor([0.6931, 2.1269])
     """
     _check_sizes("binary_cross_entropy_with_logits", input, target)
+    if not is_floating(target.array):
+        name = scalar_type(target.dtype)
+        raise RuntimeError(f"result type {scalar_type(input.dtype)} can't be cast to the desired output type {name}")
     if pos_weight is None:
         loss: Operand = logit_entropy(input, target)
     else:

@@ -113,9 +113,8 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
         tensor([[1, 3],
                 [2, 4]])
     """
+    check_tensor_list("stack", tensors)
     parts = list(tensors)
-    if not parts:
-        raise RuntimeError("stack expects a non-empty TensorList")
     shape, dtype, mixed = parts[0].array.shape, parts[0].array.dtype, False
     for i, part in enumerate(parts):
         if part.array.shape != shape:

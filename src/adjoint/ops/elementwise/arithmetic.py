@@ -11,6 +11,7 @@ import numpy as np
 from adjoint.core.op.eager_kernels import KernelFunction, SmallArrayKernel, kernel_provider
 from adjoint.core.op.elementwise_composite import with_elementwise_kernel
 from adjoint.core.op.families import binary, unary
+from adjoint.core.op.op_errors import refuse_bool_operand
 from adjoint.core.typing import Array, Operand
 from adjoint.ops.elementwise.comparison import logical_and
 from adjoint.ops.elementwise.complex import is_complex, real, sgn
@@ -35,7 +36,14 @@ def add(x: Operand, y: Operand) -> Any:
     return np.add(x, y)
 
 
-@binary(scalar="sub", unsupported_kinds="b", ufunc=np.subtract, dx=lambda g: g, dy=lambda g: -g)
+@binary(
+    scalar="sub",
+    unsupported_kinds="b",
+    refuse=refuse_bool_operand,
+    ufunc=np.subtract,
+    dx=lambda g: g,
+    dy=lambda g: -g,
+)
 def sub(x: Operand, y: Operand) -> Operand:
     """x - y."""
     return np.subtract(x, y)
