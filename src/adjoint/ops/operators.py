@@ -66,6 +66,6 @@ def _positive(x: Tensor) -> Tensor:
 for _name, _f in OPERATORS.items():
     setattr(Tensor, f"__{_name}__", as_operator(_f))
     if _name not in COMPARISONS:
-        setattr(Tensor, f"__r{_name}__", as_reflected_operator(arithmetic.sub.operator if _name == "sub" else _f))
+        setattr(Tensor, f"__r{_name}__", as_reflected_operator(as_operator(_f)))
 for _name, _f in {"neg": arithmetic.neg, "abs": arithmetic.abs, "invert": _invert, "pos": _positive}.items():
     setattr(Tensor, f"__{_name}__", _f)

@@ -86,7 +86,7 @@ from adjoint.ops.elementwise.transcendental import (
     tanh,
 )
 from adjoint.ops.movement.memory_format import copy_in_order
-from adjoint.ops.operators import COMPARISONS, OPERATORS
+from adjoint.ops.operators import COMPARISONS, OPERATORS, as_operator
 
 __all__ = [
     "abs", "absolute", "acos", "add", "addcdiv", "addcmul", "arccos", "arcsin", "arctan", "arctan2", "asin", "atan",
@@ -179,6 +179,9 @@ def add(
     return arithmetic.add(input, other if type(alpha) is int and alpha == 1 else _scale_by_alpha(input, other, alpha))
 
 
+_subtract = as_operator(arithmetic.sub)  # which refuses bool
+
+
 @public("subtract", inplace=True)
 def sub(
     input: Tensor | float,
@@ -205,7 +208,7 @@ def sub(
     if out is not None:
         return write_out(out, sub, input, other, alpha=alpha)
     if type(alpha) is int and alpha == 1:
-        found: Tensor = arithmetic.sub.operator(input, other)  # which refuses bool
+        found: Tensor = _subtract(input, other)
         return arithmetic.sub(input, other) if found is NotImplemented else found
     refuse_bool_operand(input, other)
     return arithmetic.sub(input, _scale_by_alpha(input, other, alpha))
