@@ -117,7 +117,9 @@ def same_facts(
     Where `exact`, the same in float64, shows that rounding puts theirs off by more, or `nudged`, theirs of inputs that
     differ in the last bit, that rounding of the inputs does, ours may be off by three times as much. With `sums`, the
     first result is a sum over the second, whose terms may cancel: the roundings of n terms walk apart as the root of n.
+    So do those of a parameter's gradient, each row of which is a sum over its share of the second result.
     """
+    terms = next((value.size for name, value in theirs if name.startswith("result.1")), 1) if sums else 1
     assert [name for name, _ in ours] == [name for name, _ in theirs]
     for i, ((name, x), (_, y)) in enumerate(zip(ours, theirs, strict=True)):
         if not isinstance(y, np.ndarray):
@@ -130,8 +132,10 @@ def same_facts(
             continue
         rough = 1e-12 if y.dtype == np.float64 else ULPS * float(np.finfo(y.dtype).eps)
         allowed = rough * max(1.0, _largest(y))
-        if sums and name == "result.0":
-            allowed *= math.sqrt(next(value.size for other, value in theirs if other.startswith("result.1")))
+        if name == "result.0":
+            allowed *= math.sqrt(terms)
+        elif name.endswith(".grad") and y.size:
+            allowed *= math.sqrt(max(terms / len(np.atleast_1d(y)), 1.0))
         near = 1e-3 * max(1.0, _largest(y))  # what is farther off is a difference of kind and not of rounding
         for others in ([exact] if exact is not None else [], nudged):
             distances = [_largest(y - other[i][1]) for other in others]
