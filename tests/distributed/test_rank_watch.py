@@ -42,7 +42,8 @@ def fail(folder: Path, how: str, count: int = 3) -> list[Done]:
 @needs_mpi
 @pytest.mark.parametrize("victim", [0, 1, 2])
 def test_a_killed_rank_is_named_and_all_end(victim: int, tmp_path: Path) -> None:
-    how = f"pass\n    if rank == {victim}:\n        os.kill(os.getpid(), signal.SIGKILL)"
+    # after a while: the others have come to the next call, and wait
+    how = f"pass\n    if rank == {victim}:\n        time.sleep(0.5)\n        os.kill(os.getpid(), signal.SIGKILL)"
     done = fail(tmp_path, how)
     assert done[victim].status == -9
     for rank in {0, 1, 2} - {victim}:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from adjoint.core.op.op_errors import refuse_bool_operand
 from adjoint.core.tensor.tensor import Tensor, wrap
 from adjoint.core.typing import Function, Operand, Operands
 from adjoint.functions.creation.creation import as_tensor
@@ -41,7 +42,7 @@ def _functions_of(module: Any, names: str) -> dict[str, Function]:
 FUNCTIONS: dict[Any, str] = {
     arithmetic: """
         add ceil floor floor_divide fmod maximum minimum reciprocal remainder sqrt square trunc absolute=abs
-        divide=div fabs=abs multiply=mul negative=neg power=pow rint=round subtract=sub
+        divide=div fabs=abs multiply=mul negative=neg power=pow rint=round
     """,
     transcendental: """
         cos cosh exp exp2 expm1 log log10 log1p log2 sin sinh tan tanh arccos=acos arcsin=asin arctan=atan
@@ -70,8 +71,18 @@ FUNCTIONS: dict[Any, str] = {
     incomplete_gamma: "gammainc=igamma gammaincc=igammac",
     zeta: "xlog1py _zeta=zeta",
 }
+
+
+def _subtract(x: Operand, y: Operand) -> Tensor:
+    """Return x - y. A scalar of NumPy on the left stands for its number, whose operator refuses bool."""
+    if isinstance(x, np.generic):
+        refuse_bool_operand(x, y)
+    return arithmetic.sub(x, y)
+
+
 CALLS: dict[str, Function] = {
     **{name: f for module, names in FUNCTIONS.items() for name, f in _functions_of(module, names).items()},
+    "subtract": _subtract,
     "clip": lambda x, low, high: arithmetic.minimum(arithmetic.maximum(tensor_of(x), low), high),
     "divmod": lambda x, y: (arithmetic.floor_divide(x, y), arithmetic.remainder(x, y)),
     "matmul": lambda x, y: standard.matmul(tensor_of(x), tensor_of(y)),

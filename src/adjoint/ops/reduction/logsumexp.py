@@ -63,5 +63,6 @@ def _exp_shifted(x: Array, axes: Axes) -> tuple[Array, Array]:
 def logsumexp(x: Array, *, axes: Axes, keepdims: bool) -> Array:
     """ln Σ eˣ over `axes`, which have elements."""
     powers, shift = _exp_shifted(x, axes)
-    out: Array = np.log(op_of(reduction.sum).evaluate(powers, axes=axes, keepdims=True)) + shift
+    total = op_of(reduction.sum).evaluate(powers, axes=axes, keepdims=True)
+    out: Array = np.add(np.log(total), shift, order="C")  # as PyTorch lays it out, whatever the strides of x
     return out if keepdims else out.squeeze(axes)
