@@ -19,6 +19,7 @@ from adjoint.diagnosis.operands import MISSING, NamedValue, Origin, evaluate, fi
 from adjoint.diagnosis.remedies.registry import at, find_length, named_parts, remedy
 from adjoint.diagnosis.repairs.trial import compute
 from adjoint.diagnosis.source_expressions import SourceFile, text_of
+from adjoint.nn.module.module import Module
 
 SYNONYMS = {
     "learning_rate": "lr", "l2": "weight_decay", "decay": "weight_decay", "axis": "dim", "dims": "dim",
@@ -37,6 +38,8 @@ def name_keywords(failure: Failure, match: re.Match[str]) -> str | None:
     function = _called_function(failure)
     if function is None:
         return None
+    if isinstance(function, type) and issubclass(function, Module) and not hasattr(function, "__signature__"):
+        function = function.__init__  # Python 3.11.2 shows the arguments of `__new__`, which takes any
     try:
         names = [name for name in inspect.signature(function).parameters if name not in ("self", "cls")]
     except (TypeError, ValueError):
