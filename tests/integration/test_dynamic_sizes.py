@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.support.threads import in_threads
 
 pytest.importorskip("llvmlite")
 
@@ -502,38 +502,27 @@ def test_threads_call_with_different_sizes() -> None:
     step = ad.compile(lambda x: (x * 2).sum(0) / x.shape[0])
     for n in (5, 6):
         step(ad.ones(n, 4))
-    wrong: list[int] = []
 
-    def call(n: int) -> None:
-        wrong.extend(n for _ in range(50) if step(ad.ones(n, 4)).tolist() != [2.0] * 4)
+    def work(number: int) -> None:
+        for _ in range(50):
+            assert step(ad.ones((7, 70)[number], 4)).tolist() == [2.0] * 4
 
-    threads = [threading.Thread(target=call, args=(n,)) for n in (7, 70)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not wrong
+    in_threads(work, 2)
 
 
 def test_threads_take_gradients_of_different_sizes() -> None:
     step = ad.compile(lambda x: (x[1:] * x[:-1]).sum() / x.shape[0])
     for n in (5, 6):
         step(ad.ones(n, 4, requires_grad=True)).backward()
-    wrong: list[int] = []
 
-    def call(n: int) -> None:
+    def work(number: int) -> None:
+        n = (7, 70)[number]
         for _ in range(30):
             x = ad.ones(n, 4, requires_grad=True)
             step(x).backward()
-            if x.grad.sum().item() != pytest.approx(8 * (n - 1) / n):
-                wrong.append(n)
+            assert x.grad.sum().item() == pytest.approx(8 * (n - 1) / n)
 
-    threads = [threading.Thread(target=call, args=(n,)) for n in (7, 70)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not wrong
+    in_threads(work, 2)
 
 
 def test_operands_of_numpy_follow_an_arena_that_grows() -> None:

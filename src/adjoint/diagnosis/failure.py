@@ -96,6 +96,10 @@ class Failure:
         """Return the first operand that is a module."""
         return next((each for each in self.operands if is_module(each.value)), None)
 
+    def find_operand(self, text: str) -> NamedValue | None:
+        """Return the operand that the line writes so."""
+        return next((each for each in self.operands if each.text == text), None)
+
     def tensors(self) -> list[NamedValue]:
         """Return the operands that are tensors."""
         return [each for each in self.operands if isinstance(each.value, Tensor)]

@@ -50,7 +50,7 @@ class BoundRegion:
 
     @property
     def compilations(self) -> int:
-        """How often the region was compiled."""
+        """The number of times that the region was compiled."""
         return self._compilations + sum(compiled.compilations for _, compiled in self._known.values())
 
     def _forget(self) -> None:

@@ -26,17 +26,17 @@ class RegionTimes:
 
     @property
     def eager_seconds(self) -> float:
-        """What a call usually takes eagerly."""
+        """The usual seconds of an eager call."""
         return median_low(self.eager) if self.eager else self.first_eager or 0.0
 
     @property
     def typical_seconds(self) -> float:
-        """What a call usually takes compiled."""
+        """The usual seconds of a compiled call."""
         return self._typical_seconds or (median_low(self.latest) if self.latest else 0.0)
 
     @property
     def saved_seconds(self) -> float:
-        """What the compiled calls have saved, compilation counted."""
+        """The seconds that the compiled calls have saved, less those of compilation."""
         return self.compiled_calls * self.eager_seconds - self.total_seconds
 
     @property

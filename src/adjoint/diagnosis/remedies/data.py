@@ -53,7 +53,7 @@ def _holds_digits(value: Operand) -> bool:
 def list_set(failure: Failure, match: re.Match[str]) -> str:
     """A set, which has no order, where a list belongs."""
     name = name_argument(failure, 0, "data", "the set")
-    own = next((each for each in failure.operands if each.text == name), None)
+    own = failure.find_operand(name)
     return f"{name}{at(own)} is a {match[1]}: torch.tensor(list({name})), or sorted({name}) for an order"
 
 

@@ -29,7 +29,7 @@ def find_holder(failure: Failure, match: re.Match[str]) -> str | None:
         if path is None:
             continue
         name = text_of(node.value)
-        own = next((each for each in failure.operands if each.text == name), None)
+        own = failure.find_operand(name)
         whole = f"{name}.{path}.{match[2]}"
         indices = vars(owner).get("indices")
         is_part = isinstance(indices, (list, tuple, range, Tensor)) and path == "dataset"
@@ -137,7 +137,7 @@ def keep_on_context(failure: Failure, match: re.Match[str]) -> str | None:
 def convert_state(failure: Failure, match: re.Match[str]) -> str:
     """A state whose values are no tensors."""
     state = name_argument(failure, 0, "state_dict", "state")
-    own = next((each for each in failure.operands if each.text == state), None)
+    own = failure.find_operand(state)
     way = "torch.from_numpy(v)" if match[1] == "ndarray" else "torch.as_tensor(v)"
     return f"{state}{at(own)} holds values of {match[1]}, no tensors: {{k: {way} for k, v in {state}.items()}}"
 
@@ -208,7 +208,7 @@ def make_tensor_of_argument(failure: Failure, match: re.Match[str]) -> str | Non
         is_of_tensors = isinstance(value, (list, tuple)) and any(isinstance(each, Tensor) for each in value)
         if type(value).__name__ != match[1] or is_of_tensors:
             continue
-        text, own = text_of(part), next((each for each in failure.operands if each.text == text_of(part)), None)
+        text, own = text_of(part), failure.find_operand(text_of(part))
         count = f" of {len(value)}" if hasattr(value, "__len__") else ""
         function = "torch.from_numpy" if match[1] == "ndarray" else "torch.tensor"
         return f"{text}{at(own)} is a {match[1]}{count}, no tensor: {text_of(node.func)}({function}({text}))"

@@ -240,7 +240,7 @@ def give_function(failure: Failure, match: re.Match[str]) -> str | None:
             return f"{keyword.arg}={text} is no function: {keyword.arg}={example}"
     value = evaluate(node.func, failure.frame)
     if type(value).__name__ == match[1] != "str":
-        own = next((each for each in failure.operands if each.text == text_of(node.func)), None)
+        own = failure.find_operand(text_of(node.func))
         last = text_of(node.func).rpartition(".")[2].replace("_", "").lower()
         layer = next((name for name in dir(nn) if name.lower() == last), None)
         if layer is not None and match[1] in ("int", "float"):
@@ -295,7 +295,7 @@ def convert_element(failure: Failure, match: re.Match[str]) -> str | None:
     function = text_of(node.func)
     if isinstance(given, (ast.List, ast.Tuple)) and place < len(given.elts):
         name = text_of(given.elts[place])
-        own = next((each for each in failure.operands if each.text == name), None)
+        own = failure.find_operand(name)
         ways = {"ndarray": f"torch.from_numpy({name})", "list": f"torch.tensor({name})", "tuple": f"{name}[0]"}
         advice = ways.get(kind, f"torch.tensor([{name}])")
         if kind == "NoneType":
@@ -303,7 +303,7 @@ def convert_element(failure: Failure, match: re.Match[str]) -> str | None:
             return f"{name}{at(own)} is None, no tensor: a value for it, or {function}(…) only if {name} is not None"
         return f"{name}{at(own)} is {'an' if kind == 'ndarray' else 'a'} {kind}, no tensor: {advice} in its place"
     name = text_of(given)
-    own = next((each for each in failure.operands if each.text == name), None)
+    own = failure.find_operand(name)
     if kind == "NoneType":
         told = f"{name}{at(own)} holds None at place {place}"
         return f"{told}: {function}([x for x in {name} if x is not None]) leaves it out"

@@ -140,7 +140,7 @@ def _find_bidirectional(failure: Failure, name: str) -> str | None:
 
 
 def _where(failure: Failure, name: str) -> str:
-    return at(next((each for each in failure.operands if each.text == name), None))
+    return at(failure.find_operand(name))
 
 
 @remedy(r"input\.size\(-1\) must be equal to input_size\. Expected (\d+), got (\d+)")

@@ -190,7 +190,7 @@ def join_list(failure: Failure, match: re.Match[str]) -> str | None:
             continue
         given, name = evaluate(node.args[0], failure.frame), text_of(node.args[0])
         if isinstance(given, (list, tuple)) and any(isinstance(x, Tensor) and x.numel() != 1 for x in given):
-            own = next((each for each in failure.operands if each.text == name), None)
+            own = failure.find_operand(name)
             alike = all(isinstance(x, Tensor) and x.shape == given[0].shape for x in given)
             join = "torch.stack" if alike else "torch.cat"
             told = f"{name}{at(own)} is a {type(given).__name__} of tensors"

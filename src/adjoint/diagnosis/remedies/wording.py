@@ -58,7 +58,7 @@ def _find_argument(failure: Failure, name: str) -> NamedValue | None:
     for keyword in node.keywords if isinstance(node, ast.Call) else ():
         if keyword.arg == name:
             text = text_of(keyword.value)
-            known = next((each for each in failure.operands if each.text == text), None)
+            known = failure.find_operand(text)
             return known or NamedValue(text, evaluate(keyword.value, failure.frame))
     return None
 
@@ -134,7 +134,7 @@ def fit_cell_state(failure: Failure, match: re.Match[str]) -> str | None:
     if layer is None or given is None:
         return None
     value, x = evaluate(given, failure.frame), text_of(given)
-    own = next((each for each in failure.operands if each.text == x), None)
+    own = failure.find_operand(x)
     if type(layer.value).__name__ == "LSTMCell" and not isinstance(value, tuple) and hasattr(value, "shape"):
         first = text_of(node.args[0]) if isinstance(node, ast.Call) else "x"
         return f"the state of an LSTMCell is a pair, and {x}{at(own)} is one: h, c = {layer.text}({first}, ({x}, c))"
@@ -221,7 +221,7 @@ def read_number(failure: Failure, match: re.Match[str]) -> str | None:
         value = compute(part, failure.frame)
         if isinstance(value, str) and value.strip().lstrip("-").isdigit():
             wanted = value.strip() if isinstance(part, ast.Constant) else f"int({text_of(part)})"
-            own = next((each for each in failure.operands if each.text == text_of(part)), None)
+            own = failure.find_operand(text_of(part))
             return f"{text_of(part)}{at(own)} is a text, and a whole number is wanted: {wanted}"
     return None
 

@@ -114,9 +114,8 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
                 [2, 4]])
     """
     check_tensor_list("stack", tensors)
-    parts = list(tensors)
-    shape, dtype, mixed = parts[0].array.shape, parts[0].array.dtype, False
-    for i, part in enumerate(parts):
+    shape, dtype, mixed = tensors[0].array.shape, tensors[0].array.dtype, False
+    for i, part in enumerate(tensors):
         if part.array.shape != shape:
             raise RuntimeError(
                 f"stack expects each tensor to be equal size, but got {list(shape)} at entry 0 and "
@@ -125,8 +124,8 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
         mixed = mixed or part.array.dtype != dtype
     axis = one_dim(dim, len(shape) + 1)
     if mixed:
-        return cat([unsqueeze(part, axis) for part in parts], axis)
-    return _stack(*parts, axis=axis)
+        return cat([unsqueeze(part, axis) for part in tensors], axis)
+    return _stack(*tensors, axis=axis)
 
 
 @with_eager_fast_path(

@@ -25,7 +25,7 @@ Store = Callable[[Reg, Reg | None, Reg], None]  # of the first column, a mask, a
 
 
 class _Fold(NamedTuple):
-    """What combines two numbers, and with which number it begins; `widens`: it goes on in float64."""
+    """An operation that combines two numbers, and the number with which it begins; `widens`: it goes on in float64."""
 
     name: str
     identity: float

@@ -207,7 +207,7 @@ def tell_meaning(failure: Failure, match: re.Match[str]) -> str | None:
         meaning = "" if documented is MISSING else find_meaning(documented, name)
         if meaning:
             text = text_of(given[name])
-            own = next((each for each in failure.operands if each.text == text), None)
+            own = failure.find_operand(text)
             value = compute(given[name], failure.frame)
             told = "" if value is MISSING or isinstance(given[name], ast.Constant) else f", {describe_value(value)}"
             return f"{name}={text}{at(own)}{told}: it is to be {meaning}"

@@ -68,7 +68,7 @@ def give_uncalled(failure: Failure, match: re.Match[str]) -> str | None:
             told = f"{text_of(argument)} is a {type(value).__name__}, and {name} is to be a function"
             return f"{told} that computes the loss anew, if any: {text_of(node.func)}()"
         if type(value).__name__ in match.groups() and isinstance(value, (int, float)):
-            own = next((each for each in failure.operands if each.text == text_of(argument)), None)
+            own = failure.find_operand(text_of(argument))
             example = EXAMPLES.get(name, "lambda x: {}").format(text_of(argument))
             return f"{text_of(argument)}{at(own)} is a number, and {name or 'it'} is to be a function: {example}"
     return None
@@ -79,14 +79,14 @@ def give_uncalled(failure: Failure, match: re.Match[str]) -> str | None:
     rf"'({ITERATORS})' object (?:is not (?:subscriptable|reversible)|has no)"
 )
 def list_items(failure: Failure, match: re.Match[str]) -> str | None:
-    """What gives its items one after the other, where a list belongs."""
+    """An iterator where a list belongs."""
     kind = match[1] or match[2] or match[3]
     node = None if failure.line is None else failure.line.node
     given = node.args if isinstance(node, ast.Call) else []
     name = next((text_of(each) for each in given if _is_of_kind(failure, each, kind)), None)
     if name is None or not failure.stack[0].called:
         return None
-    own = next((each for each in failure.operands if each.text == name), None)
+    own = failure.find_operand(name)
     return f"{name}{at(own)} is a {kind}, which gives its items one after the other: list({name})"
 
 
@@ -126,7 +126,7 @@ def begin_anew(failure: Failure, match: re.Match[str]) -> str | None:
     if not isinstance(failure.error, StopIteration) or not isinstance(node, ast.Call) or not node.args:
         return None
     name = text_of(node.args[0])
-    own = next((each for each in failure.operands if each.text == name), None)
+    own = failure.find_operand(name)
     made = "iter(…)" if own is None or own.origin is None or own.origin.value is None else text_of(own.origin.value)
     return f"{name}{at(own)} has given all of its items: {name} = {made} anew, or a for loop, which ends there"
 
@@ -137,7 +137,7 @@ def take_next(failure: Failure, match: re.Match[str]) -> str | None:
     node = None if failure.line is None else failure.line.node
     if isinstance(node, ast.Call) and text_of(node.func) == "next" and node.args:
         name = text_of(node.args[0])
-        own = next((each for each in failure.operands if each.text == name), None)
+        own = failure.find_operand(name)
         told = f"{name}{at(own)} is a {match[1]}, which a loop goes through"
         return f"{told}: next(iter({name})), or one iterator, batches = iter({name}), and next(batches) each time"
     return None

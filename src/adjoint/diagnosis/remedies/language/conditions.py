@@ -18,7 +18,7 @@ from adjoint.diagnosis.source_expressions import find_expression, text_of
 def locate(failure: Failure, node: ast.expr) -> str:
     """Return " at train.py:9" for the line that made the value of an expression, where that is known."""
     text = text_of(node)
-    return at(next((each for each in failure.operands if each.text == text), None))
+    return at(failure.find_operand(text))
 
 
 @remedy(r"^(list|tuple|string|range object)(?: assignment)? index out of range")

@@ -80,7 +80,7 @@ def find_none(failure: Failure, match: re.Match[str]) -> str | None:
             return f"{told}: [x for x in {operand.text} if x is not None] leaves it out"
     for item in ast.walk(failure.line.node) if failure.line is not None else ():
         if isinstance(item, ast.Subscript) and evaluate(item, failure.frame) is None:
-            own = next((each for each in failure.operands if each.text == text_of(item.value)), None)
+            own = failure.find_operand(text_of(item.value))
             return f"{text_of(item)}{at(own)} is None: a value for it there, or a test, if {text_of(item)} is not None"
     if failure.modules and type(failure.modules[-1]).__name__ == "Sequential":
         for part in failure.modules[-1].children():

@@ -99,7 +99,7 @@ def _fits_around(failure: Failure, trial: Trial, node: ast.expr, changed: ast.ex
 def _describe(failure: Failure, trial: Trial, edit: Edit, whole: str) -> str:
     """Return what the changed part is, and the line as it runs."""
     part, value = text_of(edit.part), evaluate(edit.part, failure.frame)
-    own = next((each for each in failure.operands if each.text == part), None)
+    own = failure.find_operand(part)
     shown = whole if len(whole) < MAX_SHOWN_CHARACTERS else text_of(edit.replacement)
     if edit.is_shape:
         made = (

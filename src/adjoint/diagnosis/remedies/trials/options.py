@@ -52,7 +52,7 @@ def choose_option(failure: Failure, match: re.Match[str]) -> str | None:
             (f"{each.arg}=" for each in ast.walk(whole) if isinstance(each, ast.keyword) and each.value is part), ""
         )
         listed = ", ".join(map(repr, options[:MAX_LISTED]))
-        own = next((each for each in failure.operands if each.text == text_of(part)), None)
+        own = failure.find_operand(text_of(part))
         told = f"{name}{text_of(part)}{at(own)}{where} is none of {listed}"
         return f"{told}: {name}{meant!r}" if meant else told
     return None

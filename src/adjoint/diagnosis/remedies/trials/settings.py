@@ -63,7 +63,7 @@ def change_number(failure: Failure, match: re.Match[str]) -> str | None:
         if fitting is None:
             continue
         label = f"{name}=" if name else ""
-        own = next((each for each in failure.operands if each.text == text_of(part)), None)
+        own = failure.find_operand(text_of(part))
         is_constant = isinstance(part, (ast.Constant, ast.UnaryOp))
         told = f"{label}{value}{where}" if is_constant else f"{label}{text_of(part)}{at(own)}{where} is {value}, which"
         return f"{told} does not fit: {label}{fitting} does" if is_constant else f"{told} does not fit: {fitting} does"
