@@ -147,6 +147,8 @@ class Function(metaclass=FunctionMeta):
             timer.begin_op(cls.__name__)
         node = cls._backward_cls(args)
         ctx = Context(node)
+        # The ops of `forward` are recorded at the line that called `apply`, and without tangents: those of the results
+        # come from the class's own `jvp`, below.
         with recorded_by_caller(), nullcontext() if duals is None else duals.forward_mode_off():
             result = (
                 mode.interpreter.apply_function(cls, args)
@@ -167,6 +169,7 @@ class Function(metaclass=FunctionMeta):
         if duals is not None and levels:
             duals.apply_function_jvp(node, args, returned, outputs, dirty, levels)
         attributes.pop("saved_for_forward", None)
+        # A node without parents never runs: it must not keep tensors alive.
         if any(node.parents):
             keep_for_backward(node, outputs, saved)
         if special and mode.anomaly_detector is not None:

@@ -29,6 +29,7 @@ def wrap_outputs(node: BackwardCFunction, args: tuple[Any, ...], returned: tuple
     not_differentiable = attributes.pop("non_differentiable", None) or ()
     pure = attributes.get("_is_pure_view", False)
     recorded = any(node.parents)
+    # Results that have no gradient: integers, and those that `mark_non_differentiable` names.
     quiet = frozenset(
         i
         for i, out in enumerate(returned)
@@ -57,6 +58,7 @@ def wrap_outputs(node: BackwardCFunction, args: tuple[Any, ...], returned: tuple
             if not (is_input and modified):
                 _set_creation_meta(out, made)
         outputs.append(out)
+    # A view is rebased onto its base's history when it is written; of several results of one node, none can be.
     if len(returned) - len(quiet) - node._specs.count(None) > 1 and recorded:
         for out in outputs:
             if isinstance(out, Tensor):

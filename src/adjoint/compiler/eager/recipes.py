@@ -95,6 +95,8 @@ def _recipe_of_binding(binding: Binding, several: bool) -> Recipe:
     rows: list[tuple[str, int]] = []
     bindings: list[tuple[int, int]] = []
 
+    # A row of the argument table: the address of an operand or a result, of a constant, or an offset in the arena. All
+    # are filled in by the process that runs the recipe.
     def add(v: Value, offset: int = 0) -> None:
         if v in binding.local_names:
             number = numbers[binding.local_names[v]]

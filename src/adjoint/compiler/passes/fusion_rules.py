@@ -74,8 +74,11 @@ class GroupMap:
         if group.rejects_epilogue or group.gate_width or group.concatenations or other.concatenations:
             return False
         root = group.root
+        # What follows a product runs block by block as the product is made: it cannot fold over all blocks, and the
+        # product cannot read what would only come after it.
         if root is not None and (other.axes is not None or other in map(self.maker.get, self.bases_of(root))):
             return False
+        # Two kernels with folds must fold the same axes; what has one element for each fold runs after them, once.
         small = is_reduced_shape(group, other.shape)
         if None not in (group.axes, other.axes) and (small or group.axes != other.axes):
             return False
@@ -86,15 +89,20 @@ class GroupMap:
         reductions = len(group.reductions) + len(other.reductions)
         if reductions > MAX_KERNEL_REDUCTIONS:
             return False
+        # Turns of an unrolled loop are equal kernels, of which LLVM compiles one. Merging them would give one long
+        # kernel instead, which pays only where it saves reading a value twice.
         of_turns = reductions > MAX_REDUCTIONS_OF_TURNS and have_one_line(group.reductions, other.reductions)
         if of_turns and not self.reads_a_value_of(group, other):
             return False
+        # A kernel that must run after one of the two and before the other has no place once they are one.
         between = (group.needs | other.needs) - {group, other}
         if any(g.is_downstream_of(group) or g.is_downstream_of(other) for g in between):
             return False
         axes = group.axes if other.axes is None else other.axes
         kept = group.reduced_values | other.reduced_values | (set(other.equations) if small else set())
         apart = {group.root, *group.prologue}
+        # Within a kernel a value is in a register: its reader must want the element that is being computed, or a
+        # finished fold. What the product itself reads is packed from memory and needs no such check.
         return all(
             _access_mismatch(view, value, group.shape, axes, value in kept, view.base in kept or view.base.op.combine)
             is None
@@ -140,6 +148,7 @@ class GroupMap:
                 return f"{name} folds axes {axes}, its operand's kernel {group.axes}"
         elif not kept and not parts and prod(shape) != prod(group.shape):
             return f"{name} runs over {list(shape)}, its operand's kernel over {list(group.shape)}"
+        # The kernel's loop runs over `space`: each operand must be readable at the loop's own index.
         space = group.keepdims_shape if kept else shape if parts else group.shape
         for operand in value.operands:
             view = self.views[operand]

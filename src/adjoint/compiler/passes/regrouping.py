@@ -36,6 +36,7 @@ def regroup(
         former = owners[value]
         group = made.get(former) or made.setdefault(former, _make_like(former, position, renamed, alive))
         bases = [b for b in values.bases_of(value) if b in values.maker]
+        # A copy is computed where it is read, so its group must be able to compute it, and from memory alone.
         if value not in former_values:
             if not _can_take_in(group, value, values) or any(
                 values.maker[b] is group and b in former_values for b in bases
@@ -53,6 +54,7 @@ def regroup(
         group.rematerialized |= again
         group.backward &= backward
         group.require({values.maker[b] for b in bases if values.maker[b] is not group} - group.needs)
+        # Draws of random numbers stay in the program's order: each moves the generator on.
         if value.op.effect and value.op.family != "check":
             if last_draw is not None and last_draw is not group:
                 group.require([last_draw])

@@ -99,6 +99,8 @@ class _RematChooser:
         gained, again = 0, set[Value]()
         if sum(v.nbytes for v in self.candidates) < cost_model.MIN_TOTAL_SAVING_BYTES:
             return again
+        # The latest value of the frontier is replaced by its operands until one is left: then the equations so far make
+        # the value from that one alone. Each such moment is a way; a later one costs more and reaches further back.
         while True:
             covers: dict[Value | None, list[tuple[Value, RematChain]]] = {}
             for value in self.candidates:

@@ -116,6 +116,7 @@ class NodeCopier:
     def _copy_object(self, x: Operand, kind: type) -> Operand:
         if isinstance(x, Tensor):
             return self.replace[Tensor](x)
+        # A container in which nothing is replaced stays itself, so that what is shared remains shared.
         if isinstance(x, tuple):
             parts = [self.copy(part) for part in x]
             if _are_same(parts, x):

@@ -71,6 +71,8 @@ def checks_of_source(place: Source) -> list[PointerCheck] | None:
     holder, name = place.holder, place.name
     if type(place) is ContentsSource:  # one in which no other lies, so that its elements tell all
         return None if flat_elements(holder) is None else _list_if_any(check_entries(holder))
+    # Each kind of place has the one cheapest check: a slot of an object where CPython keeps it at a fixed offset, an
+    # item of a dict, or the version of a class. What has none is checked by Python.
     value = place.read()
     if type(place) is GlobalSource or (
         type(place) is ItemSource and type(holder) in PLAIN_MAPPINGS and type(name) in (str, int)
@@ -92,6 +94,8 @@ def checks_of_source(place: Source) -> list[PointerCheck] | None:
         return [check_slot(holder, function_field_offsets()[name], value)]
     if type(place) is AttributeSource and isinstance(holder, ModuleType):
         return [check_item(names_of(holder), name, value)] if name in names_of(holder) else None
+    # A method of a class of ours that no attribute of the object hides: the object's class, the absent attribute and
+    # the class's entry say all that Python would look at.
     if type(place) is AttributeSource and place.bound and is_own_class(type(holder)) and name not in vars(holder):
         itself = check_slot(holder, cpython_layout.TYPE, type(holder))
         entry = find_class_entry(type(holder), name)

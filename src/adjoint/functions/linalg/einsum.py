@@ -165,6 +165,8 @@ def _contract_pair(x: Tensor, a: str, y: Tensor, b: str, later: str) -> tuple[Te
         x, y = reduction.widen_integers(x), reduction.widen_integers(y)
     if nondefault.count and mode.autocast is not None:
         x, y = autocast_down(x), autocast_down(y)
+    # Every letter of a pair is one of four: of both and of the result (batch), of both alone (summed, inner), of the
+    # left operand alone (rows), of the right one alone (columns).
     batch = [c for c in a if c in b and c in later]
     inner = [c for c in a if c in b and c not in later]
     rows, columns = [c for c in a if c not in b], [c for c in b if c not in a]
@@ -172,7 +174,7 @@ def _contract_pair(x: Tensor, a: str, y: Tensor, b: str, later: str) -> tuple[Te
     for letter, n in zip(a, x.array.shape, strict=True):
         sizes[letter] = n if sizes.get(letter, 1) == 1 else sizes[letter]
 
-    def laid_out(t: Tensor, letters: str, *groups: list[str]) -> Tensor:
+    def lay_out(t: Tensor, letters: str, *groups: list[str]) -> Tensor:
         order = [c for group in groups for c in group]
         axes = tuple([letters.index(c) for c in order])
         if axes != tuple(range(len(axes))):
@@ -184,6 +186,6 @@ def _contract_pair(x: Tensor, a: str, y: Tensor, b: str, later: str) -> tuple[Te
         shape = (*lead, *[movement.numel(tuple([sizes[c] for c in g])) for g in groups[1:]])
         return t if shape == whole else movement.reshape(t, shape=shape)
 
-    product = matmul.bmm(laid_out(x, a, batch, rows, inner), laid_out(y, b, batch, inner, columns))
+    product = matmul.bmm(lay_out(x, a, batch, rows, inner), lay_out(y, b, batch, inner, columns))
     letters = "".join(batch + rows + columns)
     return movement.reshape(product, shape=tuple(sizes[c] for c in letters)), letters

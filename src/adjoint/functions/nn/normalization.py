@@ -138,6 +138,7 @@ def _normalize_channels(
         count = movement.numel(tuple(shape[a] for a in axes))
         if count == 1:
             raise ValueError(f"Expected more than 1 value per channel when training, got input size {list(shape)}")
+        # One node with a gradient of its own, where nothing asks for the steps in between; else the ops one by one.
         if can_use_one_op(input, weight, bias):
             scale, shift = (None if t is None else reshape_to_channels(t) for t in (weight, bias))
             out = standardize(input, scale, shift, axes=axes, eps=eps)
@@ -146,6 +147,8 @@ def _normalize_channels(
         else:
             out, mean, var = with_moments(input, axes, eps)
         if running_mean is not None and running_var is not None and count:
+            # The statistics have no history: they are written under the tensors, without the calls of ops, where nobody
+            # could notice.
             if _try_quiet_update((running_mean, running_var), (mean, var), momentum, count):
                 return scale_and_shift(out, weight, bias)
             with ModeScope(recording=False):

@@ -38,6 +38,8 @@ def lower(group: Group, fusion: Fusion, target: Target, known: KernelMemo) -> Ke
     assert root is not None
     views = [fusion.views[operand] for operand in root.operands]
     left, right = (view.expand((*root.shape[:-2], *view.shape[-2:])) for view in views)
+    # A batch with one right matrix is one product of more rows, which fills the register blocks better; what follows
+    # must then be readable over these rows too.
     flat = None if group.prologue else _merge_batch_into_rows(left, right)
     epilogue: Epilogue | None
     if group.gate_width:
@@ -71,10 +73,13 @@ def lower(group: Group, fusion: Fusion, target: Target, known: KernelMemo) -> Ke
     )
     if fusion.precision_of(root) != "highest" and root.dtype == np.float32:
         group.reason += f", {_describe_rounding(plan)}"
+    # Blocks of pairs are rounded to bfloat16 as they are packed: a prologue need not round them before.
     if plan.blocking.is_paired and plan.blocking.parts == 1:
         for side in sides:
             if isinstance(side, Prologue):
                 side.leave_rounding()
+    # Kernels that differ only in which values they read share one text: the key names values by their places among the
+    # arguments, and offsets by whether there is one.
     parts = (*sides, epilogue)
     accesses = [_accesses(part) for part in parts]
     bases = list(dict.fromkeys([base for each in accesses for base in each.bases]))

@@ -74,6 +74,8 @@ class UnrolledLoop:
             inputs = tuple([next(operands) if type(x) is Value else x for x in like.inputs])
             values.append(out.add(like.op, inputs, like.params, like, like.origin))
 
+        # A reader of a turn that is left out gets an input in its stead: which one is told by the caller, who puts the
+        # loop back.
         def see(numbers: list[int]) -> list[int | MissingTurn]:
             found = self._renumber_all(numbers, removed)
             for x in found:
@@ -86,6 +88,7 @@ class UnrolledLoop:
                         missing[x] = out.add(like.op, (inputs[x],), like.params, like, like.origin)
             return found
 
+        # Between the loops all is copied; of each loop only the turns that are left.
         position = 0
         for run, backwards in zip(self.runs, self._backwards, strict=True):
             for i in range(position, run.start):

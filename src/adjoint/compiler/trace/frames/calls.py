@@ -75,6 +75,8 @@ def record_call(a: ShadowFrame, frame: FrameType, callee: Any, args: tuple[Any, 
         callee, args, keywords = callee.func, (*callee.args, *args), {**callee.keywords, **keywords}
     if isinstance(callee, DESCRIPTOR_TYPES) and args and isinstance(args[0], callee.__objclass__):
         callee, args = callee.__get__(args[0], type(args[0])), args[1:]  # list.append(x, y), object.__setattr__(x, …)
+    # Calls whose result the program takes as an input, such as clocks, and calls that make or print a text: the numbers
+    # among their arguments may still change, so nothing is guarded on.
     if isinstance(callee, HostFunction) or makes_text(callee) or hands_texts_on(callee):
         for value in (*args, *keywords.values()):
             w.use(value, frame, looks_at=0)
@@ -86,9 +88,11 @@ def record_call(a: ShadowFrame, frame: FrameType, callee: Any, args: tuple[Any, 
             return UNKNOWN
         w.texts.show()
         return w.texts.combine([*args, *keywords.values()])
+    # Reading a file or drawing from a generator of Python's cannot be repeated by a program.
     what = describe_impurity(callee, args)
     if what is not None and not w.is_own_generator(getattr(callee, "__self__", None)):
         w.refuse(what, frame)
+    # The frame of a user's function is observed when it begins, and gives the value when it returns.
     function = python_function(callee)
     if function is not None:
         a.await_result(function.__code__, function if isinstance(callee, FunctionType | MethodType) else callee)
@@ -99,6 +103,8 @@ def record_call(a: ShadowFrame, frame: FrameType, callee: Any, args: tuple[Any, 
         record_cached_call(a, frame, callee, args, keywords)
     if isinstance(callee, FunctionType) and callee in SELF_REPORTING_FUNCTIONS:
         return UNKNOWN
+    # From here on the callee is C code, or a library's, into which nobody looks. Its effects are known from tables;
+    # where they say nothing, all that it is given counts as read.
     values = (*args, *keywords.values())
     for value in values:
         inner = value.__func__ if isinstance(value, MethodType) else value
@@ -114,6 +120,7 @@ def record_call(a: ShadowFrame, frame: FrameType, callee: Any, args: tuple[Any, 
         handled, value = _call_method(a, frame, owner, callee.__name__, args, keywords)
         if handled:
             return value
+    # A function of the standard library may read any attribute of what it is given.
     reads_objects = isinstance(callee, FunctionType) and is_standard_file(callee.__code__.co_filename)
     if not (isinstance(callee, BuiltinFunctionType | type) and callee in SHALLOW_FUNCTIONS):
         for value in values:
@@ -180,6 +187,7 @@ def _call_method(
     if not isinstance(owner, CONTAINERS):
         w.use(owner, frame)  # an iterator
         return False, UNKNOWN
+    # `d.get(key)` depends on one item, not on the whole dict.
     if name in KEY_METHODS and isinstance(owner, dict) and args and is_key(owner, args[0]):
         value = read_item(a, frame, owner, args[0])
         if name == "setdefault" and args[0] not in owner:
@@ -191,6 +199,7 @@ def _call_method(
     if name == "__setitem__" and len(args) == 2:
         set_item(a, frame, owner, *args)
         return True, None
+    # Appending does not depend on what a list holds already, so that `losses.append(loss)` guards on nothing.
     if name in CHANGING_METHODS or name in ADDING_METHODS:
         keys: tuple[object, ...] = ()  # those that `update` sets, if they can be told
         known = name == "update" and isinstance(owner, dict) and not isinstance(owner, Counter)
