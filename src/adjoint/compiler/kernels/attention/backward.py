@@ -89,6 +89,7 @@ def _write_head(
     dq, dk, dv = (matrix(placed) for placed in results)
     one = not plan.is_ragged and plan.blocks == 1
     first = QueryBlock.of(b, plan, b.constant(0, I64))
+    # A head that is one block of rows writes dk and dv once; several blocks add to them, from zero.
     covered = one and first.seen == plan.keys
     if not covered:
         for into, size, shape in ((dk, plan.q.shape[-1], plan.shapes[1]), (dv, plan.v.shape[-1], plan.shapes[2])):
@@ -159,6 +160,8 @@ def _write_row_block(
     overlaps = not plan.is_ragged and plan.rows > high and plan.rows % high
     rows = range_of_rows(b.sub(start, row) if overlaps else 0, count)
     across, wanted = TileMatrix(parts.weights, high), (plan.keys, seen)
+    # With P the weights and S the gradient of the scores: dv = Pᵀ g, dk = scale · Sᵀ q, dq = scale · S k. The scores
+    # are made again from q and k, as nothing of them was kept.
     size, width = plan.q.shape[-1], plan.v.shape[-1]
     multiply(b, kind, plan.shapes[2], across, g, wanted, width, rows, lambda t: store_tile(b, t, dv, add=add))
     across = TileMatrix(parts.slopes, high)
@@ -211,6 +214,7 @@ def _write_slopes(
 
     depth = SummedRange(0, width, even_unroll(width))
     multiply(b, kind, plan.shapes[0], v, TileMatrix(parts.above, high), (plan.keys, block.seen), high, depth, finish)
+    # S = P ∘ (g vᵀ - Σ P ∘ g vᵀ), the sum along the keys: it was taken while g vᵀ was stored.
     along = [b.mul(b.load(place, kind), i) for place, i in zip(sums, inverse, strict=True)]
 
     def divide_keys(key: Reg, step: int, sums: Sequence[Reg]) -> Sequence[Reg]:

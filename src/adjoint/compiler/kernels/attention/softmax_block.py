@@ -106,6 +106,7 @@ def _find_row_maxima(b: Builder, plan: AttentionPlan, block: QueryBlock, parts: 
         b.add(b.vector([min(u * kind.lanes + i, last) for i in range(kind.lanes)], I32), b.cast(row, I32))
         for u in range(len(largest))
     ]
+    # Keys up to the block's first row are seen by all its rows: only the few after them need a comparison of numbers.
     below: Reg | int = 0  # all rows see these keys
     if plan.is_ragged or plan.blocks > 1:
         even = b.bitwise_and(row, -2) if range_of_keys(plan, 0, seen).unroll == 2 else row

@@ -42,6 +42,8 @@ def write_convolution(
     frame = plan.frame
     stage = b.gep(scratch, frame.size(plan.grid.lanes), type)
     bands = plan.bands[0] * plan.bands[1]
+    # A tile is some images by a chunk of the channels by a band of the result's slices and rows: enough tiles for all
+    # threads even where there is one image.
     band = modulo_index(b, tile, bands)
     chunk = modulo_index(b, floor_div_index(b, tile, bands), plan.chunks)
     start = b.mul(floor_div_index(b, tile, bands * plan.chunks), plan.per_tile)
@@ -192,6 +194,8 @@ def _finish(
         else:
             outer += index[2 - plan.apart :]
 
+        # The stage is read in the order of the result, so that what follows the convolution sees neighbours; two
+        # registers at a time hide the latency of the loads.
         def part(place: Reg, vectors: int, mask: int | None) -> None:
             parts = []
             for v in range(vectors):
@@ -208,6 +212,7 @@ def _finish(
         if left := length - whole:
             part(b.constant(whole, I64), -(-left // lanes), left % lanes or None)
 
+    # Without a stride all rows of a channel follow one another: one long line instead of one for each row.
     joined = not plan.apart and plan.step[1:] == (1, 1)
     with b.loop(0, channels) as channel:
         if joined:

@@ -98,6 +98,7 @@ def eliminate_lanes(b: Builder, vector: Type, a: LaneMatrix, x: LaneMatrix | Non
     one = b.constant(1.0, vector)
     with b.loop(0, n, carried=[one]) as turn:
         j, (sign,) = turn.index, turn.carried
+        # Rows are numbered as floats, so that choosing a lane's pivot stays within the registers of its size.
         own = b.broadcast(b.cast(j, vector.scalar), vector.lanes)
         size = b.abs(b.load(a.at(b, vector, j, j), vector))
         with b.loop(b.add(j, 1), n, carried=[size, own]) as search:
@@ -107,6 +108,7 @@ def eliminate_lanes(b: Builder, vector: Type, a: LaneMatrix, x: LaneMatrix | Non
             larger = b.gt(size, largest)
             search.yields(b.select(larger, size, largest), b.select(larger, number, chosen))
         chosen = search.results[1]
+        # Each lane exchanges the rows that its own matrix needs; a row that no lane has chosen is passed over.
         with b.loop(b.add(j, 1), n) as rows:
             moved = b.eq(chosen, b.broadcast(b.cast(rows.index, vector.scalar), vector.lanes))
             with b.when(b.hor(moved)):

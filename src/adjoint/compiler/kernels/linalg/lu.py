@@ -49,7 +49,11 @@ def write_lu(b: Builder, blocking: RowBlocking) -> None:
                 into = b.gep(panel, b.mul(i, width), scalar)
                 b.call(f"update_panel{rows}", [left, b.gep(a, j, scalar), n, j, own, into, wide])
 
+            # The panel, less the product of L on its left and U above it. It is copied to a matrix of its own, of few
+            # columns, so that elimination walks along neighbouring rows.
             for_row_blocks(b, blocking, rest, update)
+            # One call for each register of the panel's columns: the column's place within the row is then known when
+            # the kernel is written, and a row is eliminated with whole registers.
             found = b.constant(0, I64)
             for first in range(VECTORS):
                 low = first * blocking.vector.lanes
@@ -62,6 +66,7 @@ def write_lu(b: Builder, blocking: RowBlocking) -> None:
                 there = b.gep(corner, b.mul(copied.index, n), scalar)
                 here = b.gep(panel, b.mul(copied.index, width), scalar)
                 b.call("copy_row", [here, there, wide])
+            # The panel has exchanged its own rows; the columns on its left and right follow here, all at once.
             after = b.add(j, wide)
             with b.loop(0, pivot_count) as exchanges:
                 c = exchanges.index
@@ -78,6 +83,7 @@ def write_lu(b: Builder, blocking: RowBlocking) -> None:
                 unit = b.constant(True, BOOL)
                 b.call(f"solve_rows{rows}", [left, n, one, beside, n, row, b.sub(n, after), unit])
 
+            # What is right of the panel becomes rows of U: a solve with the panel's unit triangle.
             for_row_blocks(b, blocking, pivot_count, solve)
             turn.yields(fault)
         b.returns(turn.results[0])

@@ -92,6 +92,8 @@ def write_stack_kernel(
             here = [b.gep(pointers[i], b.mul(at, numbers[f"{i}batch"]), kind) for i in range(kernel.operands)]
             return [*here, b.gep(pointers[-1], b.mul(at, size), kind)]
 
+        # Small matrices: as many as a register has lanes are worked on together, each in a lane of its own, for a
+        # matrix of 3 rows would leave most of a register empty.
         with b.when(b.ne(numbers["in_lanes"], 0)):
             vector = blocking.vector
             with b.loop(start, stop, vector.lanes) as turn:

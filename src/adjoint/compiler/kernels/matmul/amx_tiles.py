@@ -64,6 +64,8 @@ def sum_tiles(
     with b.loop(0, steps, TILE_ROWS) as turn:
         x = advance_address(b, left.pointer, turn.index, left.step, VECTOR)
         y = advance_address(b, right.pointer, turn.index, right.line, VECTOR)
+        # The order of the three partial products lets the left tiles of part 0 serve two of them; a right tile that is
+        # still loaded is not loaded again.
         held: dict[int, tuple[int, int]] = {}
         of_left = None
         for p, q in [(0, 0)] if parts == 1 else [(1, 0), (0, 0), (0, 1)]:

@@ -223,6 +223,7 @@ def _blocks(machine: Machine, m: int, n: int, k: int, packed: Blocking, aliased:
         most = _max_rows(machine, wide)
         if most < 1:
             break
+        # Panels of equal height: the last would else be a thin one, whose loads serve few fmas.
         panels = -(-m // most)
         mean = m / panels
         full, rest = divmod(vectors, wide)
@@ -231,6 +232,8 @@ def _blocks(machine: Machine, m: int, n: int, k: int, packed: Blocking, aliased:
             if not count:
                 continue
             sums = mean * width
+            # A step of the depth takes as long as the slowest of its parts: fmas, loads, the wait for a sum that is
+            # still being added to, and the loop itself.
             step = max(
                 sums / STARTS_PER_CYCLE,
                 (mean + width) / STARTS_PER_CYCLE,
@@ -256,6 +259,8 @@ def _blockings_along_depth(
     pack_left, pack_right = left.column != 1, right.row != 1
     if pack_left and m > 4:
         return
+    # Lanes along the depth: both operands are read along their rows, and each sum is folded over its lanes at the end.
+    # For a few rows and columns of great depth, such as weight gradients of small layers.
     packing = (pack_left * m + pack_right * n) * vectors * GATHER_CYCLES
     width = 1
     while width <= min(lanes, MAX_COLUMN_STREAMS) and width < 2 * n:

@@ -127,6 +127,8 @@ class _TransformWriter:
             return write_transform(b, source, spare, n).memory
         straight, other = source._replace(inverse=False), spare._replace(inverse=False)
         if kind == "r2c":
+            # Pairs of neighbours are taken as complex elements: a transform of half the length, from which the spectrum
+            # is put together.
             if n % 2 == 0:
                 done = write_transform(b, straight, other, half)
                 left = other if done is straight else straight
@@ -137,6 +139,8 @@ class _TransformWriter:
                 number = b.load(b.gep(source.memory, b.mul(turn.index, self.kind.lanes), self.kind.scalar), self.kind)
                 other.store(turn.index, (number, zero))
             return write_transform(b, other, straight, n).memory
+        # From half a spectrum: an even length goes the same way backwards; for an odd one the missing half, its
+        # mirrored conjugate, is written out.
         turned = source._replace(inverse=True), spare._replace(inverse=True)
         if n % 2 == 0:
             write_packed_spectrum(b, straight, other, half)
@@ -176,6 +180,8 @@ class _TransformWriter:
         numbers = self.source.length * parts
         begin = b.mul(begin, parts) if parts > 1 else begin
         if self.source.form == ROWS:
+            # Lines that lie one after another are read by whole registers and transposed: each register then has one
+            # element of every line, with no gather.
             starts = [b.gep(self.x, b.extract(begin, lane), scalar) for lane in range(lanes)]
             whole = numbers - numbers % lanes
             with b.loop(0, whole, lanes) as turn:
@@ -198,6 +204,7 @@ class _TransformWriter:
             else:
                 near = b.gep(first, at, scalar)
                 loaded = [b.load(b.gep(near, part * lanes, scalar), kind) for part in range(parts)]
+                # Real and imaginary parts alternate in memory, and are kept in registers of their own.
                 if parts == 2:
                     loaded = [b.shuffle(loaded[0], loaded[1], range(part, 2 * lanes, 2)) for part in (0, 1)]
             for part, column in enumerate(loaded):

@@ -80,6 +80,8 @@ def write_transform(b: Builder, source: SpectrumPlane, spare: SpectrumPlane, n: 
     """Transform n elements; return where the result is, one of the two."""
     factors = factorize(n)
     assert factors is not None
+    # Stockham's order: each stage reads one plane and writes the other in the order that the next one reads, so that no
+    # bits are reversed at the end.
     left, done = n, 1
     for radix in factors:
         _write_stage(b, source, spare, left, done, radix)
@@ -113,6 +115,7 @@ def _write_stage(b: Builder, source: SpectrumPlane, target: SpectrumPlane, left:
                 value = multiply(b, value, (root[0], root[1]))
             target.store(index(radix, j), value)
 
+    # The last stage has no roots to multiply by, and the first no inner loop.
     if parts == 1:
         with b.loop(0, done) as turn:
             combine(0, turn.index)

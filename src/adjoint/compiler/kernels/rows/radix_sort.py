@@ -47,6 +47,7 @@ def _sort_by_bytes(b: Builder, keys: SortKeys, items: Reg, spare: Reg, counts: R
     def counter(digit: int, value: Reg) -> Reg:
         return b.gep(counts, b.add(value, digit * VALUES) if digit else value, I64)
 
+    # One pass counts the values of all bytes; then each byte, the lowest first, distributes the items stably.
     with b.loop(0, count) as turn:
         item = keys.load(b, items, turn.index)
         for digit in range(keys.digits):
@@ -54,6 +55,7 @@ def _sort_by_bytes(b: Builder, keys: SortKeys, items: Reg, spare: Reg, counts: R
             b.store(b.add(b.load(place, I64), 1), place)
     source, target = items, spare
     for digit in range(keys.digits):
+        # A byte that all items share, as the high ones of small numbers, moves nothing.
         first = counter(digit, keys.digit_of(b, keys.load(b, source, 0), digit))
         differ = b.ne(b.load(first, I64), count)
         with b.when(differ, [source, target]) as distributed:

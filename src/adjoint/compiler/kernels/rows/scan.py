@@ -146,6 +146,8 @@ class _ScanWriter:
             value = b.cast(self._load(place, lanes, mask, step), scan.type)
             if mask is not None:
                 value = b.select(mask, value, scan.identity)
+            # Prefix sums within a register take log₂(lanes) shifts (Hillis and Steele, 1986) instead of one step for
+            # each element; only the carry goes from register to register.
             within = value
             by = 1
             while by < lanes:
@@ -156,6 +158,8 @@ class _ScanWriter:
             is_regular = self._is_regular(within)
             if is_regular is None:
                 return [following]
+            # Combining in another order changes the roundings alone, except where it would meet an infinity or lose
+            # digits on the way: such a block is done once more, in order.
             with b.when(b.logical_not(b.hand(is_regular)), [following]) as again:
                 count = lanes if mask is None else b.sub(self.length, index)
                 last = self._combine_in_order(scan, place, step, target, count, b.extract(carry, 0))

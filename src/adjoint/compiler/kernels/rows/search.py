@@ -63,6 +63,7 @@ def write_search(b: Builder, table: LineTable, tile: Reg, target: Target, struct
             def is_before(place: Reg) -> Reg:
                 return _comes_before(b, b.gather(line, place, kind), value, bool(right))
 
+            # A binary search by halves of one length for all lanes: no lane branches, each moves on or stays.
             with b.repeat(carried=[b.constant(0, I32.of(lanes)), length]) as step:
                 place, left = step.carried
                 step.ends_if(b.le(left, 1))

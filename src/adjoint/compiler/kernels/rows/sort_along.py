@@ -32,6 +32,8 @@ class AlongWriter(OrderWriter):
         def take(items: list[Reg], mask: Reg | None, worst: list[Reg]) -> list[Reg]:
             better = keys.is_less(b, items, [b.broadcast(word, lanes) for word in worst])
             better = better if mask is None else b.logical_and(better, mask)
+            # Seldom taken: a whole register is compared with the last of the list at once, and only a register with
+            # something better is looked at lane by lane.
             with b.when(b.hor(better), worst) as found:
                 keys.store(b, items, buffer, 0, lanes)
                 bits = b.cast_mask(better)
@@ -59,6 +61,8 @@ class AlongWriter(OrderWriter):
         items = b.gep(bins, BINS, I64)
         clear(b, bins, BINS, lanes)
 
+        # First pass: a histogram of the leading bits tells in which bins the wanted ranks lie. Second pass: only what
+        # lies in these bins is collected, and sorted.
         def count(found: list[Reg], mask: Reg | None, held: list[Reg]) -> list[Reg]:
             which = keys.bin_of(b, found, BIN_BITS)
             for lane in range(lanes):
@@ -80,6 +84,7 @@ class AlongWriter(OrderWriter):
             inside = inside if mask is None else b.logical_and(inside, mask)
             with b.when(b.hor(inside), held) as some:
                 (number,) = held
+                # Every lane writes its item; only one that lies inside moves the end on, which takes no branch.
                 for lane in range(lanes):
                     keys.store(b, [b.extract(word, lane) for word in found], items, number)
                     number = b.add(number, b.cast(b.extract(inside, lane), I64))

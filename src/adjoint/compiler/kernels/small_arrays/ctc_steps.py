@@ -54,6 +54,8 @@ def _advance(
             skipping = b.load(b.gep(may_skip, index, BOOL), BOOL.of(lanes), mask)
             one = b.select(b.ge(state, 1), one, LOG_ZERO)
             two = b.select(b.logical_and(skipping, b.ge(state, 2)), two, LOG_ZERO)
+            # ln of a sum of three powers, less the largest so that none overflows. The powers' shares of the sum are
+            # what the gradient needs of this step.
             top = b.maximum(b.maximum(stay, one), two)
             powers = [b.exp(b.sub(term, top)) for term in (stay, one, two)]
             total = b.add(b.add(powers[0], powers[1]), powers[2])

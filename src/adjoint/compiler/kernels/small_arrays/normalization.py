@@ -77,6 +77,8 @@ def _layer_norm_dx(
         def normal(index: Reg, mask: Reg | None) -> Reg:
             return b.mul(b.sub(rows.load(0, index, mask), mean), scale)
 
+        # One sweep over the row takes all four sums: those along the row, which dx needs, stay in registers, and those
+        # along the rows, dweight and dbias, are added up in memory.
         def body(index: Reg, mask: Reg | None, total: Reg, along: Reg) -> list[Reg]:
             above, found = rows.load(1, index, mask), normal(index, mask)
             for sum, value in zip(sums, (above, b.mul(above, found)), strict=True):
