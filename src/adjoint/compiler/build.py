@@ -25,6 +25,7 @@ from adjoint.compiler.passes.partition import (
 from adjoint.compiler.program.backward_node import BackwardProgram, HistoryProgram
 from adjoint.compiler.program.program import Program
 from adjoint.compiler.program.recorded_history import RecordedHistory, record_history
+from adjoint.compiler.program.tree_codegen import Unpack, write_rebuilder
 from adjoint.compiler.progress import progress
 from adjoint.compiler.report.advice import CallCosts, ObservedRun
 from adjoint.compiler.report.example_arguments import ExampleArguments
@@ -36,7 +37,6 @@ from adjoint.compiler.trace.step_outputs import MadeLeaf, OutputRef, Parent, Res
 from adjoint.compiler.trace.symbolic_number import fixed_code
 from adjoint.compiler.trace.tracer import Tracer
 from adjoint.core.op.matmul_precision import PRECISION_FACT, current_precision, setting
-from adjoint.core.runtime import pytree
 from adjoint.core.runtime.text_table import pluralize
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Function, Operand
@@ -234,13 +234,14 @@ class CompiledEntry:
     """A program, and how a call's return value is put together from its leaves.
 
     `direct`: the arguments are distinct tensors or numbers by position, so that `run` takes them as they come.
+    `unpack`: what takes them out of containers where they are distinct, and lie in some, or are given by name.
     `follower`: the program that ran after this one when that was last another, if it is direct too. It is held weakly:
     programs that take turns would be a cycle, which waits for the collector.
     """
 
     __slots__ = (
         *("__weakref__", "count", "direct", "example", "program", "rebuild", "run"),
-        *("follower", "handovers", "observed", "turns"),  # what is known of its calls
+        *("follower", "handovers", "observed", "turns", "unpack"),  # what is known of its calls
     )
     is_asking = False
 
@@ -250,13 +251,14 @@ class CompiledEntry:
         self.run: Function = program.run
         self.count = outcome.arguments
         self.direct = direct
+        self.unpack: Unpack | None = None
         self.follower: ref[CompiledEntry] | None = None
         self.observed: ObservedRun | None = None
         self.turns = 0  # calls for which it was looked for
         self.handovers = 0  # calls for which the follower was tried, and fitted
         structure = outcome.structure
         self.rebuild: Callable[[tuple[object, ...]], Any] = (
-            itemgetter(0) if structure.kind is None else lambda leaves: pytree.unflatten(structure, iter(leaves))
+            itemgetter(0) if structure.kind is None else write_rebuilder(structure)
         )
 
     @property

@@ -13,6 +13,7 @@ from adjoint.compiler.ir.graph import HandlerError, OverlapError, StaticSizeErro
 from adjoint.compiler.known_entries import Alternation, hand_over, run_direct, run_path
 from adjoint.compiler.log import LOGGED, log
 from adjoint.compiler.program.eager_step import MISSING_COMPILER, EagerStep, StepWrapper
+from adjoint.compiler.program.tree_codegen import write_unpacker
 from adjoint.compiler.report.advice import TRACED, CallCosts
 from adjoint.compiler.report.example_arguments import ExampleArguments
 from adjoint.compiler.report.profiled_call import call_step_timed
@@ -117,8 +118,14 @@ class CompiledFunction(StepReports, StepWrapper):
 
     def __call__(self, *args: object, **kwargs: object) -> Any:
         latest = self._latest
-        if latest is not None and latest.direct and not kwargs and len(args) == latest.count:
+        if latest is None:
+            pass
+        elif latest.direct and not kwargs and len(args) == latest.count:
             leaves = latest.run(*args)
+            if type(leaves) is tuple:
+                return latest.rebuild(leaves)
+        elif latest.unpack is not None and (given := latest.unpack(args, kwargs)) is not None:
+            leaves = latest.run(*given)
             if type(leaves) is tuple:
                 return latest.rebuild(leaves)
         return self._dispatch(args, kwargs)
@@ -158,7 +165,14 @@ class CompiledFunction(StepReports, StepWrapper):
         leaves, structure = pytree.flatten((args, kwargs))
         key, given = self._arguments.make_key(leaves, structure)
         events = CallLog()
-        result = self._run_in_turn(key, given, args, kwargs, events, since, may_trace=False)
+        result = TRACE_NEEDED
+        if int in key[1]:  # a program that was made for this very integer, before any other came, is there still
+            fixed = self._arguments.make_fixed_key(leaves, structure)
+            signature = self._programs.get(fixed[0])
+            if signature is not None and not signature.is_asking:
+                result = self._run_in_turn(*fixed, args, kwargs, events, since, may_trace=False)
+        if result is TRACE_NEEDED or result is NO_PROGRAM:
+            result = self._run_in_turn(key, given, args, kwargs, events, since, may_trace=False)
         if result is TRACE_NEEDED:
             with tracing_alone() as may_trace:
                 result = NO_PROGRAM
@@ -300,7 +314,7 @@ class CompiledFunction(StepReports, StepWrapper):
         """The result of the first call of a new program."""
         reason = find_changes(self.recompilations, signature, key, self._parameters, given, events)
         start, is_branch = self._sizes.clock(), bool(events)
-        direct = not kwargs and len(given) == len(args) and key[2] == tuple(range(len(given)))
+        are_distinct = key[2] == tuple(range(len(given)))
         try:
             entry, undo = self._trace(signature, key, args, kwargs, events)
         except OverlapError:  # the next call may bring others
@@ -317,7 +331,10 @@ class CompiledFunction(StepReports, StepWrapper):
             result = self._run_eagerly(args, kwargs, events)  # leaves what it does before it raises
             self._warn(f"could not be compiled and ran eagerly: {type(error).__name__}: {error}")
             return result
-        entry.direct, entry.example = entry.direct and direct, ExampleArguments(args, kwargs)
+        plain = not kwargs and len(given) == len(args)
+        if entry.direct and are_distinct and not plain:
+            cast("CompiledEntry", entry).unpack = write_unpacker(args, kwargs, key[1])
+        entry.direct, entry.example = entry.direct and are_distinct and plain, ExampleArguments(args, kwargs)
         for program in entry.programs:
             program.share_turn(self._turn)
         try:

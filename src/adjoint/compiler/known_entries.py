@@ -25,7 +25,7 @@ class Alternation:
     """Two direct programs that run in strict turn: the next is called at once, and the last where it does not fit."""
 
     __slots__ = ("count", "last", "next")
-    direct = True
+    direct, unpack = True, None
     rebuild = itemgetter(0)  # of what `run` gives: a tuple of the call's result
 
     def __init__(self, last: CompiledEntry, next: CompiledEntry) -> None:

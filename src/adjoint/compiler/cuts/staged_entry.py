@@ -46,7 +46,7 @@ class WriteFlag:
 class StagedEntry:
     """The programs of one path. `commit` is the number of the one that writes."""
 
-    direct = False
+    direct, unpack = False, None
     is_asking = True
 
     def __init__(

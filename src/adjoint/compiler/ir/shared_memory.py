@@ -7,7 +7,9 @@ symbol of its own. A write into one gives the others the values that they have t
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Callable
 from typing import NamedTuple, Protocol
+from weakref import ref
 
 import numpy as np
 from numpy.lib.array_utils import byte_bounds
@@ -179,3 +181,41 @@ def _array_of(v: Value, arguments: Operands) -> Array:
     tensor = v.source.locate() if isinstance(v.source, StateInput) else arguments[v.source.number]
     array: Array = tensor.array
     return array
+
+
+class CapturedMemory:
+    """The captured tensors with which an argument may share no memory: `bound` where they lie, or `moving`."""
+
+    def __init__(self, bound: list[Value], moving: list[Value]) -> None:
+        self._bound, self._moving = bound, moving
+        self._apart: Callable[[], Array | None] = lambda: None  # the array that was compared with the bound ones last
+
+    def forget(self) -> None:
+        """Compare anew: the bound tensors may lie elsewhere."""
+        self._apart = lambda: None
+
+    def shares(self, array: Array) -> bool:
+        """True if one of the tensors lies in the memory of this array."""
+        if self._is_shared(array, self._moving):
+            return True
+        if self._apart() is not array:
+            if self._is_shared(array, self._bound):
+                return True
+            self._apart = ref(array)
+        return False
+
+    @staticmethod
+    def _is_shared(array: Array, captured: list[Value]) -> bool:
+        tensors = [v.source.locate() for v in captured]
+        return any(np.may_share_memory(array, x.array) for x in tensors if x is not None)
+
+
+def is_memory_shared(x: Tensor, others: tuple[Tensor, ...], captured: CapturedMemory) -> bool:
+    """True if the memory of an argument is also that of another one, or of a captured tensor."""
+    array = x.array
+    is_owner = array.base is None and array.flags.owndata
+    for other in others:
+        its = other.array
+        if its is array or ((its.base is not None or not is_owner) and np.may_share_memory(array, its)):
+            return True
+    return captured.shares(array)

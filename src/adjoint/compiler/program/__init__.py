@@ -18,4 +18,6 @@ Modules, in reading order:
 - `eager_step`: A step in the guise of its function, and the step that runs eagerly because llvmlite, which compiles,
   is missing.
 - `kernel_table`: The tables that kernels read: where their arguments lie, their numbers, and the sizes of the call.
+- `tree_codegen`: Arguments taken out of their containers, and results put into theirs, by code written for one
+  structure.
 """

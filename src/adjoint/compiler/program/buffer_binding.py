@@ -43,6 +43,9 @@ class Binding:
     def __init__(self, graph: Graph, fusion: Fusion, kernels: dict[Group, Kernel], outcome: StepEffects) -> None:
         self.graph, self.fusion, self.kernels, self.outcome = graph, fusion, kernels, outcome
         self.step = {group: i for i, group in enumerate(fusion.order)}
+        self._number = {v: i for i, v in enumerate(graph.equations)}
+        calls = [group for group in fusion.order if group.call and _may_raise(group.equations[0])]
+        self._raising = [(group, self._number[group.equations[0]]) for group in calls]
         self.buffers: dict[Value, BoundBuffer] = {}
         self.local_names: dict[Value, str] = {}  # memory that each call brings or makes, by its name there
         self.fresh: dict[str, Value] = {}  # results: the names of new arrays
@@ -123,14 +126,9 @@ class Binding:
 
     def _place_writes(self, readers: ReadersByValue) -> None:
         """A new value is written straight over the old one if nobody needs the old one by then."""
-        safe = self.last_step_that_may_raise()
         shared = {x for relation in self.outcome.memory.relations for x in relation[:2]}
         for symbol, v in self.outcome.writes:
-            if (
-                self._is_placed(v)
-                or symbol in shared
-                or not self._may_overwrite(symbol, v, readers.get(symbol, []), safe)
-            ):
+            if self._is_placed(v) or symbol in shared or not self._may_overwrite(symbol, v, readers.get(symbol, [])):
                 self.copies_out.append((symbol, v))
             elif symbol in self.buffers:
                 self.buffers[v] = self.buffers[symbol]
@@ -150,10 +148,14 @@ class Binding:
             elif v.op.name == "start_all_reduce":  # it gives nothing
                 self.exchanged_in_place.add(v)
 
-    def _may_overwrite(self, symbol: Value, v: Value, reads: list[tuple[Group, StridedView]], safe: int) -> bool:
-        """`reads`: of the old value; before the step `safe` an error may still come, which leaves all as it was."""
+    def _may_overwrite(self, symbol: Value, v: Value, reads: list[tuple[Group, StridedView]]) -> bool:
+        """`reads`: of the old value. Before the last step that may raise, what an error leaves must be right."""
         group = self.fusion.maker.get(v)
-        if group is None or group.call or symbol in self.copies_in or self.step[group] < safe:
+        if group is None or group.call or symbol in self.copies_in:
+            return False
+        # after an error the step runs eagerly: it writes a row anew, which nothing has read, and raises in its turn
+        again = self.outcome.reruns_eagerly and v.op.name == "put_slice" and [g for g, _ in reads] == [group]
+        if self.step[group] < self._last_step_that_may_raise(self._number[v] if again else len(self._number)):
             return False
         if any(self.step[other] > self.step[group] for other, _ in reads):
             return False
@@ -165,12 +167,12 @@ class Binding:
         return bool(answers[v, symbol])
 
     def last_step_that_may_raise(self) -> int:
-        """The last step that values can make fail: a check, or a call of NumPy with positions among its operands."""
-        calls = ((group, group.equations[0].op) for group in self.fusion.order if group.call)
-        return max(
-            (self.step[g] for g, op in calls if op.raises is True or op.family not in FAMILIES_THAT_NEVER_RAISE),
-            default=-1,
-        )
+        """The last step that values can make fail: a check, or a call of NumPy that may refuse them; -1 if none."""
+        return self._last_step_that_may_raise(len(self._number))
+
+    def _last_step_that_may_raise(self, end: int) -> int:
+        """The last one of the equations before the number `end`: later ones come after in an eager run too."""
+        return max((self.step[g] for g, number in self._raising if number < end), default=-1)
 
     def _place_in_arena(self, readers: ReadersByValue) -> MemoryPlan:
         """The arena holds what only the program sees, from the step that makes a value to the last that reads it."""
@@ -384,6 +386,15 @@ class Binding:
 def _array_at(array: Array, offset: int, v: Value) -> Array:
     """Bytes from `offset` on as an array of the value's shape and type."""
     return array[offset : offset + v.nbytes].view(v.dtype).reshape(v.concrete_shape)
+
+
+def _may_raise(v: Value) -> bool:
+    """True if values can make NumPy refuse a call whose shapes agree; integers may be positions out of range."""
+    op = v.op
+    if op.family == "call":
+        integers = any(isinstance(x, Value) and x.dtype.kind in "iu" for x in v.inputs)
+        return bool(op.raises) or op.runs_user_code or integers
+    return op.raises is True or op.family not in FAMILIES_THAT_NEVER_RAISE
 
 
 def _compile_kernels(kernels: Iterable[Kernel]) -> list[bytes]:

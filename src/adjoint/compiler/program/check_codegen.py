@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from adjoint.compiler.ir.graph import Argument, Graph
-from adjoint.compiler.ir.shared_memory import are_exported, have_overlaps
+from adjoint.compiler.ir.shared_memory import CapturedMemory, are_exported, have_overlaps
 from adjoint.compiler.ir.strided_view import is_expanded_input
 from adjoint.compiler.ir.symbolic_size import has_symbols
 from adjoint.compiler.passes.fusion import Fusion
@@ -52,6 +52,7 @@ class CheckCodegen:
         self.graph, self.outcome = step.graph, step.outcome
         self._object_names: dict[int, str] = {}  # objects that have a name already
         self._lines: list[str] = []
+        self.captured_memory: list[CapturedMemory] = []
         self._depth = 0  # of what is being said, beyond what its caller tells
 
     def _emit_line(self, line: str, depth: int = 1) -> None:
@@ -191,6 +192,7 @@ class CheckCodegen:
     def _check_memory(self) -> None:
         self._check_relocated_memory()
         memory = self.outcome.memory
+        located = {self.outcome.state[k][2] for k in self.step.located}  # whose memory is compared by itself
         for v in memory.inputs if memory.written else ():  # memory of its own needs no further look
             if not isinstance(v.source, Argument):
                 continue
@@ -199,11 +201,13 @@ class CheckCodegen:
                 self._emit_line(f"if not x{i}.array.flags.writeable: return GUARD_FAILED")
             partners = memory.partners(v)
             others = "".join(f"x{p.source.number}, " for p in partners if isinstance(p.source, Argument))
-            captured = self.name([p for p in partners if not isinstance(p.source, Argument)])
             if partners:
-                shared = f"x{i}.storage_ is not None and is_memory_shared(x{i}, ({others}), {captured})"
+                states = [p for p in partners if not isinstance(p.source, Argument)]
+                moving = [p for p in states if p not in located]
+                captured = CapturedMemory([p for p in states if p in located], moving)
+                self.captured_memory.append(captured)
+                shared = f"x{i}.storage_ is not None and is_memory_shared(x{i}, ({others}), {self.name(captured)})"
                 self._emit_line(f"if {shared}: return GUARD_FAILED")
-        located = {self.outcome.state[k][2] for k in self.step.located}  # whose memory is compared by itself
         relations = tuple(r for r in memory.relations if not (r.first in located and r.second in located))
         every = "".join(f"x{i}, " for i in range(self.outcome.arguments))
         for holds, inputs in ((have_overlaps, relations), (are_exported, memory.exported)):

@@ -16,7 +16,7 @@ from weakref import WeakMethod
 import numpy as np
 
 from adjoint.compiler.ir.graph import Argument, Graph, Value
-from adjoint.compiler.ir.shared_memory import have_overlaps
+from adjoint.compiler.ir.shared_memory import have_overlaps, is_memory_shared
 from adjoint.compiler.ir.strided_view import is_expanded_input
 from adjoint.compiler.kernels.kernel import Kernel
 from adjoint.compiler.passes.cost_model import estimate_seconds
@@ -203,6 +203,8 @@ class Program:
             for k, guard in enumerate(self.outcome.guards):
                 self.names[f"E{k}"] = guard.expected_value
             self.names["written"], self.names["storages"] = self.write_counters()
+            for memory in self._writer.captured_memory:
+                memory.forget()
             self.names["unchanged"], self.names["mark"] = always_stale, _hold_weakly(self._count_writes)
             return True
 
@@ -389,12 +391,6 @@ def _hold_weakly(method: Function) -> Function:
 
 def _describe_strides(strides: tuple[int, ...] | None) -> str:
     return "contiguous" if strides is None else f"of strides {strides}"
-
-
-def is_memory_shared(x: Tensor, others: tuple[Tensor, ...], captured: list[Value]) -> bool:
-    """True if the memory of an argument is also that of another one, or of a state."""
-    tensors = [*others, *(v.source.locate() for v in captured)]
-    return any(np.may_share_memory(x.array, other.array) for other in tensors if other is not None)
 
 
 def mark_inference_results(results: tuple[Tensor, ...]) -> None:

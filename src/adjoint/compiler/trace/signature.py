@@ -101,7 +101,14 @@ class VaryingIntegers:
 
     def make_key(self, leaves: list[object], structure: Structure) -> tuple[SignatureKey, list[Any]]:
         """The key of the programs for these arguments, and the tensors and numbers that a program takes."""
-        varying = self._varying_numbers(leaves, structure)
+        return self._make_key(leaves, structure, self._varying_numbers(leaves, structure))
+
+    def make_fixed_key(self, leaves: list[object], structure: Structure) -> tuple[SignatureKey, list[Any]]:
+        """The same of programs that were made for these very integers, when none of them had varied yet."""
+        return self._make_key(leaves, structure, set())
+
+    @staticmethod
+    def _make_key(leaves: list[object], structure: Structure, varying: set[int]) -> tuple[SignatureKey, list[Any]]:
         given = [x for i, x in enumerate(leaves) if isinstance(x, Tensor) or type(x) is float or i in varying]
         kinds = tuple(int if i in varying else _argument_key(x) for i, x in enumerate(leaves))
         first: dict[int, int] = {}  # for each tensor the number of the first one with the same memory
