@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from adjoint.compiler.trace.events.step_events import Outcome
     from adjoint.compiler.trace.frames.sources import Source
     from adjoint.core.runtime.pytree import Structure
+    from adjoint.core.typing import Operand
 
 
 # The arguments' structure, what selects a program of each leaf, which share memory, and the modes.
@@ -99,16 +100,16 @@ class VaryingIntegers:
     def __init__(self) -> None:
         self._integers: dict[object, dict[int, int | None]] = {}  # by structure; None for one that varies
 
-    def make_key(self, leaves: list[object], structure: Structure) -> tuple[SignatureKey, list[Any]]:
+    def make_key(self, leaves: list[object], structure: Structure) -> tuple[SignatureKey, list[Operand]]:
         """The key of the programs for these arguments, and the tensors and numbers that a program takes."""
         return self._make_key(leaves, structure, self._varying_numbers(leaves, structure))
 
-    def make_fixed_key(self, leaves: list[object], structure: Structure) -> tuple[SignatureKey, list[Any]]:
+    def make_fixed_key(self, leaves: list[object], structure: Structure) -> tuple[SignatureKey, list[Operand]]:
         """The same of programs that were made for these very integers, when none of them had varied yet."""
         return self._make_key(leaves, structure, set())
 
     @staticmethod
-    def _make_key(leaves: list[object], structure: Structure, varying: set[int]) -> tuple[SignatureKey, list[Any]]:
+    def _make_key(leaves: list[object], structure: Structure, varying: set[int]) -> tuple[SignatureKey, list[Operand]]:
         given = [x for i, x in enumerate(leaves) if isinstance(x, Tensor) or type(x) is float or i in varying]
         kinds = tuple(int if i in varying else _argument_key(x) for i, x in enumerate(leaves))
         first: dict[int, int] = {}  # for each tensor the number of the first one with the same memory
