@@ -118,13 +118,11 @@ class CompiledFunction(StepReports, StepWrapper):
 
     def __call__(self, *args: object, **kwargs: object) -> Any:
         latest = self._latest
-        if latest is None:
-            pass
-        elif latest.direct and not kwargs and len(args) == latest.count:
+        if latest is not None and latest.direct and not kwargs and len(args) == latest.count:
             leaves = latest.run(*args)
             if type(leaves) is tuple:
                 return latest.rebuild(leaves)
-        elif latest.unpack is not None and (given := latest.unpack(args, kwargs)) is not None:
+        elif latest is not None and latest.unpack is not None and (given := latest.unpack(args, kwargs)) is not None:
             leaves = latest.run(*given)
             if type(leaves) is tuple:
                 return latest.rebuild(leaves)
