@@ -111,7 +111,7 @@ def name_inputs(failure: Failure, match: re.Match[str]) -> str | None:
     return None
 
 
-@remedy(r"not enough values to unpack \(expected (\d+), got (\d+)\)|too many values to unpack \(expected (\d+)\)")
+@remedy(r"not enough values to unpack \(expected (\d+), got (\d+)\)|too many values to unpack \(expected (\d+)[,)]")
 def unpack_as_many(failure: Failure, match: re.Match[str]) -> str | None:
     """A statement with more or fewer names than values."""
     if failure.line is None:
