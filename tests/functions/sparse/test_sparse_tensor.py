@@ -40,6 +40,25 @@ def test_second_derivatives_of_a_lookup() -> None:
     np.testing.assert_allclose(again.to_dense().numpy(), [[0], [2 * 12 * 12], [2 * 54 * 36]])
 
 
+def test_a_place_that_two_values_share_has_one_gradient() -> None:
+    x = ad.sparse_coo_tensor([[0, 1, 0], [1, 0, 1]], [1.0, 2.0, 3.0], (2, 2), requires_grad=True)
+    seen: list[Any] = []
+    x.register_hook(lambda g: seen.append(g.to_dense().tolist()))
+    for times in (1, 2):
+        (ad.sparse.mm(x, ad.ones(2, 1)) * ad.tensor([[5.0], [7.0]])).sum().backward()
+        assert x.grad is not None
+        assert x.grad.to_dense().tolist() == [[0.0, 5.0 * times], [7.0 * times, 0.0]]
+    x.grad.mul_(2)
+    x.grad = x.grad
+    assert x.grad.to_dense().tolist() == [[0.0, 20.0], [28.0, 0.0]]
+    assert seen == [[[0.0, 5.0], [7.0, 0.0]]] * 2
+    values = ad.ones(3, requires_grad=True)
+    made = ad.sparse_coo_tensor([[0, 1, 0], [1, 0, 1]], values, (2, 2))
+    g, by_values = ad.autograd.grad(made.to_dense().sum(), [made, values])
+    assert g.to_dense().tolist() == [[0.0, 1.0], [1.0, 0.0]]
+    assert by_values.tolist() == [1.0, 1.0, 1.0]
+
+
 def test_a_step_makes_nothing_of_the_size_of_the_table() -> None:
     table = nn.Embedding(1_000_000, 8, sparse=True)
     optimizer = ad.optim.SGD(table.parameters(), lr=0.1)
@@ -189,6 +208,7 @@ def test_batches_are_those_of_pytorch() -> None:
 
 
 def test_old_names_and_sizes() -> None:
+    assert ad.sparse_coo_tensor(size=(2, 3)).to_dense().tolist() == [[0.0] * 3] * 2
     x, d = ad.tensor(DENSE).to_sparse(), ad.ones(4, 2)
     expected = (x.to_dense() @ d).numpy()
     for found in (ad.smm(x, d), ad.hspmm(x, d), ad.dsmm(x, d), ad.spmm(x, d)):

@@ -29,7 +29,7 @@ from adjoint.functions.sparse.sparse_tensor import (
 
 
 def sparse_coo_tensor(
-    indices: Operand,
+    indices: Operand = None,
     values: Operand = None,
     size: Sequence[int] | None = None,
     *,
@@ -42,7 +42,7 @@ def sparse_coo_tensor(
 ) -> SparseTensor:
     """Return a sparse tensor whose value `values[i]` stands at the column `indices[:, i]`.
 
-    `sparse_coo_tensor(size)` has no values. The result is differentiable by `values`.
+    `sparse_coo_tensor(size)`, or with `size=` alone, has no values. The result is differentiable by `values`.
 
     Args:
         indices: integers (sparse dimensions, n).
@@ -110,7 +110,7 @@ def _finish(pattern: SparsePattern, values: Tensor, requires_grad: bool) -> Spar
         if values.requires_grad:  # a tensor of its own, which is no leaf
             values = rename_node(values.view(values.shape), "SparseCooTensorWithDimsAndTensorsBackward0")
         return make_sparse(pattern, values)
-    return make_sparse(pattern, values.detach().requires_grad_())
+    return make_sparse(pattern, values.detach()).requires_grad_()
 
 
 def _check_coordinates(indices: Array, values: Tensor, shape: tuple[int, ...]) -> None:

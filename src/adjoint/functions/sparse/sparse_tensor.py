@@ -87,6 +87,14 @@ class SparsePattern:
         """One number for each column of indices, in row-major order."""
         return ravel_keys(self.arrays, self.shape[: self.sparse_dim])
 
+    @cached_property
+    def is_first(self) -> Array | None:
+        """True for the first of the values at each place; None where no two stand at one."""
+        if self.is_coalesced or self.compressed is not None or self.is_symbolic:
+            return None
+        first = np.unique(self.keys, return_index=True)[1]
+        return np.isin(np.arange(self.count), first) if len(first) < self.count else None
+
 
 def refuse_symbolic_indices(use: str = "the step reads the indices of a sparse tensor that it made") -> NoReturn:
     """Have a compiled step run eagerly, since it makes some `use` of indices that it has no values of."""
@@ -243,6 +251,8 @@ class SparseTensor(Tensor):
     def requires_grad_(self, requires_grad: bool = True) -> Self:
         """Ask for the gradient, or stop asking, and return the tensor."""
         self.entries.requires_grad_(requires_grad)
+        if requires_grad and self.entries.is_leaf and self.pattern.is_first is not None:
+            self.entries.register_hook(self._take_once)
         self.node = self.entries.node
         return self
 
@@ -260,13 +270,13 @@ class SparseTensor(Tensor):
     def grad(self) -> Tensor | None:
         """The gradient, with the pattern of the tensor; None before `backward`."""
         found = self.entries.grad
-        return None if found is None else with_values(self, found)
+        return self.wrap_gradient(found)
 
     @grad.setter
     def grad(self, value: Tensor | None) -> None:
         if value is not None and not (isinstance(value, SparseTensor) and value.shape == self.shape):
             raise RuntimeError(f"assigned grad must be None or a sparse tensor of the shape {list(self.shape)}")
-        self.entries.grad = None if value is None else values_at(value, self.pattern)
+        self.entries.grad = None if value is None else self._take_once(values_at(value, self.pattern))
 
     def retain_grad(self) -> None:
         """Keep `.grad` of this non-leaf too."""
@@ -276,8 +286,8 @@ class SparseTensor(Tensor):
         """Call `hook` with the gradient, a sparse tensor; return a handle that removes it."""
 
         def see_values(g: Tensor) -> Tensor | None:
-            found = hook(with_values(self, g))
-            return found.entries if isinstance(found, SparseTensor) else found
+            found = hook(with_values(self, self._take_once(g)))
+            return values_at(found, self.pattern) if isinstance(found, SparseTensor) else found
 
         return self.entries.register_hook(see_values)
 
@@ -292,7 +302,15 @@ class SparseTensor(Tensor):
 
     def wrap_gradient(self, g: Tensor | None) -> Tensor | None:
         """Return a gradient of the values as one of the tensor."""
-        return None if g is None else with_values(self, g)
+        if g is None:
+            return None
+        # the hook of a leaf has done so already, and what is written to its gradient must be written there
+        return with_values(self, g if self.entries.is_leaf else self._take_once(g))
+
+    def _take_once(self, g: Tensor) -> Tensor:
+        """Return a gradient of the values with zeros for all but the first at each place, whose sum is that of one."""
+        first = self.pattern.is_first
+        return g if first is None else g * wrap(first.reshape(-1, *[1] * (g.ndim - 1)))
 
     def stack_examples(self, *parts: Tensor) -> Tensor:
         """Return the batch of which this is one example, from `all_tensors` of all, batch in front."""
@@ -396,6 +414,10 @@ def replace_content(x: SparseTensor, content: SparseTensor) -> SparseTensor:
     """
     if x.requires_grad and type(x.node) is Leaf and mode.recording:
         raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
+    plain = mode.interpreter is None and x.node is None and content.node is None
+    if plain and x.pattern is content.pattern and x.dtype == content.dtype:
+        x.entries.copy_(content.entries)  # which may be the gradient of another's values
+        return x
     x.array, x.node, x.pattern, x.entries = content.array, content.node, content.pattern, content.entries
     return x
 
