@@ -8,11 +8,12 @@ import numpy as np
 
 from adjoint.core.op.families import primitive
 from adjoint.core.op.spec import Spec
-from adjoint.core.tensor.size import SymbolicScalar, as_size
+from adjoint.core.tensor.size import as_size, has_symbolic
 from adjoint.core.tensor.tensor import constant
-from adjoint.core.typing import Array, NumpyDtype, Operand, Shape
+from adjoint.core.typing import Array, Function, NumpyDtype, Operand, Shape
 from adjoint.ops.elementwise.arithmetic import add
-from adjoint.ops.elementwise.comparison import ge
+from adjoint.ops.elementwise.comparison import eq, ge
+from adjoint.ops.elementwise.select import cast
 from adjoint.ops.movement.movement import reshape
 
 
@@ -20,6 +21,11 @@ from adjoint.ops.movement.movement import reshape
 def full(*, shape: Shape, value: Operand, dtype: NumpyDtype) -> Operand:
     """`shape` filled with `value`."""
     return np.full(shape, value, dtype)
+
+
+def zeros(shape: Shape, dtype: NumpyDtype) -> Operand:
+    """Return zeros: made anew in each call where sizes differ."""
+    return full(shape=shape, value=0, dtype=dtype) if has_symbolic(*shape) else constant(np.zeros(shape, dtype))
 
 
 @primitive(family="iota", spec=lambda *, count, start, step, dtype: Spec((count,), dtype))
@@ -31,17 +37,28 @@ def iota(*, count: int, start: float, step: float, dtype: NumpyDtype) -> Array:
 
 def count_from(start: float, step: float, count: int, dtype: NumpyDtype) -> Operand:
     """Return what `iota` makes; an integer that is another in each call is added, as a kernel's own are constants."""
-    if dtype.kind in "iu" and issubclass(type(start), SymbolicScalar):
+    if dtype.kind in "iu" and has_symbolic(start):
         return add(iota(count=as_size(count), start=0, step=int(step), dtype=dtype), start)
     return iota(count=as_size(count), start=start, step=step, dtype=dtype)
 
 
 def mark_triangle(rows: int, columns: int, diagonal: int = 0) -> Operand:
     """Return a matrix of truths on and below a diagonal, zeros above: compared anew in each call where sizes differ."""
-    if not any(issubclass(type(n), SymbolicScalar) for n in (rows, columns, diagonal)):
+    if not has_symbolic(rows, columns, diagonal):
         return constant(np.tri(rows, columns, diagonal, dtype=np.bool_))
-    lines = reshape(count_from(diagonal, 1, rows, np.dtype(np.int64)), shape=(rows, 1))
-    return ge(lines, iota(count=columns, start=0, step=1, dtype=np.dtype(np.int64)))
+    return _compare_positions(ge, rows, columns, diagonal)
+
+
+def mark_diagonal(rows: int, columns: int, dtype: NumpyDtype) -> Operand:
+    """Return a matrix of ones on the diagonal, zeros elsewhere: compared anew in each call where sizes differ."""
+    if not has_symbolic(rows, columns):
+        return constant(np.eye(rows, columns, dtype=dtype))
+    return cast(_compare_positions(eq, rows, columns, 0), dtype=dtype)
+
+
+def _compare_positions(comparison: Function, rows: int, columns: int, diagonal: int) -> Operand:
+    lines = reshape(count_from(diagonal, 1, rows, np.dtype(np.int64)), shape=(as_size(rows), 1))
+    return comparison(lines, iota(count=as_size(columns), start=0, step=1, dtype=np.dtype(np.int64)))
 
 
 # these hold a product of two exactly

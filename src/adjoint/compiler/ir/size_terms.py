@@ -140,6 +140,31 @@ def _divide_exactly(dividend: Terms, divisor: Terms) -> Terms | None:
     return collect_terms(found)
 
 
+def expand_rests(terms: Terms) -> Terms:
+    """Return a sum with `a - a // b * b` for each `a % b` that is not multiplied by others."""
+    total: Terms = ()
+    for monomial, coefficient in terms:
+        rest = monomial[0] if len(monomial) == 1 else None
+        part: Terms = (((monomial, 1)),)
+        if isinstance(rest, Quotient) and rest.is_rest:
+            dividend, divisor, _ = rest
+            quotient: Terms = ((((Quotient(dividend, divisor, False),), 1)),)
+            part = add_terms(dividend, multiply_terms(quotient, divisor), -1)
+        total = add_terms(total, multiply_terms((((), coefficient),), part))
+    return total
+
+
+def divide_by_common_symbols(terms: Terms) -> Terms:
+    """Return a sum without the symbols by which all of it is multiplied: of the same sign, as they are positive."""
+    first = terms[0][0] if terms else ()
+    for factor in first:
+        if isinstance(factor, str) and all(factor in monomial for monomial, _ in terms):
+            divided = _divide_exactly(terms, ((((factor,), 1)),))
+            assert divided is not None
+            terms = divided
+    return terms
+
+
 def find_bounds(terms: Terms) -> tuple[int | None, int | None]:
     """Return the least and the largest number that a sum can be; None where there is no such bound."""
     low: int | None = 0

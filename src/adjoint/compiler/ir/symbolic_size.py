@@ -19,8 +19,10 @@ from typing import cast
 from adjoint.compiler.ir.size_terms import (
     Terms,
     add_terms,
+    divide_by_common_symbols,
     divide_terms,
     evaluate_terms,
+    expand_rests,
     find_bounds,
     find_names,
     format_terms,
@@ -31,6 +33,7 @@ from adjoint.compiler.ir.size_terms import (
 from adjoint.core.tensor.size import SymbolicScalar
 from adjoint.core.typing import Function, Operand
 
+MAX_COMPARED_VALUES = 130  # of a symbol, to tell a relation that many fulfil, as `n % 128 == 0`, from one number
 SYMBOL_NAME = re.compile(r"\bs\d+\b")
 
 
@@ -74,14 +77,24 @@ class SizeRelations:
 
     def note_equal(self, difference: Terms) -> None:
         """Take note that a difference of sizes is 0: a symbol is another size, or has one value alone."""
+        difference = expand_rests(difference)
         for monomial, coefficient in difference:
             name = monomial[0] if len(monomial) == 1 else None
             rest = tuple((m, -c * coefficient) for m, c in difference if m != monomial)
-            if isinstance(name, str) and coefficient in (1, -1) and find_names(rest) and name not in find_names(rest):
+            # in its own terms, as n is 8 * (n // 8) where 8 divides it, it must stay so
+            if not isinstance(name, str) or coefficient not in (1, -1) or not find_names(rest):
+                continue
+            if substitute_terms(rest, name, rest) == rest:
                 self._known = {known: substitute_terms(terms, name, rest) for known, terms in self._known.items()}
                 self._known[name] = rest
                 return
-        self.pinned |= find_names(difference)
+        self.pinned |= {name for name in find_names(difference) if not self._may_differ(name, difference)}
+
+    def _may_differ(self, name: str, difference: Terms) -> bool:
+        """True if some other value of a symbol makes a difference 0 too, as of `n % 8`."""
+        here = self.values[name]
+        others = range(here + 1, here + MAX_COMPARED_VALUES)
+        return any(evaluate_terms(difference, {**self.values, name: n}) == 0 for n in others)
 
     def simplify(self, terms: Terms) -> Terms:
         """Return a size without the symbols that are known to be others."""
@@ -177,13 +190,15 @@ class SymbolicSize(SymbolicScalar):
             return self._compare_with_float(symbol, function, other)
         if terms is None:
             return NotImplemented if symbol != "==" else False
-        difference = self.relations.simplify(add_terms(self.terms, terms, -1))
-        low, high = find_bounds(difference)
-        least, most = -math.inf if low is None else low, math.inf if high is None else high
-        if symbol == "==" and (least > 0 or most < 0):
-            return False
-        if function(least, 0) is function(most, 0) and (symbol != "==" or least == most):
-            return function(least, 0)  # at both ends, and so between them
+        given = divide_by_common_symbols(add_terms(self.terms, terms, -1))
+        difference = divide_by_common_symbols(self.relations.simplify(given))
+        for known in (given, difference):  # a symbol is at least 2, which what is known of it may hide
+            low, high = find_bounds(known)
+            least, most = -math.inf if low is None else low, math.inf if high is None else high
+            if symbol == "==" and (least > 0 or most < 0):
+                return False
+            if function(least, 0) is function(most, 0) and (symbol != "==" or least == most):
+                return function(least, 0)  # at both ends, and so between them
         if symbol == "==" and self.relations.is_traced:
             return False
         left, right = split_by_sign(difference)
@@ -204,6 +219,11 @@ class SymbolicSize(SymbolicScalar):
 def is_symbolic_size(x: object) -> bool:
     """True for a size that is known only when a program is called."""
     return type(x) is SymbolicSize
+
+
+def as_number(x: Operand) -> Operand:
+    """Return a size as a number of the step's arithmetic on Python numbers; anything else as it is."""
+    return x.as_number() if type(x) is SymbolicSize else x
 
 
 def has_symbols(x: object) -> bool:

@@ -17,7 +17,7 @@ from typing import Any
 
 from adjoint.compiler.ir.graph import Graph, Value
 from adjoint.compiler.ir.strided_view import StridedView, strided_view_of
-from adjoint.compiler.ir.symbolic_size import size_value
+from adjoint.compiler.ir.symbolic_size import has_symbols, size_value
 from adjoint.compiler.kernels.kernel_kinds import kernel_kind_of
 from adjoint.compiler.passes.fusion_group import Group, describe_call, topological_order
 from adjoint.compiler.passes.fusion_rules import (
@@ -246,7 +246,8 @@ def elide_concats(
         maker = values.maker.get(part)
         if maker is None or maker.call or maker in elided or part in outputs or part in inside:
             return False
-        return part in maker.stored and part.nbytes % STORE_ALIGNMENT_BYTES == 0
+        # where it is of another size in each call, what follows would lie elsewhere in each
+        return part in maker.stored and not has_symbols(part.shape) and part.nbytes % STORE_ALIGNMENT_BYTES == 0
 
     for group in order:
         whole = group.equations[0]

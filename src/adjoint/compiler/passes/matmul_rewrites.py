@@ -131,8 +131,8 @@ class _MatmulSums:
         for side in (0, 1):
             operands = [p.operands[side] for p in products]
             if frozenset(operands) not in self.stacks:
-                copied += sum(x.size for x in operands)
-        return copied < (len(products) - 1) * products[0].size
+                copied += sum(x.count for x in operands)
+        return copied < (len(products) - 1) * products[0].count
 
     def _order(self, operands: list[Value]) -> list[int]:
         """Return the order in which the operands lie one below another in memory already, if they do."""

@@ -18,6 +18,7 @@ import numpy as np
 from adjoint.compiler.ir.graph import Argument, Graph, Value
 from adjoint.compiler.ir.shared_memory import have_overlaps, is_memory_shared
 from adjoint.compiler.ir.strided_view import is_expanded_input
+from adjoint.compiler.ir.symbolic_size import has_symbols
 from adjoint.compiler.kernels.kernel import Kernel
 from adjoint.compiler.passes.cost_model import estimate_seconds
 from adjoint.compiler.passes.fusion import Fusion
@@ -256,8 +257,19 @@ class Program:
 
     def changes(self, given: list[Operand]) -> list[GuardFailure]:
         """The guards that fail for a call with these tensors and numbers."""
-        found = [*self._state_changes(), *self._stride_changes(given), *self._number_changes(given)]
+        found = [*self._state_changes(), *self._size_changes(given), *self._stride_changes(given)]
+        found += self._number_changes(given)
         return found or [GuardFailure("a tensor among the arguments", "memory of its own", "memory of another", None)]
+
+    def _size_changes(self, given: list[Operand]) -> list[GuardFailure]:
+        """The sizes of arguments, beside symbols, that the program has as numbers."""
+        return [
+            GuardFailure(f"dimension {d} of argument {v.source.number}", str(n), str(now), None)
+            for v in self.graph.inputs_of_kind(Argument)
+            if isinstance(x := given[v.source.number], Tensor)
+            for d, (n, now) in enumerate(zip(v.shape, x.shape, strict=False))
+            if not has_symbols(n) and n != now
+        ]
 
     def _stride_changes(self, given: list[Operand]) -> list[GuardFailure]:
         """The arguments that lie otherwise in memory than those that the step was traced with."""

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from adjoint.compiler.ir.graph import Constant, StateInput, Value
 from adjoint.compiler.ir.interpreter import evaluate_equation
+from adjoint.compiler.ir.symbolic_size import has_symbols
 from adjoint.compiler.trace.guards import MemoryGuard, ValuesGuard, ViewGuard
 from adjoint.core.graph.source_location import user_site
 from adjoint.core.tensor.tensor import Tensor
@@ -75,6 +76,8 @@ def _values_of(value: Value, captured: dict[Value, tuple[Tensor, Array]], known:
             return None
         return held[1].copy()
     if "generator" in value.params or value.dtype.kind not in CONSTANT_KINDS:
+        return None
+    if has_symbols((value.shape, *value.params.values())):  # a mask made of sizes is another where these are others
         return None
     result: Array = evaluate_equation(value, known)
     return result

@@ -7,6 +7,7 @@ from typing import Protocol
 import numpy as np
 
 from adjoint.compiler.ir.graph import Value
+from adjoint.compiler.ir.symbolic_size import as_number
 from adjoint.compiler.trace.symbolic_number import SymbolicNumber, is_symbolic_number
 from adjoint.core.dtype.dtype import default, promote
 from adjoint.core.tensor.tensor import Tensor, wrap
@@ -44,7 +45,7 @@ def _collect_leaves(data: Operand, leaves: list[Operand]) -> Operand:
     """Collect the numbers and tensors in nested lists; zeros in their places."""
     if isinstance(data, (list, tuple)):
         return [_collect_leaves(part, leaves) for part in data]
-    leaves.append(data)
+    leaves.append(as_number(data))
     return 0
 
 

@@ -85,7 +85,8 @@ class SymbolicStrides:
 
     def shows_operand(self, view: Value) -> bool:
         """True if a view is one eagerly, too, and no copy of its operand."""
-        return view.op.name != "reshape" or try_view(self.stand_in(view.operands[0]), view.shape) is not None
+        shape = tuple(map(size_value, view.shape))
+        return view.op.name != "reshape" or try_view(self.stand_in(view.operands[0]), shape) is not None
 
     def has_strides(self, value: Value, strides: Sizes | None) -> bool:
         """True if these are the strides of `value`, as far as they matter."""

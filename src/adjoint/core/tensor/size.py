@@ -53,6 +53,11 @@ class SymbolicScalar:
         raise NotImplementedError
 
 
+def has_symbolic(*numbers: float) -> bool:
+    """Return whether one of these numbers is another in each call of a compiled step."""
+    return any(issubclass(type(n), SymbolicScalar) for n in numbers)
+
+
 def as_size(n: Any) -> int:
     """Return an integer as a size of a dimension, or a position: a symbolic one stays so.
 

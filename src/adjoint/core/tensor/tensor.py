@@ -23,7 +23,7 @@ from adjoint.core.tensor.external_aliases import import_array
 from adjoint.core.tensor.memory_format import memory_format
 from adjoint.core.tensor.meta import MetaArray, layout_without_values
 from adjoint.core.tensor.printing import format_tensor
-from adjoint.core.tensor.size import Size, new_tuple, settle_sizes
+from adjoint.core.tensor.size import Size, has_symbolic, new_tuple, settle_sizes
 from adjoint.core.tensor.storage import INFERENCE, Memory, Storage, View, share_storage, storage_of
 from adjoint.core.tensor.torch_function import default_torch_function, register_subclass
 from adjoint.core.typing import Array, DeviceLike, Operand
@@ -174,8 +174,12 @@ class Tensor(AutogradMeta):
 
     def stride(self, dim: int | None = None) -> Any:
         """Elements to step over in memory from one index to the next, for each dimension or one."""
+        array = strided_stand_in(self)
+        if array.flags.c_contiguous and has_symbolic(*self.array.shape):
+            strides = dense_strides(self.array.shape)
+            return strides if dim is None else strides[dim]
         settle_sizes(self.array.shape)  # strides are made of them
-        strides = element_strides(strided_stand_in(self))
+        strides = element_strides(array)
         if 0 in self.array.shape and not any(strides):  # NumPy gives arrays without elements none
             strides = dense_strides(self.array.shape)
         return strides if dim is None else strides[dim]

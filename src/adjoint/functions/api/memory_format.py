@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from adjoint.core.tensor import tensor as tensors
+from adjoint.core.tensor.as_strided import element_strides
 from adjoint.core.tensor.memory_format import preserve_format, sorted_dims
 from adjoint.core.tensor.meta import MetaArray
 from adjoint.core.tensor.shape_tracer import meta_scope
@@ -63,6 +64,6 @@ def memory_order(x: Tensor) -> list[int] | None:
     shape = array.shape
     if len(shape) < 2 or x.is_contiguous():
         return None
-    order = sorted_dims(shape, x.stride())
+    order = sorted_dims(shape, element_strides(tensors.strided_stand_in(x)))
     moved = [i for i in order if shape[i] != 1]
     return None if moved == sorted(moved) else order

@@ -17,6 +17,7 @@ from adjoint.core.tensor.construction import as_array
 from adjoint.core.tensor.external_aliases import import_array
 from adjoint.core.tensor.memory_format import memory_format, strided
 from adjoint.core.tensor.shape_tracer import call_on_meta, device_like, move_to_device, on_requested_device
+from adjoint.core.tensor.size import has_symbolic
 from adjoint.core.tensor.sparse_array import sparse_zeros_slot
 from adjoint.core.tensor.tensor import Tensor, constant
 from adjoint.core.typing import Array, DeviceLike, DtypeLike, Function, NumpyDtype, Operand, Shape, ShapeLike
@@ -261,6 +262,8 @@ def full(
 def _make_full(shape: Shape, value: Operand, kind: NumpyDtype) -> Tensor:
     if any(n < 0 for n in shape):
         raise RuntimeError(f"Trying to create tensor with negative dimension {min(shape)}: {list(shape)}")
+    if has_symbolic(value):
+        value = tensor(value)
     if isinstance(value, Tensor):
         if value.numel() != 1:
             raise RuntimeError(f"a Tensor with {value.numel()} elements cannot be converted to Scalar")
@@ -497,7 +500,8 @@ def eye(
     for name, size in (("n", n), ("m", m or 0)):
         if size < 0:
             raise RuntimeError(f"{name} must be greater or equal to 0, got {size}")
-    return finish_factory(constant(np.eye(n, m, dtype=numpy_dtype(dtype or default.floating))), requires_grad, device)
+    made = ops.mark_diagonal(n, n if m is None else m, numpy_dtype(dtype or default.floating))
+    return finish_factory(made, requires_grad, device)
 
 
 def scalar_tensor(

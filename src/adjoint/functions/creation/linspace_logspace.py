@@ -11,6 +11,7 @@ from adjoint.core.dtype.dtype_info import scalar_type
 from adjoint.core.graph.source_location import warn_user
 from adjoint.core.op.op import op_of
 from adjoint.core.runtime.mode import is_batched
+from adjoint.core.tensor.size import has_symbolic
 from adjoint.core.tensor.tensor import Tensor, constant
 from adjoint.core.typing import DeviceLike, DtypeLike, Function, NumpyDtype, Operand
 from adjoint.functions.api.out import write_out
@@ -96,7 +97,7 @@ def infer_range_dtype(name: str, start: Operand, end: Operand, dtype: DtypeLike)
 
 def _fill_range(fill: Function, start: Operand, end: Operand, **params: Operand) -> Tensor:
     """Return the numbers between two ends: of each example of a batch, if `vmap` has several."""
-    if isinstance(start, Tensor) or isinstance(end, Tensor):
+    if isinstance(start, Tensor) or isinstance(end, Tensor) or has_symbolic(params["steps"]):
         return fill(start, end, **params)
     return constant(op_of(fill).evaluate(start, end, **params))
 

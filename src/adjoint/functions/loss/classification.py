@@ -11,6 +11,7 @@ from adjoint.core.op.apply import wrap_computed
 from adjoint.core.op.eager_kernels import SmallArrayKernel, kernel_provider
 from adjoint.core.op.families import with_eager_fast_path
 from adjoint.core.runtime.mode import nondefault
+from adjoint.core.tensor.size import as_float
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Array, Operand, Shape
 from adjoint.functions.api.compute_dtype import autocast_float32
@@ -98,7 +99,7 @@ def _soft_cross_entropy(
     loss = -reduction.sum(terms, axes=(axis,), keepdims=False)
     if reduction_name == "mean":
         total = reduction.sum(loss, axes=tuple(range(loss.ndim)), keepdims=False)
-        return arithmetic.div(total, float(movement.numel(loss.array.shape)))
+        return arithmetic.div(total, as_float(movement.numel(loss.array.shape)))
     return apply_loss_reduction(loss, reduction_name)
 
 
@@ -156,7 +157,7 @@ def nll_loss(
         return _mean_nll(input, target, ignore=ignore_index)
     counted = comparison.ne(target, ignore_index)
     safe = select.where(counted, target, np.asarray(0, target.array.dtype))
-    bounds = f"Target {{}} is out of bounds: classes are 0 to {shape[axis] - 1}"
+    bounds = f"Target {{}} is out of bounds: classes are 0 to {shape[axis] - 1!r}"
     indexing.check_range(safe, shape[axis], bounds, low=0)
     if in_one_op:
         return _mean_nll(input, target, ignore=ignore_index)

@@ -12,6 +12,7 @@ from adjoint.core.tensor.tensor import Tensor, constant
 from adjoint.core.typing import Operand
 from adjoint.functions.api.compute_dtype import autocast_float32
 from adjoint.functions.api.publish import rename_node
+from adjoint.functions.creation.creation import full
 from adjoint.functions.loss.ctc_recursion import LOG_ZERO, CtcRecursion
 from adjoint.functions.loss.regression import apply_loss_reduction
 from adjoint.functions.reduction.reduce import logsumexp
@@ -74,7 +75,7 @@ def ctc_loss(
         raise RuntimeError("blank must be in label range")
     spans = _check_lengths("input_lengths", input_lengths, count)
     sizes = _check_lengths("target_lengths", target_lengths, count)
-    complaint = f"Expected input_lengths to have value at most {times}, but got value {{}}"
+    complaint = f"Expected input_lengths to have value at most {times!r}, but got value {{}}"
     indexing.check_range(spans, times + 1, complaint, low=0, error=RuntimeError)
     labels = _pad_targets(targets, sizes)  # (N, S)
     loss = _negative_log_likelihood(x, _with_blanks(labels, blank), spans, sizes)
@@ -141,16 +142,16 @@ def _with_blanks(labels: Tensor, blank: int) -> Tensor:
     """Return (N, S) as (N, 2 S + 1): a blank before, between and behind the labels."""
     count, size = labels.array.shape
     wide = movement.reshape(labels, shape=(count, size, 1))
-    blanks = constant(np.full((count, size, 1), blank, labels.array.dtype))
+    blanks = full((count, size, 1), blank, dtype=labels.dtype)
     both = movement.reshape(movement.cat(blanks, wide, axis=2), shape=(count, 2 * size))
-    return movement.cat(both, constant(np.full((count, 1), blank, labels.array.dtype)), axis=1)
+    return movement.cat(both, full((count, 1), blank, dtype=labels.dtype), axis=1)
 
 
 def _negative_log_likelihood(x: Operand, states: Operand, spans: Operand, sizes: Operand) -> Operand:
     """Return -ln p of each sequence by the forward recursion over times, all in logarithms."""
     times, count, classes = x.array.shape
     width = states.array.shape[1]
-    complaint = f"ctc_loss: target {{}} is out of bounds: classes are 0 to {classes - 1}"
+    complaint = f"ctc_loss: target {{}} is out of bounds: classes are 0 to {classes - 1!r}"
     kind = x.array.dtype
     last = (sizes * 2).unsqueeze(1)
     held = comparison.le(constant(np.arange(width, dtype=np.int64)), last)  # behind their end the labels are anything
@@ -172,7 +173,7 @@ def _run_recursion(spoken: Operand, skips: Operand, spans: Operand, last: Operan
     """Return the logarithms of both states in which each sequence may end, (N, 1), by recorded ops."""
     times, count, width = spoken.array.shape
     kind = spoken.array.dtype
-    never = constant(np.full((count, 1), LOG_ZERO, kind))
+    never = full((count, 1), LOG_ZERO, dtype=kind)
     first = np.arange(width) < np.minimum(2, width)
     alpha: Operand = select.where(constant(first), spoken.select(0, 0), LOG_ZERO) if times else None
     begun = constant(np.where(np.arange(width) == 0, 0.0, LOG_ZERO).astype(kind)[None].repeat(count, 0))

@@ -6,9 +6,11 @@ import numpy as np
 
 from adjoint.core.graph.node import Leaf
 from adjoint.core.runtime.mode import ModeScope, nondefault
+from adjoint.core.tensor.size import has_symbolic
 from adjoint.core.tensor.tensor import Tensor, constant, wrap
 from adjoint.functions.api.publish import rename_node
 from adjoint.functions.linalg import norms
+from adjoint.ops.creation import count_from
 from adjoint.ops.elementwise import arithmetic, comparison, select
 from adjoint.ops.indexing import indexing
 from adjoint.ops.movement import movement
@@ -37,7 +39,7 @@ def embedding(
     rows = weight.array.shape[0]
     if padding_idx is not None and not -rows <= padding_idx < rows:
         raise AssertionError("Padding_idx must be within num_embeddings")
-    indexing.check_range(input, rows, f"index out of range in self: {{}}, embedding has {rows} rows", low=0)
+    indexing.check_range(input, rows, f"index out of range in self: {{}}, embedding has {rows!r} rows", low=0)
     if max_norm is not None:
         embedding_renorm_(weight, input, max_norm, norm_type)
     padding = None if padding_idx is None else padding_idx % rows
@@ -115,4 +117,6 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
         out.reshape(-1)[np.arange(tensor.numel()) * classes + tensor.array.reshape(-1)] = 1
         return wrap(out)
     column = movement.reshape(tensor, shape=(*tensor.array.shape, 1))
-    return select.cast(comparison.eq(column, constant(np.arange(classes, dtype=np.int64))), dtype=np.dtype(np.int64))
+    whole = np.dtype(np.int64)
+    numbers = count_from(0, 1, classes, whole) if has_symbolic(classes) else constant(np.arange(classes, dtype=whole))
+    return select.cast(comparison.eq(column, numbers), dtype=whole)

@@ -6,10 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from adjoint.core.tensor.size import has_symbolic
 from adjoint.core.tensor.tensor import Tensor, constant
-from adjoint.core.typing import Array, Operand
+from adjoint.core.typing import Operand
 from adjoint.functions.api.channels_last import preserve_channels_last
 from adjoint.functions.api.publish import rename_node
+from adjoint.ops.creation import count_from
 from adjoint.ops.movement import movement
 
 __all__ = ["pad"]
@@ -64,13 +66,14 @@ def pad_dims(input: Tensor, pad: Sequence[int], mode: str) -> Tensor:
         d = lead + i
         before, after = pad[2 * (rank - 1 - i)], pad[2 * (rank - 1 - i) + 1]
         if before or after:
-            out = out.index_select(d, constant(_source_positions(mode, shape, d, before, after)))
+            at = _source_positions(mode, shape, d, before, after)
+            out = out.index_select(d, at if isinstance(at, Tensor) else constant(at))
     if out is input:
         return input.clone()
     return out if mode == "circular" else rename_node(out, f"{PAD_NODE_PREFIXES[mode]}{rank}DBackward0")
 
 
-def _source_positions(mode: str, shape: Sequence[int], d: int, before: int, after: int) -> Array:
+def _source_positions(mode: str, shape: Sequence[int], d: int, before: int, after: int) -> Operand:
     """Return the elements of dimension d that stand in the border and between, in order."""
     n = shape[d]
     if n + before + after < (0 if mode == "circular" else 1):
@@ -78,9 +81,10 @@ def _source_positions(mode: str, shape: Sequence[int], d: int, before: int, afte
             f"input (size: {n}) of dimension {d} is too small for padding ({before}, {after}): the calculated output "
             f"size is {n + before + after}"
         )
-    at = np.arange(-before, n + after)
+    count, whole = n + before + after, np.dtype(np.int64)
+    at = count_from(-before, 1, count, whole) if has_symbolic(count) else np.arange(-before, n + after)
     if mode == "replicate":
-        return np.clip(at, 0, n - 1)
+        return at.clip(0, n - 1)
     if mode == "circular":
         if before > n or after > n:
             raise RuntimeError("Padding value causes wrapping around more than once.")
@@ -91,4 +95,4 @@ def _source_positions(mode: str, shape: Sequence[int], d: int, before: int, afte
             "Argument #4: Padding size should be less than the corresponding input dimension, but got: padding "
             f"({before}, {after}) at dimension {d} of input {list(shape)}"
         )
-    return np.minimum(np.abs(at), 2 * (n - 1) - np.abs(at)) if n > 1 else at * 0
+    return n - 1 - abs(n - 1 - abs(at)) if n > 1 else at * 0

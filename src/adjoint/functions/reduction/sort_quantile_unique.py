@@ -10,6 +10,7 @@ import numpy as np
 
 from adjoint.core.op.op import op_of
 from adjoint.core.runtime.mode import call_on_values
+from adjoint.core.tensor.size import as_float
 from adjoint.core.tensor.tensor import Tensor, constant, wrap
 from adjoint.core.typing import Array, Function, Operand
 from adjoint.functions.api import return_types
@@ -248,7 +249,7 @@ def _quantile(
         if rounding is not None:
             place = rounding(place)
         if not ignore_nan:  # NaN comes last in the order
-            place = select.where(comparison.gt(missing, 0), float(end), place)
+            place = select.where(comparison.gt(missing, 0), as_float(end), place)
         low, high = (select.cast(rounded(place), dtype=whole) for rounded in (arithmetic.floor, arithmetic.ceil))
         if interpolation == "midpoint":
             part = arithmetic.mul(select.cast(comparison.ne(low, high), dtype=real), 0.5)

@@ -161,7 +161,7 @@ def cov(
             "cov(): degrees of freedom is <= 0. Correction should be strictly less than the number of observations.",
             UserWarning,
         )
-    freedom = pointwise.clamp(freedom, min=0) if isinstance(freedom, Tensor) else float(max(freedom, 0))
+    freedom = pointwise.clamp(freedom, min=0) if isinstance(freedom, Tensor) else as_float(max(freedom, 0))
     apart = x - mean
     other = apart if weights is None else apart * weights
     other = shape.transpose(other, 0, 1)

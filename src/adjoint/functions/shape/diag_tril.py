@@ -14,11 +14,12 @@ from adjoint.core.typing import DeviceLike, DtypeLike
 from adjoint.functions.api.dim_args import one_dim
 from adjoint.functions.api.out import with_out
 from adjoint.functions.api.publish import public, rename_node
+from adjoint.functions.indexing.masked_nonzero import nonzero
 from adjoint.functions.shape import join
 from adjoint.functions.shape import shape as shapes
 from adjoint.functions.shape.shape import _as_tensor_list, atleast_2d
 from adjoint.ops.creation import mark_triangle
-from adjoint.ops.elementwise import select
+from adjoint.ops.elementwise import comparison, select
 from adjoint.ops.movement import as_strided as strides
 from adjoint.ops.movement import movement
 from adjoint.ops.reduction import reduction
@@ -158,11 +159,20 @@ def tril_indices(
     row: int, col: int, offset: int = 0, *, dtype: DtypeLike = np.int64, device: DeviceLike = None
 ) -> Tensor:
     """Return the positions on and below a diagonal of a matrix: (2, count)."""
-    return constant(np.array(np.tril_indices(row, offset, col)).astype(numpy_dtype(dtype)))
+    return _find_positions(row, col, offset, dtype, is_upper=False)
 
 
 def triu_indices(
     row: int, col: int, offset: int = 0, *, dtype: DtypeLike = np.int64, device: DeviceLike = None
 ) -> Tensor:
     """Return the positions on and above a diagonal of a matrix: (2, count)."""
-    return constant(np.array(np.triu_indices(row, offset, col)).astype(numpy_dtype(dtype)))
+    return _find_positions(row, col, offset - 1, dtype, is_upper=True)
+
+
+def _find_positions(row: int, col: int, offset: int, dtype: DtypeLike, is_upper: bool) -> Tensor:
+    """Return the positions on and below a diagonal, or above it: found anew in each call where sizes differ."""
+    mask, kind = mark_triangle(row, col, offset), numpy_dtype(dtype)
+    if type(mask.array) is np.ndarray:
+        return constant(np.array(np.nonzero(mask.array != is_upper)).astype(kind))
+    found = nonzero(comparison.logical_not(mask) if is_upper else mask)
+    return select.cast(movement.permute(found, axes=(1, 0)), dtype=kind)

@@ -10,6 +10,7 @@ import numpy as np
 
 from adjoint.core.dtype.dtype_info import scalar_type
 from adjoint.core.graph.node import OutputSlot
+from adjoint.core.tensor.size import has_symbolic
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Function, Operand
 from adjoint.functions.api.dim_args import one_dim
@@ -76,7 +77,12 @@ def _equal_sections(step: int, size: int) -> tuple[int, ...]:
         raise RuntimeError(f"split expects split_size be non-negative, but got split_size={step}")
     if step == 0 and size:
         raise RuntimeError(f"split_size can only be 0 if dimension size is 0, but got dimension size of {size}")
-    return tuple([min(step, size - i) for i in range(0, size, step or 1)]) or (0,)
+    if not has_symbolic(step, size):
+        return tuple([min(step, size - i) for i in range(0, size, step or 1)]) or (0,)
+    pieces = [step]
+    while sum(pieces) < size:
+        pieces.append(step)
+    return (*pieces[:-1], size - sum(pieces[:-1]))
 
 
 @public()

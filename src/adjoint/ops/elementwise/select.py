@@ -13,7 +13,9 @@ from adjoint.core.op.eager_kernels import SmallArrayKernel, kernel_provider
 from adjoint.core.op.families import primitive, with_eager_fast_path
 from adjoint.core.op.op import Op, op_of
 from adjoint.core.op.spec import Spec, broadcast_shapes
+from adjoint.core.runtime.mode import mode
 from adjoint.core.tensor.memory_format import call_row_major
+from adjoint.core.tensor.size import has_symbolic
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Array, NumpyDtype, Operand
 from adjoint.ops.elementwise.comparison import gt, logical_not, lt
@@ -128,11 +130,14 @@ def _where_by(op: Op, condition: Operand, x: Operand, y: Operand) -> Operand:
 
 
 def number_as_array(value: Operand, dtype: NumpyDtype) -> Operand:
-    """A number as a 0-d array; a negative one wraps around in unsigned types, as in PyTorch.
+    """A number as a 0-d array, or as a tensor if each call of a compiled step brings another.
 
+    A negative one wraps around in unsigned types, as in PyTorch.
     Raises RuntimeError for one that is too large.
     """
     value = value.item() if isinstance(value, np.generic) else value
+    if mode.interpreter is not None and has_symbolic(value):
+        return mode.interpreter.stack_numbers(value, dtype)
     if isinstance(value, complex) and dtype.kind != "c" and value.imag:
         raise RuntimeError(f"value cannot be converted to type {dtype.name} without overflow: {value}")
     try:

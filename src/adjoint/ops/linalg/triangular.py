@@ -9,6 +9,7 @@ import numpy as np
 from adjoint.core.op.eager_kernels import StackFunction
 from adjoint.core.op.families import primitive
 from adjoint.core.typing import Array, Operand
+from adjoint.ops.creation import mark_triangle
 from adjoint.ops.elementwise.select import where
 from adjoint.ops.linalg.blas_products import multiply_matrices
 from adjoint.ops.linalg.matmul import bmm
@@ -24,8 +25,8 @@ BLOCK = 16  # rows: below, a product of matrices is not quicker than one row aft
 def _da(g: Operand, a: Operand, out: Operand, upper: bool, unitriangular: bool) -> Tensor:
     back = solve_triangular(transpose_matrix(a), g, upper=not upper, unitriangular=unitriangular)
     n = a.shape[-1]
-    read = np.tri(n, n, -1 if unitriangular else 0, bool)
-    return -where(read.T if upper else read, bmm(back, transpose_matrix(out)), 0.0)
+    read = mark_triangle(n, n, -1 if unitriangular else 0)
+    return -where(transpose_matrix(read) if upper else read, bmm(back, transpose_matrix(out)), 0.0)
 
 
 @primitive(

@@ -26,8 +26,9 @@ from adjoint.core.tensor.storage import (
     storage_of,
     view_of,
 )
-from adjoint.core.tensor.tensor import Tensor, constant, wrap
+from adjoint.core.tensor.tensor import Tensor, wrap
 from adjoint.core.typing import Params, Shape
+from adjoint.ops.creation import zeros
 from adjoint.ops.movement.movement import cat, reshape, select, slice
 
 MULTI_OUTPUT = CreationMeta.MULTI_OUTPUT_NODE
@@ -149,7 +150,7 @@ class SplitOutputs(GraphNode):
     def pull(self, arrived: Sequence[Tensor | None]) -> list[Tensor]:
         """Join the gradients of the pieces, zeros where there is none."""
         joined = [
-            self._reshape_for_cat(constant(np.zeros(shape, self.dtype)) if g is None else g)
+            self._reshape_for_cat(zeros(shape, self.dtype) if g is None else g)
             for g, shape in zip(arrived, self.pieces, strict=True)
         ]
         return [cat(*joined, axis=self.axis) if len(joined) > 1 else joined[0]]

@@ -178,7 +178,10 @@ class GridSweep:
         # Indices are checked before, but another thread may write to them meanwhile.
         unsigned = b.minimum(Reg(found.name, Type("u", 64, lanes)), last)
         position = Reg(unsigned.name, I64.of(lanes))
-        return position if lookup.step == 1 else b.mul(position, lookup.step)
+        step: Reg | int = lookup.step
+        if is_symbolic_size(lookup.step):
+            step = b.broadcast(b.constant(lookup.step, I64), lanes)
+        return position if lookup.step == 1 else b.mul(position, step)
 
     def _offset(self, offset: int) -> Reg:
         return self.offsets.get(offset) or self.b.constant(offset, I64)

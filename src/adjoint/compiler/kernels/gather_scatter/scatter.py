@@ -15,7 +15,7 @@ import numpy as np
 
 from adjoint.compiler.ir.graph import Value
 from adjoint.compiler.ir.strided_view import StridedView, row_major
-from adjoint.compiler.ir.symbolic_size import size_value
+from adjoint.compiler.ir.symbolic_size import is_symbolic_size, size_value
 from adjoint.compiler.kernels.gather_scatter.gather import ViewOf
 from adjoint.compiler.kernels.gather_scatter.index_space import (
     MIN_STRIP_BYTES,
@@ -35,7 +35,8 @@ from adjoint.compiler.kernels.index_arithmetic import Index, add_strided
 from adjoint.compiler.kernels.kernel_text import NAME_PLACEHOLDER
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.jit.target import Target
-from adjoint.compiler.llvm.types import Reg, Type, from_dtype
+from adjoint.compiler.llvm.types import I64, Reg, Type, from_dtype
+from adjoint.core.op.spec import broadcast_shapes
 from adjoint.core.typing import NumpyDtype, Operand
 from adjoint.ops.indexing.scatter import IDENTITIES
 
@@ -122,7 +123,7 @@ def _put_index(value: Value, out: StridedView, operands: list[Operand]) -> Form:
     start, source, *indices = operands
     pattern = value.params["pattern"] + (None,) * (len(out.shape) - len(value.params["pattern"]))
     at = [d for d, slot in enumerate(pattern) if slot is not None]
-    middle = np.broadcast_shapes(*(view.shape for view in indices))
+    middle = broadcast_shapes(*(view.shape for view in indices))
     kept = [n for n, slot in zip(out.shape, pattern, strict=True) if slot is None]
     front = at[0] if at[-1] - at[0] + 1 == len(at) else 0
     shape = (*kept[:front], *middle, *kept[front:])
@@ -269,6 +270,10 @@ class _ScatterWriter:
                 self._element(sweep.step_into(at, turn.index), each)
             return
         size = places.shape[-1]
+        if is_symbolic_size(size):
+            end = high if isinstance(high, Reg) else b.constant(high, I64)
+            self._write_columns(at, each, low, end, self.most)
+            return
         lanes = min(self.most, 1 << (size - 1).bit_length())
         if isinstance(high, Reg):
             self._write_columns(at, each, low, high, lanes)

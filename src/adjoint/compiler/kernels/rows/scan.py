@@ -76,9 +76,9 @@ def plan_running(name: str, x: RowOperand, axis: int, dtype: NumpyDtype, target:
     form, registers, units = _form_of(lines), 1, lines.lines
     if form == COLUMNS:
         width = _column_lanes(target, source, out)
-        registers = min(STRIP_REGISTERS, -(-lines.inner // width))
+        registers = min(STRIP_REGISTERS, -(-size_value(lines.inner) // width))
         units = lines.outer * -(-lines.inner // (width * registers))
-        if lines.inner >= MIN_WIDE_STRIP_COLUMNS:
+        if size_value(lines.inner) >= MIN_WIDE_STRIP_COLUMNS:
             form, registers, units = WIDE_COLUMNS, 1, lines.outer * -(-lines.inner // WIDE_STRIP_COLUMNS)
     seconds = SECONDS_PER_ELEMENT[name] * size_value(lines.lines * lines.length)
     tiles, each = split_units(units, seconds)

@@ -7,7 +7,7 @@ wanted ranks; a radix sort.
 
 from __future__ import annotations
 
-from adjoint.compiler.ir.symbolic_size import size_value
+from adjoint.compiler.ir.symbolic_size import has_symbols, size_value
 from adjoint.compiler.kernels.rows.order_writer import OrderWriter
 from adjoint.compiler.kernels.rows.plan import (
     INT64,
@@ -75,7 +75,8 @@ def plan_order(
 
 
 def _form_of(n: int, lines: int, first: int, count: int, lanes: int) -> str:
-    if first + count <= MAX_LEADERS and 2 * (first + count) <= n <= MAX_LEADERS_LENGTH:
+    last = first + count
+    if not has_symbols(last) and last <= MAX_LEADERS and 2 * last <= n <= MAX_LEADERS_LENGTH:
         return LEADERS
     if n <= MAX_NETWORK_LENGTH:
         return NETWORK

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from adjoint.compiler.ir.symbolic_size import size_value
 from adjoint.compiler.passes.pattern import rule
 from adjoint.compiler.passes.rules.algebra import dtype_kind
 from adjoint.core.tensor.tensor import Tensor
@@ -46,9 +47,9 @@ def integer_at_its_extreme(x: Operand, *, where_is: Function, axis: int) -> Iter
 def gather_one_of_a_row(x: Operand, indices: Operand, *, axis: int) -> Iterator[Operand]:
     yield gather(x, indices, axis=axis)
     kernel_type = dtype_kind(x) in "fiub" and x.array.dtype != np.float16
-    size = int(x.shape[axis]) if kernel_type and _one_each(indices, indices, tuple(x.shape), axis) else 0
+    size = x.shape[axis] if kernel_type and _one_each(indices, indices, tuple(x.shape), axis) else 0
     # Of what a kernel makes, element by element, it can look at each, and need not store them.
-    if size and (size <= MAX_STORED_ROW or (x.array.op is not None and x.array.op.scalar is not None)):
+    if size and (size_value(size) <= MAX_STORED_ROW or (x.array.op is not None and x.array.op.scalar is not None)):
         here = _positions(indices, size, axis, len(x.shape))
         if dtype_kind(x) == "b":
             yield any(logical_and(here, x), axes=(axis,), keepdims=True)

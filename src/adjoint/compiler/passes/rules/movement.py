@@ -6,6 +6,7 @@ import builtins
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from adjoint.compiler.ir.symbolic_size import has_symbols
 from adjoint.compiler.passes.pattern import rule
 from adjoint.core.typing import Function, Operand
 from adjoint.ops.movement.movement import Bounds, expand, flip, pad, permute, reshape, select, slice, unslice
@@ -101,7 +102,11 @@ def _full_bounds(shape: Size) -> Bounds:
 @rule
 def slice_twice(x: Tensor, *, first: Bounds, bounds: Bounds) -> Iterator[Operand]:
     yield slice(slice(x, bounds=first), bounds=bounds)
-    yield slice(x, bounds=_compose_bounds(first, bounds))
+    if not has_symbols((first, bounds)):
+        yield slice(x, bounds=_compose_bounds(first, bounds))
+    elif builtins.all(step > 0 for _, _, step in (*first, *bounds)):
+        pairs = zip(first, bounds, strict=True)
+        yield slice(x, bounds=tuple((a[0] + b[0] * a[2], a[0] + b[1] * a[2], a[2] * b[2]) for a, b in pairs))
 
 
 def _compose_bounds(first: Bounds, bounds: Bounds) -> Bounds:

@@ -9,6 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from adjoint.compiler.ir.graph import Value
+from adjoint.compiler.ir.symbolic_size import as_number, is_symbolic_size
 from adjoint.compiler.trace.events.host_arrays import HostArray
 from adjoint.compiler.trace.frames.host_functions import (
     COMPUTES,
@@ -123,7 +124,11 @@ def return_shuffled(shuffle: Function, numbers: list[float]) -> list[float]:
 def _compute(events: HostCalls, host: HostFunction, args: Operands) -> Operand:
     """The result of a function of numbers: a line of arithmetic, or, where that may raise in a call, a call."""
     function, arithmetic = host.function, events.arithmetic
-    numbers = tuple([x.item() if isinstance(x, Tensor) and x.numel() == 1 else x for x in args])
+    if function is len:
+        return args[0].shape[0] if len(args) == 1 and isinstance(args[0], Tensor) and args[0].shape else len(*args)
+    if function is int and len(args) == 1 and is_symbolic_size(args[0]):
+        return args[0]
+    numbers = tuple([x.item() if isinstance(x, Tensor) and x.numel() == 1 else as_number(x) for x in args])
     symbols = [x for x in numbers if is_symbolic_number(x)]
     if not symbols:
         return function(*args)

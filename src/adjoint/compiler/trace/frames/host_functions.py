@@ -161,7 +161,7 @@ class HostFunctions:
 
 def _find_host_effect(value: object, is_called: bool) -> str | None:
     """The effect of a function that is to be called outside of the step; None for any other object."""
-    if value in CONVERSIONS if isinstance(value, type) else False:
+    if value is len or (isinstance(value, type) and value in CONVERSIONS):
         return COMPUTES if is_called else None
     if not isinstance(value, BuiltinFunctionType | FunctionType | MethodType) and not hasattr(value, "__wrapped__"):
         return None
