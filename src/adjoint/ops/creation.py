@@ -50,7 +50,13 @@ def mark_triangle(rows: int, columns: int, diagonal: int = 0) -> Operand:
 
 
 def mark_diagonal(rows: int, columns: int, dtype: NumpyDtype) -> Operand:
-    """Return a matrix of ones on the diagonal, zeros elsewhere: compared anew in each call where sizes differ."""
+    """Return a matrix of ones on the diagonal, zeros elsewhere: compared anew in each call where sizes differ.
+
+    Raises RuntimeError for a negative size.
+    """
+    for name, size in (("n", rows), ("m", columns)):
+        if size < 0:
+            raise RuntimeError(f"{name} must be greater or equal to 0, got {size}")
     if not has_symbolic(rows, columns):
         return constant(np.eye(rows, columns, dtype=dtype))
     return cast(_compare_positions(eq, rows, columns, 0), dtype=dtype)

@@ -88,13 +88,10 @@ class SizeRelations:
                 self._known = {known: substitute_terms(terms, name, rest) for known, terms in self._known.items()}
                 self._known[name] = rest
                 return
-        self.pinned |= {name for name in find_names(difference) if not self._may_differ(name, difference)}
-
-    def _may_differ(self, name: str, difference: Terms) -> bool:
-        """True if some other value of a symbol makes a difference 0 too, as of `n % 8`."""
-        here = self.values[name]
-        others = range(here + 1, here + MAX_COMPARED_VALUES)
-        return any(evaluate_terms(difference, {**self.values, name: n}) == 0 for n in others)
+        for name in find_names(difference):
+            values = ({**self.values, name: self.values[name] + n} for n in range(1, MAX_COMPARED_VALUES))
+            if not any(evaluate_terms(difference, other) == 0 for other in values):
+                self.pinned.add(name)
 
     def simplify(self, terms: Terms) -> Terms:
         """Return a size without the symbols that are known to be others."""

@@ -262,8 +262,7 @@ def full(
 def _make_full(shape: Shape, value: Operand, kind: NumpyDtype) -> Tensor:
     if any(n < 0 for n in shape):
         raise RuntimeError(f"Trying to create tensor with negative dimension {min(shape)}: {list(shape)}")
-    if has_symbolic(value):
-        value = tensor(value)
+    value = tensor(value) if has_symbolic(value) else value
     if isinstance(value, Tensor):
         if value.numel() != 1:
             raise RuntimeError(f"a Tensor with {value.numel()} elements cannot be converted to Scalar")
@@ -497,9 +496,6 @@ def eye(
     """
     if out is not None:
         return write_out(out, eye, n, m, dtype=dtype_for_out(out, dtype))
-    for name, size in (("n", n), ("m", m or 0)):
-        if size < 0:
-            raise RuntimeError(f"{name} must be greater or equal to 0, got {size}")
     made = ops.mark_diagonal(n, n if m is None else m, numpy_dtype(dtype or default.floating))
     return finish_factory(made, requires_grad, device)
 
