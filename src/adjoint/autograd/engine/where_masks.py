@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from adjoint.autograd.engine.saved_values import rule_arguments, unpack_node_values
-from adjoint.core.graph.node import GraphNode, Node, OutputSlot
+from adjoint.core.graph.node import GraphNode, Leaf, Node, OutputSlot
 from adjoint.core.tensor.tensor import Tensor, restore_saved, wrap
 from adjoint.core.typing import Operand
 from adjoint.ops.elementwise.select import choose
@@ -64,10 +64,12 @@ def propagate_where_mask(gradients: GraphTask, node: GraphNode | OutputSlot, mas
         ]
     else:
         return None
-    return [
-        None if m is None or parent is None else _reduce_mask(gradients, m, parent.shape)
+    masks = [
+        None if m is None or parent is None or type(parent) is Leaf else _reduce_mask(gradients, m, parent.shape)
         for m, parent in zip(masks, node.parents, strict=True)
     ]
+    # a mask that blocks nothing would send all that is behind it the slow way
+    return [None if type(m) is np.ndarray and not m.any() else m for m in masks]
 
 
 def _tensor(value: Operand) -> Tensor:
