@@ -76,6 +76,7 @@ from adjoint.core.op.eager_kernels import kernel_provider as _source
 from adjoint.core.op.eager_kernels import routine_slot as _routine_slot
 from adjoint.core.op.eager_kernels import row_kernel_slot as _row_kernel_slot
 from adjoint.core.op.eager_kernels import stack_function_slot as _stack_function_slot
+from adjoint.core.op.elementwise_kernels import arithmetic_slot as _arithmetic_slot
 from adjoint.core.op.elementwise_kernels import elementwise_slot as _elementwise_slot
 from adjoint.core.op.matmul_precision import get_float32_matmul_precision as get_float32_matmul_precision
 from adjoint.core.op.matmul_precision import set_float32_matmul_precision as set_float32_matmul_precision
@@ -330,6 +331,7 @@ def _fill_with_loader(slot: Any, home: str, function: str, required: object = Fa
 
 
 _fill_with_loader(_routine_slot, "compiler.kernels.small_arrays.loading", "routine")
+_fill_with_loader(_arithmetic_slot, "compiler.kernels.small_arrays.loading", "arithmetic")
 _fill_with_loader(_stack_function_slot, "compiler.kernels.linalg.eager", "load_stack_function")
 _fill_with_loader(_row_kernel_slot, "compiler.eager.row_kernels", "row_kernel")
 _fill_with_loader(_elementwise_slot, "compiler.eager.elementwise", "make_elementwise_kernel")

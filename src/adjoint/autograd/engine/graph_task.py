@@ -11,6 +11,7 @@ import numpy as np
 from adjoint.core.graph.grad_dtype import ANY_DTYPE
 from adjoint.core.graph.hooks import HookDict, hooked_leaves
 from adjoint.core.graph.node import Leaf, Node, SavedValues, Vertex
+from adjoint.core.op.elementwise_kernels import ADD
 from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.sparse_array import SparseArray, is_sparse, tensor_of_gradient
 from adjoint.core.tensor.tensor import Tensor
@@ -144,7 +145,7 @@ class GraphTask:
     def total(self, x: Operand, y: Operand) -> Operand:
         """Return x + y in memory of its own."""
         if self.on_arrays:
-            total = x + y
+            total = ADD.call(x, y)
             return total if type(total) is SparseArray else np.asarray(total)
         if is_sparse(x) or is_sparse(y):
             return x + y if is_sparse(y) else y + x  # a dense one first

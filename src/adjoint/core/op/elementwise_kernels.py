@@ -6,6 +6,7 @@ holds no sizes, so streams of arrays of changing shapes take one kernel.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 
 import numpy as np
@@ -31,6 +32,8 @@ ARRAY, SCALAR = None, ()  # operands of a kernel; a number that is part of its t
 # Makes the native function of arrays and floats from a function of tensors, the kinds of its operands, and its
 # parameters. The native function returns None for arrays that are not row-major.
 elementwise_slot: Slot[Callable[[Function, Operands, Params], Function | None]] = Slot("elementwise", _decline)
+arithmetic_slot: Slot[Callable[[str, Function], Function | None]] = Slot("arithmetic", _decline)  # by name
+MAX_CALLS_WITHOUT_KERNEL = 1000  # of small arrays: few take less time than the compiler takes to load
 
 
 class ElementwiseKernel:
@@ -97,6 +100,38 @@ class ElementwiseKernel:
         if kinds == (ARRAY,) and not params:
             self.of_one_array = made
         return made
+
+
+class ArithmeticKernel:
+    """A function of two operands, add, subtract, multiply or divide, and the native function that takes its place.
+
+    That computes arrays and numbers sooner than NumPy, with the same bits, and passes all else on to the function. So
+    it need not depend on the operands alone when it comes: programs of few small arrays start without the compiler.
+    """
+
+    __slots__ = ("_calls", "_function", "call", "name")
+
+    def __init__(self, name: str, function: Function) -> None:
+        self.name = name
+        self._function = function
+        self._calls = 0
+        self.call: Function = self._count_and_call
+
+    def _count_and_call(self, x: Operand, y: Operand) -> Operand:
+        sizes = [a.size for a in (x, y) if type(a) is ndarray]
+        if sizes and kernel_provider.enabled:
+            self._calls += 1
+            if self._calls > MAX_CALLS_WITHOUT_KERNEL or max(sizes) >= MIN_ELEMENTS:
+                self.call = self._function  # while the native function is loaded
+                self.call = arithmetic_slot.call(self.name, self._function) or self._function
+        return self._function(x, y)
+
+
+# Python's operators, for gradient rules: they take tensors as well
+ADD, MULTIPLY, DIVIDE = (
+    ArithmeticKernel(*each)
+    for each in (("add", operator.add), ("multiply", operator.mul), ("divide", operator.truediv))
+)
 
 
 def _call_row_major(kernel: Function, first: Array, given: list[Array | float]) -> Array | None:

@@ -15,7 +15,7 @@ import numpy as np
 from adjoint.core.dtype.dtype import real_type
 from adjoint.core.op.apply import NO_PARAMS, apply
 from adjoint.core.op.call_template import can_write_call, make_call
-from adjoint.core.op.elementwise_kernels import with_unary_kernel
+from adjoint.core.op.elementwise_kernels import ArithmeticKernel, with_unary_kernel
 from adjoint.core.op.evaluation import evaluate
 from adjoint.core.op.movement_call import make_movement_call
 from adjoint.core.op.op import Op
@@ -137,7 +137,7 @@ def unary(
 
         if native is not None:
             native.function = call
-        return publish(call, op)
+        return publish(call, op, kernel=native)
 
     return declare
 
@@ -147,14 +147,14 @@ def binary(
     promotion: str = "common",
     bool_result: bool = False,
     scalar: str | Function | None = None,
-    ufunc: Function | None = None,
+    ufunc: np.ufunc | None = None,
     unsupported_kinds: str = "",
     refuse: Function | None = None,
     **facets: Any,
 ) -> Declaration:
     """Declare an element-wise function f(x, y), with broadcasting and promotion to a common type.
 
-    `ufunc`: the NumPy function to which f is equal. It is called directly, which saves 60 ns a call.
+    `ufunc`: the NumPy function to which f is equal, one of those for which there is an `ArithmeticKernel`.
     `unsupported_kinds`: the kinds of elements, as NumPy has them, that f is not defined for. `refuse`: what raises for
     operands of Python's operator as they are given, before their promotion.
     """
@@ -178,7 +178,8 @@ def binary(
         any_kind = promotion == "common" and not unsupported_kinds
         quick = "".join(set("fiubc").difference(unsupported_kinds)) if promotion == "common" else "f"
         takes_int = "i" in quick
-        compute = ufunc or (op.evaluate if "f" in unsupported_kinds else function)
+        compute = op.evaluate if "f" in unsupported_kinds else function
+        kernel = None if ufunc is None else ArithmeticKernel(ufunc.__name__, ufunc)
 
         def apply_general(input: Operand, other: Operand) -> Tensor:
             return apply(op, (input, other), NO_PARAMS)
@@ -229,7 +230,7 @@ def binary(
                 if lacks_rules and ((xn is not None and not has_dx) or (yn is not None and not has_dy)):
                     return otherwise(input, other)
                 try:
-                    data = compute(xd, yd)
+                    data = compute(xd, yd) if kernel is None else kernel.call(xd, yd)
                 except EVALUATION_ERRORS as error:
                     data = retry_ignoring_fp_errors(op, (xd, yd), NO_PARAMS, error)
                 if type(data) is not ndarray:

@@ -92,8 +92,8 @@ def _product(input: Operand, other: Operand) -> Tensor:
         raise RuntimeError(f"both arguments to matmul need to be at least 1D, but they are {x_rank}D and {y_rank}D")
     if x_rank == 1 and y_rank == 1:
         return dot(input, other)
-    x = movement.reshape(input, shape=(1, *input.array.shape)) if x_rank == 1 else input
-    y = movement.reshape(other, shape=(*other.array.shape, 1)) if y_rank == 1 else other
+    x = movement.reshape_unshared(input, (1, *input.array.shape)) if x_rank == 1 else input
+    y = movement.reshape_unshared(other, (*other.array.shape, 1)) if y_rank == 1 else other
     _check_inner_sizes("matmul", x, y)
     product = contraction.mm(x, y) if x.ndim == y.ndim == 2 else contraction.bmm(x, y)
     if x_rank == 1:
@@ -159,7 +159,7 @@ def dot(input: Tensor, tensor: Tensor) -> Tensor:
             f"to have the same number of elements, but got {input.numel()} and {tensor.numel()} elements respectively"
         )
     n = input.array.shape[0]
-    product = contraction.mm(movement.reshape(input, shape=(1, n)), movement.reshape(tensor, shape=(n, 1)))
+    product = contraction.mm(movement.reshape_unshared(input, (1, n)), movement.reshape_unshared(tensor, (n, 1)))
     return movement.reshape_unshared(product, ())
 
 

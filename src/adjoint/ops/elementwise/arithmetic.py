@@ -10,6 +10,7 @@ import numpy as np
 
 from adjoint.core.op.eager_kernels import KernelFunction, SmallArrayKernel, kernel_provider
 from adjoint.core.op.elementwise_composite import with_elementwise_kernel
+from adjoint.core.op.elementwise_kernels import DIVIDE, MULTIPLY
 from adjoint.core.op.families import binary, unary
 from adjoint.core.op.op_errors import refuse_bool_operand
 from adjoint.core.typing import Array, Operand
@@ -49,7 +50,7 @@ def sub(x: Operand, y: Operand) -> Operand:
     return np.subtract(x, y)
 
 
-@binary(scalar="mul", ufunc=np.multiply, dx=lambda g, y: g * y, dy=lambda g, x: g * x)
+@binary(scalar="mul", ufunc=np.multiply, dx=lambda g, y: MULTIPLY.call(g, y), dy=lambda g, x: MULTIPLY.call(g, x))
 def mul(x: Operand, y: Operand) -> Operand:
     """x y."""
     return np.multiply(x, y)
@@ -59,7 +60,7 @@ def mul(x: Operand, y: Operand) -> Operand:
     promotion="float",
     scalar="div",
     ufunc=np.divide,
-    dx=lambda g, y: g / y,
+    dx=lambda g, y: DIVIDE.call(g, y),
     dy=with_elementwise_kernel(lambda g, x, y: -(g * (x / y)) / y),
 )
 def div(x: Operand, y: Operand) -> Operand:

@@ -8,6 +8,7 @@ import numpy as np
 
 from adjoint.core.op.eager_kernels import SmallArrayKernel, kernel_provider
 from adjoint.core.op.elementwise_composite import with_elementwise_kernel
+from adjoint.core.op.elementwise_kernels import DIVIDE, MULTIPLY
 from adjoint.core.op.families import binary, unary
 from adjoint.core.typing import Array, Operand
 from adjoint.ops.elementwise.select import where
@@ -16,7 +17,7 @@ from adjoint.ops.special.erf import erf_array
 SIGMOID = SmallArrayKernel("sigmoid")
 
 
-@unary(promotion="float", scalar="exp", kernel=True, dx=lambda g, out: g * out)
+@unary(promotion="float", scalar="exp", kernel=True, dx=lambda g, out: MULTIPLY.call(g, out))
 def exp(x: Operand) -> Operand:
     """Return eˣ, element by element; integers give floats.
 
@@ -45,7 +46,7 @@ def expm1(x: Operand) -> Operand:
     return np.expm1(x)
 
 
-@unary(promotion="float", scalar="log", kernel=True, dx=lambda g, x: g / x)
+@unary(promotion="float", scalar="log", kernel=True, dx=lambda g, x: DIVIDE.call(g, x))
 def log(x: Operand) -> Operand:
     """Return ln x, element by element; integers give floats, negative numbers NaN.
 
@@ -202,7 +203,7 @@ def sigmoid(x: Operand) -> Operand:
     scalar="erf",
     unsupported_kinds="c",
     dx=with_elementwise_kernel(lambda g, x: g * (exp(-(x * x)) * (2.0 / math.sqrt(math.pi)))),
-    native=5e-8,
+    kernel=True,
 )
 def erf(x: Operand) -> Array:
     """2/√π ∫₀ˣ exp(-t²) dt."""

@@ -20,6 +20,8 @@ from adjoint.core.typing import Array, Function, Operand, Shape
 if TYPE_CHECKING:
     from adjoint.core.tensor.tensor import Tensor
 
+ndarray = np.ndarray
+
 
 def _name_from_params(params_to_name: dict[str, str], default: str) -> Function:
     def title(node: Any) -> str:
@@ -33,7 +35,7 @@ def _name_from_params(params_to_name: dict[str, str], default: str) -> Function:
     index=lambda view, *, shape: view.reshape(shape),
     method=np.ndarray.reshape,
     node="ViewBackward0",
-    dx=lambda g, x_shape: reshape(g, shape=x_shape),
+    dx=lambda g, x_shape: g.reshape(x_shape) if type(g) is ndarray else reshape(g, shape=x_shape),
 )
 def reshape(x: Operand, *, shape: Shape) -> Array:
     """The same elements in row-major order under another shape; a view where the memory allows."""
@@ -48,6 +50,7 @@ def reshape_unshared(x: Tensor, shape: Shape) -> Operand:
     return _reshape_without_view(x, shape=shape)
 
 
+@cache
 def inverse(axes: tuple[int, ...]) -> tuple[int, ...]:
     """The permutation that undoes `axes`."""
     result = [0] * len(axes)
@@ -61,7 +64,7 @@ def inverse(axes: tuple[int, ...]) -> tuple[int, ...]:
     index=lambda view, *, axes, called="permute": view.permute(axes),
     method=np.ndarray.transpose,
     node=_name_from_params({"t": "TBackward0", "transpose": "TransposeBackward0"}, "PermuteBackward0"),
-    dx=lambda g, axes: permute(g, axes=inverse(axes)),
+    dx=lambda g, axes: g.transpose(inverse(axes)) if type(g) is ndarray else permute(g, axes=inverse(axes)),
 )
 def permute(x: Array, *, axes: tuple[int, ...], called: str = "permute") -> Array:
     """Dimension i of the result is dimension `axes[i]` of x. `called`: the name of the user's function."""
@@ -96,6 +99,11 @@ def expand(x: Operand, *, shape: Shape) -> Array:
     set_flags: Operand = out.setflags
     set_flags(False)  # by position it takes half the time, and a sixth of that of `out.flags.writeable = False`
     return out
+
+
+def expand_gradient(g: Operand, shape: Shape) -> Operand:
+    """Return a gradient expanded; an array in a backward pass without the call of an op."""
+    return op_of(expand).evaluate(g, shape=shape) if type(g) is ndarray else expand(g, shape=shape)
 
 
 @lru_cache(1024)

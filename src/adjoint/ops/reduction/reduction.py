@@ -12,6 +12,7 @@ import numpy as np
 from adjoint.core.op.apply import apply
 from adjoint.core.op.call_template import make_call
 from adjoint.core.op.eager_kernels import RowKernel, SmallArrayKernel, try_small_reduction
+from adjoint.core.op.elementwise_kernels import DIVIDE
 from adjoint.core.op.families import Declaration, primitive, publish
 from adjoint.core.op.op import Op, Rule, op_of
 from adjoint.core.op.signature import parameters_of, with_parameters
@@ -20,7 +21,17 @@ from adjoint.core.tensor.size import as_float
 from adjoint.core.typing import Array, Function, NumpyDtype, Operand, Shape
 from adjoint.ops.elementwise.comparison import eq, isnan, logical_and, logical_or
 from adjoint.ops.elementwise.select import cast
-from adjoint.ops.movement.movement import expand, flip, inverse, numel, pad, permute, reshape, reshape_unshared, slice
+from adjoint.ops.movement.movement import (
+    expand_gradient,
+    flip,
+    inverse,
+    numel,
+    pad,
+    permute,
+    reshape,
+    reshape_unshared,
+    slice,
+)
 from adjoint.ops.reduction.native_fold import NativeFold
 from adjoint.ops.reduction.summation import HALF, MIN_ROWS, SINGLE, add_reduce, add_up
 
@@ -144,7 +155,7 @@ def _has_native_sum(x: Operand, keepdims: bool) -> bool:
     return not keepdims or x.dtype.itemsize < 8
 
 
-@reduction_op(combine="add", identity=0, linear=True, dx=lambda g, x_shape: expand(g, shape=x_shape))
+@reduction_op(combine="add", identity=0, linear=True, dx=lambda g, x_shape: expand_gradient(g, x_shape))
 def sum(x: Operand, *, axes: tuple[int, ...], keepdims: bool) -> Array:
     """Σ over `axes`."""
     if _has_native_sum(x, keepdims) and (found := try_small_reduction(SUM, SUM_OF_ALL, x, axes)) is not None:
@@ -189,7 +200,7 @@ def _mean_composite(x: Tensor, *, axes: tuple[int, ...], keepdims: bool) -> Oper
 @reduction_op(
     composite=_mean_composite,
     linear=True,
-    dx=lambda g, x_shape, axes: expand(g / _count(x_shape, axes), shape=x_shape),
+    dx=lambda g, x_shape, axes: expand_gradient(DIVIDE.call(g, _count(x_shape, axes)), x_shape),
 )
 def mean(x: Operand, *, axes: tuple[int, ...], keepdims: bool) -> Operand:
     """Σ over `axes`, divided by their number of elements."""

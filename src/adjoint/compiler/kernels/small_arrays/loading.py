@@ -29,11 +29,26 @@ def routine(name: str) -> Function | None:
     return load_routine(name, write)
 
 
-def load_routine(name: str, write: Callable[[], str]) -> Function | None:
+@cache
+def arithmetic(name: str, otherwise: Function) -> Function | None:
+    """Load a function of two arrays or numbers that leaves all other operands to `otherwise`; None as above."""
+
+    def write() -> str:
+        from adjoint.compiler.kernels.small_arrays.broadcast_arithmetic import write_arithmetic
+        from adjoint.compiler.llvm.jit.target import host
+
+        return write_arithmetic(name, f"adjoint_{name}", host())
+
+    functions = api_addresses(("PyLong_AsDouble", "PyErr_Clear", "PyObject_Vectorcall"))
+    words = [id(int), *functions, id(otherwise)]
+    return load_routine(name, write, struct.pack(f"{len(words)}q", *words))
+
+
+def load_routine(name: str, write: Callable[[], str], further_words: bytes = b"") -> Function | None:
     """Load a routine by its name, or compile the text that `write` gives."""
     if cpython_layout.find_slot_offsets() is None:
         return None
-    return NativeModule(f"routine {name}", write).function(f"adjoint_{name}", _words())
+    return NativeModule(f"routine {name}", write).function(f"adjoint_{name}", _words() + further_words)
 
 
 @cache
