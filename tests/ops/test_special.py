@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import adjoint as ad
+from adjoint.core.op.eager_kernels import eager_kernels
 from adjoint.ops.special import bessel, gamma, normal_cdf, orthogonal_polynomials, zeta
 from adjoint.ops.special.chebyshev import chebyshev
 
@@ -139,9 +140,10 @@ ENDS = [0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 0.75, 0.125, 0.875, 8.0, 1e-30, -1e-30,
 def test_kernels_compute_what_numpy_does(name: str, dtype: Any) -> None:
     function, at = KERNELS[name]
     x = np.concatenate([np.array(ENDS), at]).astype(dtype)
-    expected = function.op.evaluate(x.astype(np.float64))
+    with eager_kernels(False):
+        expected = function.op.evaluate(x.astype(np.float64))
     got = function(ad.from_numpy(x)).numpy()
-    assert any(kernel is not None for kernel in function.op.native.kernels.values())
+    assert any(kernel is not None for kernel in function.kernel.kernels.values())
     assert got.dtype == dtype
     with np.errstate(over="ignore"):
         rounded = expected.astype(dtype)

@@ -67,7 +67,7 @@ def _i1e_lanes(b: Operand, x: Operand, bits: int) -> Operand:
 
 @special_unary(
     scalar=in_wide_lanes(_i0e_lanes),
-    native=7e-8,
+    kernel=True,
     node="SpecialI0EBackward0",
     dx=lambda g, x, out: g * (i1e(x) - sign(x) * out),
 )
@@ -78,7 +78,7 @@ def i0e(x: Array) -> Array:
 
 @special_unary(
     scalar=in_wide_lanes(_i1e_lanes),
-    native=7e-8,
+    kernel=True,
     node="SpecialI1EBackward0",
     dx=lambda g, x, out: g * _at_zero(x, 0.5, lambda z: i0e(x) - out * (sign(x) + 1.0 / z)),
 )
@@ -89,7 +89,7 @@ def i1e(x: Array) -> Array:
 
 @special_unary(
     scalar=in_wide_lanes(lambda b, x, bits: b.mul(b.exp(b.abs(x)), _i0e_lanes(b, x, bits))),
-    native=7e-8,
+    kernel=True,
     dx=lambda g, x: g * i1(x),
 )
 def i0(x: Array) -> Array:
@@ -99,7 +99,7 @@ def i0(x: Array) -> Array:
 
 @special_unary(
     scalar=in_wide_lanes(lambda b, x, bits: b.mul(b.exp(b.abs(x)), _i1e_lanes(b, x, bits))),
-    native=7e-8,
+    kernel=True,
     node="SpecialI1Backward0",
     dx=lambda g, x, out: g * _at_zero(x, 0.5, lambda z: i0(x) - out / z),
 )

@@ -100,7 +100,7 @@ def _lgamma_lanes(b: Operand, x: Operand, bits: int) -> Operand:
     unsupported_kinds="c",
     promotion="float",
     scalar=in_wide_lanes(_lgamma_lanes),
-    native=1.2e-7,
+    kernel=True,
     dx=lambda g, x: g * digamma(x),
 )
 def lgamma(x: Array) -> Array:
@@ -151,7 +151,7 @@ def _digamma_lanes(b: Operand, x: Operand, bits: int) -> Operand:
     unsupported_kinds="c",
     promotion="float",
     scalar=in_wide_lanes(_digamma_lanes),
-    native=1e-7,
+    kernel=True,
     dx=lambda g, x: g * polygamma(x, n=1),
 )
 def digamma(x: Operand) -> Operand:

@@ -104,7 +104,7 @@ def _ndtri_lanes(b: Operand, p: Operand, bits: int) -> Operand:
 
 @special_unary(
     scalar=in_wide_lanes(_ndtri_lanes),
-    native=7e-8,
+    kernel=True,
     node="SpecialNdtriBackward0",
     dx=lambda g, out: g * (exp(out * out * 0.5) * math.sqrt(2 * math.pi)),
 )
@@ -126,7 +126,7 @@ def _erfinv_lanes(b: Operand, x: Operand, bits: int) -> Operand:
 
 
 @special_unary(
-    scalar=in_wide_lanes(_erfinv_lanes), native=7e-8, dx=lambda g, out: g * (exp(out * out) * (math.sqrt(math.pi) / 2))
+    scalar=in_wide_lanes(_erfinv_lanes), kernel=True, dx=lambda g, out: g * (exp(out * out) * (math.sqrt(math.pi) / 2))
 )
 def erfinv(x: Array) -> Array:
     """The number whose erf is x: Φ⁻¹((1 + x) / 2) / √2."""
