@@ -13,6 +13,7 @@ from adjoint.core.op.families import movement_op, primitive
 from adjoint.core.op.movement_call import make_movement_call
 from adjoint.core.op.op import op_of
 from adjoint.core.op.spec import Spec
+from adjoint.core.runtime.mode import mode
 from adjoint.core.tensor.memory_format import sorted_dims
 from adjoint.core.tensor.size import range_length
 from adjoint.core.typing import Array, Function, Operand, Shape
@@ -21,6 +22,11 @@ if TYPE_CHECKING:
     from adjoint.core.tensor.tensor import Tensor
 
 ndarray = np.ndarray
+
+
+def is_bare(g: Operand) -> bool:
+    """Return whether a gradient is an array whose movements nothing watches, so that no op need be called."""
+    return type(g) is ndarray and not mode.needs_slow_path
 
 
 def _name_from_params(params_to_name: dict[str, str], default: str) -> Function:
@@ -35,7 +41,7 @@ def _name_from_params(params_to_name: dict[str, str], default: str) -> Function:
     index=lambda view, *, shape: view.reshape(shape),
     method=np.ndarray.reshape,
     node="ViewBackward0",
-    dx=lambda g, x_shape: g.reshape(x_shape) if type(g) is ndarray else reshape(g, shape=x_shape),
+    dx=lambda g, x_shape: g.reshape(x_shape) if is_bare(g) else reshape(g, shape=x_shape),
 )
 def reshape(x: Operand, *, shape: Shape) -> Array:
     """The same elements in row-major order under another shape; a view where the memory allows."""
@@ -64,7 +70,7 @@ def inverse(axes: tuple[int, ...]) -> tuple[int, ...]:
     index=lambda view, *, axes, called="permute": view.permute(axes),
     method=np.ndarray.transpose,
     node=_name_from_params({"t": "TBackward0", "transpose": "TransposeBackward0"}, "PermuteBackward0"),
-    dx=lambda g, axes: g.transpose(inverse(axes)) if type(g) is ndarray else permute(g, axes=inverse(axes)),
+    dx=lambda g, axes: g.transpose(inverse(axes)) if is_bare(g) else permute(g, axes=inverse(axes)),
 )
 def permute(x: Array, *, axes: tuple[int, ...], called: str = "permute") -> Array:
     """Dimension i of the result is dimension `axes[i]` of x. `called`: the name of the user's function."""
@@ -103,7 +109,7 @@ def expand(x: Operand, *, shape: Shape) -> Array:
 
 def expand_gradient(g: Operand, shape: Shape) -> Operand:
     """Return a gradient expanded; an array in a backward pass without the call of an op."""
-    return op_of(expand).evaluate(g, shape=shape) if type(g) is ndarray else expand(g, shape=shape)
+    return op_of(expand).evaluate(g, shape=shape) if is_bare(g) else expand(g, shape=shape)
 
 
 @lru_cache(1024)
