@@ -36,12 +36,25 @@ def indent(text: str) -> str:
     return textwrap.indent(text, "    ")
 
 
-@pytest.mark.parametrize("barrier", ["if x is None:\n    continue", "if done:\n    break", "def g():\n    return 1"])
-def test_region_begins_behind_what_leaves_the_block(barrier: str) -> None:
-    barrier = textwrap.indent(barrier, "    ")
-    assert find(f"for x in loader:\n{barrier}\n    loss = f(x)\n    loss.backward()\n    opt.step()") == [
-        ["loss = f(x)", "loss.backward()", "opt.step()"]
+@pytest.mark.parametrize("barrier", ["def g():\n    return 1", "for y in x:\n    if y:\n        return y"])
+def test_region_begins_behind_what_cannot_be_moved(barrier: str) -> None:
+    assert find(f"def f(x):\n{indent(barrier)}\n    loss = g(x)\n    loss.backward()\n    opt.step()") == [
+        ["loss = g(x)", "loss.backward()", "opt.step()"]
     ]
+
+
+@pytest.mark.parametrize("leave", ["continue", "break", "return loss"])
+def test_region_holds_what_leaves_it_early(leave: str) -> None:
+    check = f"if bad(loss):\n    {leave}"
+    lines = ["loss = f(x)", check, "loss.backward()", "opt.step()"]
+    loop = "for x in loader:\n" + indent("\n".join(lines))
+    assert find(f"def train(loader):\n{indent(loop)}") == [lines]
+
+
+def test_update_that_leaves_the_block_is_behind_the_region() -> None:
+    lines = ["loss = f(x)", "loss.backward()", "opt.step()"]
+    evaluation = "if i % 50 == 0:\n    plan.step(evaluate())\n    if done():\n        break"
+    assert find("for x in loader:\n" + indent("\n".join([*lines, evaluation])))[0] == lines
 
 
 def test_branches_around_backward_belong_to_the_block_that_computes_the_loss() -> None:
@@ -102,7 +115,7 @@ def test_no_region(source: str) -> None:
 
 @pytest.mark.parametrize(
     "statement",
-    ["loss = (yield x)", "eval('loss')", "loss = locals()", "del loss", "return loss", "global loss"],
+    ["loss = (yield x)", "eval('loss')", "loss = locals()", "del loss", "global loss"],
 )
 def test_statements_that_mean_something_else_in_another_function_stay(statement: str) -> None:
     found = find(f"def g(x):\n    a = f(x)\n    {statement}\n    loss = f(a)\n    loss.backward()\n    opt.step()")

@@ -185,6 +185,41 @@ PROGRAMS = {
                     return y
         r = f(range(20))
     """,
+    "exits within": """
+        def f(xs, n):
+            for x in xs:
+                y = x + 1
+                if y == 3:
+                    continue
+                z = y * n
+                for k in range(3):
+                    if k == 1:
+                        break
+                if y == 8:
+                    break
+                try:
+                    if y == n:
+                        return y, z
+                finally:
+                    show(y)
+                m.backward(y)
+                m.step(z)
+            else:
+                return None
+            return k, y, z
+        r = [f(range(n), n) for n in range(12)]
+    """,
+    "exits of a module's loop": """
+        for i in range(9):
+            a = i * 3
+            if a == 6:
+                continue
+            b = a + 1
+            if a > 15:
+                break
+            m.backward(b)
+            m.step(a)
+    """,
     "two regions in a block": """
         def f(n):
             for i in range(n):
@@ -252,12 +287,13 @@ class Generator:
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
+        self.is_module = random.Random(-seed - 1).random() < 0.4
 
     def make_program(self) -> str:
         names = "a = b = c = 1\n"
         body = textwrap.indent(self.make_block(2), "    ")
         loop = f"for i in range(4):\n{body}"
-        if self.random.random() < 0.4:
+        if self.is_module:
             return f"{names}{loop}\n"
         shared = self.random.choice(["", "    global a\n", "    global b, c\n"])
         start = "    " + self.random.choice(["a = 2", "b = a = 3", "c = 1", "pass"])
@@ -279,7 +315,7 @@ class Generator:
         kinds = [f"{name} = {value}", f"{name} += {value}", f"show({value})", listed]
         if depth:
             inner = textwrap.indent(self.make_block(depth - 1), "    ")
-            leave = self.random.choice(["continue", "break", "pass"])
+            leave = self.random.choice(["continue", "break", "pass" if self.is_module else "return d"])
             kinds += [
                 f"if {value} % 3:\n{inner}", f"if {value} % 2:\n{inner}\nelse:\n    {name} = {value}",
                 f"for k in range(2):\n{inner}", f"if {value} % 5 == 0:\n    {leave}",

@@ -139,6 +139,29 @@ LOOPS = {
                 losses.append(loss.item())
         train()
     """,
+    "steps that are left early": """
+        import time
+        def train_step(x, y, least):
+            loss = F.cross_entropy(model(x), y)
+            if loss.item() < least:
+                return -loss.item()
+            opt.zero_grad()
+            loss.backward()
+            opt.step()
+            return loss.item()
+        for x, y in batches:
+            loss = F.cross_entropy(model(x), y)
+            if loss.item() > 1.2:
+                continue
+            if time.monotonic() < 0:
+                break
+            opt.zero_grad()
+            loss.backward()
+            opt.step()
+            losses.append(loss.item())
+        for x, y in batches:
+            losses.append(train_step(x, y, 1.05))
+    """,
 }  # fmt: skip
 BEGINS = {  # the first line of what is compiled, by the loop
     "a function": "opt.zero_grad()",
@@ -150,6 +173,7 @@ BEGINS = {  # the first line of what is compiled, by the loop
     "gradients as values": "g, loss = gradient(weight, x)",
     "gradients of autograd.grad": "loss = F.cross_entropy(model(x), y)",
     "a loss that is skipped": "loss = F.cross_entropy(model(x), y)",
+    "steps that are left early": "loss = F.cross_entropy(model(x), y)",
 }
 
 

@@ -7,7 +7,7 @@ begins is known when it runs (`training_region`), so that every statement before
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from adjoint.compiler.scripts.name_uses import NameUses, find_name_uses, find_node_ids, run_later
@@ -16,10 +16,11 @@ MAX_STATEMENTS_BEFORE_BACKWARD = 24
 UPDATE_METHODS = frozenset(("step", "zero_grad", "clip_grad_norm_", "clip_grad_value_", "unscale_"))
 GRADIENT_FUNCTIONS = frozenset(("grad", "grad_and_value", "value_and_grad"))  # they make functions of gradients
 FRAME_READERS = frozenset(("locals", "vars", "dir", "eval", "exec", "super"))  # what they give depends on the frame
-ESCAPES = (ast.Return, ast.Yield, ast.YieldFrom, ast.Await, ast.AsyncFor, ast.AsyncWith)
+SUSPENSIONS = (ast.Yield, ast.YieldFrom, ast.Await, ast.AsyncFor, ast.AsyncWith)
 DECLARATIONS = (ast.Global, ast.Nonlocal, ast.ClassDef, ast.Import, ast.ImportFrom)
 Scope = ast.FunctionDef | ast.Module
 Loop = ast.For | ast.While
+Exit = ast.Break | ast.Continue | ast.Return
 
 
 @dataclass(frozen=True)
@@ -160,6 +161,8 @@ def _find_step(place: StatementBlock, index: int, regions: list[RegionSyntax]) -
     for position in range(index + 1, len(block)):
         if _is_taken(place, position, regions) or not can_outline(block[position], place):
             break
+        if _is_last_update(block[position]):
+            break
         if not can_keep_names(RegionSyntax(place, range(first, first + 1), position + 1)):
             break
         if is_update(block[position]):
@@ -255,7 +258,7 @@ def _find_updates(
     last = 0
     for position, statement in enumerate([*place.block, ast.Pass()]):
         is_end = position == len(place.block) or taken[position] or not can_outline(statement, place)
-        is_end = is_end or calls_method(statement, {"backward"})
+        is_end = is_end or calls_method(statement, {"backward"}) or _is_last_update(statement)
         steps = (node for node in ast.walk(statement) if isinstance(node, ast.Call) and calls_method(node, {"step"}))
         values = [value for call in steps for value in call.args]  # a closure, as of LBFGS, is compiled alone
         is_end = is_end or any(isinstance(value, ast.Name) and value.id in closures for value in values)
@@ -284,29 +287,41 @@ def is_update(statement: ast.stmt) -> bool:
     return reads_grad or calls_method(statement, UPDATE_METHODS)
 
 
+def _is_last_update(statement: ast.stmt) -> bool:
+    """Tell whether a statement both updates and leaves the block: an evaluation, say, with a schedule's step."""
+    return is_update(statement) and bool(find_exits([statement]))
+
+
 def can_outline(statement: ast.stmt, place: StatementBlock) -> bool:
     """Tell whether a statement means the same in a function of its own, as far as control and frames go."""
     if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
         return False
     in_class = any(isinstance(scope, ast.FunctionDef) and scope.args.args[:1] for scope in place.scopes)
+    exits = find_exits([statement])
     for node in ast.walk(statement):
-        if isinstance(node, ESCAPES + DECLARATIONS):
+        if isinstance(node, SUSPENSIONS + DECLARATIONS):
             return False
+        if isinstance(node, ast.Return) and all(node is not leaving for leaving in exits):
+            return False  # out of a loop, or of a function within
         if isinstance(node, ast.Name) and (node.id in FRAME_READERS or node.id == "__class__"):
             return False
         name = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
         if in_class and name.startswith("__") and not name.endswith("__"):
             return False  # renamed within a class
-    return not _leaves_loop(statement) and not find_name_uses([statement]).deletes
+    return not find_name_uses([statement]).deletes
 
 
-def _leaves_loop(statement: ast.AST) -> bool:
-    """Tell whether a `break` or `continue` in the statement is of a loop outside of it."""
-    if isinstance(statement, ast.Break | ast.Continue):
-        return True
-    if isinstance(statement, Loop):
-        return any(_leaves_loop(child) for child in statement.orelse)
-    return any(_leaves_loop(child) for child in ast.iter_child_nodes(statement))
+def find_exits(statements: Iterable[ast.AST]) -> list[Exit]:
+    """The `break`, `continue` and `return` by which statements are left; none that stands in a loop within them."""
+    found: list[Exit] = []
+    for node in statements:
+        if isinstance(node, Exit):
+            found.append(node)
+        elif isinstance(node, Loop):
+            found += find_exits(node.orelse)
+        elif not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            found += find_exits(ast.iter_child_nodes(node))
+    return found
 
 
 def can_keep_names(region: RegionSyntax) -> bool:

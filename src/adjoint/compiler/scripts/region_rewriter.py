@@ -13,30 +13,43 @@ Where a region may begin at several statements, each beginning has its own funct
     else:
         …  # the rest of the statements as they are
 
-Names of a function are handed in and out; those of a module stay global.
+Names of a function are handed in and out; those of a module stay global. A `break`, `continue` or `return` among the
+statements ends the region's function, which tells the lines after its call to do it.
 """
 
 from __future__ import annotations
 
 import ast
 import copy
+import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from adjoint.compiler.scripts.name_uses import find_name_uses, find_node_ids, parameters_of
-from adjoint.compiler.scripts.region_finder import RegionSyntax, Scope, find_declared_names
+from adjoint.compiler.scripts.region_finder import Exit, RegionSyntax, Scope, find_declared_names, find_exits
 
 REGIONS, START, UNBOUND = "__adjoint_regions__", "__adjoint_start__", "__adjoint_unbound__"
+EXIT, RETURNED = "__adjoint_exit__", "__adjoint_returned__"
+EXITS = {"Break": "break", "Continue": "continue", "Return": f"return {RETURNED}"}
 
 
 @dataclass(frozen=True)
 class Hand:
-    """Names that a region's function takes and gives back; `unsure` are those that may be unbound, on both ways."""
+    """Names that a region's function takes and gives back; `unsure` are those that may be unbound, on both ways.
+
+    `exits` are the kinds of statements by which the region is left before its end.
+    """
 
     taken: tuple[str, ...]
     given: tuple[str, ...]
     unsure: frozenset[str]
     written_globals: tuple[str, ...]
+    exits: tuple[str, ...]
+
+    @property
+    def results(self) -> tuple[str, ...]:
+        """The names of all that the function returns."""
+        return (EXIT,) * bool(self.exits) + (RETURNED,) * ("Return" in self.exits) + self.given
 
 
 def rewrite_regions(tree: ast.Module, regions: Sequence[RegionSyntax]) -> None:
@@ -59,21 +72,24 @@ def _find_hand(region: RegionSyntax, start: int) -> Hand:
     statements = block[start : region.stop]
     uses = find_name_uses(statements)
     sure = _find_sure_names(region, start)
+    exits = tuple(dict.fromkeys(type(leaving).__name__ for leaving in find_exits(statements)))
     if isinstance(scope, ast.Module):
         changing = _names_written_in_loop(region, statements)
         taken = tuple(sorted((uses.first & changing & sure) - uses.writes))
-        return Hand(taken, (), frozenset(), tuple(sorted(uses.writes)))
+        return Hand(taken, (), frozenset(), tuple(sorted(uses.writes)), exits)
     shared = find_declared_names(scope, ast.Global)
     own = names_of(scope) - shared
     outer = set[str]().union(*(names_of(each) for each in region.place.scopes[1:-1])) - shared
     after = _reads_outside(scope, statements) | uses.first
     given = (uses.writes & own) & after
-    unsure = {name for name in given if name not in uses.surely | sure}
+    always = uses.surely | sure
+    if exits:  # at the first of them
+        always = find_name_uses(itertools.takewhile(lambda each: not find_exits([each]), statements)).surely
+    unsure = {name for name in given if name not in always}
     taken_names = (uses.first & (own | outer)) | unsure
     unsure |= {name for name in taken_names & own if name not in sure}
-    return Hand(
-        tuple(sorted(taken_names)), tuple(sorted(given)), frozenset(unsure), tuple(sorted(uses.writes & shared))
-    )
+    written_globals = tuple(sorted(uses.writes & shared))
+    return Hand(tuple(sorted(taken_names)), tuple(sorted(given)), frozenset(unsure), written_globals, exits)
 
 
 def names_of(scope: Scope) -> set[str]:
@@ -144,11 +160,41 @@ def _make_function(number: int, region: RegionSyntax, start: int, hand: Hand) ->
     for name in hand.given:
         if name in hand.unsure:
             lines.append(f"    try: {name}\n    except UnboundLocalError: {name} = {UNBOUND}")
-    lines.append(f"    return {_tuple_text(hand.given)}" if hand.given else "    pass")
+    lines.append(f"    return {_tuple_text(hand.results)}" if hand.results else "    pass")
     function = _parse("\n".join(lines), statements[0])[0]
     assert isinstance(function, ast.FunctionDef)
-    function.body[end:end] = [copy.deepcopy(statement) for statement in statements]
+    body = [copy.deepcopy(statement) for statement in statements]
+    function.body[end:end] = _make_exits(body) if hand.exits else body
     return function
+
+
+def _make_exits(statements: list[ast.stmt]) -> list[ast.stmt]:
+    """A loop of one turn around statements, out of which each of their exits breaks, when it has said which it is."""
+    turn = _parse(f"{EXIT} = {RETURNED} = None\nwhile True: break", statements[0])
+    loop = turn[-1]
+    assert isinstance(loop, ast.While)
+    loop.body[:0] = statements
+    ExitWriter(find_exits(statements)).visit(loop)
+    return turn
+
+
+class ExitWriter(ast.NodeTransformer):
+    """Writer of what stands for each of these exits."""
+
+    def __init__(self, exits: list[Exit]) -> None:
+        self.exits = exits
+
+    def visit(self, node: ast.AST) -> ast.AST | list[ast.stmt]:
+        """Return what stands for a node."""
+        if not any(node is leaving for leaving in self.exits):
+            result: ast.AST = self.generic_visit(node)
+            return result
+        assert isinstance(node, Exit)
+        text = f"{EXIT} = {type(node).__name__!r}\n{RETURNED} = None\nbreak"
+        note, returned, leave = _parse(text, node)
+        if isinstance(node, ast.Return) and node.value is not None and isinstance(returned, ast.Assign):
+            returned.value = node.value
+        return [returned, note, leave]
 
 
 def _make_calls(number: int, region: RegionSyntax, hands: Sequence[Hand]) -> list[ast.stmt]:
@@ -176,8 +222,9 @@ def _call_text(number: int, choice: int, hand: Hand) -> str:
     """The call of a region's function, and the assignment of what it gives."""
     bound = {name: f"locals().get({name!r}, {UNBOUND})" if name in hand.unsure else name for name in hand.taken}
     call = f"{REGIONS}[{number}].run({', '.join([str(choice), *bound.values()])})"
-    lines = [f"    {_tuple_text(hand.given)} = {call}" if hand.given else f"    {call}"]
+    lines = [f"    {_tuple_text(hand.results)} = {call}" if hand.results else f"    {call}"]
     lines += [f"    if {name} is {UNBOUND}: del {name}" for name in hand.given if name in hand.unsure]
+    lines += [f"    if {EXIT} == {kind!r}: {EXITS[kind]}" for kind in hand.exits]
     return "\n".join(lines)
 
 

@@ -79,6 +79,7 @@ class TrainingRegion:
             return self.choice
         self.is_sample = self.choice is not None
         if not self.is_sample:
+            del self.observed[self.observed_calls :]  # of a call that left the region before its end
             self.observed.append(dict(sys._getframe(1).f_locals))
         self.began[0] = perf_counter()
         return len(self.functions)
