@@ -145,6 +145,14 @@ def test_another_grid_gives_the_same_bits() -> None:
     assert np.array_equal(multiply(x, y, product=product), multiply(x, y, product=one))
 
 
+@pytest.mark.parametrize(("m", "n"), [(64, 128), (256, 256)])
+def test_tiles_of_a_long_depth_read_operands_few_times(m: int, n: int) -> None:
+    x, y = matrix(m, 8192, layout="T"), matrix(8192, n)
+    _, down, across = plan(x, y).grid
+    assert down * across > 1
+    assert down * y.nbytes + across * x.nbytes <= 3 * (x.nbytes + y.nbytes)
+
+
 def test_finished_from_registers_gives_the_same_bits() -> None:
     x, y = matrix(61, 40), matrix(40, 130)
     assert plan(x, y, direct=True).direct

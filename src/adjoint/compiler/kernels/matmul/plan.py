@@ -31,6 +31,8 @@ Shape = tuple[int, ...]
 FLOPS_PER_MICROSECOND = 100e3  # float32 operations in a microsecond of a core with 512-bit registers
 TILE_SPEEDUP = 6.0  # times as many of tile registers
 BYTES_PER_MICROSECOND = 50e3  # bytes that arrive in a microsecond
+MAX_CACHED_BYTES = 1 << 19  # of an operand that a later tile still finds in the second cache
+REREAD_BYTES_PER_MICROSECOND = 10e3  # of one that it reads again from beyond, row by row
 MIN_TILE_MICROSECONDS = 15.0  # microseconds that are worth a tile
 MAX_TILES = 16
 MIN_ROUNDING_SPEEDUP = 1.15  # what rounded operands must gain
@@ -230,16 +232,21 @@ def _grid(machine: Machine, plane: Plane, blocking: Blocking, k: int) -> tuple[i
         return min(wanted, batch) or 1, 1, 1
     each = -(-wanted // batch)
     rows, columns = blocking.panels(m)[0], -(-n // blocking.width)
+    sizes = m * k * machine.itemsize, k * n * machine.itemsize
+    reread_left, reread_right = (
+        size / REREAD_BYTES_PER_MICROSECOND / one if size > MAX_CACHED_BYTES else 0.0 for size in sizes
+    )
     best = (1, 1)
     least_time = math.inf
     for down in range(1, min(rows, each) + 1):
         for across in range(1, min(columns, -(-each // down)) + 1):
             parts = down * across
             longest = -(-rows // down) * -(-columns // across) / (rows * columns)
-            again = 0.0  # the share of packing, which rows do for their columns again and columns for their rows
+            # The share of packing and reading, which rows do for their columns again and columns for their rows.
+            again = reread_left * (across - 1) + reread_right * (down - 1)
             if blocking.is_paired:
                 of_left, of_right = pair_packing_costs(plane.left, plane.right)
-                again = 2 * of_right * down / m + 2 * of_left * across / n
+                again += 2 * of_right * down / m + 2 * of_left * across / n
             elif blocking.pack_right:
                 again += 2 * (COPY_CYCLES if plane.right.column == 1 else TRANSPOSE_CYCLES) * down / m
             if blocking.pack_left and not blocking.is_paired:
