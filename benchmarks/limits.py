@@ -1,10 +1,12 @@
-"""The machine's limits: flops per second of large products, bytes per second of sums over memory of several sizes.
+"""The machine's limits: flops per second in registers, bytes per second of sums over memory of several sizes.
 
-Measured in a process of its own, so that libraries are held to so many threads.
+Measured in a process of its own, so that libraries are held to so many threads. No library's product is the limit of
+flops: on processors that a library was not tuned for, compiled steps exceed its pace.
 """
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import subprocess
@@ -17,7 +19,10 @@ from typing import Any
 
 import numpy as np
 
-PRODUCTS = (512, 1024, 2048)  # sides of the matrices
+from adjoint.compiler.llvm.jit import engine, target
+
+CHAINS = 12  # of multiply-adds that do not wait for each other: more than two units have in flight
+TURNS = 1 << 18  # of the loop, each with one link of all chains
 SETS = tuple(int(mib * 2**20) for mib in (0.125, 0.5, 4, 16, 24, 64, 256))  # bytes that a sum works on
 LONG = 0.4  # seconds for each size
 FLOAT = 4
@@ -60,41 +65,73 @@ def main() -> None:
 
 
 def peak(threads: int) -> float:
-    """Flops per second of a float32 product, 2·n³: the best of NumPy and PyTorch, and of all sizes."""
-    libraries: list[Any] = [np]
-    try:
-        import torch
-    except ImportError:
-        pass
-    else:
-        torch.set_num_threads(threads)
-        libraries.append(torch)
-    best = 0.0
-    for library in libraries:
-        for n in PRODUCTS:
-            a, b = (library.asarray(np.random.default_rng(i).random((n, n), np.float32)) for i in range(2))
-            c = library.empty_like(a)
-            best = max(best, 2.0 * n**3 / least(lambda a=a, b=b, c=c, lib=library: lib.matmul(a, b, out=c), threads))  # type: ignore[misc]
-    return best
+    """Flops per second of multiply-adds in vector registers, which read and write no memory."""
+    host = target.host()
+    lanes = host.vector_bits // 32
+    code = engine.load([host.emit_object(multiply_add_text(lanes))])
+    run = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(code.address("multiply_add"))
+    results = [np.zeros(lanes, np.float32) for _ in range(threads)]
+    flops = 2.0 * lanes * CHAINS * TURNS * threads
+    if threads == 1:
+        return flops / least(lambda: run(results[0].ctypes.data), 1)
+    with ThreadPoolExecutor(threads) as pool:
+        return flops / least(lambda: list(pool.map(lambda result: run(result.ctypes.data), results)), threads)
+
+
+def multiply_add_text(lanes: int) -> str:
+    """A function in LLVM assembly: TURNS times x·x + sum → sum for each of CHAINS registers, and their total stored."""
+    vector, chains = f"<{lanes} x float>", range(CHAINS)
+    starts = [f"  %s{i} = phi {vector} [ zeroinitializer, %entry ], [ %n{i}, %loop ]" for i in chains]
+    links = [f"  %n{i} = call {vector} @llvm.fma.v{lanes}f32({vector} %x, {vector} %x, {vector} %s{i})" for i in chains]
+    totals = [f"  %t{i + 1} = fadd {vector} {f'%t{i}' if i else 'zeroinitializer'}, %n{i}" for i in chains]
+    return "\n".join(
+        [
+            f"declare {vector} @llvm.fma.v{lanes}f32({vector}, {vector}, {vector})",
+            f"define void @multiply_add({vector}* %out) {{",
+            "entry:",
+            f"  %x = load {vector}, {vector}* %out, align 4",
+            "  br label %loop",
+            "loop:",
+            "  %turn = phi i64 [ 0, %entry ], [ %next, %loop ]",
+            *starts,
+            *links,
+            "  %next = add i64 %turn, 1",
+            f"  %more = icmp ult i64 %next, {TURNS}",
+            "  br i1 %more, label %loop, label %end",
+            "end:",
+            *totals,
+            f"  store {vector} %t{CHAINS}, {vector}* %out, align 4",
+            "  ret void",
+            "}",
+        ]
+    )
 
 
 def bandwidth(threads: int, size: int) -> float:
-    """Bytes per second of a + b → c over `size` bytes in all, cut in equal parts for the threads; two are read, one is
-    written.
+    """Bytes per second over `size` bytes in all, cut in equal parts for the threads: of a + b → c, by which two are
+    read and one is written, or of a·b, which only reads, whichever are more.
     """
     count = max(1, size // (3 * FLOAT * threads))
     parts = [tuple(np.ones(count, np.float32) for _ in range(3)) for _ in range(threads)]
     again = max(1, (1 << 22) // (12 * count))
 
-    def run(part: Any) -> None:
+    def add(part: Any) -> None:
         a, b, c = part
         for _ in range(again):
             np.add(a, b, out=c)
 
-    if threads == 1:
-        return 3.0 * FLOAT * count * again / least(lambda: run(parts[0]), 1)
+    def multiply(part: Any) -> None:
+        whole = part[0]
+        for _ in range(again):
+            np.dot(whole, whole)
+
+    joined = [(np.ones(3 * count, np.float32),) for _ in range(threads)]
+    moved = 3.0 * FLOAT * count * again * threads
     with ThreadPoolExecutor(threads) as pool:
-        return 3.0 * FLOAT * count * again * threads / least(lambda: list(pool.map(run, parts)), threads)
+        ways: list[Callable[[], object]] = [lambda: add(parts[0]), lambda: multiply(joined[0])]
+        if threads > 1:
+            ways = [lambda: list(pool.map(add, parts)), lambda: list(pool.map(multiply, joined))]
+        return moved / min(least(way, threads) for way in ways)
 
 
 def least(call: Callable[[], object], threads: int) -> float:
