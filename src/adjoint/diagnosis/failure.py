@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
@@ -11,9 +12,10 @@ from types import FrameType, TracebackType
 from adjoint.core.graph.source_location import library_files
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
-from adjoint.diagnosis.call_stack import Stack, UserFrame
+from adjoint.diagnosis.call_stack import Stack, UserFrame, user_files
 from adjoint.diagnosis.callbacks import find_callbacks
 from adjoint.diagnosis.operands import (
+    MISSING,
     NamedValue,
     Origin,
     describe_return,
@@ -21,9 +23,10 @@ from adjoint.diagnosis.operands import (
     find_operands,
     find_origin,
     find_return,
+    find_return_in,
     is_module,
 )
-from adjoint.diagnosis.source_expressions import find_expression, text_of
+from adjoint.diagnosis.source_expressions import find_assignment, find_expression, text_of
 
 MAX_SEARCHED_FRAMES = 3  # of the library, whose source is parsed
 
@@ -90,7 +93,22 @@ class Failure:
             return NamedValue(type(inner).__name__, inner)
         names = _path_within(outer.value, self.modules)
         text = outer.text + "".join(f"[{name}]" if name.isdigit() else f".{name}" for name in names)
-        return NamedValue(text, inner, _find_part(outer.origin, names, type(inner).__name__))
+        origin, helper = _find_part(outer.origin, names, type(inner).__name__, self.stack)
+        return NamedValue(text, inner, origin, source=helper)
+
+    def part_before(self) -> NamedValue | None:
+        """Return the part of an `nn.Sequential` whose result the innermost module that failed has taken."""
+        layer, parts = self.module(), list(vars(self.modules[1])["_modules"]) if len(self.modules) > 1 else []
+        if layer is None or not layer.text.endswith("]"):
+            return None
+        owner, _, name = layer.text[:-1].rpartition("[")
+        place = parts.index(name) - 1 if name in parts else -1
+        outer = next((each for each in self.operands if each.text == owner), None)
+        if place < 0 or outer is None:
+            return None
+        before = vars(self.modules[1])["_modules"][parts[place]]
+        origin, helper = _find_part(outer.origin, [parts[place]], type(before).__name__, self.stack)
+        return NamedValue(f"{owner}[{parts[place]}]", before, origin, source=helper)
 
     def named_module(self) -> NamedValue | None:
         """Return the first operand that is a module."""
@@ -173,23 +191,50 @@ def _path_within(outer: Operand, modules: list[Operand]) -> list[str]:
     return names
 
 
-def _find_part(origin: Origin | None, names: list[str], kind: str) -> Origin | None:
-    """Return the argument of `nn.Sequential(…)` that made the part of a module with these names.
+def _find_part(
+    origin: Origin | None, names: list[str], kind: str, stack: Stack
+) -> tuple[Origin | None, NamedValue | None]:
+    """Return the argument of `nn.Sequential(…)` that made the part of a module with these names, and who called it.
+
+    That is the call of the user's function which makes the part, if there is one.
 
     Of parts that were put into a list, it is the only call of the function that makes one of the class `kind`.
     """
-    if origin is None or not names:
-        return origin
-    node: ast.AST | None = origin.value
+    if origin is None or not names or origin.value is None:
+        return origin, None
+    made, helper = Origin(origin.source, origin.value), None
     for name in names:
+        inside = _enter_helper(made, stack)
+        helper = helper if inside is made else NamedValue(text_of(made.node), MISSING, made)
+        made, node = inside, inside.node
         is_listed = isinstance(node, ast.Call) and name.isdigit() and int(name) < len(node.args)
-        node = node.args[int(name)] if isinstance(node, ast.Call) and is_listed else None
-        if node is None or isinstance(node, ast.Starred):
-            scope = origin.source.scope_of(origin.node)
+        part = node.args[int(name)] if isinstance(node, ast.Call) and is_listed else None
+        if part is None or isinstance(part, ast.Starred):
+            scope = made.source.scope_of(node)
             calls = [each for each in ast.walk(scope) if isinstance(each, ast.Call)] if names[-1].isdigit() else []
-            made = [each for each in calls if text_of(each.func).rpartition(".")[2] == kind]
-            return Origin(origin.source, made[0]) if len(made) == 1 else origin
-    return origin if node is None else Origin(origin.source, node)
+            fitting = [each for each in calls if text_of(each.func).rpartition(".")[2] == kind]
+            return (Origin(made.source, fitting[0]), helper) if len(fitting) == 1 else (origin, None)
+        made = Origin(made.source, part)
+    return made, helper
+
+
+def _enter_helper(made: Origin, stack: Stack) -> Origin:
+    """Return the expression that a function or method of the user's returns, where the expression is its call."""
+    for place in stack if isinstance(made.node, ast.Call) else ():
+        called = made.node.func if isinstance(made.node, ast.Call) else made.node
+        owner = evaluate(called.value, place.frame) if isinstance(called, ast.Attribute) else None
+        function = evaluate(called, place.frame) if isinstance(called, ast.expr) else None
+        if is_module(owner) and isinstance(called, ast.Attribute):
+            function = inspect.getattr_static(type(owner), called.attr, None)
+        code = getattr(getattr(function, "__func__", function), "__code__", None)
+        returned = find_return_in(code) if code is not None and user_files[code.co_filename] else None
+        value = None if returned is None else getattr(returned.node, "value", None)
+        if returned is not None and isinstance(value, ast.Name):
+            scope = returned.source.scope_of(value)
+            value = getattr(find_assignment(returned.source, scope, value.id, value), "value", None)
+        if returned is not None and value is not None:
+            return Origin(returned.source, value)
+    return made
 
 
 def inspect_failure(error: BaseException, stack: Stack) -> Failure:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 import inspect
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -32,7 +33,14 @@ from adjoint.diagnosis.source_expressions import (
 
 MAX_SEARCHED_ELEMENTS = 1 << 20
 MODULE_CALLS = frozenset({"_wrapped_call_impl", "_call_impl", "__call__", "trace_forward"})
+MAX_STEPS_BACK = 8
 MISSING = object()
+# methods and functions that give their tensor in another form, and what hands on the samples of a dataset
+PASSING_METHODS = re.compile(
+    "float|double|half|long|int|bool|to|type|view|reshape|flatten|(?:un)?squeeze|transpose|permute|contiguous|clone|"
+    "detach|cpu|cuda|numpy|expand|repeat|requires_grad_|astype|copy|pin_memory|next|__next__"
+)
+PASSING_FUNCTIONS = re.compile(r"from_numpy|\w*[tT]ensor|asarray|array|DataLoader|enumerate|iter|next|tqdm")
 TENSOR_ATTRIBUTES = frozenset({"T", "mT", "H", "data", "grad"})
 
 
@@ -49,6 +57,23 @@ class Origin:
         if isinstance(self.node, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
             return self.node.value
         return self.node if isinstance(self.node, ast.expr) else None
+
+    def value_of(self, name: str) -> ast.expr | None:
+        """Return the expression that gives a name its value: of `a, b = x, y` one of them."""
+        value = self.value
+        target = self.node.targets[0] if isinstance(self.node, ast.Assign) else None
+        if isinstance(value, ast.Tuple) and isinstance(target, ast.Tuple) and len(value.elts) == len(target.elts):
+            names = [text_of(each) for each in target.elts]
+            return value.elts[names.index(name)] if name in names else value
+        return value
+
+    def place_in_tuple(self, name: str) -> int | None:
+        """Return which of several values the statement gives a name."""
+        target = self.node.targets[0] if isinstance(self.node, ast.Assign) else getattr(self.node, "target", None)
+        if isinstance(self.node, (ast.For, ast.AsyncFor)) and text_of(self.node.iter).startswith("enumerate("):
+            target = target.elts[1] if isinstance(target, ast.Tuple) and len(target.elts) == 2 else None
+        names = [text_of(each) for each in target.elts] if isinstance(target, (ast.Tuple, ast.List)) else []
+        return names.index(name) if name in names else None
 
     def place(self) -> str:
         """Return the file and the line: `train.py:12`."""
@@ -67,22 +92,17 @@ class NamedValue:
     value: Operand
     origin: Origin | None = None
     returned: Origin | None = None  # the `return` of the user's function that gave it
+    source: NamedValue | None = None  # what it is a slice, a batch or another form of
 
     def describe(self) -> str:
         """Return the name, the value, and its origin."""
-        where = "" if self.origin is None else f", from {self.origin.describe()}"
-        inside = "" if self.returned is None else f"; {describe_return(self.returned, self._place_in_tuple())}"
-        return f"{self.text}: {describe_value(self.value)}{where}{inside}"
-
-    def _place_in_tuple(self) -> int | None:
-        """Return which of several values the statement gives this name."""
-        node = None if self.origin is None else self.origin.node
-        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
-        target = targets[0]
-        if isinstance(node, (ast.For, ast.AsyncFor)) and text_of(node.iter).startswith("enumerate("):
-            target = target.elts[1] if isinstance(target, ast.Tuple) and len(target.elts) == 2 else None
-        names = [text_of(each) for each in target.elts] if isinstance(target, (ast.Tuple, ast.List)) else []
-        return names.index(self.text) if self.text in names else None
+        if self.origin is None:
+            return f"{self.text}: {describe_value(self.value)}"
+        place = None if self.returned is None else self.origin.place_in_tuple(self.text)
+        inside = "" if self.returned is None else f"; {describe_return(self.returned, place)}"
+        if self.source is not None and self.source.origin is not None:
+            inside += f"; {self.source.text} is from {self.source.origin.describe()}"
+        return f"{self.text}: {describe_value(self.value)}, from {self.origin.describe()}{inside}"
 
 
 def describe_value(value: object) -> str:
@@ -141,8 +161,59 @@ def find_operands(stack: Stack) -> tuple[Origin | None, list[NamedValue]]:
         text = text_of(part)
         if text not in operands and (isinstance(value, Tensor) or not isinstance(part, ast.Constant)):
             origin = find_origin(source, part, stack)
-            operands[text] = NamedValue(text, value, origin, find_return(origin, stack))
+            operands[text] = NamedValue(
+                text, value, origin, find_return(origin, stack), find_source(origin, text, stack)
+            )
     return Origin(source, node), list(operands.values())
+
+
+def find_source(origin: Origin | None, name: str, stack: Stack) -> NamedValue | None:
+    """Return the value of which slices, conversions and loaders have made another, the first of them."""
+    found, place = None, None
+    for _ in range(MAX_STEPS_BACK):
+        if origin is None:
+            return found
+        place = origin.place_in_tuple(name) if place is None else place
+        node = origin.node.iter if isinstance(origin.node, (ast.For, ast.AsyncFor)) else origin.value_of(name)
+        node = _leave_forms(node, place)
+        around = _frames_around(origin, stack)
+        if not isinstance(node, (ast.Name, ast.Attribute)) or not around or text_of(node) == name:
+            return found
+        further, name = find_origin(origin.source, node, around), text_of(node)
+        if further is None or further.node is origin.node:
+            return found
+        origin = further
+        found = NamedValue(name, evaluate(node, around[0].frame), origin)
+    return found
+
+
+def _leave_forms(node: ast.AST | None, place: int | None) -> ast.AST | None:
+    """Return what an expression gives in another form: of `torch.from_numpy(x)[i].float()`, it is x."""
+    while isinstance(node, (ast.Call, ast.Subscript)):
+        if isinstance(node, ast.Subscript):
+            node = node.value
+            continue
+        last = text_of(node.func).rpartition(".")[2]
+        if PASSING_FUNCTIONS.fullmatch(last) and node.args:
+            node = node.args[0]
+        elif PASSING_METHODS.fullmatch(last) and isinstance(node.func, ast.Attribute):
+            node = node.func.value
+        elif last == "TensorDataset" and place is not None and place < len(node.args):
+            node = node.args[place]
+        else:
+            break
+    return node
+
+
+def _frames_around(origin: Origin, stack: Stack) -> Stack:
+    """Return the frames from the one whose statement an origin is, outward."""
+    scope = origin.source.scope_of(origin.node)
+    name = "<module>" if isinstance(scope, ast.Module) else getattr(scope, "name", "")
+    for i, each in enumerate(stack):
+        code = each.frame.f_code
+        if code.co_name == name and code.co_filename == origin.source.name:
+            return stack[i:]
+    return ()
 
 
 def find_return(origin: Origin | None, stack: Stack) -> Origin | None:
@@ -171,8 +242,14 @@ def describe_return(returned: Origin, place: int | None = None) -> str:
     if isinstance(given, ast.Tuple) and place is not None and place < len(given.elts):
         given = given.elts[place]
     while isinstance(given, (ast.Call, ast.Attribute, ast.Subscript)):  # of x.method(…), x[…] and x.name, it is x
+        if isinstance(given, ast.Attribute) and text_of(given.value) == "self":
+            break
         given = getattr(given, "func", getattr(given, "value", None))
     told = f"given at {returned.describe()}"
+    if isinstance(given, ast.Attribute) and text_of(given.value) == "self":
+        owner = returned.source.parents.get(returned.source.scope_of(given))
+        kept = returned.source.attribute_assignments.get((getattr(owner, "name", ""), given.attr))
+        return f"{told}, made at {Origin(returned.source, kept[0]).describe()}" if kept else told
     if not isinstance(given, ast.Name):
         return told
     made = find_assignment(returned.source, returned.source.scope_of(given), given.id, given)
@@ -196,8 +273,10 @@ def _called_functions(node: ast.expr, frame: FrameType) -> Iterator[Operand]:
         return
     function = evaluate(node.func, frame)
     if function is MISSING and isinstance(node.func, ast.Attribute):
-        holder = evaluate(node.func.value, frame)
-        function = MISSING if holder is MISSING else getattr(type(holder), node.func.attr, MISSING)
+        made = node.func.value.func if isinstance(node.func.value, ast.Call) else None
+        holder, kind = evaluate(node.func.value, frame), MISSING if made is None else evaluate(made, frame)
+        kind = kind if isinstance(kind, type) else type(holder)  # of Buffer().sample()
+        function = getattr(kind, node.func.attr, MISSING)
     holder = evaluate(node.func.value, frame) if isinstance(node.func, ast.Attribute) else MISSING
     if isinstance(holder, type) and getattr(node.func, "attr", "") == "apply":
         yield getattr(holder, "forward", MISSING)  # of a custom function

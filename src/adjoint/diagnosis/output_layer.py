@@ -12,6 +12,7 @@ from adjoint.diagnosis.source_expressions import SourceFile, find_assignment, fi
 
 MAX_STEPS = 12
 LAYERS = ("Linear", "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d", "Embedding")
+OUTPUTS = ("out_features", "out_channels", "embedding_dim")
 NAMESPACES = ("F.", "torch.", "nn.", "ad.", "np.")
 
 
@@ -23,18 +24,30 @@ class OutputLayer(NamedTuple):
 
     def describe(self) -> str:
         """Return the name, the call and its place: `self.fc2 at train.py:9, nn.Linear(16, 1)`."""
-        value = _value_for(self.origin, self.name)
+        value = self.origin.value_of(self.name)
         return f"{self.name} at {self.origin.place()}" + ("" if value is None else f", {text_of(value)},")
+
+    def write_with(self, outputs: int) -> str:
+        """Return the call with another number of outputs: `nn.Linear(16, 4)`."""
+        call = self.origin.value_of(self.name)
+        if not isinstance(call, ast.Call):
+            return f"{outputs} outputs"
+        count = ast.Constant(outputs)
+        args = [count if place == 1 else each for place, each in enumerate(call.args)]
+        keywords = [ast.keyword(each.arg, count) if each.arg in OUTPUTS else each for each in call.keywords]
+        return text_of(ast.Call(call.func, args, keywords))
 
 
 def find_output_layer(source: SourceFile, node: ast.expr | None, stack: Stack) -> OutputLayer | None:
     """Return the layer whose result an expression of the user's innermost frame is, reshaped or activated or not."""
+    which: int | None = None  # of several values that a model returns
     for _ in range(MAX_STEPS):
         if isinstance(node, ast.Name):
             origin = find_origin(source, node, stack)
             if origin is None or origin.value is None or origin.value is node:
                 return None
-            source, node = origin.source, _value_for(origin, node.id)
+            which = origin.place_in_tuple(node.id)
+            source, node = origin.source, origin.value_of(node.id)
             continue
         if isinstance(node, ast.BinOp):
             node = node.right if isinstance(node.left, ast.Constant) else node.left
@@ -47,19 +60,9 @@ def find_output_layer(source: SourceFile, node: ast.expr | None, stack: Stack) -
             kind = made if isinstance(made, type) else type(called) if is_module(called) else None
             if kind is not None:
                 own = find_origin(source, node.func, (place,))
-                return _find_in_call(own, text_of(node.func)) or _find_in_class(kind, MAX_STEPS)
+                return _find_in_call(own, text_of(node.func)) or _find_in_class(kind, MAX_STEPS, which)
         node = _peel(node)
     return None
-
-
-def _value_for(origin: Origin, name: str) -> ast.expr | None:
-    """Return the expression that a statement gives to a name: of `a, b = x, y` one of them."""
-    value = origin.value
-    target = origin.node.targets[0] if isinstance(origin.node, ast.Assign) else None
-    if isinstance(value, ast.Tuple) and isinstance(target, ast.Tuple) and len(value.elts) == len(target.elts):
-        names = [text_of(each) for each in target.elts]
-        return value.elts[names.index(name)] if name in names else value
-    return value
 
 
 def _peel(node: ast.Call) -> ast.expr | None:
@@ -71,7 +74,7 @@ def _peel(node: ast.Call) -> ast.expr | None:
 
 def _find_in_call(origin: Origin | None, name: str) -> OutputLayer | None:
     """Return the layer that the call makes which a statement assigns: itself, or the last of an `nn.Sequential`."""
-    call = None if origin is None else _value_for(origin, name)
+    call = None if origin is None else origin.value_of(name)
     if origin is None or not isinstance(call, ast.Call):
         return None
     kind = text_of(call.func).rpartition(".")[2]
@@ -83,14 +86,16 @@ def _find_in_call(origin: Origin | None, name: str) -> OutputLayer | None:
     return None
 
 
-def _find_in_class(kind: type, steps: int) -> OutputLayer | None:
-    """Return the layer that the last `return` of a class's forward calls."""
+def _find_in_class(kind: type, steps: int, which: int | None = None) -> OutputLayer | None:
+    """Return the layer that the last `return` of a class's forward calls, for one of several values or for its only."""
     forward: Operand = getattr(kind, "forward", None)
     code = getattr(forward, "__code__", None)
     source = parse_source(code.co_filename) if code is not None and user_files[code.co_filename] else None
     function = None if source is None or code is None else find_function(source, code.co_firstlineno)
     returns = [each for each in ast.walk(function) if isinstance(each, ast.Return)] if function is not None else []
     node = returns[-1].value if returns else None
+    if isinstance(node, ast.Tuple) and which is not None and which < len(node.elts):
+        node = node.elts[which]
     for _ in range(steps):
         if isinstance(node, ast.Name) and source is not None and function is not None:
             made = find_assignment(source, function, node.id, node)

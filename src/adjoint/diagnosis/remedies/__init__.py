@@ -25,14 +25,14 @@ Modules, in reading order:
 - `kinds`: Remedies for values of another kind than a call takes: lists, floats, strings, packed sequences, numbers.
 - `wording`: Remedies by the wording of an error, after all others: what was wanted, what was given, and by which
   name.
-- `broadcasting`: Remedies for operands that do not broadcast: masks, tables that are longer or shorter, results of
-  two layers.
 - `functions`: Remedies for functions that are given: called too early, with another result than a transform or a
   loader takes.
 - `language`: Remedies for what Python itself refuses: names, calls, values, and None.
 - `trials`: Remedies that were tried: other options, other numbers, and changed lines, with which the call runs.
 - `holders`: Remedies for values that another object holds, or that come in pairs: wrapped data sets, zipped loaders,
   methods.
+- `freed_graphs`: Remedies for graphs that a pass has freed: two passes over one graph, states carried on, values
+  computed once.
 """
 
 from adjoint.diagnosis.remedies.language import names as names  # isort: skip
@@ -45,6 +45,7 @@ from adjoint.diagnosis.remedies import classes as classes  # isort: skip
 from adjoint.diagnosis.remedies import kinds as kinds  # isort: skip
 from adjoint.diagnosis.remedies import holders as holders  # isort: skip
 from adjoint.diagnosis.remedies import data as data
+from adjoint.diagnosis.remedies import freed_graphs as freed_graphs
 from adjoint.diagnosis.remedies import gradients as gradients
 from adjoint.diagnosis.remedies import losses as losses
 
@@ -53,8 +54,8 @@ from adjoint.diagnosis.remedies import modules as modules
 from adjoint.diagnosis.remedies import operations as operations
 
 from adjoint.diagnosis.remedies.language import python_values as python_values  # isort: skip
-from adjoint.diagnosis.remedies import broadcasting as broadcasting  # isort: skip
-from adjoint.diagnosis.remedies import shapes as shapes
+from adjoint.diagnosis.remedies.shapes import broadcasting as broadcasting  # isort: skip
+from adjoint.diagnosis.remedies.shapes import fitting as fitting  # isort: skip
 from adjoint.diagnosis.remedies import transforms as transforms
 from adjoint.diagnosis.remedies import wording as wording
 

@@ -13,8 +13,9 @@ from adjoint.core.tensor.detach_record import detach_record_of
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.diagnosis.call_stack import user_files
 from adjoint.diagnosis.failure import Failure
-from adjoint.diagnosis.operands import Origin, evaluate, find_origin, find_return_in, is_module
-from adjoint.diagnosis.remedies.registry import at, first_tensor, remedy
+from adjoint.diagnosis.operands import NamedValue, Origin, evaluate, find_origin, find_return_in, is_module
+from adjoint.diagnosis.remedies.registry import argument_node, at, first_tensor, remedy
+from adjoint.diagnosis.repairs.expression import bracket
 from adjoint.diagnosis.source_expressions import SourceFile, parse_source, text_of
 
 MAX_STEPS_BACK = 12
@@ -40,8 +41,28 @@ def reduce_loss(failure: Failure, match: re.Match[str]) -> str:
     loss = next((each for each in failure.tensors()), None)
     if loss is None:
         return "reduce the loss first: .mean() or .sum()"
+    unreduced = _find_unreduced(failure, loss)
+    if unreduced is not None:
+        return f"{unreduced}: leave that out, or {loss.text}.mean().backward()"
     where = "" if loss.origin is None else f", from {loss.origin.place()},"
     return f"{loss.text}{where} has {loss.value.numel()} elements: {loss.text}.mean().backward(), or .sum()"
+
+
+def _find_unreduced(failure: Failure, loss: NamedValue) -> str | None:
+    """Return which criterion or call leaves a value for each element, and where that was asked for."""
+    made = None if loss.origin is None else loss.origin.value
+    for call in ast.walk(made) if made is not None else ():
+        if not isinstance(call, ast.Call) or failure.line is None or loss.origin is None:
+            continue
+        asked = next((each for each in call.keywords if each.arg == "reduction"), None)
+        if asked is not None and text_of(asked.value) == "'none'":
+            return f"{text_of(call.func)} at {loss.origin.place()} has reduction='none', a loss for each element"
+        criterion = evaluate(call.func, failure.frame)
+        if is_module(criterion) and getattr(criterion, "reduction", "") == "none":
+            own = find_origin(loss.origin.source, call.func, failure.stack)
+            named = NamedValue(text_of(call.func), criterion, own)
+            return f"{named.text}{at(named)} has reduction='none', a loss for each element"
+    return None
 
 
 @remedy(r"element \d+ of tensors does not require grad and does not have a grad_fn")
@@ -215,85 +236,6 @@ def _find_freezing(source: SourceFile) -> str:
     return ""
 
 
-@remedy(r"Trying to backward through the graph a second time.*\(At (\w+), (?:recorded|applied) at (.*):(\d+)\.\)")
-def find_kept_graph(failure: Failure, match: re.Match[str]) -> str | None:
-    """A graph that a pass has freed: made once before a loop, or kept by a state that the next step uses."""
-    if failure.line is None:
-        return None
-    source, call = failure.line.source, failure.line.node
-    loop: ast.AST | None = call
-    while loop is not None and not isinstance(loop, (ast.For, ast.While)):
-        loop = source.parents.get(loop)
-    line = int(match[3])
-    if loop is None or source.name != match[2]:
-        freed = f"the first pass freed what line {line} recorded"
-        return f"{freed}: .detach() where the passes share values, one backward() for all, or retain_graph=True"
-    for part in ast.walk(source.tree):
-        if isinstance(part, ast.Assign) and part.lineno == line and isinstance(part.targets[0], ast.Attribute):
-            name = text_of(part.targets[0])
-            if any(text_of(each) == name for each in ast.walk(part.value)):
-                told = f"{name} at {source.place_of(part)} carries the graph of one step into the next"
-                return f"{told}: {name} = {name}.detach() before it is used again"
-    owner = call.func.value if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) else None
-    if isinstance(loop, ast.For) and owner is not None and text_of(owner) == text_of(loop.target):
-        each = text_of(loop.iter)
-        told = f"the losses of {each} share what line {line} recorded, which the first backward() frees"
-        return f"{told}: sum({each}).backward(), one pass for all, or retain_graph=True"
-    begin, end = loop.lineno, loop.end_lineno or loop.lineno
-    own = next((each for each in ast.walk(source.tree) if getattr(each, "lineno", 0) == line), loop)
-    is_called = isinstance(own, ast.stmt) and source.scope_of(own) is not source.scope_of(loop)
-    shared = _find_shared_value(failure, loop)
-    if not begin <= line <= end and not (is_called and shared is not None):
-        return f"line {line} is computed once, before the loop at line {begin}: compute it in the loop"
-    if shared is not None:
-        name, place, first = shared
-        return (
-            f"{name} at {place} is used by two backward passes of one step: {name}.detach() at {first}, or "
-            "retain_graph=True in the first backward()"
-        )
-    carried = _carried_names(loop)
-    if carried:
-        name = carried[0]
-        return f"{name} carries the graph of one step into the next: {name} = {name}.detach() at the loop's start"
-    return f"the first pass has freed what line {line} recorded: sum the losses and call backward() once"
-
-
-def _find_shared_value(failure: Failure, loop: ast.For | ast.While) -> tuple[str, str, str] | None:
-    """Return a value with a graph that a loop reads before its first backward() and after it, with both places."""
-    passes = sorted(
-        node.lineno
-        for node in ast.walk(loop)
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "backward"
-    )
-    if len(passes) < 2 or failure.line is None:
-        return None
-    names = [node for node in ast.walk(loop) if isinstance(node, ast.Name)]
-    for made in names:
-        value = evaluate(made, failure.frame) if isinstance(made.ctx, ast.Store) and made.lineno < passes[0] else None
-        if not isinstance(value, Tensor) or value.is_leaf:
-            continue
-        read = [node.lineno for node in names if node.id == made.id and isinstance(node.ctx, ast.Load)]
-        written = [node.lineno for node in names if node.id == made.id and isinstance(node.ctx, ast.Store)]
-        if len(written) == 1 and any(line <= passes[0] for line in read) and any(line > passes[0] for line in read):
-            uses = [node for node in names if node.id == made.id and isinstance(node.ctx, ast.Load)]
-            first = min(uses, key=lambda node: node.lineno)
-            return made.id, failure.line.source.place_of(made), failure.line.source.place_of(first)
-    return None
-
-
-def _carried_names(loop: ast.For | ast.While) -> list[str]:
-    """Return names that a turn of the loop reads before it gives them a value for the next."""
-    read: dict[str, tuple[int, int]] = {}
-    written: dict[str, tuple[int, int]] = {}
-    for statement in loop.body:
-        for node in ast.walk(statement):
-            if isinstance(node, ast.Name):
-                table = read if isinstance(node.ctx, ast.Load) else written
-                own = statement.lineno, node.col_offset
-                table.setdefault(node.id, own if table is read else (statement.lineno, 10_000))
-    return [name for name, place in written.items() if name in read and read[name] < place]
-
-
 @remedy(r"modified by an inplace operation.*It was written at (.*):(\d+);")
 def write_elsewhere(failure: Failure, match: re.Match[str]) -> str | None:
     """A saved value that was overwritten."""
@@ -356,7 +298,15 @@ def detach_first(failure: Failure, match: re.Match[str]) -> str:
     x = next((each for each in failure.operands if isinstance(each.value, (list, tuple))), None)
     if x is not None and not failure.tensors():
         return f"{x.text} holds tensors with graphs: .item() of each where it is kept{at(x)}"
-    return f"{first_tensor(failure, 'the tensor')}.detach().numpy()"
+    node = None if failure.line is None else failure.line.node
+    is_method = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "numpy"
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and is_method:
+        return f"{bracket(node.func.value)}.detach().numpy()"
+    given = argument_node(failure, 0)
+    x = next((each for each in failure.tensors() if each.value.requires_grad), None)
+    if given is not None and x is not None and x.text == text_of(given) and isinstance(node, ast.Call):
+        return f"{x.text}{at(x)} has a graph: {text_of(node.func)}({x.text}.detach())"
+    return f"{first_tensor(failure, 'the tensor') if x is None else x.text}.detach().numpy()"
 
 
 @remedy(r"One of the differentiated Tensors does not require grad")

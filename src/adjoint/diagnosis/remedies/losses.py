@@ -142,7 +142,8 @@ def count_classes(failure: Failure, match: re.Match[str]) -> str:
         return f"the scores have {last + 1} classes: the last layer needs {found + 1} outputs, or {y} is wrong"
     count = max(found, int(value.max()) if isinstance(value, Tensor) and value.numel() else 0) + 1
     return (
-        f"{layer.describe()} gives {pluralize(last + 1, 'score')}, and {y} goes to {count - 1}: {count} outputs there"
+        f"{layer.describe()} gives {pluralize(last + 1, 'score')}, and {y} goes to {count - 1}: "
+        f"{layer.write_with(count)} there"
     )
 
 
@@ -233,7 +234,7 @@ def _advise_shape(failure: Failure, target: Shape, given: Shape) -> str:
             return f"{told}: output_padding=1 in ConvTranspose{len(given) - 2}d adds the row that its stride left out"
         return f"{told}: F.interpolate({x}, size={y}.shape[2:])"
     if len(given) == len(target) and given[:1] == target[:1] and given[2:] == target[2:] and given[1:2] != target[1:2]:
-        return f"the last layer gives {given[1]} values in dimension 1, {y} has {target[1]}: make it {target[1]} there"
+        return _advise_outputs(find_scores_layer(failure), given[1], y, target[1])
     if sorted(n for n in given if n != 1) == sorted(n for n in target if n != 1):
         return f"{x} is {given}, {y} is {target}: {y}.reshape({x}.shape)"
     if prod(given) == prod(target) and given[:1] == target[:1]:
@@ -241,11 +242,16 @@ def _advise_shape(failure: Failure, target: Shape, given: Shape) -> str:
         if 2 in (len(given), len(target)):
             return f"{x} is {given}, {y} is {target}: {deep}.flatten(1) has the shape of {flat}"
         return f"{x} is {given}, {y} is {target}: {y}.reshape({x}.shape)"
-    layer = find_scores_layer(failure)
-    told = "the last layer" if layer is None else layer.describe()
     if given[:-1] == target[:-1]:
-        return f"{told} gives {given[-1]} values for each sample, and {y} has {target[-1]}: {target[-1]} outputs there"
+        return _advise_outputs(find_scores_layer(failure), given[-1], y, target[-1])
     return f"{x} is {given}, {y} is {target}: both of one shape"
+
+
+def _advise_outputs(layer: OutputLayer | None, given: int, target: str, wanted: int) -> str:
+    """Return which layer gives more or fewer values for each sample than there are targets."""
+    if layer is None:
+        return f"the last layer gives {given} values for each sample, and {target} has {wanted}: make it {wanted} there"
+    return f"{layer.describe()} gives {given}, and {target} has {wanted}: {layer.write_with(wanted)} there"
 
 
 @remedy(r"Found dtype (\w+) but expected (\w+)")
@@ -311,7 +317,16 @@ def grow_embedding(failure: Failure, match: re.Match[str]) -> str:
             return f"{told}: {each.text} + {-low}"
     if index < 0:
         return f"rows are counted from 0: {index} stands perhaps for padding, which is a row too (padding_idx=)"
-    return f"indices go from 0 to {rows - 1}: {name} needs nn.Embedding({index + 1}, …), or the indices begin at 1"
+    x = next((each for each in failure.tensors() if bool((each.value == index).any())), None)
+    whole = [] if x is None else [int(x.value.min()), int(x.value.max())]
+    told = f"indices go from 0 to {rows - 1}"
+    if x is not None and whole[0] >= 1 and whole[1] == rows:
+        return (
+            f"{told}, and {x.text}{at(x)} from {whole[0]} to {whole[1]}: {x.text} - 1, or nn.Embedding({rows + 1}, …)"
+        )
+    width = getattr(getattr(failure.module(), "value", None), "embedding_dim", "…")
+    held = f"{x.text}{at(x)} holds {whole[1]}" if x is not None else f"{index} is asked for"
+    return f"{told}, and {held}: {name} needs nn.Embedding({max([index, *whole]) + 1}, {width})"
 
 
 @remedy(r"Expected tensor for argument #1 'indices'")

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import re
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from math import prod
 
+from adjoint.core.dtype.dtype import bool_
 from adjoint.core.graph.source_location import definition_site
 from adjoint.diagnosis.failure import Failure
-from adjoint.diagnosis.operands import MISSING, Origin, evaluate, find_return_in, is_module
+from adjoint.diagnosis.operands import MISSING, Origin, describe_value, evaluate, find_return_in, is_module
 from adjoint.diagnosis.output_layer import find_output_layer
 from adjoint.diagnosis.remedies.registry import (
     argument_node,
@@ -22,6 +24,7 @@ from adjoint.diagnosis.remedies.registry import (
     remedy,
     shape_of,
 )
+from adjoint.diagnosis.repairs.trial import compute
 from adjoint.diagnosis.source_expressions import find_attribute_assignment, find_function, parse_source, text_of
 
 
@@ -187,7 +190,12 @@ def unpack_results(failure: Failure, match: re.Match[str]) -> str | None:
         told = f"the hook of {hook.describe()} gives a tuple in place of the output"
         return f"{told}: a tensor there, or None, which leaves the output"
     if given is None and layer is not None and "[" in layer.text:
-        return f"{layer.text}{at(layer)} gets a tuple: the part before it gives several results, as an LSTM does"
+        before = failure.part_before()
+        told = "the part before it"
+        if before is not None:
+            told = f"{before.text}{at(before)}, {describe_value(before.value)},"
+        told = f"{layer.text}{at(layer)} gets a tuple: {told} gives several results"
+        return f"{told}: a module with forward(x): output, state = layer(x); return output, in its place"
     if given is None:
         return None
     if given.value and all(isinstance(each, str) for each in given.value):
@@ -232,9 +240,35 @@ def fit_width(failure: Failure, match: re.Match[str]) -> str:
 @remedy(r"The shape of the (\d)D attn_mask is \S*\[([\d, ]+)\]\), but should be \(([\d, ]+)\)")
 def fit_mask(failure: Failure, match: re.Match[str]) -> str:
     """A mask of another size."""
-    found = shape_of(match[2])
-    x = name_of_shape(failure, found, "the mask")
-    return f"{x}{_where(failure, x)} is to be (queries, keys), ({match[3]}): make it of the input's length"
+    found, wanted = shape_of(match[2]), shape_of(match[3])
+    keyword, x = _find_mask_argument(failure, found)
+    own, query = failure.find_operand(x), failure.locals.get("query")
+    batch = tuple(getattr(query, "shape", ()))[:2]
+    told = f"{x}{at(own)} is {found}, and {keyword or 'the mask'} is (queries, keys), {wanted}"
+    if own is not None and keyword is not None and len(found) == 2 and found[0] in batch and found[1] == wanted[-1]:
+        padding = re.sub(r"^(?:mask|attn_mask)$|mask$", "key_padding_mask", keyword)
+        padding = f"src_{padding}" if keyword == "mask" else padding
+        value = x if own.value.dtype == bool_ else f"({x} == 0)"
+        return f"{told}: {x} tells the padding of each sample, {padding}={value}"
+    if len(found) == 2 and found[0] == found[1] > wanted[-1] and wanted[-1] == wanted[-2]:
+        return f"{told}: {x}[:{wanted[0]}, :{wanted[1]}], or make it of the input's length"
+    if len(found) == 3 and len(wanted) == 3 and found[0] and wanted[0] % found[0] == 0 and found[1:] == wanted[1:]:
+        return f"{told}, one for each head: {x}.repeat_interleave({wanted[0] // found[0]}, 0)"
+    return f"{told}: make it of the input's length"
+
+
+def _find_mask_argument(failure: Failure, shape: tuple[int, ...]) -> tuple[str | None, str]:
+    """Return the parameter of the layer's forward that has a mask of the shape, and the text of the mask."""
+    node = None if failure.line is None else failure.line.node
+    if not isinstance(node, ast.Call):
+        return None, "the mask"
+    layer = evaluate(node.func, failure.frame)
+    names = [each for each in inspect.signature(type(layer).forward).parameters if each != "self"]
+    given = [*zip(names, node.args, strict=False), *((each.arg, each.value) for each in node.keywords)]
+    for key, part in given:
+        if key is not None and key.endswith("mask") and getattr(compute(part, failure.frame), "shape", None) == shape:
+            return key, text_of(part)
+    return None, name_of_shape(failure, shape, "the mask")
 
 
 @remedy(r"Expected more than 1 value per channel when training")

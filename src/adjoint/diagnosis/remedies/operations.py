@@ -21,6 +21,7 @@ from adjoint.diagnosis.remedies.registry import (
     remedy,
     shape_of,
 )
+from adjoint.diagnosis.repairs.expression import bracket
 from adjoint.diagnosis.source_expressions import text_of
 
 
@@ -61,7 +62,18 @@ def fit_index_mask(failure: Failure, match: re.Match[str]) -> str:
 )
 def fit_value(failure: Failure, match: re.Match[str]) -> str:
     """A value that does not fill the place."""
-    return f"the place has the shape [{match[2]}]: a value of that, or of 1 in its dimensions"
+    value, place = shape_of(match[1]), shape_of(match[2])
+    node = None if failure.line is None else failure.line.source.statement_of(failure.line.node)
+    if not isinstance(node, ast.Assign):
+        return f"the place has the shape [{match[2]}]: a value of that, or of 1 in its dimensions"
+    given, where = bracket(node.value), text_of(node.targets[0])
+    own = failure.find_operand(given)
+    told = f"{where} is {place}, and {given}{at(own)} {value}"
+    differing = [i for i, (p, q) in enumerate(zip(value, place, strict=False)) if p != q]
+    if len(value) == len(place) and len(differing) == 1 and value[differing[0]] > place[differing[0]]:
+        cut = ", ".join([":"] * differing[0] + [f":{place[differing[0]]}"])
+        return f"{told}: {given}[{cut}] fits"
+    return f"{told}: a value of that shape, or of 1 in its dimensions"
 
 
 @remedy(r"Index tensor must have the same number of dimensions as (?:input|self) tensor")
@@ -123,10 +135,13 @@ def compare_first(failure: Failure, match: re.Match[str]) -> str:
     return "& | ~ join truths: compare both sides first, (x > 0) & (y > 0)"
 
 
-@remedy(r"Subtraction, the `-` operator, with a bool tensor")
+@remedy(r"Subtraction, the `-` operator, with (?:a|two) bool tensors?")
 def invert_mask(failure: Failure, match: re.Match[str]) -> str | None:
-    """A mask that is taken from 1."""
+    """A mask that is taken from 1, or from another mask."""
     node = None if failure.line is None else failure.line.node
+    if "two" in match[0] and isinstance(node, ast.BinOp):
+        a, b = bracket(node.left), bracket(node.right)
+        return f"{a} and {b} are masks, of bool: {a} ^ {b} is where they differ, {a}.int() - {b}.int() the difference"
     if not isinstance(node, ast.BinOp) or not isinstance(node.left, ast.Constant) or node.left.value != 1:
         return None
     x = next((each for each in failure.tensors() if each.text == text_of(node.right)), None)

@@ -87,8 +87,11 @@ def describe_layer(failure: Failure, name: str = "the layer", kind: str = "Modul
 
 
 def at(operand: NamedValue | None) -> str:
-    """Return " at train.py:9" for the line that made an operand."""
-    return "" if operand is None or operand.origin is None else f" at {operand.origin.place()}"
+    """Return " at train.py:9" for the line that made an operand; of a part, also the call of a helper that made it."""
+    if operand is None or operand.origin is None:
+        return ""
+    helper = operand.source if operand.source is not None and operand.source.value is MISSING else None
+    return f" at {operand.origin.place()}" + ("" if helper is None else f", by {helper.text}{at(helper)},")
 
 
 def locate_tensor(failure: Failure, name: str) -> str:

@@ -64,6 +64,9 @@ def fit_broadcast(failure: Failure, match: re.Match[str]) -> str | None:
             added = len(large) - len(small)
             return f"add dimensions at the end: {name}{'.unsqueeze(-1)' * added} is {(*small, *(1,) * added)}"
     sizes = [(p, q) for p, q in zip(a[::-1], b[::-1], strict=False) if p != q and 1 not in (p, q)]
+    if len(a) == len(b) == 2 and a[1] == b[1] and _is_reduced_last(failure):
+        told = f"{x} has {a[0]} rows, {y} {b[0]}, and each is compared with each"
+        return f"{told}: {x}.unsqueeze(1) - {y} is {(a[0], b[0], a[1])}, or torch.cdist({x}, {y})"
     table = _find_longer_table(failure, a, b)
     if table is not None:
         name, dim, size, where = table
@@ -98,6 +101,18 @@ def name_sizes(failure: Failure, match: re.Match[str]) -> str:
         told += f"; {small}{at(own)} is one half, and {big}{locate_tensor(failure, big)} is for the whole"
         return f"{x} and {y} must agree in each dimension: {told}, so make {big} of half the size where it is made"
     return f"{x} and {y} must agree in each dimension, or have 1 there, counted from the last: {told}"
+
+
+def _is_reduced_last(failure: Failure) -> bool:
+    """Return whether the line is a difference whose last dimension an expression around it reduces, as distances do."""
+    node: ast.AST | None = None if failure.line is None else failure.line.node
+    if failure.line is None or not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Sub):
+        return False
+    while node is not None and not isinstance(node, ast.stmt):
+        node = failure.line.source.parents.get(node)
+        if isinstance(node, ast.Call) and text_of(node.func).rpartition(".")[2] in ("sum", "mean", "norm"):
+            return any(text_of(each) in ("-1", "1", "dim=-1", "dim=1") for each in (*node.args, *node.keywords))
+    return False
 
 
 def _find_counted_classes(failure: Failure, sizes: list[tuple[int, int]]) -> str | None:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import ast
+import copy
 import re
 from itertools import pairwise
 from math import prod
 
 from adjoint.core.dtype.dtype import bool_
 from adjoint.core.graph.source_location import definition_site
+from adjoint.core.runtime.text_table import pluralize
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.diagnosis.failure import Failure
-from adjoint.diagnosis.operands import Origin, evaluate, find_origin
+from adjoint.diagnosis.operands import MISSING, Origin, evaluate, find_origin
 from adjoint.diagnosis.remedies.registry import (
     argument_node,
     at,
@@ -24,6 +26,7 @@ from adjoint.diagnosis.remedies.registry import (
     remedy,
     shape_of,
 )
+from adjoint.diagnosis.repairs.expression import bracket
 from adjoint.diagnosis.repairs.trial import compute
 from adjoint.diagnosis.source_expressions import text_of
 
@@ -216,8 +219,12 @@ def _find_remainder(failure: Failure) -> str | None:
 @remedy(r"view size is not compatible with input tensor's size and stride")
 def reshape_instead(failure: Failure, match: re.Match[str]) -> str:
     """A view of memory in another order."""
-    x = first_tensor(failure)
-    return f"{x}.reshape(…), which copies where it must, or {x}.contiguous().view(…)"
+    node = None if failure.line is None else failure.line.node
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+        x = first_tensor(failure)
+        return f"{x}.reshape(…), which copies where it must, or {x}.contiguous().view(…)"
+    x, sizes = bracket(node.func.value), ", ".join(map(text_of, node.args))
+    return f"{x}.reshape({sizes}), which copies where it must, or {x}.contiguous().view({sizes})"
 
 
 @remedy(r"Sizes of tensors must match except in dimension")
@@ -345,7 +352,26 @@ def stay_in_dimensions(failure: Failure, match: re.Match[str]) -> str:
         )
     if x is not None and x.value.ndim == int(match[2]):
         return f"{told} has {match[2]} dimensions, and a new one goes to 0 to {match[2]}; -1 is the end"
-    return f"{told} has {int(match[2]) + 1} dimensions, 0 to {match[2]}; -1 is the last"
+    count = int(match[2]) + 1
+    if x is None or x.value.ndim != count or not any(x.text == text_of(each) for each in _owners(node)):
+        given = next(
+            (each for each in _owners(node) if getattr(compute(each, failure.frame), "ndim", 0) == count), None
+        )
+        told = told if given is None else f"{text_of(given)}, {tuple(compute(given, failure.frame).shape)},"
+    told = f"{told} has {pluralize(count, 'dimension')}, 0 to {match[2]}"
+    for part in ast.walk(node) if isinstance(node, ast.Call) else ():
+        if isinstance(part, ast.Constant) and part.value == int(match[3]) and isinstance(node, ast.expr):
+            fitting = copy.deepcopy(node, {id(part): ast.Constant(int(match[2]))})
+            if compute(fitting, failure.frame) is not MISSING:
+                return f"{told}: {text_of(fitting)} takes the last"
+    return f"{told}; -1 is the last"
+
+
+def _owners(node: ast.AST | None) -> list[ast.expr]:
+    """Return what a call works on: the object of a method, and its arguments."""
+    if not isinstance(node, ast.Call):
+        return []
+    return [*([node.func.value] if isinstance(node.func, ast.Attribute) else []), *node.args]
 
 
 @remedy(r"subscript (\w) has size (\d+) for operand (\d+) which does not broadcast with previously seen size (\d+)")

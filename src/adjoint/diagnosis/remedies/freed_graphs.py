@@ -1,0 +1,205 @@
+"""Remedies for graphs that a pass has freed: two passes over one graph, states carried on, values computed once."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.diagnosis.call_stack import UserFrame
+from adjoint.diagnosis.failure import Failure
+from adjoint.diagnosis.operands import evaluate
+from adjoint.diagnosis.remedies.registry import remedy
+from adjoint.diagnosis.source_expressions import SourceFile, find_expression, text_of
+
+Loop = ast.For | ast.While
+
+
+@remedy(r"Trying to backward through the graph a second time.*\(At (\w+), (?:recorded|applied) at (.*):(\d+)\.\)")
+def find_kept_graph(failure: Failure, match: re.Match[str]) -> str | None:
+    """A graph that a pass has freed: of two losses, of one step in the next, or made once before a loop."""
+    if failure.line is None:
+        return None
+    source, call, line = failure.line.source, failure.line.node, int(match[3])
+    told = _describe_repeated_pass(failure) or _describe_kept_attribute(source, line)
+    if told is not None:
+        return told
+    found = next(_loops_around(failure), None)
+    if found is None:
+        return _describe_two_losses(failure, source.scope_of(call)) or (
+            f"the first pass freed what line {line} recorded: one backward() of the sum, or retain_graph=True in the "
+            "first"
+        )
+    source, loop, place = found
+    owner = call.func.value if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) else None
+    if isinstance(loop, ast.For) and owner is not None and text_of(owner) == text_of(loop.target):
+        each = text_of(loop.iter)
+        told = f"the losses of {each} share what line {line} recorded, which the first backward() frees"
+        return f"{told}: sum({each}).backward(), one pass for all, or retain_graph=True"
+    begin, end = loop.lineno, loop.end_lineno or loop.lineno
+    is_near = source.name == match[2] and source.scope_of(loop) is source.scope_of(_statement_at(source, line, loop))
+    if is_near and not begin <= line <= end:
+        return f"line {line} is computed once, before the loop at line {begin}: compute it in the loop"
+    carried = _find_carried_state(loop, place)
+    if carried is not None:
+        name, made = text_of(carried), source.statement_of(carried)
+        told = f"{name} at {source.place_of(made)} carries the graph of one step into the next"
+        added = _find_added_loss(made, name)
+        if added is not None and owner is not None and text_of(owner) == name:
+            return f"{told}: {added}.backward(), and {name} += {added}.item() for the sum"
+        return f"{told}: {name} = {name}.detach() at the loop's start"
+    made = _find_value_made_before(source, loop, place)
+    if made is not None:
+        return f"{made[0]} at {made[1]} is computed once, before the loop at line {begin}: compute it in the loop"
+    return _describe_two_losses(failure, loop) or (
+        f"the first pass has freed what line {line} recorded: sum the losses and call backward() once"
+    )
+
+
+def _loops_around(failure: Failure) -> Iterator[tuple[SourceFile, Loop, UserFrame]]:
+    """Yield the loops around the line, those of the function that failed first, then those of its callers."""
+    for place in failure.stack:
+        source, node = find_expression(place) or (None, None)
+        while source is not None and node is not None:
+            node = source.parents.get(node)
+            if isinstance(node, (ast.For, ast.While)):
+                yield source, node, place
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                break
+
+
+def _statement_at(source: SourceFile, line: int, default: ast.AST) -> ast.AST:
+    return next((each for each in ast.walk(source.tree) if getattr(each, "lineno", 0) == line), default)
+
+
+def _backward_calls(node: ast.AST) -> list[ast.Call]:
+    """Return the calls `loss.backward()` within a node, in their order."""
+    calls = [each for each in ast.walk(node) if isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute)]
+    return sorted((each for each in calls if getattr(each.func, "attr", "") == "backward"), key=lambda n: n.lineno)
+
+
+def _describe_repeated_pass(failure: Failure) -> str | None:
+    """Return what to write where one loss is differentiated twice, its graph being the same."""
+    if failure.line is None:
+        return None
+    source, own = failure.line.source, failure.line.node
+    scope = source.scope_of(own)
+    name = text_of(own.func.value) if isinstance(own, ast.Call) and isinstance(own.func, ast.Attribute) else ""
+    for call in _backward_calls(scope):
+        if call is own or not isinstance(call.func, ast.Attribute) or text_of(call.func.value) != name:
+            continue
+        first, last = sorted((call.lineno, getattr(own, "lineno", 0)))
+        made = source.assignments_in(scope).get(name, ())
+        if call.lineno < last and not any(first < each.lineno < last for each in made):
+            told = f"{text_of(call)} at {source.place_of(call)} has already differentiated {name}"
+            return f"{told}: one call is enough, or retain_graph=True in the first where both are meant"
+    return None
+
+
+def _describe_kept_attribute(source: SourceFile, line: int) -> str | None:
+    """Return which attribute of a module keeps the graph of one step for the next."""
+    for part in ast.walk(source.tree):
+        targets = part.targets if isinstance(part, ast.Assign) else []
+        names = [
+            text_of(each)
+            for target in targets
+            for each in ast.walk(target)
+            if isinstance(each, ast.Attribute) and isinstance(each.ctx, ast.Store)
+        ]
+        for name in names if isinstance(part, ast.Assign) else ():
+            read = [text_of(each) for each in ast.walk(part.value)]
+            is_cut = any(each.startswith(f"{name}.detach(") for each in read)
+            if name in read and not is_cut and (part.lineno == line or len(targets[0].__dict__.get("elts", ())) > 1):
+                told = f"{name} at {source.place_of(part)} carries the graph of one step into the next"
+                return f"{told}: {name} = {name}.detach() before it is used again"
+            if name not in read and part.lineno == line:
+                told = f"{name} at {source.place_of(part)} is computed once, and kept for steps to come"
+                return f"{told}: compute it in each step"
+    return None
+
+
+def _find_carried_state(loop: Loop, place: UserFrame) -> ast.Name | None:
+    """Return where a turn of the loop gives a name a value with a graph, which it has read before."""
+    read, written = dict[str, int](), dict[str, tuple[int, ast.Name]]()  # by the statement of the loop
+    for i, statement in enumerate(loop.body):
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+                read.setdefault(node.id, i)
+            elif isinstance(node, ast.Name):
+                written.setdefault(node.id, (i, node))
+                if isinstance(statement, ast.AugAssign):
+                    read.setdefault(node.id, i)
+    nodes = [node for name, (i, node) in written.items() if read.get(name, i + 1) <= i]
+    return next((node for node in nodes if _has_graph(place.frame.f_locals.get(node.id))), None)
+
+
+def _find_added_loss(made: ast.AST, name: str) -> str | None:
+    """Return what a statement adds to a sum of that name: `loss` of `total = total + loss`."""
+    if isinstance(made, ast.AugAssign) and isinstance(made.op, ast.Add):
+        return text_of(made.value)
+    value = made.value if isinstance(made, ast.Assign) else None
+    sides = [text_of(value.left), text_of(value.right)] if isinstance(value, ast.BinOp) else []
+    return next((each for each in sides if each != name), None) if name in sides else None
+
+
+def _has_graph(value: object) -> bool:
+    """Return whether a tensor, or one of a tuple such as an LSTM's state, has a graph."""
+    if isinstance(value, (tuple, list)):
+        return any(map(_has_graph, value))
+    return isinstance(value, Tensor) and not value.is_leaf
+
+
+def _find_value_made_before(source: SourceFile, loop: Loop, place: UserFrame) -> tuple[str, str] | None:
+    """Return a value with a graph that the loop reads, and a statement before it has made, with its place."""
+    assigned = source.assignments_in(source.scope_of(loop))
+    for node in ast.walk(loop):
+        if not isinstance(node, ast.Name) or not isinstance(node.ctx, ast.Load):
+            continue
+        made = assigned.get(node.id, [])
+        if made and all(each.lineno < loop.lineno for each in made) and _has_graph(evaluate(node, place.frame)):
+            return node.id, source.place_of(made[-1])
+    return None
+
+
+def _describe_two_losses(failure: Failure, block: ast.AST) -> str | None:
+    """Return what to write where two losses of one step share a part of their graphs."""
+    if failure.line is None:
+        return None
+    calls = [each for each in _backward_calls(block) if isinstance(each.func, ast.Attribute)]
+    names = [text_of(each.func.value) for each in calls if isinstance(each.func, ast.Attribute)]
+    if len(calls) < 2:
+        return None
+    between = [
+        each
+        for each in ast.walk(block)
+        if isinstance(each, ast.Call) and text_of(each.func).endswith(".step")
+        if calls[0].lineno < each.lineno < calls[-1].lineno
+    ]
+    made = [failure.line.source.assignments_in(failure.line.source.scope_of(calls[0])).get(name, []) for name in names]
+    are_made_before = all(each and each[-1].lineno < calls[0].lineno for each in made)
+    if not between and are_made_before:
+        told = f"{' and '.join(names)} share a part of the graph, which {text_of(calls[0])} frees"
+        return f"{told}: ({' + '.join(names)}).backward() in place of both"
+    shared = _find_shared_value(failure, block, calls[0].lineno)
+    if shared is None:
+        return None
+    name, where, first = shared
+    told = f"{name} at {where} is used by two backward passes of one step"
+    return f"{told}: {name}.detach() at {first}, or retain_graph=True in the first backward()"
+
+
+def _find_shared_value(failure: Failure, block: ast.AST, first_pass: int) -> tuple[str, str, str] | None:
+    """Return a value with a graph that a block reads before its first backward() and after it, with both places."""
+    names = [node for node in ast.walk(block) if isinstance(node, ast.Name)]
+    for made in names:
+        value = evaluate(made, failure.frame) if isinstance(made.ctx, ast.Store) and made.lineno < first_pass else None
+        if not _has_graph(value) or failure.line is None:
+            continue
+        uses = [node for node in names if node.id == made.id and isinstance(node.ctx, ast.Load)]
+        written = [node for node in names if node.id == made.id and isinstance(node.ctx, ast.Store)]
+        lines = [node.lineno for node in uses]
+        if len(written) == 1 and any(line <= first_pass for line in lines) and any(line > first_pass for line in lines):
+            first = min(uses, key=lambda node: node.lineno)
+            return made.id, failure.line.source.place_of(made), failure.line.source.place_of(first)
+    return None
