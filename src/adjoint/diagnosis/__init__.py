@@ -7,7 +7,7 @@ Modules, in reading order:
   functions.
 - `error_explanation`: Notes on errors: the user's line, its operands with the lines that made them, and what to do.
 - `failure`: A call that failed: the error, the user's line, its operands, and the module in which it failed.
-- `operands`: Operands of a call that failed: the user's names for them, their values, and the lines that made them.
+- `operands`: Values of the user's frames: the names for them, and the lines that made them.
 - `remedies`: Remedies: for each kind of error, what the user can write instead.
 - `source_expressions`: Expressions of a program's source, found from frames: what a line calls, and where a name was
   given its value.
@@ -19,4 +19,6 @@ Modules, in reading order:
 - `visualization`: Pictures of what runs: the graphs of tensors and models.
 - `output_layer`: The layer that gives a model's result, found in the source of its `forward` and `__init__`.
 - `repairs`: Repairs: edits of the user's expression that were carried out on copies of its values, and did not fail.
+- `line_operands`: Operands of the line that failed: the parts of its expression, and what slices and batches were
+  made of.
 """

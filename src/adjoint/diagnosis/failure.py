@@ -14,19 +14,19 @@ from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
 from adjoint.diagnosis.call_stack import Stack, UserFrame, user_files
 from adjoint.diagnosis.callbacks import find_callbacks
+from adjoint.diagnosis.line_operands import find_operands
 from adjoint.diagnosis.operands import (
     MISSING,
     NamedValue,
     Origin,
     describe_return,
     evaluate,
-    find_operands,
     find_origin,
     find_return,
     find_return_in,
     is_module,
 )
-from adjoint.diagnosis.source_expressions import find_assignment, find_expression, text_of
+from adjoint.diagnosis.source_expressions import find_assignment, find_expression, parameter_names, text_of
 
 MAX_SEARCHED_FRAMES = 3  # of the library, whose source is parsed
 
@@ -94,7 +94,21 @@ class Failure:
         names = _path_within(outer.value, self.modules)
         text = outer.text + "".join(f"[{name}]" if name.isdigit() else f".{name}" for name in names)
         origin, helper = _find_part(outer.origin, names, type(inner).__name__, self.stack)
+        if helper is None and origin is not None and _reads_parameters(origin):
+            helper = self.find_maker(self.frame.f_locals.get("self"))
         return NamedValue(text, inner, origin, source=helper)
+
+    def find_maker(self, module: Operand) -> NamedValue | None:
+        """Return the call of the user's class that made a module of which a method runs, such as `Block(16, 8)`."""
+        for i, place in enumerate(self.stack[1:], 1):  # each reads a file
+            source, call = find_expression(place) or (None, None)
+            if source is None or not isinstance(call, ast.Call) or evaluate(call.func, place.frame) is not module:
+                continue
+            origin = find_origin(source, call.func, self.stack[i:])
+            made = None if origin is None else origin.value_of(text_of(call.func))
+            if origin is not None and isinstance(made, ast.Call) and (made.args or made.keywords):
+                return NamedValue(text_of(made), MISSING, Origin(origin.source, made))
+        return None
 
     def part_before(self) -> NamedValue | None:
         """Return the part of an `nn.Sequential` whose result the innermost module that failed has taken."""
@@ -155,7 +169,11 @@ class Failure:
             if source is None or not isinstance(call, ast.Call) or not any(model is each for each in around):
                 continue
             origin = find_origin(source, call.func, self.stack[self.stack.index(place) :])
-            if origin is not None and isinstance(origin.value, ast.Call) and origin.value.args:
+            if (
+                origin is not None
+                and isinstance(origin.value, ast.Call)
+                and (origin.value.args or origin.value.keywords)
+            ):
                 return [NamedValue(text_of(call.func), model, origin).describe()]
         return []
 
@@ -165,7 +183,7 @@ class Failure:
         for node in ast.walk(self.line.node) if self.line is not None else ():
             if self.line is not None and isinstance(node, ast.Call) and node is not self.line.node:
                 called = evaluate(node.func, self.frame)
-                is_made = is_module(called) or isinstance(called, type)  # a class returns none of the values
+                is_made = isinstance(called, type)  # a class returns none of the values
                 returned = None if is_made else find_return(Origin(self.line.source, node), self.stack)
                 found += [] if returned is None else [f"{text_of(node)}: {describe_return(returned)}"]
         return found
@@ -179,6 +197,14 @@ def _is_telling(operand: NamedValue) -> bool:
         return False
     is_plain = not hasattr(value, "__dict__") or hasattr(value, "shape") or isinstance(value, (list, tuple))
     return is_plain or (operand.origin is not None and not hasattr(value, "param_groups"))
+
+
+def _reads_parameters(origin: Origin) -> bool:
+    """Return whether a call gives parameters of the function around it, such as those of `__init__`, as they are."""
+    names = parameter_names(origin.source.scope_of(origin.node))
+    call = origin.value
+    given = (*call.args, *(each.value for each in call.keywords)) if isinstance(call, ast.Call) else ()
+    return any(isinstance(each, ast.Name) and each.id in names for each in given)
 
 
 def _path_within(outer: Operand, modules: list[Operand]) -> list[str]:

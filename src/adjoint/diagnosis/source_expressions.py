@@ -206,7 +206,11 @@ def parameter_names(scope: Scope) -> list[str]:
 
 
 def find_attribute_assignment(owner: object, name: str) -> tuple[SourceFile, ast.stmt] | None:
-    """Return the statement `self.name = …` of the classes of `owner`, that of `__init__` first."""
+    """Return the statement `self.name = …` of the classes of `owner`, that of `__init__` first.
+
+    Of several that make modules, it is the first that makes one like that which the attribute holds.
+    """
+    held = (owner.__dict__.get("_modules") or {}).get(name) if hasattr(owner, "__dict__") else None
     for kind in type(owner).__mro__:
         # by the file of its module; of a class of a notebook or of `exec`, by that of one of its functions
         codes = (getattr(value, "__code__", None) for value in vars(kind).values())
@@ -216,10 +220,20 @@ def find_attribute_assignment(owner: object, name: str) -> tuple[SourceFile, ast
             continue
         source = parse_source(file)
         found = [] if source is None else source.attribute_assignments.get((kind.__name__, name), [])
+        found = [each for each in found if held is None or _makes_alike(each, held)] or found
         if source is not None and found:
             methods = [getattr(source.scope_of(node), "name", "") for node in found]
             return source, found[methods.index("__init__") if "__init__" in methods else 0]
     return None
+
+
+def _makes_alike(statement: ast.stmt, module: object) -> bool:
+    """Return whether the call that a statement assigns makes a module of that class, with as many parts."""
+    call = getattr(statement, "value", None)
+    if not isinstance(call, ast.Call) or text_of(call.func).rpartition(".")[2] != type(module).__name__:
+        return False
+    is_listed = type(module).__name__ == "Sequential" and not any(isinstance(each, ast.Starred) for each in call.args)
+    return not is_listed or len(call.args) == len(module.__dict__["_modules"])
 
 
 def find_function(source: SourceFile, line: int) -> ast.FunctionDef | None:

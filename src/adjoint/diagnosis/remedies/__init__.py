@@ -31,8 +31,8 @@ Modules, in reading order:
 - `trials`: Remedies that were tried: other options, other numbers, and changed lines, with which the call runs.
 - `holders`: Remedies for values that another object holds, or that come in pairs: wrapped data sets, zipped loaders,
   methods.
-- `freed_graphs`: Remedies for graphs that a pass has freed: two passes over one graph, states carried on, values
-  computed once.
+- `freed_graphs`: Remedies for graphs that a pass has freed or that need overwritten values: two passes, states
+  carried on, writes.
 """
 
 from adjoint.diagnosis.remedies.language import names as names  # isort: skip
@@ -49,6 +49,9 @@ from adjoint.diagnosis.remedies import freed_graphs as freed_graphs
 from adjoint.diagnosis.remedies import gradients as gradients
 from adjoint.diagnosis.remedies import losses as losses
 
+from adjoint.diagnosis.remedies.shapes import attention as attention  # isort: skip
+from adjoint.diagnosis.remedies.shapes import indices as indices  # isort: skip
+
 from adjoint.diagnosis.remedies.language import missing_values as missing_values  # isort: skip
 from adjoint.diagnosis.remedies import modules as modules
 from adjoint.diagnosis.remedies import operations as operations
@@ -56,6 +59,7 @@ from adjoint.diagnosis.remedies import operations as operations
 from adjoint.diagnosis.remedies.language import python_values as python_values  # isort: skip
 from adjoint.diagnosis.remedies.shapes import broadcasting as broadcasting  # isort: skip
 from adjoint.diagnosis.remedies.shapes import fitting as fitting  # isort: skip
+from adjoint.diagnosis.remedies.shapes import views as views  # isort: skip
 from adjoint.diagnosis.remedies import transforms as transforms
 from adjoint.diagnosis.remedies import wording as wording
 

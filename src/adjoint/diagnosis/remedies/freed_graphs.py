@@ -1,10 +1,11 @@
-"""Remedies for graphs that a pass has freed: two passes over one graph, states carried on, values computed once."""
+"""Remedies for graphs that a pass has freed or that need overwritten values: two passes, states carried on, writes."""
 
 from __future__ import annotations
 
 import ast
 import re
 from collections.abc import Iterator
+from types import ModuleType
 
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.diagnosis.call_stack import UserFrame
@@ -26,11 +27,12 @@ def find_kept_graph(failure: Failure, match: re.Match[str]) -> str | None:
     if told is not None:
         return told
     found = next(_loops_around(failure), None)
+    if found is None or found[2] is not failure.stack[0]:
+        told = _describe_two_losses(failure, source.scope_of(call))
+        if told is not None:
+            return told
     if found is None:
-        return _describe_two_losses(failure, source.scope_of(call)) or (
-            f"the first pass freed what line {line} recorded: one backward() of the sum, or retain_graph=True in the "
-            "first"
-        )
+        return f"the first pass freed what line {line} recorded: one backward() of the sum, or retain_graph=True in it"
     source, loop, place = found
     owner = call.func.value if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) else None
     if isinstance(loop, ast.For) and owner is not None and text_of(owner) == text_of(loop.target):
@@ -38,7 +40,8 @@ def find_kept_graph(failure: Failure, match: re.Match[str]) -> str | None:
         told = f"the losses of {each} share what line {line} recorded, which the first backward() frees"
         return f"{told}: sum({each}).backward(), one pass for all, or retain_graph=True"
     begin, end = loop.lineno, loop.end_lineno or loop.lineno
-    is_near = source.name == match[2] and source.scope_of(loop) is source.scope_of(_statement_at(source, line, loop))
+    recorded = next((each for each in ast.walk(source.tree) if getattr(each, "lineno", 0) == line), loop)
+    is_near = source.name == match[2] and source.scope_of(loop) is source.scope_of(recorded)
     if is_near and not begin <= line <= end:
         return f"line {line} is computed once, before the loop at line {begin}: compute it in the loop"
     carried = _find_carried_state(loop, place)
@@ -49,9 +52,9 @@ def find_kept_graph(failure: Failure, match: re.Match[str]) -> str | None:
         if added is not None and owner is not None and text_of(owner) == name:
             return f"{told}: {added}.backward(), and {name} += {added}.item() for the sum"
         return f"{told}: {name} = {name}.detach() at the loop's start"
-    made = _find_value_made_before(source, loop, place)
-    if made is not None:
-        return f"{made[0]} at {made[1]} is computed once, before the loop at line {begin}: compute it in the loop"
+    older = _find_value_made_before(source, loop, place)
+    if older is not None:
+        return f"{older[0]} at {older[1]} is computed once, before the loop at line {begin}: compute it in the loop"
     return _describe_two_losses(failure, loop) or (
         f"the first pass has freed what line {line} recorded: sum the losses and call backward() once"
     )
@@ -67,10 +70,6 @@ def _loops_around(failure: Failure) -> Iterator[tuple[SourceFile, Loop, UserFram
                 yield source, node, place
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
                 break
-
-
-def _statement_at(source: SourceFile, line: int, default: ast.AST) -> ast.AST:
-    return next((each for each in ast.walk(source.tree) if getattr(each, "lineno", 0) == line), default)
 
 
 def _backward_calls(node: ast.AST) -> list[ast.Call]:
@@ -107,7 +106,9 @@ def _describe_kept_attribute(source: SourceFile, line: int) -> str | None:
             for each in ast.walk(target)
             if isinstance(each, ast.Attribute) and isinstance(each.ctx, ast.Store)
         ]
-        for name in names if isinstance(part, ast.Assign) else ():
+        if not isinstance(part, ast.Assign):
+            continue
+        for name in names:
             read = [text_of(each) for each in ast.walk(part.value)]
             is_cut = any(each.startswith(f"{name}.detach(") for each in read)
             if name in read and not is_cut and (part.lineno == line or len(targets[0].__dict__.get("elts", ())) > 1):
@@ -152,12 +153,12 @@ def _has_graph(value: object) -> bool:
 
 def _find_value_made_before(source: SourceFile, loop: Loop, place: UserFrame) -> tuple[str, str] | None:
     """Return a value with a graph that the loop reads, and a statement before it has made, with its place."""
-    assigned = source.assignments_in(source.scope_of(loop))
+    assigned = source.assignments_in(source.tree) | source.assignments_in(source.scope_of(loop))
     for node in ast.walk(loop):
         if not isinstance(node, ast.Name) or not isinstance(node.ctx, ast.Load):
             continue
         made = assigned.get(node.id, [])
-        if made and all(each.lineno < loop.lineno for each in made) and _has_graph(evaluate(node, place.frame)):
+        if made and not any(each in ast.walk(loop) for each in made) and _has_graph(evaluate(node, place.frame)):
             return node.id, source.place_of(made[-1])
     return None
 
@@ -202,4 +203,76 @@ def _find_shared_value(failure: Failure, block: ast.AST, first_pass: int) -> tup
         if len(written) == 1 and any(line <= first_pass for line in lines) and any(line > first_pass for line in lines):
             first = min(uses, key=lambda node: node.lineno)
             return made.id, failure.line.source.place_of(made), failure.line.source.place_of(first)
+    return None
+
+
+@remedy(r"modified by an inplace operation.*It was written at (.*):(\d+);")
+def write_elsewhere(failure: Failure, match: re.Match[str]) -> str | None:
+    """A saved value that was overwritten."""
+    if failure.line is None or failure.line.source.name != match[1]:
+        return None
+    for node in ast.walk(failure.line.source.tree):
+        if isinstance(node, ast.AugAssign) and node.lineno == int(match[2]):
+            target, operator = text_of(node.target), text_of(node).removeprefix(text_of(node.target)).split("=", 1)[0]
+            value = text_of(node.value)
+            return f"line {match[2]} makes a new tensor instead: {target} = {target} {operator.strip()} {value}"
+        if isinstance(node, ast.Call) and node.lineno == int(match[2]) and isinstance(node.func, ast.Attribute):
+            name, target = node.func.attr, text_of(node.func.value)
+            if name == "step":
+                told = f"{text_of(node)} at line {match[2]} changes parameters that this backward still needs"
+                return f"{told}: {_find_older_value(failure, node) or 'both backward() calls before it'}"
+            if name.endswith("_") and isinstance(evaluate(node.func.value, failure.frame), ModuleType) and node.args:
+                call = f"{target}.{name[:-1]}({', '.join(map(text_of, (*node.args, *node.keywords)))})"
+                told = f"{text_of(node)} at line {match[2]} overwrites what backward needs"
+                return f"{told}: {text_of(node.args[0])} = {call}"
+            if name.endswith("_") and not name.startswith("_"):
+                call = f"{target}.{name[:-1]}({', '.join(map(text_of, (*node.args, *node.keywords)))})"
+                root: ast.expr = node
+                while isinstance(root, ast.Call) and isinstance(root.func, ast.Attribute):
+                    root = root.func.value
+                target, call = text_of(root), call.replace("_(", "(")
+                return f"{text_of(node)} at line {match[2]} overwrites what backward needs: {target} = {call}"
+            flag = _find_inplace_flag(failure.line.source, node)
+            if flag is not None:
+                return flag
+        if isinstance(node, ast.Assign) and node.lineno == int(match[2]) and isinstance(node.targets[0], ast.Subscript):
+            target = text_of(node.targets[0].value)
+            return f"line {match[2]} writes into {target}, which backward needs: {target} = {target}.clone() before it"
+    return f"line {match[2]} makes a new tensor instead of writing into this one"
+
+
+def _find_inplace_flag(source: SourceFile, call: ast.Call) -> str | None:
+    """Return where a call, or the module that it calls, was told to work in place."""
+    if any(each.arg == "inplace" for each in call.keywords):
+        return f"{text_of(call)} at {source.place_of(call)} overwrites what backward needs: without inplace=True"
+    owner: ast.AST | None = call
+    while owner is not None and not isinstance(owner, ast.ClassDef):
+        owner = source.parents.get(owner)
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else ""
+    for made in source.attribute_assignments.get((getattr(owner, "name", ""), name), ()):
+        for part in ast.walk(made):
+            if isinstance(part, ast.keyword) and part.arg == "inplace" and text_of(part.value) == "True":
+                told = f"{text_of(call.func)} at {source.place_of(part)} overwrites its input, which backward needs"
+                return f"{told}: without inplace=True there"
+    return None
+
+
+def _find_older_value(failure: Failure, step: ast.Call) -> str | None:
+    """Return which value was computed before a step of an optimizer, and is used for a loss after it."""
+    source = None if failure.line is None else failure.line.source
+    scope = None if source is None else source.scope_of(step)
+    if source is None or scope is None or failure.line is None:
+        return None
+    last = getattr(failure.line.node, "lineno", 0)
+    for name, statements in source.assignments_in(scope).items():
+        made = [each for each in statements if each.lineno < step.lineno and isinstance(each, ast.Assign)]
+        if not made or len(statements) != len(made):
+            continue
+        reads = [each for each in ast.walk(scope) if isinstance(each, ast.Name) and each.id == name]
+        late = [each for each in reads if step.lineno < each.lineno <= last and isinstance(each.ctx, ast.Load)]
+        value = evaluate(late[0], failure.frame) if late else None
+        own = getattr(made[-1], "value", None)
+        if isinstance(value, Tensor) and not value.is_leaf and isinstance(own, ast.Call):
+            told = f"{name}, computed at {source.place_of(made[-1])} before it, is used at {source.place_of(late[0])}"
+            return f"{told}; compute it again after the step, {text_of(own)}"
     return None

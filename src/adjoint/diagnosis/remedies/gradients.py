@@ -6,14 +6,13 @@ import ast
 import inspect
 import re
 from collections.abc import Callable
-from types import ModuleType
 
 from adjoint.core.graph.source_location import definition_site
 from adjoint.core.tensor.detach_record import detach_record_of
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.diagnosis.call_stack import user_files
 from adjoint.diagnosis.failure import Failure
-from adjoint.diagnosis.operands import NamedValue, Origin, evaluate, find_origin, find_return_in, is_module
+from adjoint.diagnosis.operands import MISSING, NamedValue, Origin, evaluate, find_origin, find_return_in, is_module
 from adjoint.diagnosis.remedies.registry import argument_node, at, first_tensor, remedy
 from adjoint.diagnosis.repairs.expression import bracket
 from adjoint.diagnosis.source_expressions import SourceFile, parse_source, text_of
@@ -38,9 +37,14 @@ CUTTING_BLOCKS = ("no_grad", "inference_mode", "set_grad_enabled")
 @remedy(r"grad can be implicitly created only for scalar outputs")
 def reduce_loss(failure: Failure, match: re.Match[str]) -> str:
     """A loss of several elements."""
-    loss = next((each for each in failure.tensors()), None)
+    loss, node = next((each for each in failure.tensors()), None), None if failure.line is None else failure.line.node
     if loss is None:
         return "reduce the loss first: .mean() or .sum()"
+    if isinstance(node, ast.Call) and text_of(node.func).endswith(".grad") and text_of(node.args[0]) == loss.text:
+        told = f"{loss.text}{at(loss)} has {loss.value.numel()} elements"
+        inputs = ", ".join(map(text_of, node.args[1:]))
+        ways = f"grad_outputs=torch.ones_like({loss.text}), which is the same"
+        return f"{told}: {text_of(node.func)}({loss.text}.sum(), {inputs}), or {ways}"
     unreduced = _find_unreduced(failure, loss)
     if unreduced is not None:
         return f"{unreduced}: leave that out, or {loss.text}.mean().backward()"
@@ -187,7 +191,12 @@ def _describe_comparison(failure: Failure, source: SourceFile, node: ast.AST) ->
 def _describe_copy(failure: Failure, source: SourceFile, node: ast.AST) -> str | None:
     for part in ast.walk(node):
         if isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute) and part.args:
-            if part.func.attr == "grad" and not any(keyword.arg == "create_graph" for keyword in part.keywords):
+            is_own = failure.line is not None and part is failure.line.node  # whose input has no graph
+            if (
+                part.func.attr == "grad"
+                and not is_own
+                and not any(keyword.arg == "create_graph" for keyword in part.keywords)
+            ):
                 place = Origin(source, part).place()
                 return f"create_graph=True in {text_of(part.func)}(…) at {place}: without, gradients have no graph"
             why = CUTTING_FUNCTIONS.get(part.func.attr)
@@ -229,43 +238,12 @@ def _find_freezing(source: SourceFile) -> str:
     """Return the line that sets `requires_grad` to False."""
     for node in ast.walk(source.tree):
         target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "func", None)
-        value = node.value if isinstance(node, ast.Assign) else next(iter(getattr(node, "args", None) or []), None)
+        given = node.args if isinstance(node, ast.Call) else []
+        value = node.value if isinstance(node, ast.Assign) else next(iter(given), None)
         name = getattr(target, "attr", "")
         if name.rstrip("_") == "requires_grad" and isinstance(value, ast.Constant) and value.value is False:
             return f" by {Origin(source, node).describe()}"
     return ""
-
-
-@remedy(r"modified by an inplace operation.*It was written at (.*):(\d+);")
-def write_elsewhere(failure: Failure, match: re.Match[str]) -> str | None:
-    """A saved value that was overwritten."""
-    if failure.line is None or failure.line.source.name != match[1]:
-        return None
-    for node in ast.walk(failure.line.source.tree):
-        if isinstance(node, ast.AugAssign) and node.lineno == int(match[2]):
-            target, operator = text_of(node.target), text_of(node).removeprefix(text_of(node.target)).split("=", 1)[0]
-            value = text_of(node.value)
-            return f"line {match[2]} makes a new tensor instead: {target} = {target} {operator.strip()} {value}"
-        if isinstance(node, ast.Call) and node.lineno == int(match[2]) and isinstance(node.func, ast.Attribute):
-            name, target = node.func.attr, text_of(node.func.value)
-            if name == "step":
-                told = f"{text_of(node)} at line {match[2]} changes parameters that this backward still needs"
-                return f"{told}: both backward() calls before it"
-            if name.endswith("_") and isinstance(evaluate(node.func.value, failure.frame), ModuleType) and node.args:
-                call = f"{target}.{name[:-1]}({', '.join(map(text_of, (*node.args, *node.keywords)))})"
-                told = f"{text_of(node)} at line {match[2]} overwrites what backward needs"
-                return f"{told}: {text_of(node.args[0])} = {call}"
-            if name.endswith("_") and not name.startswith("_"):
-                call = f"{target}.{name[:-1]}({', '.join(map(text_of, (*node.args, *node.keywords)))})"
-                root: ast.expr = node
-                while isinstance(root, ast.Call) and isinstance(root.func, ast.Attribute):
-                    root = root.func.value
-                target, call = text_of(root), call.replace("_(", "(")
-                return f"{text_of(node)} at line {match[2]} overwrites what backward needs: {target} = {call}"
-        if isinstance(node, ast.Assign) and node.lineno == int(match[2]) and isinstance(node.targets[0], ast.Subscript):
-            target = text_of(node.targets[0].value)
-            return f"line {match[2]} writes into {target}, which backward needs: {target} = {target}.clone() before it"
-    return f"line {match[2]} makes a new tensor instead of writing into this one"
 
 
 @remedy(r"a leaf Variable that requires grad is being used in an in-place operation")
@@ -282,6 +260,11 @@ def update_without_recording(failure: Failure, match: re.Match[str]) -> str:
 def write_no_view(failure: Failure, match: re.Match[str]) -> str | None:
     """A write into one of several views, or into a view of a leaf."""
     node = None if failure.line is None else failure.line.node
+    if isinstance(node, ast.AugAssign) and "leaf" not in match[0]:
+        target = text_of(node.target)
+        new = text_of(ast.BinOp(node.target, node.op, node.value))
+        told = f"{target}{at(failure.find_operand(target))} is one of several views"
+        return f"{told}: {target} = {new} makes a new tensor"
     if "leaf" in match[0] or not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
         return None
     target, name = text_of(node.func.value), node.func.attr
@@ -322,9 +305,19 @@ def find_unused_input(failure: Failure, match: re.Match[str]) -> str | None:
     if failure.line is None or not isinstance(failure.line.node, ast.Call) or len(failure.line.node.args) < 2:
         return None
     given = failure.line.node.args[1]
-    if not isinstance(given, (ast.List, ast.Tuple)) or int(match[1]) >= len(given.elts):
+    elements = given.elts if isinstance(given, (ast.List, ast.Tuple)) else [given]
+    if int(match[1]) >= len(elements):
         return None
-    name = text_of(given.elts[int(match[1])])
+    name = text_of(elements[int(match[1])])
+    own = failure.find_operand(name)
+    if own is not None and own.source is not None and own.source.value is not MISSING and own.text != own.source.text:
+        whole, part = own.source.text, None if own.origin is None else own.origin.value
+        told = f"{name}{at(own)} is made of {whole}, and {text_of(failure.line.node.args[0])} of {whole} itself"
+        index = "" if part is None else f"; {text_of(part).replace(whole, 'its result', 1)} is that of the part"
+        return f"{told}: the gradient of {whole}{index}, or compute with {name} before"
+    cut = _walk_back(failure, _describe_cut)
+    if cut is not None:
+        return cut
     return f"{name} takes no part in {text_of(failure.line.node.args[0])}; allow_unused=True gives None for it"
 
 

@@ -11,14 +11,15 @@ from adjoint import nn
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
 from adjoint.diagnosis.failure import Failure
-from adjoint.diagnosis.operands import MISSING, NamedValue, evaluate, find_origin, is_module
+from adjoint.diagnosis.operands import MISSING, NamedValue, Origin, evaluate, find_origin, find_return, is_module
 from adjoint.diagnosis.remedies.registry import at, name_argument, remedy
+from adjoint.diagnosis.repairs.trial import compute
 from adjoint.diagnosis.source_expressions import text_of
 
 
 @remedy(
     r"tuple indices must be|'PackedSequence' object has no attribute|must be Tensor, not PackedSequence|"
-    r"type 'PackedSequence'"
+    r"type 'PackedSequence'|can only concatenate tuple|unsupported operand type|can't multiply sequence"
 )
 def pad_sequence(failure: Failure, match: re.Match[str]) -> str | None:
     """A packed sequence where a padded tensor belongs."""
@@ -87,6 +88,13 @@ def _find_operand(failure: Failure, kind: str) -> NamedValue | None:
 )
 def round_number(failure: Failure, match: re.Match[str]) -> str | None:
     """A float where a count or a place belongs."""
+    node = None if failure.line is None else failure.line.node
+    for part in node.args if isinstance(node, ast.Call) else ():
+        if isinstance(part, ast.BinOp) and isinstance(compute(part, failure.frame), float):
+            wanted = f"int({text_of(part)})"
+            if isinstance(part.op, ast.Div):
+                wanted = f"{text_of(part.left)} // {text_of(part.right)}"
+            return f"{text_of(part)} is {compute(part, failure.frame)}, and a whole number is wanted: {wanted}"
     for each in failure.operands:
         if isinstance(each.value, float):
             made = "" if each.origin is None or each.origin.value is None else text_of(each.origin.value)
@@ -140,6 +148,9 @@ def give_sequence(failure: Failure, match: re.Match[str]) -> str | None:
 def keep_tensor(failure: Failure, match: re.Match[str]) -> str | None:
     """A Python number where a tensor belongs, for .item() or a comparison gave it."""
     x = next((each for each in failure.operands if type(each.value).__name__ == match[1]), None)
+    inner = _find_conversion(failure)
+    if inner is not None:
+        return f"{inner} makes a Python number of a tensor: without it there it stays a tensor, with .{match[2]}"
     made = None if x is None or x.origin is None else x.origin.value
     if x is None or made is None:
         return None
@@ -160,6 +171,27 @@ def keep_tensor(failure: Failure, match: re.Match[str]) -> str | None:
         )
     told = f"{x.text}{at(x)} is a Python number, {x.value}, which has no .{match[2]}"
     return f"{told}: torch.tensor({x.text}), or leave it out"
+
+
+def _find_conversion(failure: Failure) -> str | None:
+    """Return the `.item()` in the user's function whose result the line uses, with its place."""
+    source = None if failure.line is None else failure.line.source
+    node = failure.line.node if failure.line is not None else None
+    used = node.value if isinstance(node, ast.Attribute) else None
+    own = None if used is None else failure.find_operand(text_of(used))
+    returned = own.returned if own is not None else None
+    if source is not None and isinstance(used, ast.Call):
+        returned = find_return(Origin(source, used), failure.stack)
+    value = None if returned is None else getattr(returned.node, "value", None)
+    if returned is None or value is None:
+        return None
+    names = {each.id for each in ast.walk(value) if isinstance(each, ast.Name)}
+    given = returned.source.assignments_in(returned.source.scope_of(returned.node))
+    for part in (value, *(each for name in names for each in given.get(name, ()))):
+        for call in ast.walk(part):
+            if isinstance(call, ast.Call) and text_of(call.func).endswith(".item"):
+                return f"{text_of(call)} at {returned.source.place_of(call)}"
+    return None
 
 
 @remedy(r"It looks like you're calling \.(\w+)\(\) on a Tensor")

@@ -6,14 +6,14 @@ import ast
 import re
 from math import prod
 
-from adjoint.core.dtype.dtype import bool_
-from adjoint.core.typing import Shape
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import NamedValue, evaluate
 from adjoint.diagnosis.remedies.registry import (
     argument_node,
     at,
+    describe_both_layers,
     describe_layer,
+    find_part,
     find_producer,
     name_argument,
     name_of_shape,
@@ -53,6 +53,23 @@ def flatten_features(failure: Failure, match: re.Match[str]) -> str | None:
     return f"{told}: {x}.flatten(1), and nn.Linear({features}, …) after it"
 
 
+@remedy(r"linear: input is \((\d+), (\d+)\), weight \((\d+), (\d+)\)")
+def count_rows(failure: Failure, match: re.Match[str]) -> str | None:
+    """A view with a fixed number of rows, for a batch of another."""
+    rows, features, _, expected = map(int, match.groups())
+    x = next((each for each in failure.tensors() if tuple(each.value.shape) == (rows, features)), None)
+    made = None if x is None or x.origin is None else x.origin.value
+    if x is None or not isinstance(made, ast.Call) or not isinstance(made.func, ast.Attribute) or len(made.args) != 2:
+        return None
+    size = rows * features
+    is_view = made.func.attr in ("view", "reshape") and text_of(made.args[1]) == "-1"
+    if not is_view or size % expected or rows == size // expected:
+        return None
+    base, first = text_of(made.func.value), text_of(made.args[0])
+    told = f"{text_of(made)}{at(x)} makes {rows} rows, and this batch has {size // expected} of {expected} features"
+    return f"{told}: {base}.flatten(1), or {base}.size(0) in place of {first}"
+
+
 RESIZING = re.compile(r"interpolate\(|Upsample|ConvTranspose|MaxUnpool|\bup\w*\(|upsample")
 
 
@@ -76,7 +93,7 @@ def resize_to_other(failure: Failure, match: re.Match[str]) -> str | None:
 
 def _is_of_convolution(failure: Failure, name: str) -> bool:
     """Return whether a convolution gave the operand of that name."""
-    made = find_producer(failure, ast.parse(name, mode="eval").body if name.isidentifier() else None)
+    made = find_producer(failure, find_part(failure, name))
     own = next((each for each in failure.tensors() if each.text == name), None)
     value = None if own is None or own.origin is None else own.origin.value
     called = evaluate(value.func, failure.frame) if isinstance(value, ast.Call) else None
@@ -102,6 +119,10 @@ def project_shortcut(failure: Failure, match: re.Match[str]) -> str | None:
         return None
     step = f", stride={int(stride)}" if stride > 1 else ""
     where = at(next((each for each in failure.tensors() if each.text == name), None))
+    made = find_producer(failure, find_part(failure, name)) if "(" in name and short[1] == long[1] else None
+    if made is not None:
+        told = f"{made.text}{at(made)} gives {short[2:]}, and the block {long[2:]}"
+        return f"{told}: stride={int(stride)} in the convolution of {made.text} too"
     return f"{name}{where} is {short}, the block gives {long}: nn.Conv2d({short[1]}, {long[1]}, 1{step}) for {name}"
 
 
@@ -109,7 +130,7 @@ def project_shortcut(failure: Failure, match: re.Match[str]) -> str | None:
 def project_features(failure: Failure, match: re.Match[str]) -> str | None:
     """A residual connection around a layer that changes the number of features."""
     node = None if failure.line is None else failure.line.node
-    if match[1] != match[3] or not isinstance(node, (ast.BinOp, ast.AugAssign)):
+    if match[1] != match[3] or not isinstance(node, (ast.BinOp, ast.AugAssign)) or describe_both_layers(failure):
         return None
     sides = (node.left, node.right) if isinstance(node, ast.BinOp) else (node.target, node.value)
     sizes = int(match[2]), int(match[4])
@@ -140,6 +161,12 @@ def match_skip_sizes(failure: Failure, match: re.Match[str]) -> str | None:
         return None
     small, large = (a, b) if p[2:] <= q[2:] else (b, a)
     sizes = f"{small.text}{at(small)} is {tuple(small.value.shape[2:])}, {large.text} {tuple(large.value.shape[2:])}"
+    made = find_producer(failure, find_part(failure, small.text))
+    if made is not None and set(getattr(made.value, "stride", ())) == {1}:
+        kernel, padding = made.value.kernel_size, made.value.padding
+        halves = {(size - 1) // 2 for size in kernel if size % 2}
+        if len(halves) == 1 and isinstance(padding, tuple) and padding[0] < min(halves):
+            return f"{sizes}: padding={halves.pop()} in {made.text}{at(made)}, whose kernel is {kernel}, keeps the size"
     mode = {3: "linear", 4: "bilinear", 5: "trilinear"}[len(p)]
     return f"{sizes}: {small.text} = F.interpolate({small.text}, size={large.text}.shape[2:], mode={mode!r}) before it"
 
@@ -167,28 +194,6 @@ def add_joined_dimension(failure: Failure, match: re.Match[str]) -> str | None:
         told = f"{small.text}{at(small)} is {own}, {large.text} {other}"
         return f"{told}: {small.text}.unsqueeze(1).expand(-1, {other[1]}, -1) is ({own[0]}, {other[1]}, {own[1]})"
     return f"{small.text}{at(small)} is {own}, {large.text} {other}: unsqueeze the first, or index the second"
-
-
-@remedy(r"key_padded_mask\.shape\[(\d)\] to be (\d+), but got (\d+)")
-def fit_padding_mask(failure: Failure, match: re.Match[str]) -> str | None:
-    """A mask of padding of another order or length."""
-    layer, key = failure.module(), failure.locals.get("key")
-    mask = next((each for each in failure.tensors()[::-1] if each.value.dtype == bool_), None)
-    given = failure.locals.get("key_padding_mask") if mask is None else mask.value
-    found: Shape = tuple(getattr(given, "shape", ()))
-    size: Shape = tuple(getattr(failure.locals.get("query"), "shape", ()) if key is None else key.shape)
-    if len(size) != 3 or len(found) != 2 or layer is None:
-        return None
-    name = name_argument(failure, -1, "key_padding_mask", "the mask") if mask is None else f"{mask.text}{at(mask)}"
-    place, length = int(match[1]), int(match[2])
-    wanted = size[:2] if size[place] == length and getattr(layer.value, "batch_first", False) else (size[1], size[0])
-    wanted = wanted if wanted[place] == length else wanted[::-1]
-    if found == size[:2] and found != wanted and not getattr(layer.value, "batch_first", False):
-        told = f"{layer.text}{at(layer)} reads (length, batch, features), and its input is {size}"
-        return f"{told}: batch_first=True there"
-    if found == wanted[::-1]:
-        return f"{name} is {found}, and is to be (batch, keys), {wanted}: transpose it, .T"
-    return f"{name} is {found}, and is to be (batch, keys), {wanted}: one truth for each key, True where it is padding"
 
 
 @remedy(r"Given normalized_shape=\[(\d+)\], expected input with shape .*, but got input of size\[([\d, ]+)\]")

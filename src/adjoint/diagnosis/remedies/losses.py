@@ -16,7 +16,6 @@ from adjoint.diagnosis.remedies.registry import (
     argument_node,
     at,
     compute_argument,
-    describe_layer,
     find_decoder,
     name_argument,
     name_of_shape,
@@ -67,8 +66,16 @@ def drop_target_dimension(failure: Failure, match: re.Match[str]) -> str:
     y = _target(failure)
     value = next((each.value for each in failure.tensors() if each.text == y), None)
     if value is not None and value.ndim > 1 and value.shape[-1] > 1:
-        return f"of one-hot rows, {y}.argmax(-1) gives the classes; as probabilities they are floats: {y}.float()"
+        return _advise_rows(y, value)
     return f"one class for each row: {y}.squeeze(1)"
+
+
+def _advise_rows(y: str, value: Tensor) -> str:
+    """Return what to give in place of a row of truths for each sample."""
+    if not bool((value.sum(1) == 1).all()):
+        told = f"{y} has rows of several truths, and a row of scores one class"
+        return f"{told}: nn.BCEWithLogitsLoss() of the scores, with {y}.float()"
+    return f"one-hot rows: {y}.argmax(1) gives the classes; cross_entropy takes them as probabilities too, {y}.float()"
 
 
 @remedy(r"Expected target size \[([\d, ]+)\], got \[([\d, ]+)\]")
@@ -94,10 +101,21 @@ def give_probabilities(failure: Failure, match: re.Match[str]) -> str:
     """One-hot rows of integers."""
     y = _target(failure)
     value = next((each.value for each in failure.tensors() if each.text == y), None)
-    if value is not None and not bool((value.sum(1) == 1).all()):
-        told = f"{y} has rows of several truths, and cross entropy one class for each row"
-        return f"{told}: nn.BCEWithLogitsLoss() with {y}.float()"
-    return f"one-hot rows: {y}.argmax(1) gives the classes; as probabilities they are floats, {y}.float()"
+    return f"as probabilities, they are floats: {y}.float()" if value is None else _advise_rows(y, value)
+
+
+@remedy(r"expected scalar type \S*?(\w+) but found \S*?(float\w*|int\w*)$")
+def convert_held_weight(failure: Failure, match: re.Match[str]) -> str | None:
+    """Weights of a loss, or another tensor that a module holds, of another type than its input."""
+    layer = failure.module()
+    held = [] if layer is None else [*vars(layer.value)["_buffers"].items(), *vars(layer.value)["_parameters"].items()]
+    name = next((name for name, each in held if each is not None and str(each.dtype).endswith(match[2])), None)
+    if layer is None or name is None:
+        return None
+    owner = next((each for each in failure.operands if each.value is layer.value), layer)
+    method = {"float32": "float", "float64": "double", "float16": "half"}.get(match[1], match[1])
+    told = f"{owner.text}.{name}{at(owner)} is {match[2]}, and the input {match[1]}"
+    return f"{told}: {name}=….{method}() there, or {owner.text}.{method}()"
 
 
 @remedy(r"weight tensor should be defined either for all (\d+) classes")
@@ -152,6 +170,9 @@ def match_batches(failure: Failure, match: re.Match[str]) -> str:
     """Scores and classes of different numbers of samples."""
     scores, classes = int(match[1]), int(match[2])
     x, y = name_argument(failure, 0, "input", "the scores"), name_argument(failure, 1, "target", "the target")
+    wanted = _match_dimensions(failure, x, y)
+    if wanted is not None:
+        return wanted
     if classes and scores % classes == 0 and scores > classes:
         merged = _find_merging_view(failure)
         if merged is not None:
@@ -165,7 +186,40 @@ def match_batches(failure: Failure, match: re.Match[str]) -> str:
         return f"{x} has {scores // classes} rows for each of the {classes} of {y}: a view has merged dimensions"
     if scores and classes % scores == 0:
         return f"{x} is to have a row for each of the {classes} of {y}: {x}.reshape(-1, classes) with {y}.reshape(-1)"
+    for each in failure.tensors():
+        size = tuple(each.value.shape)
+        steps = abs(scores - classes) // size[0] if size and size[0] else 0
+        if steps and len(size) > 1 and prod(size[:2]) == max(scores, classes) == min(scores, classes) + steps * size[0]:
+            name, part, cut = (x, each.text, f":-{steps}") if scores > classes else (y, each.text, f"{steps}:")
+            told = f"{x} has {scores} rows and {y} {classes}, as one is shifted by {pluralize(steps, 'step')}"
+            return f"{told}: {part}[:, {cut}] in place of {part} in {name}, made flat by .reshape"
     return f"{x} has {scores} rows and {y} {classes}: both come from one batch"
+
+
+def _match_dimensions(failure: Failure, x: str, y: str) -> str | None:
+    """Return what to write where scores or classes have lost the batch, or have it in another place."""
+    told = re.search(r"input \(([\d, ]*)\) needs a target of \(([\d, ]*)\), got \(([\d, ]*)\)", failure.message)
+    given, expected, found = (shape_of(each) for each in told.groups()) if told is not None else ((), (), ())
+    own = failure.find_operand(x)
+    made = "" if own is None or own.origin is None or own.origin.value is None else text_of(own.origin.value)
+    if len(given) == 1 and found == (1,):
+        told_of = f"{x}{at(own)} is one row of scores, without the batch of {y}"
+        return (
+            f"{told_of}: .squeeze() takes that too, leave it out"
+            if "squeeze()" in made + x
+            else (f"{told_of}: {x}.unsqueeze(0)")
+        )
+    if len(expected) == 1 and found == ():
+        return f"{y}{at(failure.find_operand(y))} is one class, without the batch of {x}: {y}.unsqueeze(0)"
+    if len(expected) == 2 and found == expected[::-1] and failure.line is not None:
+        scope = failure.line.source.scope_of(failure.line.node)
+        for call in ast.walk(scope):
+            is_padding = isinstance(call, ast.Call) and text_of(call.func).endswith("pad_sequence")
+            if isinstance(call, ast.Call) and is_padding and "batch_first" not in text_of(call):
+                place = failure.line.source.place_of(call)
+                return f"{text_of(call)} at {place} puts the steps first, and {y} the samples: batch_first=True there"
+        return f"{x} is for {expected}, {y} is {found}: {y}.T, or the scores of samples first"
+    return None
 
 
 def _find_merging_view(failure: Failure) -> Origin | None:
@@ -195,6 +249,13 @@ def swap_arguments(failure: Failure, match: re.Match[str]) -> str | None:
     names = failure.tensors()[:2]
     if len(names) == 2 and names[1].value.is_floating_point():
         return f"scores come first, then classes: cross_entropy({names[1].text}, {names[0].text})"
+    x = next((each for each in failure.tensors() if each.text == name_argument(failure, 0, "input")), None)
+    made = None if x is None or x.origin is None else x.origin.value
+    for call in ast.walk(made) if made is not None else ():
+        method = call.func if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) else None
+        if x is not None and isinstance(call, ast.Call) and method is not None and method.attr in ("argmax", "argmin"):
+            scores = text_of(call.args[0] if text_of(method.value) == "torch" else method.value)
+            return f"{x.text}{at(x)} holds classes already, by {method.attr}: the scores, {scores}, in its place"
     return "scores are floats: .float()"
 
 
@@ -213,6 +274,16 @@ def match_regression_target(failure: Failure, match: re.Match[str]) -> str:
     return _advise_shape(failure, shape_of(match[2]), shape_of(match[1]))
 
 
+@remedy(r"^(\w*(?:loss|similarity|distance))\((?:\w+\[[\d,]*\](?:, )?)+\): .*do not broadcast")
+def match_rows(failure: Failure, match: re.Match[str]) -> str | None:
+    """Inputs of a loss over pairs or triples, of different numbers of rows."""
+    named = [(each.text, at(each), tuple(each.value.shape)) for each in failure.tensors() if each.value.ndim]
+    if len({shape[0] for *_, shape in named}) < 2:
+        return None
+    told = ", ".join(f"{name}{where} is {shape}" for name, where, shape in named)
+    return f"{match[1]} takes one row of each: {told}; all of one number of rows"
+
+
 def _advise_shape(failure: Failure, target: Shape, given: Shape) -> str:
     """Return how a loss's input and its target come to one shape."""
     x = name_argument(failure, 0, "input", name_of_shape(failure, given))
@@ -223,10 +294,20 @@ def _advise_shape(failure: Failure, target: Shape, given: Shape) -> str:
         layer = find_scores_layer(failure)
         told = f"{x} has" if layer is None else f"{layer.describe()} gives"
         classes = next((each for each in failure.tensors() if each.text in (y, y.partition(".")[0])), None)
-        if classes is not None and classes.value.numel() and float(classes.value.max()) > 1:
+        rows = _find_read_rows(failure, x)
+        if rows is not None and given == (*target, given[-1]):
+            return rows
+        is_of_classes = classes is not None and not classes.value.is_floating_point() and classes.value.numel()
+        if classes is not None and is_of_classes and float(classes.value.max()) > 1:
             most, y = int(classes.value.max()), classes.text
             return f"{y}{at(classes)} holds classes of 0 to {most}, and {x} a score for each: F.cross_entropy({x}, {y})"
         return f"{told} {given[-1]} scores for one truth of {y}: 1 output there, then .squeeze(-1)"
+    if len(given) == 3 and given[::2] == target and given[1] > 1:
+        return f"{x} has a row for each of {given[1]} steps, and {y} one for each sample: {x}[:, -1], the last step"
+    merged = _find_merging_view(failure) if given and target and given[0] > target[0] > 0 else None
+    if merged is not None and given[0] % target[0] == 0:
+        told = f"{merged.describe()} makes {given[0]} rows of {target[0]} samples"
+        return f"{told}: .flatten(1) keeps one row for each, of {prod(given) // target[0]}"
     decoder = find_decoder(failure)
     if len(given) == len(target) > 2 and given[:2] == target[:2] and decoder is not None:
         told = f"{decoder.text}{at(decoder)} gives {x} as {given}, and {y} is {target}"
@@ -245,6 +326,18 @@ def _advise_shape(failure: Failure, target: Shape, given: Shape) -> str:
     if given[:-1] == target[:-1]:
         return _advise_outputs(find_scores_layer(failure), given[-1], y, target[-1])
     return f"{x} is {given}, {y} is {target}: both of one shape"
+
+
+def _find_read_rows(failure: Failure, name: str) -> str | None:
+    """Return what to write where an index, such as that of actions, was to take one value of each row."""
+    own = failure.find_operand(name)
+    made = None if own is None or own.origin is None else own.origin.value
+    index = evaluate(made.slice, failure.frame) if isinstance(made, ast.Subscript) else None
+    if own is None or not isinstance(made, ast.Subscript) or not isinstance(index, Tensor) or index.ndim != 1:
+        return None
+    scores, places = text_of(made.value), text_of(made.slice)
+    told = f"{text_of(made)}{at(own)} takes the rows of the numbers in {places}"
+    return f"{told}: {scores}.gather(1, {places}.unsqueeze(1)).squeeze(1) takes one value of each row"
 
 
 def _advise_outputs(layer: OutputLayer | None, given: int, target: str, wanted: int) -> str:
@@ -299,44 +392,10 @@ def convert_input(failure: Failure, match: re.Match[str]) -> str | None:
     layer = failure.module()
     if layer is None:
         return None
+    if given.startswith("complex"):
+        own = failure.find_operand(x)
+        told = f"{x}{at(own)} is {given}, and the parameters are {wanted}"
+        return f"{told}: {x}.abs() for the magnitudes, or torch.view_as_real({x}).flatten(-2) for both parts"
     method = {"float32": "float", "float64": "double", "float16": "half", "bfloat16": "bfloat16"}.get(wanted, wanted)
     whole = "" if given != "float64" else f"; or {layer.text}.double() for parameters of float64"
     return f"{x}.{method}(), for the parameters are {wanted}{whole}"
-
-
-@remedy(r"index out of range in self: (-?\d+), embedding has (\d+) rows")
-def grow_embedding(failure: Failure, match: re.Match[str]) -> str:
-    """A row that the table has not."""
-    index, rows = int(match[1]), int(match[2])
-    name, _ = describe_layer(failure, "the table")
-    for each in failure.tensors() if index < 0 else ():
-        whole = not each.value.is_floating_point() and each.value.numel() > 0
-        low, high = (int(each.value.min()), int(each.value.max())) if whole else (0, 0)
-        if low == index < -1 and high - low < rows:
-            told = f"{each.text}{at(each)} goes from {low} to {high}, and the {rows} rows of {name} are counted from 0"
-            return f"{told}: {each.text} + {-low}"
-    if index < 0:
-        return f"rows are counted from 0: {index} stands perhaps for padding, which is a row too (padding_idx=)"
-    x = next((each for each in failure.tensors() if bool((each.value == index).any())), None)
-    whole = [] if x is None else [int(x.value.min()), int(x.value.max())]
-    told = f"indices go from 0 to {rows - 1}"
-    if x is not None and whole[0] >= 1 and whole[1] == rows:
-        return (
-            f"{told}, and {x.text}{at(x)} from {whole[0]} to {whole[1]}: {x.text} - 1, or nn.Embedding({rows + 1}, …)"
-        )
-    width = getattr(getattr(failure.module(), "value", None), "embedding_dim", "…")
-    held = f"{x.text}{at(x)} holds {whole[1]}" if x is not None else f"{index} is asked for"
-    return f"{told}, and {held}: {name} needs nn.Embedding({max([index, *whole]) + 1}, {width})"
-
-
-@remedy(r"Expected tensor for argument #1 'indices'")
-def convert_indices(failure: Failure, match: re.Match[str]) -> str:
-    """Rows that are no integers."""
-    x = next((each for each in failure.tensors() if each.value.is_floating_point()), None)
-    layer = failure.module()
-    rows = None if layer is None else getattr(layer.value, "num_embeddings", None)
-    if x is None:
-        return f"rows are integers: {name_argument(failure, 0)}.long()"
-    if x.value.ndim > 1 and x.value.shape[-1] == rows and bool(((x.value == 0) | (x.value == 1)).all()):
-        return f"{x.text}{at(x)} is one-hot, and an embedding takes the indices: {x.text}.argmax(-1)"
-    return f"rows are integers: {x.text}.long()"

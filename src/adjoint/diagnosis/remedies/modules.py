@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import ast
-import inspect
 import re
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from math import prod
 
-from adjoint.core.dtype.dtype import bool_
 from adjoint.core.graph.source_location import definition_site
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import MISSING, Origin, describe_value, evaluate, find_return_in, is_module
-from adjoint.diagnosis.output_layer import find_output_layer
 from adjoint.diagnosis.remedies.registry import (
     argument_node,
     at,
@@ -24,7 +21,6 @@ from adjoint.diagnosis.remedies.registry import (
     remedy,
     shape_of,
 )
-from adjoint.diagnosis.repairs.trial import compute
 from adjoint.diagnosis.source_expressions import find_attribute_assignment, find_function, parse_source, text_of
 
 
@@ -121,7 +117,14 @@ def fit_hidden_state(failure: Failure, match: re.Match[str]) -> str:
             return f"{both}: {x}.view({expected[0]}, 2, *{x}.shape[1:]).sum(1) adds both directions"
         return f"{x}{_where(failure, x)} is to be {expected}: {name} has {told}, one state each"
     if found[-1] != expected[-1]:
-        return f"{x}{_where(failure, x)} is to be {expected}: {name} has {expected[-1]} hidden units"
+        own = failure.find_operand(x)
+        told = f"{x}{at(own)} has {found[-1]} hidden units, and {name}{at(layer)} {expected[-1]}"
+        is_filled = own is not None and own.origin is not None and "zeros" in own.origin.source.text_of(own.origin.node)
+        if layer is None or is_filled:
+            return f"{told}: torch.zeros{expected}"
+        kind, size = type(layer.value).__name__, layer.value.input_size
+        between = f"nn.Linear({found[-1]}, {expected[-1]}) between them"
+        return f"{told}: one number for both, nn.{kind}({size}, {found[-1]}, …) there, or {between}"
     return f"{x}{_where(failure, x)} is to be {expected}: the batch has {expected[-2]} samples"
 
 
@@ -215,60 +218,6 @@ def _find_hook_before(failure: Failure) -> Origin | None:
         if code is not None:
             return find_return_in(code)
     return None
-
-
-@remedy(r"embed_dim must be divisible by num_heads")
-def divide_heads(failure: Failure, match: re.Match[str]) -> str:
-    """A width that the heads do not divide."""
-    width, heads = failure.locals["embed_dim"], failure.locals["num_heads"]
-    fitting = [n for n in range(1, 33) if width % n == 0]
-    nearest = width // heads * heads
-    return f"{heads} heads do not divide {width}: {', '.join(map(str, fitting))} do; or a width of {nearest}"
-
-
-@remedy(r"was expecting embedding dimension of (\d+), but got (\d+)")
-def fit_width(failure: Failure, match: re.Match[str]) -> str:
-    """Attention over tokens of another width."""
-    node = argument_node(failure, 0)
-    made = None if failure.line is None else find_output_layer(failure.line.source, node, failure.stack)
-    x = next((each for each in failure.tensors() if int(match[2]) in each.value.shape[-1:]), None)
-    told = "the input has" if x is None else f"{x.text}{at(x)}, {tuple(x.value.shape)}, has"
-    told = f"{made.describe()} gives" if made is not None else told
-    return f"{told} {match[2]} features, and the layer's d_model or embed_dim is {match[1]}: make them one number"
-
-
-@remedy(r"The shape of the (\d)D attn_mask is \S*\[([\d, ]+)\]\), but should be \(([\d, ]+)\)")
-def fit_mask(failure: Failure, match: re.Match[str]) -> str:
-    """A mask of another size."""
-    found, wanted = shape_of(match[2]), shape_of(match[3])
-    keyword, x = _find_mask_argument(failure, found)
-    own, query = failure.find_operand(x), failure.locals.get("query")
-    batch = tuple(getattr(query, "shape", ()))[:2]
-    told = f"{x}{at(own)} is {found}, and {keyword or 'the mask'} is (queries, keys), {wanted}"
-    if own is not None and keyword is not None and len(found) == 2 and found[0] in batch and found[1] == wanted[-1]:
-        padding = re.sub(r"^(?:mask|attn_mask)$|mask$", "key_padding_mask", keyword)
-        padding = f"src_{padding}" if keyword == "mask" else padding
-        value = x if own.value.dtype == bool_ else f"({x} == 0)"
-        return f"{told}: {x} tells the padding of each sample, {padding}={value}"
-    if len(found) == 2 and found[0] == found[1] > wanted[-1] and wanted[-1] == wanted[-2]:
-        return f"{told}: {x}[:{wanted[0]}, :{wanted[1]}], or make it of the input's length"
-    if len(found) == 3 and len(wanted) == 3 and found[0] and wanted[0] % found[0] == 0 and found[1:] == wanted[1:]:
-        return f"{told}, one for each head: {x}.repeat_interleave({wanted[0] // found[0]}, 0)"
-    return f"{told}: make it of the input's length"
-
-
-def _find_mask_argument(failure: Failure, shape: tuple[int, ...]) -> tuple[str | None, str]:
-    """Return the parameter of the layer's forward that has a mask of the shape, and the text of the mask."""
-    node = None if failure.line is None else failure.line.node
-    if not isinstance(node, ast.Call):
-        return None, "the mask"
-    layer = evaluate(node.func, failure.frame)
-    names = [each for each in inspect.signature(type(layer).forward).parameters if each != "self"]
-    given = [*zip(names, node.args, strict=False), *((each.arg, each.value) for each in node.keywords)]
-    for key, part in given:
-        if key is not None and key.endswith("mask") and getattr(compute(part, failure.frame), "shape", None) == shape:
-            return key, text_of(part)
-    return None, name_of_shape(failure, shape, "the mask")
 
 
 @remedy(r"Expected more than 1 value per channel when training")
@@ -442,6 +391,23 @@ def call_super(failure: Failure, match: re.Match[str]) -> str:
 def sort_lengths(failure: Failure, match: re.Match[str]) -> str:
     """Sequences of mixed lengths."""
     return "enforce_sorted=False takes the sequences as they come"
+
+
+@remedy(r"Length of all samples has to be greater than 0")
+def leave_empty_out(failure: Failure, match: re.Match[str]) -> str:
+    """Empty sequences, which cannot be packed."""
+    x = name_argument(failure, 1, "lengths", "lengths")
+    told = f"{x}{_where(failure, x)} holds 0, an empty sequence"
+    return f"{told}: leave that sample out, x[{x} > 0] and {x}[{x} > 0], or {x}.clamp(min=1)"
+
+
+@remedy(r"Expected lengths of at most (\d+), the times of the input, but got (\d+)")
+def put_batch_first(failure: Failure, match: re.Match[str]) -> str | None:
+    """A batch of padded sequences that comes first."""
+    x = next((each for each in failure.tensors() if each.value.ndim > 1), None)
+    if x is None or tuple(x.value.shape[:2]) != (int(match[1]), int(match[2])):
+        return None
+    return f"{x.text}{at(x)} is {tuple(x.value.shape)}, (batch, time, features): batch_first=True"
 
 
 @remedy(r"Weights only load failed")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import copy
 import inspect
 import re
 from collections.abc import Iterator
@@ -74,6 +75,22 @@ def take_named_result(failure: Failure, match: re.Match[str]) -> str | None:
             is_compared = _is_compared(line, each.text) and any(not x.is_floating_point() for x in others)
             field = "indices" if "indices" in fields and (is_index or is_compared) else fields[0]
             return f"{each.text}{at(each)} holds {' and '.join(fields)}: {each.text} = {text_of(made)}.{field} there"
+    return _take_values(failure, line)
+
+
+def _take_values(failure: Failure, line: ast.AST) -> str | None:
+    """Return the line with the values of a `max` or `sort` in it, kept as a dimension where that is needed."""
+    if not isinstance(line, ast.BinOp):
+        return None
+    for part in (line.left, line.right):
+        fields = getattr(compute(part, failure.frame) if isinstance(part, ast.Call) else None, "_fields", ())
+        if not isinstance(part, ast.Call) or "values" not in fields:
+            continue
+        kept = ast.Call(part.func, part.args, [*part.keywords, ast.keyword("keepdim", ast.Constant(True))])
+        for call in (part, kept):
+            changed = copy.deepcopy(line, {id(part): ast.Attribute(call, "values", ast.Load())})
+            if isinstance(compute(changed, failure.frame), Tensor):
+                return f"{text_of(part)} gives {' and '.join(fields)}: {text_of(changed)}"
     return None
 
 
@@ -148,6 +165,8 @@ def convert_list(failure: Failure, match: re.Match[str]) -> str | None:
     if match[1] == "str":
         return f'a text takes numbers as f"{{…}}": f"… {{{text_of(right)}}}"'
     value = evaluate(left, failure.frame)
+    if type(value).__name__ == "PackedSequence":
+        return None
     if isinstance(node, ast.AugAssign) or (isinstance(value, (list, tuple)) and not value):
         return f"{text_of(left)} is a {match[1] or match[2]}: {text_of(left)}.append({text_of(right)})"
     if isinstance(value, (list, tuple)) and any(isinstance(each, Tensor) for each in value):
@@ -179,6 +198,32 @@ def index_list_by_each(failure: Failure, match: re.Match[str]) -> str | None:
                 advice = f"{x} = {found} there is the place" if found != made else "the place is an integer"
                 return f"{x}{at(own)} is a value, {float(index):.4g}, and {name}[…] takes a place: {advice}"
             return f"{name} is a {type(owner).__name__}: {name}[int({x})]"
+    return None
+
+
+@remedy(r"Object of type (?:Tensor|Parameter) is not JSON serializable")
+def give_plain_numbers(failure: Failure, match: re.Match[str]) -> str | None:
+    """Tensors in what is written as JSON."""
+    x = next(iter(failure.tensors()), None)
+    if x is not None:
+        return f"{x.text}{at(x)} is a tensor: {x.text}.{'item' if x.value.numel() == 1 else 'tolist'}()"
+    for each in failure.operands:
+        if isinstance(each.value, dict):
+            keys = [repr(key) for key, value in each.value.items() if isinstance(value, Tensor)]
+            return f"{each.text}{at(each)} holds tensors at {', '.join(keys)}: .item() of each, or .tolist()"
+        if isinstance(each.value, list):
+            return f"{each.text}{at(each)} holds tensors: [x.item() for x in {each.text}]"
+    return None
+
+
+@remedy(r"only one element tensors can be converted")
+def compute_each(failure: Failure, match: re.Match[str]) -> str | None:
+    """A function of Python's math, which takes one number, of a tensor of several."""
+    for node in ast.walk(failure.line.node) if failure.line is not None else ():
+        if isinstance(node, ast.Call) and re.match(r"(?:math|cmath)\.", text_of(node.func)):
+            name = text_of(node.func)
+            wanted = f"torch.{name.partition('.')[2]}({', '.join(map(text_of, node.args))})"
+            return f"{name} takes one number: {wanted} computes each element"
     return None
 
 
@@ -215,6 +260,9 @@ def call_method(failure: Failure, match: re.Match[str]) -> str | None:
         if isinstance(made, ast.Attribute):  # m = x.mean, and m is used
             return f"{operand.text}{at(operand)} is a method: {operand.text} = {text_of(made)}() there"
         kind = "a method" if "." in operand.text else "a function"
+        node = None if failure.line is None else failure.line.node
+        if isinstance(node, ast.Subscript) and text_of(node.value) == operand.text and operand.text.endswith(".size"):
+            return f"{operand.text} is {kind}: {operand.text}({text_of(node.slice)})"
         return f"{operand.text} is {kind}: {operand.text}()"
     return None
 

@@ -10,14 +10,11 @@ import numpy as np
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import evaluate, find_origin
 from adjoint.diagnosis.remedies.registry import (
-    argument_node,
     at,
     describe_layer,
     first_tensor,
-    float_tensor,
     locate_tensor,
     name_argument,
-    name_of_shape,
     remedy,
     shape_of,
 )
@@ -34,88 +31,23 @@ def _name_last_sizes(failure: Failure) -> str:
     )
 
 
-@remedy(r"tensors used as indices must be|Expected dtype int32/int64 for index|only applicable to index tensor")
-def convert_index(failure: Failure, match: re.Match[str]) -> str | None:
-    """Indices that are no integers."""
-    array = next((x for x in failure.operands if isinstance(x.value, np.ndarray) and x.value.dtype.kind == "f"), None)
-    if array is not None:
-        return f"{array.text}{at(array)} holds floats, and indices are integers: {array.text}.astype(int)"
-    if not any(each.value.is_floating_point() for each in failure.tensors()):
-        return None  # the line makes them
-    return f"{float_tensor(failure)} holds floats, and indices are integers: .long()"
+@remedy(r"offsets\[0\] has to be 0")
+def begin_offsets(failure: Failure, match: re.Match[str]) -> str:
+    """Offsets of an EmbeddingBag that tell where each sequence ends."""
+    x = name_argument(failure, 1, "offsets", "offsets")
+    told = f"{x}{locate_tensor(failure, x)} begins with {int(failure.locals['offsets'][0])}, and it tells where each"
+    return f"{told} sequence begins, the first at 0: torch.tensor([0, *lengths[:-1]]).cumsum(0) of the lengths"
 
 
-@remedy(
-    r"shape of the mask \[([\d, ]+)\] at index (\d+) does not match the shape of the indexed tensor \[([\d, ]+)\]",
-    is_last=True,
-)
-def fit_index_mask(failure: Failure, match: re.Match[str]) -> str:
-    """A mask of another length."""
-    mask, whole = shape_of(match[1]), shape_of(match[3])
-    name = name_of_shape(failure, mask, "the mask")
-    where = locate_tensor(failure, name)
-    return f"{name}{where} has {mask}, and is to have {whole[: len(mask)]}: one truth for each row"
-
-
-@remedy(
-    r"value tensor of shape \[([\d, ]*)\] cannot be broadcast to indexing result of shape \[([\d, ]*)\]", is_last=True
-)
-def fit_value(failure: Failure, match: re.Match[str]) -> str:
-    """A value that does not fill the place."""
-    value, place = shape_of(match[1]), shape_of(match[2])
-    node = None if failure.line is None else failure.line.source.statement_of(failure.line.node)
-    if not isinstance(node, ast.Assign):
-        return f"the place has the shape [{match[2]}]: a value of that, or of 1 in its dimensions"
-    given, where = bracket(node.value), text_of(node.targets[0])
-    own = failure.find_operand(given)
-    told = f"{where} is {place}, and {given}{at(own)} {value}"
-    differing = [i for i, (p, q) in enumerate(zip(value, place, strict=False)) if p != q]
-    if len(value) == len(place) and len(differing) == 1 and value[differing[0]] > place[differing[0]]:
-        cut = ", ".join([":"] * differing[0] + [f":{place[differing[0]]}"])
-        return f"{told}: {given}[{cut}] fits"
-    return f"{told}: a value of that shape, or of 1 in its dimensions"
-
-
-@remedy(r"Index tensor must have the same number of dimensions as (?:input|self) tensor")
-def give_index_dimensions(failure: Failure, match: re.Match[str]) -> str | None:
-    """An index of gather or scatter with fewer dimensions."""
-    tensors = failure.tensors()
-    if len(tensors) < 2:
-        return None
-    x, index = tensors[0], tensors[1]
-    missing = x.value.ndim - index.value.ndim
-    if missing <= 0:
-        return None
-    dim = failure.locals.get("dim", -1)
-    is_of_rows = isinstance(dim, int) and x.value.ndim > 2 and dim % x.value.ndim == index.value.ndim - 1
-    if is_of_rows and missing == 1:
-        sizes = ", ".join(["-1"] * index.value.ndim)
-        whole = f"{index.text}.unsqueeze(-1).expand({sizes}, {x.text}.shape[-1])"
-        return f"the index has all dimensions of {x.text}, {tuple(x.value.shape)}: {whole} takes whole rows"
-    told = f"{index.text}{'.unsqueeze(-1)' * missing} has {x.value.ndim} dimensions, as {x.text}"
-    return told if "scatter" in failure.message else f"{told}; .squeeze(-1) after it"
-
-
-@remedy(r"Class values must be non-negative and smaller than num_classes, but got (-\d+)")
-def leave_negative_out(failure: Failure, match: re.Match[str]) -> str:
-    """A class below 0, as labels that stand for "none" have it."""
-    y = next(iter(failure.tensors()), None)
-    name = "it" if y is None else y.text
-    return (
-        f"{name}{at(y)} holds {match[1]}, and classes begin at 0: leave those out, {name}[{name} >= 0], or "
-        "make them a class"
-    )
-
-
-@remedy(r"Class values must be (?:non-negative and )?smaller than num_classes, but got (\d+)")
-def count_one_hot(failure: Failure, match: re.Match[str]) -> str:
-    """A class beyond the columns."""
-    count, y = argument_node(failure, 1, "num_classes"), name_argument(failure, 0, "tensor", "the tensor")
-    if count is None or isinstance(count, ast.Constant):
-        return f"classes begin at 0: num_classes={int(match[1]) + 1} for a class {match[1]} of {y}"
-    value = evaluate(count, failure.frame)
-    told = f"{text_of(count)} is {value}, and {y} holds {match[1]}"
-    return f"{told}: classes begin at 0, so it is to be {int(match[1]) + 1}"
+@remedy(r"expected a tensor or a number, got (\w+)")
+def give_tensor_or_number(failure: Failure, match: re.Match[str]) -> str | None:
+    """A text, or another object, where a tensor or a number belongs."""
+    node = None if failure.line is None else failure.line.node
+    for part in node.args if isinstance(node, ast.Call) else ():
+        if type(evaluate(part, failure.frame)).__name__ == match[1]:
+            own, kind = failure.find_operand(text_of(part)), {"str": "text"}.get(match[1], match[1])
+            return f"{text_of(part)}{at(own)} is a {kind}: a number for it, or a tensor of numbers"
+    return None
 
 
 @remedy(r"where expected condition to be a boolean tensor|expected condition to be a boolean")
@@ -181,13 +113,24 @@ def expand_ones(failure: Failure, match: re.Match[str]) -> str | None:
 
 
 @remedy(
-    r"permute\(\): number of dimensions|permute\(sparse_coo\): number of dimensions|length of the desired ordering",
-    is_last=True,
+    r"permute\(\): number of dimensions.*input\.dim\(\) = (\d+) is not equal to len\(dims\) = (\d+)|"
+    r"permute\(sparse_coo\): number of dimensions|length of the desired ordering",
 )
-def name_all_dimensions(failure: Failure, match: re.Match[str]) -> str:
-    """An order of some of the dimensions."""
-    x = first_tensor(failure)
-    return f"permute names each dimension of {x} once; {x}.transpose(a, b) changes two of them"
+def name_all_dimensions(failure: Failure, match: re.Match[str]) -> str | None:
+    """An order of some of the dimensions, or of more than there are."""
+    node = None if failure.line is None else failure.line.node
+    if not match[1] or not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+        x = first_tensor(failure)
+        return f"permute names each dimension of {x} once; {x}.transpose(a, b) changes two of them"
+    count, named, x = int(match[1]), int(match[2]), bracket(node.func.value)
+    own, order = failure.find_operand(x), ", ".join(map(text_of, node.args))
+    size = "" if own is None else f", {tuple(own.value.shape)},"
+    told = f"{x}{at(own)}{size} has {count} dimensions, and permute names {named}"
+    if count > named == 3 and order == "0, 2, 1":
+        return f"{told}: {x}.flatten(2).permute({order}) takes the last ones as one, or all {count} in their order"
+    if count == named - 1 and order.startswith("0"):
+        return f"{told}: a batch is missing, {x}.unsqueeze(0).permute({order})"
+    return None
 
 
 @remedy(r"repeat dims can not be smaller than number of dimensions")
@@ -210,7 +153,14 @@ def split_whole(failure: Failure, match: re.Match[str]) -> str:
 @remedy(r"bmm: expected \(b, n, k\) and \(b, k, m\), got \(([\d, ]+)\) and \(([\d, ]+)\)")
 def batch_both(failure: Failure, match: re.Match[str]) -> str:
     """A product of batches with a single matrix, or with other batches."""
-    return "bmm takes two batches of matrices; `a @ b` broadcasts a single one over the other's batch"
+    a, b = shape_of(match[1]), shape_of(match[2])
+    x, y = name_argument(failure, 0, "input", "a"), name_argument(failure, 1, "mat2", "b")
+    told = f"{x}{locate_tensor(failure, x)} is {a}, {y}{locate_tensor(failure, y)} {b}, and bmm takes two batches"
+    if len(a) == 2 and len(b) == 3 and a == b[:2]:  # a vector for each matrix
+        return f"{told}: {x}.unsqueeze(1) is {(a[0], 1, a[1])}, {y} as it is; .squeeze(1) after it"
+    if len(b) == 2 and len(a) == 3 and b == a[::2]:
+        return f"{told}: {y}.unsqueeze(-1) is {(*b, 1)}; .squeeze(-1) after it"
+    return f"{told}: `a @ b` broadcasts a single matrix over the other's batch"
 
 
 @remedy(r"Padding length must be divisible by 2", is_last=True)
@@ -233,6 +183,28 @@ def divide_channels(failure: Failure, match: re.Match[str]) -> str:
         return f"groups={groups} does not divide {told}: {', '.join(fitting)} do"
     fitting = [str(n) for n in range(1, int(match[1]) + 1) if int(match[1]) % n == 0]
     return f"{match[2]} groups do not divide {match[1]} channels: {', '.join(fitting)} do"
+
+
+@remedy(r"padding='same' is not supported for strided convolutions")
+def pad_by_half(failure: Failure, match: re.Match[str]) -> str | None:
+    """A convolution with strides that is to keep the size."""
+    kernel, stride = failure.locals.get("kernel_size"), failure.locals.get("stride")
+    size = kernel[0] if isinstance(kernel, tuple) else kernel
+    if not isinstance(size, int):
+        return None
+    told = f"with stride={stride} no padding keeps the size"
+    return f"{told}: padding={(size - 1) // 2} gives the size divided by the stride"
+
+
+@remedy(r"(\w+) must be an int or (\d) ints, got \((\d+)(?:, \d+)+\)")
+def count_spatial_sizes(failure: Failure, match: re.Match[str]) -> str:
+    """A window of more or fewer dimensions than its layer."""
+    called = getattr(failure.line, "node", None)
+    name = text_of(called.func) if isinstance(called, ast.Call) else "the layer"
+    count = len(re.findall(r"\d+", failure.message.rpartition("got")[2]))
+    other = re.sub(r"\d+d$", f"{count}d", name)
+    told = f"{name} goes over {match[2]} dimension{'s' * (match[2] != '1')}, and {match[1]} has {count} numbers"
+    return f"{told}: {match[1]}={match[3]}, or {other}"
 
 
 @remedy(r"dropout probability has to be between 0 and 1, but got (\S+)")
@@ -269,33 +241,18 @@ def fit_cell(failure: Failure, match: re.Match[str]) -> str:
     return f"{name} takes {match[2]} features, its input has {match[1]}: nn.{kind}({match[1]}, …) there"
 
 
-@remedy(r"expected query .* but got query \(([\d, ]+)\), key \(([\d, ]+)\), value \(([\d, ]+)\)")
-def fit_attention(failure: Failure, match: re.Match[str]) -> str:
-    """Queries, keys and values that do not fit."""
-    query, key, value = (shape_of(each) for each in match.groups())
-    names = [name_of_shape(failure, shape, word) for shape, word in ((query, "query"), (key, "key"), (value, "value"))]
-    if query[-1] != key[-1]:
-        where = locate_tensor(failure, names[1])
-        return f"the last sizes of {names[0]} and {names[1]}{where} are one number: {query[-1]} against {key[-1]}"
-    return f"{names[1]} and {names[2]} have one length: {key[-2]} against {value[-2]}"
-
-
-@remedy(r"scaled_dot_product_attention of query \((.*?)\), key \((.*?)\), .* and attn_mask \((.*?)\)")
-def fit_attention_mask(failure: Failure, match: re.Match[str]) -> str:
-    """A mask that does not broadcast over the scores."""
-    query, key, mask = (shape_of(each) for each in match.groups())
-    name = name_of_shape(failure, mask, "attn_mask")
-    scores = (*query[:-1], key[-2])
-    if len(mask) == 2 and mask == (query[0], key[-2]):
-        return f"of (batch, keys), {name}[:, None, None, :] broadcasts over the scores, {scores}; True takes part"
-    return f"{name}, {mask}, is to broadcast over the scores, {scores}"
-
-
 @remedy(r"Output size is too small")
 def pool_less(failure: Failure, match: re.Match[str]) -> str:
     """A window larger than what is left."""
     name, _ = describe_layer(failure, "the window")
     return f"{name} has nothing left to go over: fewer poolings, padding before, or larger inputs"
+
+
+@remedy(r"expected a 1D window tensor of size equal to win_length=(\d+), but got window with size \[(\d+)\]")
+def fit_window(failure: Failure, match: re.Match[str]) -> str:
+    """A window shorter or longer than a frame."""
+    told = f"the window has {match[2]} values, and win_length is {match[1]}, which is n_fft where it is not given"
+    return f"{told}: a window of {match[1]}, or win_length={match[2]}"
 
 
 @remedy(r"Padding size should be less than the corresponding input dimension")
@@ -337,12 +294,6 @@ def copy_leaf(failure: Failure, match: re.Match[str]) -> str:
     x = next((each for each in failure.tensors() if not each.value.is_leaf), None)
     name = "it" if x is None else f"{x.text}{at(x)}"
     return f"{name} has a graph: .detach().clone() copies the values"
-
-
-@remedy(r"scaled_dot_product_attention of query \((\d+), .*key \((\d+), ")
-def fit_batches(failure: Failure, match: re.Match[str]) -> str:
-    """Attention between batches of different sizes."""
-    return f"the batches differ, {match[1]} against {match[2]}: (length, batch, features), or batch_first=True"
 
 
 @remedy(r"non-empty 2D or 3D \(batch mode\) tensor expected for input, but got (\d)D")

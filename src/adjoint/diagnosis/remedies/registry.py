@@ -11,6 +11,7 @@ from typing import TypeAlias
 from adjoint.core.typing import Operand, Shape
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import MISSING, NamedValue, Origin, evaluate, find_origin, find_return_in, is_module
+from adjoint.diagnosis.output_layer import find_output_layer
 from adjoint.diagnosis.repairs.trial import compute
 from adjoint.diagnosis.source_expressions import text_of
 
@@ -134,6 +135,12 @@ def name_argument(failure: Failure, place: int, keyword: str = "", default: str 
     return text if 0 < len(text) <= MAX_NAME_CHARACTERS else default
 
 
+def find_part(failure: Failure, text: str) -> ast.expr | None:
+    """Return the part of the line that is written so."""
+    nodes = ast.walk(failure.line.node) if failure.line is not None else ()
+    return next((each for each in nodes if isinstance(each, ast.expr) and text_of(each) == text), None)
+
+
 def find_producer(failure: Failure, node: ast.expr | None) -> NamedValue | None:
     """Return the module whose call gave the value of an expression, directly or through functions of one input."""
     if failure.line is None or node is None:
@@ -145,7 +152,7 @@ def find_producer(failure: Failure, node: ast.expr | None) -> NamedValue | None:
             origin = find_origin(source, node, failure.stack)
             if origin is None or origin.value is None or origin.value is node:
                 return None
-            source, node = origin.source, origin.value
+            source, node = origin.source, origin.value_of(text_of(node))
             continue
         if not isinstance(node, ast.Call):
             return None
@@ -171,6 +178,18 @@ def _find_last_layer(made: NamedValue) -> NamedValue:
             origin = made.origin if made.origin is None or listed is None else Origin(made.origin.source, listed)
             return NamedValue(f"{made.text}[{name}]", part, origin)
     return made
+
+
+def describe_both_layers(failure: Failure) -> tuple[str, str] | None:
+    """Return the layers that gave the two sides of an operation, or the first two arguments of a function."""
+    node = None if failure.line is None else failure.line.node
+    sides: list[ast.expr] = [node.left, node.right] if isinstance(node, ast.BinOp) else []
+    sides = node.args[:2] if isinstance(node, ast.Call) else sides
+    if failure.line is None or not sides:
+        return None
+    found = [find_output_layer(failure.line.source, each, failure.stack) for each in sides]
+    told = [each.describe().rstrip(",") for each in found if each is not None]
+    return (told[0], told[1]) if len(told) == 2 and told[0] != told[1] else None
 
 
 def find_decoder(failure: Failure) -> NamedValue | None:

@@ -202,6 +202,8 @@ def name_values_outside(failure: Failure, match: re.Match[str]) -> str | None:
     if len(found) != 1:
         return None
     x, low, high = found[0]
+    if isinstance(x.value, Tensor) and not x.value.is_floating_point() and not is_share:
+        return f"{x.text}{at(x)} goes from {low:.4g} to {high:.4g}, and positive values are wanted"
     told = f"{x.text}{at(x)} " + (f"goes from {low:.4g} to {high:.4g}" if low != high else f"is {low:.4g}")
     if not isinstance(x.value, Tensor):
         return f"{told}, and {'a share of 0 to 1' if is_share else 'a positive number'} is wanted"

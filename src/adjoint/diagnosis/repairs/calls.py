@@ -45,6 +45,9 @@ def call_otherwise(node: ast.Call, trial: Trial, library: str, message: str) -> 
     if len(node.args) == 1 and not isinstance(node.args[0], ast.Starred):
         inner = node.args[0]
         listed = [ast.unparse(each) for each in inner.elts] if isinstance(inner, (ast.List, ast.Tuple)) else []
+        held = evaluate(inner, trial.frame)
+        if function == "range" and isinstance(held, Tensor) and held.ndim:
+            yield Edit(node, parse(f"{arguments[0]}.tolist()"))
         if function == "range":
             yield write(f"len({arguments[0]})")
         if listed or "missing" not in message or isinstance(evaluate(inner, trial.frame), (list, tuple)):

@@ -37,6 +37,9 @@ def reshape(
     if len(shapes) > 1 and all(len(each) == 1 for each in shapes) and not is_input:
         return  # two vectors of different lengths make no table by mistake
     ways = [f"{own}{first}"] if first and value.ndim == 2 else list(_add_axes(own, value, values))
+    if value.ndim == 1:  # one number for each channel
+        counts = {len(each) for each in shapes if len(each) > 2 and each[1] == value.shape[0]}
+        ways += [f"{own}[:, {', '.join(['None'] * (count - 2))}]" for count in counts]
     ways += [f"{own}.unsqueeze(0)"] if is_input else []
     ways += (
         [f"{own}.unsqueeze({i})" for i in (*range(1, value.ndim), value.ndim, 0)]

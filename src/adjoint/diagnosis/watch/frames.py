@@ -7,7 +7,7 @@ import sys
 from types import FrameType
 
 from adjoint.core.graph.source_location import library_files
-from adjoint.diagnosis import operands, source_expressions
+from adjoint.diagnosis import line_operands, operands, source_expressions
 from adjoint.diagnosis.call_stack import Stack, UserFrame, find_stack
 from adjoint.diagnosis.findings import Place, place_of_origin
 from adjoint.diagnosis.operands import NamedValue, Origin
@@ -35,7 +35,7 @@ def find_expression(frame: FrameType) -> tuple[SourceFile, ast.AST] | None:
 
 def find_operands(frame: FrameType) -> list[NamedValue]:
     """Return the parts of the frame's expression that are tensors, modules or numbers."""
-    return operands.find_operands(stack_from(frame))[1]
+    return line_operands.find_operands(stack_from(frame))[1]
 
 
 def find_origin_place(source: SourceFile, node: ast.expr, frame: FrameType) -> Place | None:

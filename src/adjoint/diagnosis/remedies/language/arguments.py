@@ -43,6 +43,8 @@ def give_missing_arguments(failure: Failure, match: re.Match[str]) -> str | None
     if first is not None and first.annotation in (str, "str") and hasattr(value, "shape"):
         wanted = f"{text_of(call.func)}({first.name!r}, {', '.join(given)})"
         return f"{first.name} comes first, a text, and {given[0]} is a tensor: {wanted}"
+    if names == ["key", "value"] and len(given) == 1:
+        return f"{text_of(call.func)}({', '.join(given * 3)}) is attention of {given[0]} to itself"
     known = {**failure.frame.f_globals, **failure.frame.f_locals}
     values = {
         name: name if name in known and not callable(known[name]) else "-1" if name == "dim" else "…" for name in names

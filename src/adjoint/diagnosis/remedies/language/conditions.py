@@ -192,6 +192,9 @@ def call_value(failure: Failure, match: re.Match[str]) -> str | None:
     owner = None if made is None else evaluate(made, failure.frame)
     owner = evaluate(made.func, failure.frame) if isinstance(made, ast.Call) else type(owner)
     if isinstance(node.func, ast.Attribute) and isinstance(getattr(owner, node.func.attr, None), property):
+        if node.func.attr == "shape" and len(node.args) == 1:
+            x, dim = text_of(node.func.value), text_of(node.args[0])
+            return f"{x}.shape is a Size, which square brackets read: {x}.shape[{dim}], or {x}.size({dim})"
         return (
             f"{node.func.attr} is a property of {owner.__name__}, and gives a {match[1]}: {text_of(node.func)}, "
             "without ()"

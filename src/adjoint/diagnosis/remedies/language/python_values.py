@@ -17,6 +17,7 @@ from adjoint.diagnosis.call_stack import user_files
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import MISSING, NamedValue, Origin, evaluate, find_origin, find_return, is_module
 from adjoint.diagnosis.remedies.registry import at, find_length, named_parts, remedy
+from adjoint.diagnosis.repairs.expression import bracket
 from adjoint.diagnosis.repairs.trial import compute
 from adjoint.diagnosis.source_expressions import SourceFile, text_of
 from adjoint.nn.module.module import Module
@@ -144,21 +145,19 @@ def unpack_as_many(failure: Failure, match: re.Match[str]) -> str | None:
         return f"each {each} of {text} holds{count}: as many names as that{dataset}"
     called = value.func if isinstance(value, ast.Call) else None
     layer = evaluate(called, failure.frame) if called is not None else MISSING
-    if is_module(layer) and match[3] and called is not None:
+    is_pooling = "MaxPool" in type(layer).__name__
+    if is_module(layer) and match[3] and called is not None and not is_pooling:
         place = at(next((each for each in named_parts(failure) if each.value is layer), None))
         names = int(match[3])
         return f"{text_of(called)}{place} gives one tensor, which goes by rows: {text}.chunk({names}, dim=-1)"
     held = MISSING if value is None else evaluate(value, failure.frame)
     names = int(match[1] or match[3])
-    if is_module(layer) and called is not None and "MaxPool" in type(layer).__name__:
+    if is_pooling and called is not None:
         place = at(next((each for each in named_parts(failure) if each.value is layer), None))
         return f"{text_of(called)}{place} gives one tensor: return_indices=True there for the indices too"
     if isinstance(held, (list, tuple)) and all(isinstance(each, (list, tuple)) and len(each) == names for each in held):
         targets = text_of(statement.targets[0]).strip("()") if isinstance(statement, ast.Assign) else "a, b"
         return f"{text} is a list of {len(held)} samples of {names} each: {targets} = zip(*{text})"
-    chunks = _count_pieces(value)
-    if chunks is not None and chunks != names:
-        return f"{text} gives {chunks}, and here are {names} names: one for each"
     found = MISSING if value is None else compute(value, failure.frame)
     if isinstance(found, Tensor) and names in found.shape:
         dim = tuple(found.shape).index(names)
@@ -173,23 +172,19 @@ def unpack_as_many(failure: Failure, match: re.Match[str]) -> str | None:
         and all(isinstance(each, Tensor) for each in found)
         and isinstance(value, ast.Call)
     ):
-        x = text_of(
-            value.func.value
-            if isinstance(value.func, ast.Attribute) and text_of(value.func.value) != "torch"
-            else value.args[0]
-        )
-        return f"{text} gives {len(found)}, and here are {names} names: torch.tensor_split({x}, {names}) gives as many"
+        method = value.func if isinstance(value.func, ast.Attribute) else None
+        is_function = method is None or text_of(method.value) == "torch"
+        x = text_of(value.args[0]) if method is None or is_function else bracket(method.value)
+        dims = [each.value for each in value.keywords if each.arg == "dim"] or value.args[2 if is_function else 1 :]
+        dim = next((int(compute(each, failure.frame)) for each in dims), 0)
+        whole = sum(each.shape[dim] for each in found)
+        fitting = "chunk" if whole % names == 0 else "tensor_split"
+        wanted = f"{x}.{fitting}({names}{f', dim={dim}' if dim else ''})"
+        is_counted = text_of(value.func).rpartition(".")[2] in ("chunk", "tensor_split")
+        more = f"{len(found)} names, or " if is_counted else ""
+        return f"{text} gives {len(found)}, and here are {names} names: {more}{wanted}"
     size = f", which has {match[2]}" if match[2] else ""
     return f"as many names as {text} gives{size}"
-
-
-def _count_pieces(value: ast.expr | None) -> int | None:
-    """Return into how many pieces a call of chunk or tensor_split takes a tensor, where it says so."""
-    if not isinstance(value, ast.Call) or not isinstance(value.func, ast.Attribute):
-        return None
-    place = 1 if text_of(value.func.value) == "torch" else 0
-    count = value.args[place] if value.func.attr in ("chunk", "tensor_split") and len(value.args) > place else None
-    return count.value if isinstance(count, ast.Constant) and isinstance(count.value, int) else None
 
 
 def _describe_dataset(failure: Failure, statement: ast.For | ast.AsyncFor) -> str:

@@ -2,7 +2,10 @@
 
 Modules, in reading order:
 
-- `fitting`: Remedies for shapes that do not fit: layers, products, broadcasting, views, joins, indices.
+- `fitting`: Remedies for layers and products that do not fit their input: features, channels, kernels, inner sizes.
 - `broadcasting`: Remedies for operands that do not broadcast: masks, tables that are longer or shorter, results of
   two layers.
+- `attention`: Remedies for attention: widths and heads, masks of queries, keys and padding, batches.
+- `indices`: Remedies for indices: of another type, past the end, of fewer dimensions, rows that a table has not.
+- `views`: Remedies for views, joins and dimensions: sizes that do not multiply, parts that differ, letters of einsum.
 """

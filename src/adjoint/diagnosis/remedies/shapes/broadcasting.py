@@ -5,11 +5,13 @@ from __future__ import annotations
 import ast
 import re
 
+from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Shape
 from adjoint.diagnosis.failure import Failure
-from adjoint.diagnosis.output_layer import find_output_layer
 from adjoint.diagnosis.remedies.registry import (
     at,
+    compute_argument,
+    describe_both_layers,
     locate_tensor,
     name_of_shape,
     name_operand,
@@ -57,6 +59,12 @@ def fit_broadcast(failure: Failure, match: re.Match[str]) -> str | None:
     if not a or not b:
         return None
     x, y = name_operand(failure, a, 0), name_operand(failure, b, 1)
+    is_compared = failure.line is not None and isinstance(failure.line.node, ast.Compare)
+    for name, small, large in ((y, a, b), (x, b, a)) if is_compared else ():
+        own = failure.find_operand(name)
+        is_wider = len(large) == 2 and len(small) == 1 and large[:1] == small
+        if own is not None and is_wider and bool((own.value.sum(1) == 1).all()):
+            return f"{name}{at(own)} is one-hot, and the other side one class for each row: {name}.argmax(-1)"
     for name, small, large in ((y, b, a), (x, a, b)):
         if name.startswith("the "):
             continue  # the function made it
@@ -75,8 +83,10 @@ def fit_broadcast(failure: Failure, match: re.Match[str]) -> str | None:
     short = _find_shorter_table(failure, a, b)
     if short is not None:
         return short
-    made = _describe_both_layers(failure)
+    made = describe_both_layers(failure)
     if made is not None and len(sizes) == 1 and a[-1] != b[-1]:
+        given = compute_argument(failure, 0, "input")  # the function may compute with its arguments the other way round
+        a, b = (b, a) if isinstance(given, Tensor) and given.shape[-1] == b[-1] else (a, b)
         return f"{made[0]} gives {a[-1]} values, {made[1]} {b[-1]}: one number for both"
     return None
 
@@ -91,12 +101,26 @@ def name_sizes(failure: Failure, match: re.Match[str]) -> str:
         return f"their dimensions come in different orders: transpose {x} or {y}"
     sizes = [(p, q) for p, q in zip(a[::-1], b[::-1], strict=False) if p != q and 1 not in (p, q)]
     told = " and ".join(f"{p} against {q}" for p, q in sizes)
+    if len(sizes) == 1 and y.rpartition(".")[2] in ("weight", "pos_weight"):
+        where = locate_tensor(failure, y) if " at " not in y else ""
+        return f"{y}{where} has {sizes[0][1]} numbers, and {x} {sizes[0][0]}: one for each"
     counted = _find_counted_classes(failure, sizes)
     if counted is not None:
         return counted
+    for name, (p, q) in ((x, sizes[0]), (y, sizes[0][::-1])) if len(sizes) == 1 else ():
+        own = next((each for each in failure.tensors() if name.partition("[")[0] == each.text), None)
+        maker = failure.find_maker(failure.frame.f_locals.get("self"))
+        if own is not None and own.text.startswith("self.") and maker is not None:
+            other = y if name is x else x
+            return (
+                f"{own.text}{at(own)}, by {maker.text}{at(maker)}, has {p} there, and {other} {q}: one number for both"
+            )
     small, big = (x, y) if sizes and sizes[0][0] < sizes[0][1] else (y, x)
     own = next((each for each in failure.tensors() if each.text == small), None)
     made = "" if own is None or own.origin is None or own.origin.value is None else text_of(own.origin.value)
+    if len(sizes) == 1 and "::2]" in made and abs(sizes[0][0] - sizes[0][1]) == 1:
+        told = f"{small}{at(own)} is the smaller half of an odd number, {sum(sizes[0])}"
+        return f"{told}, and {big}{locate_tensor(failure, big)} has {max(sizes[0])} there: an even number of features"
     if len(sizes) == 1 and HALVING.search(made) and max(sizes[0]) == 2 * min(sizes[0]):
         told += f"; {small}{at(own)} is one half, and {big}{locate_tensor(failure, big)} is for the whole"
         return f"{x} and {y} must agree in each dimension: {told}, so make {big} of half the size where it is made"
@@ -143,17 +167,6 @@ def _find_shorter_table(failure: Failure, a: Shape, b: Shape) -> str | None:
             wanted = (*own[:place], other[place], *own[place + 1 :])
             return f"{table.text}{at(table)} is {own}, and the input has {other[place]} there: make it {wanted}"
     return None
-
-
-def _describe_both_layers(failure: Failure) -> tuple[str, str] | None:
-    """Return the layers that gave the two sides of an operation."""
-    node = None if failure.line is None else failure.line.node
-    sides: list[ast.expr] = [node.left, node.right] if isinstance(node, ast.BinOp) else []
-    if failure.line is None or not sides:
-        return None
-    found = [find_output_layer(failure.line.source, each, failure.stack) for each in sides]
-    told = [each.describe().rstrip(",") for each in found if each is not None]
-    return (told[0], told[1]) if len(told) == 2 and told[0] != told[1] else None
 
 
 def _find_longer_table(failure: Failure, a: Shape, b: Shape) -> tuple[str, int, int, str] | None:

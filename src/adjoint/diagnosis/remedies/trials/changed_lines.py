@@ -83,7 +83,7 @@ def _fits_around(failure: Failure, trial: Trial, node: ast.expr, changed: ast.ex
     """Return whether the whole expression around a changed part runs too, as far as it can be carried out again."""
     whole: ast.AST = node
     parents: dict[ast.AST, ast.AST] = {} if failure.line is None else failure.line.source.parents
-    while isinstance(parents.get(whole), (ast.expr, ast.keyword)):
+    while isinstance(parents.get(whole), (ast.expr, ast.keyword)) and not isinstance(parents[whole], ast.Tuple):
         whole = parents[whole]
     if whole is node or not isinstance(whole, ast.expr):
         return True

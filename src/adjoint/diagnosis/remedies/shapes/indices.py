@@ -1,0 +1,230 @@
+"""Remedies for indices: of another type, past the end, of fewer dimensions, rows that a table has not."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+import numpy as np
+
+from adjoint.core.dtype.dtype import bool_
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.diagnosis.failure import Failure
+from adjoint.diagnosis.operands import (
+    evaluate,
+    find_origin,
+)
+from adjoint.diagnosis.remedies.registry import (
+    argument_node,
+    at,
+    describe_layer,
+    find_length,
+    float_tensor,
+    locate_tensor,
+    name_argument,
+    name_of_shape,
+    remedy,
+    shape_of,
+)
+from adjoint.diagnosis.repairs.expression import bracket
+from adjoint.diagnosis.repairs.trial import compute
+from adjoint.diagnosis.source_expressions import text_of
+
+
+@remedy(r"tensors used as indices must be|Expected dtype int32/int64 for index|only applicable to index tensor")
+def convert_index(failure: Failure, match: re.Match[str]) -> str | None:
+    """Indices that are no integers."""
+    array = next((x for x in failure.operands if isinstance(x.value, np.ndarray) and x.value.dtype.kind == "f"), None)
+    if array is not None:
+        return f"{array.text}{at(array)} holds floats, and indices are integers: {array.text}.astype(int)"
+    if not any(each.value.is_floating_point() for each in failure.tensors()):
+        return None  # the line makes them
+    node = None if failure.line is None else failure.line.node
+    if isinstance(node, ast.Subscript) and not isinstance(evaluate(node.slice, failure.frame), Tensor):
+        index = compute(node.slice, failure.frame)
+        if getattr(index, "dtype", None) is not None and "float" in str(index.dtype):
+            return f"{text_of(node.slice)} is of floats, and indices are integers: ({text_of(node.slice)}).long()"
+    return f"{float_tensor(failure)} holds floats, and indices are integers: .long()"
+
+
+@remedy(
+    r"shape of the mask \[([\d, ]+)\] at index (\d+) does not match the shape of the indexed tensor \[([\d, ]+)\]",
+    is_last=True,
+)
+def fit_index_mask(failure: Failure, match: re.Match[str]) -> str:
+    """A mask of another length."""
+    mask, whole = shape_of(match[1]), shape_of(match[3])
+    name = name_of_shape(failure, mask, "the mask")
+    where = locate_tensor(failure, name)
+    return f"{name}{where} has {mask}, and is to have {whole[: len(mask)]}: one truth for each row"
+
+
+@remedy(
+    r"value tensor of shape \[([\d, ]*)\] cannot be broadcast to indexing result of shape \[([\d, ]*)\]", is_last=True
+)
+def fit_value(failure: Failure, match: re.Match[str]) -> str:
+    """A value that does not fill the place."""
+    value, place = shape_of(match[1]), shape_of(match[2])
+    node = None if failure.line is None else failure.line.source.statement_of(failure.line.node)
+    if not isinstance(node, ast.Assign):
+        return f"the place has the shape [{match[2]}]: a value of that, or of 1 in its dimensions"
+    given, where = bracket(node.value), text_of(node.targets[0])
+    own = failure.find_operand(given)
+    told = f"{where} is {place}, and {given}{at(own)} {value}"
+    target = node.targets[0]
+    held = evaluate(target.value, failure.frame) if isinstance(target, ast.Subscript) else None
+    if isinstance(target, ast.Subscript) and tuple(getattr(held, "shape", ())) == value:
+        return f"{told}: {given}[{text_of(target.slice)}] takes the values of the same places"
+    differing = [i for i, (p, q) in enumerate(zip(value, place, strict=False)) if p != q]
+    if len(value) == len(place) and len(differing) == 1 and value[differing[0]] > place[differing[0]]:
+        cut = ", ".join([":"] * differing[0] + [f":{place[differing[0]]}"])
+        return f"{told}: {given}[{cut}] fits"
+    return f"{told}: a value of that shape, or of 1 in its dimensions"
+
+
+@remedy(r"Index tensor must have the same number of dimensions as (?:input|self) tensor")
+def give_index_dimensions(failure: Failure, match: re.Match[str]) -> str | None:
+    """An index of gather or scatter with fewer dimensions."""
+    tensors = failure.tensors()
+    if len(tensors) < 2:
+        return None
+    x, index = tensors[0], tensors[1]
+    missing = x.value.ndim - index.value.ndim
+    if missing <= 0:
+        return None
+    dim = failure.locals.get("dim", -1)
+    is_of_rows = isinstance(dim, int) and x.value.ndim > 2 and dim % x.value.ndim == index.value.ndim - 1
+    if is_of_rows and missing == 1:
+        sizes = ", ".join(["-1"] * index.value.ndim)
+        whole = f"{index.text}.unsqueeze(-1).expand({sizes}, {x.text}.shape[-1])"
+        return f"the index has all dimensions of {x.text}, {tuple(x.value.shape)}: {whole} takes whole rows"
+    source = tensors[2].value if len(tensors) > 2 else None
+    if source is not None and tuple(source.shape[: index.value.ndim]) == tuple(index.value.shape):
+        whole = f"{index.text}{'.unsqueeze(-1)' * missing}.expand_as({tensors[2].text})"
+        told = f"{index.text}{at(index)} has one place for each row of {tensors[2].text}, and each value needs one"
+        return f"{told}: {whole}"
+    place = dim % x.value.ndim if isinstance(dim, int) else -1
+    if missing == 1 and tuple(index.value.shape) == (*x.value.shape[:place], *x.value.shape[place + 1 :]):
+        place = -1 if place == index.value.ndim else place
+    else:
+        place = -1
+    told = f"{index.text}{f'.unsqueeze({place})' * missing} has {x.value.ndim} dimensions, as {x.text}"
+    return told if "scatter" in failure.message else f"{told}; .squeeze({place}) after it"
+
+
+@remedy(r"Class values must be non-negative and smaller than num_classes, but got (-\d+)")
+def leave_negative_out(failure: Failure, match: re.Match[str]) -> str:
+    """A class below 0, as labels that stand for "none" have it."""
+    y = next(iter(failure.tensors()), None)
+    name = "it" if y is None else y.text
+    return (
+        f"{name}{at(y)} holds {match[1]}, and classes begin at 0: leave those out, {name}[{name} >= 0], or "
+        "make them a class"
+    )
+
+
+@remedy(r"Class values must be (?:non-negative and )?smaller than num_classes, but got (\d+)")
+def count_one_hot(failure: Failure, match: re.Match[str]) -> str:
+    """A class beyond the columns."""
+    count, y = argument_node(failure, 1, "num_classes"), name_argument(failure, 0, "tensor", "the tensor")
+    if count is None or isinstance(count, ast.Constant):
+        return f"classes begin at 0: num_classes={int(match[1]) + 1} for a class {match[1]} of {y}"
+    value = evaluate(count, failure.frame)
+    told = f"{text_of(count)} is {value}, and {y} holds {match[1]}"
+    return f"{told}: classes begin at 0, so it is to be {int(match[1]) + 1}"
+
+
+@remedy(r"index out of range in self: (-?\d+), embedding has (\d+) rows")
+def grow_embedding(failure: Failure, match: re.Match[str]) -> str:
+    """A row that the table has not."""
+    index, rows = int(match[1]), int(match[2])
+    name, _ = describe_layer(failure, "the table")
+    for each in failure.tensors() if index < 0 else ():
+        whole = not each.value.is_floating_point() and each.value.numel() > 0
+        low, high = (int(each.value.min()), int(each.value.max())) if whole else (0, 0)
+        if low == index < -1 and high - low < rows:
+            told = f"{each.text}{at(each)} goes from {low} to {high}, and the {rows} rows of {name} are counted from 0"
+            return f"{told}: {each.text} + {-low}"
+    if index < 0:
+        return f"rows are counted from 0: {index} stands perhaps for padding, which is a row too (padding_idx=)"
+    x = next((each for each in failure.tensors() if bool((each.value == index).any())), None)
+    whole = [] if x is None else [int(x.value.min()), int(x.value.max())]
+    told = f"indices go from 0 to {rows - 1}"
+    if x is not None and whole[0] >= rows > whole[1] - whole[0]:
+        first = ord("a") if ord("a") <= whole[0] <= whole[1] < ord("a") + rows else whole[0]
+        return f"{told}, and {x.text}{at(x)} from {whole[0]} to {whole[1]}: {x.text} - {first}, counted from 0"
+    if x is not None and whole[0] >= 1 and whole[1] == rows:
+        return (
+            f"{told}, and {x.text}{at(x)} from {whole[0]} to {whole[1]}: {x.text} - 1, or nn.Embedding({rows + 1}, …)"
+        )
+    width = getattr(getattr(failure.module(), "value", None), "embedding_dim", "…")
+    held = f"{x.text}{at(x)} holds {whole[1]}" if x is not None else f"{index} is asked for"
+    return f"{told}, and {held}: {name} needs nn.Embedding({max([index, *whole]) + 1}, {width})"
+
+
+@remedy(r"Expected tensor for argument #1 'indices'")
+def convert_indices(failure: Failure, match: re.Match[str]) -> str:
+    """Rows that are no integers."""
+    x = next((each for each in failure.tensors() if each.value.is_floating_point()), None)
+    layer = failure.module()
+    rows = None if layer is None else getattr(layer.value, "num_embeddings", None)
+    if x is None:
+        return f"rows are integers: {name_argument(failure, 0)}.long()"
+    if x.value.ndim > 1 and x.value.shape[-1] == rows and bool(((x.value == 0) | (x.value == 1)).all()):
+        return f"{x.text}{at(x)} is one-hot, and an embedding takes the indices: {x.text}.argmax(-1)"
+    return f"rows are integers: {x.text}.long()"
+
+
+@remedy(r"index (-?\d+) is out of bounds for (?:dimension|axis) (\d+) with size (\d+)")
+def stay_in_bounds(failure: Failure, match: re.Match[str]) -> str:
+    """An index past the end."""
+    size = int(match[3])
+    whole = [x for x in failure.tensors() if not x.value.is_floating_point() and not x.value.is_complex()]
+    whole = [x for x in whole if x.value.dtype != bool_ and x.value.numel()]
+    index = next((x for x in whole if bool((x.value == int(match[1])).any())), None)
+    if index is not None and match[2] == "0":
+        held = next((x for x in failure.tensors() if x.value.ndim == 2 and x.value.shape[0] == size), None)
+        y = index.value
+        if held is not None and y.ndim == 1 and len(y) == size and int(y.max()) < held.value.shape[1]:
+            told = f"{held.text}[{index.text}] takes rows, and {index.text}{at(index)} names a column of each"
+            return f"{told}: {held.text}[torch.arange(len({index.text})), {index.text}]"
+    if index is not None:
+        told = f"{index.text}{at(index)} holds {match[1]}"
+        return f"{told}: indices of dimension {match[2]} go from 0 to {size - 1}, or -{size} to -1"
+    node = None if failure.line is None else failure.line.node
+    beyond = _find_last_turn(failure, int(match[1]))
+    if beyond is not None:
+        return beyond
+    length = find_length(failure)
+    if length is not None and isinstance(node, ast.Subscript) and match[2] == "0" and int(match[1]) == size:
+        name, given = text_of(node.value), getattr(length.node, "value", None)
+        if isinstance(node.slice, ast.BinOp) and isinstance(node.slice.op, ast.Add) and isinstance(given, ast.expr):
+            more = text_of(node.slice.right)
+            told = f"{text_of(node)} reaches {more} past the sample, and {length.describe()} counts more"
+            return f"{told}: return len({name}) - {more} there"
+        return f"{name} has {size} rows, and {length.describe()} says more: return len({name}) there"
+    return f"indices of dimension {match[2]} go from 0 to {size - 1}, or -{size} to -1"
+
+
+def _find_last_turn(failure: Failure, index: int) -> str | None:
+    """Return which index goes past the end in the last turn of a loop over a range."""
+    for node in ast.walk(failure.line.node) if failure.line is not None else ():
+        place = node.slice if isinstance(node, ast.Subscript) else None
+        if isinstance(place, ast.Tuple):
+            place = next((each for each in place.elts if isinstance(each, ast.BinOp)), None)
+        if not isinstance(node, ast.Subscript) or not isinstance(place, ast.BinOp) or not isinstance(place.op, ast.Add):
+            continue
+        counter, more = compute(place.left, failure.frame), compute(place.right, failure.frame)
+        origin = find_origin(failure.line.source, place.left, failure.stack) if failure.line is not None else None
+        loop = None if origin is None else origin.node
+        held = evaluate(node.value, failure.frame)
+        if not isinstance(loop, ast.For) or not isinstance(counter, int) or not isinstance(more, int) or origin is None:
+            continue
+        if isinstance(node.slice, ast.Tuple) and text_of(loop.iter).startswith("range(") and counter + more == index:
+            told = f"{text_of(node)} is past the end of {text_of(node.value)} in the last turn at {origin.place()}"
+            return f"{told}: {text_of(loop.iter)[:-1]} - {more}) there"
+        if counter + more == index and text_of(loop.iter).startswith("range(") and hasattr(held, "__len__"):
+            name = text_of(node.value)
+            told = f"{text_of(node)} is past the end of {name}, of {len(held)}, in the last turn at {origin.place()}"
+            return f"{told}: a loop to len({name}) - {more}, or {more} more value at the end of {name}"
+    return None

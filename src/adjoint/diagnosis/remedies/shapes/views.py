@@ -1,0 +1,278 @@
+"""Remedies for views, joins and dimensions: sizes that do not multiply, parts that differ, letters of einsum."""
+
+from __future__ import annotations
+
+import ast
+import copy
+import re
+from itertools import permutations
+from math import isqrt, prod
+
+from adjoint.core.runtime.text_table import pluralize
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Shape
+from adjoint.diagnosis.failure import Failure
+from adjoint.diagnosis.operands import (
+    MISSING,
+    NamedValue,
+)
+from adjoint.diagnosis.remedies.registry import (
+    argument_node,
+    at,
+    compute_argument,
+    first_tensor,
+    remedy,
+    shape_of,
+)
+from adjoint.diagnosis.repairs.expression import bracket
+from adjoint.diagnosis.repairs.trial import compute
+from adjoint.diagnosis.source_expressions import text_of
+
+
+@remedy(r"zero-dimensional tensor \(at position \d+\) cannot be concatenated")
+def stack_numbers(failure: Failure, match: re.Match[str]) -> str:
+    """Tensors without dimensions in a join along one."""
+    x = next((each for each in failure.operands if isinstance(each.value, (list, tuple))), None)
+    if x is None:
+        return "torch.stack joins tensors without dimensions"
+    return f"{x.text} holds tensors without dimensions{at(x)}: torch.stack({x.text}), or keep a dimension there"
+
+
+@remedy(r"shape '\[([-\d, ]*)\]' is invalid for input of size (\d+)")
+def fit_view(failure: Failure, match: re.Match[str]) -> str:
+    """A view with another number of elements."""
+    wanted, size = [int(n) for n in re.findall(r"-?\d+", match[1])], int(match[2])
+    rest = prod(n for n in wanted if n > 0)
+    if -1 in wanted:
+        flat = next((each for each in failure.tensors() if each.value.shape == (size,)), None)
+        if flat is not None and rest and size // rest:
+            whole = size // rest * rest
+            told = f"{flat.text}{at(flat)} has {size} elements, which {rest} does not divide"
+            return f"{told}: {flat.text}[:{whole}] leaves the last {size - whole} out"
+        x = next((each for each in failure.tensors() if each.value.numel() == size), None)
+        if x is None:
+            return f"{size} elements cannot be divided by {rest}: the sizes other than -1 must divide them"
+        name = f"{x.text}{at(x)}, {tuple(x.value.shape)},"
+        features = size // x.value.shape[0] if x.value.ndim == 2 and wanted[0] == -1 else 0
+        if features and len(wanted) > 2:
+            square = isqrt(features // wanted[1])
+            sizes = [-1, wanted[1], *[square] * (len(wanted) - 2)]
+            is_whole = prod(sizes[1:]) == features
+            told = f"{name} has {features} features for each sample, and {wanted[1:]} hold {prod(wanted[1:])}"
+            return f"{told}: {sizes}" if is_whole else f"{told}: sizes that multiply to {features}"
+        told = f"{name} has {size} elements, which {rest} does not divide"
+        return f"{told}: the sizes beside -1 in {wanted} must divide them"
+    x = next(iter(failure.tensors()), None)
+    if x is not None and x.value.ndim and wanted[0] == x.value.shape[0] and size % rest == 0:
+        return f"{wanted} would hold {rest} elements; {[*wanted, size // rest]} holds the {size}"
+    for call in ast.walk(failure.line.node) if failure.line is not None else ():
+        if size == rest + 1 and isinstance(call, ast.Call) and text_of(call.func).endswith(".arange"):
+            told = f"{text_of(call)} has {size} elements, one more than {rest}, as its step is rounded"
+            return f"{told}: torch.linspace counts them"
+    known = [n for n in wanted[1:] if n > 0]
+    if known and size % prod(known) == 0:
+        return f"{wanted} would hold {rest} elements; {[size // prod(known), *known]} holds the {size}"
+    if len(wanted) == 2 and size % wanted[0] == 0:
+        return f"{wanted} would hold {rest} elements; {[wanted[0], size // wanted[0]]} holds the {size}"
+    features = 0 if x is None or not x.value.ndim else int(x.value.shape[-1])
+    if x is not None and len(wanted) > 2 and wanted[: x.value.ndim - 1] == list(x.value.shape[:-1]):
+        heads = wanted[x.value.ndim - 1 :]
+        if prod(heads) != features:
+            low = features // heads[0] * heads[0]
+            told = f"the {features} features of {x.text}{at(x)} are not {' * '.join(map(str, heads))} = {prod(heads)}"
+            return f"{told}: a width that {heads[0]} divides, {low} or {low + heads[0]}"
+    told = f"{wanted} would hold {rest} elements, and there are {size}: the sizes must multiply to that"
+    return _find_remainder(failure) or told
+
+
+def _find_remainder(failure: Failure) -> str | None:
+    """Return the division of sizes in the line that leaves a rest, and which sizes would leave none."""
+    for node in ast.walk(failure.line.node) if failure.line is not None else ():
+        if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.FloorDiv):
+            continue
+        size, part = compute(node.left, failure.frame), compute(node.right, failure.frame)
+        if type(size) is int and type(part) is int and part > 1 and size % part:
+            own = next((each for each in failure.tensors() if size in each.value.shape), None)
+            name = "the input" if own is None else f"{own.text}{at(own)}, {tuple(own.value.shape)},"
+            low = size // part * part
+            told = f"{text_of(node)} leaves a rest, as {part} does not divide {size}"
+            return f"{told}: {name} of {low} or {low + part} there, by F.pad or another {text_of(node.right)}"
+    return None
+
+
+@remedy(r"view size is not compatible with input tensor's size and stride")
+def reshape_instead(failure: Failure, match: re.Match[str]) -> str:
+    """A view of memory in another order."""
+    node = None if failure.line is None else failure.line.node
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+        x = first_tensor(failure)
+        return f"{x}.reshape(…), which copies where it must, or {x}.contiguous().view(…)"
+    x, sizes = bracket(node.func.value), ", ".join(map(text_of, node.args))
+    return f"{x}.reshape({sizes}), which copies where it must, or {x}.contiguous().view({sizes})"
+
+
+@remedy(r"Sizes of tensors must match except in dimension")
+def fit_cat(failure: Failure, match: re.Match[str]) -> str | None:
+    """Tensors to be joined that differ in another dimension."""
+    parts = _joined_parts(failure)
+    shapes = [shape for _, shape in parts]
+    for dim in range(min(map(len, shapes), default=0)):
+        if len({(*shape[:dim], *shape[dim + 1 :]) for shape in shapes}) == 1:
+            sizes = {shape[dim] for shape in shapes}
+            name = next((name for name, shape in parts if shape[dim] == 1 < max(sizes)), None)
+            if name is not None and len(sizes) == 2 and dim != len(shapes[0]) - 1:
+                wanted = ", ".join(["-1"] * dim + [str(max(sizes))] + ["-1"] * (len(shapes[0]) - dim - 1))
+                return f"{name} has 1 in dimension {dim}, the others {max(sizes)}: {name}.expand({wanted}) before it"
+            return f"they differ in dimension {dim} alone: cat([…], dim={dim})"
+    told = ", ".join(f"{each.text}{at(each)} {tuple(each.value.shape)}" for each in failure.tensors())
+    return f"{told}: all sizes but the joined one are to agree" if told else "pad or cut the others to one size"
+
+
+def _joined_parts(failure: Failure) -> list[tuple[str, Shape]]:
+    """Return the text and the shape of each tensor that the line joins."""
+    node = argument_node(failure, 0, "tensors")
+    if isinstance(node, (ast.List, ast.Tuple)):
+        given = [(text_of(each), compute(each, failure.frame)) for each in node.elts]
+    else:
+        given = [(each.text, each.value) for each in failure.tensors()]
+    return [(name, tuple(value.shape)) for name, value in given if isinstance(value, Tensor)]
+
+
+@remedy(r"equal size, but got (\[[\d, ]*\]) at entry (\d+) and (\[[\d, ]*\]) at entry (\d+)")
+def fit_stack(failure: Failure, match: re.Match[str]) -> str:
+    """Tensors to be stacked that differ in size."""
+    first, other = shape_of(match[1]), shape_of(match[3])
+    dataset = failure.locals.get("dataset")
+    owner = failure.locals.get("loader", failure.locals.get("self"))
+    dataset = getattr(owner, "dataset", None) if dataset is None else dataset
+    if (
+        isinstance(dataset, (list, tuple))
+        and dataset
+        and all(isinstance(each, Tensor) and each.ndim for each in dataset)
+    ):
+        rows = {len(each) for each in dataset}
+    else:
+        rows = set()
+    if len(rows) == 1 and dataset is not None:
+        given = next((each for each in failure.operands if each.value is dataset), None)
+        name = "ds" if given is None else given.text
+        told = (
+            f"{name}{at(given)} is a {type(dataset).__name__} of {len(dataset)} tensors, so a dataset of "
+            f"{len(dataset)} samples"
+        )
+        return f"{told}: torch.utils.data.TensorDataset(*{name}) has one for each row"
+    node = argument_node(failure, 0, "tensors")
+    names = [text_of(each) for each in node.elts] if isinstance(node, (ast.List, ast.Tuple)) else []
+    made = [each.origin for each in map(failure.find_operand, names) if each is not None and each.origin is not None]
+    is_axis = [re.search(r"\b(?:arange|linspace)\(", text_of(each.node)) is not None for each in made]
+    if names and len(first) == len(other) == 1 and len(is_axis) == len(names) and all(is_axis):
+        told = f"{', '.join(names)} are the places along each axis"
+        return f"{told}: torch.meshgrid({', '.join(names)}, indexing='ij') gives the grid of them, to be stacked"
+    x = next((each for each in failure.operands if isinstance(each.value, (list, tuple))), None)
+    sizes = (
+        [tuple(each.shape) for each in x.value]
+        if x is not None and all(isinstance(each, Tensor) for each in x.value)
+        else []
+    )
+    is_last = len({each[0] for each in sizes[:-1]}) == 1 and other[:1] < first[:1]
+    if x is not None and len(first) > 1 and first[1:] == other[1:] and is_last:
+        rows = sum(each[0] for each in sizes)
+        return f"the last of {x.text} is a smaller batch: torch.cat({x.text}) joins them to {(rows, *first[1:])}"
+    if 0 in other and x is not None and x.origin is not None and ":-" in text_of(x.origin.node).replace(" ", ""):
+        told = f"entry {match[4]} of {x.text}{at(x)} is empty, {match[3]}: a slice to -0 ends at its begin"
+        return f"{told}; count its end from the front, x[i:len(x) - k]"
+    short = _find_short_slice(x)
+    if short is not None:
+        return short
+    inside = [name for frame in failure.stack[0].called for name in frame.f_locals]
+    is_loaded = "samples" in inside or "collate_fn_map" in inside
+    if x is None and dataset is None and not failure.tensors() and not is_loaded:
+        return f"entry {match[4]} is {match[3]}, and entry {match[2]} {match[1]}: all of one size"
+    way = "nn.utils.rnn.pad_sequence pads them"
+    if first[1:] != other[1:]:
+        is_image = len(first) == len(other) == 3 and first[0] == other[0]
+        way = "F.interpolate or a Resize for images" if is_image else "a view, F.pad or unsqueeze"
+    return (
+        f"bring entry {match[4]}, {match[3]}, and entry {match[2]}, {match[1]}, to one size: {way}; "
+        "for samples of a DataLoader, in `__getitem__` or in collate_fn="
+    )
+
+
+def _find_short_slice(x: NamedValue | None) -> str | None:
+    """Return which `x[i:i + n]` that a loop appends runs past the end."""
+    call = None if x is None or x.origin is None else x.origin.node
+    part = call.args[0] if isinstance(call, ast.Call) and call.args else None
+    bounds = part.slice if isinstance(part, ast.Subscript) else None
+    if x is None or not isinstance(part, ast.Subscript) or not isinstance(bounds, ast.Slice):
+        return None
+    end = bounds.upper
+    if not isinstance(end, ast.BinOp) or bounds.lower is None or text_of(end.left) != text_of(bounds.lower):
+        return None
+    whole, size = text_of(part.value), text_of(end.right)
+    told = f"{text_of(part)}{at(x)} is shorter at the end of {whole}"
+    return f"{told}: a loop over range(len({whole}) - {size} + 1), or {whole}.unfold(0, {size}, 1) for all of them"
+
+
+@remedy(r"Dimension out of range \(expected to be in range of \[(-?\d+), (-?\d+)\], but got (-?\d+)\)")
+def stay_in_dimensions(failure: Failure, match: re.Match[str]) -> str:
+    """A dimension that the tensor has not."""
+    x = next((each for each in failure.tensors()), None)
+    told = "the tensor" if x is None else f"{x.text}, {tuple(x.value.shape)},"
+    node = None if failure.line is None else failure.line.node
+    is_join = isinstance(node, ast.Call) and text_of(node.func).rpartition(".")[2] in ("cat", "concat", "concatenate")
+    if is_join and isinstance(node, ast.Call) and int(match[3]) == int(match[2]) + 1:
+        parts = text_of(node.args[0]) if node.args else "…"
+        return (
+            f"{told} has no dimension {match[3]}: torch.stack({parts}, dim={match[3]}) adds it, cat joins along dim=0"
+        )
+    if x is not None and x.value.ndim == int(match[2]):
+        return f"{told} has {match[2]} dimensions, and a new one goes to 0 to {match[2]}; -1 is the end"
+    count = int(match[2]) + 1
+    if x is None or x.value.ndim != count or not any(x.text == text_of(each) for each in _owners(node)):
+        given = next(
+            (each for each in _owners(node) if getattr(compute(each, failure.frame), "ndim", 0) == count), None
+        )
+        told = told if given is None else f"{text_of(given)}, {tuple(compute(given, failure.frame).shape)},"
+    told = f"{told} has {pluralize(count, 'dimension')}, 0 to {match[2]}"
+    for part in ast.walk(node) if isinstance(node, ast.Call) else ():
+        if isinstance(part, ast.Constant) and part.value == int(match[3]) and isinstance(node, ast.expr):
+            fitting = copy.deepcopy(node, {id(part): ast.Constant(int(match[2]))})
+            if compute(fitting, failure.frame) is not MISSING:
+                return f"{told}: {text_of(fitting)} takes the last"
+    return f"{told}; -1 is the last"
+
+
+def _owners(node: ast.AST | None) -> list[ast.expr]:
+    """Return what a call works on: the object of a method, and its arguments."""
+    if not isinstance(node, ast.Call):
+        return []
+    return [*([node.func.value] if isinstance(node.func, ast.Attribute) else []), *node.args]
+
+
+@remedy(r"subscript (\w) has size (\d+) for operand (\d+) which does not broadcast with previously seen size (\d+)")
+def fit_subscripts(failure: Failure, match: re.Match[str]) -> str:
+    """A letter of einsum with two sizes."""
+    shapes = ", ".join(f"{each.text}{at(each)} is {tuple(each.value.shape)}" for each in failure.tensors())
+    swapped = _find_swapped_letters(failure, int(match[3]))
+    if swapped is not None:
+        return f"{shapes}: {swapped}"
+    told = f"{match[1]!r} is {match[4]}, and {match[2]} in operand {match[3]}"
+    return f"{shapes}; {told}: one size for both, or another letter there"
+
+
+def _find_swapped_letters(failure: Failure, which: int) -> str | None:
+    """Return how an operand's letters fit the others' sizes in another order."""
+    equation, operand = argument_node(failure, 0, "equation"), argument_node(failure, which + 1)
+    if not isinstance(equation, ast.Constant) or operand is None:
+        return None
+    terms = str(equation.value).replace(" ", "").partition("->")[0].split(",")
+    shapes = [getattr(compute_argument(failure, place), "shape", ()) for place in range(1, len(terms) + 1)]
+    known: dict[str, int] = {}
+    for place, (term, shape) in enumerate(zip(terms, shapes, strict=True)):
+        known |= dict(zip(term, shape, strict=True)) if place != which else {}
+    for order in permutations(terms[which]):
+        if all(known.get(letter, size) == size for letter, size in zip(order, shapes[which], strict=True)):
+            fitting = "".join(order)
+            told = f"the sizes of {text_of(operand)} fit as {fitting!r}, not {terms[which]!r}"
+            return f"{told}: its view or transpose there, or {fitting!r} in the equation"
+    return None
