@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from adjoint.compiler.trace.sizes.batch_sizes import Size
 
 TORCH_COMPILE_OPTIONS = {"mode", "fullgraph", "backend", "options", "disable"}  # torch.compile's
+TORCH_COMPILE_MODES = ("default", "lite", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune")
 MAX_PROGRAMS_PER_SIGNATURE = 8  # kept for one signature, when the Python state that steps rely on keeps changing
 BOOKED_TURNS = 64  # of a program, for which it is booked what they saved
 MAX_SIGNATURES = 64  # kept in all
@@ -71,6 +72,8 @@ def compile(
     unknown = sorted(set(options) - TORCH_COMPILE_OPTIONS)
     if unknown:
         raise TypeError(f"compile() got an unexpected keyword argument {unknown[0]!r}")
+    if options.get("mode") not in (None, *TORCH_COMPILE_MODES):
+        raise RuntimeError(f"Unrecognized mode={options['mode']}, should be one of: {', '.join(TORCH_COMPILE_MODES)}")
     if function is None:
         return lambda decorated: compile(decorated, fallback=fallback, verbose=verbose, dynamic=dynamic, **options)
     if options.get("disable"):

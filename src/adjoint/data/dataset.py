@@ -80,6 +80,9 @@ class TensorDataset(Dataset[tuple[Tensor, ...]]):
     def __init__(self, *tensors: Tensor) -> None:
         if not tensors:
             raise ValueError("TensorDataset needs at least one tensor")
+        kinds = {type(t).__name__ for t in tensors} & {"list", "tuple"}
+        if kinds:
+            raise TypeError(f"TensorDataset(): argument 'tensors' must be Tensor, not {min(kinds)}")
         lengths = [len(t) for t in tensors]
         if len(set(lengths)) != 1:
             sizes = ", ".join(map(str, lengths))

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 
 from adjoint.core.random.generator import default_generator
+from adjoint.core.runtime.explanation_slot import uncaught_slot
 from adjoint.core.runtime.threads import set_num_threads
 from adjoint.data.fetch import DatasetKind, Fetch, make_fetcher
 from adjoint.data.worker_pipe import pack, send
@@ -56,6 +57,7 @@ class WorkerException:
     """Exception of a worker on its way to the loader's process."""
 
     def __init__(self, error: BaseException, worker: int) -> None:
+        uncaught_slot.call(error, error.__traceback__)
         self.kind: Any = type(error)
         self.text = (
             f"Caught {self.kind.__name__} in DataLoader worker process {worker}.\n"

@@ -102,8 +102,8 @@ def _functions_of(value: Operand, is_applied: bool) -> Iterator[Callback]:
         held = [vars(value).get(name) for name in methods] if issubclass(value, Function) else []
     elif inspect.isfunction(value) or inspect.ismethod(value):
         held = [value]
-    elif type(value).__module__.startswith(PACKAGE) and hasattr(value, "call"):
-        held = [value.call]  # a hook with its options
+    elif type(value).__module__.startswith(PACKAGE) and (hasattr(value, "call") or hasattr(value, "init_fn")):
+        held = [getattr(value, name, None) for name in ("call", "init_fn")]  # a hook with its options, a worker's job
     elif not is_module(value):
         found = (vars(kind).get(name) for kind in type(value).__mro__ for name in (*SAMPLE_METHODS, "__len__"))
         held = list(found)
@@ -114,10 +114,16 @@ def _functions_of(value: Operand, is_applied: bool) -> Iterator[Callback]:
             yield Callback(code.co_qualname.rpartition("<locals>.")[2], code)
 
 
+KEYWORDS = {"worker_init_fn": ("worker_id",), "lr_lambda": ("epoch",), "collate_fn": ("samples",)}
+
+
 def find_registration(callback: Callback) -> tuple[str, ...] | None:
     """Return the arguments of a function that a call such as `register_hook(f)` in its file gives to the library."""
     source = parse_source(callback.code.co_filename)
     for node in ast.walk(source.tree) if source is not None else ():
+        for keyword in node.keywords if isinstance(node, ast.Call) else ():
+            if keyword.arg in KEYWORDS and text_of(keyword.value) == callback.code.co_name:
+                return KEYWORDS[keyword.arg]
         method = node.func.attr if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else ""
         if method in SIGNATURES and isinstance(node, ast.Call) and node.args:
             made = node.args[0]

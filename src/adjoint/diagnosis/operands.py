@@ -24,6 +24,7 @@ from adjoint.diagnosis.source_expressions import (
     find_attribute_assignment,
     find_expression,
     find_result,
+    find_value_of,
     parameter_names,
     parse_source,
     shorten,
@@ -90,8 +91,10 @@ class NamedValue:
         """Return the name, the value, and its origin."""
         if self.origin is None:
             return f"{self.text}: {describe_value(self.value)}"
+        given = getattr(self.returned.node, "value", None) if self.returned is not None else None
+        is_given = self.value is not None or not isinstance(given, (ast.Call, ast.BinOp, ast.Tuple, ast.List, ast.Dict))
         place = None if self.returned is None else self.origin.place_in_tuple(self.text)
-        inside = "" if self.returned is None else f"; {describe_return(self.returned, place)}"
+        inside = f"; {describe_return(self.returned, place)}" if self.returned and is_given else ""
         if self.source is not None and self.source.origin is not None:
             inside += f"; {self.source.text} is from {self.source.origin.describe()}"
         return f"{self.text}: {describe_value(self.value)}, from {self.origin.describe()}{inside}"
@@ -282,7 +285,7 @@ def find_origin(source: SourceFile, node: ast.expr, stack: Stack) -> Origin | No
 
 def _find_filling(source: SourceFile, assignment: ast.stmt, name: str) -> ast.AST | None:
     """Return the first `name.append(…)` of a list that is made empty."""
-    value = getattr(assignment, "value", None)
+    value = find_value_of(assignment, name) or getattr(assignment, "value", None)
     if not (isinstance(value, ast.List) and not value.elts) and text_of(value or assignment) != "list()":
         return None
     for node in ast.walk(source.tree):

@@ -175,16 +175,30 @@ def find_assignment(
     """
     line = (before.lineno, before.col_offset) if isinstance(before, (ast.expr, ast.stmt)) else (sys.maxsize, 0)
     own = None if before is None else source.statement_of(before)
-    earlier, later = None, None
+    earlier, later, literal = None, None, None
     for statement in source.assignments_in(scope).get(name, ()):
-        made = getattr(statement, "value", None)
+        made = find_value_of(statement, name) or getattr(statement, "value", None)
         if statement is own or (isinstance(made, ast.Constant) and kind not in (None, type(made.value))):
             continue
         if (statement.lineno, statement.col_offset) < line:
             earlier = statement
+            literal = statement if kind is type(None) and isinstance(made, ast.Constant) else literal
         elif before is None or name not in parameter_names(scope) or _share_loop(source, before, statement):
             later = statement
+    if literal is not None and earlier is not None and before is not None:  # a block that did not run changed nothing
+        block = source.parents.get(earlier)
+        earlier = earlier if any(each is before for each in ast.walk(block or before)) else literal
     return earlier or later
+
+
+def find_value_of(statement: ast.stmt, name: str) -> ast.expr | None:
+    """Return which of several values a statement such as `a, b = 1, None` gives to a name."""
+    target = statement.targets[0] if isinstance(statement, ast.Assign) else None
+    made = statement.value if isinstance(statement, ast.Assign) else None
+    if not isinstance(target, ast.Tuple) or not isinstance(made, ast.Tuple) or len(target.elts) != len(made.elts):
+        return None
+    pairs = zip(target.elts, made.elts, strict=True)
+    return next((value for each, value in pairs if isinstance(each, ast.Name) and each.id == name), None)
 
 
 def _share_loop(source: SourceFile, one: ast.AST, other: ast.AST) -> bool:

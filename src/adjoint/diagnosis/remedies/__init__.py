@@ -3,8 +3,7 @@
 Modules, in reading order:
 
 - `data`: Remedies for data: values that make no tensor, datasets and loaders, files and devices.
-- `gradients`: Remedies for passes backward: losses without a graph, graphs that are gone, values overwritten, wrong
-  gradients.
+- `gradients`: Remedies for gradients: passes backward, custom functions and hooks, derivatives of functions.
 - `losses`: Remedies for losses and lookups: targets of other types, shapes and ranges.
 - `modules`: Remedies for modules and what trains them: states, recurrent and attention layers, optimizers, batches,
   files.

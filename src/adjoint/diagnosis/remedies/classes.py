@@ -13,6 +13,7 @@ from adjoint.core.typing import Operand
 from adjoint.diagnosis.call_stack import user_files
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import MISSING, NamedValue, Origin, evaluate, find_origin, find_return, is_module
+from adjoint.diagnosis.remedies.language.names import find_block
 from adjoint.diagnosis.remedies.registry import at, remedy
 from adjoint.diagnosis.source_expressions import SourceFile, find_function, parse_source, text_of
 
@@ -39,7 +40,7 @@ FUNCTIONS = {
 }
 
 
-@remedy(r"(\w+)\(\) missing \d+ required positional arguments?: 'self'")
+@remedy(r"(\w+)\(\) missing \d+ required positional arguments?: '(?:self|state_dict|input|module|fn)'")
 def make_instance_first(failure: Failure, match: re.Match[str]) -> str | None:
     """A method that is called on a class."""
     node = None if failure.line is None else failure.line.node
@@ -62,6 +63,13 @@ def call_module(failure: Failure, match: re.Match[str]) -> str | None:
     """A module where its result belongs: it was made with the input, and not called."""
     given = [each for each in failure.operands if is_module(each.value) and type(each.value).__name__ in match.groups()]
     node: ast.AST | None = None if failure.line is None else failure.line.node
+    if given and match[3] and isinstance(node, ast.Call) and any(True for _ in given[0].value.parameters()):
+        used = {each.text for each in failure.operands}
+        held = failure.frame.f_locals.items()
+        x = next((name for name, each in held if isinstance(each, Tensor) and name not in used), "…")
+        told = f"{given[0].text}{at(given[0])} is a module, and its result is wanted"
+        passed = [f"{given[0].text}({x})" if text_of(each) == given[0].text else text_of(each) for each in node.args]
+        return f"{told}: {text_of(node.func)}({', '.join(passed)})"
     for operand in given:
         kind = type(operand.value).__name__
         if kind not in FUNCTIONS:
@@ -162,13 +170,28 @@ def assign_to_self(failure: Failure, match: re.Match[str]) -> str | None:
         source = parse_source(failure.frame.f_code.co_filename, failure.frame.f_globals)
         made = [] if source is None else source.attribute_assignments.get((match[1], match[2]), [])
         method = None if source is None or not made else source.scope_of(made[0])
+        block = (
+            None
+            if source is None or not made or failure.line is None
+            else find_block(source, made[0], failure.line.node)
+        )
+        if source is not None and isinstance(block, (ast.If, ast.For, ast.While, ast.Try)):
+            condition = (
+                f"if {text_of(block.test)}" if isinstance(block, ast.If) else "in a block that it has not come to"
+            )
+            told = f"self.{match[2]} at {source.place_of(made[0])} is made only {condition}"
+            return f"{told}: self.{match[2]} = … in each case, nn.Identity() for none, or the same condition here"
+        calls = [place.frame.f_lineno for place in failure.stack[1:] if place.frame.f_code.co_name == "__init__"]
+        if source is not None and calls and isinstance(method, ast.FunctionDef) and method.name == "__init__":
+            told = f"self.{match[2]} is made at {source.place_of(made[0])}, after line {calls[0]}, which asks for it"
+            return f"{told}: make it before"
         if source is not None and isinstance(method, ast.FunctionDef) and method.name != "__init__":
             told = f"self.{match[2]} is made in {method.name}, {source.place_of(made[0])}, which has not run"
             return f"{told}: call {method.name}() before, or make it in __init__"
     return None
 
 
-@remedy(r"cannot assign (?:module|parameter)s? before Module\.__init__\(\) call")
+@remedy(r"cannot assign (?:module|parameter|buffer)s? before Module\.__init__\(\) call")
 def call_super_first(failure: Failure, match: re.Match[str]) -> str | None:
     """An `__init__` that calls the one of nn.Module too late, or with one argument too few."""
     source: SourceFile | None = None if failure.line is None else failure.line.source
@@ -185,7 +208,16 @@ def call_super_first(failure: Failure, match: re.Match[str]) -> str | None:
         attribute = source.parents.get(node)
         if isinstance(attribute, ast.Attribute) and not isinstance(source.parents.get(attribute), ast.Call):
             return f"super().__init__ at {place} is not called: super().__init__()"
-    return None
+    kind = type(failure.frame.f_locals.get("self"))
+    base = next((vars(each)["__init__"] for each in kind.__mro__[1:] if "__init__" in vars(each)), None)
+    code = getattr(base, "__code__", None)
+    wanted = () if code is None else code.co_varnames[1 : code.co_argcount]
+    if code is None or not user_files[code.co_filename] or not wanted:
+        return None
+    own = failure.frame.f_locals
+    call = f"super().__init__({', '.join(name if name in own else f'{name}=…' for name in wanted)})"
+    where = definition_site(code).describe_briefly()
+    return f"{call} is the first line of __init__: it runs that of {kind.__mro__[1].__name__}, {where}"
 
 
 @remedy(
@@ -202,6 +234,10 @@ def name_method_parameters(failure: Failure, match: re.Match[str]) -> str | None
         owner = evaluate(call.func.value, failure.frame)
         if owner is MISSING or inspect.ismodule(owner):
             continue
+        is_named = len(call.args) == 2 and isinstance(call.args[0], ast.Constant)
+        if "hook" in call.func.attr and is_module(owner) and is_named:
+            part = f"{text_of(call.func.value)}.get_submodule({text_of(call.args[0])})"
+            return f"it takes the hook alone, of the part itself: {part}.{call.func.attr}({text_of(call.args[1])})"
         method = inspect.getattr_static(type(owner), call.func.attr, None)
         try:
             names = [name for name in inspect.signature(method).parameters if name not in ("self", "cls", "input")]
@@ -211,4 +247,63 @@ def name_method_parameters(failure: Failure, match: re.Match[str]) -> str | None
         where = "" if x is None else at(x)
         count = pluralize(len(call.args), "argument")
         return f"{text_of(call.func)}({', '.join(names)}) of {text_of(call.func.value)}{where}, and here {count}"
+    return None
+
+
+@remedy(r"(function|builtin_function_or_method|type|NoneType|list|tuple|generator) is not a Module subclass")
+def make_parts_modules(failure: Failure, match: re.Match[str]) -> str | None:
+    """A function, a class or a list among the parts of a model."""
+    node = None if failure.line is None else failure.line.node
+    arguments = node.args if isinstance(node, ast.Call) else []
+    for argument in arguments:
+        given = argument.value if isinstance(argument, ast.Starred) else argument
+        is_slice = isinstance(given, ast.Subscript) and isinstance(given.slice, ast.Slice)
+        whole = given.value if isinstance(given, ast.Subscript) and is_slice else given
+        held, text = evaluate(whole, failure.frame), text_of(whole)
+        called = text_of(node.func) if isinstance(node, ast.Call) else ""
+        if isinstance(given, (ast.List, ast.Tuple)) and called.endswith(".append"):
+            return f"append adds one part, and {text} holds several: {called.removesuffix('append')}extend({text})"
+        listed = isinstance(held, (list, tuple)) and (given is not argument or len(arguments) == 1)
+        for place, part in enumerate(held) if listed else [(None, held)]:
+            name = text if place is None else f"{text}[{place}]"
+            if type(part).__name__ != match[1] or is_module(part):
+                continue
+            if isinstance(part, type):
+                return f"{name} is the class {part.__name__}, and parts are instances: {part.__name__}(…)"
+            if isinstance(part, (list, tuple)):
+                return f"{name} is a {match[1]} of parts: *{name} gives each of them"
+            called = getattr(part, "__name__", "")
+            kind = next((kind for kind, function in FUNCTIONS.items() if function.rpartition(".")[2] == called), None)
+            told = f"{name} is {'None' if part is None else f'the function {called}'}, no module"
+            return (
+                f"{told}: nn.{kind}()"
+                if kind
+                else f"{told}: nn.Identity(), or leave it out"
+                if part is None
+                else (f"{told}: a class of nn.Module whose forward calls it")
+            )
+    return None
+
+
+@remedy(r"'generator' object has no attribute '(\w+)'")
+def set_for_each(failure: Failure, match: re.Match[str]) -> str | None:
+    """An attribute or a method of each parameter or part, that is asked of all at once."""
+    found = None if failure.line is None else failure.line.node
+    for node in ast.walk(found) if found is not None else ():
+        call = node.value if isinstance(node, ast.Attribute) and node.attr == match[1] else None
+        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute) or failure.line is None:
+            continue
+        if not is_module(evaluate(call.func.value, failure.frame)):
+            continue
+        statement = failure.line.source.statement_of(node)
+        value = statement.value if isinstance(statement, ast.Assign) else None
+        each = "p" if "parameters" in call.func.attr else "part"
+        done = f"{each}.{match[1]} = {text_of(value)}" if value is not None else f"{each}.{match[1]}(…)"
+        given = "" if value is None else text_of(value)
+        parent = failure.line.source.parents.get(node)
+        if isinstance(parent, ast.Call) and parent.func is node:
+            given = ", ".join(map(text_of, parent.args))
+            done = f"{each}.{match[1]}({given})"
+        whole = f"; or {text_of(call.func.value)}.requires_grad_({given})" if "requires_grad" in match[1] else ""
+        return f"{text_of(call)} gives one after the other: for {each} in {text_of(call)}: {done}{whole}"
     return None

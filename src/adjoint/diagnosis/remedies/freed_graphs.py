@@ -32,7 +32,9 @@ def find_kept_graph(failure: Failure, match: re.Match[str]) -> str | None:
         if told is not None:
             return told
     if found is None:
-        return f"the first pass freed what line {line} recorded: one backward() of the sum, or retain_graph=True in it"
+        first = _find_first_pass(source, call)
+        told = f"the first pass{first} freed what line {line} recorded"
+        return f"{told}: one backward() of the sum, or retain_graph=True in it"
     source, loop, place = found
     owner = call.func.value if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) else None
     if isinstance(loop, ast.For) and owner is not None and text_of(owner) == text_of(loop.target):
@@ -58,6 +60,19 @@ def find_kept_graph(failure: Failure, match: re.Match[str]) -> str | None:
     return _describe_two_losses(failure, loop) or (
         f"the first pass has freed what line {line} recorded: sum the losses and call backward() once"
     )
+
+
+def _find_first_pass(source: SourceFile, second: ast.AST) -> str:
+    """Return the only other pass backward of a file that frees its graph, as ", loss.backward() at train.py:9,"."""
+    found = [
+        node
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.Call)
+        and text_of(node.func).endswith((".backward", "autograd.grad"))
+        and node is not second
+        and not any(each.arg in ("retain_graph", "create_graph") for each in node.keywords)
+    ]
+    return f", {text_of(found[0])} at {source.place_of(found[0])}," if len(found) == 1 else ""
 
 
 def _loops_around(failure: Failure) -> Iterator[tuple[SourceFile, Loop, UserFrame]]:

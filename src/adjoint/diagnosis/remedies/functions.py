@@ -15,7 +15,7 @@ from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import evaluate, find_origin, find_return_in, is_module
 from adjoint.diagnosis.remedies.registry import argument_node, at, named_parts, remedy
 from adjoint.diagnosis.repairs.trial import compute
-from adjoint.diagnosis.source_expressions import SourceFile, text_of
+from adjoint.diagnosis.source_expressions import SourceFile, find_function, parse_source, text_of
 from adjoint.nn.module.module import Module
 
 
@@ -41,6 +41,12 @@ def give_function_itself(failure: Failure, match: re.Match[str]) -> str | None:
                 and user_files[function.__code__.co_filename]
             ):
                 name = text_of(argument.func)
+                home = parse_source(function.__code__.co_filename)
+                made = None if home is None else find_function(home, function.__code__.co_firstlineno)
+                inner = made.body[-1].name if made is not None and isinstance(made.body[-1], ast.FunctionDef) else None
+                if inner is not None:
+                    where = definition_site(function.__code__).describe_briefly()
+                    return f"{name}, {where}, returns nothing: return {inner} at its end"
                 told = f"{text_of(argument)} at {source.place_of(argument)} calls {name}, and gives its result"
                 return f"{told}: {name} without its brackets there"
     return None
@@ -101,7 +107,7 @@ def return_iterator(failure: Failure, match: re.Match[str]) -> str | None:
 
 
 @remedy(
-    r"Expected f\(\*args\) to return a Tensor, got <class '(\w+)'>|should contain a single element|"
+    r"Expected f\(\*args\) to return a Tensor, got <class '(\w+)'>|should contain a single element|if has_aux is True|"
     r"returned by the function given to \w+ should"
 )
 def return_scalar(failure: Failure, match: re.Match[str]) -> str | None:
@@ -115,6 +121,13 @@ def return_scalar(failure: Failure, match: re.Match[str]) -> str | None:
             continue
         name, result = text_of(argument), find_return_in(code)
         where = "" if result is None else f", {result.describe()},"
+        value = None if result is None else getattr(result.node, "value", None)
+        if "has_aux" in match[0]:
+            return f"{name}{where} gives one value: return it and what comes with it, or leave has_aux=True out"
+        if match[1] in ("float", "int") and value is not None:
+            text = text_of(value).removesuffix(".item()")
+            text = text[6:-1] if text.startswith("float(") else text
+            return f"{name}{where} gives a Python number, which has no graph: return {text}"
         if match[1]:
             return f"{name}{where} gives a {match[1]}: the loss first, and has_aux=True for what comes with it"
         return (
@@ -124,32 +137,6 @@ def return_scalar(failure: Failure, match: re.Match[str]) -> str | None:
     return None
 
 
-@remedy(
-    r"Expected (?:all elements of )?parameter_and_buffer_dicts to be (?:a dict|dictionaries)|"
-    r"parameters_and_buffers.*(?:dict|Dict)"
-)
-def give_names(failure: Failure, match: re.Match[str]) -> str:
-    """A list of parameters where a dictionary of them by name belongs."""
-    given, model = argument_node(failure, 1), argument_node(failure, 0)
-    name = "model" if model is None else text_of(model)
-    told = "" if given is None else f"{text_of(given)} has no names: "
-    return f"{told}dict({name}.named_parameters())"
-
-
-@remedy(r"in_dims is not compatible with the structure of `inputs`|in_dims: has structure|got in_dim=")
-def match_inputs(failure: Failure, match: re.Match[str]) -> str | None:
-    """Another number of mapped dimensions than inputs."""
-    node = None if failure.line is None else failure.line.node
-    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Call):
-        return None
-    given = next((each.value for each in node.func.keywords if each.arg == "in_dims"), None)
-    if not isinstance(given, ast.Tuple):
-        return None
-    wanted = [*map(text_of, given.elts), *["None"] * len(node.args)][: len(node.args)]
-    told = f"in_dims={text_of(given)} has {len(given.elts)} entries for {len(node.args)} inputs"
-    return f"{told}: in_dims=({', '.join(wanted)}{',' if len(wanted) == 1 else ''})"
-
-
 @remedy(r"Sequential Schedulers expects number of schedulers .* number of schedulers (\d+)")
 def give_milestones(failure: Failure, match: re.Match[str]) -> str:
     """Another number of milestones than changes of schedule."""
@@ -157,12 +144,17 @@ def give_milestones(failure: Failure, match: re.Match[str]) -> str:
     return f"{match[1]} schedulers change {count} times: milestones=[{', '.join(['…'] * count)}], the epochs at which"
 
 
-@remedy(r"Fan in and fan out can not be computed for tensor with fewer than 2 dimensions")
+@remedy(
+    r"Fan in and fan out can not be computed for tensor with fewer than 2 dimensions|"
+    r"Only tensors with 2 or more dimensions are supported"
+)
 def fill_vector(failure: Failure, match: re.Match[str]) -> str:
     """An initialisation by fans of a vector, such as a bias."""
     x = next(iter(failure.tensors()), None)
     name = "the bias" if x is None else x.text
     size = "" if x is None else f", {tuple(x.value.shape)},"
+    if x is not None and x.origin is not None and isinstance(x.origin.node, ast.For):
+        return f"{name}{size} is a vector, as biases are, and a matrix is wanted: if {name}.ndim > 1: before it"
     return f"{name}{size} is a vector, and fans are those of a matrix: nn.init.zeros_({name}), or leave it as it is"
 
 
@@ -219,8 +211,32 @@ def fit_callback(failure: Failure, match: re.Match[str]) -> str | None:
     callback = next((each for each in find_callbacks(failure.stack, failure.message) if each.is_called(named)), None)
     if callback is None or not (match[2] or match[3]) or failure.frame.f_code is callback.code:
         return None
+    node = None if failure.line is None else failure.line.node
+    passed = node.args[1:] if isinstance(node, ast.Call) and node.args else []
+    function = node.args[0] if isinstance(node, ast.Call) and passed else None
+    bound = 1 if callback.parameters[:1] == ("self",) else 0
+    if (
+        match[3]
+        and function is not None
+        and text_of(function).rpartition(".")[2] == named
+        and isinstance(node, ast.Call)
+    ):
+        missing = callback.parameters[bound + len(passed) :]
+        keywords = [text_of(each) for each in node.keywords]
+        call = f"{text_of(node.func)}({', '.join([*map(text_of, node.args), *missing, *keywords])})"
+        where = definition_site(callback.code).describe_briefly()
+        return f"{callback.name}, {where}, takes {', '.join(callback.parameters[bound:])}: {call}"
     count = len(callback.parameters)
     given = int(match[2]) if match[2] else count - int(match[3])
+    where = definition_site(callback.code).describe_briefly()
+    if given == count + 1 and named.startswith("__") and callback.parameters[:1] != ("self",):
+        return f"{callback.name}, {where}, lacks self: def {named}({', '.join(('self', *callback.parameters))})"
+    if named in ("__getitem__", "__len__", "__iter__"):
+        own = ", ".join(callback.parameters[:given])
+        return f"{callback.name}, {where}, is given {own} alone: def {named}({own})"
+    if "kwargs" in callback.parameters and match[3] == "1" and "output" in (*callback.parameters, "output"):
+        told = f"{callback.name}, {where}, takes {', '.join(callback.parameters)}, and a hook gets no kwargs by itself"
+        return f"{told}: with_kwargs=True where it is registered"
     wanted = ", ".join(name_given_arguments(failure.error, callback, given))
     form = f"lambda {wanted}: …" if named == "<lambda>" else f"def {named}({wanted})"
     if match[3] and named != "<lambda>" and given:
@@ -272,6 +288,17 @@ def give_tuple(failure: Failure, match: re.Match[str]) -> str | None:
     return f"{text_of(node.left)} has {count} places, and {given} values are given: % (…) with {count} of them"
 
 
+@remedy(r"save\(\) missing 1 required positional argument: 'f'")
+def give_object(failure: Failure, match: re.Match[str]) -> str | None:
+    """A path without what is to be saved."""
+    node, given = None if failure.line is None else failure.line.node, argument_node(failure, 0)
+    if given is None or not isinstance(node, ast.Call) or not isinstance(evaluate(given, failure.frame), str):
+        return None
+    models = [key for key, each in {**failure.frame.f_globals, **failure.frame.f_locals}.items() if is_module(each)]
+    saved = f"{models[-1]}.state_dict()" if models else "…"
+    return f"what is saved comes first, then the path: {text_of(node.func)}({saved}, {text_of(given)})"
+
+
 @remedy(r"f must be a path or an open binary file")
 def swap_path(failure: Failure, match: re.Match[str]) -> str | None:
     """A path and what is to be saved, the wrong way round."""
@@ -308,8 +335,10 @@ def choose_dict(failure: Failure, match: re.Match[str]) -> str | None:
         if not isinstance(part, ast.Subscript) or not isinstance(held, list):
             continue
         name, key = text_of(part.value), text_of(part.slice)
+        if held and isinstance(held[0], dict) and isinstance(part.ctx, ast.Store):
+            return f"{name} is a list of {pluralize(len(held), 'dict')}: for each in {name}: each[{key}] = …"
         if held and isinstance(held[0], dict):
-            return f"{name} is a list of {pluralize(len(held), 'dict')}: {name}[0][{key}], or a loop over {name}"
+            return f"{name} is a list of {pluralize(len(held), 'dict')}: [each[{key}] for each in {name}]"
         return f"{name} is a list, whose items have places and no names: {name}[0], or a dict"
     return None
 

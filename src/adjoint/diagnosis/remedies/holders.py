@@ -115,22 +115,12 @@ def format_number(failure: Failure, match: re.Match[str]) -> str | None:
             return f"{text}{at(own)} is a {kind} of one number: {text}[0]"
         if isinstance(value, Tensor) and value.numel() == 1:
             return f"{text}{at(own)} is a tensor: {text}.item()"
+        if isinstance(value, Tensor) and value.ndim:
+            told = f"{text}{at(own)} has {value.numel()} elements, {tuple(value.shape)}"
+            return f"{told}, and one number is printed: {text}.mean().item()"
         if isinstance(value, (list, tuple, Tensor)):
             return f"{text}{at(own)} holds {len(value)} numbers: one of them, {text}[0], or print it as it is, %s"
     return None
-
-
-@remedy(r"save_for_backward can only save variables, but argument (\d+) is of type (\w+)")
-def keep_on_context(failure: Failure, match: re.Match[str]) -> str | None:
-    """A number that is saved as if it were a tensor."""
-    node = None if failure.line is None else failure.line.node
-    if not isinstance(node, ast.Call) or len(node.args) <= int(match[1]) or not isinstance(node.func, ast.Attribute):
-        return None
-    text, context = text_of(node.args[int(match[1])]), text_of(node.func.value)
-    rest = ", ".join(text_of(each) for each in node.args if text_of(each) != text)
-    name = text if text.isidentifier() else "value"
-    told = f"{text} is of type {match[2]}, no tensor"
-    return f"{told}: {context}.save_for_backward({rest}), and {context}.{name} = {text} beside it"
 
 
 @remedy(r"expected torch.Tensor or Tensor-like object from checkpoint but received <class '[\w.]*?(\w+)'>")

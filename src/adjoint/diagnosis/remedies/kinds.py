@@ -8,13 +8,16 @@ import re
 from numbers import Real
 
 from adjoint import nn
+from adjoint.core.runtime.similar_names import find_spelling
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import MISSING, NamedValue, Origin, evaluate, find_origin, find_return, is_module
 from adjoint.diagnosis.remedies.registry import at, name_argument, remedy
 from adjoint.diagnosis.repairs.trial import compute
-from adjoint.diagnosis.source_expressions import text_of
+from adjoint.diagnosis.source_expressions import SourceFile, text_of
+
+CONTEXT_ATTRIBUTES = ("saved_tensors", "save_for_backward", "needs_input_grad", "mark_dirty", "mark_non_differentiable")
 
 
 @remedy(
@@ -40,7 +43,8 @@ def convert_list_argument(failure: Failure, match: re.Match[str]) -> str | None:
     told = f"{x.text}{at(x)} is a list of {len(x.value)}"
     attribute = re.search(r"attribute '(\w+)'", failure.message)
     if all(isinstance(each, Tensor) for each in x.value):
-        if x.origin is not None and isinstance(x.origin.node, (ast.For, ast.AsyncFor)):
+        moved = attribute is not None and attribute[1] in ("to", "cuda", "cpu")
+        if x.origin is not None and isinstance(x.origin.node, (ast.For, ast.AsyncFor)) and not moved:
             names = ", ".join(("x", "y", "z", *"abcdefgh")[: len(x.value)])
             told = f"{x.text}{at(x)} is a batch of {len(x.value)} tensors"
             return f"{told}: for {names} in {text_of(x.origin.node.iter)} there, or {x.text}[0] here"
@@ -66,6 +70,9 @@ def convert_list_argument(failure: Failure, match: re.Match[str]) -> str | None:
         each_part = f"[p for part in {x.text} for p in part.parameters()]"
         more = f", or {each_part}" if name == "parameters" else f", or a loop, for part in {x.text}"
         return f"{told} modules: nn.ModuleList({x.text}) registers and holds them{more}"
+    name = "" if attribute is None else attribute[1]
+    if name and all(hasattr(type(each), name) for each in x.value):
+        return f"{told} {type(x.value[0]).__name__}: for each in {x.text}: each.{name}(…)"
     lengths = {len(each) for each in x.value if isinstance(each, (list, tuple))}
     if len(lengths) > 1 and _holds_numbers(x.value):
         return f"{told} lists of different lengths: [torch.tensor(row) for row in {x.text}]"
@@ -97,7 +104,8 @@ def round_number(failure: Failure, match: re.Match[str]) -> str | None:
             return f"{text_of(part)} is {compute(part, failure.frame)}, and a whole number is wanted: {wanted}"
     for each in failure.operands:
         if isinstance(each.value, float):
-            made = "" if each.origin is None or each.origin.value is None else text_of(each.origin.value)
+            is_item = "[" in each.text or each.origin is None or each.origin.value is None
+            made = "" if each.origin is None or each.origin.value is None or is_item else text_of(each.origin.value)
             if " / " in made:
                 return (
                     f"{each.text}{at(each)} is {each.value}: // divides whole numbers, {made.replace(' / ', ' // ', 1)}"
@@ -204,6 +212,11 @@ def compute_for_each(failure: Failure, match: re.Match[str]) -> str:
 @remedy(r"Got argnum=(\d+), but only (\d+) positional inputs")
 def count_arguments(failure: Failure, match: re.Match[str]) -> str:
     """A derivative with respect to an argument that is not given."""
+    source = None if failure.line is None else failure.line.source
+    for node in ast.walk(source.tree) if source is not None else ():
+        if source is not None and isinstance(node, ast.keyword) and node.arg == "argnums":
+            told = f"argnums={text_of(node.value)} at {source.place_of(node.value)}"
+            return f"{told} counts the arguments from 0: argnums={int(match[2]) - 1} is the last of {match[2]}"
     return f"argnums counts the arguments from 0: argnums={int(match[2]) - 1} is the last of {match[2]}"
 
 
@@ -221,10 +234,22 @@ def choose_state(failure: Failure, match: re.Match[str]) -> str | None:
     owner = text_of(node.func.value) if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else "it"
     holder = given.value if isinstance(given, ast.Subscript) else given
     held = evaluate(holder, failure.frame) if holder is not None else None
+    asked = given.slice.value if isinstance(given, ast.Subscript) and isinstance(given.slice, ast.Constant) else None
     for key, value in held.items() if isinstance(held, dict) else ():
-        if isinstance(value, dict) and "param_groups" in value and holder is not None:
-            return f"{owner} takes an optimizer's state: {text_of(holder)}[{key!r}]"
+        if isinstance(value, dict) and "param_groups" in value and holder is not None and failure.line is not None:
+            saved = _find_saved_key(failure.line.source, asked)
+            return f"{owner} takes an optimizer's state{saved}: {text_of(holder)}[{key!r}]"
     return f"{owner} takes the state of an optimizer, with its param_groups: what optimizer.state_dict() gave"
+
+
+def _find_saved_key(source: SourceFile, key: Operand) -> str:
+    """Return what a dictionary that is saved holds under a key, and where."""
+    calls = (each for each in ast.walk(source.tree) if isinstance(each, ast.Call) and each.args)
+    for given in (each.args[0] for each in calls if text_of(each.func).endswith("save")):
+        for name, value in zip(given.keys, given.values, strict=True) if isinstance(given, ast.Dict) else ():
+            if isinstance(name, ast.Constant) and name.value == key:
+                return f", and {source.place_of(value)} saves {text_of(value)} as {key!r}"
+    return ""
 
 
 @remedy(r"bernoulli_? expects p to be in \[0, 1\]")
@@ -365,6 +390,9 @@ def set_in_forward(failure: Failure, match: re.Match[str]) -> str | None:
     """A value that backward reads, and forward did not keep."""
     source = None if failure.line is None else failure.line.source
     scope = None if source is None or failure.line is None else source.scope_of(failure.line.node)
+    similar = find_spelling(match[1], CONTEXT_ATTRIBUTES)
+    if similar is not None and failure.line is not None:
+        return f"{text_of(failure.line.node).rpartition('.')[0]}.{similar} is meant, perhaps"
     owner = None if source is None or scope is None else source.parents.get(scope)
     for node in owner.body if isinstance(owner, ast.ClassDef) else ():
         if isinstance(node, ast.FunctionDef) and node.name == "forward" and source is not None and node.args.args:
@@ -373,3 +401,12 @@ def set_in_forward(failure: Failure, match: re.Match[str]) -> str | None:
             value = match[1] if match[1] in names else "…"
             return f"{ctx}.{match[1]} = {value} in forward, {source.place_of(node)}, which backward reads"
     return None
+
+
+@remedy(r"Got unsupported ScalarType (\w+)")
+def widen_for_numpy(failure: Failure, match: re.Match[str]) -> str:
+    """An array of a tensor of a type that NumPy has not."""
+    node = None if failure.line is None else failure.line.node
+    inner = node.func.value if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else None
+    name = "x" if inner is None else text_of(inner)
+    return f"NumPy has no {match[1].lower()}: {name}.float().numpy()"

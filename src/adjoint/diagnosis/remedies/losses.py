@@ -353,6 +353,10 @@ def convert_target(failure: Failure, match: re.Match[str]) -> str:
     y = _target(failure)
     where = at(next((each for each in failure.tensors() if each.text == y), None))
     kind = match[1].lower()
+    x = next((each for each in failure.tensors() if str(each.value.dtype).endswith(("bfloat16", "float16"))), None)
+    if x is not None and match[2] in ("BFloat16", "Half") and match[1] in ("Float", "Double"):
+        told = f"{x.text}{at(x)} is {match[2].lower()}, as autocast gives it, and {y} is {kind}"
+        return f"{told}: {x.text}.float(), or binary_cross_entropy_with_logits of the scores"
     method = {"Float": "float", "Double": "double", "Half": "half"}.get(match[2], match[2].lower())
     return f"{y}{where} is {kind}, and a number between 0 and 1 is wanted for each probability: {y}.{method}()"
 
@@ -388,7 +392,8 @@ def use_logits(failure: Failure, match: re.Match[str]) -> str:
 def convert_input(failure: Failure, match: re.Match[str]) -> str | None:
     """An input of another type than the parameters."""
     given, wanted = [word for word in match.groups() if word][:2]
-    x = next((each.text for each in failure.tensors() if str(each.value.dtype).endswith(given)), "the input")
+    named = (each.text for each in failure.tensors() if str(each.value.dtype).endswith(given))
+    x = next(named, name_argument(failure, 0))
     layer = failure.module()
     if layer is None:
         return None

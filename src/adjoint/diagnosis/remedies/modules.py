@@ -11,6 +11,7 @@ from math import prod
 from adjoint.core.graph.source_location import definition_site
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import MISSING, Origin, describe_value, evaluate, find_return_in, is_module
+from adjoint.diagnosis.remedies.gradients.passes import find_freezing
 from adjoint.diagnosis.remedies.registry import (
     argument_node,
     at,
@@ -84,7 +85,8 @@ def load_partly(failure: Failure, match: re.Match[str]) -> str | None:
     model, part = text_of(node.func.value), match[2].rpartition(".")[0] or match[2]
     told = f"the state has no {part}" if match[1] == "Missing" else f"{model} has no {part}, which the state holds"
     rest = f", and {part} keeps its first values" if match[1] == "Missing" else ""
-    return f"{told}: {text_of(node)[:-1]}, strict=False) loads the others{rest}"
+    given = [text_of(each) for each in (*node.args[:1], *node.keywords) if getattr(each, "arg", "") != "strict"]
+    return f"{told}: {text_of(node.func)}({', '.join(given)}, strict=False) loads the others{rest}"
 
 
 @remedy(r"Expected hidden(?:\[\d\])? size \(([\d, ]+)\), got \[([\d, ]+)\]")
@@ -273,6 +275,11 @@ def register_parameters(failure: Failure, match: re.Match[str]) -> str:
         made = find_attribute_assignment(model.value, name)
         where = "" if made is None else f" at {Origin(*made).place()}"
         return f"{model.text}.{name}{where} is a plain {kind.lower()[-4:]}, which is not looked into: nn.{kind}(…)"
+    empty = ((each, each.origin) for each in failure.operands if each.value == [])
+    frozen = next((each for each, origin in empty if origin and "requires_grad" in origin.describe()), None)
+    if frozen is not None and frozen.origin is not None:
+        where = find_freezing(frozen.origin.source)
+        return f"{frozen.text}{at(frozen)} is empty, for all parameters are frozen{where}: leave those to be trained"
     return (
         _find_plain_tensor(failure)
         or _find_plain_container(failure)
@@ -381,7 +388,7 @@ def _find_nested_forward(kind: type) -> Origin | None:
     return None
 
 
-@remedy(r"cannot assign (?:module|parameter)s? before Module.__init__\(\) call")
+@remedy(r"cannot assign (?:module|parameter|buffer)s? before Module.__init__\(\) call")
 def call_super(failure: Failure, match: re.Match[str]) -> str:
     """A module that has no tables yet."""
     return "super().__init__() is the first line of __init__"

@@ -28,7 +28,7 @@ RESULTS_OF_LAYERS = {
 @remedy(
     r"tuple indices must be integers|'tuple' object has no attribute|'tuple' object cannot be|"
     r"nested lists differ|must be Tensor, not tuple|unsupported operand type\(s\) for .*'tuple'|but got tuple|"
-    r"got <class 'tuple'>"
+    r"got <class 'tuple'>|only integer tensors of a single element can be converted to an index"
 )
 def unpack_tuple(failure: Failure, match: re.Match[str]) -> str | None:
     """Several results where one tensor belongs: those of a layer, or of a function that returns more than one."""
@@ -36,8 +36,16 @@ def unpack_tuple(failure: Failure, match: re.Match[str]) -> str | None:
     if type(given.value if given is not None else None).__name__ == "PackedSequence":
         return None
     made = None if given is None or given.origin is None else given.origin.value
+    if given is not None and len(given.value) == 1 and made is not None and at(given):
+        single = f"{given.text}, = {text_of(made)} there, with the comma, or {given.text}[0] here"
+        return f"{given.text}{at(given)} is a tuple of 1: {single}"
     if given is None or given.origin is None or not isinstance(made, ast.Call):
         return None
+    attribute = re.search(r"attribute '(detach|detach_|to|clone|cpu|cuda|float)'$", failure.message)
+    if attribute is not None and all(isinstance(each, Tensor) for each in given.value):
+        call = f"{attribute[1]}({'…' if attribute[1] == 'to' else ''})"
+        kind = f"{given.text}{at(given)} is a tuple of {len(given.value)} tensors"
+        return f"{kind}: tuple(each.{call} for each in {given.text})"
     names = _name_results(failure, made)
     wanted = f"{names} = {text_of(made)}" if names else f"{given.text}, … = {text_of(made)}"
     statement = given.origin.node
@@ -64,6 +72,13 @@ def take_named_result(failure: Failure, match: re.Match[str]) -> str | None:
     is_index = "indices" in failure.message
     for each in failure.operands:
         fields = getattr(type(each.value), "_fields", ())
+        if (
+            type(each.value).__name__ == "IncompatibleKeys"
+            and each.origin is not None
+            and each.origin.value is not None
+        ):
+            told = f"{each.text}{at(each)} is what load_state_dict found, and the model itself has changed"
+            return f"{told}: {text_of(each.origin.value)} there, without '{each.text} ='"
         made = None if each.origin is None else each.origin.value
         if (
             isinstance(each.value, tuple)
@@ -126,6 +141,11 @@ def take_from_dict(failure: Failure, match: re.Match[str]) -> str | None:
     is_of_losses = all(isinstance(each, Tensor) and each.numel() == 1 for each in given.value.values())
     if attribute in ("backward", "item") and is_of_losses:
         told = f"{given.text}{at(given)} is a dict of {len(keys)} numbers, {', '.join(map(repr, keys))}"
+        recorded = [key for key, each in given.value.items() if each.requires_grad]
+        if "loss" in keys or len(recorded) == 1:
+            return f"{told}: {given.text}[{'loss' if 'loss' in keys else recorded[0]!r}].{attribute}()"
+        if len(recorded) < len(keys):
+            return f"{told}: sum({given.text}[key] for key in ({', '.join(map(repr, recorded))})).{attribute}()"
         return f"{told}: sum({given.text}.values()).{attribute}()"
     if attribute in ("to", "cuda", "cpu", "detach", "float", "long") and all(
         isinstance(each, Tensor) for each in given.value.values()
@@ -195,7 +215,7 @@ def index_list_by_each(failure: Failure, match: re.Match[str]) -> str | None:
                     "" if own is None or own.origin is None or own.origin.value is None else text_of(own.origin.value)
                 )
                 found = re.sub(r"\.(max|min)\(", r".arg\1(", made)
-                advice = f"{x} = {found} there is the place" if found != made else "the place is an integer"
+                advice = f"{x} = {found} there is the place" if found != made else f"{name}[int({x})]"
                 return f"{x}{at(own)} is a value, {float(index):.4g}, and {name}[…] takes a place: {advice}"
             return f"{name} is a {type(owner).__name__}: {name}[int({x})]"
     return None

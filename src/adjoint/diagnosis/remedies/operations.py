@@ -8,7 +8,7 @@ import re
 import numpy as np
 
 from adjoint.diagnosis.failure import Failure
-from adjoint.diagnosis.operands import evaluate, find_origin
+from adjoint.diagnosis.operands import evaluate
 from adjoint.diagnosis.remedies.registry import (
     at,
     describe_layer,
@@ -91,6 +91,10 @@ def widen_first(failure: Failure, match: re.Match[str]) -> str:
             return f"{x.text}{at(x)} is {kind}, and numbers of type {wanted} are wanted: {x.text}.{wanted}()"
     x = next((each for each in failure.tensors()), None)
     name = "the tensor" if x is None else f"{x.text}{at(x)}"
+    origin = None if x is None or x.origin is None else x.origin.node
+    if x is not None and isinstance(origin, ast.For) and re.search(r"(state_dict|buffers)\(", text_of(origin.iter)):
+        told = f"{name} is {match[2].lower()}, a count such as that of BatchNorm's batches"
+        return f"{told}: if {x.text}.is_floating_point(): before it, and {x.text}.copy_(…) for the others"
     return (
         f"{name} is {match[2].lower()}: make it .{match[1].lower()}() first, or write x = x + y, which makes a new one"
     )
@@ -335,26 +339,13 @@ def leave_inference_mode(failure: Failure, match: re.Match[str]) -> str:
     return f"{name} was made in inference_mode: no_grad() there, or {'x' if x is None else x.text}.clone()"
 
 
-@remedy(r"Legacy autograd function with non-static forward")
-def make_static(failure: Failure, match: re.Match[str]) -> str:
-    """A Function in the style of before 2018, or an instance of one."""
-    node = None if failure.line is None else failure.line.node
-    for kind in (type(each.value) for each in failure.operands):
-        if isinstance(vars(kind).get("forward"), staticmethod):
-            arguments = ", ".join(map(text_of, node.args)) if isinstance(node, ast.Call) else "x"
-            return f"a Function has no instances: {kind.__name__}.apply({arguments})"
-    kind = type(evaluate(node.func, failure.frame)) if isinstance(node, ast.Call) else type(None)
-    if isinstance(vars(kind).get("forward"), staticmethod) and isinstance(node, ast.Call):
-        origin = find_origin(failure.line.source, node.func, failure.stack) if failure.line is not None else None
-        made = "" if origin is None else f", made at {origin.place()}"
-        arguments = ", ".join(map(text_of, node.args))
-        return f"{text_of(node.func)}{made}, is an instance of a Function: {kind.__name__}.apply({arguments})"
-    return "@staticmethod over forward(ctx, …) and backward(ctx, …), and Name.apply(x) to call it"
-
-
 @remedy(r"'numpy\.\w+' object has no attribute", is_last=True)
 def keep_tensors(failure: Failure, match: re.Match[str]) -> str:
     """An array where a tensor belongs."""
+    made = next((each for each in failure.operands if isinstance(each.value, np.generic)), None)
+    if made is not None and failure.message.endswith(("'backward'", "'grad'", "'detach'")):
+        told = f"{made.text}{at(made)} is a number of NumPy, without a graph"
+        return f"{told}: compute it with tensors, torch.stack(losses).mean() of losses that keep theirs"
     if failure.modules:
         return "its input is an array: torch.from_numpy(…) before it; what a forward hook returns replaces the output"
     array = next((each for each in failure.operands if isinstance(each.value, np.ndarray)), None)

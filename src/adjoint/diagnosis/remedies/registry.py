@@ -34,7 +34,7 @@ def remedy(pattern: str, *, is_last: bool = False) -> Callable[[Remedy], Remedy]
 
 def find_remedy(failure: Failure) -> str | None:
     """Return the advice of the first remedy that knows the error; None if none does."""
-    if "in DataLoader worker process" in failure.message and "\ntry: " in failure.message:
+    if "in DataLoader worker process" in failure.message and "\nat " in failure.message:
         return None  # the worker has told it
     for pattern, function in (*REMEDIES, *LAST_REMEDIES):
         match = pattern.search(failure.message)
@@ -215,7 +215,8 @@ def named_parts(failure: Failure) -> list[NamedValue]:
         return []
     found = []
     for node in ast.walk(failure.line.node):
-        if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Load):
+        is_changed = isinstance(failure.line.node, ast.AugAssign) and node is failure.line.node.target
+        if isinstance(node, (ast.Name, ast.Attribute)) and (isinstance(node.ctx, ast.Load) or is_changed):
             value = evaluate(node, failure.frame)
             if value is not MISSING:
                 found.append(NamedValue(text_of(node), value, find_origin(failure.line.source, node, failure.stack)))

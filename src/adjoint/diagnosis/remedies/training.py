@@ -8,12 +8,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import MethodType
 
-from adjoint.core.graph.source_location import definition_site
+from adjoint.core.runtime.text_table import pluralize
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand
 from adjoint.diagnosis.failure import Failure
-from adjoint.diagnosis.operands import MISSING, Origin, evaluate, find_origin, is_module
+from adjoint.diagnosis.operands import MISSING, Origin, evaluate, find_origin, find_return_in, is_module
 from adjoint.diagnosis.remedies.registry import at, remedy
-from adjoint.diagnosis.source_expressions import text_of
+from adjoint.diagnosis.repairs.trial import compute
+from adjoint.diagnosis.source_expressions import find_attribute_assignment, text_of
 
 
 def _describe_owner(failure: Failure, default: str) -> tuple[str, str]:
@@ -112,14 +114,14 @@ def _replace_names(argument: ast.expr, text: str) -> str:
 @remedy(r"a parameter group needs its parameters under the key 'params'")
 def name_group_key(failure: Failure, match: re.Match[str]) -> str | None:
     """A group of parameters under another key."""
-    node = None if failure.line is None else failure.line.node
-    for group in ast.walk(node) if node is not None else ():
+    source = None if failure.line is None else failure.line.source
+    for group in ast.walk(source.tree) if source is not None else ():
         keys = (
             {key.value: key for key in group.keys if isinstance(key, ast.Constant)}
             if isinstance(group, ast.Dict)
             else {}
         )
-        if keys and "params" not in keys and failure.line is not None:
+        if keys and "params" not in keys and {"lr", "weight_decay", "param"} & {*keys} and failure.line is not None:
             near = next((key for key in keys if "param" in str(key)), next(iter(keys)))
             return f"the key {near!r} at {failure.line.source.place_of(keys[near])} is to be 'params'"
     return None
@@ -132,6 +134,8 @@ def scale_loss(failure: Failure, match: re.Match[str]) -> str | None:
     if failure.line is None or node is None:
         return None
     scaler, _ = _describe_owner(failure, "scaler")
+    if text_of(node).endswith(".update()"):
+        return f"{scaler}.step(optimizer) comes first, and {scaler}.update() after it"
     source = failure.line.source
     passes = [
         each
@@ -140,6 +144,11 @@ def scale_loss(failure: Failure, match: re.Match[str]) -> str | None:
     ]
     plain = [each for each in passes if ".scale(" not in text_of(each.func)]
     if not plain or not isinstance(plain[-1].func, ast.Attribute):
+        for each in ast.walk(source.scope_of(node)):
+            call = each.value if isinstance(each, ast.Expr) else None
+            if isinstance(call, ast.Call) and text_of(call.func) == f"{scaler}.scale":
+                told = f"nothing calls backward() of {text_of(call)} at {source.place_of(call)}"
+                return f"{told}: {text_of(call)}.backward()"
         return (
             f"no gradient has come from a scaled loss: {scaler}.scale(loss).backward() before {scaler}.step(optimizer)"
         )
@@ -172,6 +181,11 @@ def name_repeated_parameter(failure: Failure, match: re.Match[str]) -> str | Non
     if name is None:
         return None
     part = name.rpartition(".")[0]
+    node = None if failure.line is None else failure.line.node
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "add_param_group":
+        own, where = _describe_owner(failure, "the optimizer")
+        told = f"{own}{where} has {model.text}.{name} from the start"
+        return f"{told}: leave {model.text} out of what it is made with, or set the lr of {own}.param_groups"
     return f"each parameter belongs to one group, and {model.text}.{name} to two: leave {part or name} out of the other"
 
 
@@ -187,29 +201,163 @@ def give_supported_value(failure: Failure, match: re.Match[str]) -> str:
     return f"{name}{told} is not what {match[3]} can give: {wanted}"
 
 
-@remedy(r"Got in_dim=(\d+) for some input, but that input is a Tensor of dimensionality 0")
-def share_argument(failure: Failure, match: re.Match[str]) -> str | None:
-    """An argument of vmap that all examples share."""
+@remedy(
+    r"(?:does not have a parameter, a buffer, or a parametrized element|no parameter or buffer) with name '?(\w+)'?"
+)
+def name_tensor(failure: Failure, match: re.Match[str]) -> str | None:
+    """A tensor of a layer that is to be normalised or computed, under a name that the layer has not."""
+    layer = next((each for each in failure.locals.values() if is_module(each) and match[1] not in dir(each)), None)
     node = None if failure.line is None else failure.line.node
-    if not isinstance(node, ast.Call):
+    if layer is None or not isinstance(node, ast.Call) or not node.args:
         return None
-    values = [evaluate(each, failure.frame) for each in node.args]
-    single = [text_of(each) for each, value in zip(node.args, values, strict=True) if getattr(value, "ndim", 1) == 0]
-    if not single:
-        return None
-    dims = ", ".join("None" if getattr(value, "ndim", 1) == 0 else "0" for value in values)
-    return f"{single[0]} has no dimension to go along: None for what all examples share, in_dims=({dims})"
+    names = [name for name, _ in layer.named_parameters(recurse=False)]
+    if not names:
+        parts = [name for name, each in layer.named_modules() if match[1] in vars(each)["_parameters"]]
+        hint = f": one of its parts, {', '.join(parts)}" if parts else ""
+        return f"{type(layer).__name__} has no parameters of its own{hint or ': only for layers that have weights'}"
+    matrix = next((name for name in names if "weight" in name), names[0])
+    told = f"{type(layer).__name__} has no {match[1]!r}, but {', '.join(names)}"
+    return f"{told}: {text_of(node.func)}({text_of(node.args[0])}, name={matrix!r}), a call for each"
 
 
-@remedy(r"Expected f\(\*args\) to return a scalar")
-def name_vector_function(failure: Failure, match: re.Match[str]) -> str | None:
-    """The function whose gradient was asked for, and what it gave."""
-    function, value = failure.locals.get("func"), failure.locals.get("value")
-    code = getattr(function, "__code__", None)
-    if code is None or not isinstance(value, Tensor):
+@remedy(r"parametrization (\w+) does not implement right_inverse")
+def define_inverse(failure: Failure, match: re.Match[str]) -> str | None:
+    """An assignment to a tensor that is computed of another."""
+    statement = None if failure.line is None else failure.line.source.statement_of(failure.line.node)
+    target = statement.targets[0] if isinstance(statement, ast.Assign) else None
+    if not isinstance(target, ast.Attribute) or not isinstance(statement, ast.Assign):
         return None
-    where = definition_site(code).describe_briefly()
-    return (
-        f"{code.co_name}, {where}, returns {tuple(value.shape)}: .mean() or .sum() of that; torch.func.jacrev gives "
-        "the derivatives of each value"
-    )
+    original = f"{text_of(target.value)}.parametrizations.{target.attr}.original"
+    told = f"{text_of(target)} is computed by {match[1]} from {original}"
+    way = f"def right_inverse(self, value) in {match[1]}, which gives the original that makes the value"
+    return f"{told}: {way}; or {original}.copy_({text_of(statement.value)})"
+
+
+@remedy(r"Only Tensors created explicitly by the user.*deepcopy")
+def detach_state(failure: Failure, match: re.Match[str]) -> str:
+    """A copy of a tensor with a graph, which an object may hold."""
+    for operand in failure.operands:
+        for path, owner, name in _find_computed(operand.value, operand.text):
+            made = find_attribute_assignment(owner, name)
+            kept = [] if made is None else made[0].attribute_assignments[type(owner).__name__, name]
+            where = "" if made is None else f" at {made[0].place_of(kept[-1])}"
+            return f"{path} holds a tensor with its graph: self.{name} = ….detach(){where}, where it is kept"
+    x = next((each for each in failure.tensors() if not each.value.is_leaf), None)
+    told = "it has a graph" if x is None else f"{x.text}{at(x)} is computed, with a graph"
+    return f"{told}: {'.' if x is None else x.text + '.'}detach().clone() copies the values"
+
+
+def _find_computed(owner: Operand, path: str) -> Iterator[tuple[str, Operand, str]]:
+    """Yield the attributes of a module, or of another object, and of its parts, that hold tensors with graphs."""
+    held = {} if isinstance(owner, Tensor) else getattr(owner, "__dict__", {})
+    for name, value in {**held, **(held.get("_modules") or {}), **(held.get("_buffers") or {})}.items():
+        values = list(value.values()) if isinstance(value, dict) else value
+        each = values if isinstance(values, (list, tuple)) else [values]
+        if not name.startswith("_") and any(isinstance(x, Tensor) and not x.is_leaf for x in each):
+            yield f"{path}.{name}", owner, name
+        elif is_module(value):
+            yield from _find_computed(value, f"{path}[{name}]" if name.isdigit() else f"{path}.{name}")
+
+
+@remedy(r"[Cc]an't (?:pickle|get) (?:local object |<function |attribute )?'?([\w.]+)\.<locals>\.(<lambda>|\w+)")
+def name_function(failure: Failure, match: re.Match[str]) -> str | None:
+    """A lambda, or a function within another, in what is saved or sent to a process."""
+    source = None if failure.line is None else failure.line.source
+    call = None if failure.line is None else failure.line.node
+    outer, name = match[1].rpartition(".")[2], match[2]
+    wanted = ast.Lambda if name == "<lambda>" else ast.FunctionDef
+    for node in ast.walk(source.tree) if source is not None else ():
+        is_named = isinstance(node, wanted) and getattr(node, "name", name) == name
+        if source is not None and is_named and getattr(source.scope_of(node), "name", outer) == outer:
+            kind = "a lambda" if name == "<lambda>" else f"{name}, a function within {outer}"
+            told = f"{kind}, stands at {source.place_of(node)}, and pickle finds functions by their names"
+            is_saved = isinstance(call, ast.Call) and "save" in text_of(call.func)
+            rest = "; or save model.state_dict(), which holds none" if is_saved else ""
+            return f"{told}: def at the top of the file{rest}"
+    return None
+
+
+@remedy(r"Default process group has not been initialized")
+def begin_processes(failure: Failure, match: re.Match[str]) -> str:
+    """Work for several processes in a program that has begun none."""
+    node = None if failure.line is None else failure.line.node
+    called = text_of(node.func).rpartition(".")[2] if isinstance(node, ast.Call) else "it"
+    alone = ""
+    if called == "DistributedDataParallel" and isinstance(node, ast.Call) and node.args:
+        alone = f"; a single process needs no {called}: {text_of(node.args[0])} alone"
+    return f'torch.distributed.init_process_group("gloo") before it, in each process that torchrun starts{alone}'
+
+
+@remedy(r"weight_norm of '(\w+)' not found in|[Ss]pectral_norm of '(\w+)' not found in")
+def name_normalised(failure: Failure, match: re.Match[str]) -> str | None:
+    """A layer that has no such normalisation, of which it is to be freed."""
+    node = None if failure.line is None else failure.line.node
+    if not isinstance(node, ast.Call) or not node.args:
+        return None
+    name, layer = text_of(node.args[0]), evaluate(node.args[0], failure.frame)
+    owner = failure.frame.f_locals.get("self")
+    parts = owner.named_modules() if owner is not None and is_module(owner) else ()
+    path = next((path for path, each in parts if each is layer), None)
+    told = f"{name}{'' if path is None else f', self.{path},'} has no {match[0].partition(' ')[0]}"
+    return f"{told}: leave it out here, or give it one where it is made"
+
+
+@remedy(r"'GradScaler' object has no attribute '(backward|scale_loss)'")
+def scale_first(failure: Failure, match: re.Match[str]) -> str | None:
+    """A scaler that is to call backward itself."""
+    scaler = next((each for each in failure.operands if type(each.value).__name__ == "GradScaler"), None)
+    source = None if failure.line is None else failure.line.source
+    call = None if source is None or failure.line is None else source.parents.get(failure.line.node)
+    loss = text_of(call.args[0]) if isinstance(call, ast.Call) and call.args else "loss"
+    if scaler is None:
+        return None
+    return f"{scaler.text} scales the loss, and the loss has backward: {scaler.text}.scale({loss}).backward()"
+
+
+@remedy(r"parametrization may not change the (shape|dtype) of the tensor.*: (\(.*?\)|\S+)\n.*: (\(.*?\)|\S+)")
+def keep_shape(failure: Failure, match: re.Match[str]) -> str | None:
+    """A parametrization that gives a tensor of another shape."""
+    node = None if failure.line is None else failure.line.node
+    for argument in node.args[1:] if isinstance(node, ast.Call) else ():
+        made: Operand = compute(argument, failure.frame)
+        kind = type(made) if is_module(made) else None
+        if kind is None and isinstance(argument, ast.Call):
+            kind = evaluate(argument.func, failure.frame)
+        code = getattr(getattr(kind, "forward", None), "__code__", None)
+        result = None if code is None else find_return_in(code)
+        if result is not None and kind is not None:
+            told = f"{kind.__name__}, {result.describe()}, gives {match[3]} for {match[2]}"
+            return f"{told}: the same {match[1]}, or unsafe=True"
+    return None
+
+
+@remedy(r"all optimizer param(?: group)?s should be with/without names")
+def drop_names(failure: Failure, match: re.Match[str]) -> str | None:
+    """Groups of which one holds pairs of a name and a parameter, and another parameters alone."""
+    for each in failure.operands:
+        if isinstance(each.value, list) and each.value and isinstance(each.value[0], tuple):
+            return f"{each.text}{at(each)} holds pairs of a name and a parameter: [p for name, p in {each.text}]"
+    return None
+
+
+@remedy(r"only bool and floating types of (attn_mask|key_padding_mask) are supported")
+def make_mask_bool(failure: Failure, match: re.Match[str]) -> str | None:
+    """A mask of integers."""
+    mask = next((each for each in failure.tensors()[::-1] if not each.value.is_floating_point()), None)
+    if mask is None:
+        return None
+    return f"{mask.text}{at(mask)} is of integers: {mask.text}.bool(), where True is a place that is not looked at"
+
+
+@remedy(r"(\w+) must have the same length as optimizer\.param_groups\. \w+ has (\d+) values, param_groups has (\d+)")
+def give_each_group(failure: Failure, match: re.Match[str]) -> str:
+    """Other numbers of values than the optimizer has groups."""
+    groups = pluralize(int(match[3]), "group")
+    return f"{match[1]} has {match[2]} values, and the optimizer {groups}: one value for each, or one number for all"
+
+
+@remedy(r"environment variable (\w+) expected, but not set")
+def start_by_torchrun(failure: Failure, match: re.Match[str]) -> str:
+    """A program of several processes that was started as one."""
+    alone = "rank=0, world_size=1 and init_method='tcp://127.0.0.1:29500' in the call for a single process"
+    return f"torchrun --nproc-per-node=2 with the program sets {match[1]} and the others; or {alone}"

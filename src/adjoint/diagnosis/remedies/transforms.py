@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 from itertools import zip_longest
 
 from adjoint.core.dtype.dtype import bool_
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
 from adjoint.diagnosis.failure import Failure
-from adjoint.diagnosis.operands import MISSING, evaluate
+from adjoint.diagnosis.operands import MISSING, evaluate, find_origin
 from adjoint.diagnosis.remedies.registry import at, first_tensor, locate_tensor, name_argument, remedy
 from adjoint.diagnosis.source_expressions import text_of
 
@@ -27,6 +28,9 @@ def map_alike(failure: Failure, match: re.Match[str]) -> str:
         rows, vector = values
         if rows.shape[1] == len(vector):  # what a row is multiplied with is for all of them
             return f"in_dims=(0, None) maps the rows of the first, and gives each the whole second: {sizes}"
+    shapes = [tuple(value.shape) for value in values if isinstance(value, Tensor)]
+    if len(shapes) == len(values) == 2 and shapes[0][1:] == shapes[1][1:] != () and len(set(shapes[0])) > 1:
+        return f"rows of both in as many pairs, or all pairs, vmap(vmap(f, (None, 0)), (0, None)): {sizes}"
     for count in dict.fromkeys(n for value in values if isinstance(value, Tensor) for n in value.shape):
         shapes = [tuple(value.shape) if isinstance(value, Tensor) else () for value in values]
         dims = [shape.index(count) if count in shape else None for shape in shapes]
@@ -154,6 +158,14 @@ def fill_list(failure: Failure, match: re.Match[str]) -> str | None:
     x = next((each for each in failure.operands if isinstance(each.value, (list, tuple)) and not each.value), None)
     if x is None:
         return None
+    scope = None if x.origin is None else x.origin.value
+    for part in ast.walk(scope) if scope is not None else ():
+        spent = evaluate(part.iter, failure.frame) if isinstance(part, ast.comprehension) else None
+        if isinstance(part, ast.comprehension) and isinstance(spent, Iterator) and failure.line is not None:
+            origin = find_origin(failure.line.source, part.iter, failure.stack)
+            where = "" if origin is None else f" at {origin.place()}"
+            told = f"{text_of(part.iter)}{where} is a {type(spent).__name__}, which gives its items once"
+            return f"{told}, and they were taken: a list, or make it anew for each pass"
     return f"{x.text}{at(x)} is empty, for nothing was appended to it: fill it before, or test if {x.text}"
 
 

@@ -10,7 +10,7 @@ from adjoint.core.tensor.tensor import Tensor
 from adjoint.diagnosis.callbacks import find_callbacks
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import MISSING, NamedValue, describe_value, evaluate, is_module
-from adjoint.diagnosis.remedies.registry import at, remedy, shape_of
+from adjoint.diagnosis.remedies.registry import argument_node, at, name_argument, remedy, shape_of
 from adjoint.diagnosis.repairs.trial import compute
 from adjoint.diagnosis.source_expressions import text_of
 
@@ -24,6 +24,11 @@ def fit_output_gradient(failure: Failure, match: re.Match[str]) -> str:
     node = None if failure.line is None else failure.line.node
     owner = node.func.value if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else None
     given = text_of(node.args[0]) if isinstance(node, ast.Call) and node.args else "the gradient"
+    outputs = argument_node(failure, 2, "grad_outputs")
+    if isinstance(node, ast.Call) and text_of(node.func).endswith("grad") and outputs is not None:
+        name = name_argument(failure, 0, "outputs", "the output")
+        told = f"{text_of(outputs)} is [{match[2]}], and {name} [{match[3]}]"
+        return f"{told}: a gradient of that shape, torch.ones_like({name})"
     name = "the output" if owner is None or evaluate(owner, failure.frame) is MISSING else text_of(owner)
     return f"{given} is [{match[2]}], and {name} [{match[3]}]: a gradient of that shape, torch.ones_like({name})"
 
@@ -217,8 +222,13 @@ def name_values_outside(failure: Failure, match: re.Match[str]) -> str | None:
 )
 @remedy(r"'str' object cannot be interpreted as an integer")
 def read_number(failure: Failure, match: re.Match[str]) -> str | None:
-    """A text of digits where a number belongs."""
+    """A text of digits where a number belongs, or a name where parts have numbers."""
     node = None if failure.line is None else failure.line.node
+    owner = evaluate(node.value, failure.frame) if isinstance(node, ast.Subscript) else None
+    if is_module(owner) and isinstance(node, ast.Subscript):
+        own = failure.find_operand(text_of(node.value))
+        told = f"{text_of(node.value)}{at(own)} holds its parts by number, and {text_of(node.slice)} is a text"
+        return f"{told}: nn.ModuleDict({{name: …}}) there holds them by name"
     for part in (*node.args, *(each.value for each in node.keywords)) if isinstance(node, ast.Call) else ():
         value = compute(part, failure.frame)
         if isinstance(value, str) and value.strip().lstrip("-").isdigit():
@@ -226,12 +236,6 @@ def read_number(failure: Failure, match: re.Match[str]) -> str | None:
             own = failure.find_operand(text_of(part))
             return f"{text_of(part)}{at(own)} is a text, and a whole number is wanted: {wanted}"
     return None
-
-
-@remedy(r"called random operation while in randomness error mode")
-def draw_numbers(failure: Failure, match: re.Match[str]) -> str:
-    """Random numbers in a function that vmap maps."""
-    return "torch.vmap(…, randomness='different') draws numbers for each example, randomness='same' one for all"
 
 
 @remedy(r"doesn't support per-parameter options \(parameter groups\)")

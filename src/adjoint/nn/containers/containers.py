@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from typing import Any, Self
@@ -82,7 +83,7 @@ class IndexedContainer(ModuleContainer):
         self._modules = {str(i): module for i, module in enumerate(modules)}
 
     def _name_at(self, index: int) -> str:
-        place, size = index.__index__(), len(self._modules)
+        place, size = operator.index(index), len(self._modules)
         if not -size <= place < size:
             raise IndexError(f"index {place} is out of range")
         return list(self._modules)[place]

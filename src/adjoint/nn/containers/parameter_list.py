@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Iterator
 from typing import Any, NoReturn, Self
 
@@ -74,7 +75,7 @@ class ParameterList(Module):
         raise RuntimeError("ParameterList should not be called.")
 
     def _name_at(self, index: int) -> str:
-        place = index.__index__()
+        place = operator.index(index)
         if not -self._size <= place < self._size:
             raise IndexError(f"index {place} is out of range")
         return str(place % self._size)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import re
+from difflib import get_close_matches
 
 from adjoint.core.graph.source_location import definition_site
 from adjoint.core.typing import Operand
@@ -145,10 +146,17 @@ def leave_super_empty(failure: Failure, match: re.Match[str]) -> str | None:
     node = None if failure.line is None else failure.line.node
     if isinstance(node, ast.Call) and text_of(node.func) == "super().__init__" and node.args:
         return f"the class above takes no settings: super().__init__(), without {', '.join(map(text_of, node.args))}"
+    kind = evaluate(node.func, failure.frame) if isinstance(node, ast.Call) else MISSING
+    if not isinstance(kind, type) or "__init__" in vars(kind):
+        return None
+    for name, method in vars(kind).items():
+        code = getattr(method, "__code__", None)
+        if code is not None and name.startswith("_") and get_close_matches(name, ["__init__"], 1, 0.7):
+            return f"{name} of {kind.__name__}, {definition_site(code).describe_briefly()}, is to be called __init__"
     return None
 
 
-@remedy(r"(\w+)\.forward\(\) takes \d+ positional arguments? but")
+@remedy(r"(\w+)\.forward\(\) (?:takes \d+ positional arguments? but|missing \d+ required positional)")
 def give_context(failure: Failure, match: re.Match[str]) -> str | None:
     """A forward of a Function that lacks its context."""
     node = None if failure.line is None else failure.line.node
@@ -157,6 +165,11 @@ def give_context(failure: Failure, match: re.Match[str]) -> str | None:
     kind = evaluate(node.func.value, failure.frame)
     code = getattr(getattr(kind, "forward", None), "__code__", None)
     names = () if code is None else code.co_varnames[: code.co_argcount]
+    if code is not None and "setup_context" in vars(kind):
+        told = (
+            f"forward of {match[1]}, {definition_site(code).describe_briefly()}, gets no context beside setup_context"
+        )
+        return f"{told}: def forward({', '.join(name for name in names if name not in ('ctx', 'self'))})"
     if code is None or names[:1] == ("ctx",):
         return None
     return (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import re
+import sys
 from types import TracebackType
 
 from adjoint.core.typing import Operand
@@ -15,7 +16,13 @@ from adjoint.diagnosis.operands import MISSING, evaluate, read_attribute
 from adjoint.diagnosis.remedies.registry import at, remedy
 from adjoint.diagnosis.repairs.expression import parameter_names
 from adjoint.diagnosis.repairs.trial import compute
-from adjoint.diagnosis.source_expressions import SourceFile, find_expression, text_of
+from adjoint.diagnosis.source_expressions import (
+    SourceFile,
+    find_attribute_assignment,
+    find_expression,
+    shorten,
+    text_of,
+)
 
 ITERATORS = "generator|map|filter|zip|dict_values|dict_keys|dict_items"
 EXAMPLES = {"lr_lambda": "lambda epoch: {} ** epoch", "closure": "closure"}
@@ -36,10 +43,15 @@ def show_hidden_method(failure: Failure, match: re.Match[str]) -> str | None:
     if type(value).__name__ != match[1] or not callable(getattr(type(owner), name, None)):
         return None
     source: SourceFile | None = None if failure.line is None else failure.line.source
+    within = find_attribute_assignment(owner, name)
+    if within is not None:
+        told = f"self.{name} at {within[0].place_of(within[1])} is {shorten(repr(value))}, and hides the method {name}"
+        return f"{told}: another name there, such as self.{name}_{'flag' if isinstance(value, bool) else 'values'}"
     made = source.outside_assignments.get(name, []) if source is not None else []
     where = f" at {source.place_of(made[0])}" if source is not None and made else ""
     target = text_of(made[0]) if made else f"self.{name}"
-    return f"{target}{where} is {value!r}, and hides the method {name}: {target}({value!r}) calls it"
+    given = "" if name == "eval" else repr(value)
+    return f"{target}{where} is {value!r}, and hides the method {name}: {target}({given}) calls it"
 
 
 @remedy(r"'(\w+)' object is not callable|'(\w+)' must be callable|not a callable object")
@@ -116,7 +128,12 @@ def name_class(failure: Failure, match: re.Match[str]) -> str | None:
 def remove_hook(failure: Failure, match: re.Match[str]) -> str | None:
     """A handle of a hook, which takes the hook away."""
     handle = next((each for each in failure.operands if type(each.value).__name__ == match[1]), None)
-    return None if handle is None else f"{handle.text}{at(handle)} removes its hook: {handle.text}.remove()"
+    if handle is None:
+        return None
+    told = f"{handle.text}{at(handle)} removes its hook, {handle.text}.remove()"
+    return (
+        told if "callable" in failure.message else f"{told}, and holds no values: those are where the hook keeps them"
+    )
 
 
 @remedy(r"^$")
@@ -153,4 +170,18 @@ def return_count(failure: Failure, match: re.Match[str]) -> str | None:
             text = text_of(value)
             wanted = f"len({text.removesuffix('.shape')})" if text.endswith(".shape") else f"int({text})"
             return f"{callback.name} at {returned.place()} gives a {match[1]}, no number: return {wanted}"
+    return None
+
+
+@remedy(r"^'str' object is not callable")
+def find_named_class(failure: Failure, match: re.Match[str]) -> str | None:
+    """The name of a class, as a configuration has it, where the class belongs."""
+    node = None if failure.line is None else failure.line.node
+    name = evaluate(node.func, failure.frame) if isinstance(node, ast.Call) else None
+    for place in ("optim", "optim.lr_scheduler", "nn"):
+        module = sys.modules.get(f"adjoint.{place}")
+        if isinstance(node, ast.Call) and isinstance(name, str) and isinstance(getattr(module, name, None), type):
+            own, base = text_of(node.func), "nn" if place == "nn" else f"torch.{place}"
+            told = f"{own}{at(failure.find_operand(own))} is the text {name!r}"
+            return f"{told}: getattr({base}, {own})({', '.join(map(text_of, (*node.args, *node.keywords)))})"
     return None

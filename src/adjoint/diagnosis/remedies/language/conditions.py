@@ -5,11 +5,14 @@ from __future__ import annotations
 import ast
 import builtins
 import re
+from collections.abc import Iterable
+from numbers import Real
 
+from adjoint.core.runtime.text_table import pluralize
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
 from adjoint.diagnosis.failure import Failure
-from adjoint.diagnosis.operands import MISSING, describe_value, evaluate
+from adjoint.diagnosis.operands import MISSING, describe_value, evaluate, is_module
 from adjoint.diagnosis.remedies.registry import at, find_length, remedy
 from adjoint.diagnosis.repairs.trial import compute
 from adjoint.diagnosis.source_expressions import find_expression, text_of
@@ -224,6 +227,54 @@ def multiply_numbers(failure: Failure, match: re.Match[str]) -> str | None:
         value = evaluate(side, failure.frame)
         if isinstance(value, (list, tuple, str)):
             name = text_of(side)
+            if isinstance(value, (list, tuple)) and len(value) == 1:
+                told = f"{name}{locate(failure, side)} is a {type(value).__name__} of one number"
+                return f"{told}: {name}[0]"
             way = f"float({name})" if isinstance(value, str) else f"[x * … for x in {name}], or torch.tensor({name})"
             return f"{name}{locate(failure, side)} is a {type(value).__name__}, no number: {way}"
+    return None
+
+
+@remedy(r"^'str' object (?:is not callable|has no attribute)")
+def loop_over_items(failure: Failure, match: re.Match[str]) -> str | None:
+    """A key of a dictionary of modules, or of another one, where its value is wanted."""
+    for each in failure.operands:
+        node = None if each.origin is None else each.origin.node
+        if not isinstance(each.value, str) or not isinstance(node, ast.For) or not isinstance(node.target, ast.Name):
+            continue
+        held = evaluate(node.iter, failure.frame)
+        if type(held).__name__ in ("ModuleDict", "ParameterDict", "dict") and isinstance(held, Iterable):
+            name = text_of(node.iter)
+            return f"{each.text}{at(each)} is a key of {name}: for {each.text} in {name}.values()"
+    return None
+
+
+@remedy(r"'(\w+)' object is not iterable|object of type '(\w+)' has no len\(\)")
+def loop_over_groups(failure: Failure, match: re.Match[str]) -> str | None:
+    """An optimizer, or a model, in place of the groups or the parts that it holds."""
+    for each in failure.operands:
+        if is_module(each.value) and type(each.value).__name__ in match.groups():
+            lists = [name for name, part in each.value.named_children() if type(part).__name__ == "ModuleList"]
+            parts = f"{each.text}.{lists[0]}" if lists else f"{each.text}.children()"
+            counted = f"len({parts if lists else f'list({parts})'})" if match[2] else f"for part in {parts}"
+            return f"{each.text}{at(each)} is a {type(each.value).__name__}, whose parts are held within: {counted}"
+        is_optimizer = type(each.value).__name__ == match[1] and "param_groups" in getattr(each.value, "__dict__", {})
+        if is_optimizer and failure.stack[0].called:
+            own = f"[p for group in {each.text}.param_groups for p in group['params']]"
+            return f"{each.text}{at(each)} is an optimizer, and parameters are wanted: model.parameters(), or {own}"
+        if is_optimizer:
+            return f"{each.text}{at(each)} is an optimizer: {each.text}.param_groups holds its groups, each a dict"
+    return None
+
+
+@remedy(r"not supported between instances of '(\w+)' and '(\w+)'")
+def compare_number(failure: Failure, match: re.Match[str]) -> str | None:
+    """A list of numbers that is compared with one."""
+    node = None if failure.line is None else failure.line.node
+    sides = [node.left, *node.comparators] if isinstance(node, ast.Compare) else []
+    for side in sides:
+        value, name = evaluate(side, failure.frame), text_of(side)
+        if isinstance(value, (list, tuple)) and "list" in match.groups() and all(isinstance(x, Real) for x in value):
+            told = f"{name}{locate(failure, side)} is a {type(value).__name__} of {pluralize(len(value), 'number')}"
+            return f"{told}: {name}[-1] is the latest, min({name}) the least"
     return None

@@ -86,7 +86,12 @@ def find_none(failure: Failure, match: re.Match[str]) -> str | None:
         for part in failure.modules[-1].children():
             if part is not failure.modules[0] and _may_return_nothing(type(part).forward):
                 return _describe_silent_function(type(part).forward)
-    return None if failure.line is None else _find_silent_function(failure, failure.line.node)
+    if failure.line is None:
+        return None
+    statement = failure.line.source.statement_of(failure.line.node)
+    if isinstance(statement, ast.Assign) and "unpack" in failure.message:
+        return _find_silent_function(failure, statement.value)
+    return _find_silent_function(failure, failure.line.node)
 
 
 def _find_given(operand: NamedValue) -> ast.expr | None:
@@ -151,7 +156,8 @@ def _find_part_left_out(failure: Failure, operand: NamedValue) -> str | None:
     if layer is None or name not in vars(layer.value).get("_parameters", ()):
         return None
     made = "" if layer.origin is None or layer.origin.value is None else f", {text_of(layer.origin.value)}"
-    return f"{operand.text} is None, as {owner}{at(layer)}{made}, was made without: if {operand.text} is not None"
+    told = f"{owner}{at(layer)}{made}, was made" if made else f"{owner}, a {type(layer.value).__name__}, was made"
+    return f"{operand.text} is None, as {told} without: if {operand.text} is not None"
 
 
 def _find_silent_argument(failure: Failure) -> str | None:
@@ -179,6 +185,11 @@ def _explain_missing_gradient(failure: Failure, operand: NamedValue) -> str:
         return f"{told}: with torch.no_grad(): {name} -= … changes the one that has it"
     if isinstance(owner, Tensor) and not owner.is_leaf:
         return f"{name} is computed, and gradients stay with leaves: {name}.retain_grad() before backward()"
+    if isinstance(owner, Tensor) and not owner.requires_grad and operand.origin is not None:
+        made, place = operand.origin.node, operand.origin.place()
+        if isinstance(made, ast.Assign) and any(text_of(each) == operand.text for each in ast.walk(made.value)):
+            told = f"{name} = … at {place} makes a new tensor, without requires_grad and without a gradient"
+            return f"{told}: {name} -= … under no_grad() changes the one that has it"
     if isinstance(owner, Tensor) and not owner.requires_grad:
         return f"{name} does not require grad: requires_grad=True where it is made"
     uncalled = _find_uncalled_backward(failure)
@@ -208,8 +219,10 @@ def _find_silent_function(failure: Failure, node: ast.AST | None) -> str | None:
         if function is MISSING and isinstance(call.func, ast.Call):
             made = evaluate(call.func.func, failure.frame)
             function = getattr(made, "forward", MISSING)
-        if function is MISSING and isinstance(call.func, ast.Attribute) and call.func.attr == "apply":
-            function = getattr(evaluate(call.func.value, failure.frame), "forward", MISSING)
+        if function is MISSING and isinstance(call.func, ast.Attribute):
+            owner = evaluate(call.func.value, failure.frame)
+            name = "forward" if call.func.attr == "apply" else call.func.attr
+            function = getattr(owner if isinstance(owner, type) else type(owner), name, MISSING)
         silent = _follow_returns(function)
         if silent is not None:
             return _describe_silent_function(silent)
@@ -250,7 +263,28 @@ def _called_by_name(names: dict[str, Operand], source: SourceFile, called: ast.e
 def _describe_silent_function(function: Operand) -> str:
     code = function.__code__
     site = definition_site(code).describe_briefly()
-    return f"{function.__qualname__.rsplit('<locals>.', 1)[-1]}, {site}, may return nothing: a return at its end"
+    told = f"{function.__qualname__.rsplit('<locals>.', 1)[-1]}, {site}, may return nothing"
+    source = parse_source(code.co_filename)
+    node = None if source is None else find_function(source, code.co_firstlineno)
+    last = node.body[-1] if node is not None else None
+    while isinstance(last, ast.With):
+        last = last.body[-1]
+    target = last.targets[0] if isinstance(last, ast.Assign) else None
+    value = last.value if isinstance(last, ast.Expr) and not isinstance(last.value, ast.Call) else target
+    made = source.assignments_in(node) if source is not None and node is not None else {}
+    wanted = [name for name in made if name in ("loss", "out", "output", "logits", "result")]
+    if isinstance(last, ast.Expr) and isinstance(last.value, ast.Call) and len(wanted) == 1 and source is not None:
+        return f"{told}: return {wanted[0]} after {source.place_of(last)}, {text_of(last)}"
+    if (
+        source is None
+        or last is None
+        or not isinstance(value, ast.Name if value is target else (ast.Name, ast.Tuple, ast.BinOp))
+    ):
+        return f"{told}: a return at its end"
+    parts = value.elts if isinstance(value, ast.Tuple) else [value]
+    result = f"return {', '.join(map(text_of, parts))}"
+    place = source.place_of(last)
+    return f"{told}: {result} at {place}" if value is not target else f"{told}: {result} after {place}, {text_of(last)}"
 
 
 def _may_return_nothing(function: Operand) -> bool:
@@ -262,4 +296,7 @@ def _may_return_nothing(function: Operand) -> bool:
     except (OSError, TypeError, SyntaxError):
         return False
     body = tree.body[0].body if isinstance(tree.body[0], ast.FunctionDef) else []
-    return bool(body) and not isinstance(body[-1], (ast.Return, ast.Raise, ast.If, ast.With, ast.Try, ast.Match))
+    last = body[-1] if body else None
+    if isinstance(last, ast.If) and not last.orelse:
+        return any(isinstance(each, ast.Return) and each.value is not None for each in ast.walk(last))
+    return last is not None and not isinstance(last, (ast.Return, ast.Raise, ast.If, ast.With, ast.Try, ast.Match))

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from adjoint.core.runtime.similar_names import find_spelling
 from adjoint.core.typing import Operand
 from adjoint.diagnosis.failure import Failure
-from adjoint.diagnosis.operands import MISSING, NamedValue, Origin, evaluate, find_origin, is_module
+from adjoint.diagnosis.operands import MISSING, NamedValue, Origin, evaluate, find_origin, find_return_in, is_module
 from adjoint.diagnosis.remedies.registry import at, remedy
 from adjoint.diagnosis.source_expressions import SourceFile, find_expression, text_of
 
@@ -73,7 +73,7 @@ def assign_first(failure: Failure, match: re.Match[str]) -> str | None:
         told = f"{name} is a name of the module, and {place} makes it a local one"
         return f"{told}: global {name} at the top of the function, or give it as an argument"
     earlier = [each for each in made if each.lineno < line]
-    block = _find_block(source, earlier[-1], node) if earlier else None
+    block = find_block(source, earlier[-1], node) if earlier else None
     if block is None:
         return f"{name} has its first value at {place}: give it one before this line"
     if isinstance(block, (ast.For, ast.AsyncFor)):
@@ -92,7 +92,7 @@ def _is_empty(held: Operand) -> bool:
     return held is not MISSING and type(held) in (list, tuple, dict, str, range) and not held
 
 
-def _find_block(source: SourceFile, made: ast.AST, use: ast.AST) -> ast.AST | None:
+def find_block(source: SourceFile, made: ast.AST, use: ast.AST) -> ast.AST | None:
     """Return the innermost block around an assignment that is not around the use."""
     around = set[ast.AST]()
     node: ast.AST | None = use
@@ -256,3 +256,30 @@ def name_parameters(failure: Failure, match: re.Match[str]) -> str | None:
                 return f"{whole} at {place} is a dict, and a loop goes through its keys: for {names} in {whole}.items()"
         node = failure.line.source.parents.get(node)
     return None
+
+
+@remedy(r"super\(type, obj\): obj.* must be an instance or subtype of type")
+def name_own_class(failure: Failure, match: re.Match[str]) -> str | None:
+    """A `super` of another class, as copied code has it."""
+    found = find_expression(failure.stack[0])
+    if found is None:
+        return None
+    source, node = found
+    owner = source.parents.get(source.scope_of(node))
+    for call in ast.walk(source.statement_of(node)):
+        if isinstance(call, ast.Call) and text_of(call.func) == "super" and call.args:
+            name = getattr(owner, "name", "of another name")
+            return f"{text_of(call)} at {source.place_of(call)} stands in the class {name}: super().__init__()"
+    return None
+
+
+@remedy(r"__init__\(\) should return None, not '(\w+)'")
+def return_nothing(failure: Failure, match: re.Match[str]) -> str | None:
+    """An `__init__` that returns a value."""
+    node = None if failure.line is None else failure.line.node
+    kind = evaluate(node.func, failure.frame) if isinstance(node, ast.Call) else None
+    code = getattr(getattr(kind, "__init__", None), "__code__", None)
+    result = None if code is None else find_return_in(code)
+    if result is None:
+        return None
+    return f"{result.describe()}, in an __init__, which gives the object itself: leave that line out"

@@ -15,7 +15,16 @@ from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
 from adjoint.diagnosis.call_stack import user_files
 from adjoint.diagnosis.failure import Failure
-from adjoint.diagnosis.operands import MISSING, NamedValue, Origin, evaluate, find_origin, find_return, is_module
+from adjoint.diagnosis.operands import (
+    MISSING,
+    NamedValue,
+    Origin,
+    evaluate,
+    find_origin,
+    find_return,
+    find_return_in,
+    is_module,
+)
 from adjoint.diagnosis.remedies.registry import at, find_length, named_parts, remedy
 from adjoint.diagnosis.repairs.expression import bracket
 from adjoint.diagnosis.repairs.trial import compute
@@ -51,6 +60,7 @@ def name_keywords(failure: Failure, match: re.Match[str]) -> str | None:
         similar = (
             find_spelling(match[1], names)
             or next(iter(near), None)
+            or next((name for name in names if name in match[1].split("_")), None)
             or next(iter(get_close_matches(match[1], names, 1, 0.6)), None)
         )
     advice = f"{similar}= is meant, perhaps; " if similar else ""
@@ -93,6 +103,11 @@ def name_inputs(failure: Failure, match: re.Match[str]) -> str | None:
     layer = failure.module()
     if layer is None:
         return None
+    hooks = [getattr(hook, "call", hook) for hook in vars(layer.value).get("_forward_pre_hooks", {}).values()]
+    result = find_return_in(hooks[-1].__code__) if hooks and inspect.isfunction(hooks[-1]) else None
+    if result is not None:
+        told = f"the hook before {layer.text}, {result.describe()}, gives other inputs than forward takes"
+        return f"{told}: as many as it gets, or None"
     forward: Operand = type(layer.value).forward
     names = [name for name in inspect.signature(forward).parameters if name != "self"]
     node = None if failure.line is None else failure.line.node
@@ -124,8 +139,6 @@ def unpack_as_many(failure: Failure, match: re.Match[str]) -> str | None:
     statement = failure.line.source.statement_of(failure.line.node)
     value = getattr(statement, "iter" if isinstance(statement, (ast.For, ast.AsyncFor)) else "value", None)
     text = "the value" if value is None else text_of(value)
-    if text.endswith("saved_tensors"):
-        return "forward saved other tensors: ctx.save_for_backward(…) there, of those that backward unpacks"
     if isinstance(statement, (ast.For, ast.AsyncFor)):
         target = statement.target
         if text.startswith("enumerate(") and match[2] == "2" and isinstance(target, ast.Tuple) and len(target.elts) > 2:
@@ -183,8 +196,20 @@ def unpack_as_many(failure: Failure, match: re.Match[str]) -> str | None:
         is_counted = text_of(value.func).rpartition(".")[2] in ("chunk", "tensor_split")
         more = f"{len(found)} names, or " if is_counted else ""
         return f"{text} gives {len(found)}, and here are {names} names: {more}{wanted}"
-    size = f", which has {match[2]}" if match[2] else ""
-    return f"as many names as {text} gives{size}"
+    count = str(len(found)) if isinstance(found, (tuple, list)) else match[2]
+    starred = value.args[0] if text.startswith("zip(*") and isinstance(value, ast.Call) else None
+    samples = evaluate(starred.value, failure.frame) if isinstance(starred, ast.Starred) else None
+    if (
+        isinstance(starred, ast.Starred)
+        and isinstance(samples, (list, tuple))
+        and isinstance(samples[0], (list, tuple))
+    ):
+        told = f"each item of {text_of(starred.value)} holds {len(samples[0])} values"
+        names_given = statement.targets[0] if isinstance(statement, ast.Assign) else None
+        named = list(map(text_of, getattr(names_given, "elts", ())))
+        wanted = [*named, *["_"] * len(samples[0])][: len(samples[0])]
+        return f"{told}, and here are {names} names: {', '.join(wanted)} = {text}"
+    return f"as many names as {text} gives{f', which has {count}' if count else ''}"
 
 
 def _describe_dataset(failure: Failure, statement: ast.For | ast.AsyncFor) -> str:
@@ -247,12 +272,18 @@ def name_attributes(failure: Failure, match: re.Match[str]) -> str | None:
             for name, part in vars(owner)["_modules"].items():
                 if name.isdigit() and match[1] in {*vars(part)["_parameters"], *vars(part)["_modules"], *vars(part)}:
                     return f"{text_of(node.value)} holds parts by number: {text_of(node.value)}[{name}].{match[1]}"
+            parent = failure.line.source.parents.get(node) if failure.line is not None else None
+            if match[1] == "module" and isinstance(parent, ast.Attribute):
+                told = f"{text_of(node.value)} is a {type(owner).__name__}, and no DistributedDataParallel is around it"
+                return f"{told}: {text_of(node.value)}.{parent.attr}"
+            if match[1] in ("device", "dtype"):
+                name = text_of(node.value)
+                return f"the parameters of {name} have it, and not {name} itself: next({name}.parameters()).{match[1]}"
             similar = find_similar_name(match[1], [*held, *dir(type(owner))])
             hint = f"{text_of(node.value)}.{similar} is meant, perhaps; " if similar else ""
             if _is_of_library(owner) and type(owner).__name__ not in ("Sequential", "Module"):
                 own = f"it has {', '.join(held)}" if held else f"{type(owner).__name__} has no {match[1]}"
                 return _choose_parts(failure, text_of(node.value), owner, match[1]) or f"{hint}{own}"
-            parent = failure.line.source.parents.get(node) if failure.line is not None else None
             if isinstance(parent, ast.Call) and parent.func is node and not similar:
                 methods = [
                     name for name, each in vars(type(owner)).items() if inspect.isfunction(each) and name[0] != "_"
@@ -273,6 +304,21 @@ def name_attributes(failure: Failure, match: re.Match[str]) -> str | None:
         if similar is not None and _is_of_library(owner):
             owned = "" if similar.startswith(f"{display_name.package}.") else f"{text_of(node.value)}."
             return f"{owned}{similar} is meant, perhaps"
+        public = [each for each in dir(owner) if not each.startswith("_")] if _is_of_library(owner) else []
+        longer = [each for each in public if each.startswith(match[1])]
+        near = longer if len(longer) == 1 else get_close_matches(match[1], public, 1, 0.75)
+        words = match[1].split("_")
+        near = near or [
+            each for each in public if words[1:] and each.split("_")[:: len(words) - 1] == words[:: len(words) - 1]
+        ]
+        if near and type(owner).__name__ != "GradScaler":
+            return f"{text_of(node.value)}.{near[0]} is meant, perhaps"
+        if (
+            match[1] in ("size", "length", "shape", "count", "num_samples")
+            and not has_functions
+            and hasattr(owner, "__len__")
+        ):
+            return f"len({text_of(node.value)}) counts what a {type(owner).__name__} holds"
     return None
 
 
@@ -312,6 +358,8 @@ def name_keys(failure: Failure, match: re.Match[str]) -> str | None:
                     counted = find_length(failure)
                     length = "" if counted is None else f", and len({own}) at {counted.place()}"
                     return f"{told}, each with values: {own}[{text_of(node.slice)}]{length}"
+                if type(key) is int and all(type(each) is int for each in held):
+                    return f"{told}, and {key} is none of them: keys are no places"
                 if match[1].isdigit() and all(isinstance(each, (list, tuple)) for each in held.values()):
                     return f"{told}: {text_of(node.value)}[{next(iter(held))!r}][{text_of(node.slice)}]"
                 texts = [key for key in held if isinstance(key, str)]

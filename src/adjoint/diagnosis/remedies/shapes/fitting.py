@@ -250,6 +250,9 @@ def ask_any_or_all(failure: Failure, match: re.Match[str]) -> str:
         sides = [node.left, *node.comparators]
         pairs = [ast.Compare(a, [op], [b]) for (a, b), op in zip(pairwise(sides), node.ops, strict=True)]
         return f"a chain asks for one truth: {' & '.join(f'({text_of(each)})' for each in pairs)}"
+    if isinstance(node, ast.Call) and text_of(node.func) in ("max", "min", "sorted") and node.args:
+        told = f"{text_of(node.func)} compares by one number each, and these have several"
+        return f"{told}: key= gives one, such as x.mean().item(); torch.{text_of(node.func)[:3]} goes by elements"
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
         name = text_of(node.operand)
         told = f"not asks for one truth: ~{name} is the opposite of each element"

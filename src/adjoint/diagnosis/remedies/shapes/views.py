@@ -15,6 +15,7 @@ from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import (
     MISSING,
     NamedValue,
+    is_module,
 )
 from adjoint.diagnosis.remedies.registry import (
     argument_node,
@@ -175,7 +176,7 @@ def fit_stack(failure: Failure, match: re.Match[str]) -> str:
         else []
     )
     is_last = len({each[0] for each in sizes[:-1]}) == 1 and other[:1] < first[:1]
-    if x is not None and len(first) > 1 and first[1:] == other[1:] and is_last:
+    if x is not None and first[1:] == other[1:] and is_last and 0 not in other:
         rows = sum(each[0] for each in sizes)
         return f"the last of {x.text} is a smaller batch: torch.cat({x.text}) joins them to {(rows, *first[1:])}"
     if 0 in other and x is not None and x.origin is not None and ":-" in text_of(x.origin.node).replace(" ", ""):
@@ -184,11 +185,22 @@ def fit_stack(failure: Failure, match: re.Match[str]) -> str:
     short = _find_short_slice(x)
     if short is not None:
         return short
+    if x is not None and x.value and all(is_module(each) for each in x.value):
+        told = f"{x.text}[{match[2]}] and {x.text}[{match[4]}]{at(x)} have other sizes, {match[1]} and {match[3]}"
+        return f"{told}: models of one architecture alone have a state that can be stacked"
+    parts = getattr(dataset, "__dict__", {}).get("datasets")
+    if isinstance(parts, list) and dataset is not None:
+        given = next((each for each in failure.operands if each.value is dataset), None)
+        name = "the ConcatDataset" if given is None else f"{given.text}{at(given)}"
+        told = f"the datasets of {name} have samples of other sizes, {match[1]} and {match[3]}"
+        return f"{told}: one size for all, by a transform or in the __getitem__ of each"
     inside = [name for frame in failure.stack[0].called for name in frame.f_locals]
     is_loaded = "samples" in inside or "collate_fn_map" in inside
     if x is None and dataset is None and not failure.tensors() and not is_loaded:
         return f"entry {match[4]} is {match[3]}, and entry {match[2]} {match[1]}: all of one size"
     way = "nn.utils.rnn.pad_sequence pads them"
+    if len(first) == len(other) == 3 and first[1:] == other[1:] and {first[0], other[0]} <= {1, 3, 4}:
+        way = "grey images become x.expand(3, -1, -1), those with alpha x[:3]"
     if first[1:] != other[1:]:
         is_image = len(first) == len(other) == 3 and first[0] == other[0]
         way = "F.interpolate or a Resize for images" if is_image else "a view, F.pad or unsqueeze"

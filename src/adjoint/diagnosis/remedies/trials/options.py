@@ -90,7 +90,10 @@ def _run_options(failure: Failure, whole: ast.expr, part: ast.expr, value: str) 
 
 def _find_texts(failure: Failure) -> tuple[list[str], list[str]]:
     """Return the texts that the message quotes or a collection of the failed function holds, and those of its code."""
-    listed, others = re.findall(r"'([\w-]+)'", failure.message), list[str]()
+    named = failure.message.partition("one of: ")[2]
+    listed, others = re.findall(r"'([\w-]+)'", failure.message) + re.findall(r"[\w-]+", named), list[str]()
+    if named:
+        return listed, others
     trace: TracebackType | None = failure.error.__traceback__
     frames = []
     while trace is not None:

@@ -12,7 +12,7 @@ from adjoint.core.tensor.detach_record import detach_record_of
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.diagnosis.call_stack import user_files
 from adjoint.diagnosis.failure import Failure
-from adjoint.diagnosis.operands import MISSING, NamedValue, Origin, evaluate, find_origin, find_return_in, is_module
+from adjoint.diagnosis.operands import Origin, evaluate, find_origin, find_return_in, is_module
 from adjoint.diagnosis.remedies.registry import argument_node, at, first_tensor, remedy
 from adjoint.diagnosis.repairs.expression import bracket
 from adjoint.diagnosis.source_expressions import SourceFile, parse_source, text_of
@@ -34,52 +34,25 @@ INITIALISERS = frozenset({"uniform_", "normal_"})
 CUTTING_BLOCKS = ("no_grad", "inference_mode", "set_grad_enabled")
 
 
-@remedy(r"grad can be implicitly created only for scalar outputs")
-def reduce_loss(failure: Failure, match: re.Match[str]) -> str:
-    """A loss of several elements."""
-    loss, node = next((each for each in failure.tensors()), None), None if failure.line is None else failure.line.node
-    if loss is None:
-        return "reduce the loss first: .mean() or .sum()"
-    if isinstance(node, ast.Call) and text_of(node.func).endswith(".grad") and text_of(node.args[0]) == loss.text:
-        told = f"{loss.text}{at(loss)} has {loss.value.numel()} elements"
-        inputs = ", ".join(map(text_of, node.args[1:]))
-        ways = f"grad_outputs=torch.ones_like({loss.text}), which is the same"
-        return f"{told}: {text_of(node.func)}({loss.text}.sum(), {inputs}), or {ways}"
-    unreduced = _find_unreduced(failure, loss)
-    if unreduced is not None:
-        return f"{unreduced}: leave that out, or {loss.text}.mean().backward()"
-    where = "" if loss.origin is None else f", from {loss.origin.place()},"
-    return f"{loss.text}{where} has {loss.value.numel()} elements: {loss.text}.mean().backward(), or .sum()"
-
-
-def _find_unreduced(failure: Failure, loss: NamedValue) -> str | None:
-    """Return which criterion or call leaves a value for each element, and where that was asked for."""
-    made = None if loss.origin is None else loss.origin.value
-    for call in ast.walk(made) if made is not None else ():
-        if not isinstance(call, ast.Call) or failure.line is None or loss.origin is None:
-            continue
-        asked = next((each for each in call.keywords if each.arg == "reduction"), None)
-        if asked is not None and text_of(asked.value) == "'none'":
-            return f"{text_of(call.func)} at {loss.origin.place()} has reduction='none', a loss for each element"
-        criterion = evaluate(call.func, failure.frame)
-        if is_module(criterion) and getattr(criterion, "reduction", "") == "none":
-            own = find_origin(loss.origin.source, call.func, failure.stack)
-            named = NamedValue(text_of(call.func), criterion, own)
-            return f"{named.text}{at(named)} has reduction='none', a loss for each element"
-    return None
-
-
 @remedy(r"element \d+ of tensors does not require grad and does not have a grad_fn")
 def find_cut(failure: Failure, match: re.Match[str]) -> str | None:
     """A loss without a graph: the line that cut it."""
-    for describe in (_describe_record, _describe_cut, _describe_copy, _describe_comparison, _describe_frozen_module):
-        found = _walk_back(failure, describe)
+    for describe in (
+        _describe_once_differentiable,
+        _describe_listed_outputs,
+        _describe_record,
+        describe_cut,
+        _describe_copy,
+        _describe_comparison,
+        _describe_frozen_module,
+    ):
+        found = walk_back(failure, describe)
         if found is not None:
             return found
     return "nothing that it is made of requires grad: requires_grad=True for what is to be learned"
 
 
-def _walk_back(failure: Failure, describe: Callable[[Failure, SourceFile, ast.AST], str | None]) -> str | None:
+def walk_back(failure: Failure, describe: Callable[[Failure, SourceFile, ast.AST], str | None]) -> str | None:
     """Return what `describe` finds at the failing line, or at those that made its operands, nearest first."""
     if failure.line is None:
         return None
@@ -144,7 +117,37 @@ def _describe_record(failure: Failure, source: SourceFile, node: ast.AST) -> str
     return None
 
 
-def _describe_cut(failure: Failure, source: SourceFile, node: ast.AST) -> str | None:
+def _describe_listed_outputs(failure: Failure, source: SourceFile, node: ast.AST) -> str | None:
+    """Return the forward of a Function that gives a list, whose tensors have no graph."""
+    for call in ast.walk(node):
+        function = call.func if isinstance(call, ast.Call) and text_of(call.func).endswith(".apply") else None
+        kind = evaluate(function.value, failure.frame) if isinstance(function, ast.Attribute) else None
+        code = getattr(getattr(kind, "forward", None), "__code__", None)
+        result = None if code is None else find_return_in(code)
+        value = getattr(result.node, "value", None) if result is not None else None
+        if result is not None and isinstance(value, ast.List):
+            outputs = ", ".join(map(text_of, value.elts))
+            return (
+                f"{result.describe()}, gives a list, and a Function gives tensors or a tuple of them: return {outputs}"
+            )
+    return None
+
+
+def _describe_once_differentiable(failure: Failure, source: SourceFile, node: ast.AST) -> str | None:
+    """Return the Function in a derivative whose backward cannot be differentiated."""
+    calls = [each for each in ast.walk(node) if isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute)]
+    for call in calls if any(text_of(each.func).endswith("autograd.grad") for each in calls) else ():
+        kind = evaluate(call.func.value, failure.frame) if isinstance(call.func, ast.Attribute) else None
+        backward = getattr(kind, "backward", None)
+        if isinstance(kind, type) and inspect.isfunction(backward) and hasattr(backward, "__wrapped__"):
+            where = definition_site(inspect.unwrap(backward).__code__).describe_briefly()
+            told = f"backward of {kind.__name__}, {where}, is once_differentiable, so that its gradients have no graph"
+            return f"{told}: leave the decorator out, and compute with tensors alone"
+    return None
+
+
+def describe_cut(failure: Failure, source: SourceFile, node: ast.AST) -> str | None:
+    """Return which call, attribute or block of a line cuts the graph; None if there is none."""
     for part in ast.walk(node):
         if isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute):
             why = CUTTING_METHODS.get(part.func.attr)
@@ -191,12 +194,8 @@ def _describe_comparison(failure: Failure, source: SourceFile, node: ast.AST) ->
 def _describe_copy(failure: Failure, source: SourceFile, node: ast.AST) -> str | None:
     for part in ast.walk(node):
         if isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute) and part.args:
-            is_own = failure.line is not None and part is failure.line.node  # whose input has no graph
-            if (
-                part.func.attr == "grad"
-                and not is_own
-                and not any(keyword.arg == "create_graph" for keyword in part.keywords)
-            ):
+            is_first = part is not (failure.line and failure.line.node)
+            if part.func.attr == "grad" and is_first and not any(each.arg == "create_graph" for each in part.keywords):
                 place = Origin(source, part).place()
                 return f"create_graph=True in {text_of(part.func)}(…) at {place}: without, gradients have no graph"
             why = CUTTING_FUNCTIONS.get(part.func.attr)
@@ -208,6 +207,11 @@ def _describe_copy(failure: Failure, source: SourceFile, node: ast.AST) -> str |
                 if isinstance(part.args[0], (ast.List, ast.Tuple, ast.ListComp)):
                     return f"{text_of(part.func)}(…) at {place}: {why}; torch.stack({text_of(part.args[0])}) keeps it"
                 given = evaluate(part.args[0], failure.frame)
+                kept = find_origin(source, part.args[0], failure.stack) if isinstance(part.args[0], ast.Name) else None
+                kept_text = "" if kept is None or kept.value is None else text_of(kept.value)
+                if kept is not None and re.search(r"\.(?:item|tolist|detach|numpy)\(\)|float\(", kept_text):
+                    told = f"{kept_text} at {kept.place()} keeps values without their graph"
+                    return f"{told}: the tensor itself there, and torch.stack({text_of(part.args[0])}) here"
                 if isinstance(given, (list, tuple)) and given and all(isinstance(each, Tensor) for each in given):
                     return f"{text_of(part)} at {place}: {why}; torch.stack({text_of(part.args[0])}) keeps it"
                 return f"{text_of(part.func)}(…) at {place}: {why}; compute with the tensor itself"
@@ -229,12 +233,12 @@ def _describe_frozen_module(failure: Failure, source: SourceFile, node: ast.AST)
                             f"{text_of(target)} at {place} sets an attribute of the module, and none of its parameters"
                         )
                         return f"{told}: {text_of(target.value)}.requires_grad_(True)"
-                where = _find_freezing(source)
+                where = find_freezing(source)
                 return f"all parameters of {text_of(part)} are frozen{where}: leave those that are to be trained"
     return None
 
 
-def _find_freezing(source: SourceFile) -> str:
+def find_freezing(source: SourceFile) -> str:
     """Return the line that sets `requires_grad` to False."""
     for node in ast.walk(source.tree):
         target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "func", None)
@@ -290,61 +294,6 @@ def detach_first(failure: Failure, match: re.Match[str]) -> str:
     if given is not None and x is not None and x.text == text_of(given) and isinstance(node, ast.Call):
         return f"{x.text}{at(x)} has a graph: {text_of(node.func)}({x.text}.detach())"
     return f"{first_tensor(failure, 'the tensor') if x is None else x.text}.detach().numpy()"
-
-
-@remedy(r"One of the differentiated Tensors does not require grad")
-def require_input_grad(failure: Failure, match: re.Match[str]) -> str | None:
-    """A derivative with respect to a tensor that asks for none."""
-    x = next((each for each in failure.tensors()[::-1] if not each.value.requires_grad), None)
-    return None if x is None else f"{x.text}{at(x)}: {x.text}.requires_grad_() before it is used"
-
-
-@remedy(r"Tensor at index (\d+) appears to not have been used in the graph")
-def find_unused_input(failure: Failure, match: re.Match[str]) -> str | None:
-    """A tensor that the result does not depend on."""
-    if failure.line is None or not isinstance(failure.line.node, ast.Call) or len(failure.line.node.args) < 2:
-        return None
-    given = failure.line.node.args[1]
-    elements = given.elts if isinstance(given, (ast.List, ast.Tuple)) else [given]
-    if int(match[1]) >= len(elements):
-        return None
-    name = text_of(elements[int(match[1])])
-    own = failure.find_operand(name)
-    if own is not None and own.source is not None and own.source.value is not MISSING and own.text != own.source.text:
-        whole, part = own.source.text, None if own.origin is None else own.origin.value
-        told = f"{name}{at(own)} is made of {whole}, and {text_of(failure.line.node.args[0])} of {whole} itself"
-        index = "" if part is None else f"; {text_of(part).replace(whole, 'its result', 1)} is that of the part"
-        return f"{told}: the gradient of {whole}{index}, or compute with {name} before"
-    cut = _walk_back(failure, _describe_cut)
-    if cut is not None:
-        return cut
-    return f"{name} takes no part in {text_of(failure.line.node.args[0])}; allow_unused=True gives None for it"
-
-
-@remedy(r"[Ff]unction (\w+)Backward returned an (?:incorrect number of gradients|invalid gradient)")
-def find_backward(failure: Failure, match: re.Match[str]) -> str | None:
-    """A Function whose backward returns other gradients than forward took arguments."""
-    kind = evaluate(ast.Name(match[1], ast.Load()), failure.frame)
-    code = getattr(getattr(kind, "backward", None), "__code__", None)
-    if code is None:
-        return None
-    forward = getattr(kind.forward, "__code__", None)
-    taken = () if forward is None else forward.co_varnames[1 : forward.co_argcount]
-    where = definition_site(code).describe_briefly()
-    result = find_return_in(code)
-    where = where if result is None else result.place()
-    return (
-        f"{match[1]}.backward, {where}, returns a gradient of its shape for each argument of forward "
-        f"({', '.join(taken)}), None for those without"
-    )
-
-
-@remedy(r"hook '.*' has changed the size of value")
-def find_hook(failure: Failure, match: re.Match[str]) -> str | None:
-    """A hook that returns another shape."""
-    code = getattr(failure.locals.get("hook"), "__code__", None)
-    where = "the hook" if code is None else f"the hook of {definition_site(code).describe_briefly()}"
-    return f"{where} returns a gradient of the shape that it gets, or None to leave it"
 
 
 @remedy(r"[Oo]nly Tensors of floating point (?:and complex )?dtype can require gradients")

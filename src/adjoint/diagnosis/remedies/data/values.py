@@ -1,4 +1,4 @@
-"""Remedies for data: values that make no tensor, datasets and loaders, files and devices."""
+"""Remedies for values that make no tensor, for states, files and devices, and for values out of their range."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import os
 import re
 from contextlib import suppress
 
-from adjoint.core.graph.source_location import definition_site
-from adjoint.core.runtime.text_table import pluralize
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
 from adjoint.diagnosis.failure import Failure
-from adjoint.diagnosis.operands import evaluate, find_return_in
+from adjoint.diagnosis.operands import evaluate
 from adjoint.diagnosis.remedies.registry import argument_node, at, name_argument, remedy
 from adjoint.diagnosis.repairs.expression import parameter_names
 from adjoint.diagnosis.repairs.trial import compute
 from adjoint.diagnosis.source_expressions import text_of
+
+TYPE_NAME = re.compile(r"(?:b?float|u?int|complex)\d+$|(?:float|double|half|int|long|bool)$")
 
 
 @remedy(r"expected sequence of length (\d+) at dim (\d+) \(got (\d+)\)")
@@ -60,7 +60,11 @@ def list_set(failure: Failure, match: re.Match[str]) -> str:
 @remedy(r"elements of type object to a tensor|Could not infer dtype of NoneType|nested lists differ in depth")
 def replace_none(failure: Failure, match: re.Match[str]) -> str | None:
     """A list with None, or with objects, among its numbers."""
-    values = next((x for x in failure.locals.values() if isinstance(x, list) and x), None)
+    lists = [x for x in failure.locals.values() if isinstance(x, (list, tuple)) and x]
+    values = next((x for x in lists if None in [each for each in x if each is None]), next(iter(lists), None))
+    if failure.stack[0].called and not isinstance(getattr(failure.line, "node", None), ast.Call):
+        place = next((i for i, each in enumerate(values or ()) if each is None), None)
+        return None if place is None else f"sample {place} of the batch holds None: a number for it in __getitem__"
     name = name_argument(failure, 0, "data", "the list")
     given = next(
         (each for each in failure.operands if getattr(getattr(each.value, "dtype", None), "kind", "") == "O"), None
@@ -80,105 +84,20 @@ def replace_none(failure: Failure, match: re.Match[str]) -> str | None:
     return None
 
 
-@remedy(r"Size mismatch between tensors")
-def match_lengths(failure: Failure, match: re.Match[str]) -> str:
-    """Tensors of a dataset with different numbers of samples."""
-    told = ", ".join(
-        f"{each.text}{at(each)} has {each.value.shape[0]}" for each in failure.tensors() if each.value.ndim
-    )
-    return f"a sample is a row of each, so all have as many: {told}"
-
-
-@remedy(r"[Ss]um of input lengths does not equal the length of the input dataset")
-def split_all(failure: Failure, match: re.Match[str]) -> str:
-    """Parts that are not the whole."""
-    dataset, lengths = failure.locals["dataset"], failure.locals["lengths"]
-    told = f"the dataset has {pluralize(len(dataset), 'sample')}, and {list(lengths)} adds up to {sum(lengths)}"
-    return f"{told}; fractions such as [0.8, 0.2] need no counting"
-
-
-@remedy(r"object of type '(\w+)' has no len\(\)|'(NoneType)' object has no attribute")
-def define_length(failure: Failure, match: re.Match[str]) -> str | None:
-    """A dataset without a length."""
-    batch = failure.locals.get("batch", failure.locals.get("samples"))
-    if "NoneType" in match.groups():
-        places = [i for i, each in enumerate(batch) if each is None] if isinstance(batch, (list, tuple)) else []
-        if not places:
-            return None
-        return (
-            f"sample {places[0]} of the batch is None{_find_getitem(failure)}: leave such samples out when the dataset "
-            "is made, or in a collate_fn="
-        )
-    if match[1] == "generator":
-        return "a loader takes a data set with items and a length: list(…) of the generator, or an IterableDataset"
-    kind = evaluate(ast.Name(match[1], ast.Load()), failure.frame)
-    code = next((each.__code__ for each in vars(kind).values() if hasattr(each, "__code__")), None)
-    where = "" if code is None else f" ({definition_site(code).describe_briefly()})"
-    return f"{match[1]}{where} needs __len__, the number of its samples, for a loader that shuffles or draws from it"
-
-
-def _find_getitem(failure: Failure) -> str:
-    """Return the line of `__getitem__` of the dataset of which a batch was put together."""
-    dataset = failure.locals.get("dataset")
-    owner = failure.locals.get("self")
-    dataset = getattr(owner, "dataset", None) if dataset is None else dataset
-    code = getattr(getattr(type(dataset), "__getitem__", None), "__code__", None)
-    result = None if code is None else find_return_in(code)
-    return "" if result is None else f", from __getitem__ at {result.place()}"
-
-
-@remedy(r"'str' object has no attribute|must be Tensor, not str")
-def read_keys(failure: Failure, match: re.Match[str]) -> str | None:
-    """The keys of a batch, or of another dict, where its values are wanted."""
-    for operand in failure.operands:
-        node = None if operand.origin is None else operand.origin.node
-        if isinstance(operand.value, str) and isinstance(node, (ast.For, ast.AsyncFor)):
-            key, name = repr(operand.value), f"{operand.text}{at(operand)}"
-            return f"{name} is the key {key}, for the batch is a dict: for batch in …, and batch[{key}]"
-    return None
-
-
-@remedy(r"^'?(\w+)'?$")
-def give_same_keys(failure: Failure, match: re.Match[str]) -> str | None:
-    """Samples that are dicts of different keys."""
-    samples = failure.locals.get("samples", failure.locals.get("batch"))
-    if not isinstance(failure.error, KeyError) or not isinstance(samples, list) or not failure.stack[0].called:
-        return None
-    lacking = [i for i, each in enumerate(samples) if isinstance(each, dict) and match[1] not in each]
-    if not lacking:
-        return None
-    return f"sample {lacking[0]} of the batch has no {match[1]!r}, which sample 0 has: all with the same keys"
-
-
-@remedy(r"batch must contain tensors, numpy arrays, numbers, dicts or lists; found <class '([\w.]+)'>")
-def collate_values(failure: Failure, match: re.Match[str]) -> str:
-    """Samples that hold what cannot be put together."""
-    what = "None" if match[1] == "NoneType" else f"a {match[1]}"
-    return (
-        f"__getitem__ gives {what}: tensors, arrays or numbers there, or a collate_fn= that puts its samples together"
-    )
-
-
 @remedy(r"Expected state_dict to be dict-like, got <class '([\w.]+)'>")
 def give_state(failure: Failure, match: re.Match[str]) -> str | None:
     """A model or a path where a state belongs."""
     if match[1] == "str":
         return "it takes the state itself: load_state_dict(torch.load(path))"
+    if match[1] == "NoneType":
+        return None
+    if match[1] in ("list", "tuple"):
+        name = name_argument(failure, 0, default="states")
+        return f"{name}{at(failure.find_operand(name))} is a {match[1]}, and one state is wanted: {name}[0], or a loop"
     text = name_argument(failure, 0, default="")
     if text.endswith(("parameters()", "modules()", "children()")):
         return f"it takes a state by name, not {text}: {text.rpartition('.')[0]}.state_dict()"
     return "it takes a state, not a model: other.state_dict()" if "nn" in match[1] else "save model.state_dict()"
-
-
-@remedy(r"(\w+) has no __getitem__, which a Dataset needs")
-def define_items(failure: Failure, match: re.Match[str]) -> str:
-    """A dataset whose method has another name."""
-    kind = type(failure.locals.get("dataset"))
-    own = [name for name in vars(kind) if name.strip("_").lower() in ("getitem", "get_item", "get", "get_items")]
-    code = getattr(vars(kind).get(own[0]), "__code__", None) if own else None
-    if code is not None:
-        return f"{own[0]}, {definition_site(code).describe_briefly()}, is to be called __getitem__"
-    return f"def __getitem__(self, i) in {match[1]}, which returns sample i"
 
 
 @remedy(r"device type at start of device string: (\S+)|Invalid device string: '([^']*)'")
@@ -187,6 +106,8 @@ def name_device(failure: Failure, match: re.Match[str]) -> str:
     name = match[1] or match[2]
     given = next((each for each in failure.operands if each.value == name and isinstance(each.value, str)), None)
     told = repr(name) if given is None else f"{given.text}{at(given)} is {name!r}"
+    if TYPE_NAME.match(name):
+        return f"{told}, a text, and types are objects: torch.{name}"
     return f"{told}: 'cpu' instead; a graphics card is 'cuda' in PyTorch"
 
 
@@ -194,6 +115,14 @@ def name_device(failure: Failure, match: re.Match[str]) -> str:
 def stay_on_cpu(failure: Failure, match: re.Match[str]) -> str:
     """A device that is not there."""
     return "leave the device out, or device='cpu'; `python -m adjoint.run --cuda=cpu` runs programs that name cuda"
+
+
+@remedy(r"\[Errno 21\] Is a directory: '(.*)'")
+def choose_file(failure: Failure, match: re.Match[str]) -> str:
+    """A folder where a file belongs."""
+    node = None if failure.line is None else failure.line.node
+    given = text_of(node.args[0]) if isinstance(node, ast.Call) and node.args else repr(match[1])
+    return f"{given} is the folder {match[1]!r}: the path of a file in it, os.path.join({given}, name)"
 
 
 @remedy(r"\[Errno 2\] No such file or directory: '(.*)'")
@@ -211,11 +140,16 @@ def find_file(failure: Failure, match: re.Match[str]) -> str:
 def make_parameter(failure: Failure, match: re.Match[str]) -> str:
     """A plain tensor in a parameter's place, or a layer that holds one."""
     statement = None if failure.line is None else failure.line.source.statement_of(failure.line.node)
-    if isinstance(statement, ast.Assign):
-        held = evaluate(statement.value, failure.frame)
+    if isinstance(statement, ast.Assign) and failure.line is not None:
+        held, scope = evaluate(statement.value, failure.frame), failure.line.source.scope_of(statement)
         if isinstance(getattr(held, "__dict__", {}).get("_parameters", {}).get(match[1]), Tensor):
             text = text_of(statement.value)
             return f"{text} is a layer: {text_of(statement.targets[0])} = {text}.{match[1]}"
+        target, value = text_of(statement.targets[0]), text_of(statement.value)
+        if target in value and getattr(scope, "name", "__init__") != "__init__":
+            return (
+                f"{target} stays the parameter: {match[1]} = {value}, a local name, and {match[1]} in its place below"
+            )
     return f"nn.Parameter(…) around it; or with torch.no_grad(): {match[1]}.copy_(…) to change its values"
 
 
@@ -224,6 +158,14 @@ def give_optimizer(failure: Failure, match: re.Match[str]) -> str:
     """A model where a schedule wants an optimizer."""
     model = failure.named_module()
     name = "it" if model is None else model.text
+    node = None if failure.line is None else failure.line.node
+    if match[1] in ("list", "tuple", "dict") and isinstance(node, ast.Call):
+        given = name_argument(failure, 0, "optimizer", "optimizers")
+        each = f"{given}.values()" if match[1] == "dict" else given
+        told = f"{given} is a {match[1]}, and a schedule has one optimizer"
+        return f"{told}: [{text_of(node.func)}(each, …) for each in {each}]"
+    if model is None:
+        return f"a schedule changes an optimizer's rate, and a {match[1]} is given: the optimizer itself"
     return f"a schedule changes an optimizer's rate: give it the optimizer of {name}'s parameters"
 
 

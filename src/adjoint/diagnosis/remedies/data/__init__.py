@@ -1,0 +1,10 @@
+"""Remedies for data: values that make no tensor, datasets and loaders, files and devices.
+
+Modules, in reading order:
+
+- `loading`: Remedies for datasets and loaders: samples, samplers, lengths, processes, and what puts a batch together.
+- `values`: Remedies for values that make no tensor, for states, files and devices, and for values out of their range.
+"""
+
+from adjoint.diagnosis.remedies.data import loading as loading
+from adjoint.diagnosis.remedies.data import values as values

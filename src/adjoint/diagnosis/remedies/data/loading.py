@@ -1,0 +1,193 @@
+"""Remedies for datasets and loaders: samples, samplers, lengths, processes, and what puts a batch together."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Sized
+
+from adjoint.core.graph.source_location import definition_site
+from adjoint.core.runtime.text_table import pluralize
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand
+from adjoint.diagnosis.failure import Failure
+from adjoint.diagnosis.operands import evaluate, find_return_in
+from adjoint.diagnosis.remedies.registry import at, remedy
+from adjoint.diagnosis.source_expressions import text_of
+
+
+@remedy(r"Size mismatch between tensors")
+def match_lengths(failure: Failure, match: re.Match[str]) -> str:
+    """Tensors of a dataset with different numbers of samples."""
+    told = ", ".join(
+        f"{each.text}{at(each)} has {each.value.shape[0]}" for each in failure.tensors() if each.value.ndim
+    )
+    return f"a sample is a row of each, so all have as many: {told}"
+
+
+@remedy(r"[Ss]um of input lengths does not equal the length of the input dataset")
+def split_all(failure: Failure, match: re.Match[str]) -> str:
+    """Parts that are not the whole."""
+    dataset, lengths = failure.locals["dataset"], failure.locals["lengths"]
+    told = f"the dataset has {pluralize(len(dataset), 'sample')}, and {list(lengths)} adds up to {sum(lengths)}"
+    return f"{told}; fractions such as [0.8, 0.2] need no counting"
+
+
+@remedy(r"object of type '(\w+)' has no len\(\)|'(NoneType)' object has no attribute")
+def define_length(failure: Failure, match: re.Match[str]) -> str | None:
+    """A dataset without a length."""
+    batch = failure.locals.get("batch", failure.locals.get("samples"))
+    if "NoneType" in match.groups():
+        places = [i for i, each in enumerate(batch) if each is None] if isinstance(batch, (list, tuple)) else []
+        if not places:
+            return None
+        return (
+            f"sample {places[0]} of the batch is None{_find_getitem(failure)}: leave such samples out when the dataset "
+            "is made, or in a collate_fn="
+        )
+    if match[1] == "generator":
+        return "a loader takes a data set with items and a length: list(…) of the generator, or an IterableDataset"
+    kind = evaluate(ast.Name(match[1], ast.Load()), failure.frame)
+    if hasattr(kind, "forward"):
+        return None  # a model, no dataset
+    code = next((each.__code__ for each in vars(kind).values() if hasattr(each, "__code__")), None)
+    where = "" if code is None else f" ({definition_site(code).describe_briefly()})"
+    return f"{match[1]}{where} needs __len__, the number of its samples, for a loader that shuffles or draws from it"
+
+
+def _find_getitem(failure: Failure) -> str:
+    """Return the line of `__getitem__` of the dataset of which a batch was put together."""
+    dataset = failure.locals.get("dataset")
+    owner = failure.locals.get("self")
+    dataset = getattr(owner, "dataset", None) if dataset is None else dataset
+    code = getattr(getattr(type(dataset), "__getitem__", None), "__code__", None)
+    result = None if code is None else find_return_in(code)
+    return "" if result is None else f", from __getitem__ at {result.place()}"
+
+
+@remedy(r"'str' object has no attribute|must be Tensor, not str")
+def read_keys(failure: Failure, match: re.Match[str]) -> str | None:
+    """The keys of a batch, or of another dict, where its values are wanted."""
+    for operand in failure.operands:
+        node = None if operand.origin is None else operand.origin.node
+        if isinstance(operand.value, str) and isinstance(node, (ast.For, ast.AsyncFor)):
+            key, name = repr(operand.value), f"{operand.text}{at(operand)}"
+            return f"{name} is the key {key}, for the batch is a dict: for batch in …, and batch[{key}]"
+    return None
+
+
+@remedy(r"^'?(\w+)'?$")
+def give_same_keys(failure: Failure, match: re.Match[str]) -> str | None:
+    """Samples that are dicts of different keys."""
+    samples = failure.locals.get("samples", failure.locals.get("batch"))
+    if not isinstance(failure.error, KeyError) or not isinstance(samples, list) or not failure.stack[0].called:
+        return None
+    lacking = [i for i, each in enumerate(samples) if isinstance(each, dict) and match[1] not in each]
+    if not lacking:
+        return None
+    return f"sample {lacking[0]} of the batch has no {match[1]!r}, which sample 0 has: all with the same keys"
+
+
+@remedy(r"batch must contain tensors, numpy arrays, numbers, dicts or lists; found <class '([\w.]+)'>")
+def collate_values(failure: Failure, match: re.Match[str]) -> str:
+    """Samples that hold what cannot be put together."""
+    what = "None" if match[1] == "NoneType" else f"a {match[1]}"
+    return (
+        f"__getitem__ gives {what}: tensors, arrays or numbers there, or a collate_fn= that puts its samples together"
+    )
+
+
+@remedy(r"(\w+) has no __getitem__, which a Dataset needs")
+def define_items(failure: Failure, match: re.Match[str]) -> str:
+    """A dataset whose method has another name."""
+    kind = type(failure.locals.get("dataset"))
+    own = [name for name in vars(kind) if name.strip("_").lower() in ("getitem", "get_item", "get", "get_items")]
+    code = getattr(vars(kind).get(own[0]), "__code__", None) if own else None
+    if code is not None:
+        return f"{own[0]}, {definition_site(code).describe_briefly()}, is to be called __getitem__"
+    return f"def __getitem__(self, i) in {match[1]}, which returns sample i"
+
+
+@remedy(r"index out of range|out of bounds|^'?\d+'?$")
+def fit_sampler(failure: Failure, match: re.Match[str]) -> str | None:
+    """A sampler that gives indices which the loader's dataset has not."""
+    node = None if failure.line is None else failure.line.source.statement_of(failure.line.node)
+    for part in ast.walk(node) if node is not None else ():
+        loader = evaluate(part, failure.frame) if isinstance(part, (ast.Name, ast.Attribute)) else None
+        dataset, sampler = (getattr(loader, "__dict__", {}).get(name) for name in ("dataset", "sampler"))
+        own = failure.find_operand(text_of(part))
+        if isinstance(dataset, dict):
+            told = f"the dataset of {text_of(part)}{at(own)} is a dict, and samples are read by number"
+            return f"{told}: TensorDataset(*data.values()), or a list of dicts"
+        outside = _find_outside(sampler, dataset)
+        if outside is not None and isinstance(dataset, Sized):
+            told = f"the sampler of {text_of(part)}{at(own)} gives {outside}, and its dataset"
+            if "indices" in getattr(dataset, "__dict__", {}):
+                whole = "shuffle=True in place of the sampler, or the whole dataset with it"
+                return f"{told}, a Subset, has {pluralize(len(dataset), 'sample')}, counted from 0 within it: {whole}"
+            return f"{told}, a {type(dataset).__name__}, has {pluralize(len(dataset), 'sample')}: indices below that"
+        subsets = {each.text: each.value for each in failure.operands if type(each.value).__name__ == "Subset"}
+        for name, subset in {text_of(part): loader, "its dataset": dataset, **subsets}.items():
+            held = getattr(subset, "__dict__", {}).get("dataset") if type(subset).__name__ == "Subset" else None
+            outside = None if held is None else _find_outside(subset, held)
+            if outside is not None and isinstance(held, Sized):
+                where = at(failure.find_operand(name))
+                told = f"{name}{where} is a Subset with the index {outside}, and its dataset has {len(held)} samples"
+                return f"{told}: indices from 0 to {len(held) - 1}"
+    return None
+
+
+def _find_outside(sampler: Operand, dataset: Operand) -> int | None:
+    """Return an index of a sampler, or of a subset, that a dataset has not."""
+    indices = getattr(sampler, "__dict__", {}).get("indices", sampler)
+    indices = indices.tolist() if isinstance(indices, Tensor) else indices
+    if not isinstance(indices, (list, tuple, range)) or not isinstance(dataset, Sized):
+        return None
+    return next((i for i in indices if type(i) is int and not -len(dataset) <= i < len(dataset)), None)
+
+
+@remedy(r"module name can")
+def replace_dots(failure: Failure, match: re.Match[str]) -> str | None:
+    """A name with a dot for a part of a model, whose paths have dots."""
+    node = None if failure.line is None else failure.line.source.statement_of(failure.line.node)
+    target = node.targets[0] if isinstance(node, ast.Assign) else None
+    call = node.value if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) else None
+    name = (
+        target.slice if isinstance(target, ast.Subscript) else call.args[0] if call is not None and call.args else None
+    )
+    if name is None:
+        return None
+    return f"dots divide the paths of parts: {text_of(name)}.replace('.', '_')"
+
+
+@remedy(r"(\w+) option (?:needs|could only be specified in multiprocessing: let) num_workers > 0")
+def add_workers(failure: Failure, match: re.Match[str]) -> str:
+    """An option of a loader's processes, of which it has none."""
+    return f"{match[1]}= is for the processes of a loader: num_workers=2 with it, or leave it out"
+
+
+@remedy(r"'(\w+)' object has no attribute '(?:randperm|randint|get_state|seed|uniform|_\w+)'")
+def make_generator(failure: Failure, match: re.Match[str]) -> str | None:
+    """A seed in the place of a generator."""
+    node = None if failure.line is None else failure.line.node
+    for keyword in node.keywords if isinstance(node, ast.Call) else ():
+        value = evaluate(keyword.value, failure.frame)
+        if keyword.arg == "generator" and type(value).__name__ == match[1]:
+            seed = text_of(keyword.value)
+            return f"generator= is to be a generator, not its seed: torch.Generator().manual_seed({seed})"
+    return None
+
+
+@remedy(r"list indices must be integers or slices, not (list|tuple)|only integer tensors|unhashable type: '(list)'")
+def give_batch_sampler(failure: Failure, match: re.Match[str]) -> str | None:
+    """A sampler of whole batches, where one of single samples belongs."""
+    source = None if failure.line is None else failure.line.source
+    for call in ast.walk(source.tree) if source is not None else ():
+        if source is None or not isinstance(call, ast.Call) or not text_of(call.func).endswith("DataLoader"):
+            continue
+        for keyword in call.keywords:
+            if keyword.arg == "sampler" and any("in sample [" in note for note in failure.error.__notes__):
+                sampler, place = text_of(keyword.value), source.place_of(keyword.value)
+                told = f"{sampler} at {place} gives lists of indices, whole batches"
+                return f"{told}: batch_sampler={sampler}, without batch_size"
+    return None

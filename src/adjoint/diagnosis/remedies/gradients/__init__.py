@@ -1,0 +1,14 @@
+"""Remedies for gradients: passes backward, custom functions and hooks, derivatives of functions.
+
+Modules, in reading order:
+
+- `custom_functions`: Remedies for custom functions and hooks: the gradients that they return, and what they save for
+  backward.
+- `derivatives`: Remedies for derivatives: of outputs by tensors, and of functions that a transform takes.
+- `passes`: Remedies for passes backward: losses without a graph, graphs that are gone, values overwritten, wrong
+  gradients.
+"""
+
+from adjoint.diagnosis.remedies.gradients import custom_functions as custom_functions
+from adjoint.diagnosis.remedies.gradients import derivatives as derivatives
+from adjoint.diagnosis.remedies.gradients import passes as passes
