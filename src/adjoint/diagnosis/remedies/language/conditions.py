@@ -253,7 +253,8 @@ def loop_over_items(failure: Failure, match: re.Match[str]) -> str | None:
 def loop_over_groups(failure: Failure, match: re.Match[str]) -> str | None:
     """An optimizer, or a model, in place of the groups or the parts that it holds."""
     for each in failure.operands:
-        if is_module(each.value) and type(each.value).__name__ in match.groups():
+        is_own = is_module(each.value) and type(each.value).__name__ in match.groups()
+        if is_own and not failure.stack[0].called:  # in the user's own loop, not as the argument of a call
             lists = [name for name, part in each.value.named_children() if type(part).__name__ == "ModuleList"]
             parts = f"{each.text}.{lists[0]}" if lists else f"{each.text}.children()"
             counted = f"len({parts if lists else f'list({parts})'})" if match[2] else f"for part in {parts}"
