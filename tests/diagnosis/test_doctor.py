@@ -51,6 +51,7 @@ MISTAKES = [
     *OTHER_MISTAKES,
     *FIELD_MISTAKES,
     *read_mistakes("spellings.txt"),
+    *read_mistakes("causes.txt"),
 ]
 EACH = pytest.mark.parametrize("mistake", [pytest.param(mistake, id=mistake.title) for mistake in MISTAKES])
 

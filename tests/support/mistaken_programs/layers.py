@@ -213,9 +213,9 @@ for _ in range(6):
         "exploding-gradients",
         "net",
         """\
-net = nn.Sequential(*[m for _ in range(5) for m in (nn.Linear(64, 64), nn.ReLU())], nn.Linear(64, 1))  # !
+net = nn.Sequential(*[m for _ in range(5) for m in (nn.Linear(64, 64), nn.ReLU())], nn.Linear(64, 1))
 for p in net.parameters():
-    nn.init.uniform_(p)
+    nn.init.uniform_(p)  # !
 opt = optim.Adam(net.parameters(), lr=0.001)
 x = torch.randn(40, 64)
 t = x.sum(1, keepdim=True)

@@ -120,7 +120,7 @@ for _ in range(10):
         (("lr=1e-12", "lr=0.1"),),
     ),
     Mistake(
-        "scheduler before optimizer", "scheduler-before-optimizer", "StepLR",
+        "scheduler before optimizer", "scheduler-before-optimizer", "scheduler",
         """\
 import warnings
 warnings.simplefilter("ignore")

@@ -63,10 +63,10 @@ class Two(nn.Module):
         super().__init__()
         self.body = nn.Linear(4, 8)
         self.main = nn.Linear(8, 2)
-        self.aux = nn.Linear(8, 2)  # !
+        self.aux = nn.Linear(8, 2)
     def forward(self, x):
         h = torch.tanh(self.body(x))
-        return self.main(h), self.aux(h)
+        return self.main(h), self.aux(h)  # !
 net = Two()
 opt = optim.SGD(net.parameters(), lr=0.1)
 x, y, z = torch.randn(20, 4), torch.randn(20, 2), torch.randn(20, 2)
@@ -197,8 +197,8 @@ for _ in range(6):
         "dead units", "dead-units", "net",
         CLASSIFIER.replace(
             "        self.fc2 =",
-            "        nn.init.constant_(self.fc1.bias, -50.0)\n        self.fc2 =",
-        ).replace("F.relu(self.fc1(x)))", "F.relu(self.fc1(x)))  # !") + LOOP,
+            "        nn.init.constant_(self.fc1.bias, -50.0)  # !\n        self.fc2 =",
+        ) + LOOP,
         (("-50.0", "0.1"),),
     ),
     Mistake(
@@ -220,9 +220,9 @@ for _ in range(6):
     Mistake(
         "weights that are far too large", "exploding-gradients", "net",
         """\
-net = nn.Sequential(nn.Linear(8, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 1))  # !
+net = nn.Sequential(nn.Linear(8, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 1))
 for p in net.parameters():
-    nn.init.normal_(p, std=2.0)
+    nn.init.normal_(p, std=2.0)  # !
 opt = optim.Adam(net.parameters(), lr=1e-4)
 x, y = torch.randn(32, 8), torch.randn(32, 1)
 for _ in range(6):

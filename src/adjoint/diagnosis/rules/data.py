@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import ast
+import re
+from types import FrameType
+
 import numpy as np
 
-from adjoint.core.graph.source_location import library_files, user_instruction
+from adjoint.core.graph.source_location import Site, library_files, user_instruction
 from adjoint.core.op.op import Op
 from adjoint.core.runtime.text_table import pluralize
 from adjoint.core.tensor.as_strided import owner
@@ -12,9 +16,12 @@ from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand, Operands
 from adjoint.diagnosis.findings import Place, place_of_frame, place_of_instruction
 from adjoint.diagnosis.rules.settings import find_calls
+from adjoint.diagnosis.source_expressions import parse_source
 from adjoint.diagnosis.watch.events import ModuleCall, caller_frame, caller_place, root_mean_square
 from adjoint.diagnosis.watch.facts import Facts, is_array
+from adjoint.diagnosis.watch.frames import user_frames
 from adjoint.diagnosis.watch.library_calls import LibraryCall
+from adjoint.diagnosis.watch.names import origin_of_name
 from adjoint.diagnosis.watch.rule import CHECKED_PASSES, WatchRule
 from adjoint.diagnosis.watch.value_flow import DRAWS
 
@@ -24,6 +31,7 @@ MIN_VALUES = 64
 CHECKED_STEPS = 3
 SAME_DRAWS = 3  # of the same random numbers
 MIN_SAMPLES, MAX_INPUTS = 8, 24
+MAX_BATCHES = 4096  # of a list that is looked into
 
 
 class InputScale(WatchRule):
@@ -140,16 +148,34 @@ class SameBatch(WatchRule):
             self.inputs.append((fingerprint(x.array), call.place))
         rows = x.array
         self.calls += 1
+        if self.calls == 2:
+            self._check_list(x, call)
         if rows.ndim >= 2 and len(rows) >= 4 and x.node is None and self.calls == 2 and rows.strides[0]:
             self._check_rows(rows, call)
+
+    def _check_list(self, x: Tensor, call: ModuleCall) -> None:
+        """Look for a loop over a list of batches that are one and the same tensor, written again for each."""
+        for frame in user_frames(caller_frame()) if x._version > 1 else ():
+            for name in find_loops(frame):
+                value = {**frame.f_globals, **frame.f_locals}.get(name)
+                batches = value if isinstance(value, list) and 1 < len(value) <= MAX_BATCHES else []
+                inputs = (each[0] if isinstance(each, tuple) and each else each for each in batches)
+                if len(batches) <= x._version and batches and all(each is x for each in inputs):
+                    problem = f"all {len(batches)} elements of {name} are the same tensor {tuple(x.shape)}: each has "
+                    problem += "the values that were written last"
+                    advice = f"give {name} a new tensor for each batch: clone() it before it is written again"
+                    place = origin_of_name(name, frame) or call.place
+                    self.report("same-batch", place, name, problem, advice, len(batches))
 
     def _check_rows(self, rows: Operand, call: ModuleCall) -> None:
         if (rows == rows[:1]).all() and np.ptp(rows[0]) > 0:
             loader, _, place = self.passes[-1] if self.passes else (None, 0, call.place)
-            stacked = self.facts.flow.maker(next(iter(call.tensors())))
+            stacked = self.facts.flow.maker(next(iter(call.tensors()))) if not self.passes else None
+            parts = [] if stacked is None else stacked.tensors
+            kept = find_kept(parts[0]) if parts and all(part is parts[0] for part in parts) else None
             self.report(
                 "same-sample",
-                place if stacked is None or self.passes else stacked.place,
+                kept or (place if stacked is None else stacked.place),
                 type(getattr(loader, "dataset", loader)).__name__ if loader is not None else "the batch",
                 f"all {pluralize(len(rows), 'sample')} of a batch are the same",
                 "look at the dataset's __getitem__: does it use its index, has each entry its own memory (clone())?",
@@ -213,16 +239,20 @@ class ConstantInput(WatchRule):
             return
         array, y, module = first[1].array, target.array, first[0].module
         self.last = None
-        if next(iter(module.parameters()), None) is None or np.ptp(y) == 0:
+        is_constant = array.item(0) == array.item(-1) and np.ptp(array) == 0
+        may_have_target = array.ndim == 2 and y.size == len(array) >= 2 * MIN_SAMPLES and array.shape[1] > 1
+        if may_have_target:
+            may_have_target = bool(((array[0] == y.item(0)) & (array[-1] == y.item(-1))).any())
+        if not (is_constant or may_have_target) or next(module.parameters(), None) is None or np.ptp(y) == 0:
             return
         name, shape = self.facts.names.name_of_module(module), tuple(array.shape)
-        if np.ptp(array) == 0:
+        if is_constant:
             problem = (
                 f"the input {shape} of {name} is {array.flat[0]:g} throughout: nothing in it tells the targets apart"
             )
             advice = "look at how it is made: // cuts a fraction off, an empty buffer stays 0"
             self.report("constant-input", first[0].place, name, problem, advice, f"{array.flat[0]:g}")
-        elif array.ndim == 2 and y.size == len(array) >= 2 * MIN_SAMPLES and array.shape[1] > 1:
+        else:
             same = np.flatnonzero((array == y.reshape(-1, 1)).all(axis=0))
             drawn = self.facts.flow.maker(first[1])
             # random numbers are an experiment's, whose task may be one of them; tables have the target in the last
@@ -278,6 +308,24 @@ class MixedOrder(WatchRule):
         advice = "draw one permutation, and index both with it: order = torch.randperm(n)"
         name = found[1].text.partition("=")[0].strip() if "=" in found[1].text else "the target"
         self.report("shuffled-apart", found[1], name, problem, advice, self.input_order[1])
+
+
+def find_loops(frame: FrameType) -> list[str]:
+    """Return the names over which the loops around a frame's line go."""
+    source, line = parse_source(frame.f_code.co_filename), frame.f_lineno
+    loops = [node for node in ast.walk(source.tree) if isinstance(node, ast.For)] if source is not None else []
+    around = [node for node in loops if node.lineno <= line <= (node.end_lineno or 0)]
+    return [part.id for node in around for part in ast.walk(node.iter) if isinstance(part, ast.Name)]
+
+
+def find_kept(x: Tensor) -> Place | None:
+    """Return the line that puts a variable of the user's into a list."""
+    for frame in user_frames(caller_frame()):
+        names = [name for name, value in frame.f_locals.items() if value is x]
+        for place in find_calls(Site(frame.f_code.co_filename, frame.f_lineno, ""), ("append", "add", "push")):
+            if any(re.search(rf"\b{name}\b(?!\.)", place.text.partition("(")[2]) for name in names):
+                return place
+    return None
 
 
 def find_seeding(place: Place) -> Place:

@@ -210,6 +210,7 @@ class ConstantPenalty(WatchRule):
 class LossSign(WatchRule):
     """A divergence that is subtracted from the loss, and a likelihood that is made small."""
 
+    sees_every_step = True
     max_passes = MAX_SIGNED + 1
 
     def __init__(self, facts: Facts) -> None:

@@ -203,6 +203,8 @@ ADDERS = ("append", "extend", "insert", "add", "setdefault")
 class CarriedGraph(WatchRule):
     """State that carries the graphs of all steps before: `retain_graph=True` and no `detach()`."""
 
+    sees_every_step = True
+
     def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
         self.counts: list[int] = []

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-import ast
 import sys
-from collections.abc import Collection
 
 from adjoint.core.graph.node import Leaf
 from adjoint.core.runtime.text_table import pluralize
-from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
-from adjoint.diagnosis.findings import Place, place_of_instruction, place_of_origin
-from adjoint.diagnosis.operands import Origin
+from adjoint.diagnosis.findings import Place, place_of_instruction
+from adjoint.diagnosis.rules.dataflow.lost_parts import find_holder, find_making, find_owner, is_from_lost_leaf
 from adjoint.diagnosis.rules.settings import find_uncalled
-from adjoint.diagnosis.source_expressions import find_assignment, parse_source
 from adjoint.diagnosis.watch.events import Backward, Cut, ModuleCall, OptimizerRecord, OptimizerStep, caller_frame
 from adjoint.diagnosis.watch.facts import Facts, leaves_below
-from adjoint.diagnosis.watch.frames import place_of_attribute, place_of_class_attribute
+from adjoint.diagnosis.watch.frames import place_of_attribute
 from adjoint.diagnosis.watch.names import describe_callee
 from adjoint.diagnosis.watch.rule import WatchRule
+from adjoint.diagnosis.watch.value_flow import Made
 from adjoint.nn.containers.containers import ModuleList
 from adjoint.nn.module.module import Module
+from adjoint.nn.module.parameter import Parameter
 
 PERIOD = 16  # of the steps in which all models are looked through again
+MAX_ENDS = 16  # ways that are followed
 FIRST_PASSES = 4  # whose graphs are walked for leaves
 HIDDEN_CUTS = ("argmax()", "with no_grad", "no_grad", "@no_grad", "with inference_mode", "inference_mode")
 # which programs use to print and to draw, too
@@ -36,24 +35,43 @@ class MissingGradients(WatchRule):
         super().__init__(facts)
         self.with_gradient: set[int] = set()
         self.waiting: list[Operand] = []  # parameters of models that have had no gradient
-        self.leaf_uses: dict[int, tuple[Operand, int]] = {}  # tensors that require grad, and in how many passes
+        # tensors that require grad, in how many passes, and the version at the first
+        self.leaf_uses: dict[int, tuple[Operand, int, int]] = {}
         self.first_roots: dict[int, Place] = {}
         self.last_pass = -1, -1  # the times between which the last loss was computed
         self.loss_times: dict[int, tuple[int, int]] = {}  # those of the loss before the first step of an optimizer
+        self.pass_times: list[int] = []
+        self.ends: dict[int, tuple[Made, bool]] = {}  # where the way from a parameter to the first losses ends
 
     def begin_backward(self, backward: Backward) -> None:
         self.last_pass = self.last_pass[1], self.facts.tick()
+        self.pass_times.append(self.last_pass[1])
         if backward.iteration < FIRST_PASSES:
-            for leaf in leaves_below(backward.roots):
+            leaves = leaves_below(backward.roots)
+            if self.facts.flow.is_open:
+                self._note_ends(backward, {id(leaf.variable) for leaf in leaves})
+            for leaf in leaves:
                 tensor: Operand = leaf.variable
                 if tensor is not None:
-                    _, count = self.leaf_uses.get(id(tensor), (tensor, 0))
-                    self.leaf_uses[id(tensor)] = tensor, count + 1
+                    _, count, version = self.leaf_uses.get(id(tensor), (tensor, 0, tensor._version))
+                    self.leaf_uses[id(tensor)] = tensor, count + 1, version
+            if backward.iteration == 1:
+                known = [tensor for tensor, _, _ in self.leaf_uses.values() if isinstance(tensor, Parameter)]
+                self.facts.names.note_tensors(known, caller_frame())
             for root in backward.roots:
                 if type(root.node) is Leaf:
                     self.first_roots.setdefault(
                         backward.iteration, describe_callee(caller_frame())[1] or backward.place
                     )
+
+    def _note_ends(self, backward: Backward, reached: set[int]) -> None:
+        """Find where the ways from parameters end that a loss does not come from, of one parameter of each module."""
+        for part in [part for root in self.facts.names.models() for part in root.module.modules()]:
+            own = [p for p in part._parameters.values() if p is not None and p.requires_grad]
+            if own and not any(id(p) in reached for p in own) and len(self.ends) < MAX_ENDS:
+                end = self.facts.flow.find_end(own[0], backward.roots)
+                if end is not None:
+                    self.ends.setdefault(id(own[0]), end)
 
     def before_step(self, step: OptimizerStep) -> None:
         self.loss_times.setdefault(id(step.record.optimizer), self.last_pass)
@@ -144,7 +162,7 @@ class MissingGradients(WatchRule):
             first = names.name_of_parameter(new[0])
             self.report(
                 "optimizer-before-parameters",
-                record.made or names.origin_of_parameter(new[0]),
+                record.built or names.origin_of_parameter(new[0]),
                 record.name,
                 f"{record.name} has {pluralize(len(stale), 'parameter')} that the model has no longer, and lacks "
                 f"{len(new)} of the "
@@ -170,13 +188,29 @@ class MissingGradients(WatchRule):
                 if p.requires_grad and id(p) not in trained and id(p) in self.with_gradient
             ]
             if absent:
-                self._report_absent([f"{root.name}.{name}" for name, _ in absent], absent[0][1], records[0])
+                own = [id(p) for _, p in parts]
+                record = max(records, key=lambda each: sum(id(p) in own for p in each.parameters()))
+                self._report_absent([f"{root.name}.{name}" for name, _ in absent], absent[0][1], record)
+        self._report_lone(records[0])
         self._report_unregistered(records[0])
+
+    def _report_lone(self, record: OptimizerRecord) -> None:
+        """Report parameters of no model that get gradients and that no optimizer has, and no line changes."""
+        names, trained = self.facts.names, self.facts.find_optimizers()
+        registered = {id(p) for root in names.roots.values() for p in root.module.parameters()}
+        lone = [
+            p
+            for p, count, version in self.leaf_uses.values()
+            if isinstance(p, Parameter) and count >= 2 and p._version == version
+        ]
+        absent = [p for p in lone if id(p) not in trained and id(p) not in registered and id(p) in names.tensors]
+        if absent:
+            self._report_absent([names.tensors[id(p)] for p in absent], absent[0], record)
 
     def _report_absent(self, found: list[str], first: Operand, record: OptimizerRecord) -> None:
         self.report(
             "not-in-optimizer",
-            record.made or self.facts.names.origin_of_parameter(first),
+            record.built or self.facts.names.origin_of_parameter(first),
             found[0],
             f"{_join(found)} {'get' if len(found) > 1 else 'gets'} gradients, but no optimizer has "
             f"{'them' if len(found) > 1 else 'it'}",
@@ -200,7 +234,7 @@ class MissingGradients(WatchRule):
             if holder is None or (id(holder.module), type(module)) in reported:
                 continue
             reported.add((id(holder.module), type(module)))
-            name, place = _find_holder(holder.module, module)
+            name, place = find_holder(holder.module, module)
             made_anew = not name
             owner = names.name_of_module(holder.module)
             what = f"{owner}.{name}" if name else f"{type(module).__name__} in forward of {owner}"
@@ -213,7 +247,7 @@ class MissingGradients(WatchRule):
                 "make it in __init__ as an attribute" if made_anew else "keep it in nn.ModuleList or nn.ModuleDict",
                 sum(p.numel() for p in own),
             )
-        for tensor, count in self.leaf_uses.values():
+        for tensor, count, _ in self.leaf_uses.values():
             if count < 2 or id(tensor) in trained:
                 continue
             for root in names.roots.values():
@@ -225,7 +259,7 @@ class MissingGradients(WatchRule):
         for root in names.models():
             for part in root.module.modules():
                 for key, value in vars(part).items():
-                    if _comes_from_lost_leaf(value, trained.keys()):
+                    if is_from_lost_leaf(value, trained.keys()):
                         self._report_tensor_attribute(part, key, value)
 
     def _report_tensor_attribute(self, part: Module, key: str, tensor: Operand) -> None:
@@ -264,7 +298,7 @@ class MissingGradients(WatchRule):
         names = self.facts.names
         owners: dict[int, tuple[Module | None, list[Operand]]] = {}
         for p in missing:
-            owner = _owner_of(p, [root.module for root in names.models()])
+            owner = find_owner(p, [root.module for root in names.models()])
             owners.setdefault(id(owner) if owner is not None else id(p), (owner, []))[1].append(p)
         groups: dict[tuple[str, Place | None, str], list[Operand]] = {}
         for owner, parts in owners.values():
@@ -285,7 +319,7 @@ class MissingGradients(WatchRule):
         """Return why a parameter got no gradient, the line to blame, and what to do."""
         names = self.facts.names
         calls = [] if owner is None else self.facts.called.get(id(owner), (owner, []))[1]
-        if not calls and id(parameter) not in self.leaf_uses:
+        if not calls and id(parameter) not in self.leaf_uses and id(parameter) not in self.ends:
             own = (cut for cut in self.facts.cuts if cut.parameters == frozenset({id(parameter)}))
             cut = self._find_cut(-1) if owner is None else next(own, None)
             if cut is not None:
@@ -316,14 +350,27 @@ class MissingGradients(WatchRule):
                 calls[0].place or names.origin_of_parameter(parameter),
                 "give each layer the result of the one before: x = layer(x)",
             )
-        cut = self._find_cut(calls[0].time if calls else -1, parameter=parameter)
+        made, is_cut = self.ends.get(id(parameter), (None, False))
+        if made is not None and is_cut:
+            what = self._name_cut(made)
+            return f"{what} ends the history of its result", made.place, f"leave out {what} on this way"
+        time = calls[0].time if calls else -1
+        loss_time = next((each for each in self.pass_times if each > time), sys.maxsize)
+        cut = self._find_cut(time, loss_time, parameter)
         if cut is not None:
             return f"{cut.what} ends the history of its result", cut.place, f"leave out {cut.what} on this way"
-        return (
-            "its result does not lead to the loss",
-            names.origin_of_parameter(parameter),
-            "use the result in the loss, or remove the layer",
-        )
+        if made is None:
+            place, why = names.origin_of_parameter(parameter), "its result does not lead to the loss"
+        else:
+            place, why = made.place, f"its result ends with {made.name} here, and does not lead to the loss"
+        return why, place, "use the result in the loss, or remove the layer"
+
+    def _name_cut(self, made: Made) -> str:
+        """Return what ends the history of an op's operand or result."""
+        if any(x.node is not None for x in made.tensors):
+            return f"{made.name}()"
+        detached = [cut.what for cut in self.facts.cuts if cut.place.site.line == made.place.site.line]
+        return next(iter(detached), f"{made.name}()")
 
     def _find_sibling(self, calls: list[ModuleCall]) -> Module | None:
         """Return a layer of the same list that got the very same input, although its result was used."""
@@ -363,42 +410,3 @@ def _callers(call: ModuleCall) -> list[ModuleCall]:
         found.append(parent)
         parent = parent.parent
     return found
-
-
-def _owner_of(parameter: Operand, roots: list[Module]) -> Module | None:
-    for root in roots:
-        for part in root.modules():
-            if any(p is parameter for p in part._parameters.values()):
-                return part
-    return None
-
-
-def _comes_from_lost_leaf(value: Operand, trained: Collection[int]) -> bool:
-    """Return whether an attribute was computed once, from parameters that no name and no optimizer holds."""
-    if not isinstance(value, Tensor) or value.node is None or type(value.node) is Leaf:
-        return False
-    leaves = leaves_below((value,))
-    return bool(leaves) and not any(leaf.variable is not None and id(leaf.variable) in trained for leaf in leaves)
-
-
-def find_making(place: Place | None) -> Place | None:
-    """Return the line that gave the name which a line calls its value."""
-    source = None if place is None else parse_source(place.site.file)
-    for node in ast.walk(source.tree) if source is not None else ():
-        if isinstance(node, ast.Call) and place is not None and node.lineno == place.site.line:
-            name = node.func.id if isinstance(node.func, ast.Name) else ""
-            made = find_assignment(source, source.scope_of(node), name, node) if source is not None and name else None
-            if made is not None and source is not None:
-                return place_of_origin(Origin(source, made))
-    return None
-
-
-def _find_holder(owner: Module, module: Module) -> tuple[str, Place | None]:
-    """Return the attribute of a module whose list or dict holds another module, and the line that set it."""
-    for key, value in [*vars(owner).items(), *vars(type(owner)).items()]:
-        if value is module:
-            return key, place_of_class_attribute(type(owner), key)
-        held = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
-        if key[:1] != "_" and any(module is each for each in held):
-            return key, place_of_attribute(owner, key)
-    return "", None

@@ -267,17 +267,25 @@ class SingleValueNorm(WatchRule):
             count, over = x.array.size // max(x.array.shape[1], 1) if x.array.ndim > 1 else 0, "a channel"
         else:
             return
-        if count == 1:
+        is_early = count > 1 and self.facts.iteration < CHECKED_PASSES
+        is_alike = is_early and isinstance(module, BatchNorm) and x.node is not None and is_array(x) and _is_alike(x)
+        if count == 1 or is_alike:
             name = self.facts.names.name_of_module(module)
             self.report(
                 "norm-of-one-value",
                 self.facts.names.origin_of_module(module) or caller_place(),
                 name,
-                f"{name} normalizes over {over}, which has one value for an input {tuple(x.shape)}: the result is "
-                "its bias, whatever the input",
+                f"{name} normalizes over {over}, which has one value for an input {tuple(x.shape)}"
+                f"{', many times over' if is_alike else ''}: the result is its bias, whatever the input",
                 "normalize over more values: another dimension, fewer groups or a larger batch",
                 1,
             )
+
+
+def _is_alike(x: Tensor) -> bool:
+    """Return whether each channel has the same value for all samples and places, and not all channels have 0."""
+    values = np.moveaxis(x.array, 1, 0).reshape(x.array.shape[1], -1)
+    return bool((values == values[:, :1]).all() and values[:, 0].any())
 
 
 class FrozenDropout(WatchRule):

@@ -13,7 +13,7 @@ from adjoint.core.runtime.text_table import pluralize
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
 from adjoint.diagnosis.findings import Place
-from adjoint.diagnosis.source_expressions import parse_source
+from adjoint.diagnosis.source_expressions import parse_source, text_of
 from adjoint.diagnosis.watch.events import Backward, OptimizerRecord, OptimizerStep, caller_place
 from adjoint.diagnosis.watch.facts import Facts, op_name
 from adjoint.diagnosis.watch.rule import WatchRule
@@ -30,6 +30,8 @@ LOSS_OPS = ("mean_nll", "squared_error", "mean_squared_error")
 
 class OptimizerOptions(WatchRule):
     """Options with which no training can go well, and a loss that is made large instead of small."""
+
+    sees_every_step = True
 
     def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
@@ -175,6 +177,19 @@ def find_uncalled(near: Place | None, method: str) -> Iterator[Place]:
     source = parse_source(file)
     for node in ast.walk(source.tree) if source is not None else ():
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Attribute) and node.value.attr == method:
+            yield Place(Site(file, node.lineno, ""))
+
+
+def find_rate_writes(near: Place | None) -> Iterator[Place]:
+    """Yield the lines of a program that set `group["lr"]`."""
+    file = "" if near is None else near.site.file
+    source = parse_source(file)
+    for node in ast.walk(source.tree) if source is not None else ():
+        if (
+            isinstance(node, ast.Subscript)
+            and isinstance(node.ctx, ast.Store)
+            and text_of(node.slice) in ("'lr'", '"lr"')
+        ):
             yield Place(Site(file, node.lineno, ""))
 
 

@@ -22,6 +22,7 @@ from adjoint.nn.layers.recurrent import RNNBase
 
 SIGNS = {"sub": "-", "add": "+", "mul": "*", "div": "/"}
 MAX_SUSPECTS = 16  # results of data
+READS = frozenset({"index", "gather", "embedding", "take"})  # ops that read elements of their first operand
 MAX_STEPS_BACK = 6  # from a pooled value to its convolution
 LOSSES = (
     "mse_loss",
@@ -136,11 +137,10 @@ class GraphRule(WatchRule):
         self.pending.clear()
 
     def _is_used(self, out: Tensor, reached: set[Operand]) -> bool:
-        """Return whether a value is an operand of what backward reaches, as a detached tensor."""
-        return any(
-            made.out.node in reached and any(x.array is out.array for x in made.tensors)
-            for made in self.facts.flow.steps.values()
-        )
+        """Return whether what backward reaches comes from a value without a history, such as the target."""
+        flow = self.facts.flow
+        data = [x for made in flow.steps.values() if made.out.node in reached for x in made.tensors if x.node is None]
+        return any(x.array is out.array for x in data) or any(made.out is out for made in flow.makers_behind(*data))
 
 
 class AllPairs(GraphRule):
@@ -188,7 +188,7 @@ class AllPairs(GraphRule):
         if len(column) != len(row) + 1 or column[-1] != 1 or column[:-1] != row:
             return False
         if prediction.node is None:
-            return op.name in ("add", "sub") and self._is_result(a if a.array.ndim == len(column) else b)
+            return op.name in ("add", "sub", "mul") and self._is_result(a if a.array.ndim == len(column) else b)
         if target.node is not None and self._is_pairing(a if len(a.array.shape) > len(b.array.shape) else b, target):
             return False
         if (
@@ -227,6 +227,7 @@ class DoublePrecision(GraphRule):
         super().__init__(facts)
         self.of_data: list[tuple[Tensor, Finding]] = []  # float64 results of data alone, that may meet a model later
         self.dataset: object = None
+        self.described: set[Place] = set()
 
     def loader_is_read(self, loader: Operand) -> None:
         """See a pass over a loader begin."""
@@ -240,6 +241,10 @@ class DoublePrecision(GraphRule):
         double = [x for x in tensors if x.array.dtype == np.float64 and x.array.ndim and op_name(x.node) != "cast"]
         if not single or not double:
             return
+        place = caller_place()
+        if place in self.described:
+            return
+        self.described.add(place)
         if out.node is None:
             if self.facts.flow.is_open and len(self.of_data) < MAX_SUSPECTS:
                 self.of_data.append((out, self._describe(double[0])))
@@ -260,7 +265,7 @@ class DoublePrecision(GraphRule):
             text = self.facts.names.name_of_parameter(parameter)
             origin = self.facts.names.origin_of_parameter(parameter)
         else:
-            text, origin = names_of_operands(frame, double), origin_of_operand(frame, double)
+            text, origin = self._find_operand(frame, double)
         if origin is not None and origin.text.startswith("for "):
             origin = place_of_sample(self.dataset) or origin
         return Finding(
@@ -272,6 +277,19 @@ class DoublePrecision(GraphRule):
             f"{place_of_frame(frame).site.describe_briefly()} float64: twice the memory and time",
             f"{text}.float(), or dtype=float32 where it is made",
         )
+
+    def _find_operand(self, frame: FrameType, double: Tensor) -> tuple[str, Place | None]:
+        """Return the name of the operand, or of the tensor from which it was read, and the line that made it."""
+        operands = find_operands(frame)
+        x: Operand = double
+        while x is not None:
+            known = next((each for each in operands if each.value is x), None)
+            if known is not None:
+                return known.text, place_of_origin(known.origin)
+            made = self.facts.flow.maker(x)
+            is_read = made is not None and (made.family == "movement" or made.op in READS)
+            x = made.tensors[0] if made is not None and is_read and made.tensors else None
+        return names_of_operands(frame, double), None
 
 
 def place_of_sample(dataset: object) -> Place | None:
@@ -310,8 +328,8 @@ def names_of_operands(frame: FrameType, *values: Tensor) -> str:
     """Return the user's names of values, joined by "and"."""
     operands = find_operands(frame)
     found = find_expression(frame)
-    node = None if found is None else found[1]
-    texts = ["the prediction", "the target"]
+    node = None if found is None or len(values) < 2 else found[1]
+    texts = ["the prediction" if len(values) > 1 else "an operand", "the target"]
     if isinstance(node, ast.BinOp):
         texts = [text_of(node.left), text_of(node.right)]
     elif isinstance(node, ast.Call) and len(node.args) == 2:
@@ -320,12 +338,6 @@ def names_of_operands(frame: FrameType, *values: Tensor) -> str:
     for value, text in zip(values, texts, strict=False):
         names.append(next((each.text for each in operands if each.value is value), text))
     return " and ".join(names)
-
-
-def origin_of_operand(frame: FrameType, value: Tensor) -> Place | None:
-    """Return the line that made an operand; None where the source does not say it."""
-    operands = find_operands(frame)
-    return next((place_of_origin(each.origin) for each in operands if each.value is value), None)
 
 
 class PooledChannels(WatchRule):

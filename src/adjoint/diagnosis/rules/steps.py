@@ -15,7 +15,7 @@ from adjoint.core.graph.source_location import Site, library_files
 from adjoint.core.runtime.text_table import pluralize
 from adjoint.core.typing import Operand
 from adjoint.diagnosis.findings import Place
-from adjoint.diagnosis.rules.settings import find_uncalled
+from adjoint.diagnosis.rules.settings import find_rate_writes, find_uncalled
 from adjoint.diagnosis.source_expressions import parse_source, text_of
 from adjoint.diagnosis.watch.events import Backward, OptimizerStep, caller_frame, caller_place
 from adjoint.diagnosis.watch.facts import Facts, is_array, leaves_below
@@ -33,6 +33,8 @@ DIVERGED = 10.0  # times the first loss
 
 class Clearing(WatchRule):
     """Gradients that are never cleared between steps, or cleared before they are used."""
+
+    sees_every_step = True
 
     def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
@@ -56,12 +58,13 @@ class Clearing(WatchRule):
                 self.cleared_steps[key] = self.cleared_steps.get(key, 0) + 1
             elif not any(is_clear(p) for p in self.sampled[key]):
                 self.uncleared.setdefault(key, []).append(step)
-        parameters = [p for p in step.record.parameters() if p.requires_grad]
+        parameters = step.record.parameters()
         zeroed = self.facts.zeroed
         is_zeroed_since = bool(zeroed) and zeroed[-1][0] == self.facts.iteration and self.passes.get(key, 1) > 0
-        if parameters and is_zeroed_since and all(map(is_clear, parameters)):
+        is_trained = any(p.requires_grad for p in parameters)
+        if is_trained and is_zeroed_since and all(is_clear(p) for p in parameters if p.requires_grad):
             self.emptied.setdefault(key, []).append(step)
-        self.sampled[key] = list(islice((p for p in parameters if not is_clear(p)), 3))
+        self.sampled[key] = list(islice((p for p in parameters if p.requires_grad and not is_clear(p)), 3))
         self.passes[key], self.is_cleared[key] = 0, False
 
     def finish(self) -> None:
@@ -145,16 +148,19 @@ class ScheduleOrder(WatchRule):
             return  # the first rates, set by its constructor, or a step within another
         place = caller_place()
         self.places[id(optimizer)] = place
-        if id(optimizer) not in self.made:
-            self.made[id(optimizer)] = describe_callee(caller_frame())[1] or place
+        if id(optimizer) in self.made and optimizer._opt_called:
+            return
+        name, made = describe_callee(caller_frame())
+        self.made.setdefault(id(optimizer), made or place)
         if not optimizer._opt_called:
             self.report(
                 "scheduler-before-optimizer",
                 place,
-                type(schedule).__name__,
-                f"{type(schedule).__name__}.step() comes before the first step of the optimizer: the first learning "
-                "rate is skipped",
-                "call scheduler.step() after optimizer.step()",
+                name or type(schedule).__name__,
+                f"{name or 'step'}.step() of {type(schedule).__name__} comes before the first step of the optimizer: "
+                f"the first learning rate, {optimizer.param_groups[0]['lr']:g}, is skipped",
+                f"call {name}.step() after optimizer.step()",
+                f"{optimizer.param_groups[0]['lr']:g}",
             )
 
     def finish(self) -> None:
@@ -253,19 +259,6 @@ class HandMadeStep(WatchRule):
             self.report("step-forgotten", line, name, problem, advice, len(facts.backwards))
 
 
-def find_rate_writes(near: Place | None) -> Iterator[Place]:
-    """Yield the lines of a program that set `group["lr"]`."""
-    file = "" if near is None else near.site.file
-    source = parse_source(file)
-    for node in ast.walk(source.tree) if source is not None else ():
-        if (
-            isinstance(node, ast.Subscript)
-            and isinstance(node.ctx, ast.Store)
-            and text_of(node.slice) in ("'lr'", '"lr"')
-        ):
-            yield Place(Site(file, node.lineno, ""))
-
-
 def find_rebound_steps(near: Place) -> Iterator[tuple[Place, str]]:
     """Yield the lines `p = p - lr * p.grad`, and the name."""
     source = parse_source(near.site.file)
@@ -335,14 +328,16 @@ class LearningRate(WatchRule):
             self.first_size.setdefault(id(step.record.optimizer), max(known, default=0.0))
 
     def after_step(self, step: OptimizerStep) -> None:
+        if not self.before:
+            return
         changes, sizes = 0.0, 0.0
         with np.errstate(all="ignore"):
             for p, old in self.before:
                 change = p.array.ravel()[:SAMPLE] - old
                 changes += float(np.vdot(change, change).real)
                 sizes += float(np.vdot(old, old).real)
-        if self.before:
-            ratio = math.sqrt(changes / sizes) if sizes > 0 and math.isfinite(changes) else 0.0
+        if math.isfinite(changes):
+            ratio = math.sqrt(changes / sizes) if sizes > 0 else 0.0
             self.ratios.setdefault(id(step.record.optimizer), []).append(ratio)
         self.before = []
 
@@ -395,7 +390,9 @@ class LearningRate(WatchRule):
 def is_clear(parameter: Operand) -> bool:
     """Return whether a parameter has no gradient, or one of zeros."""
     grad = parameter._grad
-    return grad is None or not grad.array.any()
+    if grad is None or not grad.array.size:
+        return True
+    return not (grad.array.item(0) or grad.array.any())  # the first one tells of most
 
 
 def _diverges(losses: Sequence[float]) -> bool:

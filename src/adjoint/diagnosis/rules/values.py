@@ -10,23 +10,27 @@ from types import FrameType
 import numpy as np
 
 from adjoint.core.graph.node import Node
-from adjoint.core.graph.source_location import library_files
+from adjoint.core.graph.source_location import InstructionLocation, library_files
 from adjoint.core.op.op import Op
 from adjoint.core.runtime.text_table import pluralize
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand, Operands
 from adjoint.diagnosis.findings import Finding, Place, place_of_frame
 from adjoint.diagnosis.rules.missing_gradients import WEAK_CUTS
-from adjoint.diagnosis.watch.events import Backward, OptimizerStep, caller_frame, caller_place
+from adjoint.diagnosis.rules.writes import instruction_of_write, place_of_write
+from adjoint.diagnosis.watch.events import Backward, OptimizerStep, caller_frame, caller_place, root_mean_square
 from adjoint.diagnosis.watch.facts import Facts, is_array
 from adjoint.diagnosis.watch.frames import find_library_call, find_operands
 from adjoint.diagnosis.watch.names import origin_of_name
 from adjoint.diagnosis.watch.rule import WatchRule
 
-STEEP_AT_ZERO = frozenset({"sqrt", "rsqrt", "log", "pow", "norm", "vector_norm", "div", "acos", "asin"})
+STEEP = frozenset({"sqrt", "rsqrt", "log", "pow", "norm", "vector_norm", "div", "acos", "asin"})
 VANISHED, EXPLODED = 1e-6, 1e3  # root mean squares of gradients: against the largest, and by themselves
+REMEDY_FOR_DEPTH = "use ReLU in place of sigmoid or tanh, normalization layers, skip connections, or fewer layers"
+MIN_GAIN, MAX_GAIN = 0.05, 3.0  # of the first weights: what they multiply a value by; usual are 0.5 to 1.5
 CLAMPED_SHARE = 0.95  # of a value at the limits of a clamp, from which on it is to blame
 CAUSES = ("nan", "zero-grad-forgotten", "one-class", "mask-after-softmax", "constant-input", "target-with-gradient")
+CAUSES_OF_ZEROS = ("dead-units", "saturated-units", "zero-grad-before-step", "constant-weights", "norm-of-one-value")
 POLES = frozenset({"log", "log2", "log10", "log1p", "div", "rsqrt", "reciprocal"})  # that are infinite at one place
 SMALL_SIZE = 4096
 MAX_WALKED = 500  # nodes behind a loss that are looked at
@@ -35,6 +39,8 @@ INFINITY = math.inf
 
 class FirstNaN(WatchRule):
     """The line that made the first NaN or infinity of a loss, or an op whose gradient is infinite."""
+
+    sees_every_step = True
 
     def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
@@ -49,7 +55,7 @@ class FirstNaN(WatchRule):
         array = out.array
         if array.dtype.kind != "f" or self.first is not None:
             return
-        if op.name in STEEP_AT_ZERO and out.node is not None and self.steep is None:
+        if op.name in STEEP and out.node is not None and self.steep is None:
             self._check_steepness(op, inputs, out)
         if is_finite(array):
             return
@@ -90,18 +96,18 @@ class FirstNaN(WatchRule):
             return
         if op.name in {"div", "pow", "log"} and not (op.name == "pow" and _exponent(inputs) < 1):
             return
-        at_zero = not (out.array if "norm" in op.name else x.array).all()
-        if at_zero:
+        pole = 1 if op.name in ("acos", "asin") else 0
+        if (np.abs(out.array if "norm" in op.name else x.array) == pole).any():
             frame = caller_frame()
             named = _describe_operands(frame, inputs[:1])
             self.steep = Finding(
                 "nan",
                 place_of_frame(frame),
                 f"{op.name} of {named}",
-                "0",
-                f"the gradient of {op.name} is infinite at 0, which {named or 'its operand'} has; a NaN follows in "
-                "backward",
-                "add a small eps to its operand",
+                str(pole),
+                f"the gradient of {op.name} is infinite at {pole}, which {named or 'its operand'} has; a NaN follows "
+                "in backward",
+                ADVICE[op.name] if pole else "add a small eps to its operand",
             )
 
     def begin_backward(self, backward: Backward) -> None:
@@ -231,6 +237,7 @@ class GradientSizes(WatchRule):
         self.flat_place: Place | None = None  # of such an op between the parameters and the loss
         self.sizes: dict[int, tuple[Operand, list[float]]] = {}
         self.totals: list[float] = []
+        self.gains: dict[int, tuple[float, InstructionLocation | None]] = {}  # of the first weights, and who wrote them
 
     def see_op(self, op: Op, inputs: Operands, out: Tensor) -> None:
         if op.name == "clamp_range" and (
@@ -241,13 +248,25 @@ class GradientSizes(WatchRule):
             self.flat_place = caller_place()
 
     def begin_backward(self, backward: Backward) -> None:
+        if self.facts.flow.is_open and self.flat_place is None:
+            self._find_constant()
         if self.flat_place is None and self.totals and not any(self.totals):  # no step so far had a gradient
             self.flat_place = _find_zero_seed(backward) or _find_zero_factor(backward.roots)
+
+    def _find_constant(self) -> None:
+        """Find the op from which on the values after a weight without a gradient are alike."""
+        zero = next((p for p, sizes in self.sizes.values() if p.array.ndim > 1 and not any(sizes)), None)
+        made = None if zero is None else self.facts.flow.find_constant(zero)
+        if made is not None:
+            self.flat_place = made.place
 
     def before_step(self, step: OptimizerStep) -> None:
         largest = 0.0
         for p in step.record.parameters():
             size = step.sizes.get(id(p))
+            if id(p) not in self.gains and p.array.ndim >= 2 and is_array(p):
+                gain = root_mean_square(p.array) * math.sqrt(p.array[0].size)
+                self.gains[id(p)] = gain, instruction_of_write(p)
             if size is not None and math.isfinite(size):
                 self.sizes.setdefault(id(p), (p, []))[1].append(size)
                 largest = max(largest, size)
@@ -268,15 +287,23 @@ class GradientSizes(WatchRule):
             return
         if len(weights) >= 3:
             small = [(p, sizes) for p, sizes in weights if 0 < max(sizes) < VANISHED * of_all]
-            if small:
-                first = names.name_of_parameter(small[0][0])
+            if small and not self.facts.has_found("softmax-dimension", "saturated-units"):
+                first = name = names.name_of_parameter(small[0][0])
+                place = names.origin_of_parameter(small[0][0])
+                why = ""
+                cause = min((p for p, _ in weights), key=lambda p: self.gains[id(p)][0])
+                gain, written = self.gains[id(cause)]
+                if gain < MIN_GAIN:
+                    name = names.name_of_parameter(cause)
+                    place = place_of_write(written) or names.origin_of_parameter(cause) or place
+                    why = f"; {name} {tuple(cause.shape)} began so small that it multiplies by about {gain:.2g}"
                 self.report(
                     "vanishing-gradients",
-                    names.origin_of_parameter(small[0][0]),
-                    first,
+                    place,
+                    name,
                     f"the gradient of {first} is {max(small[0][1]):.2g}, and the largest is {of_all:.2g}; it "
-                    f"vanishes in {len(small)} of {pluralize(len(weights), 'weight')}",
-                    "use ReLU in place of sigmoid or tanh, normalization layers, skip connections, or fewer layers",
+                    f"vanishes in {len(small)} of {pluralize(len(weights), 'weight')}{why}",
+                    "scale the initial weights up" if why else REMEDY_FOR_DEPTH,
                     f"{max(small[0][1]):.2g}",
                 )
         zero = [p for p, sizes in weights if max(sizes) == 0]
@@ -291,11 +318,19 @@ class GradientSizes(WatchRule):
         if largest and not self.facts.has_found("input-not-normalized", "target-not-normalized"):
             p, size = max(largest, key=lambda pair: pair[1])
             name = names.name_of_parameter(p)
+            place = names.origin_of_parameter(p)
+            problem = f"the gradient of {name} has a root mean square of {size:.2g}, from the first step on"
+            cause = max((each for each, _ in every), key=lambda each: self.gains[id(each)][0])
+            gain, written = self.gains[id(cause)]
+            if gain > MAX_GAIN:
+                name = names.name_of_parameter(cause)
+                place = place_of_write(written) or names.origin_of_parameter(cause) or place
+                problem += f"; {name} {tuple(cause.shape)} began so large that it multiplies by about {gain:.2g}"
             self.report(
                 "exploding-gradients",
-                names.origin_of_parameter(p) or self._loss_place(),
+                place or self._loss_place(),
                 name,
-                f"the gradient of {name} has a root mean square of {size:.2g}, from the first step on",
+                problem,
                 "scale the initial weights down, use the mean and not the sum in the loss, or clip_grad_norm_",
                 f"{size:.2g}",
             )
@@ -304,7 +339,7 @@ class GradientSizes(WatchRule):
         return self.facts.backwards[-1].place if self.facts.backwards else None
 
     def _report_zero(self, weights: Sequence[tuple[Operand, Sequence[float]]]) -> None:
-        if self.facts.has_found("dead-units", "zero-grad-before-step", "constant-weights"):
+        if self.facts.has_found(*CAUSES_OF_ZEROS):
             return
         names = self.facts.names
         cut = next((cut for cut in self.facts.cuts if not cut.what.startswith(WEAK_CUTS)), None)

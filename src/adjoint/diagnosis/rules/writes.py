@@ -5,13 +5,13 @@ from __future__ import annotations
 import ast
 from typing import TypeGuard
 
-from adjoint.core.graph.source_location import InstructionLocation, Site
+from adjoint.core.graph.source_location import InstructionLocation, Site, library_files
 from adjoint.core.op.op import Op
 from adjoint.core.runtime.text_table import pluralize
 from adjoint.core.tensor.mutation_log import mutation_log, owner
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand, Operands
-from adjoint.diagnosis.findings import place_of_instruction
+from adjoint.diagnosis.findings import Place, place_of_instruction
 from adjoint.diagnosis.source_expressions import SourceFile, parse_source, text_of
 from adjoint.diagnosis.watch.events import Backward, ModuleCall, caller_place
 from adjoint.diagnosis.watch.facts import Facts, is_array
@@ -20,12 +20,25 @@ from adjoint.diagnosis.watch.library_calls import LibraryCall
 from adjoint.diagnosis.watch.rule import CHECKED_PASSES, WatchRule
 
 SCANNED_PASSES = 32
+READS = frozenset({"index", "index_select", "gather"})  # ops that copy parts of their first operand
 MAX_EXPANDED = 32  # tensors of a pass
 
 
 def is_instruction(place: Site | InstructionLocation | None) -> TypeGuard[InstructionLocation]:
     """Return whether a write's place is an instruction of the program, and not a line that NumPy code wrote at."""
     return place is not None and not isinstance(place, Site)
+
+
+def instruction_of_write(x: Tensor) -> InstructionLocation | None:
+    """Return the user's instruction that last wrote into a tensor's memory."""
+    memory: Operand = owner(x.array)
+    write = mutation_log.by_memory.get(id(memory))
+    return write.place if write is not None and is_instruction(write.place) else None
+
+
+def place_of_write(location: InstructionLocation | None) -> Place | None:
+    """Return the line of a write, unless it is the library's own."""
+    return None if location is None or library_files[location[0].co_filename] else place_of_instruction(location)
 
 
 class RepeatedWrite(WatchRule):
@@ -37,6 +50,7 @@ class RepeatedWrite(WatchRule):
         super().__init__(facts)
         self.samples: dict[int, tuple[Operand, int]] = {}
         self.parts: set[int] = set()  # memory of which models get a part
+        self.sources: dict[int, Operand] = {}  # memory from which copies of parts are read, in the first passes
         self.writes: dict[tuple[int, Operand, int], tuple[Operand, set[int], tuple[Operand, int]]] = {}
 
     def enter_module(self, call: Operand) -> None:
@@ -45,6 +59,10 @@ class RepeatedWrite(WatchRule):
         for x in call.tensors():
             if not is_array(x) or x.node is not None:
                 continue
+            made = self.facts.flow.maker(x) if self.facts.flow.is_open else None
+            if made is not None and made.op in READS and made.tensors and is_array(made.tensors[0]):
+                source: Operand = owner(made.tensors[0].array)
+                self.sources[id(source)] = source
             memory: Operand = owner(x.array)
             write = mutation_log.by_memory.get(id(memory))
             if write is not None and is_instruction(write.place):
@@ -71,9 +89,13 @@ class RepeatedWrite(WatchRule):
             known[1].add(write.sequence_nr)
 
     def begin_backward(self, backward: Backward) -> None:
-        """Look for samples that a dataset changes where it keeps them."""
+        """Look for data that is changed where it is kept: samples of a dataset, and what batches are read from."""
         if backward.iteration >= SCANNED_PASSES:
             return
+        for key, memory in self.sources.items():
+            write = mutation_log.by_memory.get(key)
+            if write is not None and is_instruction(write.place):
+                self._note_write(memory, write)
         # a copy in one step: a list of its items makes objects, and the collector may take entries out meanwhile
         for key, write in mutation_log.by_memory.copy().items():
             if is_instruction(write.place) and write.place[0].co_name == "__getitem__":
@@ -189,18 +211,22 @@ class HiddenWrite(WatchRule):
     """A write through `.data` into a value that a recorded op has made: the gradient does not know of it."""
 
     def begin_backward(self, backward: Backward) -> None:
+        found = self.facts.data_writes
         for memory, before, name, place in self.facts.data_reads:
             write = mutation_log.by_memory.get(id(memory))
             if write is not None and write.sequence_nr > before:
-                self.report(
-                    "data-write",
-                    place,
-                    name,
-                    f"{name} is written through .data after the op that made it was recorded: backward() computes the "
-                    "gradient as if it had not been",
-                    "use a recorded op in place of it, such as clamp() or where(), and assign the result",
-                )
+                found.append((name, place))
+        for name, place in found:
+            self.report(
+                "data-write",
+                place,
+                name,
+                f"{name} is written through .data after the op that made it was recorded: backward() computes the "
+                "gradient as if it had not been",
+                "use a recorded op in place of it, such as clamp() or where(), and assign the result",
+            )
         self.facts.data_reads.clear()
+        found.clear()
 
 
 class OverwrittenShortcut(WatchRule):

@@ -76,6 +76,7 @@ class OptimizerRecord:
     name: str
     made: Place | None
     step_place: Place | None = None
+    built: Place | None = None  # the line that called its class, where that was seen; `made` may call a function
     steps: int = 0
     rates: list[list[float]] = field(default_factory=list)  # of each step, by group
 

@@ -14,6 +14,7 @@ from adjoint.diagnosis.watch.events import Backward, Cut, ModuleCall, OptimizerR
 from adjoint.diagnosis.watch.names import Names
 from adjoint.diagnosis.watch.value_flow import ValueFlow
 from adjoint.nn.module.module import Module
+from adjoint.optim.step.optimizer import Optimizer
 
 MAX_CUTS = 2000
 
@@ -34,6 +35,8 @@ class Facts:
         self.backwards: list[Backward] = []
         self.cuts: list[Cut] = []
         self.data_reads: list[tuple[Operand, int, str, Place]] = []  # memory read through `.data`, and its last write
+        self.data_writes: list[tuple[str, Place]] = []  # recorded results whose `.data` was set
+        self.made_optimizers: weakref.WeakKeyDictionary[Optimizer, Place] = weakref.WeakKeyDictionary()
         self.called: dict[int, tuple[Module, list[ModuleCall]]] = {}  # the first calls of each module
         self.zeroed: list[tuple[int, Place]] = []  # how many passes had run when gradients were cleared, and where
 

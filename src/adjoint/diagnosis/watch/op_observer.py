@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
@@ -17,7 +18,7 @@ from adjoint.diagnosis.findings import place_of_instruction
 from adjoint.diagnosis.watch.facts import Facts, leaves_below
 from adjoint.diagnosis.watch.frames import find_library_call
 from adjoint.diagnosis.watch.library_calls import FUNCTIONS_OF_OP, find_running_call
-from adjoint.diagnosis.watch.rule import WatchRule, guard, is_overridden
+from adjoint.diagnosis.watch.rule import WatchRule, guard
 
 ndarray = np.ndarray
 CHOICES = ("argmax", "argmin")
@@ -27,15 +28,15 @@ FIRST_PASSES = 2  # in which their operands' histories are walked
 class OpObserver:
     """Passes the results of ops to the rules that ask for them, and on to the watcher that was there before."""
 
-    def __init__(self, facts: Facts, rules: Sequence[WatchRule]) -> None:
+    def __init__(self, facts: Facts, rules_of_ops: Sequence[WatchRule], rules_of_calls: Sequence[WatchRule]) -> None:
         self.facts = facts
         self.other: Operand = None
         self.is_watching = False
         self.thread = threading.get_ident()
-        self.op_handlers = {rule: guard(rule, rule.see_op) for rule in rules if is_overridden(type(rule), "see_op")}
-        self.call_handlers = {
-            rule: guard(rule, rule.see_call) for rule in rules if is_overridden(type(rule), "see_call")
-        }
+        self.op_handlers = {rule: guard(rule, rule.see_op) for rule in rules_of_ops}
+        self.call_handlers = {rule: guard(rule, rule.see_call) for rule in rules_of_calls}
+        self.limits = sorted({rule.max_passes for rule in (*rules_of_ops, *rules_of_calls)})
+        self.phase = -1  # how many of the limits have been reached
         self.iteration = -1
         self.of_all: list[Function] = []
         self.by_name: dict[str, list[Function]] = {}
@@ -109,6 +110,10 @@ class OpObserver:
     def _select_handlers(self) -> None:
         """Leave out the rules that have looked at enough backward passes."""
         self.iteration = iteration = self.facts.iteration
+        phase = bisect_right(self.limits, iteration)
+        if phase == self.phase:
+            return
+        self.phase = phase
         current = {rule: see for rule, see in self.op_handlers.items() if rule.max_passes > iteration}
         self.of_all = [see for rule, see in current.items() if not rule.ops]
         self.by_name = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import cache
 from typing import TYPE_CHECKING
 
 from adjoint.core.op.op import Op
@@ -26,12 +27,14 @@ class WatchRule:
 
     `ops` names the ops whose results it sees. Of modules it sees the outermost calls alone if `sees_roots_only`, else
     those of the classes `modules`, all if there are none. It sees ops, losses, modules and backward passes only until
-    `max_passes` passes have run, and gradients before `max_steps` steps of each optimizer.
+    `max_passes` passes have run, and gradients before `max_steps` steps of each optimizer. Later steps it sees one in
+    four, unless `sees_every_step`.
     """
 
     ops: frozenset[str] = frozenset()
     modules: tuple[type[Module], ...] = ()
     sees_roots_only = False
+    sees_every_step = False
     max_passes = ALL_PASSES
     max_steps = ALL_PASSES
 
@@ -83,6 +86,12 @@ def guard(rule: WatchRule, handler: Function) -> Function:
     return call
 
 
-def is_overridden(kind: type[WatchRule], method: str) -> bool:
-    """Return whether rules of a class look at the events of a method."""
-    return getattr(kind, method) is not getattr(WatchRule, method)
+@cache
+def find_rules_of_events(rules: tuple[type[WatchRule], ...]) -> dict[str, list[int]]:
+    """Return which of the rules look at each event, those with a method of its name, by their places."""
+    found: dict[str, list[int]] = {}
+    for i, rule in enumerate(rules):
+        classes = rule.__mro__[: rule.__mro__.index(WatchRule)]
+        for name in {name for kind in classes for name in vars(kind)}:
+            found.setdefault(name, []).append(i)
+    return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from types import FrameType
 
@@ -12,7 +12,7 @@ import numpy as np
 from adjoint.core.graph.source_location import InstructionLocation, library_files
 from adjoint.core.op.op import Op
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import Operand, Operands
+from adjoint.core.typing import Array, Operand, Operands
 from adjoint.diagnosis.findings import Place, place_of_instruction
 
 FLOW_PASSES = 2
@@ -43,6 +43,11 @@ class Made:
     def place(self) -> Place:
         """The user's line."""
         return place_of_instruction(self.location)
+
+    @property
+    def name(self) -> str:
+        """The function that the user called, or the op within a module."""
+        return self.op if self.function in MODULE_CALLS else self.function
 
     @property
     def tensors(self) -> list[Tensor]:
@@ -132,9 +137,49 @@ class ValueFlow:
                 yield made
                 queue += made.tensors
 
+    def find_end(self, x: Tensor, roots: Sequence[Tensor]) -> tuple[Made, bool] | None:
+        """Return the op at which the way from a tensor to the roots ends, and whether it is a cut of the history.
+
+        A cut is an op behind the roots whose result has no history. Without one, it is the last op on the way. None
+        where nothing takes the tensor.
+        """
+        behind = {id(made) for made in self.makers_behind(*roots)}
+        last: Made | None = None
+        queue, seen = [x], {id(x)}
+        while queue and len(seen) < MAX_WALKED:
+            for made in self.users(queue.pop(0)):
+                if id(made.out) in seen:
+                    continue
+                seen.add(id(made.out))
+                queue.append(made.out)
+                if made.out.node is not None:
+                    last = made
+                elif id(made) in behind:
+                    return made, True
+        return None if last is None else (last, False)
+
+    def find_constant(self, x: Tensor) -> Made | None:
+        """Return the first op after a tensor whose result is alike for all samples, though its operand is not."""
+        queue, seen = [x], {id(x)}
+        while queue and len(seen) < MAX_WALKED:
+            for made in self.users(queue.pop(0)):
+                if made.out.node is None or id(made.out) in seen:
+                    continue
+                seen.add(id(made.out))
+                size = len(made.out.array) if made.out.array.ndim else 0
+                samples = [each.array for each in made.tensors if each.node is not None and each.array.ndim > 1]
+                if (
+                    made.op != "mul"
+                    and is_alike(made.out.array)
+                    and any(len(a) == size and not is_alike(a) for a in samples)
+                ):
+                    return made
+                queue.append(made.out)
+        return None
+
     def users(self, x: Tensor) -> list[Made]:
-        """Return the ops that had a tensor as an operand."""
-        return [made for made in self.steps.values() if any(x is each for each in made.inputs)]
+        """Return the ops that had a tensor as an operand, or what `detach()` gave for it."""
+        return [made for made in self.steps.values() if any(x.array is each.array for each in made.tensors)]
 
     def terms(self, root: Tensor) -> list[LossTerm]:
         """Return the terms of a sum or mean, with their signs; factors that are numbers are left out."""
@@ -150,6 +195,11 @@ class ValueFlow:
                 factor *= factor_of(made)
                 stack += [(part, sign * each, factor) for part, each in parts]
         return found
+
+
+def is_alike(array: Array) -> bool:
+    """Return whether all samples of a batch have the same values; not so for a single number."""
+    return array.ndim > 0 and len(array) > 1 and bool((array == array[:1]).all())
 
 
 def _parts_of_sum(made: Made) -> list[tuple[Tensor, int]] | None:

@@ -9,6 +9,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import wraps
+from types import ModuleType
 
 import numpy as np
 
@@ -33,7 +34,7 @@ from adjoint.diagnosis.watch.events import (
 from adjoint.diagnosis.watch.facts import Facts
 from adjoint.diagnosis.watch.names import describe_callee, name_of_value
 from adjoint.diagnosis.watch.op_observer import OpObserver
-from adjoint.diagnosis.watch.rule import WatchRule, guard, is_overridden
+from adjoint.diagnosis.watch.rule import WatchRule, find_rules_of_events, guard
 from adjoint.diagnosis.watch.value_flow import FLOW_PASSES
 from adjoint.nn import functional
 from adjoint.nn import utils as nn_utils
@@ -45,6 +46,7 @@ from adjoint.optim.step.optimizer import Optimizer
 EVENTS = ("enter_module", "leave_module", "begin_backward", "before_step", "after_step", "finish")
 WATCHED_STEPS = frozenset({1, 2, *(4 * 3**i for i in range(12))})  # of an optimizer, in which ops are watched
 MEASURED_STEPS = 6  # in which the sizes of gradients are measured, as in those whose ops are watched
+QUIET_PERIOD = 4  # later steps of which one is seen by all rules, the others by those that must see every step
 MAX_KNOWN_CALLS = 8  # of each module
 
 
@@ -55,13 +57,14 @@ class Patches:
         self.replaced: list[tuple[Operand, str, object]] = []
 
     def replace(self, owner: Operand, name: str, make: Callable[[Operand], object]) -> None:
-        """Replace an attribute where the class, or the base that it comes from, has it."""
-        for kind in getattr(owner, "__mro__", (owner,)):
-            if name in vars(kind):
-                held = vars(kind)[name]
-                self.replaced.append((kind, name, held))
-                setattr(kind, name, make(held))
-                break
+        """Replace an attribute of a module, or of a class where it, or the base that it comes from, has it."""
+        if isinstance(owner, ModuleType):  # its `__dict__` would import all lazy names
+            kind, held = owner, getattr(owner, name)
+        else:
+            kind = next(kind for kind in owner.__mro__ if name in vars(kind))
+            held = vars(kind)[name]
+        self.replaced.append((kind, name, held))
+        setattr(kind, name, make(held))
 
     def restore(self) -> None:
         """Give all attributes their former values."""
@@ -99,16 +102,14 @@ class Watch:
         self.facts = Facts(report)
         self.steps = steps
         self.rules = [rule(self.facts) for rule in rules]
+        self.places = find_rules_of_events(tuple(rules))
         self.handlers = {
-            event: [
-                (rule, guard(rule, getattr(rule, event))) for rule in self.rules if is_overridden(type(rule), event)
-            ]
-            for event in EVENTS
+            event: [(rule, guard(rule, getattr(rule, event))) for rule in self._find_rules(event)] for event in EVENTS
         }
         self.module_handlers: dict[tuple[str, type[Module], bool, int], list[Function]] = {}
-        self.pass_handlers: dict[int, list[Function]] = {}
+        self.pass_handlers: dict[tuple[int, bool], list[Function]] = {}
         self.limits = sorted({rule.max_passes for rule in self.rules})
-        self.observer = OpObserver(self.facts, self.rules)
+        self.observer = OpObserver(self.facts, self._find_rules("see_op"), self._find_rules("see_call"))
         self.patches, self.op_patches = Patches(), Patches()
         self.handles: list[Operand] = []
         self.thread = threading.get_ident()
@@ -117,6 +118,11 @@ class Watch:
         self.is_compiler_watched = False
         self.is_skipping = False  # the parts of a model that runs are left out
         self.is_resting = False  # ops of this step are not watched
+        self.is_quiet = False  # nor are modules that are known, and only rules that must see every step see it
+
+    def _find_rules(self, event: str) -> list[WatchRule]:
+        """Return the rules that look at an event."""
+        return [self.rules[i] for i in self.places.get(event, ())]
 
     def start(self) -> None:
         """Begin to watch."""
@@ -127,6 +133,7 @@ class Watch:
         pass_watchers.append(self._backward)
         for kind in (Optimizer, Module):
             self.patches.replace(kind, "zero_grad", call_first(self._note_zero_grad))
+        self.patches.replace(Optimizer, "__init__", call_first(self._note_optimizer))
         for kind in classes_below(LRScheduler):
             if "step" in vars(kind):
                 self.patches.replace(kind, "step", call_first(self._call("schedule_steps")))
@@ -141,12 +148,12 @@ class Watch:
             self.patches.replace(functional, name, call_first(self._call("dropout_is_called")))
         self.patches.replace(functional, "batch_norm", call_first(self._call("batch_norm_is_called")))
         self.op_patches.replace(Tensor, "detach", call_first(self._note_cut("detach()")))
+        self.op_patches.replace(Tensor, "data", self._watch_data)
         self.op_patches.replace(Tensor, "item", call_first(self._note_cut("item()")))
         self.op_patches.replace(Tensor, "tolist", call_first(self._note_cut("tolist()")))
         self.op_patches.replace(Tensor, "numpy", call_first(self._note_cut("numpy()")))
         self.op_patches.replace(Tensor, "__float__", call_first(self._note_cut("float()")))
         for name in ("tensor", "multinomial", "bernoulli"):  # whose results have no history
-            getattr(self.package, name)
             self.op_patches.replace(self.package, name, call_first(self._note_cut(f"{name}()")))
         self.op_patches.replace(autograd, "grad", self._note_gradients)
         self._watch_compiler()
@@ -195,7 +202,7 @@ class Watch:
 
     def _call(self, event: str) -> Operand:
         """Return a function that passes an event of a method on to the rules that define it."""
-        handlers = [guard(rule, getattr(rule, event)) for rule in self.rules if hasattr(rule, event)]
+        handlers = [guard(rule, getattr(rule, event)) for rule in self._find_rules(event)]
 
         def notice(*args: object, **kwargs: object) -> None:
             if self._is_ours():
@@ -224,6 +231,18 @@ class Watch:
 
         return notice
 
+    def _watch_data(self, data: property) -> property:
+        """Return `Tensor.data` that notes the recorded results which are given other memory."""
+
+        def assign(tensor: Operand, value: object) -> None:
+            frame = sys._getframe(1)
+            is_result = tensor.node is not None and type(tensor.node) is not Leaf
+            if is_result and self._is_ours() and not library_files[frame.f_code.co_filename]:
+                self.facts.data_writes.append((name_of_value(tensor, frame), place_of_frame(frame)))
+            data.__set__(tensor, value)
+
+        return property(data.fget, assign, data.fdel, data.__doc__)
+
     def _note_gradients(self, grad: Function) -> Function:
         """Return `autograd.grad` that also notes the gradients which have no graph."""
 
@@ -237,6 +256,10 @@ class Watch:
 
         return wraps(grad)(call)
 
+    def _note_optimizer(self, optimizer: Optimizer, *args: object, **kwargs: object) -> None:
+        if self._is_ours():
+            self.facts.made_optimizers[optimizer] = place_of_frame(caller_frame())
+
     def _note_zero_grad(self, owner: Operand, *args: object, **kwargs: object) -> None:
         if self._is_ours():
             self.facts.zeroed.append((self.facts.iteration, place_of_frame(caller_frame())))
@@ -247,6 +270,12 @@ class Watch:
         def _watched_call(module: Module, *args: object, **kwargs: object) -> Operand:
             if self.is_skipping or not self._is_ours():
                 return call(module, *args, **kwargs)
+            if self.is_quiet and mode.recording and id(module) in self.facts.names.known:
+                self.is_skipping = True
+                try:
+                    return call(module, *args, **kwargs)
+                finally:
+                    self.is_skipping = False
             self._enter_module(module, (*args, *kwargs.values()))
             output = None
             try:
@@ -306,11 +335,13 @@ class Watch:
 
     def _find_pass_handlers(self) -> list[Function]:
         """Return the handlers of backward passes of the rules that look at this one."""
-        phase = bisect_right(self.limits, self.facts.iteration)
-        found = self.pass_handlers.get(phase)
+        key = bisect_right(self.limits, self.facts.iteration), self.is_quiet
+        found = self.pass_handlers.get(key)
         if found is None:
-            found = self.pass_handlers[phase] = [
-                handler for rule, handler in self.handlers["begin_backward"] if rule.max_passes > self.facts.iteration
+            found = self.pass_handlers[key] = [
+                handler
+                for rule, handler in self.handlers["begin_backward"]
+                if rule.max_passes > self.facts.iteration and (rule.sees_every_step or not self.is_quiet)
             ]
         return found
 
@@ -341,6 +372,7 @@ class Watch:
         if record is None:
             name, made = describe_callee(frame)
             record = OptimizerRecord(optimizer, name or type(optimizer).__name__, made, place_of_frame(frame))
+            record.built = self.facts.made_optimizers.get(optimizer, made)
             facts.optimizers[id(optimizer)] = record
             facts.names.note_tensors(record.parameters(), frame)
         record.rates.append([float(group["lr"]) for group in optimizer.param_groups if "lr" in group])
@@ -349,7 +381,7 @@ class Watch:
         step = OptimizerStep(record, record.steps, place_of_frame(frame), sizes)
         self.current_steps.append(step)
         for rule, handler in self.handlers["before_step"]:
-            if step.number < rule.max_steps:
+            if step.number < rule.max_steps and (rule.sees_every_step or not self.is_quiet):
                 handler(step)
         if len(args) < 2 and not kwargs.get("closure"):  # a closure's ops are the program's own
             self.observer.pause()
@@ -358,13 +390,16 @@ class Watch:
         if not self._is_ours() or not self.current_steps:
             return
         step = self.current_steps.pop()
-        for _, handler in self.handlers["after_step"]:
-            handler(step)
+        for rule, handler in self.handlers["after_step"]:
+            if rule.sees_every_step or not self.is_quiet:
+                handler(step)
         step.record.steps += 1
         self.facts.steps += 1
         if step.record.steps >= self.steps:
             self._stop_ops()
-        self.is_resting = step.record.steps + 1 not in WATCHED_STEPS
+        number = step.record.steps
+        self.is_resting = number + 1 not in WATCHED_STEPS
+        self.is_quiet = self.is_resting and number >= MEASURED_STEPS and number % QUIET_PERIOD != 0
         (self.observer.pause if self.is_resting else self.observer.resume)()
 
 

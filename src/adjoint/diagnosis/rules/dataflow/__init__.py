@@ -32,4 +32,5 @@ Modules, in reading order:
 - `target_batches`: Rules on the targets of all batches: labels that are all the same, or that come in order of their
   class.
 - `units`: Rules on hidden units: those that are 0 for all samples, and those that are saturated for all.
+- `lost_parts`: Parts that no model has registered: who holds them, and the lines that made them.
 """

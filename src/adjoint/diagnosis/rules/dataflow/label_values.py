@@ -100,6 +100,7 @@ class TruncatedLabels(WatchRule):
 class BalancedTwice(WatchRule):
     """Rare classes that a sampler draws more often, and that the loss weighs more too."""
 
+    sees_roots_only = True
     max_passes = CHECKED_PASSES
 
     def __init__(self, facts: Facts) -> None:
@@ -114,7 +115,7 @@ class BalancedTwice(WatchRule):
         self.is_balanced = isinstance(weights, Tensor) and is_uneven(weights)
 
     def enter_module(self, call: ModuleCall) -> None:
-        self.loss = call if call.parent is None and not list(call.module.parameters()) else None
+        self.loss = call if self.is_balanced and next(call.module.parameters(), None) is None else None
 
     def see_call(self, call: LibraryCall) -> None:
         weight, target = call.tensor("weight"), call.tensor("target")

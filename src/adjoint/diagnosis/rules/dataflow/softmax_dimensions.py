@@ -11,7 +11,7 @@ from adjoint.core.typing import Operand, Operands
 from adjoint.diagnosis.findings import Place, place_of_frame
 from adjoint.diagnosis.rules.probabilities import NORMALIZED, out_params, place_of_node
 from adjoint.diagnosis.watch.events import Backward, ModuleCall, caller_frame, caller_place
-from adjoint.diagnosis.watch.facts import Facts, op_name, producer_of
+from adjoint.diagnosis.watch.facts import Facts, is_array, op_name, producer_of
 from adjoint.diagnosis.watch.frames import find_library_call
 from adjoint.diagnosis.watch.library_calls import LibraryCall
 from adjoint.diagnosis.watch.rule import WatchRule
@@ -24,7 +24,7 @@ PASSED_THROUGH = frozenset({"log", "clamp", "add", "dropout", "maximum", "minimu
 class SoftmaxDimension(WatchRule):
     """A softmax over the batch where classes were meant, or over queries in attention."""
 
-    ops = frozenset({"mean_nll", "bmm", "log_softmax", "softmax", "div", "sum"})
+    ops = frozenset({"mean_nll", "bmm", "log_softmax", "softmax", "div", "sum", "gather"})
     sees_roots_only = True
 
     def __init__(self, facts: Facts) -> None:
@@ -39,6 +39,8 @@ class SoftmaxDimension(WatchRule):
             self._note_rows(op, inputs, out)
         if op.name == "sum":
             self._check_pooling(x, out)
+        elif op.name == "gather":
+            self._check_choice(x, inputs[1], out)
         elif op.name == "bmm":
             self._check_attention(x)
         elif op.name == "mean_nll":
@@ -135,6 +137,27 @@ class SoftmaxDimension(WatchRule):
                 "dimension 1: the classes of a place do not sum to 1",
                 "dim=1",
                 f"dim={axis} of {tuple(x.shape)}",
+            )
+
+    def _check_choice(self, x: Operand, index: Operand, out: Tensor) -> None:
+        """Look at a choice of classes along another dimension than that of the softmax."""
+        made: Operand = producer_of(x) if out.node is not None else None
+        axis = (getattr(made, "params", None) or {}).get("axis")
+        chosen = (out_params(out) or {}).get("axis")
+        if op_name(made) not in NORMALIZED or axis in (None, chosen) or library_files[made.code.co_filename]:
+            return
+        if not is_array(index) or made.shape != tuple(x.shape) or index.array.shape[chosen] != 1:
+            return
+        classes = index.array.take([0], axis)
+        if index.array.shape[axis] > 1 and (index.array != classes).any():  # or a choice of one whole distribution
+            self.report(
+                KIND,
+                place_of_node(made),
+                op_name(made),
+                f"{op_name(made)} of {tuple(made.shape)} is taken over dimension {axis}, and gather picks classes of "
+                f"dimension {chosen}: they do not sum to 1",
+                f"take it over the classes: dim={chosen}",
+                f"dim={axis} of {tuple(made.shape)}",
             )
 
     def _check_pooling(self, x: Operand, out: Tensor) -> None:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
+from adjoint.core.graph.node import Leaf
 from adjoint.core.graph.source_location import library_files
 from adjoint.core.op.op import Op
 from adjoint.core.runtime.text_table import pluralize
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand, Operands
-from adjoint.diagnosis.findings import place_of_instruction
+from adjoint.diagnosis.findings import Place, place_of_instruction
+from adjoint.diagnosis.rules.writes import instruction_of_write, place_of_write
 from adjoint.diagnosis.watch.events import caller_place
-from adjoint.diagnosis.watch.facts import Facts, is_array
+from adjoint.diagnosis.watch.facts import Facts, is_array, op_name
 from adjoint.diagnosis.watch.rule import CHECKED_PASSES, WatchRule
+from adjoint.nn.module.module import Module
 
 DEAD_SHARE = 0.9
 SATURATED_SHARE = 0.7  # of the elements, at both ends
@@ -20,7 +25,28 @@ ONE_SIDED_SHARE = 0.98  # at one end
 SATURATED = {"tanh": (-1.0, 1.0), "sigmoid": (0.0, 1.0)}  # the limits, from which on the gradient is next to 0
 MARGIN = 1e-4
 MIN_UNITS, MIN_STEPS, MIN_SAMPLES = 4, 3, 24
+WITH_BIAS = ("linear", "addmm", "convolution")
+BIAS_RATIO = 3.0  # of a bias to the deviation of a layer's results, from which it alone tells their sign
 MIN_PASSES = 2  # with saturated units
+
+
+@dataclass(frozen=True)
+class LargeBias:
+    """A bias that outweighs the rest of a layer's results, its mean, and the line that wrote it."""
+
+    parameter: Operand
+    mean: float
+    place: Place | None
+
+
+def find_bias(x: Operand) -> LargeBias | None:
+    """Return the bias of the layer that gave `x`, if it alone tells the sign of all results."""
+    node: Operand = x.node if isinstance(x, Tensor) else None
+    leaf: Operand = node.parents[-1] if op_name(node) in WITH_BIAS and node.parents else None
+    bias: Operand = leaf.variable if type(leaf) is Leaf else None
+    if bias is None or bias.array.ndim != 1 or np.abs(bias.array).min() < BIAS_RATIO * x.array.std():
+        return None
+    return LargeBias(bias, float(bias.array.mean()), place_of_write(instruction_of_write(bias)))
 
 
 class DeadUnits(WatchRule):
@@ -30,7 +56,9 @@ class DeadUnits(WatchRule):
 
     def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
-        self.alive: dict[Operand, tuple[Operand, int, int, str]] = {}  # by the line and the module
+        # by the line and the module: which units fired, samples, steps, the module and the op
+        self.alive: dict[Operand, tuple[Operand, int, int, Module | None, str]] = {}
+        self.biases: dict[Operand, LargeBias] = {}  # of the operands
 
     def see_op(self, op: Op, inputs: Operands, out: Tensor) -> None:
         array = out.array
@@ -43,30 +71,40 @@ class DeadUnits(WatchRule):
         fires = array.any(axis=axes)
         before = self.alive.get(key)
         samples, steps = array.size // array.shape[axis], 1
-        name = ""
         if before is None:
-            module = self.facts.module()
-            name = self.facts.names.name_of_module(module) if module is not None else op.name
+            bias = find_bias(inputs[0])
+            if bias is not None:
+                self.biases[key] = bias
         else:
             fires = fires | before[0]
-            samples, steps, name = samples + before[1], 1 + before[2], before[3]
-        self.alive[key] = fires, samples, steps, name
+            samples, steps = samples + before[1], 1 + before[2]
+        self.alive[key] = fires, samples, steps, self.facts.module(), op.name
 
     def finish(self) -> None:
         if self.facts.has_found("constant-weights"):
             return
-        for (code, offset, _, count), (alive, samples, steps, name) in self.alive.items():
+        for key, (alive, samples, steps, module, op) in self.alive.items():
+            code, offset, _, count = key
             dead = count - int(np.count_nonzero(alive))
             if steps < MIN_STEPS or samples < MIN_SAMPLES or count < MIN_UNITS or dead < DEAD_SHARE * count:
                 continue
-            place = place_of_instruction((code, offset))
+            name = op if module is None else self.facts.names.name_of_module(module)
+            place: Place | None = place_of_instruction((code, offset))
+            place = None if place is None or library_files[place.site.file] else place
+            advice = "lower the learning rate, look at the bias and the scale of the input, or use LeakyReLU"
+            why = ""
+            if key in self.biases:
+                bias = self.biases[key]
+                bias_name = self.facts.names.name_of_parameter(bias.parameter)
+                why = f", for {bias_name} began at {bias.mean:.3g}"
+                place, advice = bias.place or place, f"begin with {bias_name} at 0"
             self.report(
                 "dead-units",
-                None if library_files[place.site.file] else place,
+                place,
                 name,
                 f"{dead} of {pluralize(count, 'unit')} of ReLU in {name} are 0 for all "
-                f"{pluralize(samples, 'sample')}: they get no gradient",
-                "lower the learning rate, look at the bias and the scale of the input, or use LeakyReLU",
+                f"{pluralize(samples, 'sample')}{why}: they get no gradient",
+                advice,
                 f"{dead}/{count}",
             )
 
@@ -111,6 +149,7 @@ class SaturatedUnits(WatchRule):
     def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
         self.counts: dict[Operand, int] = {}
+        self.biases: dict[Operand, LargeBias | None] = {}  # at first
 
     def see_op(self, op: Op, inputs: Operands, out: Tensor) -> None:
         array = out.array
@@ -123,17 +162,22 @@ class SaturatedUnits(WatchRule):
         node: Operand = out.node
         key = node.code, node.instruction_offset
         self.counts[key] = self.counts.get(key, 0) + 1
+        if self.counts[key] == 1:
+            self.biases[key] = find_bias(inputs[0])
         if self.counts[key] != MIN_PASSES:
             return
         module, x = self.facts.module(), inputs[0].array
         name = self.facts.names.name_of_module(module) if module is not None else op.name
         share = f"{at_low + at_high:.0%}"
+        bias, advice = self.biases[key], "scale the initial weights or the input down, or use a normalization layer"
+        if bias is not None:
+            advice = f"begin with {self.facts.names.name_of_parameter(bias.parameter)} nearer to 0"
         self.report(
             "saturated-units",
-            caller_place(),
+            (bias.place if bias is not None else None) or caller_place(),
             f"{op.name} in {name}" if module is not None else name,
             f"{share} of the results of {op.name} {tuple(out.shape)} are at its limits from the first step on, for its "
             f"operand goes from {x.min():.3g} to {x.max():.3g}: their gradient is next to 0",
-            "scale the initial weights or the input down, or use a normalization layer before it",
+            advice,
             share,
         )

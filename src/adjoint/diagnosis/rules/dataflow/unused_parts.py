@@ -6,6 +6,8 @@ import ast
 import re
 from itertools import pairwise
 
+from adjoint.core.graph.source_location import library_files
+from adjoint.core.typing import Operand
 from adjoint.diagnosis.findings import Place
 from adjoint.diagnosis.rules.modes import DROPOUTS
 from adjoint.diagnosis.source_expressions import parse_source, text_of
@@ -116,8 +118,10 @@ class UnfilledParameter(WatchRule):
     max_steps = 1
 
     def before_step(self, step: OptimizerStep) -> None:
+        parts = (part for root in self.facts.names.models() for part in root.module.modules())
+        filled = {id(p) for part in parts if is_from_library(part) for p in part._parameters.values()}
         for p in step.record.parameters():
-            place = self.facts.names.origin_of_parameter(p)
+            place = self.facts.names.origin_of_parameter(p) if id(p) not in filled else None
             if place is None or not MADE_EMPTY.search(place.text):
                 continue
             path = self.facts.names.name_of_parameter(p)
@@ -128,6 +132,12 @@ class UnfilledParameter(WatchRule):
                 )
                 advice = f"nn.init.normal_(self.{name}, std=0.02) after it, or torch.randn or zeros in place of empty"
                 self.report("parameter-unfilled", place, path, problem, advice, tuple(p.shape))
+
+
+def is_from_library(part: Module) -> bool:
+    """Return whether a module is one of the library's own layers, which fill their parameters."""
+    code: Operand = getattr(type(part).forward, "__code__", None)
+    return code is None or library_files[code.co_filename]
 
 
 def is_filled(file: str, name: str) -> bool:

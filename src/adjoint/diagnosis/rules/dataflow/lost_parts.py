@@ -1,0 +1,56 @@
+"""Parts that no model has registered: who holds them, and the lines that made them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection
+
+from adjoint.core.graph.node import Leaf
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand
+from adjoint.diagnosis.findings import Place, place_of_origin
+from adjoint.diagnosis.operands import Origin
+from adjoint.diagnosis.source_expressions import find_assignment, parse_source
+from adjoint.diagnosis.watch.facts import leaves_below
+from adjoint.diagnosis.watch.frames import place_of_attribute, place_of_class_attribute
+from adjoint.nn.module.module import Module
+
+
+def find_owner(parameter: Operand, roots: list[Module]) -> Module | None:
+    """Return the module that has a parameter of its own."""
+    for root in roots:
+        for part in root.modules():
+            if any(p is parameter for p in part._parameters.values()):
+                return part
+    return None
+
+
+def is_from_lost_leaf(value: Operand, trained: Collection[int]) -> bool:
+    """Return whether an attribute was computed once, from parameters that no name and no optimizer holds."""
+    if not isinstance(value, Tensor) or value.node is None or type(value.node) is Leaf:
+        return False
+    leaves = leaves_below((value,))
+    return bool(leaves) and not any(leaf.variable is not None and id(leaf.variable) in trained for leaf in leaves)
+
+
+def find_making(place: Place | None) -> Place | None:
+    """Return the line that gave the name which a line calls its value."""
+    source = None if place is None else parse_source(place.site.file)
+    for node in ast.walk(source.tree) if source is not None else ():
+        if isinstance(node, ast.Call) and place is not None and node.lineno == place.site.line:
+            name = node.func.id if isinstance(node.func, ast.Name) else ""
+            made = find_assignment(source, source.scope_of(node), name, node) if source is not None and name else None
+            if made is not None and source is not None:
+                return place_of_origin(Origin(source, made))
+    return None
+
+
+def find_holder(owner: Module, module: Module) -> tuple[str, Place | None]:
+    """Return the attribute of a module whose list or dict holds another module, and the line that set it."""
+    for key, value in [*vars(owner).items(), *vars(type(owner)).items()]:
+        if value is module:
+            return key, place_of_class_attribute(type(owner), key)
+        held = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
+        if key[:1] != "_" and any(module is each for each in held):
+            return key, place_of_attribute(owner, key)
+    return "", None
