@@ -8,7 +8,13 @@ from adjoint.core.graph.node import Leaf
 from adjoint.core.runtime.text_table import pluralize
 from adjoint.core.typing import Operand
 from adjoint.diagnosis.findings import Place, place_of_instruction
-from adjoint.diagnosis.rules.dataflow.lost_parts import find_holder, find_making, find_owner, is_from_lost_leaf
+from adjoint.diagnosis.rules.dataflow.lost_parts import (
+    find_callers,
+    find_holder,
+    find_making,
+    find_owner,
+    is_from_lost_leaf,
+)
 from adjoint.diagnosis.rules.settings import find_uncalled
 from adjoint.diagnosis.watch.events import Backward, Cut, ModuleCall, OptimizerRecord, OptimizerStep, caller_frame
 from adjoint.diagnosis.watch.facts import Facts, leaves_below
@@ -230,7 +236,7 @@ class MissingGradients(WatchRule):
                 continue
             if any(id(p) in trained for p in own):
                 continue
-            holder = next((c for c in _callers(call) if id(c.module) in registered), None)
+            holder = next((c for c in find_callers(call) if id(c.module) in registered), None)
             if holder is None or (id(holder.module), type(module)) in reported:
                 continue
             reported.add((id(holder.module), type(module)))
@@ -402,11 +408,3 @@ def _join(names: list[str]) -> str:
     if len(names) <= 3:
         return ", ".join(names)
     return f"{', '.join(names[:2])} and {len(names) - 2} more"
-
-
-def _callers(call: ModuleCall) -> list[ModuleCall]:
-    found, parent = [], call.parent
-    while parent is not None:
-        found.append(parent)
-        parent = parent.parent
-    return found

@@ -11,6 +11,7 @@ from adjoint.core.typing import Operand
 from adjoint.diagnosis.findings import Place, place_of_origin
 from adjoint.diagnosis.operands import Origin
 from adjoint.diagnosis.source_expressions import find_assignment, parse_source
+from adjoint.diagnosis.watch.events import ModuleCall
 from adjoint.diagnosis.watch.facts import leaves_below
 from adjoint.diagnosis.watch.frames import place_of_attribute, place_of_class_attribute
 from adjoint.nn.module.module import Module
@@ -54,3 +55,12 @@ def find_holder(owner: Module, module: Module) -> tuple[str, Place | None]:
         if key[:1] != "_" and any(module is each for each in held):
             return key, place_of_attribute(owner, key)
     return "", None
+
+
+def find_callers(call: ModuleCall) -> list[ModuleCall]:
+    """Return the calls around a module's call, the innermost first."""
+    found, parent = [], call.parent
+    while parent is not None:
+        found.append(parent)
+        parent = parent.parent
+    return found
