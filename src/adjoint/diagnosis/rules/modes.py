@@ -268,7 +268,9 @@ class SingleValueNorm(WatchRule):
         else:
             return
         is_early = count > 1 and self.facts.iteration < CHECKED_PASSES
-        is_alike = is_early and isinstance(module, BatchNorm) and x.node is not None and is_array(x) and _is_alike(x)
+        is_alike = (
+            is_early and isinstance(module, BatchNorm) and x.node is not None and is_array(x) and has_alike_channels(x)
+        )
         if count == 1 or is_alike:
             name = self.facts.names.name_of_module(module)
             self.report(
@@ -282,7 +284,7 @@ class SingleValueNorm(WatchRule):
             )
 
 
-def _is_alike(x: Tensor) -> bool:
+def has_alike_channels(x: Tensor) -> bool:
     """Return whether each channel has the same value for all samples and places, and not all channels have 0."""
     values = np.moveaxis(x.array, 1, 0).reshape(x.array.shape[1], -1)
     return bool((values == values[:, :1]).all() and values[:, 0].any())

@@ -132,11 +132,11 @@ class GraphRule(WatchRule):
                     reached.add(parent)
                     stack.append(parent)
         for node, (out, finding) in self.pending.items():
-            if node in reached or self._is_used(out, reached):
+            if node in reached or self.is_used(out, reached):
                 self.facts.report.add(finding)
         self.pending.clear()
 
-    def _is_used(self, out: Tensor, reached: set[Operand]) -> bool:
+    def is_used(self, out: Tensor, reached: set[Operand]) -> bool:
         """Return whether what backward reaches comes from a value without a history, such as the target."""
         flow = self.facts.flow
         data = [x for made in flow.steps.values() if made.out.node in reached for x in made.tensors if x.node is None]

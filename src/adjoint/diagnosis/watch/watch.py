@@ -133,7 +133,7 @@ class Watch:
         pass_watchers.append(self._backward)
         for kind in (Optimizer, Module):
             self.patches.replace(kind, "zero_grad", call_first(self._note_zero_grad))
-        self.patches.replace(Optimizer, "__init__", call_first(self._note_optimizer))
+        self.patches.replace(Optimizer, "__init__", call_first(self.note_optimizer))
         for kind in classes_below(LRScheduler):
             if "step" in vars(kind):
                 self.patches.replace(kind, "step", call_first(self._call("schedule_steps")))
@@ -256,7 +256,8 @@ class Watch:
 
         return wraps(grad)(call)
 
-    def _note_optimizer(self, optimizer: Optimizer, *args: object, **kwargs: object) -> None:
+    def note_optimizer(self, optimizer: Optimizer, *args: object, **kwargs: object) -> None:
+        """Note the line that makes an optimizer."""
         if self._is_ours():
             self.facts.made_optimizers[optimizer] = place_of_frame(caller_frame())
 
