@@ -207,8 +207,8 @@ def unpack_as_many(failure: Failure, match: re.Match[str]) -> str | None:
         told = f"each item of {text_of(starred.value)} holds {len(samples[0])} values"
         names_given = statement.targets[0] if isinstance(statement, ast.Assign) else None
         named = list(map(text_of, getattr(names_given, "elts", ())))
-        wanted = [*named, *["_"] * len(samples[0])][: len(samples[0])]
-        return f"{told}, and here are {names} names: {', '.join(wanted)} = {text}"
+        fitting_names = [*named, *["_"] * len(samples[0])][: len(samples[0])]
+        return f"{told}, and here are {names} names: {', '.join(fitting_names)} = {text}"
     return f"as many names as {text} gives{f', which has {count}' if count else ''}"
 
 
