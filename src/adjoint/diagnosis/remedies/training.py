@@ -340,15 +340,6 @@ def drop_names(failure: Failure, match: re.Match[str]) -> str | None:
     return None
 
 
-@remedy(r"only bool and floating types of (attn_mask|key_padding_mask) are supported")
-def make_mask_bool(failure: Failure, match: re.Match[str]) -> str | None:
-    """A mask of integers."""
-    mask = next((each for each in failure.tensors()[::-1] if not each.value.is_floating_point()), None)
-    if mask is None:
-        return None
-    return f"{mask.text}{at(mask)} is of integers: {mask.text}.bool(), where True is a place that is not looked at"
-
-
 @remedy(r"(\w+) must have the same length as optimizer\.param_groups\. \w+ has (\d+) values, param_groups has (\d+)")
 def give_each_group(failure: Failure, match: re.Match[str]) -> str:
     """Other numbers of values than the optimizer has groups."""

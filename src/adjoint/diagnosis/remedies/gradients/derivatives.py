@@ -28,7 +28,7 @@ def reduce_loss(failure: Failure, match: re.Match[str]) -> str:
     told = f"{loss.text}{where} has {loss.value.numel()} elements"
     node = None if failure.line is None else failure.line.node
     if isinstance(node, ast.Call) and text_of(node.func).endswith("grad"):
-        others = ", ".join(map(text_of, (*node.args[1:], *node.keywords)))
+        others = ", ".join(map(text_of, (*node.args[1:], *(each for each in node.keywords if each.arg != "outputs"))))
         call = f"{text_of(node.func)}({loss.text}.sum(), {others})"
         return f"{told}: {call}, or grad_outputs=torch.ones_like({loss.text}), which is the same"
     unreduced = _find_unreduced(failure, loss)

@@ -106,6 +106,9 @@ def give_truths(failure: Failure, match: re.Match[str]) -> str | None:
     if x is None:
         return None
     told = f"{x.text}{at(x)} holds {describe_value(x.value)}, and {match[1]} truths, True where a place is left out"
+    if match[1] == "attn_mask" and x.value.shape[-1] == x.value.shape[-2]:
+        sees_itself = bool(x.value.diagonal(dim1=-2, dim2=-1).all())
+        return f"{told}: {x.text} == 0" if sees_itself else f"{told}: {x.text}.bool()"
     return f"{told}: {x.text} == 0, if 1 stands for a token"
 
 
