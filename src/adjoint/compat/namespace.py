@@ -159,6 +159,7 @@ MODULES = {
     "utils.data._utils": "data.collate data.fetch data.worker",
     "utils.data._utils.collate": "data.collate",
     "utils.data._utils.fetch": "data.fetch",
+    "utils.data._utils.pin_memory": "compat.stubs.utils.dataloader",
     "utils.data._utils.worker": "data.worker",
     "utils.data.dataloader": "compat.stubs.utils.dataloader",
     "utils.data.dataloader._utils": "utils.data._utils",

@@ -15,6 +15,8 @@ ASKS = [
     ("import torch.foo", "ModuleNotFoundError", "torch.foo"),
     ("import torch.nn.foo.bar", "ModuleNotFoundError", "torch.nn.foo"),
     ("from torch.foo import bar", "ModuleNotFoundError", "torch.foo"),
+    ("torch.hub.foo", "AttributeError", "torch.hub.foo"),  # of a module that has another name here
+    ("import torch.cuda.amp.common; torch.cuda.amp.common.foo", "AttributeError", "torch.cuda.amp.foo"),
 ]
 
 

@@ -116,7 +116,7 @@ def _find_part(name: str) -> ModuleType | None:
     if name.split(".")[1] in PARTS_NOT_IN_TORCH:
         return None
     try:
-        return report_as_torch(import_module(name))
+        return report_as_torch(import_module(name), name)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
             raise  # the module is here, and misses something of its own

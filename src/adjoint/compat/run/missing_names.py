@@ -15,11 +15,16 @@ COVERAGE_HINT = "docs/coverage.md lists what it has, and why it lacks the rest"
 _torch_names: dict[ModuleType, str] = {}
 
 
-def report_as_torch(module: ModuleType) -> ModuleType:
-    """Let `module` of adjoint, and the modules that it names, use PyTorch's names in errors. Returns it."""
+def report_as_torch(module: ModuleType, asked: str = "") -> ModuleType:
+    """Let `module` of adjoint, and the modules that it names, use PyTorch's names in errors. Returns it.
+
+    `asked`: the name by which the program has come to it, in adjoint. It tells what a module of `adjoint.compat` is
+    called in PyTorch.
+    """
     if module in _torch_names:
         return module
-    _torch_names[module] = name = torch_name(module.__name__)
+    own = asked if asked and module.__name__.startswith("adjoint.compat.") else module.__name__
+    _torch_names[module] = name = torch_name(own)
     find = names_of(module).get("__getattr__")
 
     def find_or_raise(attribute: str) -> Any:
@@ -30,7 +35,7 @@ def report_as_torch(module: ModuleType) -> ModuleType:
                 if error.name not in {None, attribute}:
                     raise
             else:
-                return report_as_torch(found) if is_adjoint_module(found) else found
+                return report_as_torch(found, f"{own}.{attribute}") if is_adjoint_module(found) else found
         raise missing_name(name, attribute, module, sys._getframe(1)) from None
 
     names_of(module)["__getattr__"] = find_or_raise

@@ -64,6 +64,11 @@ def custom_bwd(bwd: Any = None) -> Any:
     return custom.custom_bwd(bwd, device_type="cuda")
 
 
+def amp_definitely_not_available() -> bool:
+    """Return True: neither a CUDA device nor XLA is here, which thinc asks as it is imported."""
+    return True
+
+
 def _warn_deprecated(kind: str, name: str) -> None:
     warnings.warn(
         f"`{display_name.package}.{kind}.amp.{name}(args...)` is deprecated. "

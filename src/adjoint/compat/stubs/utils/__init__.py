@@ -3,5 +3,5 @@
 Modules, in reading order:
 
 - `benchmark`: `adjoint.utils.benchmark`: a timer of statements.
-- `dataloader`: `torch.utils.data.dataloader`: loaders, and types for annotations.
+- `dataloader`: `torch.utils.data.dataloader`, with its `_utils.pin_memory`: loaders, and types for annotations.
 """
