@@ -27,6 +27,7 @@ E = np.zeros((0, 3))
     "x.unsqueeze(0).squeeze((0, 1))", "s.squeeze()", "s.squeeze(0)",
     "x.unsqueeze(0).squeeze(())", "v.expand(2, 3)", "v.expand(-1)", "m.expand(4, -1, 3)",
     "v.unsqueeze(1).expand(3, 2)", "s.expand(2, 2)", "v.expand_as(m)", "t.broadcast_to(v, (2, 3))",
+    "v.broadcast_to(2, 3)",
     "v.expand(0, 3)", "x.flip(0)", "x.flip((0, 2))", "t.flip(x, dims=(1,))", "t.flip(x, [-1])", "t.flip(x, ())",
     "x.narrow(2, 1, 2)", "x.narrow(0, -1, 1)", "x.narrow(1, 3, 0)", "m.contiguous()", "m.t().contiguous()",
     "x.permute(2, 1, 0)[1:].reshape(-1)",

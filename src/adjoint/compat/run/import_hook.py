@@ -158,7 +158,7 @@ def _make_torch() -> ModuleType:
             found = None
         if found is None or (name.startswith("__") and name not in {"__config__", "__file__", "__path__"}):
             raise missing_name("torch", name, torch, sys._getframe(1))
-        names[name] = found = report_as_torch(found) if is_adjoint_module(found) else found
+        names[name] = found = report_as_torch(found, f"adjoint.{name}") if is_adjoint_module(found) else found
         return found
 
     names.update(torch=torch, __version__=VERSION, __path__=[], __file__=adjoint.__file__, __getattr__=find_or_raise)

@@ -420,9 +420,9 @@ def expand_as(self: Tensor, other: Tensor) -> Tensor:
     return _expand(self, other.array.shape)
 
 
-@public()
+@public(varargs_ints=True)
 def broadcast_to(input: Tensor, shape: Sequence[int]) -> Tensor:
-    """Return `expand` to `shape`."""
+    """Return `expand` to `shape`, a tuple or its numbers one by one."""
     return expand(input, shape)
 
 
