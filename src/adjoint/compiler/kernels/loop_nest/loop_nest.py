@@ -24,7 +24,7 @@ from adjoint.compiler.kernels.loop_nest import accumulators
 from adjoint.compiler.kernels.loop_nest.iteration_space import IterationSpace, OperandLoad, space_of
 from adjoint.compiler.kernels.loop_nest.reduction_stages import ReductionStages
 from adjoint.compiler.kernels.loop_nest.size_questions import SizeQuestions, decide_for_each, emit_conditions
-from adjoint.compiler.kernels.loop_nest.tiling import TilePartition, choose_lanes, partition_tiles
+from adjoint.compiler.kernels.loop_nest.tiling import TilePartition, choose_lanes, count_tiles, partition_tiles
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.jit.target import Target
 from adjoint.compiler.llvm.types import I64, Reg, from_dtype
@@ -34,6 +34,7 @@ from adjoint.compiler.passes.fusion_group import Group
 SUM_BLOCK = 32  # additions after which a float32 sum is emptied into float64
 MAX_REGISTER_ROW_STEPS = 8  # steps of a row that stays in registers from stage to stage
 MAX_REGISTER_ROW_WORK = 320  # equations, each counted once for each such step, that are written out
+MAX_SYMBOLIC_ROW_STEPS = 2  # the same of a row of unknown length, whose kernel is written for each number of steps
 MAX_PAIRED_ROW_STEPS, MAX_PAIRED_ROW_WORK = 4, 64  # the same of a row that is written out twice
 
 Sums = tuple[Reg, ...]
@@ -72,23 +73,46 @@ class LoopPoint(NamedTuple):
 
 
 class SumOrder(NamedTuple):
-    """The order in which a nest folds: over so many lanes, in blocks of so many steps of a loop if one is named."""
+    """The order in which a nest folds: over so many lanes, in blocks of so many steps of a loop if one is named.
+
+    `register_steps`: the steps of a row that stays in registers from stage to stage, 0 if it does not.
+    """
 
     lanes: int
     blocked_loop: int | None
     block: int
+    register_steps: int
 
 
-def _choose_order(space: IterationSpace, target: Target, ask: SizeQuestions) -> SumOrder:
+def _choose_order(stages: ReductionStages, target: Target, ask: SizeQuestions) -> SumOrder:
     """The order of a nest's sums: long ones, of float32 for one, cut a loop into blocks, short ones none."""
+    space = stages.space
     loops, lanes = space.loops, choose_lanes(space, target, ask)
+    if steps := _count_register_row_steps(stages, lanes, ask):
+        half = steps == 1 and not ask.is_greater(loops[-1].size, lanes // 2)  # in which the sums are the same
+        return SumOrder(lanes // 2 if half else lanes, None, 1, steps)
     inside = 1  # additions in one step of the loop
     cut, block = len(loops), 1
     for depth in reversed(range(space.first_reduced, len(loops))):
         if not ask.is_greater(inside, SUM_BLOCK):
             cut, block = depth, SUM_BLOCK // max(size_value(inside), 1)
         inside *= -(-loops[depth].size // lanes) if loops[depth].vector else loops[depth].size
-    return SumOrder(lanes, cut, block) if ask.is_greater(inside, 4 * SUM_BLOCK) else SumOrder(lanes, None, 1)
+    return SumOrder(lanes, cut, block, 0) if ask.is_greater(inside, 4 * SUM_BLOCK) else SumOrder(lanes, None, 1, 0)
+
+
+def _count_register_row_steps(stages: ReductionStages, lanes: int, ask: SizeQuestions) -> int:
+    """The steps of a row that stays in registers from stage to stage, 0 if it does not."""
+    space, row = stages.space, stages.space.loops[-1]
+    if stages.count == 1 or space.first_reduced != len(space.loops) - 1 or not row.vector or is_zero(row.size):
+        return 0
+    most = MAX_SYMBOLIC_ROW_STEPS if is_symbolic_size(row.size) else MAX_REGISTER_ROW_STEPS
+    most = min(most, MAX_REGISTER_ROW_WORK // max(_count_work(stages), 1))
+    return next((steps for steps in range(1, most + 1) if not ask.is_greater(row.size, steps * lanes)), 0)
+
+
+def _count_work(stages: ReductionStages) -> int:
+    """The equations that are computed in each step of a row."""
+    return sum(not stages.is_small(v) for v in stages.space.group.equations)
 
 
 class _Kernel:
@@ -97,9 +121,10 @@ class _Kernel:
     def __init__(self, space: IterationSpace, target: Target) -> None:
         self.space = space
         self.b = Builder(target)
-        orders = decide_for_each(lambda ask: _choose_order(space, target, ask))
-        self.nests = [(ways, _LoopNest(space, target, self.b, order)) for order, ways in orders.items()]
-        self.tiles = self.nests[0][1].partition.tiles
+        stages = ReductionStages(space)
+        orders = decide_for_each(lambda ask: _choose_order(stages, target, ask))
+        self.nests = [(ways, _LoopNest(stages, self.b, order)) for order, ways in orders.items()]
+        self.tiles = count_tiles(space, max(nest.step(0) for _, nest in self.nests), target)
 
     def write(self) -> str:
         """The kernel's module."""
@@ -111,42 +136,28 @@ class _Kernel:
             b.bind_symbols(self.space.find_symbols())
             for ways, nest in self.nests:
                 with b.when(emit_conditions(b, ways)) if len(self.nests) > 1 else nullcontext():
-                    nest.write(tile, pointers, starts)
+                    nest.write(tile, self.tiles, pointers, starts)
         return b.text()
 
 
 class _LoopNest:
-    def __init__(self, space: IterationSpace, target: Target, b: Builder, order: SumOrder) -> None:
+    def __init__(self, stages: ReductionStages, b: Builder, order: SumOrder) -> None:
+        self.space = space = stages.space
         self.group = space.group
-        self.space = space
-        self.stages = ReductionStages(space)
-        self.lanes, self.blocked_loop, self.block = order
+        self.stages = stages
+        self.lanes, self.blocked_loop, self.block, self.held = order
         self.b = b
         self.accesses = list(dict.fromkeys((*self.space.reads.values(), *self.space.writes.values())))
         self.level = self._levels()
-        self.held = self._count_register_row_steps()
         # Rows computed side by side: two of those that wait for their folds for longer than they compute.
         outer = self.space.first_reduced - 1
-        short = 0 < self.held <= MAX_PAIRED_ROW_STEPS and self._work(self.held) <= MAX_PAIRED_ROW_WORK
+        short = 0 < self.held <= MAX_PAIRED_ROW_STEPS and self.held * _count_work(stages) <= MAX_PAIRED_ROW_WORK
         self.rows = 2 if short and outer >= 0 and size_value(self.space.loops[outer].size) > 1 else 1
-        self.partition: TilePartition = partition_tiles(space, self._step(0), target)
+        self.partition = TilePartition(1, space.loops[0].size)
         self._tile = self.b.constant(0, I64)
         self._starts: dict[Access, Reg] = {}
 
-    def _work(self, steps: int) -> int:
-        return steps * sum(not self.stages.is_small(v) for v in self.group.equations)
-
-    def _count_register_row_steps(self) -> int:
-        """The steps of a row that stays in registers from stage to stage, 0 if it does not."""
-        row = self.space.loops[-1]
-        if self.stages.count == 1 or self.space.first_reduced != len(self.space.loops) - 1 or not row.vector:
-            return 0
-        if is_symbolic_size(row.size):
-            return 0
-        steps = -(-row.size // self.lanes)
-        return steps if steps <= MAX_REGISTER_ROW_STEPS and self._work(steps) <= MAX_REGISTER_ROW_WORK else 0
-
-    def _step(self, depth: int) -> int:
+    def step(self, depth: int) -> int:
         """Return how many turns of a loop are taken at once."""
         if self.space.loops[depth].vector:
             return self.lanes
@@ -167,8 +178,9 @@ class _LoopNest:
             levels[value] = inside
         return levels
 
-    def write(self, tile: Reg, pointers: dict[Value, Reg], starts: dict[Access, Reg]) -> None:
-        """One tile."""
+    def write(self, tile: Reg, tiles: int, pointers: dict[Value, Reg], starts: dict[Access, Reg]) -> None:
+        """Write one of so many tiles."""
+        self.partition = partition_tiles(self.space.loops[0].size, self.step(0), tiles)
         self._tile, self._starts = tile, starts
         self._enter(LoopPoint(0, {a: self._origin(a, pointers) for a in self.accesses}, {}), ())
 
@@ -194,7 +206,7 @@ class _LoopNest:
 
     def _loop(self, at: LoopPoint, sums: Sums, block: Reg | None) -> Sums:
         """One loop around what lies inside; only a reducing one carries accumulators. `block`: one block, from here."""
-        b, loop, step = self.b, self.space.loops[at.depth], self._step(at.depth)
+        b, loop, step = self.b, self.space.loops[at.depth], self.step(at.depth)
         whole, rest = split_size(loop.size, step)
         low: Reg | int = 0
         high: Reg | int = whole
@@ -245,10 +257,12 @@ class _LoopNest:
     def _run_register_rows(self, rows: list[LoopPoint]) -> None:
         """All stages of rows that stay in registers, each stage of all of them before the next."""
         size = self.space.loops[-1].size
+        last = (self.held - 1) * self.lanes
+        is_full = not is_symbolic_size(size) and size - last == self.lanes
         steps = [
             [
-                self._step_into_loop(at, i) if size - i >= self.lanes else self._remainder(at, i, size - i)
-                for i in range(0, size, self.lanes)
+                *(self._step_into_loop(at, i) for i in range(0, last, self.lanes)),
+                self._step_into_loop(at, last) if is_full else self._remainder(at, last, size - last),
             ]
             for at in rows
         ]
@@ -264,6 +278,17 @@ class _LoopNest:
             points[i] = self._compute_point(point._replace(stage=stage, registers={**at.registers, **point.registers}))
             totals = self._write_innermost(points[i], totals)
         return self._finalize_stage(at, stage, totals)
+
+    def _store(self, register: Reg, place: Reg, mask: Reg | int | None) -> None:
+        """Store what is on the mask; a full last step of a row in registers without one, which is slow on some CPUs."""
+        if not self.held or not isinstance(mask, Reg) or mask.type.lanes == 1:
+            self.b.store(register, place, mask)
+            return
+        is_full = self.b.hand(mask)
+        with self.b.when(is_full):
+            self.b.store(register, place)
+        with self.b.when(self.b.logical_not(is_full)):
+            self.b.store(register, place, mask)
 
     def _store_kept(self, at: LoopPoint) -> None:
         """Results of one element for each fold."""
@@ -374,7 +399,7 @@ class _LoopNest:
         """Store what the stage stores, take in what it folds."""
         b, stage = self.b, max(at.stage, 0)
         for value in self.stages.stored[stage]:
-            b.store(b.broadcast(at.registers[value], self.lanes), at.places[self.space.writes[value]], at.mask)
+            self._store(b.broadcast(at.registers[value], self.lanes), at.places[self.space.writes[value]], at.mask)
         folded = []
         for value, total in zip(self.stages.folds[stage], sums, strict=True):
             source = b.broadcast(at.registers[self.space.sources(value)[0]], self.lanes)

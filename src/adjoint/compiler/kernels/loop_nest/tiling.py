@@ -31,12 +31,15 @@ class TilePartition(NamedTuple):
         return low, b.minimum(b.add(low, self.chunk), size)
 
 
-def partition_tiles(space: IterationSpace, step: int, target: Target) -> TilePartition:
-    """The tiles of a nest whose outermost loop takes `step` turns at once: one for little work, or if it folds."""
+def count_tiles(space: IterationSpace, step: int, target: Target) -> int:
+    """Return the tiles of a nest whose outermost loop takes `step` turns at once: one for little work, or if it folds.
+
+    In each call there are as many, where the loop is symbolic, some of them with nothing to do.
+    """
     loop = space.loops[0]
     steps = size_value(loop.size) // step
     if loop.reduced or steps < 2:
-        return TilePartition(1, loop.size)
+        return 1
     elements = 1
     for each in space.loops:
         elements *= size_value(each.size)
@@ -44,10 +47,12 @@ def partition_tiles(space: IterationSpace, step: int, target: Target) -> TilePar
     computing = len(space.group.equations) / EQUATIONS_PER_SECOND * target.slowdown
     work = elements * (moved / BYTES_PER_SECOND + computing)
     tiles = max(1, min(MAX_TILES, steps, int(work / MIN_TILE_SECONDS)))
-    if is_symbolic_size(loop.size):  # as many tiles in each call, some of them with nothing to do
-        return TilePartition(tiles, (loop.size // step + (tiles - 1)) // tiles * step)
-    chunk = -(-steps // tiles)
-    return TilePartition(-(-steps // chunk), chunk * step)
+    return tiles if is_symbolic_size(loop.size) else -(-steps // -(-steps // tiles))
+
+
+def partition_tiles(size: int, step: int, tiles: int) -> TilePartition:
+    """Return the division of a loop that takes `step` turns at once into so many tiles."""
+    return TilePartition(tiles, (size // step + (tiles - 1)) // tiles * step)
 
 
 def choose_lanes(space: IterationSpace, target: Target, ask: SizeQuestions | None = None) -> int:
