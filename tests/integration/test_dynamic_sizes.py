@@ -179,6 +179,19 @@ def test_calls_of_several_sizes_wait_for_their_gradients() -> None:
         np.testing.assert_allclose(second.numpy(), expected.numpy(), rtol=1e-5, atol=1e-5)
 
 
+def test_sizes_that_come_again_after_many_others_and_after_larger_ones() -> None:
+    table = nn.Embedding(9, 4)
+    step = ad.compile(lambda x: (table(x) * x.shape[0]).sum(1))
+    for n in (5, 6, *range(2, 70), 6, 200, 14, 79, 6):
+        x = ad.randint(0, 9, (n,))
+        np.testing.assert_allclose(step(x).detach().numpy(), step.function(x).detach().numpy(), rtol=1e-5)
+        if n % 32 == 6:
+            x[n - 1] = 9
+            with pytest.raises(IndexError):
+                step(x)
+    assert step.compilations == 2
+
+
 def test_sparse_gradients_of_every_batch() -> None:
     table = nn.Embedding(9, 4, sparse=True)
     step = ad.compile(lambda x: table(x).square().sum())

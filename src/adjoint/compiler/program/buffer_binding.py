@@ -20,7 +20,7 @@ from adjoint.compiler.passes.cost_model import estimate_seconds
 from adjoint.compiler.passes.fusion import Fusion
 from adjoint.compiler.passes.fusion_group import Group
 from adjoint.compiler.passes.memory_plan import MemoryPlan, Span, aligned_array, aligned_bytes, plan_memory
-from adjoint.compiler.program.kernel_table import KernelTable, SizeRows, array_type
+from adjoint.compiler.program.kernel_table import ArenaViews, KernelTable, SizeRows, array_at, array_type
 from adjoint.compiler.program.placed_gradients import BoundBuffer, GradientSlot
 from adjoint.compiler.progress import progress
 from adjoint.compiler.runtime.native_entry import Check, KernelCall, Segment
@@ -64,6 +64,7 @@ class Binding:
         self.exchange_times: dict[Value, ExchangeTimes] = {}
         self._views: dict[str, StridedView] = {}  # operands of calls, by name
         self._sized_views: dict[str, StridedView] = {}  # those of them that are others for other sizes
+        self._arena_views = ArenaViews()
         readers = _collect_readers(fusion)
         self._place_inputs()
         self._place_results()
@@ -200,7 +201,7 @@ class Binding:
             places[v] = places[whole] + begins * v.dtype.itemsize
         self.arena = aligned_bytes(made.size)
         for v, offset in made.offsets.items():
-            self.buffers[v] = BoundBuffer(_array_at(self.arena, offset, v))
+            self.buffers[v] = BoundBuffer(array_at(self.arena, offset, v))
         self._bind_lent_memory(made)
         return made
 
@@ -221,7 +222,7 @@ class Binding:
                 memory: Any = array_type(ctypes.c_ubyte, slot.value.nbytes).from_buffer(block, at)
                 slot.replace_gradient(np.ndarray(slot.value.shape, slot.value.dtype, memory))
         for v, at in made.lent.items():
-            self.buffers[v] = BoundBuffer(_array_at(block, at, v))
+            self.buffers[v] = BoundBuffer(array_at(block, at, v))
         self.lends_gradient_memory = bool(made.lent)
 
     def renew_gradient(self, k: int) -> None:
@@ -238,7 +239,7 @@ class Binding:
                 slot.replace_gradient()
         own = aligned_bytes(max(at + v.nbytes for v, at in self.plan.lent.items()))
         for v, at in self.plan.lent.items():
-            self.buffers[v].array = _array_at(own, at, v)
+            self.buffers[v].array = array_at(own, at, v)
         self.lends_gradient_memory = False
 
     def bind_at_each_call(self, numbers: dict[Value, str]) -> None:
@@ -250,6 +251,7 @@ class Binding:
                 self.local_names[v] = name
         self._views.clear()
         self._sized_views.clear()
+        self._arena_views = ArenaViews()
         self._make_tables()
 
     def _make_tables(self) -> None:
@@ -346,6 +348,7 @@ class Binding:
             }
             for v in self.plan.offsets:
                 del self.buffers[v]
+            self._arena_views = ArenaViews()
             self.plan = self._place_in_arena(self._readers)
             self._scratch = self._make_scratch()
             self._fill_tables()
@@ -353,9 +356,11 @@ class Binding:
             self._size_rows.fill(self.sizes)
         for name, view in (self._views if has_grown else self._sized_views).items():
             offset = self.plan.offsets.get(view.base)
-            if offset is not None:
-                self.buffers[view.base].array = _array_at(self.arena, offset, view.base)
-            names[name] = apply_view(view, self.buffers[view.base].array)
+            if offset is None:
+                names[name] = apply_view(view, self.buffers[view.base].array)
+            else:
+                found = self._arena_views.find(name, view, values, self.arena, offset)
+                self.buffers[view.base].array, names[name] = found
         names.update((f"last_{name}", n) for name, n in values_by_name.items())
         names["last_sizes"] = values_by_name
 
@@ -381,11 +386,6 @@ class Binding:
         self._fill_tables()
         for name, view in self._views.items():
             names[name] = apply_view(view, self.buffers[view.base].array)
-
-
-def _array_at(array: Array, offset: int, v: Value) -> Array:
-    """Bytes from `offset` on as an array of the value's shape and type."""
-    return array[offset : offset + v.nbytes].view(v.dtype).reshape(v.concrete_shape)
 
 
 def _may_raise(v: Value) -> bool:

@@ -10,9 +10,12 @@ from typing import Any
 import numpy as np
 
 from adjoint.compiler.ir.graph import Value
+from adjoint.compiler.ir.strided_view import StridedView, apply_view
 from adjoint.compiler.ir.symbolic_size import SizeRelations, has_symbols, size_value
 from adjoint.compiler.kernels.kernel import Kernel
 from adjoint.core.typing import Array, Operand
+
+MAX_KEPT_SIZES = 64  # combinations of sizes for which what follows from them is kept
 
 
 class KernelTable:
@@ -83,12 +86,42 @@ class SizeRows:
         self._places, self._which = np.array(places, np.intp), np.array(which, np.intp)
         names, made = ", ".join(sizes.values), "".join(f"{code}, " for code in codes)
         self._compute: Callable[..., Operand] = eval(f"lambda {names}: ({made})", {})
+        self._known: dict[tuple[int, ...], Array] = {}  # what was written for the sizes of earlier calls
 
     def fill(self, sizes: SizeRelations) -> None:
         """Write the sizes of this call, and the numbers that follow from them."""
-        if len(self._places):
-            found = np.array(self._compute(*sizes.values.values()), np.int64)
-            self._memory[self._places] = found[self._which]
+        if not len(self._places):
+            return
+        values = tuple(sizes.values.values())
+        rows = self._known.get(values)
+        if rows is None:
+            if len(self._known) >= MAX_KEPT_SIZES:
+                self._known.clear()
+            rows = self._known[values] = np.array(self._compute(*values), np.int64)[self._which]
+        self._memory[self._places] = rows
+
+
+class ArenaViews:
+    """Operands of calls that lie in an arena, as they are for the sizes of earlier calls."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, tuple[int, ...]], tuple[Array, Array]] = {}
+
+    def find(
+        self, name: str, view: StridedView, values: tuple[int, ...], arena: Array, offset: int
+    ) -> tuple[Array, Array]:
+        """Return the base of a named view, which lies in the arena from `offset` on, and the view, for these sizes."""
+        if (name, values) not in self._known:
+            if len(self._known) >= MAX_KEPT_SIZES:
+                self._known.clear()
+            base = array_at(arena, offset, view.base)
+            self._known[name, values] = base, apply_view(view, base)
+        return self._known[name, values]
+
+
+def array_at(array: Array, offset: int, v: Value) -> Array:
+    """Return the bytes from `offset` on as an array of the value's shape and type."""
+    return array[offset : offset + v.nbytes].view(v.dtype).reshape(v.concrete_shape)
 
 
 @lru_cache(256)
