@@ -30,6 +30,7 @@ from adjoint.compiler.progress import progress
 from adjoint.compiler.report.advice import CallCosts, ObservedRun
 from adjoint.compiler.report.example_arguments import ExampleArguments
 from adjoint.compiler.report.profiled_call import run_program_timed
+from adjoint.compiler.runtime.call_turn import CallTurn
 from adjoint.compiler.trace.guards import GuardFailure, ProbeGuard
 from adjoint.compiler.trace.result_table import ResultTable
 from adjoint.compiler.trace.sizes.argument_sizes import ArgumentSizes
@@ -268,6 +269,10 @@ class CompiledEntry:
 
     def as_path(self) -> None:
         """Return None: the step decides nothing."""
+
+    def share_turn(self, turn: CallTurn) -> None:
+        """Run in turn with the other programs of a compiled function."""
+        self.program.share_turn(turn)
 
     def fits(self, log: Sequence[object]) -> bool:
         """True for a call in which nothing took place yet."""

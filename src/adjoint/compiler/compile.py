@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from weakref import ref
 
 from adjoint.compiler.ir.graph import HandlerError, OverlapError, StaticSizeError, TraceError
-from adjoint.compiler.known_entries import Alternation, hand_over, run_direct, run_path
+from adjoint.compiler.known_entries import Alternation, Unfinished, hand_over, run_direct, run_path
 from adjoint.compiler.log import LOGGED, log
 from adjoint.compiler.program.eager_step import MISSING_COMPILER, EagerStep, StepWrapper
 from adjoint.compiler.program.tree_codegen import write_unpacker
@@ -121,6 +121,7 @@ class CompiledFunction(StepReports, StepWrapper):
 
     def __call__(self, *args: object, **kwargs: object) -> Any:
         latest = self._latest
+        leaves: object = None
         if latest is not None and latest.direct and not kwargs and len(args) == latest.count:
             leaves = latest.run(*args)
             if type(leaves) is tuple:
@@ -129,7 +130,7 @@ class CompiledFunction(StepReports, StepWrapper):
             leaves = latest.run(*given)
             if type(leaves) is tuple:
                 return latest.rebuild(leaves)
-        return self._dispatch(args, kwargs)
+        return self._dispatch(args, kwargs, leaves if isinstance(leaves, Unfinished) else None)
 
     def __reduce__(self) -> Any:
         return CompiledFunction, (self.function, self.fallback, self._verbose, self._dynamic.dynamic)
@@ -142,8 +143,13 @@ class CompiledFunction(StepReports, StepWrapper):
         latest = self._latest
         return latest.last if isinstance(latest, Alternation) else latest
 
-    def _dispatch(self, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
-        """Find or make the program for these arguments."""
+    def _dispatch(
+        self, args: tuple[object, ...], kwargs: dict[str, object], unfinished: Unfinished | None = None
+    ) -> Any:
+        """Find or make the program for these arguments. `unfinished`: of a way on which the call has begun."""
+        events = CallLog(unfinished.log if unfinished is not None else ())
+        if unfinished is not None and unfinished.error is not None:
+            return self._run_eagerly(args, kwargs, events)
         if nondefault.count and mode.is_intercepted:
             timer = find_op_timer()
             if timer is None:  # a part of another compiled step, of vmap, of forward mode
@@ -156,16 +162,15 @@ class CompiledFunction(StepReports, StepWrapper):
             self._latest = follower = latest.last
         elif latest is not None and latest.follower is not None:
             follower = latest.follower()
-        if follower is not None and not kwargs and len(args) == follower.count:  # turns are often taken in one order
+        if follower is not None and not events and not kwargs and len(args) == follower.count:  # turns have an order
             found = follower.run(*args)
             if type(found) is tuple:
-                if not isinstance(latest, Alternation):
-                    self._latest = hand_over(cast("CompiledEntry", latest), follower)
+                if latest is not None and not isinstance(latest, Alternation):
+                    self._latest = hand_over(latest, follower)
                 return follower.rebuild(found)
         since = self._sizes.clock() if self._sizes.can_compare else 0.0
         leaves, structure = pytree.flatten((args, kwargs))
         key, given = self._arguments.make_key(leaves, structure)
-        events = CallLog()
         result = TRACE_NEEDED
         if int in key[1]:  # a program that was made for this very integer, before any other came, is there still
             fixed = self._arguments.make_fixed_key(leaves, structure)
@@ -334,10 +339,9 @@ class CompiledFunction(StepReports, StepWrapper):
             return result
         plain = not kwargs and len(given) == len(args)
         if entry.direct and are_distinct and not plain:
-            cast("CompiledEntry", entry).unpack = write_unpacker(args, kwargs, key[1])
+            entry.unpack = write_unpacker(args, kwargs, key[1])
         entry.direct, entry.example = entry.direct and are_distinct and plain, ExampleArguments(args, kwargs)
-        for program in entry.programs:
-            program.share_turn(self._turn)
+        entry.share_turn(self._turn)
         try:
             leaves = entry.attempt(given, events, first_call=True)
         except BaseException:

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from adjoint.compiler.known_entries import Unfinished
 from adjoint.compiler.program.program import Program
+from adjoint.compiler.program.tree_codegen import Unpack, write_rebuilder
 from adjoint.compiler.report.example_arguments import ExampleArguments
+from adjoint.compiler.runtime.call_turn import CallTurn
 from adjoint.compiler.trace.events.step_events import Outcome, StepEvent, fits_result, is_same_answer
 from adjoint.compiler.trace.guards import GuardFailure, describe_object
 from adjoint.core.random.generator_state import put_back, take_places
@@ -23,13 +26,6 @@ class PathStage(NamedTuple):
     event: StepEvent | None
 
 
-class Unfinished(NamedTuple):
-    """A call that did not go this way, or failed before it wrote anything: what had taken place until then."""
-
-    log: list[Outcome]
-    error: BaseException | None = None
-
-
 class WriteFlag:
     """Tells whether a call has written something, after which it cannot begin again."""
 
@@ -44,15 +40,18 @@ class WriteFlag:
 
 
 class StagedEntry:
-    """The programs of one path. `commit` is the number of the one that writes."""
+    """The programs of one path. `commit` is the number of the one that writes; `count`, of the step's arguments.
 
-    direct, unpack = False, None
+    `direct` and `unpack` are those of a `CompiledEntry`. `is_expected`: the last call that came here went this way.
+    """
+
     is_asking = True
 
     def __init__(
         self,
         stages: list[PathStage],
         commit: int,
+        count: int,
         slots: int,
         structure: pytree.Structure,
         events: list[StepEvent],
@@ -60,18 +59,18 @@ class StagedEntry:
         written: WriteFlag,
     ) -> None:
         self.stages, self.commit, self.slots, self.events, self.written = stages, commit, slots, events, written
+        self.count = count
         self.generators = generators  # from which programs draw before it is known that the call goes this way
         self.program = stages[commit].program
         self.has_exchanges = any(v.op.family == "collective" for stage in stages for v in stage.program.graph.equations)
+        self.direct = not self.has_exchanges  # whose log is that of a whole call
+        self.unpack: Unpack | None = None
         self.example: ExampleArguments | None = None
-        self.count = -1
         self.follower: Function | None = None
         self.taken = 0  # how often the call went this way
-        self.rebuild: Callable[[Operands], Operand] = (
-            (lambda leaves: leaves[0])
-            if structure.kind is None
-            else lambda leaves: pytree.unflatten(structure, iter(leaves))
-        )
+        self.is_expected = False
+        self._turn = CallTurn()
+        self.rebuild: Callable[[Operands], Operand] = write_rebuilder(structure)
 
     @property
     def programs(self) -> list[Program]:
@@ -86,9 +85,23 @@ class StagedEntry:
         """The bytes that programs keep for those after them."""
         return sum(v.nbytes for stage in self.stages for v in stage.program.outcome.results[: len(stage.slots)])
 
+    def share_turn(self, turn: CallTurn) -> None:
+        """Run in turn with the other programs of a compiled function."""
+        self._turn = turn
+        for program in self.programs:
+            program.share_turn(turn)
+
     def run(self, *given: Operand) -> Operand:
-        """As `attempt`, for a call in which nothing took place yet."""
-        return self.attempt(list(given))
+        """As `attempt` when it is the call's turn, where it is expected to go this way; None where it is not."""
+        turn = self._turn
+        with turn.lock:
+            if turn.is_taken() or not self.is_expected:
+                return None
+            turn.is_dispatching = True
+            try:
+                return self.attempt(given)
+            finally:
+                turn.is_dispatching = False
 
     def fits(self, log: Sequence[Outcome]) -> bool:
         """True where a call in which this took place may go this way."""
@@ -119,7 +132,7 @@ class StagedEntry:
         told = [[failure for failure in failures if failure.what not in results] for failures in found]
         return max(told, key=len, default=[])
 
-    def attempt(self, given: list[Operand], log: Sequence[Outcome] = (), first_call: bool = False) -> Operand:
+    def attempt(self, given: Sequence[Operand], log: Sequence[Outcome] = (), first_call: bool = False) -> Operand:
         """A tuple of leaves; None where this is for another state; `Unfinished` if something took place first.
 
         What `log` has does not take place again. Nothing was written unless there are leaves.
@@ -127,7 +140,7 @@ class StagedEntry:
         slots: list[Operand] = [*given, *[None] * (self.slots - len(given))]
         places = take_places(self.generators)
         outcomes = list(log)
-        self.written.is_set = False
+        self.written.is_set = self.is_expected = False
         try:
             if self.has_exchanges and isinstance(log, CallLog):
                 with log_exchanges(log.exchanges):
@@ -141,6 +154,7 @@ class StagedEntry:
             return Unfinished(outcomes, error)
         if type(leaves) is tuple:
             self.taken += 1
+            self.is_expected = True
             return leaves
         put_back(places)
         return Unfinished(outcomes) if outcomes else None

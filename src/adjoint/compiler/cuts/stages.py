@@ -51,7 +51,8 @@ class StageBuilder:
         self.events = asking.events.events
         self.graph, self.outcome = self.traced.graph, self.traced.outcome
         self.arithmetic = self.outcome.arithmetic
-        self.slots = asking.events.slots  # arguments of the step, and results of calls
+        self.first_result = asking.events.first_slot  # behind the arguments of the step
+        self.slots = asking.events.slots  # with the results of calls
         self.written = WriteFlag()
         self.slot_of: dict[Value, int] = {}  # values that an earlier program keeps: their numbers as arguments
         self.checked: set[int] = set()  # guards of earlier programs, by their ids
@@ -87,7 +88,8 @@ class StageBuilder:
             self.sizes.guard_in(traced.outcome.arithmetic)
             stages.append(PathStage(build(traced, sizes=self.sizes).program, slots, asked))
         structure, drawn_from = self.outcome.structure, list({id(g): g for g in generators}.values())
-        return StagedEntry(stages, commit, total, structure, self.events, drawn_from, self.written)
+        arguments = self.first_result
+        return StagedEntry(stages, commit, arguments, total, structure, self.events, drawn_from, self.written)
 
     def _values_of(self, event: StepEvent) -> Iterator[Value]:
         """The values of the graph that an event takes."""
@@ -158,7 +160,8 @@ class StageBuilder:
         outcome.leaves = [OutputRef("result", n) for n in range(len(kept))]
         self._add_event_leaves(outcome, event, results)
         used = {x for v in graph.equations for x in v.operands} | set(outcome.results)
-        graph.inputs = [v for v in graph.inputs if v in used]
+        # the first program compares all arguments of the step: no event takes place for others
+        graph.inputs = [v for v in graph.inputs if v in used or (i == 0 and self._is_given(v))]
         graph.outputs = outcome.outputs()
         read = {*graph.inputs, *(self.outcome.memory.inputs if self.outcome.memory.written else ())}
         outcome.state = [entry for entry in self.outcome.state if entry[2] in read]
@@ -170,6 +173,10 @@ class StageBuilder:
         self.computed |= inside
         self.slots += len(kept)
         return FinishedTrace(graph, outcome, None, [], []), slots, event
+
+    def _is_given(self, v: Value) -> bool:
+        """True for an argument of the step."""
+        return isinstance(v.source, Argument) and v.source.number < self.first_result
 
     def _add_event_leaves(self, outcome: StepEffects, event: StepEvent, results: list[Value]) -> None:
         for leaf in event.leaves:

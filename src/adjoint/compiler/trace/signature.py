@@ -36,12 +36,13 @@ MAX_COUNTED_PATHS = 1_000  # ways without a program that are remembered
 class Signature:
     """The programs for one signature of arguments, newest last, and how often it was traced."""
 
-    __slots__ = ("eager", "entries", "dynamic_sources", "is_asking", "misses", "paths", "traces")
+    __slots__ = ("eager", "entries", "dynamic_sources", "is_asking", "misses", "paths", "served", "traces")
 
     def __init__(self) -> None:
         self.entries: list[CompiledEntry | StagedEntry] = []
         self.is_asking = False  # some entry is one path among the decisions of the step
         self.traces = self.misses = 0
+        self.served = 0  # calls that had gone some way, when it was last asked whether they rest
         self.paths: dict[object, int] = {}  # how often ways came for which there is no program
         self.eager = False  # it could not be compiled, or was traced too often: from now on it runs as it is
         self.dynamic_sources: dict[object, Source] = {}  # places of numbers that changed, and became inputs
@@ -52,6 +53,9 @@ class Signature:
 
     def rests(self) -> bool:
         """True for most calls of a step that went ways without a program, one call after another: to try costs time."""
+        served = sum(getattr(entry, "taken", 0) for entry in self.entries)
+        if served != self.served:  # calls that went the way of the last one do not come here
+            self.served, self.misses = served, 0
         if self.misses < MISSES_BEFORE_REST:
             return False
         self.misses += 1

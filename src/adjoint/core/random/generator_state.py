@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from adjoint.core.dtype.device import device as Device
 from adjoint.core.dtype.device import require_cpu
@@ -38,6 +39,8 @@ TORCH_STATE = np.dtype(
     }
 )
 
+# The state of a stream's words, its seed, and the second normal of a pair.
+StreamSnapshot = tuple[tuple[NDArray[np.uint32], NDArray[np.uint32] | None], int, float | None]
 numpy_seconds_spent = [0.0]  # seconds, by all streams
 
 
@@ -132,6 +135,17 @@ class RandomStream:
             self._seed = int(fields["seed"])
             self._spare = float(fields["spare"]) if fields["has_spare"] else None
         return self
+
+    def snapshot(self) -> StreamSnapshot:
+        """Return the place as `restore` takes it: cheaper than `place`, and of this stream alone."""
+        with self._lock:
+            return self._stream.snapshot(), self._seed, self._spare
+
+    def restore(self, snapshot: StreamSnapshot) -> None:
+        """Continue from where `snapshot` was taken."""
+        with self._lock:
+            words, self._seed, self._spare = snapshot
+            self._stream.restore(words)
 
     def clone_state(self) -> Self:
         """A new generator that continues from this place."""
@@ -230,12 +244,12 @@ def entropy_seed() -> int:
     return int.from_bytes(os.urandom(8))
 
 
-def take_places(streams: Iterable[RandomStream]) -> list[tuple[RandomStream, Array]]:
+def take_places(streams: Iterable[RandomStream]) -> list[tuple[RandomStream, StreamSnapshot]]:
     """The places of streams, to which `put_back` puts them back."""
-    return [(stream, stream.place()) for stream in streams]
+    return [(stream, stream.snapshot()) for stream in streams]
 
 
-def put_back(places: Iterable[tuple[RandomStream, Array]]) -> None:
+def put_back(places: Iterable[tuple[RandomStream, StreamSnapshot]]) -> None:
     """Put streams back to places where they were."""
     for stream, place in places:
-        stream.load_state_array(place)
+        stream.restore(place)

@@ -29,6 +29,7 @@ class MersenneTwister:
 
     def __init__(self, seed: int) -> None:
         self._engine: MT19937 | None = None
+        self._memory: NDArray[np.uint32] | None = None
         self.start(seed)
 
     def start(self, seed: int) -> None:
@@ -101,13 +102,17 @@ class MersenneTwister:
         Native code that draws reads it and writes it. It stays there, and lives as long as the array.
         """
         engine = self._seed_engine()
-        words = STATE_WORDS.from_address(engine.ctypes.state_address)
-        words.owner = engine
-        memory = np.ctypeslib.as_array(words)
-        block, position = _state_of(engine)
-        if not np.array_equal(memory[:BLOCK], block) or memory[BLOCK] != position:
-            raise RuntimeError(f"NumPy {np.__version__} keeps the state of its MT19937 in another form than is known")
-        return memory
+        if self._memory is None:
+            self._memory = _find_memory(engine)
+        return self._memory
+
+    def snapshot(self) -> tuple[NDArray[np.uint32], NDArray[np.uint32] | None]:
+        """The place in the stream, for `restore`: cheaper than `state`."""
+        return self.memory().copy(), self._first
+
+    def restore(self, snapshot: tuple[NDArray[np.uint32], NDArray[np.uint32] | None]) -> None:
+        """Continue from where `snapshot` was taken."""
+        self.memory()[:], self._first = snapshot
 
     def _seed_engine(self) -> MT19937:
         engine = self._new_engine()
@@ -131,3 +136,14 @@ class MersenneTwister:
 def _state_of(engine: MT19937) -> tuple[NDArray[np.uint32], int]:
     inner = engine.state["state"]
     return inner["key"], int(inner["pos"])
+
+
+def _find_memory(engine: MT19937) -> NDArray[np.uint32]:
+    """Where an engine's state lies; RuntimeError where that is not as it is known."""
+    words = STATE_WORDS.from_address(engine.ctypes.state_address)
+    words.owner = engine
+    memory = np.ctypeslib.as_array(words)
+    block, position = _state_of(engine)
+    if not np.array_equal(memory[:BLOCK], block) or memory[BLOCK] != position:
+        raise RuntimeError(f"NumPy {np.__version__} keeps the state of its MT19937 in another form than is known")
+    return memory
