@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from weakref import ref
 
 from adjoint.compiler.ir.graph import HandlerError, OverlapError, StaticSizeError, TraceError
-from adjoint.compiler.known_entries import Alternation, Unfinished, hand_over, run_direct, run_path
+from adjoint.compiler.known_entries import Alternation, hand_over, run_direct, run_path
 from adjoint.compiler.log import LOGGED, log
 from adjoint.compiler.program.eager_step import MISSING_COMPILER, EagerStep, StepWrapper
 from adjoint.compiler.program.tree_codegen import write_unpacker
@@ -18,7 +18,7 @@ from adjoint.compiler.report.advice import TRACED, CallCosts
 from adjoint.compiler.report.example_arguments import ExampleArguments
 from adjoint.compiler.report.profiled_call import call_step_timed
 from adjoint.compiler.report.step_reports import StepReports
-from adjoint.compiler.runtime.call_turn import CallTurn, tracing_alone
+from adjoint.compiler.runtime.call_turn import CallTurn, Unfinished, tracing_alone
 from adjoint.compiler.trace.recompilation import Recompilation, describe_compilation, find_changes
 from adjoint.compiler.trace.signature import (
     MAX_BRANCHES,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from operator import itemgetter
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, cast
 
 from adjoint.compiler.report.advice import RENEWED
 from adjoint.compiler.runtime.call_turn import COMPUTATION_FAILED
@@ -13,20 +13,12 @@ if TYPE_CHECKING:
     from adjoint.compiler.build import CompiledEntry
     from adjoint.compiler.cuts.staged_entry import StagedEntry
     from adjoint.compiler.report.advice import CallCosts
-    from adjoint.compiler.trace.events.step_events import Outcome
     from adjoint.compiler.trace.signature import Signature, SignatureKey
     from adjoint.core.runtime.exchange_log import CallLog
     from adjoint.core.typing import Operand
 
 MIN_HANDOVERS = 3  # from one program to another and back, before the next call is taken to go on so
 HANDOVERS_BETWEEN_TRIALS = 30  # where it then did not
-
-
-class Unfinished(NamedTuple):
-    """A call that did not go a way to its end, or failed before it wrote anything: what had taken place until then."""
-
-    log: list[Outcome]
-    error: BaseException | None = None
 
 
 class Alternation:

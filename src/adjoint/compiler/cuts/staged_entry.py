@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from adjoint.compiler.known_entries import Unfinished
 from adjoint.compiler.program.program import Program
 from adjoint.compiler.program.tree_codegen import Unpack, write_rebuilder
 from adjoint.compiler.report.example_arguments import ExampleArguments
-from adjoint.compiler.runtime.call_turn import CallTurn
+from adjoint.compiler.runtime.call_turn import CallTurn, Unfinished
 from adjoint.compiler.trace.events.step_events import Outcome, StepEvent, fits_result, is_same_answer
 from adjoint.compiler.trace.guards import GuardFailure, describe_object
 from adjoint.core.random.generator_state import put_back, take_places

@@ -11,7 +11,7 @@ from adjoint.core.graph.source_location import PACKAGE
 from adjoint.core.runtime import pytree
 from adjoint.core.runtime.pytree import Structure
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import Operand, Operands
+from adjoint.core.typing import Operand
 
 Unpack = Callable[[tuple[object, ...], dict[str, object]], tuple[Operand, ...] | None]
 
@@ -90,7 +90,7 @@ class _UnpackerCodegen:
         return f"o{self._count}"
 
 
-def write_rebuilder(structure: Structure) -> Callable[[Operands], Operand]:
+def write_rebuilder(structure: Structure) -> Callable[[Sequence[Operand]], Operand]:
     """A function of a program's leaves: the tree of this structure."""
     names: dict[str, Operand] = {}
     count = 0
@@ -113,5 +113,5 @@ def write_rebuilder(structure: Structure) -> Callable[[Operands], Operand]:
         names[made] = lambda below: pytree.unflatten(shell, iter(below))
         return f"{made}(({inside}))"
 
-    rebuild: Callable[[Operands], Operand] = eval(f"lambda leaves: {write(structure)}", names)
+    rebuild: Callable[[Sequence[Operand]], Operand] = eval(f"lambda leaves: {write(structure)}", names)
     return rebuild

@@ -14,13 +14,21 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Protocol, cast
+from typing import NamedTuple, Protocol, cast
 from weakref import WeakValueDictionary
 
 from adjoint.core.runtime.fork_safety import reset_after_fork
+from adjoint.core.typing import Operand
 
 # What a program gives in place of results when an op of it fails, before it writes.
 COMPUTATION_FAILED: object = type("Failure", (), {"__repr__": lambda self: "<an op failed>"})()
+
+
+class Unfinished(NamedTuple):
+    """A call that did not go a way to its end, or failed before it wrote anything: what had taken place until then."""
+
+    log: list[Operand]  # of outcomes
+    error: BaseException | None = None
 
 
 class OwnedLock(Protocol):

@@ -9,8 +9,8 @@ the end, nothing takes place twice.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
-from functools import partial
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -19,6 +19,7 @@ from adjoint.compiler.ir.graph import Argument, OverlapError, TraceError
 from adjoint.compiler.ir.size_terms import MIN_SYMBOL
 from adjoint.compiler.ir.symbolic_size import SymbolicSize
 from adjoint.compiler.passes.index_checks import is_refusable
+from adjoint.compiler.program.tree_codegen import write_rebuilder
 from adjoint.compiler.trace.events.host_arrays import HostArray, as_argument, is_array_result
 from adjoint.compiler.trace.events.host_calls import can_decide, holds_symbols, return_number
 from adjoint.compiler.trace.events.shown_history import ShownHistory, history_to_show, show_with_history
@@ -30,7 +31,7 @@ from adjoint.compiler.trace.symbolic_number import NumberArithmetic, is_late_tex
 from adjoint.core.graph.source_location import Site, user_site
 from adjoint.core.op.spec import Spec
 from adjoint.core.runtime import pytree
-from adjoint.core.runtime.mode import tracing_paused
+from adjoint.core.runtime.mode import has_interpreter, tracing_paused
 from adjoint.core.tensor.tensor import Tensor, wrap
 from adjoint.core.typing import Function, Operand, Operands
 
@@ -113,22 +114,29 @@ class StepEvent:
         if self.function is None:
             (answer,) = leaves
             return Outcome("decision", answer.numpy().copy() if isinstance(answer, Tensor) else answer)
-        shown = map(show_with_history, leaves, self.histories)
-        args, kwargs = pytree.unflatten(self.structure, shown)
+        args, kwargs = self._rebuild_arguments(list(map(show_with_history, leaves, self.histories)))
         return call_host(self.function, args, kwargs, self.is_replayed)
+
+    @cached_property
+    def _rebuild_arguments(self) -> Callable[[Sequence[Operand]], Operand]:
+        """A function of the leaves of a host call's arguments: these, by position and by name."""
+        return write_rebuilder(self.structure)
 
 
 def call_host(function: Function, args: Operands, kwargs: dict[str, Operand], is_replayed: bool) -> Outcome:
     """The result of a call outside of the step."""
     watching = sys.gettrace()
-    sys.settrace(None)
     try:
+        if watching is None and not has_interpreter():  # most often: nothing is traced
+            return Outcome("returned", function(*args, **kwargs), is_replayed)
+        sys.settrace(None)
         with tracing_paused():
             return Outcome("returned", function(*args, **kwargs), is_replayed)
     except Exception as error:  # noqa: BLE001  the user's, who may catch it
         return Outcome("raised", error, is_replayed)
     finally:
-        sys.settrace(watching)
+        if watching is not None:
+            sys.settrace(watching)
 
 
 def is_same_answer(now: Operand, then: Operand) -> bool:
@@ -377,6 +385,8 @@ def fits_result(event: StepEvent, result: Operand) -> list[Operand] | None:
     """The leaves of a host call's result; None where the program was made for results of another kind."""
     if not event.keeps_result:
         return []
+    if type(result) is float and event.result_structure is pytree.LEAF and event.slots[0] is not None:
+        return [result] if type(event.result_leaves[0]) is float else None
     leaves, structure = pytree.flatten(result)
     if structure != event.result_structure:
         return None
