@@ -273,3 +273,75 @@ def test_ways_as_many_as_calls_are_not_all_compiled() -> None:
     for row in numbers:
         assert masked(row).item() == pytest.approx((row[row > 0].sum() * 2).item(), rel=1e-5)
     assert masked.compilations <= 6
+
+
+def test_the_less_of_numbers_known_late_is_no_decision() -> None:
+    weights = ad.tensor([1.0, 2.0])
+    losses = [3.0, 5.0, 1.0, -2.0, float("nan"), 7.0, -2.0]
+
+    class Seen:
+        best, worst = float("inf"), -1.0
+
+    def step(x: Any, best: float) -> Any:
+        loss = (x * weights).sum()
+        Seen.best, Seen.worst = min(Seen.best, loss.item()), max(loss.item(), Seen.worst)
+        return min(best, loss.item(), 100.0), max(x.shape[0], 1), min([3.0, best])
+
+    def run(function: Callable[..., Any]) -> list[str]:
+        Seen.best, Seen.worst, best, found = float("inf"), -1.0, float("inf"), []
+        for loss in losses:
+            best, *others = function(ad.tensor([loss, 0.0]), best)
+            found.append(repr((best, *others, Seen.best, Seen.worst)))
+        return found
+
+    compiled = ad.compile(step, fallback=False)
+    assert run(compiled) == run(step)
+    assert not any("the answer to" in str(each) for each in compiled.recompilations)
+
+
+def test_the_less_of_an_int_and_a_float_has_the_type_of_the_less() -> None:
+    def step(x: Any) -> Any:
+        return min(x.sum().item(), 2)
+
+    compiled = ad.compile(step, fallback=False)
+    for value in (1.0, 3.0, 1.5, 4.0):
+        assert repr(compiled(ad.tensor([value]))) == repr(step(ad.tensor([value])))
+
+
+def test_a_step_of_one_size_decides_and_of_another_does_not() -> None:
+    taken = []
+
+    def step(x: Any) -> Any:
+        total = (x * 2).sum()
+        if len(x) == 3 and total.item() > 1:
+            taken.append(total.item())
+        return total
+
+    compiled = ad.compile(step, dynamic=False, fallback=False)
+    for _ in range(10):
+        assert (compiled(ad.ones(3)).item(), compiled(ad.ones(4)).item()) == (6.0, 8.0)
+    assert taken == [6.0] * 10
+
+
+def test_the_way_of_the_last_call_is_not_begun_for_other_arguments(capsys: pytest.CaptureFixture[str]) -> None:
+    def step(x: Any, phase: str) -> Any:
+        print(len(x), phase, bool(x.requires_grad))  # noqa: T201  what a call shows
+        return (x * 2).sum() if x.sum() > 0 else x.sum()
+
+    compiled = ad.compile(step, dynamic=False, fallback=False)
+    calls = [(n, phase, sign) for phase in "aab" for n in (2, 2, 3, 2) for sign in (1, 1, -1)] * 2
+    found = [compiled(ad.full((n,), float(sign)), phase).item() for n, phase, sign in calls]
+    assert found == [2.0 * n if sign > 0 else -1.0 * n for n, _, sign in calls]
+    assert capsys.readouterr().out == "".join(f"{n} {phase} False\n" for n, phase, _ in calls)
+
+
+def test_numbers_drawn_before_another_way_is_gone_are_drawn_again() -> None:
+    def step(x: Any) -> Any:
+        noise = ad.rand(3)
+        return (x + noise if x.sum() > 0 else x - noise), ad.randn(2)
+
+    def run(function: Callable[..., Any]) -> list[str]:
+        ad.manual_seed(7)
+        return [repr(function(ad.full((3,), float(sign)))) for sign in (1, 1, 1, -1, -1, 1, -1, 1)]
+
+    assert run(ad.compile(step, fallback=False)) == run(step)

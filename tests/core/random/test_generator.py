@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from tests.support.scripts import output_of
 from tests.support.threads import in_threads
 
+import adjoint
 from adjoint.core.random.generator import Generator, default_generator
 from adjoint.core.random.generator_state import TORCH_STATE
 
@@ -408,3 +409,21 @@ def test_errors_leave_the_state_alone(call: Any, error: type[Exception], message
     with pytest.raises(error, match=message):
         call(generator)
     np.testing.assert_array_equal(generator.place(), state)
+
+
+def test_a_stream_is_put_back_where_a_snapshot_was_taken() -> None:
+    generator = Generator().manual_seed(3)
+    for draws in (0, 3, 700):
+        adjoint.randn(draws, generator=generator)
+        place, snapshot = generator.get_state(), generator.snapshot()
+        expected = adjoint.randn(17, generator=generator).tolist()
+        generator.restore(snapshot)
+        assert adjoint.equal(generator.get_state(), place)
+        assert adjoint.randn(17, generator=generator).tolist() == expected
+    fresh = generator.manual_seed(5).get_state()
+    snapshot = generator.snapshot()
+    adjoint.rand(1000, generator=generator)
+    generator.manual_seed(6)
+    generator.restore(snapshot)
+    assert adjoint.equal(generator.get_state(), fresh)
+    assert generator.initial_seed() == 5

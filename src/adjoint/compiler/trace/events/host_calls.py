@@ -12,6 +12,7 @@ from adjoint.compiler.ir.graph import Value
 from adjoint.compiler.ir.symbolic_size import as_number, is_symbolic_size
 from adjoint.compiler.trace.events.host_arrays import HostArray
 from adjoint.compiler.trace.frames.host_functions import (
+    CHOICES,
     COMPUTES,
     CONVERSIONS,
     CONVERTS,
@@ -124,6 +125,8 @@ def return_shuffled(shuffle: Function, numbers: list[float]) -> list[float]:
 def _compute(events: HostCalls, host: HostFunction, args: Operands) -> Operand:
     """The result of a function of numbers: a line of arithmetic, or, where that may raise in a call, a call."""
     function, arithmetic = host.function, events.arithmetic
+    if function in CHOICES and not _are_alike(arithmetic, args):
+        return function(*args)
     if function is len:
         return args[0].shape[0] if len(args) == 1 and isinstance(args[0], Tensor) and args[0].shape else len(*args)
     if function is int and len(args) == 1 and is_symbolic_size(args[0]):
@@ -133,13 +136,22 @@ def _compute(events: HostCalls, host: HostFunction, args: Operands) -> Operand:
     if not symbols:
         return function(*args)
     needs = tuple(x.name for x in symbols)
-    may_raise = function not in QUESTIONS and not (function is float or type(symbols[0].value) is int is function)
+    may_raise = function not in (*QUESTIONS, *CHOICES, float)
+    may_raise = may_raise and not type(symbols[0].value) is int is function
     if arithmetic.is_asked(needs) and may_raise:
         return events.call(function, numbers)
     values = [x.value if is_symbolic_number(x) else x for x in numbers]
-    name = function.__name__ if function in CONVERSIONS else f"__import__('math').{function.__name__}"
+    is_builtin = function in CONVERSIONS or function in CHOICES
+    name = function.__name__ if is_builtin else f"__import__('math').{function.__name__}"
     code = ", ".join(x.name if is_symbolic_number(x) else repr(x) for x in numbers)
     return arithmetic.derive(f"{name}({code})", needs, function(*values))
+
+
+def _are_alike(arithmetic: NumberArithmetic, args: Operands) -> bool:
+    """True for several numbers of one type, ints or floats, of which some are known only in the course of a call."""
+    kinds = {type(x.value) if is_symbolic_number(x) else type(x) for x in args}
+    needs = [x.name for x in args if is_symbolic_number(x)]
+    return len(args) > 1 and kinds in ({int}, {float}) and arithmetic.is_asked(needs)
 
 
 def holds_symbols(value: Operand) -> bool:

@@ -35,7 +35,7 @@ from adjoint.compiler.trace.frames.attributes_items import (
 from adjoint.compiler.trace.frames.cached_calls import CachedFunction, record_cached_call
 from adjoint.compiler.trace.frames.constants import is_plain
 from adjoint.compiler.trace.frames.container_snapshot import CONTAINERS, MUTABLE
-from adjoint.compiler.trace.frames.host_functions import HostFunction
+from adjoint.compiler.trace.frames.host_functions import CHOICES, HostFunction
 from adjoint.compiler.trace.frames.impure_calls import HASHABLE_CALLABLE_TYPES, describe_impurity
 from adjoint.compiler.trace.frames.late_texts import hands_texts_on, lays_out_fields, makes_text
 from adjoint.compiler.trace.frames.shadow_frame import ShadowFrame
@@ -69,8 +69,8 @@ FILLING_FUNCTIONS = frozenset((  # functions that change their first argument
 def record_call(a: ShadowFrame, frame: FrameType, callee: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
     """A call: its value if it can be known before."""
     w = a.observer
-    if isinstance(callee, HostFunction) and callee.function is len:
-        callee = len  # which looks into what it is given like any other function
+    if isinstance(callee, HostFunction) and looks_into(callee.function, args):
+        callee = callee.function
     while isinstance(callee, functools.partial):
         w.use(callee.args, frame)
         w.use(callee.keywords, frame)
@@ -139,6 +139,13 @@ def record_call(a: ShadowFrame, frame: FrameType, callee: Any, args: tuple[Any, 
     if (callee is operator.attrgetter or callee is operator.itemgetter) and all(map(is_plain, args)) and args:
         return callee(*args)
     return one_of(values)
+
+
+def looks_into(function: Function, args: tuple[Any, ...]) -> bool:
+    """True for a function that computes a number of what is in its arguments, like any function of a container."""
+    if function in CHOICES:
+        return len(args) < 2 or not all(x is UNKNOWN or isinstance(x, int | float) for x in args)
+    return function is len
 
 
 DESCRIPTOR_TYPES = (MethodDescriptorType, WrapperDescriptorType)

@@ -60,6 +60,7 @@ STATE_METHODS = frozenset(
     )
 )
 CONVERSIONS: tuple[Function, ...] = (float, int)
+CHOICES: tuple[Function, ...] = (min, max)  # of numbers
 ARRAY_FUNCTIONS = frozenset((np.asarray, np.array, np.asanyarray, np.ascontiguousarray))
 MATH_FUNCTIONS = frozenset(f for f in vars(math).values() if isinstance(f, BuiltinFunctionType))
 
@@ -161,7 +162,7 @@ class HostFunctions:
 
 def _find_host_effect(value: object, is_called: bool) -> str | None:
     """The effect of a function that is to be called outside of the step; None for any other object."""
-    if value is len or (isinstance(value, type) and value in CONVERSIONS):
+    if value is len or value is min or value is max or (isinstance(value, type) and value in CONVERSIONS):
         return COMPUTES if is_called else None
     if not isinstance(value, BuiltinFunctionType | FunctionType | MethodType) and not hasattr(value, "__wrapped__"):
         return None
