@@ -151,7 +151,8 @@ class StageBuilder:
         kept = self._choose_kept(inside, i)
         graph, local = self._cut(inside)
         outcome = StepEffects(0)
-        outcome.memory = self.outcome.memory
+        if graph.equations or i == 0:  # else it looks at no memory
+            outcome.memory = self.outcome.memory
         outcome.arithmetic = self.arithmetic.until(event.mark.sources, event.lines)
         results = list(dict.fromkeys([*kept, *asked]))
         outcome.results = [local(v) for v in results]
@@ -163,7 +164,7 @@ class StageBuilder:
         # the first program compares all arguments of the step: no event takes place for others
         graph.inputs = [v for v in graph.inputs if v in used or (i == 0 and self._is_given(v))]
         graph.outputs = outcome.outputs()
-        read = {*graph.inputs, *(self.outcome.memory.inputs if self.outcome.memory.written else ())}
+        read = {*graph.inputs, *(outcome.memory.inputs if outcome.memory.written else ())}
         outcome.state = [entry for entry in self.outcome.state if entry[2] in read]
         outcome.guards = [g for g in self.outcome.guards if id(g) not in self.checked and self.is_guard_of(g, event)]
         self.checked.update(map(id, outcome.guards))  # which hold until the call ends

@@ -220,10 +220,14 @@ def _make_calls(number: int, region: RegionSyntax, hands: Sequence[Hand]) -> lis
 
 def _call_text(number: int, choice: int, hand: Hand) -> str:
     """The call of a region's function, and the assignment of what it gives."""
-    bound = {name: f"locals().get({name!r}, {UNBOUND})" if name in hand.unsure else name for name in hand.taken}
-    call = f"{REGIONS}[{number}].run({', '.join([str(choice), *bound.values()])})"
-    lines = [f"    {_tuple_text(hand.results)} = {call}" if hand.results else f"    {call}"]
-    lines += [f"    if {name} is {UNBOUND}: del {name}" for name in hand.given if name in hand.unsure]
+    unsure = [name for name in hand.taken if name in hand.unsure]
+    call = f"{REGIONS}[{number}].run({', '.join([str(choice), *hand.taken])})"
+    call = f"{_tuple_text(hand.results)} = {call}" if hand.results else call
+    lines = [f"    try: {name}\n    except UnboundLocalError: {name} = {UNBOUND}" for name in unsure]
+    if unsure:  # all of them that the function gives are among those that it takes
+        lines += [f"    try: {call}", "    finally:", *(f"        if {name} is {UNBOUND}: del {name}" for name in unsure)]
+    else:
+        lines.append(f"    {call}")
     lines += [f"    if {EXIT} == {kind!r}: {EXITS[kind]}" for kind in hand.exits]
     return "\n".join(lines)
 
