@@ -122,12 +122,11 @@ class CompiledFunction(StepReports, StepWrapper):
     def __call__(self, *args: object, **kwargs: object) -> Any:
         latest = self._latest
         leaves: object = None
-        if latest is not None and latest.direct and not kwargs and len(args) == latest.count:
-            leaves = latest.run(*args)
-            if type(leaves) is tuple:
-                return latest.rebuild(leaves)
-        elif latest is not None and latest.unpack is not None and (given := latest.unpack(args, kwargs)) is not None:
-            leaves = latest.run(*given)
+        if latest is not None:
+            if latest.direct and not kwargs and len(args) == latest.count:
+                leaves = latest.run(*args)
+            elif latest.unpack is not None and (given := latest.unpack(args, kwargs)) is not None:
+                leaves = latest.run(*given)
             if type(leaves) is tuple:
                 return latest.rebuild(leaves)
         return self._dispatch(args, kwargs, leaves if isinstance(leaves, Unfinished) else None)
@@ -143,9 +142,7 @@ class CompiledFunction(StepReports, StepWrapper):
         latest = self._latest
         return latest.last if isinstance(latest, Alternation) else latest
 
-    def _dispatch(
-        self, args: tuple[object, ...], kwargs: dict[str, object], unfinished: Unfinished | None = None
-    ) -> Any:
+    def _dispatch(self, args: Operands, kwargs: dict[str, Operand], unfinished: Unfinished | None) -> Any:
         """Find or make the program for these arguments. `unfinished`: of a way on which the call has begun."""
         events = CallLog(unfinished.log if unfinished is not None else ())
         if unfinished is not None and unfinished.error is not None:
@@ -367,12 +364,7 @@ class CompiledFunction(StepReports, StepWrapper):
         return entry.rebuild(leaves)
 
     def _trace(
-        self,
-        signature: Signature,
-        key: SignatureKey,
-        args: tuple[object, ...],
-        kwargs: dict[str, object],
-        events: CallLog,
+        self, signature: Signature, key: SignatureKey, args: Operands, kwargs: dict[str, Operand], events: CallLog
     ) -> tuple[CompiledEntry | StagedEntry, Callable[[], None]]:
         """A new program, and what takes back the state that its trace made."""
         with importing():

@@ -162,7 +162,10 @@ class StageBuilder:
         self._add_event_leaves(outcome, event, results)
         used = {x for v in graph.equations for x in v.operands} | set(outcome.results)
         # the first program compares all arguments of the step: no event takes place for others
-        graph.inputs = [v for v in graph.inputs if v in used or (i == 0 and self._is_given(v))]
+        given = self.first_result if i == 0 else 0
+        graph.inputs = [
+            v for v in graph.inputs if v in used or (isinstance(v.source, Argument) and v.source.number < given)
+        ]
         graph.outputs = outcome.outputs()
         read = {*graph.inputs, *(outcome.memory.inputs if outcome.memory.written else ())}
         outcome.state = [entry for entry in self.outcome.state if entry[2] in read]
@@ -174,10 +177,6 @@ class StageBuilder:
         self.computed |= inside
         self.slots += len(kept)
         return FinishedTrace(graph, outcome, None, [], []), slots, event
-
-    def _is_given(self, v: Value) -> bool:
-        """True for an argument of the step."""
-        return isinstance(v.source, Argument) and v.source.number < self.first_result
 
     def _add_event_leaves(self, outcome: StepEffects, event: StepEvent, results: list[Value]) -> None:
         for leaf in event.leaves:

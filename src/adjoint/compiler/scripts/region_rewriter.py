@@ -225,7 +225,11 @@ def _call_text(number: int, choice: int, hand: Hand) -> str:
     call = f"{_tuple_text(hand.results)} = {call}" if hand.results else call
     lines = [f"    try: {name}\n    except UnboundLocalError: {name} = {UNBOUND}" for name in unsure]
     if unsure:  # all of them that the function gives are among those that it takes
-        lines += [f"    try: {call}", "    finally:", *(f"        if {name} is {UNBOUND}: del {name}" for name in unsure)]
+        lines += [
+            f"    try: {call}",
+            "    finally:",
+            *(f"        if {name} is {UNBOUND}: del {name}" for name in unsure),
+        ]
     else:
         lines.append(f"    {call}")
     lines += [f"    if {EXIT} == {kind!r}: {EXITS[kind]}" for kind in hand.exits]

@@ -125,7 +125,8 @@ def return_shuffled(shuffle: Function, numbers: list[float]) -> list[float]:
 def _compute(events: HostCalls, host: HostFunction, args: Operands) -> Operand:
     """The result of a function of numbers: a line of arithmetic, or, where that may raise in a call, a call."""
     function, arithmetic = host.function, events.arithmetic
-    if function in CHOICES and not _are_alike(arithmetic, args):
+    kinds = {type(x.value) if is_symbolic_number(x) else type(x) for x in args}
+    if function in CHOICES and not (len(args) > 1 and kinds in ({int}, {float})):
         return function(*args)
     if function is len:
         return args[0].shape[0] if len(args) == 1 and isinstance(args[0], Tensor) and args[0].shape else len(*args)
@@ -136,6 +137,8 @@ def _compute(events: HostCalls, host: HostFunction, args: Operands) -> Operand:
     if not symbols:
         return function(*args)
     needs = tuple(x.name for x in symbols)
+    if function in CHOICES and not arithmetic.is_asked(needs):
+        return function(*args)
     may_raise = function not in (*QUESTIONS, *CHOICES, float)
     may_raise = may_raise and not type(symbols[0].value) is int is function
     if arithmetic.is_asked(needs) and may_raise:
@@ -145,13 +148,6 @@ def _compute(events: HostCalls, host: HostFunction, args: Operands) -> Operand:
     name = function.__name__ if is_builtin else f"__import__('math').{function.__name__}"
     code = ", ".join(x.name if is_symbolic_number(x) else repr(x) for x in numbers)
     return arithmetic.derive(f"{name}({code})", needs, function(*values))
-
-
-def _are_alike(arithmetic: NumberArithmetic, args: Operands) -> bool:
-    """True for several numbers of one type, ints or floats, of which some are known only in the course of a call."""
-    kinds = {type(x.value) if is_symbolic_number(x) else type(x) for x in args}
-    needs = [x.name for x in args if is_symbolic_number(x)]
-    return len(args) > 1 and kinds in ({int}, {float}) and arithmetic.is_asked(needs)
 
 
 def holds_symbols(value: Operand) -> bool:
