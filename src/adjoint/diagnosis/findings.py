@@ -5,13 +5,15 @@ from __future__ import annotations
 import linecache
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from types import FrameType
+from types import CodeType, FrameType
 
 from adjoint.core.graph.source_location import InstructionLocation, Site, site_of
 from adjoint.core.runtime.notebook import show_in_notebook
 from adjoint.core.runtime.text_table import pluralize
 from adjoint.diagnosis.operands import Origin
 from adjoint.diagnosis.source_expressions import shorten
+
+MAX_KNOWN_PLACES = 4096
 
 
 @dataclass(frozen=True)
@@ -30,14 +32,23 @@ class Place:
         return f"{self.site.describe_briefly()}: {text}" if text else self.site.describe_briefly()
 
 
+_places: dict[tuple[int, int], tuple[CodeType, Place]] = {}  # by a code that the value keeps alive, and the offset
+
+
 def place_of_frame(frame: FrameType) -> Place:
     """Return the line that a frame carries out."""
-    return Place(Site(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name))
+    return place_of_instruction((frame.f_code, frame.f_lasti))
 
 
 def place_of_instruction(location: InstructionLocation) -> Place:
     """Return the line of a code's instruction."""
-    return Place(site_of(*location))
+    code, offset = location
+    known = _places.get((id(code), offset))  # the hash of a code would take longer than the search for the line
+    if known is None:
+        while len(_places) >= MAX_KNOWN_PLACES:
+            del _places[next(iter(_places))]
+        known = _places[id(code), offset] = code, Place(site_of(code, offset))
+    return known[1]
 
 
 def place_of_origin(origin: Origin | None) -> Place | None:

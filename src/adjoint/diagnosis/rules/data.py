@@ -28,6 +28,7 @@ from adjoint.diagnosis.watch.value_flow import DRAWS
 LARGE_INPUT = 20.0  # root mean square from which an input counts as not normalised
 MIN_SHIFTED, MAX_SHIFT = 1.0, 50.0  # the size of a mean, and how many deviations from 0 it may be
 MIN_VALUES = 64
+MAX_DIVIDED = 1.001 / 255  # of bytes that were divided by 255 twice
 CHECKED_STEPS = 3
 SAME_DRAWS = 3  # of the same random numbers
 MIN_SAMPLES, MAX_INPUTS = 8, 24
@@ -51,8 +52,13 @@ class InputScale(WatchRule):
             return
         size = root_mean_square(array)
         is_large = LARGE_INPUT < size < np.inf
-        is_shifted = MIN_SHIFTED <= size < np.inf and array.size >= MIN_VALUES and 0 < array.std() < size / MAX_SHIFT
-        is_divided = is_divided_twice(array)
+        is_shifted = (
+            MIN_SHIFTED <= size < np.inf
+            and array.size >= MIN_VALUES
+            and abs(array.mean()) > size / 2  # the deviation takes several times as long
+            and 0 < array.std() < size / MAX_SHIFT
+        )
+        is_divided = size <= MAX_DIVIDED and is_divided_twice(array)
         if not is_large and not is_shifted and not is_divided:
             return
         call = self.facts.calls[0] if self.facts.calls else None
@@ -84,7 +90,7 @@ class InputScale(WatchRule):
 
 def is_divided_twice(array: Operand) -> bool:
     """Return whether numbers are bytes divided by 255 * 255."""
-    if array.size < MIN_VALUES or array.min() < 0 or not 0.5 / 255 < array.max() <= 1.001 / 255:
+    if array.size < MIN_VALUES or array.min() < 0 or not 0.5 / 255 < array.max() <= MAX_DIVIDED:
         return False
     bytes_ = array.astype(np.float64) * 255 * 255
     return bool(np.abs(bytes_ - np.round(bytes_)).max() < 0.01)

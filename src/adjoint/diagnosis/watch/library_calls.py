@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
 from adjoint.diagnosis.findings import Place
 from adjoint.diagnosis.watch.events import caller_place
-from adjoint.diagnosis.watch.facts import is_array
 from adjoint.diagnosis.watch.frames import find_library_call
 
 ATTENTIONS = ("multi_head_attention_forward", "scaled_dot_product_attention")
@@ -62,7 +63,7 @@ class LibraryCall:
     def tensor(self, name: str) -> Tensor | None:
         """Return an argument that is a tensor with values."""
         value = self.arguments.get(name)
-        return value if isinstance(value, Tensor) and is_array(value) else None
+        return value if isinstance(value, Tensor) and type(value.array) is np.ndarray else None
 
 
 def find_running_call(op_name: str) -> LibraryCall | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
@@ -13,12 +12,12 @@ from adjoint.core.graph.source_location import library_files, user_instruction
 from adjoint.core.op.op import Op
 from adjoint.core.runtime.mode import has_interpreter, mode, set_modes
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import Function, Operand, Operands
+from adjoint.core.typing import Operand, Operands
 from adjoint.diagnosis.findings import place_of_instruction
 from adjoint.diagnosis.watch.facts import Facts, leaves_below
 from adjoint.diagnosis.watch.frames import find_library_call
 from adjoint.diagnosis.watch.library_calls import FUNCTIONS_OF_OP, find_running_call
-from adjoint.diagnosis.watch.rule import WatchRule, guard
+from adjoint.diagnosis.watch.rule import Handlers, WatchRule
 
 ndarray = np.ndarray
 CHOICES = ("argmax", "argmin")
@@ -33,25 +32,20 @@ class OpObserver:
         self.other: Operand = None
         self.is_watching = False
         self.thread = threading.get_ident()
-        self.op_handlers = {rule: guard(rule, rule.see_op) for rule in rules_of_ops}
-        self.call_handlers = {rule: guard(rule, rule.see_call) for rule in rules_of_calls}
-        self.limits = sorted({rule.max_passes for rule in (*rules_of_ops, *rules_of_calls)})
-        self.phase = -1  # how many of the limits have been reached
-        self.iteration = -1
-        self.of_all: list[Function] = []
-        self.by_name: dict[str, list[Function]] = {}
-        self.of_calls: list[Function] = []
+        self.of_all = Handlers([rule for rule in rules_of_ops if not rule.ops], "see_op")
+        by_name: dict[str, list[WatchRule]] = {}
+        for rule in rules_of_ops:
+            for name in rule.ops:
+                by_name.setdefault(name, []).append(rule)
+        self.by_name = {name: Handlers(rules, "see_op") for name, rules in by_name.items()}
+        self.of_calls = Handlers(rules_of_calls, "see_call")
         self.seen_records: set[tuple[Operand, int, int]] = set()
-
-    def __getattr__(self, name: str) -> Operand:
-        """Return `pull` of the watcher that was there before, if it runs the nodes of the walk."""
-        if name == "pull" and self.other is not None:
-            return self.other.pull
-        raise AttributeError(name)
 
     def start(self) -> None:
         """Begin to see the ops of this thread."""
         self.other = mode.anomaly_detector
+        if hasattr(self.other, "pull"):  # it runs the nodes of the walk
+            self.pull = self.other.pull
         self.is_watching = True
         set_modes(anomaly_detector=self)
 
@@ -89,38 +83,19 @@ class OpObserver:
             return
         if has_interpreter():
             return
-        if self.facts.iteration != self.iteration:
-            self._select_handlers()
+        iteration = self.facts.iteration
         if self.facts.flow.is_open:
             self.facts.flow.note(op, inputs, out)
-        for see in self.of_all:
-            see(op, inputs, out)
-        wanted = self.by_name.get(op.name)
-        if wanted is not None:
-            for see in wanted:
-                see(op, inputs, out)
-        if op.name in FUNCTIONS_OF_OP and self.of_calls:
+        self.of_all.call(iteration, op, inputs, out)
+        handlers = self.by_name.get(op.name)
+        if handlers is not None:
+            handlers.call(iteration, op, inputs, out)
+        if op.name in FUNCTIONS_OF_OP:
             call = find_running_call(op.name)
             if call is not None:
-                for see in self.of_calls:
-                    see(call)
+                self.of_calls.call(iteration, call)
         if out.node is None:
             self._note_lost_history(op, inputs)
-
-    def _select_handlers(self) -> None:
-        """Leave out the rules that have looked at enough backward passes."""
-        self.iteration = iteration = self.facts.iteration
-        phase = bisect_right(self.limits, iteration)
-        if phase == self.phase:
-            return
-        self.phase = phase
-        current = {rule: see for rule, see in self.op_handlers.items() if rule.max_passes > iteration}
-        self.of_all = [see for rule, see in current.items() if not rule.ops]
-        self.by_name = {}
-        for rule, see in current.items():
-            for name in rule.ops:
-                self.by_name.setdefault(name, []).append(see)
-        self.of_calls = [see for rule, see in self.call_handlers.items() if rule.max_passes > iteration]
 
     def _note_choice(self, op: Op) -> None:
         """Note an argmax of something that has a history, which it leaves out before the op runs."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -70,20 +71,31 @@ class WatchRule:
         self.facts.report.add(Finding(kind, place, name, str(number), problem, advice))
 
 
-def guard(rule: WatchRule, handler: Function) -> Function:
-    """Return a handler whose errors are kept from the program; after one it does nothing more."""
-    failures, is_broken = rule.facts.report.failures, False
+class Handlers:
+    """Methods of rules that see an event: each until the passes of its rule have run, or until it raises an error."""
 
-    def call(*args: object, **kwargs: object) -> None:
-        nonlocal is_broken
-        if not is_broken:
+    __slots__ = ("checked_at", "methods")
+
+    def __init__(self, rules: Iterable[WatchRule], event: str, is_limited: bool = True) -> None:
+        self.methods: list[Function] = [getattr(rule, event) for rule in rules]
+        self.checked_at = 0 if is_limited else ALL_PASSES  # after so many passes, one of the rules has seen enough
+
+    def call(self, iteration: int, *args: object, **kwargs: object) -> None:
+        """Show the event to the rules; errors are kept from the program."""
+        if iteration >= self.checked_at:
+            self.methods = [see for see in self.methods if see.__self__.max_passes > iteration]
+            self.checked_at = min((see.__self__.max_passes for see in self.methods), default=ALL_PASSES)
+        for see in self.methods:
             try:
-                handler(*args, **kwargs)
+                see(*args, **kwargs)
             except Exception as error:  # noqa: BLE001  whatever a rule stumbles over
-                is_broken = True
-                failures.append(f"{type(rule).__name__}.{handler.__name__}: {type(error).__name__}: {error}")
+                self._drop(see, error)
 
-    return call
+    def _drop(self, broken: Function, error: Exception) -> None:
+        """Note the error of a method, and call it no more."""
+        self.methods = [see for see in self.methods if see != broken]
+        rule: WatchRule = broken.__self__
+        rule.facts.report.failures.append(f"{type(rule).__name__}.{broken.__name__}: {type(error).__name__}: {error}")
 
 
 @cache

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from types import FrameType
 
 import numpy as np
@@ -39,7 +40,7 @@ class Made:
     location: InstructionLocation
     function: str
 
-    @property
+    @cached_property
     def place(self) -> Place:
         """The user's line."""
         return place_of_instruction(self.location)
@@ -49,9 +50,9 @@ class Made:
         """The function that the user called, or the op within a module."""
         return self.op if self.function in MODULE_CALLS else self.function
 
-    @property
+    @cached_property
     def tensors(self) -> list[Tensor]:
-        """Return the operands that are tensors."""
+        """The operands that are tensors."""
         return [x for x in self.inputs if isinstance(x, Tensor)]
 
 
@@ -71,6 +72,8 @@ class ValueFlow:
     def __init__(self) -> None:
         self.steps: dict[int, Made] = {}
         self.by_array: dict[int, Made] = {}  # which detached tensors share
+        # what was looked for since the last op, by the ids of the values that it begins with
+        self.walks: dict[tuple[int, ...], tuple[Operands, list[Made]]] = {}
         self.is_open = True
         self.bytes = 0
 
@@ -84,6 +87,7 @@ class ValueFlow:
             frame = frame.f_back
         if frame is None:
             return
+        self.walks.clear()
         self.bytes += out.array.nbytes
         while self.steps and (len(self.steps) >= MAX_STEPS or self.bytes > MAX_FLOW_BYTES):
             oldest = self.steps.pop(next(iter(self.steps))).out.array
@@ -98,6 +102,7 @@ class ValueFlow:
         self.is_open = False
         self.steps.clear()
         self.by_array.clear()
+        self.walks.clear()
 
     def maker(self, x: Operand) -> Made | None:
         """Return how a tensor was made."""
@@ -126,16 +131,24 @@ class ValueFlow:
             made = self.maker(x)
         return x
 
-    def makers_behind(self, *values: Operand) -> Iterator[Made]:
-        """Yield the ops from which values were computed, the nearest first, up to a number."""
+    def makers_behind(self, *values: Operand) -> Sequence[Made]:
+        """Return the ops from which values were computed, the nearest first, up to a number."""
+        key = tuple(map(id, values))
+        if key in self.walks:
+            return self.walks[key][1]
         queue = list(values)
         seen: set[int] = set()
-        while queue and len(seen) < MAX_WALKED:
-            made = self.maker(queue.pop(0))
+        found: list[Made] = []
+        for x in queue:  # which grows
+            if len(found) >= MAX_WALKED:
+                break
+            made = self.maker(x)
             if made is not None and id(made) not in seen:
                 seen.add(id(made))
-                yield made
+                found.append(made)
                 queue += made.tensors
+        self.walks[key] = values, found
+        return found
 
     def find_end(self, x: Tensor, roots: Sequence[Tensor]) -> tuple[Made, bool] | None:
         """Return the op at which the way from a tensor to the roots ends, and whether it is a cut of the history.

@@ -34,7 +34,7 @@ from adjoint.diagnosis.watch.events import (
 from adjoint.diagnosis.watch.facts import Facts
 from adjoint.diagnosis.watch.names import describe_callee, name_of_value
 from adjoint.diagnosis.watch.op_observer import OpObserver
-from adjoint.diagnosis.watch.rule import WatchRule, find_rules_of_events, guard
+from adjoint.diagnosis.watch.rule import Handlers, WatchRule, find_rules_of_events
 from adjoint.diagnosis.watch.value_flow import FLOW_PASSES
 from adjoint.nn import functional
 from adjoint.nn import utils as nn_utils
@@ -43,7 +43,6 @@ from adjoint.optim.lr.scheduler import LRScheduler
 from adjoint.optim.step.hooks import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 from adjoint.optim.step.optimizer import Optimizer
 
-EVENTS = ("enter_module", "leave_module", "begin_backward", "before_step", "after_step", "finish")
 WATCHED_STEPS = frozenset({1, 2, *(4 * 3**i for i in range(12))})  # of an optimizer, in which ops are watched
 MEASURED_STEPS = 6  # in which the sizes of gradients are measured, as in those whose ops are watched
 QUIET_PERIOD = 4  # later steps of which one is seen by all rules, the others by those that must see every step
@@ -103,12 +102,8 @@ class Watch:
         self.steps = steps
         self.rules = [rule(self.facts) for rule in rules]
         self.places = find_rules_of_events(tuple(rules))
-        self.handlers = {
-            event: [(rule, guard(rule, getattr(rule, event))) for rule in self._find_rules(event)] for event in EVENTS
-        }
-        self.module_handlers: dict[tuple[str, type[Module], bool, int], list[Function]] = {}
-        self.pass_handlers: dict[tuple[int, bool], list[Function]] = {}
-        self.limits = sorted({rule.max_passes for rule in self.rules})
+        self.handlers: dict[tuple[Operand, ...], Handlers] = {}
+        self.step_limits = sorted({rule.max_steps for rule in self.rules})
         self.observer = OpObserver(self.facts, self._find_rules("see_op"), self._find_rules("see_call"))
         self.patches, self.op_patches = Patches(), Patches()
         self.handles: list[Operand] = []
@@ -169,8 +164,7 @@ class Watch:
             pass_watchers.remove(self._backward)
         self.facts.report.steps = self.facts.steps
         self.facts.flow.close()
-        for _, handler in self.handlers["finish"]:
-            handler()
+        Handlers(self._find_rules("finish"), "finish", is_limited=False).call(self.facts.iteration)
 
     def _watch_compiler(self) -> None:
         """See what is compiled, once the compiler is loaded."""
@@ -202,12 +196,11 @@ class Watch:
 
     def _call(self, event: str) -> Operand:
         """Return a function that passes an event of a method on to the rules that define it."""
-        handlers = [guard(rule, getattr(rule, event)) for rule in self._find_rules(event)]
+        handlers = Handlers(self._find_rules(event), event, is_limited=False)
 
         def notice(*args: object, **kwargs: object) -> None:
             if self._is_ours():
-                for handler in handlers:
-                    handler(*args, **kwargs)
+                handlers.call(self.facts.iteration, *args, **kwargs)
 
         return notice
 
@@ -304,8 +297,7 @@ class Watch:
             call.place = place_of_frame(caller_frame())
         if len(known) < MAX_KNOWN_CALLS:
             known.append(call)
-        for handler in self._find_handlers("enter_module", module, parent is None):
-            handler(call)
+        self._find_module_handlers("enter_module", module, parent is None).call(facts.iteration, call)
 
     def _leave_module(self, module: Module, output: Operand) -> None:
         calls = self.facts.calls
@@ -316,34 +308,34 @@ class Watch:
         while calls:
             call = calls.pop()
             if call.module is module:
-                for handler in self._find_handlers("leave_module", module, call.parent is None):
-                    handler(call, output)
+                handlers = self._find_module_handlers("leave_module", module, call.parent is None)
+                handlers.call(self.facts.iteration, call, output)
                 break
 
-    def _find_handlers(self, event: str, module: Module, is_root: bool) -> list[Function]:
-        """Return the handlers of rules that look at such a module at this time."""
-        key = event, type(module), is_root, bisect_right(self.limits, self.facts.iteration)
-        found = self.module_handlers.get(key)
+    def _find_module_handlers(self, event: str, module: Module, is_root: bool) -> Handlers:
+        """Return the handlers of rules that look at such a module."""
+        key = event, type(module), is_root
+        found = self.handlers.get(key)
         if found is None:
-            found = self.module_handlers[key] = [
-                handler
-                for rule, handler in self.handlers[event]
-                if (is_root or not rule.sees_roots_only)
-                and (not rule.modules or isinstance(module, rule.modules))
-                and rule.max_passes > self.facts.iteration
+            rules = [
+                rule
+                for rule in self._find_rules(event)
+                if (is_root or not rule.sees_roots_only) and (not rule.modules or isinstance(module, rule.modules))
             ]
+            found = self.handlers[key] = Handlers(rules, event)
         return found
 
-    def _find_pass_handlers(self) -> list[Function]:
-        """Return the handlers of backward passes of the rules that look at this one."""
-        key = bisect_right(self.limits, self.facts.iteration), self.is_quiet
-        found = self.pass_handlers.get(key)
+    def _find_step_handlers(self, event: str, number: int = 0) -> Handlers:
+        """Return the handlers of rules that look at this backward pass, or at a step of this number."""
+        key = event, self.is_quiet, bisect_right(self.step_limits, number)
+        found = self.handlers.get(key)
         if found is None:
-            found = self.pass_handlers[key] = [
-                handler
-                for rule, handler in self.handlers["begin_backward"]
-                if rule.max_passes > self.facts.iteration and (rule.sees_every_step or not self.is_quiet)
+            rules = [
+                rule
+                for rule in self._find_rules(event)
+                if number < rule.max_steps and (rule.sees_every_step or not self.is_quiet)
             ]
+            found = self.handlers[key] = Handlers(rules, event, is_limited=event == "begin_backward")
         return found
 
     def _backward(self, roots: Sequence[Operand], is_retained: bool) -> AbstractContextManager[None]:
@@ -354,8 +346,7 @@ class Watch:
         loss = float(tensors[0].array) if len(tensors) == 1 and tensors[0].array.size == 1 else None
         began = max((root.node.sequence_nr for root in tensors if root.node is not None), default=-1)
         backward = Backward(tensors, place_of_frame(caller_frame()), is_retained, facts.iteration, loss, began)
-        for handler in self._find_pass_handlers():
-            handler(backward)
+        self._find_step_handlers("begin_backward").call(facts.iteration, backward)
         backward.roots = ()
         facts.backwards.append(backward)
         facts.iteration += 1
@@ -381,9 +372,7 @@ class Watch:
         sizes = _gradient_sizes(record) if is_measured and record.steps < self.steps else {}
         step = OptimizerStep(record, record.steps, place_of_frame(frame), sizes)
         self.current_steps.append(step)
-        for rule, handler in self.handlers["before_step"]:
-            if step.number < rule.max_steps and (rule.sees_every_step or not self.is_quiet):
-                handler(step)
+        self._find_step_handlers("before_step", step.number).call(facts.iteration, step)
         if len(args) < 2 and not kwargs.get("closure"):  # a closure's ops are the program's own
             self.observer.pause()
 
@@ -391,9 +380,7 @@ class Watch:
         if not self._is_ours() or not self.current_steps:
             return
         step = self.current_steps.pop()
-        for rule, handler in self.handlers["after_step"]:
-            if rule.sees_every_step or not self.is_quiet:
-                handler(step)
+        self._find_step_handlers("after_step").call(self.facts.iteration, step)
         step.record.steps += 1
         self.facts.steps += 1
         if step.record.steps >= self.steps:

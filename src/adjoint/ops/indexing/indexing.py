@@ -11,7 +11,7 @@ from adjoint.core.op.eager_kernels import RowKernel, SmallArrayKernel, kernel_pr
 from adjoint.core.op.families import primitive, with_eager_fast_path
 from adjoint.core.op.op import op_of
 from adjoint.core.op.spec import Spec, broadcast_shapes
-from adjoint.core.runtime.mode import nondefault
+from adjoint.core.runtime.mode import has_interpreter
 from adjoint.core.tensor.sparse_array import SparseArray, sparse_gradient_slot
 from adjoint.core.typing import Array, Operand, Shape
 from adjoint.ops.elementwise.comparison import ge, logical_and, lt
@@ -224,7 +224,7 @@ def check_range(
 
 def all_in_range(indices: Tensor, size: int) -> bool:
     """True if all indices are known to lie in [0, size): an eager check at half the cost of `check_range`."""
-    if nondefault.count or indices.array.dtype != np.int64:
+    if has_interpreter() or type(indices.array) is not np.ndarray or indices.array.dtype != np.int64:
         return False
     unsigned = indices.array.view(np.uint64)  # negative ones become the largest
     return not unsigned.size or bool(np.maximum.reduce(unsigned, None) < size)

@@ -62,14 +62,16 @@ class DeadUnits(WatchRule):
 
     def see_op(self, op: Op, inputs: Operands, out: Tensor) -> None:
         array = out.array
-        if out.node is None or array.ndim < 2 or array.shape[0] < 2 or not is_rectified(op, inputs, out):
+        if out.node is None or array.ndim < 2 or array.shape[0] < 2:
             return
         axis = 1 if array.ndim >= 4 else array.ndim - 1
         node: Operand = out.node
         key = node.code, node.instruction_offset, id(self.facts.module()), array.shape[axis]
-        axes = tuple(i for i in range(array.ndim) if i != axis)
-        fires = array.any(axis=axes)
         before = self.alive.get(key)
+        if (before is not None and before[0].all()) or not is_rectified(op, inputs, out):
+            return
+        # none is negative, and the maximum takes a third of the time of `any`
+        fires = array.max(axis=tuple(i for i in range(array.ndim) if i != axis)) != 0
         samples, steps = array.size // array.shape[axis], 1
         if before is None:
             bias = find_bias(inputs[0])
