@@ -286,7 +286,8 @@ def find_origin(source: SourceFile, node: ast.expr, stack: Stack) -> Origin | No
 def _find_filling(source: SourceFile, assignment: ast.stmt, name: str) -> ast.AST | None:
     """Return the first `name.append(…)` of a list that is made empty."""
     value = find_value_of(assignment, name) or getattr(assignment, "value", None)
-    if not (isinstance(value, ast.List) and not value.elts) and text_of(value or assignment) != "list()":
+    is_list = isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and text_of(value) == "list()"
+    if not is_list and not (isinstance(value, ast.List) and not value.elts):
         return None
     for node in ast.walk(source.tree):
         is_append = isinstance(node, ast.Call) and text_of(node.func) == f"{name}.append"

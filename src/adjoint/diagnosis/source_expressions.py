@@ -29,9 +29,13 @@ class SourceFile:
     def __init__(self, name: str, text: str) -> None:
         self.name, self.tree = name, ast.parse(text)
         self.lines = [line.encode() for line in text.splitlines()]  # columns count bytes
-        self.parents: dict[ast.AST, ast.AST] = {
-            child: node for node in ast.walk(self.tree) for child in ast.iter_child_nodes(node)
-        }
+        self.parents: dict[ast.AST, ast.AST] = {}  # of all nodes but the tree, in the order of `ast.walk`
+        nodes: list[ast.AST] = [self.tree]
+        for node in nodes:  # which grows
+            for child in ast.iter_child_nodes(node):
+                self.parents[child] = node
+                nodes.append(child)
+        self.has_walrus = ":=" in text
         self._assignments: dict[ast.AST, dict[str, list[ast.stmt]]] = {}
 
     def scope_of(self, node: ast.AST) -> Scope:
@@ -73,7 +77,7 @@ class SourceFile:
         if found is None:
             found = self._assignments[scope] = {}
             for statement in _statements(scope):
-                for name in _bound_names(statement):
+                for name in _bound_names(statement, self.has_walrus):
                     found.setdefault(name, []).append(statement)
         return found
 
@@ -96,7 +100,7 @@ class SourceFile:
                     for name in _bound_attributes(node):
                         found.setdefault((scope.name, name), []).append(node)
                     if self.scope_of(node) is scope:  # of all objects of the class
-                        for name in _bound_names(node):
+                        for name in _bound_names(node, self.has_walrus):
                             found.setdefault((scope.name, name), []).append(node)
                 elif isinstance(node, ast.Expr) and isinstance(scope, ast.ClassDef):
                     registered = _registered_name(node.value)
@@ -141,7 +145,7 @@ def _find_instruction(source: SourceFile, code: CodeType, offset: int) -> ast.AS
     place = line, end_line, column, end_column
     found: Position | None = None
     expression: ast.AST | None = None
-    for node in ast.walk(source.tree):
+    for node in source.parents:
         own = _position(node)
         if own is None or not _contains(own, place) or (own == found and isinstance(expression, ast.JoinedStr)):
             continue  # Python 3.11 gives the texts in an f-string the position of the whole
@@ -162,7 +166,7 @@ def _contains(outer: Position, inner: Position) -> bool:
 
 def text_of(node: ast.AST) -> str:
     """Return an expression as a program writes it."""
-    return shorten(ast.unparse(node))
+    return shorten(node.id if isinstance(node, ast.Name) else ast.unparse(node))
 
 
 def find_assignment(
@@ -297,7 +301,7 @@ def _statements(scope: ast.AST) -> Iterator[ast.stmt]:
             yield from _statements(child)
 
 
-def _bound_names(statement: ast.stmt) -> set[str]:
+def _bound_names(statement: ast.stmt, has_walrus: bool) -> set[str]:
     targets: list[ast.AST] = []
     if isinstance(statement, ast.Assign):
         targets = list(statement.targets)
@@ -305,7 +309,7 @@ def _bound_names(statement: ast.stmt) -> set[str]:
         targets = [statement.target]
     elif isinstance(statement, (ast.With, ast.AsyncWith)):
         targets = [item.optional_vars for item in statement.items if item.optional_vars is not None]
-    walrus = [node.target for node in ast.walk(statement) if isinstance(node, ast.NamedExpr)]
+    walrus = [node.target for node in ast.walk(statement) if isinstance(node, ast.NamedExpr)] if has_walrus else []
     return {
         part.id
         for target in (*targets, *walrus)

@@ -35,12 +35,13 @@ class LayerOptions(WatchRule):
                 self._check(".".join(filter(None, (root.name, path))), part)
 
     def _check(self, name: str, part: Module) -> None:
-        place = self.facts.names.origin_of_module(part)
         if isinstance(part, DROPOUTS) and part.p >= MAX_DROPOUT:
+            place = self.facts.names.origin_of_module(part)
             problem = f"{name} drops {part.p:.0%} of the values: p is the probability to drop, not that to keep"
             self.report("dropout-too-large", place, name, problem, f"nn.Dropout({1 - part.p:.2g})", part.p)
         momentum = getattr(part, "momentum", None) if isinstance(part, BatchNorm) else None
         if momentum is not None and MAX_NORM_MOMENTUM <= momentum < 1:
+            place = self.facts.names.origin_of_module(part)
             problem = f"{name} has momentum={momentum:g}: it is the share of the new batch, so the running statistics "
             problem += "are those of the last batch"
             advice = f"momentum={1 - momentum:.2g} (other libraries count the share of the old)"

@@ -58,13 +58,12 @@ class Clearing(WatchRule):
                 self.cleared_steps[key] = self.cleared_steps.get(key, 0) + 1
             elif not any(is_clear(p) for p in self.sampled[key]):
                 self.uncleared.setdefault(key, []).append(step)
-        parameters = step.record.parameters()
+        parameters = [p for p in step.record.parameters() if p.requires_grad]
         zeroed = self.facts.zeroed
         is_zeroed_since = bool(zeroed) and zeroed[-1][0] == self.facts.iteration and self.passes.get(key, 1) > 0
-        is_trained = any(p.requires_grad for p in parameters)
-        if is_trained and is_zeroed_since and all(is_clear(p) for p in parameters if p.requires_grad):
+        if parameters and is_zeroed_since and all(map(is_clear, parameters)):
             self.emptied.setdefault(key, []).append(step)
-        self.sampled[key] = list(islice((p for p in parameters if p.requires_grad and not is_clear(p)), 3))
+        self.sampled[key] = list(islice((p for p in parameters if not is_clear(p)), 3))
         self.passes[key], self.is_cleared[key] = 0, False
 
     def finish(self) -> None:

@@ -17,7 +17,7 @@ from adjoint.diagnosis.findings import place_of_instruction
 from adjoint.diagnosis.watch.facts import Facts, leaves_below
 from adjoint.diagnosis.watch.frames import find_library_call
 from adjoint.diagnosis.watch.library_calls import FUNCTIONS_OF_OP, find_running_call
-from adjoint.diagnosis.watch.rule import Handlers, WatchRule
+from adjoint.diagnosis.watch.rule import RuleHandlers, WatchRule
 
 ndarray = np.ndarray
 CHOICES = ("argmax", "argmin")
@@ -32,13 +32,13 @@ class OpObserver:
         self.other: Operand = None
         self.is_watching = False
         self.thread = threading.get_ident()
-        self.of_all = Handlers([rule for rule in rules_of_ops if not rule.ops], "see_op")
+        self.of_all = RuleHandlers([rule for rule in rules_of_ops if not rule.ops], "see_op")
         by_name: dict[str, list[WatchRule]] = {}
         for rule in rules_of_ops:
             for name in rule.ops:
                 by_name.setdefault(name, []).append(rule)
-        self.by_name = {name: Handlers(rules, "see_op") for name, rules in by_name.items()}
-        self.of_calls = Handlers(rules_of_calls, "see_call")
+        self.by_name = {name: RuleHandlers(rules, "see_op") for name, rules in by_name.items()}
+        self.of_calls = RuleHandlers(rules_of_calls, "see_call")
         self.seen_records: set[tuple[Operand, int, int]] = set()
 
     def start(self) -> None:
@@ -65,15 +65,12 @@ class OpObserver:
             set_modes(anomaly_detector=self)
 
     @contextmanager
-    def suspend(self) -> Iterator[None]:
-        """Return a block whose ops are not seen."""
-        was_seeing = mode.anomaly_detector is self
-        self.pause()
+    def resume_at_end(self) -> Iterator[None]:
+        """Return a block after which ops are seen again."""
         try:
             yield
         finally:
-            if was_seeing:
-                self.resume()
+            self.resume()
 
     def observe_op(self, op: Op, inputs: Operands, out: Operand) -> None:
         """See the result of an op."""

@@ -71,31 +71,27 @@ class WatchRule:
         self.facts.report.add(Finding(kind, place, name, str(number), problem, advice))
 
 
-class Handlers:
+class RuleHandlers:
     """Methods of rules that see an event: each until the passes of its rule have run, or until it raises an error."""
 
     __slots__ = ("checked_at", "methods")
 
     def __init__(self, rules: Iterable[WatchRule], event: str, is_limited: bool = True) -> None:
-        self.methods: list[Function] = [getattr(rule, event) for rule in rules]
+        self.methods: list[tuple[WatchRule, Function]] = [(rule, getattr(rule, event)) for rule in rules]
         self.checked_at = 0 if is_limited else ALL_PASSES  # after so many passes, one of the rules has seen enough
 
     def call(self, iteration: int, *args: object, **kwargs: object) -> None:
         """Show the event to the rules; errors are kept from the program."""
         if iteration >= self.checked_at:
-            self.methods = [see for see in self.methods if see.__self__.max_passes > iteration]
-            self.checked_at = min((see.__self__.max_passes for see in self.methods), default=ALL_PASSES)
-        for see in self.methods:
+            self.methods = [pair for pair in self.methods if pair[0].max_passes > iteration]
+            self.checked_at = min((rule.max_passes for rule, _ in self.methods), default=ALL_PASSES)
+        for rule, see in self.methods:
             try:
                 see(*args, **kwargs)
             except Exception as error:  # noqa: BLE001  whatever a rule stumbles over
-                self._drop(see, error)
-
-    def _drop(self, broken: Function, error: Exception) -> None:
-        """Note the error of a method, and call it no more."""
-        self.methods = [see for see in self.methods if see != broken]
-        rule: WatchRule = broken.__self__
-        rule.facts.report.failures.append(f"{type(rule).__name__}.{broken.__name__}: {type(error).__name__}: {error}")
+                self.methods = [pair for pair in self.methods if pair[0] is not rule]
+                message = f"{type(rule).__name__}.{see.__name__}: {type(error).__name__}: {error}"
+                rule.facts.report.failures.append(message)
 
 
 @cache

@@ -74,6 +74,7 @@ class ValueFlow:
         self.by_array: dict[int, Made] = {}  # which detached tensors share
         # what was looked for since the last op, by the ids of the values that it begins with
         self.walks: dict[tuple[int, ...], tuple[Operands, list[Made]]] = {}
+        self.sums: dict[int, tuple[Tensor, list[LossTerm]]] = {}
         self.is_open = True
         self.bytes = 0
 
@@ -88,6 +89,7 @@ class ValueFlow:
         if frame is None:
             return
         self.walks.clear()
+        self.sums.clear()
         self.bytes += out.array.nbytes
         while self.steps and (len(self.steps) >= MAX_STEPS or self.bytes > MAX_FLOW_BYTES):
             oldest = self.steps.pop(next(iter(self.steps))).out.array
@@ -103,6 +105,7 @@ class ValueFlow:
         self.steps.clear()
         self.by_array.clear()
         self.walks.clear()
+        self.sums.clear()
 
     def maker(self, x: Operand) -> Made | None:
         """Return how a tensor was made."""
@@ -147,7 +150,8 @@ class ValueFlow:
                 seen.add(id(made))
                 found.append(made)
                 queue += made.tensors
-        self.walks[key] = values, found
+        if self.is_open:
+            self.walks[key] = values, found
         return found
 
     def find_end(self, x: Tensor, roots: Sequence[Tensor]) -> tuple[Made, bool] | None:
@@ -196,6 +200,8 @@ class ValueFlow:
 
     def terms(self, root: Tensor) -> list[LossTerm]:
         """Return the terms of a sum or mean, with their signs; factors that are numbers are left out."""
+        if id(root) in self.sums:
+            return self.sums[id(root)][1]
         found: list[LossTerm] = []
         stack: list[tuple[Tensor, int, float]] = [(root, 1, 1.0)]
         while stack and len(found) < MAX_WALKED:
@@ -207,6 +213,8 @@ class ValueFlow:
             elif made is not None:
                 factor *= factor_of(made)
                 stack += [(part, sign * each, factor) for part, each in parts]
+        if self.is_open:
+            self.sums[id(root)] = root, found
         return found
 
 

@@ -34,7 +34,7 @@ from adjoint.diagnosis.watch.events import (
 from adjoint.diagnosis.watch.facts import Facts
 from adjoint.diagnosis.watch.names import describe_callee, name_of_value
 from adjoint.diagnosis.watch.op_observer import OpObserver
-from adjoint.diagnosis.watch.rule import Handlers, WatchRule, find_rules_of_events
+from adjoint.diagnosis.watch.rule import RuleHandlers, WatchRule, find_rules_of_events
 from adjoint.diagnosis.watch.value_flow import FLOW_PASSES
 from adjoint.nn import functional
 from adjoint.nn import utils as nn_utils
@@ -102,7 +102,7 @@ class Watch:
         self.steps = steps
         self.rules = [rule(self.facts) for rule in rules]
         self.places = find_rules_of_events(tuple(rules))
-        self.handlers: dict[tuple[Operand, ...], Handlers] = {}
+        self.handlers: dict[tuple[Operand, ...], RuleHandlers] = {}
         self.step_limits = sorted({rule.max_steps for rule in self.rules})
         self.observer = OpObserver(self.facts, self._find_rules("see_op"), self._find_rules("see_call"))
         self.patches, self.op_patches = Patches(), Patches()
@@ -164,7 +164,7 @@ class Watch:
             pass_watchers.remove(self._backward)
         self.facts.report.steps = self.facts.steps
         self.facts.flow.close()
-        Handlers(self._find_rules("finish"), "finish", is_limited=False).call(self.facts.iteration)
+        RuleHandlers(self._find_rules("finish"), "finish", is_limited=False).call(self.facts.iteration)
 
     def _watch_compiler(self) -> None:
         """See what is compiled, once the compiler is loaded."""
@@ -196,7 +196,7 @@ class Watch:
 
     def _call(self, event: str) -> Operand:
         """Return a function that passes an event of a method on to the rules that define it."""
-        handlers = Handlers(self._find_rules(event), event, is_limited=False)
+        handlers = RuleHandlers(self._find_rules(event), event, is_limited=False)
 
         def notice(*args: object, **kwargs: object) -> None:
             if self._is_ours():
@@ -312,7 +312,7 @@ class Watch:
                 handlers.call(self.facts.iteration, call, output)
                 break
 
-    def _find_module_handlers(self, event: str, module: Module, is_root: bool) -> Handlers:
+    def _find_module_handlers(self, event: str, module: Module, is_root: bool) -> RuleHandlers:
         """Return the handlers of rules that look at such a module."""
         key = event, type(module), is_root
         found = self.handlers.get(key)
@@ -322,10 +322,10 @@ class Watch:
                 for rule in self._find_rules(event)
                 if (is_root or not rule.sees_roots_only) and (not rule.modules or isinstance(module, rule.modules))
             ]
-            found = self.handlers[key] = Handlers(rules, event)
+            found = self.handlers[key] = RuleHandlers(rules, event)
         return found
 
-    def _find_step_handlers(self, event: str, number: int = 0) -> Handlers:
+    def _find_step_handlers(self, event: str, number: int = 0) -> RuleHandlers:
         """Return the handlers of rules that look at this backward pass, or at a step of this number."""
         key = event, self.is_quiet, bisect_right(self.step_limits, number)
         found = self.handlers.get(key)
@@ -335,7 +335,7 @@ class Watch:
                 for rule in self._find_rules(event)
                 if number < rule.max_steps and (rule.sees_every_step or not self.is_quiet)
             ]
-            found = self.handlers[key] = Handlers(rules, event, is_limited=event == "begin_backward")
+            found = self.handlers[key] = RuleHandlers(rules, event, is_limited=event == "begin_backward")
         return found
 
     def _backward(self, roots: Sequence[Operand], is_retained: bool) -> AbstractContextManager[None]:
@@ -346,13 +346,15 @@ class Watch:
         loss = float(tensors[0].array) if len(tensors) == 1 and tensors[0].array.size == 1 else None
         began = max((root.node.sequence_nr for root in tensors if root.node is not None), default=-1)
         backward = Backward(tensors, place_of_frame(caller_frame()), is_retained, facts.iteration, loss, began)
+        is_seeing = mode.anomaly_detector is self.observer
+        self.observer.pause()
         self._find_step_handlers("begin_backward").call(facts.iteration, backward)
         backward.roots = ()
         facts.backwards.append(backward)
         facts.iteration += 1
         if facts.iteration >= FLOW_PASSES:
             facts.flow.close()
-        return self.observer.suspend()
+        return self.observer.resume_at_end() if is_seeing else nullcontext()
 
     def _before_step(self, optimizer: Optimizer, args: tuple[Operand, ...], kwargs: dict[str, Operand]) -> None:
         if not self._is_ours():
@@ -372,9 +374,9 @@ class Watch:
         sizes = _gradient_sizes(record) if is_measured and record.steps < self.steps else {}
         step = OptimizerStep(record, record.steps, place_of_frame(frame), sizes)
         self.current_steps.append(step)
-        self._find_step_handlers("before_step", step.number).call(facts.iteration, step)
         if len(args) < 2 and not kwargs.get("closure"):  # a closure's ops are the program's own
             self.observer.pause()
+        self._find_step_handlers("before_step", step.number).call(facts.iteration, step)
 
     def _after_step(self, optimizer: Optimizer, args: tuple[Operand, ...], kwargs: dict[str, Operand]) -> None:
         if not self._is_ours() or not self.current_steps:

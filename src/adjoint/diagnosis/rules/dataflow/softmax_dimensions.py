@@ -51,7 +51,7 @@ class SoftmaxDimension(WatchRule):
             made = self.last_output() if self.last_output is not None else None
             if made is not None and isinstance(x, Tensor) and x.node is made and x.array.ndim == 2:
                 self._check_classes(out)
-        elif isinstance(x, Tensor) and find_library_call("cross_entropy") is not None:
+        elif isinstance(x, Tensor):
             axis = 0 if x.array.ndim == 1 else 1
             if x.array.shape[axis] == 1:
                 self.report(
@@ -71,8 +71,10 @@ class SoftmaxDimension(WatchRule):
         name, axes = op.name, [out_params(out)["axis"]] if op.name in NORMALIZED else None
         if op.name == "div":
             name, axes = "softmax", _axes_of_own_softmax(*inputs[:2])
+        if axes is None or list(axes) != [0]:
+            return
         frame = caller_frame()
-        if axes is None or list(axes) != [0] or library_files[frame.f_code.co_filename]:
+        if library_files[frame.f_code.co_filename]:
             return
         place = place_of_frame(frame)
         if len(shape) == 2 and op.name == "div" and shape[0] == self.samples:
