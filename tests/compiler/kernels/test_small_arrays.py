@@ -21,6 +21,7 @@ import adjoint.optim.rmsprop
 import adjoint.optim.sgd
 from adjoint.core.op import elementwise_kernels
 from adjoint.core.op.eager_kernels import SmallArrayKernel, eager_kernels, kernel_provider, routine_slot
+from adjoint.functions.nn.grid_sample import grid_sample
 from adjoint.ops.linalg.sparse_product import sample_products, sparse_product
 from adjoint.ops.nn.recurrent_kinds import SWEEP_BY_KIND
 from adjoint.ops.nn.recurrent_steps import StepWeights, order_of
@@ -61,6 +62,22 @@ def _gradient(of: Call) -> Call:
         x.requires_grad_()
         out = of(x, y)
         return ad.autograd.grad(out, x, y if out.ndim else None)[0]
+
+    return call
+
+
+def _sampled(x: Any, y: Any) -> tuple[Any, ...]:
+    image, places = _repeat(x.reshape(-1)[:67], 2, 3, 4, 1), y.reshape(-1)[:67]
+    grid = ad.stack([places, 2.5 * places.flip(0)], -1).repeat(2, 1, 1, 1)
+    settings = [(padding, aligned) for padding in ("zeros", "border", "reflection") for aligned in (False, True)]
+    return tuple(grid_sample(image, grid, "bilinear", *each) for each in settings)
+
+
+def _sampled_gradients(which: int) -> Call:
+    def call(x: Any, y: Any) -> tuple[Any, ...]:
+        operand = (x, y)[which].requires_grad_()
+        seeded = [(out, out.detach().nan_to_num().cos() / 64) for out in _sampled(x, y)]
+        return tuple(ad.autograd.grad(out, operand, seed, retain_graph=True)[0] for out, seed in seeded)
 
     return call
 
@@ -182,6 +199,7 @@ CALLS: dict[str, Call] = {
     "add_rows": lambda x, y: ad.zeros(4, *x.shape[1:], dtype=x.dtype).index_add(0, ad.arange(x.shape[0]) * 7 % 4, x),
     "larger_rows": _reduced_rows("amax"), "smaller_rows": _reduced_rows("amin"), "multiply_rows": _reduced_rows("prod"),
     "resample": lambda x, y: F.interpolate(_repeat(x, 1, 2, 1), scale_factor=1.7, mode="linear"),
+    "sample_grid": _sampled, "sample_grid_dx": _sampled_gradients(0), "sample_grid_dgrid": _sampled_gradients(1),
     "sparse_product": lambda x, y: sparse_product(_matrix(y, 1).reshape(-1), _matrix(x), *_entries(x), height=4),
     "sampled_products": lambda x, y: sample_products(_matrix(x, 8), _matrix(y, 8), *_entries(x)),
     "mean_nll": lambda x, y: F.nll_loss(x, _labels(x)),
@@ -220,6 +238,9 @@ ROWS_NEEDED = {
     "few_queries_gradient",
     "sampled_products",
     "sparse_product",
+    "sample_grid",
+    "sample_grid_dx",
+    "sample_grid_dgrid",
     *(name for name in CALLS if "_steps" in name),
 }
 

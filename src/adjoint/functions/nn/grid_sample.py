@@ -8,7 +8,12 @@ from itertools import product
 
 import numpy as np
 
+from adjoint.autograd.backward import grad
+from adjoint.autograd.grad_mode import enable_grad
 from adjoint.core.graph.source_location import warn_user
+from adjoint.core.op.eager_kernels import SmallArrayKernel, kernel_provider
+from adjoint.core.op.families import with_eager_fast_path
+from adjoint.core.runtime.mode import mode
 from adjoint.core.tensor.tensor import Tensor, constant
 from adjoint.core.typing import Array, NumpyDtype, Operand
 from adjoint.functions.api.compute_dtype import autocast_float32
@@ -22,7 +27,8 @@ Tap = tuple[Tensor, Tensor | None]  # positions along one dimension, and their w
 
 __all__ = ["affine_grid", "grid_sample"]
 MODES = ("bilinear", "nearest", "bicubic")
-PADDINGS = ("zeros", "border", "reflection")
+PADDINGS = ("zeros", "border", "reflection")  # in the order of the native code's numbers
+SAMPLE, SAMPLE_DX, SAMPLE_DGRID = map(SmallArrayKernel, ("sample_grid", "sample_grid_dx", "sample_grid_dgrid"))
 ALIGN_CORNERS_WARNING = (
     "Default grid_sample and affine_grid behavior has changed to align_corners=False since 1.3.0. Please specify "
     "align_corners=True if the old behavior is desired. See the documentation of grid_sample for details."
@@ -51,16 +57,21 @@ def grid_sample(
     if align_corners is None:
         warn_user(ALIGN_CORNERS_WARNING)
     _check(input, grid, mode)
+    quick = mode == "bilinear" and len(input.array.shape) == 4 and kernel_provider.enabled
+    form = _sample_natively if quick and input.array.dtype.kind == "f" else _sample_by_taps
+    out: Tensor = form(input, grid, mode=mode, padding_mode=padding_mode, align_corners=bool(align_corners))
+    return out
+
+
+def _sample_by_taps(input: Tensor, grid: Tensor, *, mode: str, padding_mode: str, align_corners: bool) -> Tensor:
     sides = input.array.shape[2:]
     places = [
-        _unnormalize_coordinates(grid, len(sides) - 1 - d, n, bool(align_corners)) for d, n in enumerate(sides)
+        _unnormalize_coordinates(grid, len(sides) - 1 - d, n, align_corners) for d, n in enumerate(sides)
     ]  # each (N, P)
     if mode == "bicubic":
-        taps = [_cubic_taps(at, n, padding_mode, bool(align_corners)) for at, n in zip(places, sides, strict=True)]
+        taps = [_cubic_taps(at, n, padding_mode, align_corners) for at, n in zip(places, sides, strict=True)]
     else:
-        inside = [
-            _apply_padding_mode(at, n, padding_mode, bool(align_corners)) for at, n in zip(places, sides, strict=True)
-        ]
+        inside = [_apply_padding_mode(at, n, padding_mode, align_corners) for at, n in zip(places, sides, strict=True)]
         taps = [_nearest_or_linear_taps(at, mode) for at in inside]
     flat = movement.reshape(input, shape=(*input.array.shape[:2], math.prod(sides)))
     out: Operand = None
@@ -69,6 +80,66 @@ def grid_sample(
         out = value if out is None else out + value
     shape = (*input.array.shape[:2], *grid.array.shape[1:-1])
     return rename_node(movement.reshape(out, shape=shape), f"GridSampler{len(sides)}DBackward0")
+
+
+def _sample_dinput(
+    g: Operand, input: Operand, grid: Operand, mode: str, padding_mode: str, align_corners: bool
+) -> Operand:
+    if isinstance(g, np.ndarray):
+        out = np.zeros(input.shape, input.dtype)
+        settings = float(PADDINGS.index(padding_mode)), float(align_corners)
+        if out.size and g.size and SAMPLE_DX.call(_as_rows(g), np.ascontiguousarray(grid), out, *settings) is not None:
+            return out
+    return _differentiate_taps(g, (input, grid), 0, mode, padding_mode, align_corners)
+
+
+def _sample_dgrid(
+    g: Operand, input: Operand, grid: Operand, mode: str, padding_mode: str, align_corners: bool
+) -> Operand:
+    if isinstance(g, np.ndarray) and input.size and g.size:
+        out = np.empty(grid.shape, grid.dtype)
+        settings = float(PADDINGS.index(padding_mode)), float(align_corners)
+        images, places = np.ascontiguousarray(input), np.ascontiguousarray(grid)
+        if SAMPLE_DGRID.call(_as_rows(g), images, places, out, *settings) is not None:
+            return out
+    return _differentiate_taps(g, (input, grid), 1, mode, padding_mode, align_corners)
+
+
+def _differentiate_taps(
+    g: Operand, operands: Sequence[Operand], which: int, mode_name: str, padding_mode: str, align_corners: bool
+) -> Tensor:
+    """Return the gradient in one operand as recorded ops."""
+    again = mode.recording
+    given = [x if isinstance(x, Tensor) else constant(x) for x in operands]
+    with enable_grad():
+        twins = [x.view_as(x) if again else x.detach() for x in given]
+        if not again:
+            twins[which].requires_grad_()
+        out = _sample_by_taps(*twins, mode=mode_name, padding_mode=padding_mode, align_corners=align_corners)
+        seed = g if isinstance(g, Tensor) else constant(g)
+        (found,) = grad([out], [twins[which]], [seed], create_graph=again)
+    assert found is not None
+    return found
+
+
+@with_eager_fast_path(
+    composite=_sample_by_taps, node="GridSampler2DBackward0", dinput=_sample_dinput, dgrid=_sample_dgrid
+)
+def _sample_natively(input: Array, grid: Array, *, mode: str, padding_mode: str, align_corners: bool) -> Array:
+    out = np.empty((*input.shape[:2], *grid.shape[1:-1]), input.dtype)
+    settings = float(PADDINGS.index(padding_mode)), float(align_corners)
+    images, places = np.ascontiguousarray(input), np.ascontiguousarray(grid)
+    if out.size and SAMPLE.call(images, places, _as_rows(out), *settings) is not None:
+        return out
+    sampled = _sample_by_taps(
+        constant(input), constant(grid), mode=mode, padding_mode=padding_mode, align_corners=align_corners
+    )
+    return np.asarray(sampled.array)
+
+
+def _as_rows(values: Array) -> Array:
+    """The values (N, C, H', W') as (N, C, P)."""
+    return np.ascontiguousarray(values).reshape(*values.shape[:2], -1)
 
 
 def _check(input: Tensor, grid: Tensor, mode: str) -> None:

@@ -28,6 +28,8 @@ Modules, in reading order:
   them.
 - `column_folds`: Sums and extremes over dimensions before the last, of (outer, rows, columns) over the rows.
 - `resampling`: Sums of few elements along a dimension, by positions and weights: what interpolation is made of.
+- `grid_sampling`: Images looked up bilinearly at the places of a grid, and the gradients in the images and in the
+  grid.
 - `broadcast_arithmetic`: Sums, differences, products and quotients of arrays that broadcast, with the bits of
   NumPy's.
 """
