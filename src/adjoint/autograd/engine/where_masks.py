@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from adjoint.autograd.engine.graph_task import GraphTask
 
 ELEMENTWISE_FAMILIES = frozenset({"unary", "binary", "elementwise"})
-MOVEMENT_OPS = frozenset({"reshape", "permute", "flip", "slice", "select", "pad", "expand", "cat"})
+MOVEMENT_OPS = frozenset({"reshape", "permute", "flip", "slice", "select", "pad", "expand", "cat", "roll"})
 
 
 def apply_where_mask(d: Operand, mask: Operand) -> Operand:

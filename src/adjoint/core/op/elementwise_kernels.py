@@ -162,6 +162,20 @@ def with_unary_kernel(function: Function) -> tuple[Function, ElementwiseKernel]:
     return copy_names(evaluate, function), kernel
 
 
+def with_binary_kernel(function: Function) -> tuple[Function, ElementwiseKernel]:
+    """Let a kernel compute a NumPy function of two arrays; it is to be given the op as its `function`."""
+    kernel = ElementwiseKernel(function)
+
+    def evaluate(x: Operand, y: Operand) -> Operand:
+        if type(x) is ndarray and x.size >= MIN_ELEMENTS:
+            found = kernel.find((x, y), {})
+            if found is not None:
+                return found
+        return function(x, y)
+
+    return copy_names(evaluate, function), kernel
+
+
 def copy_names(call: Function, function: Function) -> Function:
     """Give a function the identity and the parameters of the one that it calls."""
     call.__name__, call.__qualname__, call.__module__ = function.__name__, function.__qualname__, function.__module__

@@ -15,7 +15,7 @@ import numpy as np
 from adjoint.core.dtype.dtype import real_type
 from adjoint.core.op.apply import NO_PARAMS, apply
 from adjoint.core.op.call_template import can_write_call, make_call
-from adjoint.core.op.elementwise_kernels import ArithmeticKernel, with_unary_kernel
+from adjoint.core.op.elementwise_kernels import ArithmeticKernel, with_binary_kernel, with_unary_kernel
 from adjoint.core.op.evaluation import evaluate
 from adjoint.core.op.movement_call import make_movement_call
 from adjoint.core.op.op import Op
@@ -150,16 +150,19 @@ def binary(
     ufunc: np.ufunc | None = None,
     unsupported_kinds: str = "",
     refuse: Function | None = None,
+    kernel: bool = False,
     **facets: Any,
 ) -> Declaration:
     """Declare an element-wise function f(x, y), with broadcasting and promotion to a common type.
 
     `ufunc`: the NumPy function to which f is equal, one of those for which there is an `ArithmeticKernel`.
     `unsupported_kinds`: the kinds of elements, as NumPy has them, that f is not defined for. `refuse`: what raises for
-    operands of Python's operator as they are given, before their promotion.
+    operands of Python's operator as they are given, before their promotion. `kernel`: a kernel computes arrays that are
+    not small.
     """
 
     def declare(function: Function) -> Function:
+        function, native = with_binary_kernel(function) if kernel else (function, None)
         check = make_kind_check(function.__name__, unsupported_kinds)
         op = _make_op(
             with_operand_check(function, check) if unsupported_kinds else function,
@@ -179,7 +182,7 @@ def binary(
         quick = "".join(set("fiubc").difference(unsupported_kinds)) if promotion == "common" else "f"
         takes_int = "i" in quick
         compute = op.evaluate if "f" in unsupported_kinds else function
-        kernel = None if ufunc is None else ArithmeticKernel(ufunc.__name__, ufunc)
+        ufunc_kernel = None if ufunc is None else ArithmeticKernel(ufunc.__name__, ufunc)
 
         def apply_general(input: Operand, other: Operand) -> Tensor:
             return apply(op, (input, other), NO_PARAMS)
@@ -230,7 +233,7 @@ def binary(
                 if lacks_rules and ((xn is not None and not has_dx) or (yn is not None and not has_dy)):
                     return otherwise(input, other)
                 try:
-                    data = compute(xd, yd) if kernel is None else kernel.call(xd, yd)
+                    data = compute(xd, yd) if ufunc_kernel is None else ufunc_kernel.call(xd, yd)
                 except EVALUATION_ERRORS as error:
                     data = retry_ignoring_fp_errors(op, (xd, yd), NO_PARAMS, error)
                 if type(data) is not ndarray:
@@ -282,7 +285,10 @@ def binary(
             return copy_identity(make_call(check_and_apply, "x" in numbers, "y" in numbers), op)
 
         operator = make_call(call_as_operator)
-        return publish(make_call(apply_general), op, operator=operator, restrict_scalars=restrict_scalars, ufunc=ufunc)
+        whole = make_call(apply_general)
+        if native is not None:
+            native.function = whole
+        return publish(whole, op, operator=operator, restrict_scalars=restrict_scalars, ufunc=ufunc)
 
     return declare
 

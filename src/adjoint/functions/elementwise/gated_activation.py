@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from adjoint.core.graph.source_location import warn_user
+from adjoint.core.op.elementwise_composite import elementwise_composite
+from adjoint.core.op.families import with_eager_fast_path
+from adjoint.core.op.op import op_of
 from adjoint.core.random.generator import default_generator
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Array, Operand
 from adjoint.functions.api.compute_dtype import autocast_lower, in_float32
 from adjoint.functions.api.dim_args import one_dim
 from adjoint.functions.api.out import with_out
@@ -192,8 +198,44 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
     size = input.array.shape[axis]
     if size % 2:
         raise RuntimeError(f"Halving dimension must be even, but dimension {axis} is size {size}")
-    a, b = split(input, [size // 2] * 2, axis)
-    return arithmetic.mul(a, transcendental.sigmoid(b))
+    out: Tensor = _gate_half(input, axis=axis)
+    return out
+
+
+def _gate_half_composite(x: Tensor, *, axis: int) -> Tensor:
+    size = x.shape[axis] // 2
+    a, b = split(x, [size, size], axis)
+    gate = transcendental.sigmoid(b)
+    return arithmetic.mul(a, gate)
+
+
+def _gate_half_dx(g: Operand, x: Operand, axis: int) -> Operand:
+    if isinstance(g, np.ndarray):
+        out = np.empty(x.shape, x.dtype)
+        (a, b), (da, db) = _halves(x, axis), _halves(out, axis)
+        gate = _sigmoid(b)
+        np.multiply(g, gate, da)
+        np.multiply(da, a, db)
+        db *= 1 - gate
+        return out
+    value, control = split(x, [x.shape[axis] // 2] * 2, axis)
+    share = transcendental.sigmoid(control)
+    through = arithmetic.mul(g, share)
+    return movement.cat(through, arithmetic.mul(arithmetic.mul(through, value), 1.0 - share), axis=axis)
+
+
+@with_eager_fast_path(composite=_gate_half_composite, node="GluBackward0", dx=_gate_half_dx)
+def _gate_half(x: Array, *, axis: int) -> Operand:
+    a, b = _halves(x, axis)
+    return a * _sigmoid(b)
+
+
+def _halves(x: Array, axis: int) -> tuple[Array, Array]:
+    lead, half = (slice(None),) * axis, x.shape[axis] // 2
+    return x[(*lead, slice(half))], x[(*lead, slice(half, None))]
+
+
+_sigmoid = op_of(transcendental.sigmoid).evaluate
 
 
 @autocast_lower
@@ -211,7 +253,18 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
         )
     if weight.ndim and len(shape) != 1:
         weight = movement.reshape(weight, shape=(1, weight.numel(), *(1 for _ in shape[2:])) if len(shape) > 1 else ())
-    return select.where(comparison.gt(input, 0.0), input, arithmetic.mul(weight, input))
+    out: Tensor = _slope_negative(input, weight)
+    return out
+
+
+@elementwise_composite(
+    node="PreluKernelBackward0",
+    small=lambda x, weight: select.select_elements(x > 0, x, weight * x),
+    dx=lambda g, x, weight: select.where(comparison.gt(x, 0.0), g, arithmetic.mul(weight, g)),
+    dweight=lambda g, x: select.where(comparison.gt(x, 0.0), 0.0, arithmetic.mul(g, x)),
+)
+def _slope_negative(x: Tensor, weight: Tensor) -> Operand:
+    return select.where(comparison.gt(x, 0.0), x, arithmetic.mul(weight, x))
 
 
 def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Tensor:

@@ -9,8 +9,9 @@ import numpy as np
 
 from adjoint.core.dtype.dtype import promote
 from adjoint.core.graph.node import next_sequence_nr
+from adjoint.core.op.families import with_eager_fast_path
 from adjoint.core.tensor.tensor import Tensor, constant, method
-from adjoint.core.typing import Operand
+from adjoint.core.typing import Array, Operand
 from adjoint.functions.api.compute_dtype import autocast_lower, in_float32
 from adjoint.functions.api.dim_args import one_dim
 from adjoint.functions.api.legacy_overloads import with_leading_factors
@@ -210,12 +211,35 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
     if sizes[axis] != 3 or other.array.shape[axis] != 3:
         raise RuntimeError(f"linalg.cross: inputs dimension {dim} must have length 3.")
 
-    def permute_components(x: Tensor, order: Sequence[int]) -> Tensor:
-        return indexing.index(x, constant(np.array(order)), pattern=(None,) * axis + (0,))
+    alike = input.array.dtype == other.array.dtype and input.array.dtype.kind == "f" and input.ndim == other.ndim
+    form = _cross if alike else _cross_composite
+    out: Tensor = form(input, other, axis=axis)
+    return out
 
-    first = arithmetic.mul(permute_components(input, (1, 2, 0)), permute_components(other, (2, 0, 1)))
-    second = arithmetic.mul(permute_components(input, (2, 0, 1)), permute_components(other, (1, 2, 0)))
+
+def _cross_composite(x: Tensor, y: Tensor, *, axis: int) -> Tensor:
+    def permute_components(vectors: Tensor, order: Sequence[int]) -> Tensor:
+        return indexing.index(vectors, constant(np.array(order)), pattern=(None,) * axis + (0,))
+
+    first = arithmetic.mul(permute_components(x, (1, 2, 0)), permute_components(y, (2, 0, 1)))
+    second = arithmetic.mul(permute_components(x, (2, 0, 1)), permute_components(y, (1, 2, 0)))
     return rename_node(arithmetic.sub(first, second), "LinalgCrossBackward0")
+
+
+@with_eager_fast_path(
+    composite=_cross_composite,
+    node="LinalgCrossBackward0",
+    dx=lambda g, y, axis: _cross(y, g, axis=axis),
+    dy=lambda g, x, axis: _cross(g, x, axis=axis),
+)
+def _cross(x: Array, y: Array, *, axis: int) -> Array:
+    out = np.empty(np.broadcast_shapes(x.shape, y.shape), x.dtype)
+    left, right, parts = (vectors.swapaxes(0, axis) for vectors in (x, y, out))
+    for i in range(3):
+        part = parts[i, ...]
+        np.multiply(left[i - 2], right[i - 1], part)
+        part -= left[i - 1] * right[i - 2]
+    return out
 
 
 @public()

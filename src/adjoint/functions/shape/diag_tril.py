@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 
 from adjoint.core.dtype.dtype import numpy_dtype, promote
 from adjoint.core.op.autocast import autocast_up
+from adjoint.core.op.families import with_eager_fast_path
 from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.tensor import Tensor, constant
-from adjoint.core.typing import DeviceLike, DtypeLike
+from adjoint.core.typing import Array, DeviceLike, DtypeLike
 from adjoint.functions.api.dim_args import one_dim
 from adjoint.functions.api.out import with_out
 from adjoint.functions.api.publish import public, rename_node
@@ -146,13 +148,36 @@ def _mask_triangle(name: str, input: Tensor, lower: bool, diagonal: int) -> Tens
         raise RuntimeError(f"{name}: input tensor must have at least 2 dimensions")
     if isinstance(diagonal, float):
         raise TypeError(f"{name}(): argument 'diagonal' (position 2) must be int, not float")
-    n, m = input.array.shape[-2:]
-    zero = np.asarray(0, input.array.dtype)
+    out: Tensor = _keep_triangle(input, lower=lower, diagonal=diagonal)
+    return out
+
+
+def _keep_triangle_composite(x: Tensor, *, lower: bool, diagonal: int) -> Tensor:
+    zero = np.asarray(0, x.array.dtype)
+    n, m = x.array.shape[-2:]
+    mask = mark_triangle(n, m, diagonal if lower else diagonal - 1)
+    out = select.where(mask, x, zero) if lower else select.where(mask, zero, x)
+    return rename_node(out, "TrilBackward0" if lower else "TriuBackward0")
+
+
+@with_eager_fast_path(
+    composite=_keep_triangle_composite,
+    node=lambda node: "TrilBackward0" if node.params["lower"] else "TriuBackward0",
+    linear=True,
+    dx=lambda g, lower, diagonal: _keep_triangle(g, lower=lower, diagonal=diagonal),
+)
+def _keep_triangle(x: Array, *, lower: bool, diagonal: int) -> Array:
+    zero = np.zeros((), x.dtype)
     if lower:
-        out = select.where(mark_triangle(n, m, diagonal), input, zero)
-    else:
-        out = select.where(mark_triangle(n, m, diagonal - 1), zero, input)
-    return rename_node(out, f"{name.capitalize()}Backward0")
+        return np.asarray(select.select_elements(_below_diagonal(*x.shape[-2:], diagonal), x, zero))
+    return np.asarray(select.select_elements(_below_diagonal(*x.shape[-2:], diagonal - 1), zero, x))
+
+
+@lru_cache(64)
+def _below_diagonal(rows: int, columns: int, diagonal: int) -> Array:
+    mask = np.tri(rows, columns, diagonal, np.bool_)
+    mask.setflags(write=False)
+    return mask
 
 
 def tril_indices(

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
+from adjoint.core.op.families import with_eager_fast_path
 from adjoint.core.tensor.storage import View
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import Operand
+from adjoint.core.typing import Array, Operand, Shape
 from adjoint.functions.api.dim_args import Dims, one_dim, parse_shape, some_dims
 from adjoint.functions.api.publish import public, rename_node
 from adjoint.functions.shape import shape as shapes
@@ -64,15 +67,36 @@ def roll(input: Tensor, shifts: Tensor | int | tuple[int, ...], dims: Dims = ())
         return rename_node(shapes.reshape(roll(shapes.ravel(input), steps, (0,)), input.array.shape), "RollBackward0")
     if len(steps) != len(axes):
         raise RuntimeError(f"shifts and dimensions must align. shifts: {len(steps)}, dims:{len(axes)}")
-    out = input
-    for by, dim in zip(steps, axes, strict=True):
-        d = one_dim(dim, input.ndim)
-        n = input.array.shape[d]
+    out: Tensor = _roll(input, shifts=steps, axes=tuple(one_dim(dim, input.ndim) for dim in axes))
+    return out
+
+
+def _join_rolled(x: Tensor, *, shifts: Shape, axes: Shape) -> Operand:
+    out = x
+    for by, axis in zip(shifts, axes, strict=True):
+        n = x.shape[axis]
         if n == 0 or by % n == 0:
             continue
         cut = n - by % n
-        out = movement.cat(shapes.narrow(out, d, cut, n - cut), shapes.narrow(out, d, 0, cut), axis=d)
-    return rename_node(select.copy(input) if out is input else out, "RollBackward0")
+        out = movement.cat(shapes.narrow(out, axis, cut, n - cut), shapes.narrow(out, axis, 0, cut), axis=axis)
+    return rename_node(select.copy(x) if out is x else out, "RollBackward0")
+
+
+@with_eager_fast_path(
+    composite=_join_rolled,
+    node="RollBackward0",
+    linear=True,
+    dx=lambda g, shifts, axes: _roll(g, shifts=tuple(-by for by in shifts), axes=axes),
+)
+def _roll(x: Array, *, shifts: Shape, axes: Shape) -> Array:
+    """Return x with its elements moved by a shift along each of `axes`."""
+    out = x
+    for by, axis in zip(shifts, axes, strict=True):
+        lead = (slice(None),) * axis
+        cut = -by % (x.shape[axis] or 1)
+        if cut:
+            out = np.concatenate((out[(*lead, slice(cut, None))], out[(*lead, slice(cut))]), axis)
+    return out.copy() if out is x else np.asarray(out, order="C")
 
 
 @public()

@@ -76,8 +76,8 @@ def signbit(x: Array) -> Operand:
 @binary(
     unsupported_kinds="c",
     promotion="float",
-    dx=lambda g, x, out: g * _ratio(x, out),
-    dy=lambda g, y, out: g * _ratio(y, out),
+    dx=with_elementwise_kernel(lambda g, x, out: g * _ratio(x, out)),
+    dy=with_elementwise_kernel(lambda g, y, out: g * _ratio(y, out)),
 )
 def hypot(x: Operand, y: Operand) -> Operand:
     """√(x² + y²), without intermediate overflow."""

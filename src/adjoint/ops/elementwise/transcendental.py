@@ -136,8 +136,9 @@ def _squared_distance(x: Operand, y: Operand) -> Operand:
     promotion="float",
     scalar="atan2",
     unsupported_kinds="c",
-    dx=lambda g, x, y: g * (y / _squared_distance(x, y)),
-    dy=lambda g, x, y: -(g * (x / _squared_distance(x, y))),
+    kernel=True,
+    dx=with_elementwise_kernel(lambda g, x, y: g * (y / _squared_distance(x, y))),
+    dy=with_elementwise_kernel(lambda g, x, y: -(g * (x / _squared_distance(x, y)))),
 )
 def atan2(x: Array, y: Operand) -> Operand:
     """The angle of the point with ordinate x and abscissa y, in (-π, π]."""

@@ -135,9 +135,16 @@ def _expanded_strides(sizes: Shape, strides: Shape, shape: Shape) -> Shape | Non
 )
 def flip(x: Operand, *, axes: tuple[int, ...]) -> Array:
     """x with the order of elements reversed along `axes`."""
+    if x.flags.c_contiguous and x.ndim:
+        return x[_reversed_key(axes, x.ndim)].copy()
     order = sorted_dims(x.shape, x.strides)  # PyTorch keeps it
     flipped = np.flip(x, axes) if x.ndim else x  # of a 0-d array NumPy makes a scalar
     return flipped.transpose(order).copy().transpose(np.argsort(order))
+
+
+@lru_cache(1024)
+def _reversed_key(axes: tuple[int, ...], rank: int) -> tuple[builtins.slice, ...]:
+    return tuple(builtins.slice(None, None, -1 if axis in axes else 1) for axis in range(rank))
 
 
 WHOLE_DIM = builtins.slice(None)
