@@ -29,6 +29,12 @@ CASES: dict[str, tuple[Callable[[Any], Any], Any, Any]] = {
     "log under a mask": (lambda a: a.log().masked_fill(a <= 0, 0.0), [0.0, 2.0], [0.0, 0.5]),
     "both branches": (lambda a: ad.where(a > 0, a.sqrt(), (-a).sqrt()), [4.0, -4.0], [0.25, -0.25]),
     "nested": (lambda a: ad.where(a > 1, ad.where(a > 2, a, 1 / (a - 3)), a.log()), [3.0, 1.0], [1.0, 1.0]),
+    "under activations": (
+        lambda a: ad.where(a > 1, a, ad.nn.functional.gelu(ad.nn.functional.leaky_relu((a * a * 100).exp()))),
+        [3.0, 2.0],
+        [1.0, 1.0],
+    ),
+    "under prelu": (lambda a: ad.where(a > 1, a, ad.prelu((a * 100).exp(), ad.tensor([0.25]))), [8.0, 2.0], [1.0, 1.0]),
     "through a reduction": (
         rows_of_length_above_zero,
         [[0.0, 0.0], [3.0, 4.0]],

@@ -8,7 +8,7 @@ import numpy as np
 
 from adjoint.autograd.engine.graph_task import UNDEFINED, GraphTask, OutputGrads, run_gradient_hooks
 from adjoint.autograd.engine.saved_values import rule_arguments, saved_arrays, saved_as_tensors, unpack_node_values
-from adjoint.autograd.engine.where_masks import ELEMENTWISE_FAMILIES, apply_where_mask
+from adjoint.autograd.engine.where_masks import apply_where_mask, is_elementwise
 from adjoint.core.dtype.dtype import default
 from adjoint.core.graph.grad_dtype import ANY_DTYPE
 from adjoint.core.graph.hooks import NodeHooks
@@ -88,7 +88,7 @@ def _apply_op_rules(gradients: GraphTask, node: Node, g: Operand, mask: Operand)
         d = call_gradient_rule(op, i, node.dtype, g, rule_arguments(node, rule, saved, i))
         if gradients.on_arrays:
             d = recompute_typed(gradients, node, rule, d, g, i)
-        if mask is not None and node.op.family in ELEMENTWISE_FAMILIES:
+        if mask is not None and is_elementwise(op):
             d = apply_where_mask(d, mask)
         pulled.append(sum_to_input(gradients, d, parent))
     return pulled

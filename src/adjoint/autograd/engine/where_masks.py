@@ -16,6 +16,7 @@ import numpy as np
 
 from adjoint.autograd.engine.saved_values import rule_arguments, unpack_node_values
 from adjoint.core.graph.node import GraphNode, Leaf, Node, OutputSlot
+from adjoint.core.op.op import Op
 from adjoint.core.tensor.tensor import Tensor, restore_saved, wrap
 from adjoint.core.typing import Operand
 from adjoint.ops.elementwise.select import choose
@@ -27,6 +28,13 @@ if TYPE_CHECKING:
 
 ELEMENTWISE_FAMILIES = frozenset({"unary", "binary", "elementwise"})
 MOVEMENT_OPS = frozenset({"reshape", "permute", "flip", "slice", "select", "pad", "expand", "cat", "roll"})
+
+
+def is_elementwise(op: Op) -> bool:
+    """True if each element of a result is computed from one of each operand, in one op or in several made one."""
+    return op.family in ELEMENTWISE_FAMILIES or (
+        op.family == "fused" and op.preserves_strides and op.name != "euclidean_norm"
+    )
 
 
 def apply_where_mask(d: Operand, mask: Operand) -> Operand:
@@ -50,7 +58,7 @@ def propagate_where_mask(gradients: GraphTask, node: GraphNode | OutputSlot, mas
         masks = list(op.where_mask(condition.array if gradients.on_arrays else condition))
         if mask is not None:
             masks = [None if m is None else m | mask for m in masks]
-    elif op.family in ELEMENTWISE_FAMILIES:
+    elif is_elementwise(op):
         masks = [mask] * len(node.parents)
     elif op.family == "reduction" and node.params is not None and node.shapes is not None:
         shape = node.shapes[0]

@@ -106,8 +106,6 @@ class Trial:
 
     def fails_alike(self, error: BaseException) -> bool:
         """Return whether the expression, as it stands, fails as it did."""
-        if nondefault.count and mode.is_intercepted:
-            return False
         for self.recording in (mode.recording, False):  # a block of no_grad has ended before an error is explained
             try:
                 self.run(self.expression)
@@ -123,13 +121,15 @@ class Trial:
         start = process_time()
         if running.spent > MIN_SECONDS + MAX_SHARE * start:
             raise UntriableError
+        if nondefault.count and (mode.interpreter or mode.forward_levels or mode.saved_tensor_hooks):
+            raise UntriableError  # a trace or a transform would take the ops for the user's
         self.memo, self.count = {}, 0
         binder = _Binder(self)
         bound = ast.fix_missing_locations(ast.Expression(binder.visit(copy.deepcopy(expression))))
         state = default_generator.get_state()
         running.active = True
         try:
-            with warnings.catch_warnings(), ModeScope(recording=self.recording):
+            with warnings.catch_warnings(), ModeScope(recording=self.recording, anomaly_detector=None):
                 warnings.simplefilter("ignore")
                 return eval(compile(bound, "<trial>", "eval"), binder.values)  # of safe calls alone
         finally:
