@@ -14,7 +14,8 @@ def test_a_row_has_the_declaration_of_its_op() -> None:
     lines = [line for line in op_table().splitlines() if line.startswith("| `")]
     rows = {line.split("`")[1]: line.split(" | ") for line in lines}
     assert rows["mul"][1:] == [
-        "`np.multiply(x, y)`", "dx: `g * y`; dy: `g * x`", "x: y; y: x", "`MulBackward0`", "`mul(x, y)` |",
+        "`np.multiply(x, y)`", "dx: `MULTIPLY.call(g, y)`; dy: `MULTIPLY.call(g, x)`", "x: y; y: x",
+        "`MulBackward0`", "`mul(x, y)` |",
     ]  # fmt: skip
     assert rows["exp"][1:5] == ["`np.exp(x)`", "dx: `g * out`", "x: out", "`ExpBackward0`"]
     assert (rows["add"][3], rows["reshape"][5], rows["mm"][5]) == ("–", "view |", "matmul |")

@@ -336,12 +336,17 @@ class StepTrace:
             )
 
     def _collect_guards(self, outcome: StepEffects, given: list[Operand]) -> None:
+        """Append the guards of what the step has read.
+
+        A tensor that was only passed along need not be the same one next time; one whose elements the program reads, or
+        which it hands out, must be. An attribute of an argument is looked up in whichever tensor the next call brings,
+        every other place where it was found. A tensor that is also an argument, or lies in a second place, must be that
+        same tensor in the next call, for the program has one input for both.
+        """
         outcome.guards.append(ProbeGuard(default, _default_dtype, "the default dtype"))
         tensors = [(i, x) for i, x in enumerate(given) if isinstance(x, Tensor)]
         numbers = {id(x): i for i, x in tensors}
         of_argument = numbers | {id(vars(x)): i for i, x in tensors}
-        # A tensor that was only passed along need not be the same one next time; one whose elements the program reads,
-        # or which it hands out, must be.
         used = {id(x) for x in self.tracer.captured_tensors()} | {
             id(leaf.of) for leaf in outcome.all_output_refs() if leaf.kind == "object"
         }
@@ -350,8 +355,6 @@ class StepTrace:
                 continue
             before = len(outcome.guards)
             whole, replaced = isinstance(read.value, Tensor), self._replaced
-            # An attribute of an argument is looked up in whichever tensor the next call brings; every other place is
-            # looked up where it was found.
             if id(read.place.holder) in of_argument and isinstance(read.place, AttributeSource | ItemSource):
                 argument = of_argument[id(read.place.holder)]
                 outcome.guards.append(ArgumentAttributeGuard(read.place.name, read.value, argument, read.site))
@@ -359,8 +362,6 @@ class StepTrace:
                 outcome.guards.append(SourceGuard(PartsSource(read.place), parts_of(read.value), read.site))
             elif not whole and not replaced.is_within(read.place):
                 outcome.guards.append(SourceGuard(read.place, read.value, read.site))
-            # Tensors within what was read: one that is also an argument, or lies in a second place, must be that same
-            # tensor in the next call, for the program has one input for both.
             for known, tensor in tensors_in(read.place, read.value, self.observer.as_before):
                 place = replaced.find(known)
                 bound = self._source_by_tensor.get(id(tensor))

@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Sequence
 
 from adjoint.core.graph.source_location import PACKAGE
 from adjoint.core.runtime import pytree
@@ -93,25 +94,24 @@ class _UnpackerCodegen:
 def write_rebuilder(structure: Structure) -> Callable[[Sequence[Operand]], Operand]:
     """A function of a program's leaves: the tree of this structure."""
     names: dict[str, Operand] = {}
-    count = 0
-
-    def write(part: Structure) -> str:
-        nonlocal count
-        kind = part.kind
-        if kind is None:
-            count += 1
-            return f"leaves[{count - 1}]"
-        parts = [write(below) for below in part.parts]
-        if kind is dict:
-            names[key := f"k{len(names)}"] = part.keys
-            return "{" + ", ".join(f"{key}[{i}]: {below}" for i, below in enumerate(parts)) + "}"
-        inside = "".join(f"{below}, " for below in parts)
-        if kind in (tuple, list):
-            return f"({inside})" if kind is tuple else f"[{inside}]"
-        made = f"made{len(names)}"
-        shell = Structure(kind, part.keys, (pytree.LEAF,) * len(parts))
-        names[made] = lambda below: pytree.unflatten(shell, iter(below))
-        return f"{made}(({inside}))"
-
-    rebuild: Callable[[Sequence[Operand]], Operand] = eval(f"lambda leaves: {write(structure)}", names)
+    code = _write_tree(structure, names, itertools.count())
+    rebuild: Callable[[Sequence[Operand]], Operand] = eval(f"lambda leaves: {code}", names)
     return rebuild
+
+
+def _write_tree(part: Structure, names: dict[str, Operand], places: Iterator[int]) -> str:
+    """The expression of a tree of `leaves`, from the next of `places` on; `names` gets the objects that it names."""
+    kind = part.kind
+    if kind is None:
+        return f"leaves[{next(places)}]"
+    parts = [_write_tree(below, names, places) for below in part.parts]
+    if kind is dict:
+        names[key := f"k{len(names)}"] = part.keys
+        return "{" + ", ".join(f"{key}[{i}]: {below}" for i, below in enumerate(parts)) + "}"
+    inside = "".join(f"{below}, " for below in parts)
+    if kind in (tuple, list):
+        return f"({inside})" if kind is tuple else f"[{inside}]"
+    made = f"made{len(names)}"
+    shell = Structure(kind, part.keys, (pytree.LEAF,) * len(parts))
+    names[made] = lambda below: pytree.unflatten(shell, iter(below))
+    return f"{made}(({inside}))"
