@@ -11,6 +11,7 @@ from adjoint.core.runtime.slot import SLOTS, Slot
 
 FILLED_ON_IMPORT = {  # slot: the module whose function `import adjoint` puts there
     "answers": "adjoint",
+    "arithmetic": "adjoint",
     "compile": "adjoint",
     "compile_source": "adjoint",
     "dispatch_scope": "adjoint.compat.finder",
