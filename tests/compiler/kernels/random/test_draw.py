@@ -150,11 +150,12 @@ def test_the_state_lives_as_long_as_its_memory() -> None:
     generator = Generator()
     memory = generator.memory()
     engine = generator._stream._engine
+    assert generator.memory() is memory
     count = sys.getrefcount(engine)
-    again = generator.memory()
-    assert sys.getrefcount(engine) == count + 1
-    del memory, again
+    del generator
     assert sys.getrefcount(engine) == count - 1
+    del memory
+    assert sys.getrefcount(engine) == count - 2
 
 
 def test_a_seed_given_after_the_memory_was_taken_is_in_it() -> None:
