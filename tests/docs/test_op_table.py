@@ -17,6 +17,6 @@ def test_a_row_has_the_declaration_of_its_op() -> None:
         "`np.multiply(x, y)`", "dx: `MULTIPLY.call(g, y)`; dy: `MULTIPLY.call(g, x)`", "x: y; y: x",
         "`MulBackward0`", "`mul(x, y)` |",
     ]  # fmt: skip
-    assert rows["exp"][1:5] == ["`np.exp(x)`", "dx: `g * out`", "x: out", "`ExpBackward0`"]
+    assert rows["exp"][1:5] == ["`np.exp(x)`", "dx: `MULTIPLY.call(g, out)`", "x: out", "`ExpBackward0`"]
     assert (rows["add"][3], rows["reshape"][5], rows["mm"][5]) == ("–", "view |", "matmul |")
     assert (rows["sum"][5], rows["argsort"][2:5]) == ("fold by `add` |", ["–", "–", "–"])
