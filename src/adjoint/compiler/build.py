@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from operator import itemgetter
 from typing import Any, NamedTuple
 from weakref import ref
 
@@ -258,9 +257,7 @@ class CompiledEntry:
         self.turns = 0  # calls for which it was looked for
         self.handovers = 0  # calls for which the follower was tried, and fitted
         structure = outcome.structure
-        self.rebuild: Callable[[tuple[object, ...]], Any] = (
-            itemgetter(0) if structure.kind is None else write_rebuilder(structure)
-        )
+        self.rebuild: Callable[[tuple[object, ...]], Any] = write_rebuilder(structure)
 
     @property
     def programs(self) -> list[Program]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
+from operator import itemgetter
 
 from adjoint.core.graph.source_location import PACKAGE
 from adjoint.core.runtime import pytree
@@ -93,6 +94,8 @@ class _UnpackerCodegen:
 
 def write_rebuilder(structure: Structure) -> Callable[[Sequence[Operand]], Operand]:
     """A function of a program's leaves: the tree of this structure."""
+    if structure.kind is None:
+        return itemgetter(0)
     names: dict[str, Operand] = {}
     code = _write_tree(structure, names, itertools.count())
     rebuild: Callable[[Sequence[Operand]], Operand] = eval(f"lambda leaves: {code}", names)

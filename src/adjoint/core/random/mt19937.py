@@ -139,7 +139,7 @@ def _state_of(engine: MT19937) -> tuple[NDArray[np.uint32], int]:
 
 
 def _find_memory(engine: MT19937) -> NDArray[np.uint32]:
-    """Where an engine's state lies; RuntimeError where that is not as it is known."""
+    """Return the memory of an engine's state. Raises RuntimeError where its form is not the one that is known."""
     words = STATE_WORDS.from_address(engine.ctypes.state_address)
     words.owner = engine
     memory = np.ctypeslib.as_array(words)

@@ -87,7 +87,7 @@ def _sample_dinput(
 ) -> Operand:
     if isinstance(g, np.ndarray):
         out = np.zeros(input.shape, input.dtype)
-        settings = float(PADDINGS.index(padding_mode)), float(align_corners)
+        settings = _to_numbers(padding_mode, align_corners)
         if out.size and g.size and SAMPLE_DX.call(_as_rows(g), np.ascontiguousarray(grid), out, *settings) is not None:
             return out
     return _differentiate_taps(g, (input, grid), 0, mode, padding_mode, align_corners)
@@ -98,7 +98,7 @@ def _sample_dgrid(
 ) -> Operand:
     if isinstance(g, np.ndarray) and input.size and g.size:
         out = np.empty(grid.shape, grid.dtype)
-        settings = float(PADDINGS.index(padding_mode)), float(align_corners)
+        settings = _to_numbers(padding_mode, align_corners)
         images, places = np.ascontiguousarray(input), np.ascontiguousarray(grid)
         if SAMPLE_DGRID.call(_as_rows(g), images, places, out, *settings) is not None:
             return out
@@ -127,7 +127,7 @@ def _differentiate_taps(
 )
 def _sample_natively(input: Array, grid: Array, *, mode: str, padding_mode: str, align_corners: bool) -> Array:
     out = np.empty((*input.shape[:2], *grid.shape[1:-1]), input.dtype)
-    settings = float(PADDINGS.index(padding_mode)), float(align_corners)
+    settings = _to_numbers(padding_mode, align_corners)
     images, places = np.ascontiguousarray(input), np.ascontiguousarray(grid)
     if out.size and SAMPLE.call(images, places, _as_rows(out), *settings) is not None:
         return out
@@ -135,6 +135,11 @@ def _sample_natively(input: Array, grid: Array, *, mode: str, padding_mode: str,
         constant(input), constant(grid), mode=mode, padding_mode=padding_mode, align_corners=align_corners
     )
     return np.asarray(sampled.array)
+
+
+def _to_numbers(padding_mode: str, align_corners: bool) -> tuple[float, float]:
+    """Return the settings as the native functions take them."""
+    return float(PADDINGS.index(padding_mode)), float(align_corners)
 
 
 def _as_rows(values: Array) -> Array:
