@@ -17,12 +17,12 @@ import numpy as np
 import adjoint
 from adjoint.core.op.op import Op
 from adjoint.core.random.generator import Generator
-from adjoint.functions.elementwise import activation
-from adjoint.functions.linalg import distance, matmul
+from adjoint.functions.elementwise import activation, gated_activation
+from adjoint.functions.linalg import distance, matmul, products
 from adjoint.functions.loss import classification, regression
-from adjoint.functions.nn import conv_transpose, recurrent, resampling
+from adjoint.functions.nn import conv_transpose, grid_sample, recurrent, resampling
 from adjoint.functions.nn import convolution as convolutions
-from adjoint.functions.shape import join
+from adjoint.functions.shape import diag_tril, flip_roll, join
 from adjoint.ops import creation
 from adjoint.ops.elementwise import (
     arithmetic,
@@ -494,6 +494,22 @@ def _contractions() -> list[Sample]:
         _sample(resampling._resample, draw("line", (2, 5, 3)), axis=1, taps=[(np.array([0, 1, 1, 4, 3, 3]), None)]),
         _sample(resampling._repeat_taps, draw("line", (2, 5, 3)), axis=1, taps=[(np.array([0, 1, 1, 3, 3, 3]), None)]),
         _sample(join._stack, draw("first", (2, 3)), draw("second", (2, 3)), axis=1),
+        _sample(gated_activation._gate_half, draw("gated", (3, 4)), axis=1),
+        _sample(gated_activation._gate_half, draw("gated", (4, 3)), label="first", axis=0),
+        _sample(gated_activation._slope_negative, draw("prelu", (3, 4)), draw("slopes", (1, 4), 0.1, 0.9)),
+        _sample(products._cross, draw("vectors", (2, 3)), draw("others", (2, 3)), axis=1),
+        _sample(products._cross, draw("vectors", (3, 2)), draw("other", (3, 1)), label="first", axis=0),
+        _sample(diag_tril._keep_triangle, draw("square", (2, 3, 4)), lower=True, diagonal=-1),
+        _sample(diag_tril._keep_triangle, draw("square", (3, 4)), label="upper", lower=False, diagonal=1),
+        _sample(flip_roll._roll, draw("rolled", (3, 4)), shifts=(1, -2), axes=(0, 1)),
+        _sample(
+            grid_sample._sample_natively,
+            draw("images", (1, 2, 3, 4)),
+            draw("places", (1, 2, 2, 2), -0.9, 0.9),
+            mode="bilinear",
+            padding_mode="zeros",
+            align_corners=True,
+        ),
         _sample(select.clamp_range, draw("limited", (3, 4)), low=-0.5, high=0.75),
         _sample(select.clamp_range, draw("limited", (3, 4)), label="below", low=0, high=None),
         _sample(indexing.take_along_row, draw("picked", (3, 4)), np.array([0, 3, 1])),
