@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import gc
+import platform
+import subprocess
+import sys
 import weakref
 
 import numpy as np
@@ -78,3 +81,28 @@ def test_versions_under_no_grad(grad: bool) -> None:
         y = x.detach()
         y.add_(1)
     assert x._version == y._version == 1
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other allocators have limits of their own")
+def test_memory_of_freed_arrays_costs_no_new_page_faults() -> None:
+    program = """
+import resource
+import numpy as np
+{first}
+
+def count_faults():
+    arrays = [np.ones(75_000, np.float32) for _ in range(4)]
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+
+count_faults()
+start = count_faults()
+for _ in range(10):
+    count_faults()
+print(count_faults() - start)
+"""
+    with_adjoint, without = (
+        int(subprocess.run([sys.executable, "-c", program.format(first=first)], capture_output=True, check=True).stdout)
+        for first in ("import adjoint", "")
+    )
+    assert with_adjoint < 100
+    assert without > 1000  # of which there would be none where the limit was raised before

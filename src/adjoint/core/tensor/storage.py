@@ -233,3 +233,19 @@ def mark_written(tensor: TensorLike, site: Site | InstructionLocation, part: Ope
         mutation_log.record_part(part, site)
     elif type(tensor.array) is np.ndarray:
         mutation_log.record(tensor.array, site)
+
+
+def keep_freed_memory() -> None:
+    """Have glibc keep the memory of freed arrays, up to 64 MiB, for the next ones.
+
+    It returns freed memory of over 128 KiB to the system, and each 4 KiB of the next array then cost a page fault,
+    which takes longer than to fill them: a third of an uncompiled step of a small CNN. The limit rises to the largest
+    array that was freed, up to 32 MiB; so one is made here and freed, and nothing is written into it. A limit that the
+    user has set, as by MALLOC_TRIM_THRESHOLD_, stays. Source: mallopt(3), M_MMAP_THRESHOLD.
+    """
+    np.empty(MAX_GLIBC_MMAP_THRESHOLD_BYTES - PAGE_MARGIN_BYTES, np.uint8)
+
+
+MAX_GLIBC_MMAP_THRESHOLD_BYTES = 32 << 20
+PAGE_MARGIN_BYTES = 1 << 16  # for the header and the rounding to pages, of up to 64 KiB
+keep_freed_memory()
