@@ -224,7 +224,7 @@ def _gate_half_dx(g: Operand, x: Operand, axis: int) -> Operand:
     return movement.cat(through, arithmetic.mul(arithmetic.mul(through, value), 1.0 - share), axis=axis)
 
 
-@with_eager_fast_path(composite=_gate_half_composite, node="GluBackward0", dx=_gate_half_dx)
+@with_eager_fast_path(composite=_gate_half_composite, node="GluBackward0", dx=_gate_half_dx, preserves_strides=True)
 def _gate_half(x: Array, *, axis: int) -> Operand:
     a, b = _halves(x, axis)
     return a * _sigmoid(b)

@@ -167,7 +167,7 @@ def _keep_triangle_composite(x: Tensor, *, lower: bool, diagonal: int) -> Tensor
     dx=lambda g, lower, diagonal: _keep_triangle(g, lower=lower, diagonal=diagonal),
 )
 def _keep_triangle(x: Array, *, lower: bool, diagonal: int) -> Array:
-    zero = np.zeros((), x.dtype)
+    x, zero = np.ascontiguousarray(x), np.zeros((), x.dtype)
     if lower:
         return np.asarray(select.select_elements(_below_diagonal(*x.shape[-2:], diagonal), x, zero))
     return np.asarray(select.select_elements(_below_diagonal(*x.shape[-2:], diagonal - 1), zero, x))

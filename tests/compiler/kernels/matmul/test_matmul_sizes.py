@@ -101,6 +101,16 @@ def test_any_depth_to_the_bit(shape: tuple[int, int]) -> None:
     assert kernels.guards == ["s0 <= 2048"]
 
 
+@pytest.mark.parametrize("traced", [3, 9, 57])
+@pytest.mark.parametrize("rows", [3, 40])
+def test_any_depth_along_which_both_operands_lie(rows: int, traced: int) -> None:
+    kernels = SizedKernels(lambda x, y: x @ y.t(), [normal(rows, traced), normal(rows, traced)], [(1,), (1,)])
+    assert [guard.partition(" <= ")[0] for guard in kernels.guards] == ["s0"]
+    for n in (2, 3, 7, 8, 9, 15, 16, 17, 33, 57, 64):
+        x, y = normal(rows, n), normal(rows, n)
+        np.testing.assert_allclose(kernels(x, y)[0], x.astype(np.float64) @ y.T, rtol=1e-5, atol=1e-5, err_msg=f"{n}")
+
+
 def test_a_long_depth_is_cut_into_the_stretches_of_its_size() -> None:
     kernels = assert_same_bits_for(
         (17, 1000, 2049, 3000, 4096, 5001),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from adjoint.compiler.ir.symbolic_size import is_symbolic_size
 from adjoint.compiler.kernels.index_arithmetic import Index, advance_address, min_index, subtract_index
 from adjoint.compiler.kernels.matmul import bf16_pairs, packing
 from adjoint.compiler.kernels.matmul.operand import MatmulOperand
@@ -74,6 +75,7 @@ class PanelPacker(PanelLayout):
                 b, source.pointer, right.column, right.row, self.packed_right, self.product.line, vector, lines, length
             )
         elif right.row == 1 and right.column != 1:
-            packing.pack_transposed(b, source, self.packed_right, vector, width, ragged, length, self.product.longest)
+            most = None if is_symbolic_size(self.product.steps) else self.product.longest
+            packing.pack_transposed(b, source, self.packed_right, vector, width, ragged, length, most)
         else:
             packing.pack_columns(b, source, self.packed_right, vector, width, ragged, length)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from adjoint.compiler.kernels.index_arithmetic import Index, advance_address, lane_offsets, subtract_index
+from adjoint.compiler.kernels.index_arithmetic import Index, advance_address, as_index, lane_offsets, subtract_index
 from adjoint.compiler.kernels.matmul.operand import MatmulOperand
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.types import Reg, Type
@@ -58,17 +58,26 @@ def pack_columns(
 
 
 def pack_transposed(
-    b: Builder, source: MatmulOperand, place: Reg, vector: Type, width: int, ragged: Reg | None, depth: Index, most: int
+    b: Builder,
+    source: MatmulOperand,
+    place: Reg,
+    vector: Type,
+    width: int,
+    ragged: Reg | None,
+    depth: Index,
+    most: int | None,
 ) -> None:
-    """As `pack_columns` for rows that are neighbours, by squares of registers; `most`: the depth of any call.
+    """As `pack_columns` for rows that are neighbours, by squares of registers; `most`: the depth of any call, if known.
 
     Of columns that do not exist the last one takes the place. The last square begins as far before the end as it is
-    deep: it may write up to a square's rows before `place` if `depth` is less than that.
+    deep: it may write up to a square's rows before `place` if `depth` is less than that. Where the depth may be any,
+    one that is less has a square of its own, which may write as far beyond the end.
     """
     # The plain loop: for j, k: place[k * width + j] = source[k, j], whose reads run along k and writes along j. A
     # square of registers is read along k, turned by `transpose`, and written along j: no read or write of one element.
     lanes = vector.lanes
-    deep = min(most, lanes)
+    deep = lanes if most is None else min(most, lanes)
+    mask = b.lane_mask(as_index(b, depth), lanes) if most is None else deep
     columns = width if ragged is None else b.minimum(ragged, width)
     with b.loop(0, columns, lanes) as across:
         lines = []
@@ -78,8 +87,12 @@ def pack_transposed(
                 j = b.minimum(j, b.sub(ragged, 1))
             lines.append(source.skip_columns(b, j))
         with b.loop(0, depth, lanes) as down:
-            k: Index = 0 if most <= lanes else b.minimum(down.index, subtract_index(b, depth, lanes))
-            rows = [line.skip_rows(b, k).load_column(b, lanes, deep) for line in lines]
+            k: Index = 0
+            if most is None or most > lanes:
+                k = b.minimum(down.index, subtract_index(b, depth, lanes))
+            if most is None:
+                k = b.maximum(k, 0)
+            rows = [line.skip_rows(b, k).load_column(b, lanes, mask) for line in lines]
             out = b.gep(advance_address(b, place, k, width, vector), across.index, vector)
             for i, value in enumerate(transpose(b, rows)[:deep]):
                 b.store(value, advance_address(b, out, i, width, vector))

@@ -101,11 +101,10 @@ def plan_product(
         paired = blocking.is_paired
         choices = list(_serve_any_size(choices, machine, any_height, any_width, any_depth))
         _, swapped, blocking = min(choices, key=lambda choice: choice[0])
-        # Packing by squares begins the last one before the end; how else a left operand is packed depends on its size.
-        squares = any_depth and blocking.pack_right and seen.right.row == 1 != seen.right.column
+        # How a left operand is packed depends on its size.
         split_across = any_width and _depth(machine, flat, blocking, k)[2]  # sums of all columns wait at once
         gated = any_width and parts > 1
-        if paired or computed[0] or gated or split_across or (squares and not k >= machine.lanes):
+        if paired or computed[0] or gated or split_across:
             *outer, m, n, k = _specialize((*batch, m, n, k))
             how: dict[str, Any] = {"direct": direct, "precision": precision, "parts": parts, "lanes": lanes}
             sides = [MatrixStrides(_specialize(s.batch), *_specialize((s.row, s.column))) for s in (left, right)]
