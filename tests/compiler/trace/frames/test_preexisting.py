@@ -10,9 +10,12 @@ from tests.support.checks import collector_off
 
 import adjoint as ad
 from adjoint.compiler.trace.frames import preexisting
-from adjoint.compiler.trace.frames.preexisting import MIN_SEARCHED_OBJECTS, Preexisting
+from adjoint.compiler.trace.frames.preexisting import MIN_SEARCHED_OBJECTS, Preexisting, _are_owners_seen
 
 pytest.importorskip("llvmlite")
+where_owners_are_seen = pytest.mark.skipif(
+    not _are_owners_seen(), reason="a dict may be an object's attributes, and the collector does not tell: all is searched"
+)
 
 
 class Node:
@@ -70,6 +73,7 @@ def test_a_new_list_is_told_without_looking_at_all(monkeypatch: pytest.MonkeyPat
     assert count <= 2 * MIN_SEARCHED_OBJECTS
 
 
+@where_owners_are_seen
 def test_a_new_dict_of_keywords_is_told_without_looking_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
     def call(**options: object) -> bool:  # the collector does not count an empty dict
         variables = {"options": options, "items": []}
@@ -84,6 +88,7 @@ def test_a_new_dict_of_keywords_is_told_without_looking_at_all(monkeypatch: pyte
     assert count[0] <= 2 * MIN_SEARCHED_OBJECTS
 
 
+@where_owners_are_seen
 def test_a_dict_that_the_step_has_put_into_an_old_object_is_new(monkeypatch: pytest.MonkeyPatch) -> None:
     world = chain(20 * MIN_SEARCHED_OBJECTS)
     count = count_looks(monkeypatch)
