@@ -14,7 +14,7 @@ from adjoint.compiler.trace.frames.preexisting import MIN_SEARCHED_OBJECTS, Pree
 
 pytest.importorskip("llvmlite")
 where_owners_are_seen = pytest.mark.skipif(
-    not _are_owners_seen(), reason="a dict may be an object's attributes, and the collector does not tell: all is searched"
+    not _are_owners_seen(), reason="a dict may be an object's attributes, which the collector does not tell"
 )
 
 

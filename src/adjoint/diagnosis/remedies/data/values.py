@@ -62,7 +62,7 @@ def replace_none(failure: Failure, match: re.Match[str]) -> str | None:
     """A list with None, or with objects, among its numbers."""
     lists = [x for x in failure.locals.values() if isinstance(x, (list, tuple)) and x]
     values = next((x for x in lists if None in [each for each in x if each is None]), next(iter(lists), None))
-    if failure.stack[0].called and not isinstance(getattr(failure.line, "node", None), ast.Call):
+    if any(frame.f_code.co_name == "default_collate" for frame in failure.stack[0].called):
         place = next((i for i, each in enumerate(values or ()) if each is None), None)
         return None if place is None else f"sample {place} of the batch holds None: a number for it in __getitem__"
     name = name_argument(failure, 0, "data", "the list")

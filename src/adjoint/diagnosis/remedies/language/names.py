@@ -258,7 +258,7 @@ def name_parameters(failure: Failure, match: re.Match[str]) -> str | None:
     return None
 
 
-@remedy(r"super\(type, obj\): obj.* must be an instance or subtype of type")
+@remedy(r"super\(type, obj\): obj.* (must be|is not) an instance or subtype of type")
 def name_own_class(failure: Failure, match: re.Match[str]) -> str | None:
     """A `super` of another class, as copied code has it."""
     found = find_expression(failure.stack[0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import inspect
 import re
 from difflib import get_close_matches
@@ -46,8 +47,8 @@ SYNONYMS = {
 def name_keywords(failure: Failure, match: re.Match[str]) -> str | None:
     """A keyword that the function does not know."""
     function = _called_function(failure)
-    if function is None:
-        return None
+    if function is None or getattr(builtins, getattr(function, "__name__", ""), None) is function:
+        return None  # such as `sum`: a function of adjoint is meant, which the repairs find
     if isinstance(function, type) and issubclass(function, Module) and not hasattr(function, "__signature__"):
         function = function.__init__  # Python 3.11.2 shows the arguments of `__new__`, which takes any
     try:
