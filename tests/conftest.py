@@ -3,6 +3,7 @@
 import atexit
 import functools
 import gc
+import multiprocessing
 import os
 import re
 import shutil
@@ -29,6 +30,10 @@ SHARED = re.compile(r"^ *from (tests[.\w]+) import", re.MULTILINE)
 if "PYTEST_XDIST_WORKER" not in os.environ:
     os.environ["ADJOINT_CACHE_DIR"] = tempfile.mkdtemp(prefix="adjoint-tests-")
     atexit.register(shutil.rmtree, os.environ["ADJOINT_CACHE_DIR"], ignore_errors=True)
+
+# Since Python 3.14 workers of loaders come from a server, which takes datasets by pickle: not the local ones of tests.
+if "fork" in multiprocessing.get_all_start_methods():
+    multiprocessing.set_start_method("fork", force=True)
 
 # No deadlines and no check for slow generation: both judge the machine. A run of `ci` repeats the one before, so that a
 # failure is a change's doing; `nightly` explores.

@@ -2,6 +2,7 @@
 
 import gc
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -169,6 +170,13 @@ class Picky(Exception):
 def test_what_cannot_be_sent_is_an_error() -> None:
     loader = data.DataLoader(Odd(lambda index: lambda: index), None, num_workers=1)
     assert_raises(Exception, r"(?s)in DataLoader worker process 0.*pickle", lambda: next(iter(loader)))
+
+
+def test_a_dataset_that_a_started_worker_cannot_take_is_an_error_that_says_what_to_do() -> None:
+    loader = data.DataLoader(Odd(lambda index: index), None, num_workers=1, multiprocessing_context="spawn")
+    with pytest.raises((AttributeError, pickle.PicklingError)) as info:
+        next(iter(loader))
+    assert "multiprocessing_context='fork'" in "".join(info.value.__notes__)
 
 
 def test_worker_init_fn_and_its_error() -> None:

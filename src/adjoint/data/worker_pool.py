@@ -169,9 +169,15 @@ def _start_worker(context: Any, job: Job, number: int) -> Worker:
         process = context.Process(target=run_worker, args=(theirs, inherited, job, number), daemon=True)
         try:
             process.start()
-        except BaseException:
+        except BaseException as error:
             _open_connections.discard(ours)
             ours.close()
+            if isinstance(error, (AttributeError, TypeError, pickle.PicklingError)):
+                error.add_note(
+                    f"in sending the dataset to a worker: processes started by {context.get_start_method()!r}, the "
+                    "default on Linux since Python 3.14, take it by pickle; define its classes and functions at the "
+                    "top level of a module, or give DataLoader multiprocessing_context='fork'"
+                )
             raise
         finally:
             theirs.close()
