@@ -55,6 +55,9 @@ USES: dict[str, Callable[[Any, Any, Any], Any]] = {
     "is kept": lambda x, made, box: box.log.append(made),
     "is a tensor": lambda x, made, box: x.sum() + as_tensor(made).sum(),
     "is copied": lambda x, made, box: ad.tensor(made, dtype=ad.float32) * 2 if is_numeric(made) else made,
+    "is constructed": lambda x, made, box: (
+        (ad.Tensor(made) * 2, ad.asarray(made)) if getattr(made, "ndim", 0) else made
+    ),
     "is a factor": lambda x, made, box: x * made if isinstance(made, float) or is_number(made) else made,
     "decides": lambda x, made, box: x * 2 if as_tensor(made).sum() > 1 else x - 1,
     "is printed": lambda x, made, box: print(made),  # noqa: T201

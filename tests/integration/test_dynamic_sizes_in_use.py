@@ -146,3 +146,44 @@ def test_a_dimension_of_which_the_number_is_needed_is_told() -> None:
     for shape in ((4, 3), (5, 4), (6, 5)):
         compiled(ad.randn(*shape))
     assert str(compiled.recompilations[-1]) == "step: dimension 1 of argument 0: 4 → 5"
+
+
+# ruff: noqa: NPY002  programs draw by NumPy's global generator
+DRAWS: dict[str, Callable[[int], Any]] = {
+    "normal": lambda n: ad.FloatTensor(np.random.normal(0, 1, (n, 3))),
+    "keyword": lambda n: ad.tensor(np.random.uniform(-1, 1, size=(n, 3)), dtype=ad.float32),
+    "constructor": lambda n: ad.Tensor(np.random.rand(n, 3)),
+    "classes": lambda n: F.one_hot(ad.LongTensor(np.random.randint(0, 3, n)), 3).float(),
+    "product": lambda n: ad.FloatTensor(np.random.rand(n * 3)).view(n, 3),
+    "permutation": lambda n: ad.from_numpy(np.random.permutation(n))[:, None] * ad.ones(3),
+}
+
+
+@pytest.mark.parametrize("name", DRAWS)
+def test_numpy_draws_as_many_numbers_as_the_call_has_rows(name: str) -> None:
+    def draw_and_multiply(x: Any) -> Any:
+        return (DRAWS[name](x.shape[0]) * x).sum(1)
+
+    compiled = ad.compile(draw_and_multiply)
+    results = []
+    for function in (compiled, draw_and_multiply):
+        np.random.seed(0)
+        results.append([function(ad.ones(n, 3) * n).tolist() for n in (6, 6, 3, 6, 8, 2, 5)])
+    for ours, eager in zip(*results, strict=True):
+        assert ours == pytest.approx(eager, rel=1e-5)
+    assert compiled.compilations == 2
+
+
+def test_a_number_of_rows_that_a_host_function_refuses_is_refused_in_each_call() -> None:
+    def draw_below(x: Any) -> Any:
+        try:
+            return x.sum() + float(np.random.randint(0, x.shape[0] - 3))
+        except ValueError:
+            return x.sum() - 1
+
+    compiled = ad.compile(draw_below)
+    for n in (6, 3, 4, 3, 5, 2):
+        np.random.seed(0)
+        found = compiled(ad.ones(n)).item()
+        np.random.seed(0)
+        assert found == draw_below(ad.ones(n)).item()

@@ -216,12 +216,7 @@ class CompiledFunction(StepReports, StepWrapper):
 
     def _run_eagerly(self, args: tuple[object, ...], kwargs: dict[str, object], events: CallLog) -> Any:
         """The result of the function itself; what took place in this call already does not take place again."""
-        with log_exchanges(events.exchanges or None):
-            if not any(outcome.is_replayed for outcome in events):
-                return self.function(*args, **kwargs)
-            from adjoint.compiler.cuts.replay import run_with_outcomes
-
-            return run_with_outcomes(self.function, args, kwargs, events)
+        return finish_eagerly(self.function, args, kwargs, events)
 
     def _run_in_turn(
         self,
@@ -326,6 +321,7 @@ class CompiledFunction(StepReports, StepWrapper):
             raise raised.error from None
         except TraceError as error:
             if not (self.fallback or error.runs_eagerly):
+                error.log = events
                 raise
             signature.eager = True
             self._warn(f"runs eagerly: {error}")
@@ -434,3 +430,13 @@ class CompiledFunction(StepReports, StepWrapper):
 
     def _warn(self, what: str) -> None:
         warn_user(f"compiled function {self.name!r} {what}", RuntimeWarning)
+
+
+def finish_eagerly(function: Function, args: Operands, kwargs: dict[str, Operand], log: CallLog) -> Operand:
+    """Call a function of which a part has run; what took place, as `log` has it, does not take place again."""
+    with log_exchanges(log.exchanges or None):
+        if not any(outcome.is_replayed for outcome in log):
+            return function(*args, **kwargs)
+        from adjoint.compiler.cuts.replay import run_with_outcomes
+
+        return run_with_outcomes(function, args, kwargs, log)

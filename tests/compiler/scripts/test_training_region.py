@@ -249,6 +249,29 @@ def test_arrays_run_eagerly(batch: str) -> None:
     assert "NumPy array" in str(compiled[REGIONS][0].reason)
 
 
+def test_what_a_region_has_drawn_before_it_is_refused_is_not_drawn_again() -> None:
+    source = SETUP + textwrap.dedent("""
+        import numpy as np
+        np.random.seed(0)
+        def draw_noise():
+            return ad.FloatTensor(np.random.normal(0, 1, (5, 6)))
+        def make_target(y):
+            target = np.zeros((5, 3))
+            target[:] = F.one_hot(y, 3).float().numpy()
+            return ad.FloatTensor(target)
+        for x, y in batches:
+            opt.zero_grad()
+            loss = F.mse_loss(model(x + draw_noise()), make_target(y))
+            loss.backward()
+            opt.step()
+            losses.append((loss.item(), np.random.rand()))
+    """)
+    eager, compiled = run(source, is_compiled=False), run(source, is_compiled=True)
+    (region,) = compiled[REGIONS]
+    assert "numpy()" in str(region.reason)
+    assert compiled["losses"] == eager["losses"]
+
+
 def test_slower_region_runs_eagerly_again() -> None:
     source = SETUP.replace("range(8)", "range(12)") + textwrap.dedent(LOOPS["a target network"])
     names: dict[str, Any] = {"__name__": "program"}

@@ -42,6 +42,7 @@ from adjoint.core.graph.source_location import Site
 from adjoint.core.op.op import Op
 from adjoint.core.op.spec import Spec, describe
 from adjoint.core.random.generator import default_generator
+from adjoint.core.runtime.exchange_log import CallLog
 from adjoint.core.runtime.text_table import pluralize
 from adjoint.core.typing import Array, NumpyDtype, Operand, Operands, Params
 
@@ -54,6 +55,7 @@ class TraceError(RuntimeError):
     """A step did something, while it was being compiled, that only values could decide."""
 
     runs_eagerly = False  # the step runs eagerly, whether or not `fallback` was asked for
+    log: CallLog | None = None  # what has taken place in the call, where it was not to run eagerly
 
 
 class OverlapError(TraceError):

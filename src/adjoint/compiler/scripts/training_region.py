@@ -9,11 +9,13 @@ from collections.abc import Sequence
 from time import perf_counter
 from types import FrameType
 
+from adjoint.compiler.compile import finish_eagerly
 from adjoint.compiler.ir.graph import TraceError
 from adjoint.compiler.scripts.name_uses import find_index_names
 from adjoint.compiler.scripts.region_binding import BoundRegion, find_common_names, holds_array
 from adjoint.compiler.scripts.region_finder import RegionSyntax, calls_method
 from adjoint.compiler.scripts.region_times import CALLS_ON_TRIAL, RegionTimes
+from adjoint.core.runtime.exchange_log import CallLog
 from adjoint.core.runtime.mode import has_interpreter
 from adjoint.core.runtime.text_table import pluralize
 from adjoint.core.typing import Function
@@ -134,9 +136,9 @@ class TrainingRegion:
             return self.functions[start](*names)
         try:
             result = compiled(*names)
-        except TraceError as error:  # nothing has happened yet
+        except TraceError as error:
             self.run_eagerly(str(error).splitlines()[0])
-            return self.functions[start](*names)
+            return finish_eagerly(self.functions[start], names, {}, error.log or CallLog())
         except TypeError:
             if not holds_array(names):
                 raise

@@ -9,6 +9,7 @@ import numpy as np
 
 from adjoint.core.dtype.dtype import DTYPES, complex_type, default, dtype, is_bfloat16, numpy_dtype, promote_types
 from adjoint.core.runtime.explanation_slot import with_explanation
+from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.size import Size
 from adjoint.core.typing import Array, DtypeLike, NumpyDtype, Operand, Operands
 
@@ -77,6 +78,10 @@ def array_from_constructor(given: Operands) -> Array:
     (data, *more) = given
     if more or isinstance(data, (bool, float, complex, str, np.generic)):
         raise TypeError(f"new(): data must be a sequence (got {', '.join(type(x).__name__ for x in given)})")
+    if nondefault.count and mode.interpreter is not None:
+        known = data if hasattr(data, "array") else mode.interpreter.stack_numbers(data, kind)
+        if known is not None:
+            return known.array
     array = as_array(data)
     if hasattr(data, "array") or hasattr(array, "refuse"):  # a tensor, or a symbolic value of a step being traced
         return array

@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from adjoint.compiler.ir.graph import Value
-from adjoint.compiler.ir.symbolic_size import as_number, is_symbolic_size
+from adjoint.compiler.ir.symbolic_size import SymbolicSize, as_number, is_symbolic_size
 from adjoint.compiler.trace.events.host_arrays import HostArray
 from adjoint.compiler.trace.frames.host_functions import (
     CHOICES,
@@ -86,6 +86,7 @@ def call_for_step(events: HostCalls, host: HostFunction, args: Operands, kwargs:
         is_trusted=effect in TRUSTED_EFFECTS,
         is_ordered=effect in ORDERED_EFFECTS,
         keeps_result=effect != SHOWS,
+        is_sized=holds_sizes((args, kwargs)),
     )
 
 
@@ -153,4 +154,10 @@ def _compute(events: HostCalls, host: HostFunction, args: Operands) -> Operand:
 def holds_symbols(value: Operand) -> bool:
     """True if something in a tree has no value while a step is traced."""
     leaves: Iterable[Operand] = pytree.flatten(value)[0]
-    return any(isinstance(x, (Tensor, SymbolicNumber)) or is_symbolic_number(x) or is_late_text(x) for x in leaves)
+    kinds = (Tensor, SymbolicNumber, SymbolicSize)
+    return any(isinstance(x, kinds) or is_symbolic_number(x) or is_late_text(x) for x in leaves)
+
+
+def holds_sizes(value: Operand) -> bool:
+    """True if something in a tree is a symbolic size."""
+    return any(map(is_symbolic_size, pytree.flatten(value)[0]))

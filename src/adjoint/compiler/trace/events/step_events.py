@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from adjoint.compiler.ir.graph import Argument, OverlapError, TraceError
+from adjoint.compiler.ir.graph import Argument, OverlapError, StaticSizeError, TraceError
 from adjoint.compiler.ir.size_terms import MIN_SYMBOL
-from adjoint.compiler.ir.symbolic_size import SymbolicSize
+from adjoint.compiler.ir.symbolic_size import SymbolicSize, as_number
 from adjoint.compiler.passes.index_checks import is_refusable
 from adjoint.compiler.program.tree_codegen import write_rebuilder
 from adjoint.compiler.trace.events.host_arrays import HostArray, as_argument, is_array_result
@@ -132,6 +132,8 @@ def call_host(function: Function, args: Operands, kwargs: dict[str, Operand], is
         sys.settrace(None)
         with tracing_paused():
             return Outcome("returned", function(*args, **kwargs), is_replayed)
+    except StaticSizeError:  # of the trace, not of the call, which the next trace makes
+        raise
     except Exception as error:  # noqa: BLE001  the user's, who may catch it
         return Outcome("raised", error, is_replayed)
     finally:
@@ -316,6 +318,7 @@ class StepEvents:
         return leaves, walk(arguments, 0)
 
     def _leaf(self, x: Operand) -> OutputRef:
+        x = as_number(x)
         if is_symbolic_number(x):
             return OutputRef("number", x.name)
         if is_late_text(x):
