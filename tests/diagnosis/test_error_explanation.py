@@ -20,6 +20,7 @@ import pytest
 import adjoint as ad
 from adjoint import nn
 from adjoint.diagnosis.error_explanation import EXPLANATION, add_explanation, add_uncaught_explanation
+from adjoint.diagnosis.remedies import registry
 
 FOLDER = Path(__file__).with_name("mistakes")
 HEAD = "import numpy as np\nimport adjoint as torch\nfrom adjoint import nn\nimport adjoint.nn.functional as F\n"
@@ -51,6 +52,8 @@ MISTAKES = {path: read_mistakes(path) for path in sorted(FOLDER.glob("*.txt"))}
 )
 def test_a_mistake_is_named(path: Path, mistake: Mistake, tmp_path: Path, request: Any, monkeypatch: Any) -> None:
     monkeypatch.chdir(tmp_path)
+    failed: list[Exception] = []
+    monkeypatch.setattr(registry, "report_failed_remedy", failed.append)
     error = run_program(HEAD + mistake.program, tmp_path / f"{mistake.name}.py")
     assert error is not None, "nothing was raised"
     text = "\n".join([str(error), *getattr(error, "__notes__", ())])
@@ -60,6 +63,7 @@ def test_a_mistake_is_named(path: Path, mistake: Mistake, tmp_path: Path, reques
     if request.config.getoption("--update-golden"):
         update(path, mistake, remedy)
     assert remedy == mistake.remedy
+    assert not failed, "a remedy raises an error of its own"
 
 
 def run_program(text: str, path: Path) -> BaseException | None:

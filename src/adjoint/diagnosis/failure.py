@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
@@ -212,9 +213,17 @@ def _path_within(outer: Operand, modules: list[Operand]) -> list[str]:
     names: list[str] = []
     chain = modules[: next(i for i, each in enumerate(modules) if each is outer) + 1][::-1]
     for parent, child in pairwise(chain):
-        found = (name for name, each in vars(parent)["_modules"].items() if each is child)
-        names.append(next(found, type(child).__name__))
+        names += next(_paths_to(parent, child), [type(child).__name__])
     return names
+
+
+def _paths_to(parent: Operand, child: Operand) -> Iterator[list[str]]:
+    """Yield the names that lead from a module to one of its parts, or to one that a list of it holds."""
+    for name, each in vars(parent)["_modules"].items():
+        if each is child:
+            yield [name]
+        elif type(each).__name__ in ("ModuleList", "ModuleDict"):
+            yield from ([name, inner] for inner, part in vars(each)["_modules"].items() if part is child)
 
 
 def _find_part(
@@ -229,6 +238,10 @@ def _find_part(
     if origin is None or not names or origin.value is None:
         return origin, None
     made, helper = Origin(origin.source, origin.value), None
+    call = made.node
+    is_copied = isinstance(call, ast.Call) and text_of(call.func).endswith(("TransformerEncoder", "TransformerDecoder"))
+    if isinstance(call, ast.Call) and is_copied and names[0] == "layers" and call.args:
+        return find_origin(made.source, call.args[0], stack) or Origin(made.source, call.args[0]), None
     for name in names:
         inside = _enter_helper(made, stack)
         helper = helper if inside is made else NamedValue(text_of(made.node), MISSING, made)

@@ -37,6 +37,7 @@ Modules, in reading order:
 from adjoint.diagnosis.remedies.language import names as names  # isort: skip
 from adjoint.diagnosis.remedies import functions as functions  # isort: skip
 from adjoint.diagnosis.remedies.language import callables as callables  # isort: skip
+from adjoint.diagnosis.remedies.shapes import batches as batches  # isort: skip
 from adjoint.diagnosis.remedies import training as training  # isort: skip  before the general remedies
 from adjoint.diagnosis.remedies import objects as objects  # isort: skip
 from adjoint.diagnosis.remedies import layers as layers  # isort: skip

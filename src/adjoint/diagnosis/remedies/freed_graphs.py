@@ -198,6 +198,11 @@ def _describe_two_losses(failure: Failure, block: ast.AST) -> str | None:
         told = f"{' and '.join(names)} share a part of the graph, which {text_of(calls[0])} frees"
         return f"{told}: ({' + '.join(names)}).backward() in place of both"
     shared = _find_shared_value(failure, block, calls[0].lineno)
+    if shared is None and not between and len(calls) == 2:
+        first, last = (text_of(each) for each in calls)
+        line = re.search(r":(\d+)\.\)$", failure.message)
+        told = f"{' and '.join(names)} share what line {line[1] if line else '…'} recorded, which {first} frees"
+        return f"{told}: ({' + '.join(names)}).backward() in the place of {last}, without the first"
     if shared is None:
         return None
     name, where, first = shared
@@ -217,6 +222,9 @@ def _find_shared_value(failure: Failure, block: ast.AST, first_pass: int) -> tup
         lines = [node.lineno for node in uses]
         if len(written) == 1 and any(line <= first_pass for line in lines) and any(line > first_pass for line in lines):
             first = min(uses, key=lambda node: node.lineno)
+            attribute = failure.line.source.parents.get(first)
+            if isinstance(attribute, ast.Attribute) and attribute.attr == "detach":
+                continue  # the first pass does not go through it
             return made.id, failure.line.source.place_of(made), failure.line.source.place_of(first)
     return None
 

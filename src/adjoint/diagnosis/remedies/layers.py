@@ -167,8 +167,31 @@ def match_skip_sizes(failure: Failure, match: re.Match[str]) -> str | None:
         halves = {(size - 1) // 2 for size in kernel if size % 2}
         if len(halves) == 1 and isinstance(padding, tuple) and padding[0] < min(halves):
             return f"{sizes}: padding={halves.pop()} in {made.text}{at(made)}, whose kernel is {kernel}, keeps the size"
+    for own, other in ((a, b), (b, a)):
+        transposed = find_producer(failure, find_part(failure, own.text))
+        is_larger = own.value.shape[-1] > other.value.shape[-1]
+        if transposed is not None and is_larger and "ConvTranspose" in type(transposed.value).__name__:
+            told = _fit_transposed(transposed, own.value.shape[-1], other.value.shape[-1])
+            if told is not None:
+                return told
     mode = {3: "linear", 4: "bilinear", 5: "trilinear"}[len(p)]
     return f"{sizes}: {small.text} = F.interpolate({small.text}, size={large.text}.shape[2:], mode={mode!r}) before it"
+
+
+def _fit_transposed(layer: NamedValue, given: int, wanted: int) -> str | None:
+    """Return which kernel or padding makes a transposed convolution give another size."""
+    kernel, stride = layer.value.kernel_size[-1], layer.value.stride[-1]
+    padding, more = layer.value.padding[-1], layer.value.output_padding[-1]
+    size = (given - more + 2 * padding - kernel) // stride + 1
+    told = f"{layer.text}{at(layer)} gives {given} of {size}, ({size} - 1) * {stride} - 2 * {padding} + {kernel}"
+    told += f" + {more}" if more else ""
+    for own in range((kernel + 1) // 2 + 1):
+        added = wanted - (given - more + 2 * padding - 2 * own)
+        if own >= padding and 0 <= added < stride:
+            shorter = kernel - (given - wanted)
+            option = f"kernel_size={shorter}, or " if shorter == stride and not padding and not more else ""
+            return f"{told}, and {wanted} is wanted: {option}padding={own}, output_padding={added} there"
+    return None
 
 
 @remedy(r"Tensors must have same number of dimensions: got (\d+) and (\d+)")

@@ -22,6 +22,7 @@ from adjoint.diagnosis.remedies.registry import (
     remedy,
     shape_of,
 )
+from adjoint.diagnosis.repairs.trial import compute
 from adjoint.diagnosis.source_expressions import text_of
 
 
@@ -305,9 +306,11 @@ def _advise_shape(failure: Failure, target: Shape, given: Shape) -> str:
     if len(given) == 3 and given[::2] == target and given[1] > 1:
         return f"{x} has a row for each of {given[1]} steps, and {y} one for each sample: {x}[:, -1], the last step"
     merged = _find_merging_view(failure) if given and target and given[0] > target[0] > 0 else None
-    if merged is not None and given[0] % target[0] == 0:
+    view = None if merged is None else merged.value
+    columns = compute(view.args[1], failure.frame) if isinstance(view, ast.Call) else None
+    if merged is not None and isinstance(columns, int) and columns * given[0] % target[0] == 0:
         told = f"{merged.describe()} makes {given[0]} rows of {target[0]} samples"
-        return f"{told}: .flatten(1) keeps one row for each, of {prod(given) // target[0]}"
+        return f"{told}: .flatten(1) keeps one row for each, of {columns * given[0] // target[0]}"
     decoder = find_decoder(failure)
     if len(given) == len(target) > 2 and given[:2] == target[:2] and decoder is not None:
         told = f"{decoder.text}{at(decoder)} gives {x} as {given}, and {y} is {target}"

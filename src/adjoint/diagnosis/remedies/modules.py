@@ -55,7 +55,10 @@ def rename_keys(failure: Failure, match: re.Match[str]) -> str | None:
         return _rename_parts(failure, missing, unexpected)
     if long == unexpected[0]:
         state_text = name_argument(failure, 0, default="state")
-        return f'take the prefix away: {{k.removeprefix("{prefix}"): v for k, v in {state_text}.items()}}'
+        others = [key for key in unexpected if not key.startswith(prefix)]
+        kept = f' if k.startswith("{prefix}")' if others else ""
+        told = f"it holds {others[0]} and other parts too, so " if others else ""
+        return f'{told}take the prefix away: {{k.removeprefix("{prefix}"): v for k, v in {state_text}.items(){kept}}}'
     return f"the state is of a part: load it into that, model.{prefix.rstrip('.')}.load_state_dict(state)"
 
 
@@ -391,6 +394,12 @@ def _find_nested_forward(kind: type) -> Origin | None:
 @remedy(r"cannot assign (?:module|parameter|buffer)s? before Module.__init__\(\) call")
 def call_super(failure: Failure, match: re.Match[str]) -> str:
     """A module that has no tables yet."""
+    name = failure.frame.f_code.co_name
+    kind = type(failure.frame.f_locals.get("self"))
+    if name != "__init__" and hasattr(kind, "__dataclass_fields__"):
+        return f"super().__init__() is the first line of {name}: a dataclass makes an __init__ that does not call it"
+    if name != "__init__":
+        return f"{name} runs before nn.Module.__init__(): super().__init__() is the first line of __init__"
     return "super().__init__() is the first line of __init__"
 
 

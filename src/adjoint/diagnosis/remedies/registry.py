@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable
-from contextlib import suppress
 from typing import TypeAlias
 
 from adjoint.core.typing import Operand, Shape
@@ -38,11 +37,18 @@ def find_remedy(failure: Failure) -> str | None:
         return None  # the worker has told it
     for pattern, function in (*REMEDIES, *LAST_REMEDIES):
         match = pattern.search(failure.message)
-        with suppress(Exception):  # one that fails hides neither the others nor the note
+        try:
             advice = None if match is None else function(failure, match)
-            if advice:
-                return advice
+        except Exception as error:  # noqa: BLE001  one that fails hides neither the others nor the note
+            report_failed_remedy(error)
+            continue
+        if advice:
+            return advice
     return None
+
+
+def report_failed_remedy(error: Exception) -> None:
+    """Take the error of a remedy: it is the library's own fault, of which the user is not told; tests are."""
 
 
 def shape_of(text: str) -> Shape:

@@ -12,6 +12,7 @@ from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import MISSING, evaluate, find_origin
+from adjoint.diagnosis.remedies.gradients.derivatives import find_unreduced
 from adjoint.diagnosis.remedies.registry import at, first_tensor, locate_tensor, name_argument, remedy
 from adjoint.diagnosis.source_expressions import text_of
 
@@ -203,4 +204,8 @@ def reduce_first(failure: Failure, match: re.Match[str]) -> str:
         )
     if isinstance(value, Tensor) and not value.is_floating_point():
         return f"it holds {match[1]} numbers: {x}.tolist() gives all of them"
+    own = failure.find_operand(x)
+    unreduced = None if own is None else find_unreduced(failure, own)
+    if unreduced is not None:
+        return f"{unreduced}: leave that out, or {x}.mean().item()"
     return f"reduce it first, {x}.mean().item() or .sum(); {x}.tolist() gives all {match[1]}"

@@ -85,9 +85,10 @@ def name_output_letter(failure: Failure, match: re.Match[str]) -> str | None:
     if not isinstance(equation, str):
         return None
     inputs, _, output = equation.replace(" ", "").partition("->")
-    letters = sorted(set(inputs) - {",", "."} - set(output))
+    letters = [each for each in sorted(set(inputs) - {",", "."} - set(output)) if inputs.count(each) == 1]
     told = f"{match[1]!r} in the result {output!r} is a letter of no operand, {inputs}"
-    return f"{told}: {' or '.join(letters)} is meant" if letters else f"{told}: leave it out"
+    short = output.replace(match[1], "")
+    return f"{told}: {' or '.join(letters)} is meant" if letters else f"{told}: leave it out, {inputs}->{short}"
 
 
 @remedy(r"cannot assign '(?:\w+\.)*(\w+)' object to buffer '(\w+)'")

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Sized
+from collections.abc import Iterator, Sized
 
 from adjoint.core.graph.source_location import definition_site
 from adjoint.core.runtime.text_table import pluralize
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
+from adjoint.data.loader import DataLoader
+from adjoint.data.sampler import WeightedRandomSampler
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import evaluate, find_return_in
 from adjoint.diagnosis.remedies.registry import at, remedy
-from adjoint.diagnosis.source_expressions import text_of
+from adjoint.diagnosis.source_expressions import find_assignment, find_expression, parse_source, text_of
 
 
 @remedy(r"Size mismatch between tensors")
@@ -50,9 +52,62 @@ def define_length(failure: Failure, match: re.Match[str]) -> str | None:
     kind = evaluate(ast.Name(match[1], ast.Load()), failure.frame)
     if hasattr(kind, "forward"):
         return None  # a model, no dataset
-    code = next((each.__code__ for each in vars(kind).values() if hasattr(each, "__code__")), None)
-    where = "" if code is None else f" ({definition_site(code).describe_briefly()})"
+    place = find_class(kind)
+    where = "" if place is None else f" ({place})"
+    named = next((name for name in ("len", "length", "__length__", "size", "_len__") if name in vars(kind)), None)
+    if named is not None:
+        return f"{named} of {match[1]}{where} is to be called __len__, which a loader that shuffles asks for"
     return f"{match[1]}{where} needs __len__, the number of its samples, for a loader that shuffles or draws from it"
+
+
+def find_class(kind: type) -> str | None:
+    """Return the line of the user's program at which a class is defined, as `train.py:9`."""
+    code = next((each.__code__ for each in vars(kind).values() if hasattr(each, "__code__")), None)
+    source = None if code is None else parse_source(code.co_filename)
+    for node in ast.walk(source.tree) if source is not None else ():
+        if isinstance(node, ast.ClassDef) and node.name == kind.__name__ and source is not None:
+            return source.place_of(node)
+    return None
+
+
+@remedy(r"cannot sample n_sample > prob_dist\.size\(-1\) samples without replacement")
+def weigh_each_sample(failure: Failure, match: re.Match[str]) -> str | None:
+    """A sampler that is to draw more samples than it has weights, such as one weight for each class."""
+    sampler = next((x for x in _own_objects(failure) if isinstance(x, WeightedRandomSampler)), None)
+    if sampler is None:
+        return None
+    count, drawn, dataset = len(sampler.weights), sampler.num_samples, _find_dataset(failure)
+    place = _locate_object(failure, sampler)
+    told = f"the WeightedRandomSampler{place} has {pluralize(count, 'weight')}, and draws {drawn}"
+    if dataset is not None and len(dataset) > count:
+        return f"{told} of {len(dataset)} samples: a weight for each sample, such as class_weights[labels]"
+    return f"{told}: replacement=True there, or num_samples={count} at most"
+
+
+def _own_objects(failure: Failure) -> Iterator[Operand]:
+    """Yield the objects whose methods the error has left, innermost first."""
+    frames, trace = list(failure.stack[0].called), failure.error.__traceback__
+    while trace is not None:
+        frames.append(trace.tb_frame)
+        trace = trace.tb_next
+    yield from (frame.f_locals["self"] for frame in reversed(frames) if "self" in frame.f_locals)
+
+
+def _find_dataset(failure: Failure) -> Operand:
+    """Return the dataset of the loader whose iteration failed."""
+    return next((each.value.dataset for each in failure.operands if isinstance(each.value, DataLoader)), None)
+
+
+def _locate_object(failure: Failure, value: Operand) -> str:
+    """Return " at train.py:9" for the line that gave a name of the user's frames an object."""
+    for place in failure.stack:
+        source, node = find_expression(place) or (None, None)
+        names = [name for name, each in {**place.frame.f_globals, **place.frame.f_locals}.items() if each is value]
+        for scope in (source.scope_of(node), source.tree) if source is not None and node is not None else ():
+            made = next(filter(None, (find_assignment(source, scope, name, None) for name in names)), None)
+            if made is not None and source is not None:
+                return f" at {source.place_of(made)}"
+    return ""
 
 
 def _find_getitem(failure: Failure) -> str:

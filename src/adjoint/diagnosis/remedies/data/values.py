@@ -12,7 +12,7 @@ from adjoint.core.typing import Operand
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import evaluate
 from adjoint.diagnosis.remedies.registry import argument_node, at, name_argument, remedy
-from adjoint.diagnosis.repairs.expression import parameter_names
+from adjoint.diagnosis.repairs.expression import bracket, parameter_names
 from adjoint.diagnosis.repairs.trial import compute
 from adjoint.diagnosis.source_expressions import text_of
 
@@ -219,7 +219,11 @@ def satisfy_constraint(failure: Failure, match: re.Match[str]) -> str:
     name = text_of(node) if x is None and node is not None else match[1] if x is None else f"{x.text}{at(x)}"
     advice = ways.get(match[3], f"values that satisfy {match[3]}")
     told = match[1] if name == match[1] else f"{name}, the {match[1]}"
-    return f"{told} of {match[2]}: {advice.format(x.text if x is not None else 'x')}"
+    is_short = node is not None and len(text_of(node)) < 40 and not re.search(r"tensor\(", text_of(node))
+    text = x.text if x is not None else bracket(node) if node is not None and is_short else "x"
+    if match[3] in ("GreaterThan", "Positive") and "log" in text.rpartition(".")[2]:
+        return f"{told} of {match[2]}, is a logarithm by its name, and is to be above 0: {text}.exp()"
+    return f"{told} of {match[2]}: {advice.format(text)}"
 
 
 @remedy(r"input matrix is singular|factorization could not be completed because the input is not positive-definite")

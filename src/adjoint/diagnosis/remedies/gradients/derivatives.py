@@ -31,13 +31,13 @@ def reduce_loss(failure: Failure, match: re.Match[str]) -> str:
         others = ", ".join(map(text_of, (*node.args[1:], *(each for each in node.keywords if each.arg != "outputs"))))
         call = f"{text_of(node.func)}({loss.text}.sum(), {others})"
         return f"{told}: {call}, or grad_outputs=torch.ones_like({loss.text}), which is the same"
-    unreduced = _find_unreduced(failure, loss)
+    unreduced = find_unreduced(failure, loss)
     if unreduced is not None:
         return f"{unreduced}: leave that out, or {loss.text}.mean().backward()"
     return f"{told}: {loss.text}.mean().backward(), or .sum()"
 
 
-def _find_unreduced(failure: Failure, loss: NamedValue) -> str | None:
+def find_unreduced(failure: Failure, loss: NamedValue) -> str | None:
     """Return which criterion or call leaves a value for each element, and where that was asked for."""
     made = None if loss.origin is None else loss.origin.value
     for call in ast.walk(made) if made is not None else ():

@@ -153,6 +153,12 @@ def describe_cut(failure: Failure, source: SourceFile, node: ast.AST) -> str | N
             why = CUTTING_METHODS.get(part.func.attr)
             if why:
                 place = Origin(source, part).place()
+                around = source.parents.get(part)
+                kept = getattr(around, "func", None) if part.func.attr in ("item", "tolist") else None
+                if isinstance(kept, ast.Attribute) and kept.attr == "append":
+                    told = f"{text_of(part)} at {place} is a Python number, without a graph"
+                    items = text_of(kept.value)
+                    return f"{told}: {text_of(kept)}({text_of(part.func.value)}), and torch.stack({items}) of them"
                 return f"{text_of(part.func)}(…) at {place}: {why}; leave it out of what the loss is made of"
             if part.func.attr in ("to", "type") and INTEGER_TYPE.search(text_of(part)):
                 place = Origin(source, part).place()
@@ -252,12 +258,25 @@ def find_freezing(source: SourceFile) -> str:
 
 @remedy(r"a leaf Variable that requires grad is being used in an in-place operation")
 def update_without_recording(failure: Failure, match: re.Match[str]) -> str:
-    """A parameter that is changed while the graph records."""
+    """A leaf that is changed while the graph records: a parameter, or a tensor that is filled."""
     node = None if failure.line is None else failure.line.node
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in INITIALISERS:
         target, arguments = text_of(node.func.value), "".join(f", {text_of(each)}" for each in node.args)
         return f"nn.init.{node.func.attr}({target}{arguments}), which records nothing"
-    return "with torch.no_grad(): around it, where it is an update; else make a new tensor"
+    source, statement = (
+        (None, node)
+        if failure.line is None or node is None
+        else (failure.line.source, failure.line.source.statement_of(node))
+    )
+    text = "" if source is None or statement is None else text_of(statement)
+    x = next((each for each in failure.tensors() if each.value.is_leaf and each.value.requires_grad), None)
+    if x is None or not text or "\n" in text:
+        return "with torch.no_grad(): around it, where it is an update; else make a new tensor"
+    made = "" if x.origin is None or x.origin.value is None else text_of(x.origin.value)
+    if type(x.value) is Tensor and "requires_grad=True" in made:
+        told = f"{x.text}{at(x)} requires grad from the start"
+        return f"{told}: with torch.no_grad(): {text}, or requires_grad_() after the last write"
+    return f"with torch.no_grad(): {text}"
 
 
 @remedy(r"is a view and is being modified inplace|view of a leaf|views? to be modified inplace")

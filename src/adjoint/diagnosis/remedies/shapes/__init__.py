@@ -3,6 +3,8 @@
 Modules, in reading order:
 
 - `fitting`: Remedies for layers and products that do not fit their input: features, channels, kernels, inner sizes.
+- `batches`: Remedies for batches: columns against rows, images without a batch, steps merged with samples, sizes
+  below 0.
 - `broadcasting`: Remedies for operands that do not broadcast: masks, tables that are longer or shorter, results of
   two layers.
 - `attention`: Remedies for attention: widths and heads, masks of queries, keys and padding, batches.

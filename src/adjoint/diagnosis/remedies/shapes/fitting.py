@@ -226,6 +226,7 @@ def is_list_of_tensors(value: object) -> bool:
 def ask_any_or_all(failure: Failure, match: re.Match[str]) -> str:
     """A decision by several elements."""
     node = None if failure.line is None else failure.line.node
+    node = node.test if isinstance(node, (ast.If, ast.While, ast.Assert)) else node
     around = None if failure.line is None or node is None else failure.line.source.parents.get(node)
     if isinstance(around, ast.BoolOp) or isinstance(node, ast.BoolOp):
         logic = around if isinstance(around, ast.BoolOp) else node
@@ -264,4 +265,6 @@ def ask_any_or_all(failure: Failure, match: re.Match[str]) -> str:
         return (
             f"{told}{condition}.any() or .all() for one answer; torch.where({text_of(node)}, a, b) chooses by element"
         )
+    if isinstance(node, ast.Call):
+        return f"{text_of(node)} has a truth for each element: .any() or .all() after it for one answer"
     return "(…).any() or .all() for one answer; torch.where(condition, a, b) chooses by element; & | ~ for and, or, not"

@@ -146,7 +146,12 @@ def grow_embedding(failure: Failure, match: re.Match[str]) -> str:
             told = f"{each.text}{at(each)} goes from {low} to {high}, and the {rows} rows of {name} are counted from 0"
             return f"{told}: {each.text} + {-low}"
     if index < 0:
-        return f"rows are counted from 0: {index} stands perhaps for padding, which is a row too (padding_idx=)"
+        x = next((each for each in failure.tensors() if bool((each.value == index).any())), None)
+        told = "rows are counted from 0" if x is None else f"{x.text}{at(x)} holds {index}, and rows are counted from 0"
+        y = name_argument(failure, 0, "input", "x") if x is None else x.text
+        if index == -1:
+            return f"{told}: {y} + 1 with nn.Embedding({rows + 1}, …, padding_idx=0), or {y}.clamp(min=0)"
+        return f"{told}; {index} marks places that a loss leaves out: {y}.masked_fill({y} == {index}, 0) here"
     x = next((each for each in failure.tensors() if bool((each.value == index).any())), None)
     whole = [] if x is None else [int(x.value.min()), int(x.value.max())]
     told = f"indices go from 0 to {rows - 1}"
@@ -203,7 +208,13 @@ def stay_in_bounds(failure: Failure, match: re.Match[str]) -> str:
             told = f"{text_of(node)} reaches {more} past the sample, and {length.describe()} counts more"
             return f"{told}: return len({name}) - {more} there"
         return f"{name} has {size} rows, and {length.describe()} says more: return len({name}) there"
-    return f"indices of dimension {match[2]} go from 0 to {size - 1}, or -{size} to -1"
+    own = failure.find_operand(text_of(node.value)) if isinstance(node, ast.Subscript) else None
+    if own is None or not isinstance(own.value, Tensor):
+        return f"indices of dimension {match[2]} go from 0 to {size - 1}, or -{size} to -1"
+    shape, dim = tuple(own.value.shape), int(match[2])
+    told = f"{own.text}{at(own)} is {shape}: dimension {dim} has {size}, places 0 to {size - 1}"
+    others = [i for i, n in enumerate(shape) if n > abs(int(match[1])) and i != dim and size > 1]
+    return f"{told}; dimension {others[0]} has {shape[others[0]]}" if len(others) == 1 else told
 
 
 def _find_last_turn(failure: Failure, index: int) -> str | None:

@@ -1,0 +1,148 @@
+"""Remedies for batches: columns against rows, images without a batch, steps merged with samples, sizes below 0."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from math import prod
+
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.diagnosis.failure import Failure
+from adjoint.diagnosis.operands import NamedValue, evaluate, find_origin, is_module
+from adjoint.diagnosis.remedies.registry import argument_node, at, describe_layer, name_argument, remedy, shape_of
+from adjoint.diagnosis.repairs.expression import bracket
+from adjoint.diagnosis.repairs.trial import compute
+from adjoint.diagnosis.source_expressions import find_expression, text_of
+
+
+@remedy(r"shape|size|dimension|\dD|broadcast|elements|scalar|index")
+def keep_column(failure: Failure, match: re.Match[str]) -> str | None:
+    """A square of a column and a vector, (N, 1) with (N,), which a line before has made by broadcasting."""
+    for operand in failure.tensors():
+        size = tuple(operand.value.shape)
+        if len(size) != 2 or size[0] != size[1] or size[0] == 1 or operand.origin is None:
+            continue
+        for node in ast.walk(operand.origin.value or operand.origin.node):
+            sides = _sides_of(node)
+            shapes = [tuple(getattr(evaluate(each, failure.frame), "shape", ())) for each in sides]
+            if sorted(shapes, key=len) == [size[:1], (size[0], 1)]:
+                told = " and ".join(f"{text_of(each)} {shape}" for each, shape in zip(sides, shapes, strict=True))
+                column = text_of(sides[shapes.index((size[0], 1))])
+                return f"{operand.text}{at(operand)} is {size}, for it is of {told}: {column}.squeeze(1) there"
+    return None
+
+
+def _sides_of(node: ast.AST) -> list[ast.expr]:
+    """Return the two values of which an expression computes with each element."""
+    if isinstance(node, ast.BinOp) and not isinstance(node.op, ast.MatMult):
+        return [node.left, node.right]
+    return node.args[:2] if isinstance(node, ast.Call) and len(node.args) > 1 else []
+
+
+def _module_inputs(failure: Failure) -> Iterator[tuple[ast.expr, NamedValue]]:
+    """Yield the tensors that modules of the user's frames were called with, innermost first."""
+    for i, place in enumerate(failure.stack):
+        source, call = find_expression(place) or (None, None)
+        if source is None or not isinstance(call, ast.Call) or not call.args:
+            continue
+        called = evaluate(call.func, place.frame)
+        made = evaluate(call.func.func, place.frame) if isinstance(call.func, ast.Call) else None
+        value = compute(call.args[0], place.frame)
+        if isinstance(value, Tensor) and (is_module(called) or isinstance(made, type)):
+            origin = find_origin(source, call.args[0], failure.stack[i:])
+            yield call.args[0], NamedValue(bracket(call.args[0]), value, origin)
+
+
+@remedy(r"linear: input is \((\d+), (\d+)\), weight \(\d+, (\d+)\)")
+def add_batch(failure: Failure, match: re.Match[str]) -> str | None:
+    """One image without a batch, of which convolutions made channels where a flattening expects samples."""
+    channels, features, expected = map(int, match.groups())
+    if channels * features != expected:
+        return None
+    for _, given in _module_inputs(failure):
+        size = tuple(given.value.shape)
+        if len(size) == 3 and not given.text.endswith("unsqueeze(1)"):
+            told = f"{given.text}{at(given)}, {size}, is one image without a batch, whose channels were taken for one"
+            return f"{told}: {given.text}.unsqueeze(0) is {(1, *size)}"
+    return None
+
+
+@remedy(r"Expected input to be 2D or 3D, got (\d)D instead")
+def split_steps(failure: Failure, match: re.Match[str]) -> str | None:
+    """Steps that a view has merged with the samples, as for a convolution, before a recurrent layer."""
+    x, size = name_argument(failure, 0), tuple(getattr(failure.locals.get("input"), "shape", ()))
+    name, layer = describe_layer(failure)[0], failure.module()
+    width = getattr(getattr(layer, "value", None), "input_size", 0)
+    if len(size) < 4 or prod(size[1:]) != width or prod(size[2:]) == width:
+        return None
+    told = f"{name} takes (batch, time, features), and {x} is {size}"
+    scope = None if failure.line is None else failure.line.source.scope_of(failure.line.node)
+    for call in ast.walk(scope) if scope is not None else ():
+        first = call.args[0] if isinstance(call, ast.Call) and call.args else None
+        if not isinstance(first, ast.BinOp) or not isinstance(first.op, ast.Mult):
+            continue
+        if compute(first, failure.frame) == size[0]:
+            sizes = f"{text_of(first.left)}, {text_of(first.right)}"
+            return f"{told}, as samples and steps are one dimension, {text_of(first)}: {x}.view({sizes}, -1)"
+    return f"{told}: {x}.flatten(1), {(size[0], width)}, with samples and steps apart"
+
+
+@remedy(r"[Tt]rying to create tensor with negative dimension (-\d+)|negative dimensions? .*not allowed")
+def give_positive_sizes(failure: Failure, match: re.Match[str]) -> str:
+    """A size below 0 of a new tensor."""
+    node = None if failure.line is None else failure.line.node
+    for part in ast.walk(node) if node is not None else ():
+        if isinstance(part, (ast.Constant, ast.Name, ast.Attribute, ast.BinOp, ast.UnaryOp)):
+            value = compute(part, failure.frame)
+            if type(value) is int and value < 0:
+                own = failure.find_operand(text_of(part))
+                told = f"{text_of(part)}{at(own)} is {value}" if text_of(part) != str(value) else f"{value} is no size"
+                return f"{told}, and a new tensor has sizes of 0 or more; -1 stands for the rest in view and reshape"
+    return "a new tensor has sizes of 0 or more; -1 stands for the rest in view and reshape alone"
+
+
+@remedy(r"all the input arrays must have same number of dimensions, .*index 0 has (\d+) .*index (\d+) has (\d+)")
+def give_join_dimensions(failure: Failure, match: re.Match[str]) -> str | None:
+    """Tensors of a join, of which one has fewer dimensions."""
+    count, place, own = map(int, match.groups())
+    node = argument_node(failure, 0, "tensors")
+    dim = failure.locals.get("dim", failure.locals.get("axis", 0))
+    value = None if node is None else compute(node, failure.frame)
+    if node is None or not isinstance(value, (list, tuple)) or place >= len(value) or not isinstance(dim, int):
+        return None
+    listed = node.elts if isinstance(node, (ast.List, ast.Tuple)) else []
+    names = [bracket(each) for each in listed] or [f"{text_of(node)}[{i}]" for i in range(len(value))]
+    short, name, other = (place, names[place], names[0]) if own < count else (0, names[0], names[place])
+    size = tuple(value[short].shape)
+    held = failure.find_operand(name) or failure.find_operand(text_of(node))
+    more = abs(count - own)
+    told = f"{name}{at(held)}, {size}, has {len(size)} dimension{'s' * (len(size) != 1)}, {other} {max(count, own)}"
+    if more == 1:
+        added = dim if dim >= 0 else -1
+        whole = (*size[:added], 1, *size[added:]) if added >= 0 else (*size, 1)
+        return f"{told}: {name}.unsqueeze({added}) is {whole}"
+    return f"{told}: {name}[{', '.join([':'] * len(size) + ['None'] * more)}]"
+
+
+@remedy(r"size is inconsistent with indices: for dim (\d+), size is (\d+) but found index (\d+)")
+def fit_sparse_size(failure: Failure, match: re.Match[str]) -> str:
+    """A sparse tensor that is smaller than its indices say."""
+    dim, size, index = map(int, match.groups())
+    x, given = name_argument(failure, 0, "indices", "the indices"), argument_node(failure, 2, "size")
+    told = f"{x}{at(failure.find_operand(x))} holds {index} in row {dim}, and the size there is {size}"
+    shape = None if given is None else compute(given, failure.frame)
+    if not isinstance(shape, (tuple, list)):
+        return f"{told}: {index + 1} or more there"
+    return f"{told}: {(*shape[:dim], index + 1, *shape[dim + 1 :])} or more"
+
+
+@remedy(r"size is \(([\d, ]+)\): one number for each is needed")
+def give_spatial_sizes(failure: Failure, match: re.Match[str]) -> str | None:
+    """Sizes of channels or samples too, where those of height and width are asked for."""
+    told = re.search(r"spatial dimensions, \[([\d, ]+)\]", failure.message)
+    count, sizes = 0 if told is None else len(shape_of(told[1])), shape_of(match[1])
+    if not 0 < count < len(sizes):
+        return None
+    kept = sizes[-count:]
+    return f"size= is of height and width alone, without channels or samples: size={kept if count > 1 else kept[0]}"
