@@ -179,3 +179,26 @@ def test_no_degrees_of_freedom(name: str) -> None:
 ])  # fmt: skip
 def test_what_no_dimension_or_index_can_be(expression: str) -> None:
     same(expression, f=F, A=A, gradient=False)
+
+
+@pytest.mark.parametrize(
+    ("expression", "words"),
+    [
+        ("t.randint(3, 10)", "must be tuple of ints, not int"),
+        ("A.sum(0, 1)", "argument 'keepdim' (position 2) must be bool, not int"),
+        ("A.mean(0, 1)", "argument 'keepdim' (position 2) must be bool, not int"),
+        ("A.amax(0, 1)", "argument 'keepdim' (position 2) must be bool, not int"),
+        ("A[i.short()]", "tensors used as indices must be long, int, byte or bool tensors"),
+        ("A.index_select(0, i.byte())", "index_select(): Expected dtype int32 or int64 for index"),
+        ("f.gather(0, i.byte())", "gather(): Expected dtype int32/int64 for index"),
+        ("t.nn.functional.embedding(i.short(), A)", "Expected tensor for argument #1 'indices' to have one of the"),
+        ("A.to_sparse_csr().unsqueeze(0)", "strides"),
+    ],
+)
+def test_numbers_and_indices_of_other_types(expression: str, words: str) -> None:
+    same_error(expression, words, f=F, A=A, i=np.array([2, 1, 0]))
+
+
+@pytest.mark.parametrize("expression", ["A[None].squeeze(0, 1)", "A[:1, :1].squeeze(0, 1)", "B.count_nonzero(0, 2)"])
+def test_dimensions_one_by_one(expression: str) -> None:
+    same(expression, A=A, B=B3, gradient=False)

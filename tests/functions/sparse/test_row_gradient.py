@@ -69,6 +69,14 @@ def test_bags_and_several_lookups_and_clipping() -> None:
     assert_same(prepare)
 
 
+def test_the_gradient_of_a_sum_is_scaled_in_place() -> None:
+    weight = nn.Parameter(ad.ones(4, 2))
+    F.embedding(ad.tensor([1]), weight, sparse=True).sum().backward()  # of which each element is one number
+    assert weight.grad is not None
+    weight.grad.mul_(3)
+    assert weight.grad.to_dense().tolist() == [[0, 0], [3, 3], [0, 0], [0, 0]]
+
+
 def test_a_dense_lookup_makes_the_gradient_dense() -> None:
     weight = nn.Parameter(ad.ones(4, 2))
 

@@ -5,7 +5,7 @@ Modules, in reading order:
 - `data`: Remedies for data: values that make no tensor, datasets and loaders, files and devices.
 - `gradients`: Remedies for gradients: passes backward, custom functions and hooks, derivatives of functions.
 - `losses`: Remedies for losses and lookups: targets of other types, shapes and ranges.
-- `modules`: Remedies for modules and what trains them: states, recurrent and attention layers, optimizers, batches,
+- `modules`: Remedies for modules and what trains them: states, results of several parts, normalisation, optimizers,
   files.
 - `operations`: Remedies for single operations: indices, joins and splits, types, attention, vmap and derivatives of
   functions.
@@ -51,6 +51,8 @@ from adjoint.diagnosis.remedies import losses as losses
 
 from adjoint.diagnosis.remedies.shapes import attention as attention  # isort: skip
 from adjoint.diagnosis.remedies.shapes import indices as indices  # isort: skip
+
+from adjoint.diagnosis.remedies.shapes import recurrent as recurrent  # isort: skip
 
 from adjoint.diagnosis.remedies.language import missing_values as missing_values  # isort: skip
 from adjoint.diagnosis.remedies import modules as modules

@@ -1,4 +1,4 @@
-"""Remedies for modules and what trains them: states, recurrent and attention layers, optimizers, batches, files."""
+"""Remedies for modules and what trains them: states, results of several parts, normalisation, optimizers, files."""
 
 from __future__ import annotations
 
@@ -6,21 +6,16 @@ import ast
 import re
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
-from math import prod
 
 from adjoint.core.graph.source_location import definition_site
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import MISSING, Origin, describe_value, evaluate, find_return_in, is_module
 from adjoint.diagnosis.remedies.gradients.passes import find_freezing
 from adjoint.diagnosis.remedies.registry import (
-    argument_node,
     at,
-    describe_layer,
     first_tensor,
     name_argument,
-    name_of_shape,
     remedy,
-    shape_of,
 )
 from adjoint.diagnosis.source_expressions import find_attribute_assignment, find_function, parse_source, text_of
 
@@ -90,98 +85,6 @@ def load_partly(failure: Failure, match: re.Match[str]) -> str | None:
     rest = f", and {part} keeps its first values" if match[1] == "Missing" else ""
     given = [text_of(each) for each in (*node.args[:1], *node.keywords) if getattr(each, "arg", "") != "strict"]
     return f"{told}: {text_of(node.func)}({', '.join(given)}, strict=False) loads the others{rest}"
-
-
-@remedy(r"Expected hidden(?:\[\d\])? size \(([\d, ]+)\), got \[([\d, ]+)\]")
-def fit_hidden_state(failure: Failure, match: re.Match[str]) -> str:
-    """A first state of other sizes."""
-    expected, found = shape_of(match[1]), shape_of(match[2])
-    x, layer = _name_state(failure, found), failure.module()
-    value = None if layer is None else layer.value
-    name = "the layer" if layer is None else layer.text
-    given = failure.locals.get("input", failure.locals.get("x"))
-    size: tuple[int, ...] = tuple(getattr(given, "shape", ()))
-    if len(expected) == 3 and found == (expected[1], expected[0], expected[2]) and found != expected:
-        return f"{x}{_where(failure, x)} is (layers, batch, hidden), whatever batch_first says: torch.zeros{expected}"
-    if not getattr(value, "batch_first", False) and len(size) == 3 == len(found) and found[1] == size[0] != size[1]:
-        return f"{name}{at(layer)} reads (time, batch, features), and its input is {size}: batch_first=True there"
-    if len(expected) == 3 == len(size) and found[::2] == expected[::2]:
-        if found[1] == size[1] and getattr(value, "batch_first", False):
-            told = f"{x}{_where(failure, x)} is for {found[1]} samples, and {name}, of batch_first=True, gets {size}"
-            return f"{told}, a batch of {expected[1]}: torch.zeros{expected}, or transpose the input"
-        made = f"{x}{_where(failure, x)} is for {found[1]} samples, and this batch has {expected[1]}"
-        return f"{made}: a new state for each batch, torch.zeros{expected}; or DataLoader(drop_last=True)"
-    if len(expected) == 3 and len(found) == 3 and expected[0] != found[0]:
-        told = f"{getattr(value, 'num_layers', 1)} layers"
-        told += " both ways" if getattr(value, "bidirectional", False) else ""
-        maker = _find_bidirectional(failure, x)
-        if maker is not None and found[0] == 2 * expected[0]:
-            both = (
-                f"{x}{_where(failure, x)} is {found}, as {maker} is bidirectional, and {name} goes one way, {expected}"
-            )
-            return f"{both}: {x}.view({expected[0]}, 2, *{x}.shape[1:]).sum(1) adds both directions"
-        return f"{x}{_where(failure, x)} is to be {expected}: {name} has {told}, one state each"
-    if found[-1] != expected[-1]:
-        own = failure.find_operand(x)
-        told = f"{x}{at(own)} has {found[-1]} hidden units, and {name}{at(layer)} {expected[-1]}"
-        is_filled = own is not None and own.origin is not None and "zeros" in own.origin.source.text_of(own.origin.node)
-        if layer is None or is_filled:
-            return f"{told}: torch.zeros{expected}"
-        kind, size = type(layer.value).__name__, layer.value.input_size
-        between = f"nn.Linear({found[-1]}, {expected[-1]}) between them"
-        return f"{told}: one number for both, nn.{kind}({size}, {found[-1]}, …) there, or {between}"
-    return f"{x}{_where(failure, x)} is to be {expected}: the batch has {expected[-2]} samples"
-
-
-def _name_state(failure: Failure, shape: tuple[int, ...]) -> str:
-    """Return the user's name of a state, or of the tuple of states, that has the shape."""
-    for each in failure.operands:
-        if isinstance(each.value, tuple) and any(tuple(getattr(part, "shape", ())) == shape for part in each.value):
-            return each.text
-    return name_of_shape(failure, shape, "the state")
-
-
-def _find_bidirectional(failure: Failure, name: str) -> str | None:
-    """Return the name of the recurrent layer of two directions whose call gave a state."""
-    origin = next((each.origin for each in failure.operands if each.text == name), None)
-    call = None if origin is None else origin.value
-    layer = evaluate(call.func, failure.frame) if isinstance(call, ast.Call) else MISSING
-    is_both = is_module(layer) and getattr(layer, "bidirectional", False)
-    return text_of(call.func) if isinstance(call, ast.Call) and is_both else None
-
-
-def _where(failure: Failure, name: str) -> str:
-    return at(failure.find_operand(name))
-
-
-@remedy(r"input\.size\(-1\) must be equal to input_size\. Expected (\d+), got (\d+)")
-def fit_features(failure: Failure, match: re.Match[str]) -> str:
-    """A recurrent layer whose input has other features."""
-    layer = failure.module()
-    name, kind = describe_layer(failure, kind="RNN")
-    hidden = "…" if layer is None else layer.value.hidden_size
-    wanted = f"nn.{kind}({match[2]}, {hidden}) there"
-    node = argument_node(failure, 0)
-    given = MISSING if node is None else evaluate(node, failure.frame)
-    size: tuple[int, ...] = tuple(getattr(given, "shape", ()))
-    x = name_argument(failure, 0)
-    if match[1] == "1" and len(size) == 2:
-        return f"{x}, {size}, has no dimension of features, and {name} takes 1: {x}.unsqueeze(-1) is {(*size, 1)}"
-    if len(size) == 3 and size[1] == int(match[1]):
-        return f"{name} takes {match[1]} features last, and {x} is {size}: {x}.transpose(1, 2)"
-    return f"{name} takes {match[1]} features, its input has {match[2]}: {wanted}"
-
-
-@remedy(r"Expected input to be 2D or 3D, got (\d)D instead")
-def flatten_steps(failure: Failure, match: re.Match[str]) -> str:
-    """A recurrent layer whose input has more dimensions than steps and features."""
-    x, name = name_argument(failure, 0), describe_layer(failure)[0]
-    value = failure.locals.get("input")
-    size: tuple[int, ...] = tuple(getattr(value, "shape", ()))
-    if len(size) > 3:
-        told = f"{name} takes (batch, time, features), and {x} is {size}"
-        return f"{told}: {x}.flatten(2) is {(*size[:2], prod(size[2:]))}"
-    return f"{name} takes 2 or 3 dimensions, and {x} has {match[1]}"
 
 
 @remedy(r"'tuple' object has no attribute|argument '\w+' \(position \d+\) must be Tensor, not tuple")
@@ -401,29 +304,6 @@ def call_super(failure: Failure, match: re.Match[str]) -> str:
     if name != "__init__":
         return f"{name} runs before nn.Module.__init__(): super().__init__() is the first line of __init__"
     return "super().__init__() is the first line of __init__"
-
-
-@remedy(r"`lengths` array must be sorted in decreasing order")
-def sort_lengths(failure: Failure, match: re.Match[str]) -> str:
-    """Sequences of mixed lengths."""
-    return "enforce_sorted=False takes the sequences as they come"
-
-
-@remedy(r"Length of all samples has to be greater than 0")
-def leave_empty_out(failure: Failure, match: re.Match[str]) -> str:
-    """Empty sequences, which cannot be packed."""
-    x = name_argument(failure, 1, "lengths", "lengths")
-    told = f"{x}{_where(failure, x)} holds 0, an empty sequence"
-    return f"{told}: leave that sample out, x[{x} > 0] and {x}[{x} > 0], or {x}.clamp(min=1)"
-
-
-@remedy(r"Expected lengths of at most (\d+), the times of the input, but got (\d+)")
-def put_batch_first(failure: Failure, match: re.Match[str]) -> str | None:
-    """A batch of padded sequences that comes first."""
-    x = next((each for each in failure.tensors() if each.value.ndim > 1), None)
-    if x is None or tuple(x.value.shape[:2]) != (int(match[1]), int(match[2])):
-        return None
-    return f"{x.text}{at(x)} is {tuple(x.value.shape)}, (batch, time, features): batch_first=True"
 
 
 @remedy(r"Weights only load failed")

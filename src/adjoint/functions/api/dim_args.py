@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from operator import index
 
+import numpy as np
+
 from adjoint.core.tensor.size import as_size
 from adjoint.core.typing import Operand, Operands, Shape
 
@@ -32,6 +34,12 @@ def all_dims(dim: Dims, rank: int) -> tuple[int, ...]:
     if dim is None or (isinstance(dim, (tuple, list)) and not dim):
         return ALL_DIMS_BY_RANK[rank] if rank < len(ALL_DIMS_BY_RANK) else tuple(range(rank))
     return some_dims(dim, rank)
+
+
+def check_keepdim(name: str, keepdim: object) -> None:
+    """Raise TypeError for a number in the place of a truth, such as the second of two dimensions in `x.sum(0, 1)`."""
+    if not isinstance(keepdim, (bool, np.bool_)):
+        raise TypeError(f"{name}(): argument 'keepdim' (position 2) must be bool, not {type(keepdim).__name__}")
 
 
 def some_dims(dim: int | Iterable[int], rank: int) -> tuple[int, ...]:

@@ -286,6 +286,8 @@ def randint(
         if not low:
             raise TypeError("randint() missing 1 required positional argument: 'high'")
         low, high = 0, low
+    if isinstance(size, int):
+        raise TypeError("randint(): argument 'size' must be tuple of ints, not int")
     if out is not None:
         return _fill_out(
             out, parse_shape((size,)), randint, lambda x: random_(x, low, high, generator=generator), dtype

@@ -10,6 +10,7 @@ from adjoint.core.op.op import op_of
 from adjoint.core.op.spec import broadcast_shapes
 from adjoint.core.runtime.mode import nondefault
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import NumpyDtype
 from adjoint.functions.api.compute_dtype import in_float32
 from adjoint.functions.api.dim_args import one_dim
 from adjoint.functions.api.publish import public, rename_node
@@ -22,9 +23,14 @@ __all__ = ["gather", "index_select", "scatter_add", "take_along_dim"]
 _GATHER = op_of(indexing.gather)
 
 
+def is_of_positions(kind: NumpyDtype) -> bool:
+    """Return whether elements of a type may be positions: int32 or int64."""
+    return kind.kind == "i" and kind.itemsize >= 4
+
+
 def _check_index(name: str, index: Tensor, input: Tensor, axis: int) -> None:
     """Raise RuntimeError for an index that is not of integers, has another rank, is too large or out of range."""
-    if index.array.dtype.kind not in "iu":
+    if not is_of_positions(index.array.dtype):
         raise RuntimeError(f"{name}(): Expected dtype int32/int64 for index")
     if index.ndim != input.ndim:
         raise RuntimeError("Index tensor must have the same number of dimensions as input tensor")
@@ -148,7 +154,7 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
                 [1, 2]])
     """
     axis = one_dim(dim, input.ndim)
-    if index.array.dtype.kind not in "iu":
+    if not is_of_positions(index.array.dtype):
         raise RuntimeError("index_select(): Expected dtype int32 or int64 for index")
     if index.ndim > 1:
         raise IndexError("index_select(): Index is supposed to be a vector")

@@ -65,7 +65,7 @@ def _try_simple_getitem(x: Tensor, key: Operand) -> Tensor | None:
     shape = x.array.shape
     if kind is int:
         return movement.select(x, axis=0, at=key % shape[0]) if shape and -shape[0] <= key < shape[0] else None
-    if kind is Tensor and shape and key.array.shape and key.array.dtype.kind == "i":
+    if kind is Tensor and shape and key.array.shape and key.array.dtype.kind == "i" and key.array.dtype.itemsize >= 4:
         return apply(_INDEX, (x, key), {"pattern": (0,) + (None,) * (len(shape) - 1)})
     return None
 

@@ -203,8 +203,8 @@ def _normalize_index(item: Operand) -> Operand:
     elif item.array.dtype.kind == "b" and nondefault.count and mode.interpreter is not None:
         mode.interpreter.adopt(item)  # it is data of the step: how many it selects is not known while tracing
     kind = item.array.dtype
-    if kind.kind not in "iub":
-        raise IndexError(f"tensors used as indices must be long, int or bool tensors, not {item.dtype}")
+    if kind != np.uint8 and kind.kind != "b" and not (kind.kind == "i" and (kind.itemsize >= 4 or not item.ndim)):
+        raise IndexError(f"tensors used as indices must be long, int, byte or bool tensors, not {item.dtype}")
     if kind == np.uint8:
         deprecate("indexing with dtype uint8 is deprecated, and taken for a mask: use bool or int64.")
         return _normalize_index(select.cast(item, dtype=np.dtype(np.bool_)))

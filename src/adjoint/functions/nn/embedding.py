@@ -9,6 +9,7 @@ from adjoint.core.runtime.mode import ModeScope, nondefault
 from adjoint.core.tensor.size import has_symbolic
 from adjoint.core.tensor.tensor import Tensor, constant, wrap
 from adjoint.functions.api.publish import rename_node
+from adjoint.functions.indexing.gather import is_of_positions
 from adjoint.functions.linalg import norms
 from adjoint.ops.creation import count_from
 from adjoint.ops.elementwise import arithmetic, comparison, select
@@ -57,7 +58,7 @@ def embedding(
 
 def check_indices(input: Tensor) -> None:
     """Raise RuntimeError unless the indices are integers."""
-    if input.array.dtype.kind not in "iu":
+    if not is_of_positions(input.array.dtype):
         raise RuntimeError(
             "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got "
             f"{input.dtype} instead (while checking arguments for embedding)"

@@ -20,7 +20,7 @@ from adjoint.core.tensor.tensor import Tensor, constant, wrap
 from adjoint.core.typing import DtypeLike, Function, NumpyDtype, Operand
 from adjoint.functions.api import return_types
 from adjoint.functions.api.compute_dtype import in_float32
-from adjoint.functions.api.dim_args import Dims, all_dims, one_dim
+from adjoint.functions.api.dim_args import Dims, all_dims, check_keepdim, one_dim, parse_shape
 from adjoint.functions.api.out import write_out
 from adjoint.functions.api.publish import public, rename_node
 from adjoint.functions.api.return_types import Extreme
@@ -77,6 +77,8 @@ def sum(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: DtypeL
         >>> ad.sum(x), ad.sum(x, dim=0)
         (tensor(10.), tensor([4., 6.]))
     """
+    if keepdim is not False and keepdim is not True:
+        check_keepdim("sum", keepdim)
     axes = all_dims(dim, len(input.array.shape))
     if dtype is not None or input.array.dtype.kind != "f":
         target = sum_dtype(input, dtype)
@@ -92,6 +94,8 @@ def sum(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: DtypeL
 @public()
 def nansum(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: DtypeLike = None) -> Tensor:
     """Return Σ over `dim`, NaN counting as 0."""
+    if keepdim is not False and keepdim is not True:
+        check_keepdim("nansum", keepdim)
     check_ordered("nansum", input)
     x: Operand = _replace_nan_by_zero(input) if input.array.dtype.kind in "fcV" else input
     return rename_node(x.sum(dim, keepdim, dtype=dtype), "NansumBackward0")
@@ -113,6 +117,8 @@ def mean(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Dtype
         >>> ad.mean(ad.tensor([[1.0, 2.0], [3.0, 4.0]]), dim=1)
         tensor([1.5000, 3.5000])
     """
+    if keepdim is not False and keepdim is not True:
+        check_keepdim("mean", keepdim)
     axes = all_dims(dim, len(input.array.shape))
     x = input
     target = input.array.dtype if dtype is None else numpy_dtype(dtype)
@@ -140,6 +146,8 @@ def check_mean_dtype(x: Tensor) -> None:
 @public()
 def nanmean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: DtypeLike = None) -> Tensor:
     """Return the mean over `dim` of the elements that are not NaN. Raises RuntimeError for integers."""
+    if keepdim is not False and keepdim is not True:
+        check_keepdim("nanmean", keepdim)
     if DTYPES[input.array.dtype].rank < 2:
         raise RuntimeError(
             f"nanmean(): expected input to have floating point or complex dtype but got {scalar_type(input.dtype)}"
@@ -155,6 +163,8 @@ def _replace_nan_by_zero(input: Tensor) -> Tensor:
 @public()
 def prod(input: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype: DtypeLike = None) -> Tensor:
     """Return Π over `dim`, or over all dimensions."""
+    if keepdim is not False and keepdim is not True:
+        check_keepdim("prod", keepdim)
     if nondefault.count and mode.autocast is not None:
         input = autocast_up(input)
     axes, target = all_dims(dim, input.ndim), sum_dtype(input, dtype)
@@ -188,6 +198,8 @@ def logsumexp(input: Tensor, dim: Dims, keepdim: bool = False) -> Tensor:
         >>> ad.logsumexp(ad.tensor([1000.0, 1000.0]), dim=0)
         tensor(1000.6932)
     """
+    if keepdim is not False and keepdim is not True:
+        check_keepdim("logsumexp", keepdim)
     x = input if is_floating(input.array) else select.cast(input, dtype=default.floating.numpy)
     axes = all_dims(dim, x.ndim)
     if not x.numel():
@@ -198,6 +210,8 @@ def logsumexp(input: Tensor, dim: Dims, keepdim: bool = False) -> Tensor:
 @public()
 def amax(input: Tensor, dim: Dims = (), keepdim: bool = False) -> Tensor:
     """Return the largest elements over `dim`; ties share the gradient equally."""
+    if keepdim is not False and keepdim is not True:
+        check_keepdim("amax", keepdim)
     check_ordered("amax", input)
     _check_not_empty("amax", input, dim, RuntimeError)
     return reduction.max(input, axes=all_dims(dim, input.ndim), keepdims=keepdim)
@@ -206,6 +220,8 @@ def amax(input: Tensor, dim: Dims = (), keepdim: bool = False) -> Tensor:
 @public()
 def amin(input: Tensor, dim: Dims = (), keepdim: bool = False) -> Tensor:
     """Return the smallest elements over `dim`; ties share the gradient equally."""
+    if keepdim is not False and keepdim is not True:
+        check_keepdim("amin", keepdim)
     check_ordered("amin", input)
     _check_not_empty("amin", input, dim, RuntimeError)
     return reduction.min(input, axes=all_dims(dim, input.ndim), keepdims=keepdim)
@@ -354,12 +370,16 @@ def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
         >>> ad.argmax(ad.tensor([[1, 5], [7, 2]]), dim=1)
         tensor([1, 0])
     """
+    if keepdim is not False and keepdim is not True:
+        check_keepdim("argmax", keepdim)
     return _arg_extreme(input, dim, keepdim, reduction.argmax)
 
 
 @public()
 def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
     """Return the index of the first smallest element along `dim`, or in the flattened tensor."""
+    if keepdim is not False and keepdim is not True:
+        check_keepdim("argmin", keepdim)
     return _arg_extreme(input, dim, keepdim, reduction.argmin)
 
 
@@ -391,6 +411,8 @@ def any(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
         >>> ad.any(ad.tensor([[0, 1], [0, 0]]), dim=1)
         tensor([ True, False])
     """
+    if keepdim is not False and keepdim is not True:
+        check_keepdim("any", keepdim)
     return _reduce_truth(reduction.any, input, dim, keepdim)
 
 
@@ -407,6 +429,8 @@ def all(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
         >>> ad.all(ad.tensor([[1, 1], [0, 1]]), dim=1)
         tensor([ True, False])
     """
+    if keepdim is not False and keepdim is not True:
+        check_keepdim("all", keepdim)
     return _reduce_truth(reduction.all, input, dim, keepdim)
 
 
@@ -418,9 +442,10 @@ def _reduce_truth(over: Function, input: Tensor, dim: Dims, keepdim: bool) -> Te
 
 
 @public()
-def count_nonzero(input: Tensor, dim: Dims = None) -> Tensor:
-    """Count the elements over `dim` that are not zero."""
+def count_nonzero(input: Tensor, dim: Dims = None, *others: int) -> Tensor:
+    """Count the elements over `dim`, or several dimensions one by one, that are not zero."""
     x = input.array
+    dim = parse_shape((dim, *others)) if others else dim
     if not nondefault.count and type(x) is np.ndarray:
         return wrap(np.asarray(np.count_nonzero(x, axis=all_dims(dim, x.ndim) or None), np.int64))
     return sum(input.detach() if x.dtype.kind == "b" else comparison.ne(input.detach(), 0), dim)

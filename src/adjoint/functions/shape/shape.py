@@ -343,12 +343,13 @@ def unsqueeze(input: Tensor, dim: int) -> Tensor:
 
 
 @public()
-def squeeze(input: Tensor, dim: Dims = None) -> Tensor:
+def squeeze(input: Tensor, dim: Dims = None, *others: int) -> Tensor:
     """Return a view without dimensions of size 1.
 
     Args:
         input: tensor.
         dim: dimension or tuple of dimensions to remove; one of another size stays. Default: None, all of size 1.
+        others: further dimensions, one by one.
 
     Example:
         >>> x = ad.zeros(1, 2, 1)
@@ -356,6 +357,7 @@ def squeeze(input: Tensor, dim: Dims = None) -> Tensor:
         (adjoint.Size([2]), adjoint.Size([2, 1]))
     """
     shape = input.array.shape
+    dim = parse_shape((dim, *others)) if others else dim
     if type(dim) is int and shape:
         axis = one_dim(dim, len(shape))
         if shape[axis] == 1:

@@ -94,6 +94,8 @@ def transpose_(x: SparseTensor, dim0: int, dim1: int) -> SparseTensor:
 def unsqueeze(input: SparseTensor, dim: int) -> SparseTensor:
     """Return the tensor with a dimension of size 1 more, at `dim`."""
     (place,) = normalize_dims("unsqueeze", dim, input.ndim + 1)
+    if input.layout is not sparse_coo:
+        raise RuntimeError(f"unsqueeze: a tensor of the layout {input.layout!r} has no strides; take x.to_sparse()")
     x = to_coo(input)
     pattern, values = x.pattern, x.entries
     shape = (*pattern.shape[:place], 1, *pattern.shape[place:])

@@ -414,7 +414,7 @@ def replace_content(x: SparseTensor, content: SparseTensor) -> SparseTensor:
     """
     if x.requires_grad and type(x.node) is Leaf and mode.recording:
         raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
-    plain = mode.interpreter is None and x.node is None and content.node is None
+    plain = mode.interpreter is None and x.node is None and content.node is None and x.entries.array.flags.writeable
     if plain and x.pattern is content.pattern and x.dtype == content.dtype:
         x.entries.copy_(content.entries)  # which may be the gradient of another's values
         return x

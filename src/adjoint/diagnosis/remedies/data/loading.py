@@ -76,7 +76,8 @@ def weigh_each_sample(failure: Failure, match: re.Match[str]) -> str | None:
     sampler = next((x for x in _own_objects(failure) if isinstance(x, WeightedRandomSampler)), None)
     if sampler is None:
         return None
-    count, drawn, dataset = len(sampler.weights), sampler.num_samples, _find_dataset(failure)
+    count, drawn = len(sampler.weights), sampler.num_samples
+    dataset = next((each.value.dataset for each in failure.operands if isinstance(each.value, DataLoader)), None)
     place = _locate_object(failure, sampler)
     told = f"the WeightedRandomSampler{place} has {pluralize(count, 'weight')}, and draws {drawn}"
     if dataset is not None and len(dataset) > count:
@@ -91,11 +92,6 @@ def _own_objects(failure: Failure) -> Iterator[Operand]:
         frames.append(trace.tb_frame)
         trace = trace.tb_next
     yield from (frame.f_locals["self"] for frame in reversed(frames) if "self" in frame.f_locals)
-
-
-def _find_dataset(failure: Failure) -> Operand:
-    """Return the dataset of the loader whose iteration failed."""
-    return next((each.value.dataset for each in failure.operands if isinstance(each.value, DataLoader)), None)
 
 
 def _locate_object(failure: Failure, value: Operand) -> str:

@@ -3,10 +3,11 @@
 Modules, in reading order:
 
 - `fitting`: Remedies for layers and products that do not fit their input: features, channels, kernels, inner sizes.
-- `batches`: Remedies for batches: columns against rows, images without a batch, steps merged with samples, sizes
+- `batches`: Remedies for batches: columns against rows, images without a batch, joins of unlike dimensions, sizes
   below 0.
 - `broadcasting`: Remedies for operands that do not broadcast: masks, tables that are longer or shorter, results of
   two layers.
+- `recurrent`: Remedies for recurrent layers: first states, features, steps merged with samples, packed sequences.
 - `attention`: Remedies for attention: widths and heads, masks of queries, keys and padding, batches.
 - `indices`: Remedies for indices: of another type, past the end, of fewer dimensions, rows that a table has not.
 - `views`: Remedies for views, joins and dimensions: sizes that do not multiply, parts that differ, letters of einsum.

@@ -1,16 +1,15 @@
-"""Remedies for batches: columns against rows, images without a batch, steps merged with samples, sizes below 0."""
+"""Remedies for batches: columns against rows, images without a batch, joins of unlike dimensions, sizes below 0."""
 
 from __future__ import annotations
 
 import ast
 import re
 from collections.abc import Iterator
-from math import prod
 
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import NamedValue, evaluate, find_origin, is_module
-from adjoint.diagnosis.remedies.registry import argument_node, at, describe_layer, name_argument, remedy, shape_of
+from adjoint.diagnosis.remedies.registry import argument_node, at, name_argument, remedy, shape_of
 from adjoint.diagnosis.repairs.expression import bracket
 from adjoint.diagnosis.repairs.trial import compute
 from adjoint.diagnosis.source_expressions import find_expression, text_of
@@ -24,20 +23,15 @@ def keep_column(failure: Failure, match: re.Match[str]) -> str | None:
         if len(size) != 2 or size[0] != size[1] or size[0] == 1 or operand.origin is None:
             continue
         for node in ast.walk(operand.origin.value or operand.origin.node):
-            sides = _sides_of(node)
+            sides = node.args[:2] if isinstance(node, ast.Call) and len(node.args) > 1 else []
+            if isinstance(node, ast.BinOp) and not isinstance(node.op, ast.MatMult):
+                sides = [node.left, node.right]
             shapes = [tuple(getattr(evaluate(each, failure.frame), "shape", ())) for each in sides]
             if sorted(shapes, key=len) == [size[:1], (size[0], 1)]:
                 told = " and ".join(f"{text_of(each)} {shape}" for each, shape in zip(sides, shapes, strict=True))
                 column = text_of(sides[shapes.index((size[0], 1))])
                 return f"{operand.text}{at(operand)} is {size}, for it is of {told}: {column}.squeeze(1) there"
     return None
-
-
-def _sides_of(node: ast.AST) -> list[ast.expr]:
-    """Return the two values of which an expression computes with each element."""
-    if isinstance(node, ast.BinOp) and not isinstance(node.op, ast.MatMult):
-        return [node.left, node.right]
-    return node.args[:2] if isinstance(node, ast.Call) and len(node.args) > 1 else []
 
 
 def _module_inputs(failure: Failure) -> Iterator[tuple[ast.expr, NamedValue]]:
@@ -68,26 +62,6 @@ def add_batch(failure: Failure, match: re.Match[str]) -> str | None:
     return None
 
 
-@remedy(r"Expected input to be 2D or 3D, got (\d)D instead")
-def split_steps(failure: Failure, match: re.Match[str]) -> str | None:
-    """Steps that a view has merged with the samples, as for a convolution, before a recurrent layer."""
-    x, size = name_argument(failure, 0), tuple(getattr(failure.locals.get("input"), "shape", ()))
-    name, layer = describe_layer(failure)[0], failure.module()
-    width = getattr(getattr(layer, "value", None), "input_size", 0)
-    if len(size) < 4 or prod(size[1:]) != width or prod(size[2:]) == width:
-        return None
-    told = f"{name} takes (batch, time, features), and {x} is {size}"
-    scope = None if failure.line is None else failure.line.source.scope_of(failure.line.node)
-    for call in ast.walk(scope) if scope is not None else ():
-        first = call.args[0] if isinstance(call, ast.Call) and call.args else None
-        if not isinstance(first, ast.BinOp) or not isinstance(first.op, ast.Mult):
-            continue
-        if compute(first, failure.frame) == size[0]:
-            sizes = f"{text_of(first.left)}, {text_of(first.right)}"
-            return f"{told}, as samples and steps are one dimension, {text_of(first)}: {x}.view({sizes}, -1)"
-    return f"{told}: {x}.flatten(1), {(size[0], width)}, with samples and steps apart"
-
-
 @remedy(r"[Tt]rying to create tensor with negative dimension (-\d+)|negative dimensions? .*not allowed")
 def give_positive_sizes(failure: Failure, match: re.Match[str]) -> str:
     """A size below 0 of a new tensor."""
@@ -100,6 +74,31 @@ def give_positive_sizes(failure: Failure, match: re.Match[str]) -> str:
                 told = f"{text_of(part)}{at(own)} is {value}" if text_of(part) != str(value) else f"{value} is no size"
                 return f"{told}, and a new tensor has sizes of 0 or more; -1 stands for the rest in view and reshape"
     return "a new tensor has sizes of 0 or more; -1 stands for the rest in view and reshape alone"
+
+
+@remedy(r"(\w+)\(\): argument 'keepdim' \(position 2\) must be bool, not int")
+def join_dimensions(failure: Failure, match: re.Match[str]) -> str | None:
+    """Dimensions one by one, of which the second stands in the place of `keepdim`."""
+    node = None if failure.line is None else failure.line.node
+    if not isinstance(node, ast.Call) or len(node.args) < 2:
+        return None
+    is_method = isinstance(compute(node.args[0], failure.frame), int)
+    first, dims = ([], node.args) if is_method else (node.args[:1], node.args[1:])
+    joined = f"({', '.join(map(text_of, dims))})"
+    given = ", ".join([*map(text_of, first), joined, *map(text_of, node.keywords)])
+    return f"several dimensions are one tuple, the argument after it is keepdim: {text_of(node.func)}({given})"
+
+
+@remedy(r"randint\(\): argument 'size' must be tuple of ints, not int")
+def give_shape(failure: Failure, match: re.Match[str]) -> str | None:
+    """A number in the place of a shape."""
+    node = None if failure.line is None else failure.line.node
+    if not isinstance(node, ast.Call) or not node.args:
+        return None
+    *before, size = map(text_of, (*node.args, *(each.value for each in node.keywords if each.arg == "size")))
+    others = [text_of(each) for each in node.keywords if each.arg != "size"]
+    given = ", ".join([*before, f"({size},)", *others])
+    return f"the last argument is the shape, a tuple: {text_of(node.func)}({given})"
 
 
 @remedy(r"all the input arrays must have same number of dimensions, .*index 0 has (\d+) .*index (\d+) has (\d+)")

@@ -7,7 +7,7 @@ import re
 
 import numpy as np
 
-from adjoint.core.dtype.dtype import bool_
+from adjoint.core.dtype.dtype import bool_, int8, int16, uint8
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import (
@@ -31,12 +31,19 @@ from adjoint.diagnosis.repairs.trial import compute
 from adjoint.diagnosis.source_expressions import text_of
 
 
-@remedy(r"tensors used as indices must be|Expected dtype int32/int64 for index|only applicable to index tensor")
+@remedy(
+    r"tensors used as indices must be|Expected dtype int32(?:/| or )int64 for index|only applicable to index tensor"
+)
 def convert_index(failure: Failure, match: re.Match[str]) -> str | None:
     """Indices that are no integers."""
     array = next((x for x in failure.operands if isinstance(x.value, np.ndarray) and x.value.dtype.kind == "f"), None)
     if array is not None:
         return f"{array.text}{at(array)} holds floats, and indices are integers: {array.text}.astype(int)"
+    kinds = (int8, int16, uint8)
+    short = next((x for x in failure.tensors() if x.value.dtype in kinds), None)
+    if short is not None and "ind" in failure.message:
+        kind = str(short.value.dtype).rpartition(".")[2]
+        return f"{short.text}{at(short)} is {kind}, and positions are int64 or int32: {short.text}.long()"
     if not any(each.value.is_floating_point() for each in failure.tensors()):
         return None  # the line makes them
     node = None if failure.line is None else failure.line.node
@@ -171,6 +178,7 @@ def grow_embedding(failure: Failure, match: re.Match[str]) -> str:
 def convert_indices(failure: Failure, match: re.Match[str]) -> str:
     """Rows that are no integers."""
     x = next((each for each in failure.tensors() if each.value.is_floating_point()), None)
+    x = x or next((each for each in failure.tensors() if each.value.dtype in (int8, int16, uint8)), None)
     layer = failure.module()
     rows = None if layer is None else getattr(layer.value, "num_embeddings", None)
     if x is None:
