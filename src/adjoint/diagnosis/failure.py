@@ -95,6 +95,11 @@ class Failure:
         names = _path_within(outer.value, self.modules)
         text = outer.text + "".join(f"[{name}]" if name.isdigit() else f".{name}" for name in names)
         origin, helper = _find_part(outer.origin, names, type(inner).__name__, self.stack)
+        if origin is not None and isinstance(origin.value, ast.Name):  # self.up = up
+            given = find_assignment(origin.source, origin.source.scope_of(origin.node), origin.value.id, origin.node)
+            given = given or find_assignment(origin.source, origin.source.tree, origin.value.id, None)
+            is_made = given is not None and isinstance(getattr(given, "value", None), ast.Call)
+            origin = Origin(origin.source, given) if given is not None and is_made else origin
         if helper is None and origin is not None and _reads_parameters(origin):
             helper = self.find_maker(self.frame.f_locals.get("self"))
         return NamedValue(text, inner, origin, source=helper)

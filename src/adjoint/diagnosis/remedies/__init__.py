@@ -52,6 +52,7 @@ from adjoint.diagnosis.remedies import losses as losses
 from adjoint.diagnosis.remedies.shapes import attention as attention  # isort: skip
 from adjoint.diagnosis.remedies.shapes import indices as indices  # isort: skip
 
+from adjoint.diagnosis.remedies.shapes import conversions as conversions  # isort: skip
 from adjoint.diagnosis.remedies.shapes import recurrent as recurrent  # isort: skip
 
 from adjoint.diagnosis.remedies.language import missing_values as missing_values  # isort: skip

@@ -42,7 +42,8 @@ def _find_path(owner: Operand, attribute: str) -> str | None:
     """Return the way to the nearest object within another that has an attribute: `dataset`, `module.encoder`."""
     queue: list[tuple[str, Operand]] = [("", owner)]
     for path, value in queue:
-        if path and attribute in getattr(value, "__dict__", ()):
+        tables = (vars(value).get(key) or () for key in ("_modules", "_parameters", "_buffers"))
+        if path and (attribute in vars(value) or any(attribute in table for table in tables)):
             return path
         if path.count(".") < MAX_DEPTH - 1:
             held = {**getattr(value, "__dict__", {}), **getattr(value, "__dict__", {}).get("_modules", {})}

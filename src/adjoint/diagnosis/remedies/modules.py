@@ -16,6 +16,7 @@ from adjoint.diagnosis.remedies.registry import (
     first_tensor,
     name_argument,
     remedy,
+    require_grad_last,
 )
 from adjoint.diagnosis.source_expressions import find_attribute_assignment, find_function, parse_source, text_of
 
@@ -250,6 +251,10 @@ def make_leaf(failure: Failure, match: re.Match[str]) -> str:
     """A tensor that was computed."""
     x = next((each for each in failure.tensors() if not each.value.is_leaf), None)
     told = "it" if x is None else f"{x.text}{at(x)}"
+    made = None if x is None or x.origin is None else x.origin.value
+    whole = None if made is None else require_grad_last(made)
+    if x is not None and whole is not None:
+        return f"{told} is computed of the tensor that requires grad, and is no leaf: {x.text} = {whole} there"
     return f"{told} is computed from another: make its values first, then .detach().requires_grad_(), or nn.Parameter"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import copy
 import re
 from collections.abc import Callable
 from typing import TypeAlias
@@ -11,6 +12,7 @@ from adjoint.core.typing import Operand, Shape
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import MISSING, NamedValue, Origin, evaluate, find_origin, find_return_in, is_module
 from adjoint.diagnosis.output_layer import find_output_layer
+from adjoint.diagnosis.repairs.expression import bracket
 from adjoint.diagnosis.repairs.trial import compute
 from adjoint.diagnosis.source_expressions import text_of
 
@@ -204,6 +206,23 @@ def find_decoder(failure: Failure) -> NamedValue | None:
     if made is None or not any("ConvTranspose" in type(each).__name__ for each in made.value.modules()):
         return None
     return made
+
+
+def require_grad_last(made: ast.expr) -> str | None:
+    """Return `torch.randn(3).double().requires_grad_()` for an expression that asks for it in the middle, before."""
+    flags = [
+        (call, each)
+        for call in ast.walk(made)
+        for each in (call.keywords if isinstance(call, ast.Call) and call is not made else ())
+        if each.arg == "requires_grad" and text_of(each.value) == "True"
+    ]
+    if len(flags) != 1:
+        return None
+    call, flag = flags[0]
+    changed: ast.expr = copy.deepcopy(
+        made, {id(call): ast.Call(call.func, call.args, [each for each in call.keywords if each is not flag])}
+    )
+    return f"{bracket(changed)}.requires_grad_()"
 
 
 def find_length(failure: Failure) -> Origin | None:

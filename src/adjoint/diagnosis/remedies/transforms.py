@@ -179,14 +179,21 @@ def give_tensor(failure: Failure, match: re.Match[str]) -> str:
     return f"{given} is a {match[1]}, no tensor: {way}"
 
 
-@remedy(r"Got 3D input, but (bilinear|bicubic) mode needs 4D input")
-def add_batch(failure: Failure, match: re.Match[str]) -> str | None:
-    """A single image of few channels where a batch belongs."""
-    x = next((each for each in failure.tensors() if each.value.ndim == 3), None)
-    if x is None or x.value.shape[0] not in (1, 3, 4) or min(x.value.shape[1:]) <= 4:
-        return None
-    shape = tuple(x.value.shape)
-    return f"{x.text}{at(x)}, {shape}, is one image, and a batch is wanted: {x.text}.unsqueeze(0) is {(1, *shape)}"
+@remedy(r"Got (\d)D input, but (\w+) mode needs (\d)D input")
+def fit_interpolation(failure: Failure, match: re.Match[str]) -> str | None:
+    """An interpolation over more or fewer dimensions than its mode is for, or one image without a batch."""
+    count, wanted, layer = int(match[1]), int(match[3]), failure.module()
+    x = next((each for each in failure.tensors() if each.value.ndim == count), None)
+    shape = () if x is None else tuple(x.value.shape)
+    if x is not None and count == 3 and wanted == 4 and shape[0] in (1, 3, 4) and min(shape[1:]) > shape[0]:
+        told = f"{x.text}{at(x)}, {shape}, is one image, and a batch is wanted"
+        return f"{told}: {x.text}.unsqueeze(0) is {(1, *shape)}"
+    mode = {3: "linear", 4: "bilinear", 5: "trilinear"}.get(count)
+    where = "" if layer is None or "Upsample" not in type(layer.value).__name__ else f" in {layer.text}{at(layer)}"
+    form = {3: "(batch, channels, length)", 4: "(batch, channels, height, width)"}.get(count, "volumes")
+    return (
+        None if mode is None else f"mode={match[2]!r}{where} is for {wanted} dimensions, and {form} takes mode={mode!r}"
+    )
 
 
 @remedy(r"a Tensor with (\d+) elements cannot be converted to Scalar")

@@ -13,7 +13,7 @@ from adjoint.core.typing import Operand
 from adjoint.data.loader import DataLoader
 from adjoint.data.sampler import WeightedRandomSampler
 from adjoint.diagnosis.failure import Failure
-from adjoint.diagnosis.operands import evaluate, find_return_in
+from adjoint.diagnosis.operands import MISSING, evaluate, find_return_in
 from adjoint.diagnosis.remedies.registry import at, remedy
 from adjoint.diagnosis.source_expressions import find_assignment, find_expression, parse_source, text_of
 
@@ -119,6 +119,16 @@ def _find_getitem(failure: Failure) -> str:
 @remedy(r"'str' object has no attribute|must be Tensor, not str")
 def read_keys(failure: Failure, match: re.Match[str]) -> str | None:
     """The keys of a batch, or of another dict, where its values are wanted."""
+    node: ast.AST | None = None if failure.line is None else failure.line.node
+    while failure.line is not None and node is not None and not isinstance(node, ast.stmt):
+        for each in getattr(node, "generators", ()):
+            values = (evaluate(each.iter, place.frame) for place in failure.stack)
+            held = next((value for value in values if value is not MISSING), None)
+            if isinstance(held, dict) and held:
+                name, key = text_of(each.iter), "params" if "params" in held else next(iter(held))
+                told = f"{name} is a dict of {', '.join(map(repr, list(held)[:3]))}, and a loop goes through its keys"
+                return f"{told}: {name}[{key!r}], or {name}.values()"
+        node = failure.line.source.parents.get(node)
     for operand in failure.operands:
         node = None if operand.origin is None else operand.origin.node
         if isinstance(operand.value, str) and isinstance(node, (ast.For, ast.AsyncFor)):

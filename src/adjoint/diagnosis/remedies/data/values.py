@@ -150,6 +150,12 @@ def make_parameter(failure: Failure, match: re.Match[str]) -> str:
             return (
                 f"{target} stays the parameter: {match[1]} = {value}, a local name, and {match[1]} in its place below"
             )
+        if isinstance(held, Tensor) or "(" in value:
+            if re.search(r"\.weight\b", value):  # of another layer, which is to share it
+                told = f"{value} is computed, and {target} a parameter, so that they cannot be one"
+                layer = target.rpartition(".")[0]
+                return f"{told}: F.linear(x, {value}) in the place of {layer}(x); or {target}.data = {value}.clone()"
+            return f"{target} = nn.Parameter({value}); or with torch.no_grad(): {target}.copy_({value})"
     return f"nn.Parameter(…) around it; or with torch.no_grad(): {match[1]}.copy_(…) to change its values"
 
 

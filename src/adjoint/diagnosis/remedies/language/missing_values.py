@@ -13,7 +13,7 @@ from adjoint.diagnosis.call_stack import user_files
 from adjoint.diagnosis.callbacks import find_callbacks, find_registration
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import MISSING, NamedValue, evaluate, find_origin, is_module
-from adjoint.diagnosis.remedies.registry import at, named_parts, remedy
+from adjoint.diagnosis.remedies.registry import at, named_parts, remedy, require_grad_last
 from adjoint.diagnosis.source_expressions import SourceFile, find_function, parameter_names, parse_source, text_of
 
 MAX_CALLS_FOLLOWED = 5
@@ -184,6 +184,11 @@ def _explain_missing_gradient(failure: Failure, operand: NamedValue) -> str:
         told = f"{name} = … makes a new tensor, computed and without a gradient of its own"
         return f"{told}: with torch.no_grad(): {name} -= … changes the one that has it"
     if isinstance(owner, Tensor) and not owner.is_leaf:
+        made = None if operand.origin is None else operand.origin.value
+        whole = None if made is None or operand.origin is None else require_grad_last(made)
+        if whole is not None and operand.origin is not None:
+            told = f"{name} at {operand.origin.place()} is computed of the tensor that requires grad, and is no leaf"
+            return f"{told}: {name} = {whole} there"
         return f"{name} is computed, and gradients stay with leaves: {name}.retain_grad() before backward()"
     if isinstance(owner, Tensor) and not owner.requires_grad and operand.origin is not None:
         made, place = operand.origin.node, operand.origin.place()

@@ -39,7 +39,8 @@ SYNONYMS = {
     "strides": "stride", "kernel": "kernel_size", "pad": "padding", "rate": "p", "prob": "p", "epsilon": "eps",
     "hidden_dim": "hidden_size", "input_dim": "input_size", "heads": "num_heads", "layers": "num_layers",
     "use_bias": "bias", "dropout_rate": "dropout", "batchsize": "batch_size", "workers": "num_workers",
-    "gradient": "grad", "require_grad": "requires_grad", "required_grad": "requires_grad",
+    "gradient": "grad", "require_grad": "requires_grad", "required_grad": "requires_grad", "beta": "alpha",
+    "rho": "alpha",
 }  # fmt: skip
 
 
@@ -64,7 +65,9 @@ def name_keywords(failure: Failure, match: re.Match[str]) -> str | None:
             or next((name for name in names if name in match[1].split("_")), None)
             or next(iter(get_close_matches(match[1], names, 1, 0.6)), None)
         )
-    advice = f"{similar}= is meant, perhaps; " if similar else ""
+    advice = f"{similar}= is meant, perhaps; " if similar else f"it knows no {match[1]}=, leave it out; "
+    if match[1] == "verbose" and "optimizer" in names:
+        advice = "schedules tell nothing, leave verbose= out: print(scheduler.get_last_lr()) in the loop; "
     return f"{advice}it takes {', '.join(names)}"
 
 

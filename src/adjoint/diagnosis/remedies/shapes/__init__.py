@@ -11,4 +11,6 @@ Modules, in reading order:
 - `attention`: Remedies for attention: widths and heads, masks of queries, keys and padding, batches.
 - `indices`: Remedies for indices: of another type, past the end, of fewer dimensions, rows that a table has not.
 - `views`: Remedies for views, joins and dimensions: sizes that do not multiply, parts that differ, letters of einsum.
+- `conversions`: Remedies for values read in another form: bytes as numbers, vectors as matrices, signals shorter than
+  a window.
 """

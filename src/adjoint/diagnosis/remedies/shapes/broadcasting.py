@@ -71,6 +71,9 @@ def fit_broadcast(failure: Failure, match: re.Match[str]) -> str | None:
         if len(small) < len(large) and small == large[: len(small)]:
             added = len(large) - len(small)
             return f"add dimensions at the end: {name}{'.unsqueeze(-1)' * added} is {(*small, *(1,) * added)}"
+    weights = _index_class_weights(failure, (x, a), (y, b))
+    if weights is not None:
+        return weights
     sizes = [(p, q) for p, q in zip(a[::-1], b[::-1], strict=False) if p != q and 1 not in (p, q)]
     if len(a) == len(b) == 2 and a[1] == b[1] and _is_reduced_last(failure):
         told = f"{x} has {a[0]} rows, {y} {b[0]}, and each is compared with each"
@@ -91,6 +94,20 @@ def fit_broadcast(failure: Failure, match: re.Match[str]) -> str | None:
     return None
 
 
+def _index_class_weights(failure: Failure, *sides: tuple[str, Shape]) -> str | None:
+    """Return what to write where a number for each class meets one for each sample, whose classes the frame knows."""
+    for (name, own), (_, other) in (sides, sides[::-1]):
+        if len(own) != 1 or len(other) != 1 or own[0] >= other[0] or name.startswith("the "):
+            continue
+        for label, value in failure.frame.f_locals.items():
+            is_of_classes = isinstance(value, Tensor) and not value.is_floating_point() and value.shape == other
+            if is_of_classes and value.numel() and int(value.min()) >= 0 and int(value.max()) < own[0]:
+                held = failure.find_operand(name)
+                told = f"{name}{at(held)} has a number for each of {own[0]} classes, and there are {other[0]} samples"
+                return f"{told}: {name}[{label}] is that of each sample"
+    return None
+
+
 @remedy(r"shapes \(([\d, ]*)\) (?:and )?\(([\d, ]*)\)", is_last=True)
 @remedy(r"\[([\d, ]*)\] does not expand to \[([\d, ]*)\]", is_last=True)
 def name_sizes(failure: Failure, match: re.Match[str]) -> str:
@@ -101,7 +118,10 @@ def name_sizes(failure: Failure, match: re.Match[str]) -> str:
         return f"their dimensions come in different orders: transpose {x} or {y}"
     sizes = [(p, q) for p, q in zip(a[::-1], b[::-1], strict=False) if p != q and 1 not in (p, q)]
     told = " and ".join(f"{p} against {q}" for p, q in sizes)
-    if len(sizes) == 1 and y.rpartition(".")[2] in ("weight", "pos_weight"):
+    node = None if failure.line is None else failure.line.node
+    named = node.keywords if isinstance(node, ast.Call) else []
+    is_weight = any(each.arg in ("weight", "pos_weight") and text_of(each.value) == y for each in named)
+    if len(sizes) == 1 and (is_weight or y.rpartition(".")[2] in ("weight", "pos_weight")):
         where = locate_tensor(failure, y) if " at " not in y else ""
         return f"{y}{where} has {sizes[0][1]} numbers, and {x} {sizes[0][0]}: one for each"
     counted = _find_counted_classes(failure, sizes)

@@ -217,15 +217,20 @@ def give_spatial_dimensions(failure: Failure, match: re.Match[str]) -> str:
     return f"{told}: {x}[{', '.join(['None'] * missing)}] is {(*(1,) * missing, *shape)}"
 
 
+PYTHON_DECISIONS = ("max", "min", "sorted", "bool", "any", "all", "sum")
+
+
 def is_list_of_tensors(value: object) -> bool:
     """Return whether a value is a list of tensors, which are not empty."""
     return isinstance(value, list) and bool(value) and all(isinstance(each, Tensor) for each in value)
 
 
 @remedy(r"Boolean value of Tensor with more than one value is ambiguous")
-def ask_any_or_all(failure: Failure, match: re.Match[str]) -> str:
+def ask_any_or_all(failure: Failure, match: re.Match[str]) -> str | None:
     """A decision by several elements."""
     node = None if failure.line is None else failure.line.node
+    if failure.stack[0].called and isinstance(node, ast.Call) and text_of(node.func) not in PYTHON_DECISIONS:
+        return None  # a function of the library asked, which takes a number or a truth there
     node = node.test if isinstance(node, (ast.If, ast.While, ast.Assert)) else node
     around = None if failure.line is None or node is None else failure.line.source.parents.get(node)
     if isinstance(around, ast.BoolOp) or isinstance(node, ast.BoolOp):

@@ -18,6 +18,7 @@ from adjoint.diagnosis.operands import (
     is_module,
 )
 from adjoint.diagnosis.remedies.registry import (
+    MAX_NAME_CHARACTERS,
     argument_node,
     at,
     compute_argument,
@@ -124,9 +125,28 @@ def fit_cat(failure: Failure, match: re.Match[str]) -> str | None:
             if name is not None and len(sizes) == 2 and dim != len(shapes[0]) - 1:
                 wanted = ", ".join(["-1"] * dim + [str(max(sizes))] + ["-1"] * (len(shapes[0]) - dim - 1))
                 return f"{name} has 1 in dimension {dim}, the others {max(sizes)}: {name}.expand({wanted}) before it"
-            return f"they differ in dimension {dim} alone: cat([…], dim={dim})"
+            node = None if failure.line is None else failure.line.node
+            call = text_of(node.func) if isinstance(node, ast.Call) else ""
+            if call and not call.endswith(("cat", "concat", "concatenate", "hstack", "vstack")):
+                continue  # a function joins them along another
+            given = "…" if not isinstance(node, ast.Call) or not node.args else text_of(node.args[0])
+            given = given if len(given) < MAX_NAME_CHARACTERS else "[…]"
+            return f"they differ in dimension {dim} alone: {call or 'cat'}({given}, dim={dim})"
     told = ", ".join(f"{each.text}{at(each)} {tuple(each.value.shape)}" for each in failure.tensors())
+    listed = _find_listed(failure)
+    if listed is not None and len(parts) > 1:
+        odd = next((part for part in parts if part[1][1:] != parts[0][1][1:]), parts[-1])
+        told = f"{odd[0]}{at(listed)} is {odd[1]}, and {parts[0][0]} {parts[0][1]}"
     return f"{told}: all sizes but the joined one are to agree" if told else "pad or cut the others to one size"
+
+
+def _find_listed(failure: Failure) -> NamedValue | None:
+    """Return the operand that is a list or a tuple of tensors."""
+    for each in failure.operands:
+        value = each.value
+        if isinstance(value, (list, tuple)) and value and all(isinstance(part, Tensor) for part in value):
+            return each
+    return None
 
 
 def _joined_parts(failure: Failure) -> list[tuple[str, Shape]]:
@@ -136,6 +156,9 @@ def _joined_parts(failure: Failure) -> list[tuple[str, Shape]]:
         given = [(text_of(each), compute(each, failure.frame)) for each in node.elts]
     else:
         given = [(each.text, each.value) for each in failure.tensors()]
+        listed = _find_listed(failure)
+        if listed is not None:
+            given = [(f"{listed.text}[{i}]", each) for i, each in enumerate(listed.value)]
     return [(name, tuple(value.shape)) for name, value in given if isinstance(value, Tensor)]
 
 

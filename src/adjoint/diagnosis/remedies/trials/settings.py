@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ast
 import copy
+import inspect
 import re
 from collections.abc import Iterator
 from contextlib import suppress
 
 from adjoint.diagnosis.callbacks import SIGNATURE_ERROR
 from adjoint.diagnosis.failure import Failure
-from adjoint.diagnosis.operands import evaluate
+from adjoint.diagnosis.operands import evaluate, is_module
 from adjoint.diagnosis.remedies.language.arguments import find_meaning, is_truth
 from adjoint.diagnosis.remedies.registry import at, remedy
 from adjoint.diagnosis.remedies.trials.options import find_settings
@@ -23,7 +24,7 @@ MAX_TRIED = 40
 REQUIRING = re.compile(r"must|needs?\b|require|at least one|specify|provide|None|missing|define")
 MATCHING = re.compile(r"match|mismatch|same|equal|agree|but got|Found|inconsistent", re.IGNORECASE)
 EXCLUDING = re.compile(
-    r"only one|together|mutually|exclusive|both|either|only be specified|cannot be|not support|only used"
+    r"only one|together|mutually|exclusive|both|either|only be specified|cannot be|not support|only used|to be None"
 )
 
 
@@ -33,6 +34,16 @@ def leave_setting_out(failure: Failure, match: re.Match[str]) -> str | None:
     node = None if failure.line is None else failure.line.node
     if not isinstance(node, ast.Call) or isinstance(failure.error, KeyError) or not EXCLUDING.search(failure.message):
         return None
+    called = evaluate(node.func, failure.frame)
+    names = parameter_names(node, failure.frame)
+    if is_module(called):
+        names = [name for name in inspect.signature(type(called).forward).parameters if name != "self"]
+    place = len(node.args) - 1
+    if 0 < place < len(names) and re.search(rf"\b{re.escape(names[place])}\b", failure.message):
+        fewer = ast.Call(node.func, node.args[:place], node.keywords)
+        with suppress(Exception):  # it is not this argument
+            Trial(fewer, failure.frame).run(fewer)
+            return f"leave {text_of(node.args[place])}, the {names[place]}, out: {text_of(fewer)}"
     for changed, keyword in _without_keywords(failure, node):
         if not re.search(rf"\b{re.escape(str(keyword.arg))}\b", failure.message):
             continue

@@ -1,0 +1,55 @@
+"""Remedies for values read in another form: bytes as numbers, vectors as matrices, signals shorter than a window."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from adjoint.diagnosis.failure import Failure
+from adjoint.diagnosis.remedies.registry import argument_node, at, first_tensor, name_argument, remedy
+from adjoint.diagnosis.repairs.expression import bracket, parameter_names
+from adjoint.diagnosis.source_expressions import text_of
+
+
+@remedy(r"size\(-1\) must be divisible by (\d+) to view (\w+) as (\w+) .*but got (\d+)")
+def convert_values(failure: Failure, match: re.Match[str]) -> str:
+    """Bytes that are read as numbers of a wider type, where the values are to be converted."""
+    x = first_tensor(failure)
+    told = f"view reads the memory of {x}{at(failure.find_operand(x))} anew, {match[1]} {match[2]} for a {match[3]}"
+    return f"{told}, and {match[1]} does not divide its last size, {match[4]}: {x}.to(torch.{match[3]}) converts values"
+
+
+@remedy(r"[`']?(\w+)[`']? must be at least two-dimensional")
+def make_matrix(failure: Failure, match: re.Match[str]) -> str | None:
+    """A vector of variances or scales where a distribution takes a matrix."""
+    node = None if failure.line is None else failure.line.node
+    names = parameter_names(node, failure.frame) if isinstance(node, ast.Call) else []
+    given = argument_node(failure, names.index(match[1]) if match[1] in names else -1, match[1])
+    if given is None:
+        return None
+    x = text_of(given)
+    told = f"{match[1]}={x}{at(failure.find_operand(x))} is a vector, and a matrix is wanted"
+    return f"{told}: torch.diag_embed({x}), with these on its diagonal"
+
+
+@remedy(r"padding size should be less than .*padding \((\d+), (\d+)\) at dimension \d+ of input \[(?:\d+, )*(\d+)\]")
+def shorten_window(failure: Failure, match: re.Match[str]) -> str | None:
+    """A signal shorter than what `stft` reflects at its ends."""
+    node = None if failure.line is None else failure.line.node
+    if not isinstance(node, ast.Call) or not text_of(node.func).endswith("stft"):
+        return None
+    x, size, count = name_argument(failure, 0, "input"), int(match[3]), int(match[1])
+    told = f"{x}{at(failure.find_operand(x))} has {size} values, and center=True reflects n_fft // 2 = {count} of them"
+    return f"{told}: n_fft={2 * (size - 1)} or less, or F.pad({x}, (0, {count + 1 - size})) before it"
+
+
+@remedy(r"module name should be a string\. Got int|keys? (?:must|should) be (?:a )?str\w*.* int")
+def write_key(failure: Failure, match: re.Match[str]) -> str | None:
+    """A number as the name of a part in a dictionary of modules."""
+    statement = None if failure.line is None else failure.line.source.statement_of(failure.line.node)
+    target = statement.targets[0] if isinstance(statement, ast.Assign) else None
+    if not isinstance(target, ast.Subscript):
+        return None
+    holder, key = bracket(target.value), text_of(target.slice)
+    told = f"{holder}{at(failure.find_operand(holder))} holds its parts by names, and {key} is a number"
+    return f"{told}: {holder}[str({key})] here and where it is read"
