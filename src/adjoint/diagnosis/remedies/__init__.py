@@ -35,6 +35,7 @@ Modules, in reading order:
 """
 
 from adjoint.diagnosis.remedies.language import names as names  # isort: skip
+from adjoint.diagnosis.remedies.language import messages as messages  # isort: skip
 from adjoint.diagnosis.remedies import functions as functions  # isort: skip
 from adjoint.diagnosis.remedies.language import callables as callables  # isort: skip
 from adjoint.diagnosis.remedies.shapes import batches as batches  # isort: skip

@@ -15,6 +15,7 @@ from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import MISSING, NamedValue, Origin, evaluate, find_origin, find_return, is_module
 from adjoint.diagnosis.remedies.language.names import find_block
 from adjoint.diagnosis.remedies.registry import at, remedy
+from adjoint.diagnosis.repairs.trial import compute
 from adjoint.diagnosis.source_expressions import SourceFile, find_function, parse_source, text_of
 
 FUNCTIONS = {
@@ -156,6 +157,9 @@ def assign_to_self(failure: Failure, match: re.Match[str]) -> str | None:
         if owner is MISSING or type(owner).__name__ != match[1] or not isinstance(part, ast.Attribute):
             continue
         name = match[2]
+        made_of = _find_class_called(failure, part.value)
+        if made_of is not None:
+            return made_of
         for kind in type(owner).__mro__:
             for method in vars(kind).values():
                 code = getattr(method, "__code__", None)
@@ -189,6 +193,25 @@ def assign_to_self(failure: Failure, match: re.Match[str]) -> str | None:
             told = f"self.{match[2]} is made in {method.name}, {source.place_of(made[0])}, which has not run"
             return f"{told}: call {method.name}() before, or make it in __init__"
     return None
+
+
+def _find_class_called(failure: Failure, node: ast.expr) -> str | None:
+    """Return the class of a loss that was called as if it were one: `loss_fn = nn.MSELoss`, `loss_fn(x, y)`."""
+    own = failure.find_operand(text_of(node))
+    made = None if own is None or own.origin is None else own.origin.value
+    kind = evaluate(made.func, failure.frame) if isinstance(made, ast.Call) else None
+    is_of_tensors = isinstance(made, ast.Call) and any(
+        isinstance(compute(each, failure.frame), Tensor) for each in made.args
+    )
+    if own is None or own.origin is None or not isinstance(made, ast.Call) or not isinstance(kind, type):
+        return None
+    if not is_of_tensors or not hasattr(kind, "forward"):
+        return None
+    given = find_origin(own.origin.source, made.func, failure.stack) if isinstance(made.func, ast.Name) else None
+    name, arguments = text_of(made.func), ", ".join(map(text_of, made.args))
+    if given is not None and given.value is not None:
+        return f"{name} at {given.place()} is the class {kind.__name__}: {name} = {text_of(given.value)}() there"
+    return f"{text_of(made)}{at(own)} makes a {kind.__name__}, and gives it no input: {name}()({arguments})"
 
 
 @remedy(r"cannot assign (?:module|parameter|buffer)s? before Module\.__init__\(\) call")

@@ -13,6 +13,7 @@ from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import evaluate
 from adjoint.diagnosis.remedies.registry import remedy
 from adjoint.diagnosis.source_expressions import SourceFile, find_expression, text_of
+from adjoint.nn.parameter import Parameter
 
 Loop = ast.For | ast.While
 
@@ -201,7 +202,9 @@ def _describe_two_losses(failure: Failure, block: ast.AST) -> str | None:
     if shared is None and not between and len(calls) == 2:
         first, last = (text_of(each) for each in calls)
         line = re.search(r":(\d+)\.\)$", failure.message)
-        told = f"{' and '.join(names)} share what line {line[1] if line else '…'} recorded, which {first} frees"
+        place = failure.line.source.place_of(calls[0])
+        told = f"{' and '.join(names)} share what line {line[1] if line else '…'} recorded"
+        told += f", which {first} at {place} frees"
         return f"{told}: ({' + '.join(names)}).backward() in the place of {last}, without the first"
     if shared is None:
         return None
@@ -248,6 +251,12 @@ def write_elsewhere(failure: Failure, match: re.Match[str]) -> str | None:
                 call = f"{target}.{name[:-1]}({', '.join(map(text_of, (*node.args, *node.keywords)))})"
                 told = f"{text_of(node)} at line {match[2]} overwrites what backward needs"
                 return f"{told}: {text_of(node.args[0])} = {call}"
+            written = evaluate(node.func.value, failure.frame)
+            if name.endswith("_") and (isinstance(written, Parameter) or target.endswith((".weight", ".bias"))):
+                told = f"{text_of(node)} at line {match[2]} changes a parameter that this backward still needs"
+                saved = re.search(r"saved at .*?:(\d+)\.", failure.message)
+                before = "" if saved is None else f", or before line {saved[1]}, which uses it"
+                return f"{told}: do it after backward() and step(){before}"
             if name.endswith("_") and not name.startswith("_"):
                 call = f"{target}.{name[:-1]}({', '.join(map(text_of, (*node.args, *node.keywords)))})"
                 root: ast.expr = node

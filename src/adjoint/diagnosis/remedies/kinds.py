@@ -135,6 +135,14 @@ def give_sequence(failure: Failure, match: re.Match[str]) -> str | None:
     if not isinstance(node, ast.Call) or not failure.stack[0].called:
         return None
     named = [(each.arg, each.value) for each in node.keywords]
+    function = evaluate(node.func, failure.frame)
+    parameters = list(inspect.signature(function).parameters.values()) if isinstance(function, type) else []
+    for i, (parameter, given) in enumerate(zip(parameters, node.args, strict=False)):
+        default = parameter.default
+        if isinstance(default, tuple) and type(evaluate(given, failure.frame)).__name__ == match[1]:
+            parts = [*map(text_of, node.args[i : i + len(default)])]
+            told = f"{parameter.name}, the argument {i + 1}, is {len(default)} numbers in one tuple"
+            return f"{told}: {parameter.name}=({', '.join(parts)}{',' if len(parts) == 1 else ''})"
     pairs = [each for each in named if isinstance(find_default(node, each[0], failure), (tuple, list))]
     for name, value in [*pairs, *named, *(("", each) for each in node.args)]:
         if type(evaluate(value, failure.frame)).__name__ == match[1]:

@@ -238,6 +238,16 @@ def give_even_size(failure: Failure, match: re.Match[str]) -> str:
     return f"{made or x} gives {size} features, and half of them gate the others: an even number, such as {size + 1}"
 
 
+@remedy(r"pixel_unshuffle expects (height|width) .* input\.size\((-\d)\)=(\d+) is not divisible by (\d+)")
+def multiply_size(failure: Failure, match: re.Match[str]) -> str:
+    """An image whose height or width the factor does not divide."""
+    x, size, factor = name_argument(failure, 0, "input"), int(match[3]), int(match[4])
+    more = -size % factor
+    sides = f"(0, 0, 0, {more})" if match[1] == "height" else f"(0, {more})"
+    told = f"{x}{at(failure.find_operand(x))} has {match[1]} {size}, which {factor} does not divide"
+    return f"{told}: F.pad({x}, {sides}) makes it {size + more}"
+
+
 @remedy(r"pixel_shuffle expects .* but input\.size\(-3\)=(\d+) is not divisible by (\d+)")
 def multiply_channels(failure: Failure, match: re.Match[str]) -> str:
     """Channels that do not divide into the square of the factor."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import re
 from math import prod
 
@@ -24,10 +25,16 @@ from adjoint.diagnosis.remedies.registry import (
 )
 from adjoint.diagnosis.repairs.trial import compute
 from adjoint.diagnosis.source_expressions import text_of
+from adjoint.nn import functional
 
 
 def _target(failure: Failure) -> str:
     """Return the user's name of the targets of a loss."""
+    function = getattr(functional, failure.message.partition("(")[0], None)
+    names = list(inspect.signature(function).parameters) if inspect.isfunction(function) else []
+    place = names.index("target") if "target" in names else 1
+    if place > 1:
+        return name_argument(failure, place, "target", "target")
     tensors = failure.tensors()
     target = failure.locals.get("target")
     named = next((each.text for each in tensors if each.value is target), None)
@@ -66,8 +73,11 @@ def drop_target_dimension(failure: Failure, match: re.Match[str]) -> str:
     """A column of classes."""
     y = _target(failure)
     value = next((each.value for each in failure.tensors() if each.text == y), None)
-    if value is not None and value.ndim > 1 and value.shape[-1] > 1:
+    value = failure.locals.get("target") if value is None else value
+    if isinstance(value, Tensor) and value.ndim > 1 and value.shape[-1] > 1:
         return _advise_rows(y, value)
+    if not isinstance(value, Tensor) or value.is_floating_point():
+        return f"one number for each row: {y}.squeeze(1)"
     return f"one class for each row: {y}.squeeze(1)"
 
 

@@ -314,6 +314,12 @@ def _routines(failure: Failure) -> Iterator[NamedValue]:
 def count_dimensions(failure: Failure, match: re.Match[str]) -> str | None:
     """A single number where a tensor of several belongs."""
     node = None if failure.line is None else failure.line.node
+    statement = None if failure.line is None or node is None else failure.line.source.statement_of(node)
+    target = statement.targets[0] if isinstance(statement, ast.Assign) else None
+    if isinstance(target, ast.Subscript) and "index" in match[0] and (target is node or statement is node):
+        name = text_of(target.value)
+        told = f"{name}{at(failure.find_operand(name))} is one number, and has no places to write to"
+        return f"{told}: torch.zeros(n) there for n of them, or a list and {name}.append(…)"
     if isinstance(node, ast.Call) and text_of(node.func) in ("len", "list", "enumerate", "zip", "tuple") and node.args:
         node = node.args[0]
     elif isinstance(node, (ast.For, ast.AsyncFor)):

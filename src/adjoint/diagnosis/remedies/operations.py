@@ -22,6 +22,11 @@ from adjoint.diagnosis.repairs.expression import bracket
 from adjoint.diagnosis.source_expressions import text_of
 
 
+def bracket_text(text: str) -> str:
+    """Return the text of an operand, in brackets where an operator would take a part of it."""
+    return bracket(ast.parse(text, mode="eval").body)
+
+
 def _name_last_sizes(failure: Failure) -> str:
     """Return the last size of each tensor of the line, by its name."""
     if not failure.tensors():
@@ -113,6 +118,9 @@ def expand_ones(failure: Failure, match: re.Match[str]) -> str | None:
     x = next((each for each in failure.tensors() if int(match[2]) in each.value.shape), None)
     name = "it" if x is None else f"{x.text}{at(x)}, {tuple(x.value.shape)},"
     told = f"{name} has {match[2]} in dimension {match[3]}, where {match[1]} is wanted"
+    sizes = [shape_of(each) for each in re.findall(r"[Ss]izes: \[([\d, ]+)\]", failure.message)]
+    if len(sizes) == 2 and len(sizes[0]) == len(sizes[1]) == 2 and sizes[1][::-1] == (1, sizes[0][1]):
+        return f"{told}: {'x' if x is None else x.text}.view(1, -1) for each row of {sizes[0]}"
     return f"{told}: expand repeats dimensions of 1 alone; unsqueeze one first, or make it of {match[1]}"
 
 
@@ -148,7 +156,13 @@ def repeat_all_dimensions(failure: Failure, match: re.Match[str]) -> str:
 @remedy(r"split_with_sizes expects split_sizes to sum exactly to (\d+) .* but got split_sizes=\[([\d, ]+)\]")
 def split_whole(failure: Failure, match: re.Match[str]) -> str:
     """Sizes of parts that are not the whole."""
-    sizes = shape_of(match[2])
+    sizes, node = shape_of(match[2]), None if failure.line is None else failure.line.node
+    given = node.args[0] if isinstance(node, ast.Call) and node.args else None
+    if not isinstance(given, (ast.List, ast.Tuple)) or sum(sizes[:-1]) >= int(match[1]):
+        x = bracket(node.func.value) if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else "it"
+        given_text = "the sizes" if given is None else text_of(given)
+        told = f"{given_text}, {list(sizes)}, add up to {sum(sizes)}"
+        return f"{told}, and {x}{at(failure.find_operand(x))} has {match[1]} there: the sizes must add up to that"
     return (
         f"the parts add up to {sum(sizes)}, the whole is {match[1]}: {[*sizes[:-1], int(match[1]) - sum(sizes[:-1])]}"
     )
@@ -164,7 +178,9 @@ def batch_both(failure: Failure, match: re.Match[str]) -> str:
         return f"{told}: {x}.unsqueeze(1) is {(a[0], 1, a[1])}, {y} as it is; .squeeze(1) after it"
     if len(b) == 2 and len(a) == 3 and b == a[::2]:
         return f"{told}: {y}.unsqueeze(-1) is {(*b, 1)}; .squeeze(-1) after it"
-    return f"{told}: `a @ b` broadcasts a single matrix over the other's batch"
+    if len(a) > 3 or len(b) > 3:
+        return f"{told} of 3 dimensions: {bracket_text(x)} @ {bracket_text(y)} takes any number of them"
+    return f"{told}: {bracket_text(x)} @ {bracket_text(y)} broadcasts a single matrix over the other's batch"
 
 
 @remedy(r"Padding length must be divisible by 2", is_last=True)
@@ -262,7 +278,17 @@ def fit_window(failure: Failure, match: re.Match[str]) -> str:
 @remedy(r"Padding size should be less than the corresponding input dimension")
 def reflect_less(failure: Failure, match: re.Match[str]) -> str:
     """More reflection than there is to reflect."""
-    return 'reflection repeats what is there: less padding, or mode="replicate"'
+    told = re.search(r"padding \((\d+), (\d+)\) at dimension (\d+) of input \[([\d, ]+)\]", failure.message)
+    layer = failure.module()
+    if told is None:
+        return 'reflection repeats what is there: less padding, or mode="replicate"'
+    size = shape_of(told[4])[int(told[3])]
+    name, kind = ("it", "") if layer is None else (f"{layer.text}{at(layer)}", type(layer.value).__name__)
+    advice = f"at most {size - 1}"
+    if kind.startswith("Reflection"):
+        other = kind.replace("Reflection", "Replication")
+        return f"{name} reflects {told[1]} of {size} values: {advice}, nn.{kind}({size - 1}), or nn.{other}({told[1]})"
+    return f'{name} reflects {told[1]} of {size} values, the edge left out: {advice}, or mode="replicate"'
 
 
 @remedy(r"must have the same number of columns|selected index k out of range|expected a non-empty list of Tensors")

@@ -30,6 +30,12 @@ def fit_output_gradient(failure: Failure, match: re.Match[str]) -> str:
         told = f"{text_of(outputs)} is [{match[2]}], and {name} [{match[3]}]"
         return f"{told}: a gradient of that shape, torch.ones_like({name})"
     name = "the output" if owner is None or evaluate(owner, failure.frame) is MISSING else text_of(owner)
+    if name == "the output":
+        wanted = shape_of(match[3])
+        held = [key for key, x in failure.frame.f_locals.items() if isinstance(x, Tensor) and tuple(x.shape) == wanted]
+        if len(held) != 1:
+            return f"{given} is {list(shape_of(match[2]))}, and the output {list(wanted)}: a gradient of that shape"
+        name = held[0]
     return f"{given} is [{match[2]}], and {name} [{match[3]}]: a gradient of that shape, torch.ones_like({name})"
 
 

@@ -21,6 +21,10 @@ SIBLINGS |= dict.fromkeys(("mm", "bmm", "mv", "dot"), "matmul")
 def call_sibling(node: ast.Call) -> Iterator[Edit]:
     """Yield the call of a function that is taken for the one that is called."""
     base, _, last = ast.unparse(node.func).rpartition(".")
+    if re.search(r"_?[a-z]\w*[123]d$", last) and base:  # of a function over more or fewer dimensions
+        for count in "123":
+            if last[-2] != count:
+                yield Edit(node, ast.Call(parse(f"{base}.{last[:-2]}{count}d"), node.args, node.keywords), True)
     for sibling in SIBLINGS.get(last, "").split():
         yield Edit(node, ast.Call(parse(f"{base}.{sibling}" if base else sibling), node.args, node.keywords))
 

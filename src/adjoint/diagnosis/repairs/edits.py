@@ -51,7 +51,7 @@ def find_edits(trial: Trial, message: str, *, is_of_shapes: bool) -> Iterator[Ed
             yield from change_stored_index(node, trial)
         elif isinstance(node, ast.Subscript):
             yield from change_index(node, trial)
-        yield from make_square(node)
+        yield from make_square(node, message)
     is_module_call = isinstance(trial.expression, ast.Call) and is_module(evaluate(trial.expression.func, trial.frame))
     weights = {
         id(each.value) for each in ast.walk(trial.expression) if isinstance(each, ast.keyword) and each.arg in WEIGHTS

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import copy
+import re
 from collections.abc import Iterator
 from itertools import combinations
 
@@ -14,6 +15,7 @@ from adjoint.core.typing import Operand
 from adjoint.diagnosis.repairs.expression import Edit, Values, bracket, parameter_names, parse
 from adjoint.diagnosis.repairs.trial import Trial
 
+SQUARE_WORDS = re.compile(r"square|matri|2-?D|two[- ]dimension|at least 2")
 LARGEST_PERMUTED = 5  # dimensions
 CREATION = frozenset(["ones", "zeros", "rand", "randn", "empty"])
 
@@ -36,6 +38,9 @@ def reshape(
     shapes = {tuple(each.shape) for _, each in values if isinstance(each, Tensor)}
     if len(shapes) > 1 and all(len(each) == 1 for each in shapes) and not is_input:
         return  # two vectors of different lengths make no table by mistake
+    method = part.func if isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute) else None
+    if method is not None and method.attr in ("transpose", "permute", "t", "movedim", "swapaxes"):
+        yield Edit(part, method.value, True)  # it stands in the right order before
     ways = [f"{own}{first}"] if first and value.ndim == 2 else list(_add_axes(own, value, values))
     if value.ndim == 1:  # one number for each channel
         counts = {len(each) for each in shapes if len(each) > 2 and each[1] == value.shape[0]}
@@ -102,8 +107,10 @@ def reshape_all(root: ast.expr, values: Values) -> Iterator[Edit]:
         yield Edit(root, changed, True)
 
 
-def make_square(node: ast.AST) -> Iterator[Edit]:
+def make_square(node: ast.AST, message: str) -> Iterator[Edit]:
     """Yield a matrix of as many rows as columns, in place of a new vector."""
+    if not SQUARE_WORDS.search(message):
+        return
     if isinstance(node, ast.Call) and len(node.args) == 1 and ast.unparse(node.func).rpartition(".")[2] in CREATION:
         yield Edit(node, ast.Call(node.func, [*node.args, *node.args], node.keywords), True)
 

@@ -50,6 +50,12 @@ def define_length(failure: Failure, match: re.Match[str]) -> str | None:
     if match[1] == "generator":
         return "a loader takes a data set with items and a length: list(…) of the generator, or an IterableDataset"
     kind = evaluate(ast.Name(match[1], ast.Load()), failure.frame)
+    if kind in (int, float, bool):
+        for call in ast.walk(failure.line.node) if failure.line is not None else ():
+            if isinstance(call, ast.Call) and text_of(call.func) == "len" and call.args and not failure.stack[0].called:
+                x = text_of(call.args[0])
+                return f"{x}{at(failure.find_operand(x))} is one {match[1]}, no list: {x} itself, without len()"
+        return None
     if hasattr(kind, "forward"):
         return None  # a model, no dataset
     place = find_class(kind)
@@ -83,6 +89,19 @@ def weigh_each_sample(failure: Failure, match: re.Match[str]) -> str | None:
     if dataset is not None and len(dataset) > count:
         return f"{told} of {len(dataset)} samples: a weight for each sample, such as class_weights[labels]"
     return f"{told}: replacement=True there, or num_samples={count} at most"
+
+
+@remedy(r"only integers, slices|indices must be integers")
+def convert_subset(failure: Failure, match: re.Match[str]) -> str | None:
+    """A part of a dataset whose numbers of samples are floats."""
+    part = next((x for x in _own_objects(failure) if type(x).__name__ == "Subset"), None)
+    indices = getattr(part, "indices", None)
+    kind = getattr(indices, "dtype", None)
+    if part is None or kind is None or "float" not in str(kind):
+        return None
+    method = "long()" if isinstance(indices, Tensor) else "astype(int)"
+    place = _locate_object(failure, part)
+    return f"the indices of the Subset{place} are {kind}, and samples have whole numbers: .{method}"
 
 
 def _own_objects(failure: Failure) -> Iterator[Operand]:

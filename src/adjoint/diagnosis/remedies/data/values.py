@@ -10,7 +10,7 @@ from contextlib import suppress
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
 from adjoint.diagnosis.failure import Failure
-from adjoint.diagnosis.operands import evaluate
+from adjoint.diagnosis.operands import Origin, evaluate
 from adjoint.diagnosis.remedies.registry import argument_node, at, name_argument, remedy
 from adjoint.diagnosis.repairs.expression import bracket, parameter_names
 from adjoint.diagnosis.repairs.trial import compute
@@ -97,7 +97,31 @@ def give_state(failure: Failure, match: re.Match[str]) -> str | None:
     text = name_argument(failure, 0, default="")
     if text.endswith(("parameters()", "modules()", "children()")):
         return f"it takes a state by name, not {text}: {text.rpartition('.')[0]}.state_dict()"
+    if match[1] == "method":
+        node = argument_node(failure, 0)
+        method = None if node is None else evaluate(node, failure.frame)
+        name = getattr(method, "__name__", "state_dict")
+        made = _find_entry(failure, node, f".{name}")
+        where = "" if made is None else f" at {made.place()}, {text_of(made.node)},"
+        written = "model.state_dict()" if made is None else f"{text_of(made.node)}()"
+        return f"{text}{where} is the method {name}, and not what it gives: {written} there"
+    node = argument_node(failure, 0)
+    given = None if node is None else evaluate(node, failure.frame)
+    if hasattr(given, "state_dict") and text:
+        return f"{text}{at(failure.find_operand(text))} is a {type(given).__name__}, no state: {text}.state_dict()"
     return "it takes a state, not a model: other.state_dict()" if "nn" in match[1] else "save model.state_dict()"
+
+
+def _find_entry(failure: Failure, node: ast.expr | None, end: str) -> Origin | None:
+    """Return the value of a dictionary of the program, read by a key, whose text ends so."""
+    key = evaluate(node.slice, failure.frame) if isinstance(node, ast.Subscript) else None
+    source = None if failure.line is None else failure.line.source
+    for each in ast.walk(source.tree) if source is not None else ():
+        for name, value in zip(each.keys, each.values, strict=True) if isinstance(each, ast.Dict) else ():
+            is_named = isinstance(name, ast.Constant) and name.value == key
+            if is_named and source is not None and text_of(value).endswith(end):
+                return Origin(source, value)
+    return None
 
 
 @remedy(r"device type at start of device string: (\S+)|Invalid device string: '([^']*)'")

@@ -49,7 +49,24 @@ def find_cut(failure: Failure, match: re.Match[str]) -> str | None:
         found = walk_back(failure, describe)
         if found is not None:
             return found
-    return "nothing that it is made of requires grad: requires_grad=True for what is to be learned"
+    late = walk_back(failure, _describe_late_request)
+    return late or "nothing that it is made of requires grad: requires_grad=True for what is to be learned"
+
+
+def _describe_late_request(failure: Failure, source: SourceFile, node: ast.AST) -> str | None:
+    """Return which tensor was told to require grad after the line had computed with it."""
+    value = Origin(source, node).value
+    for part in ast.walk(value) if value is not None else ():
+        held = evaluate(part, failure.frame) if isinstance(part, ast.Name) else None
+        if not isinstance(part, ast.Name) or not isinstance(held, Tensor) or not held.requires_grad:
+            continue
+        for other in ast.walk(source.scope_of(part)):
+            is_call = isinstance(other, ast.Call) and text_of(other.func) == f"{part.id}.requires_grad_"
+            is_set = isinstance(other, ast.Assign) and text_of(other.targets[0]) == f"{part.id}.requires_grad"
+            if (is_call or is_set) and getattr(other, "lineno", 0) > part.lineno:
+                told = f"{text_of(other)} at {source.place_of(other)} comes after {source.place_of(part)}"
+                return f"{told}, which has computed with {part.id}: put it before"
+    return None
 
 
 def walk_back(failure: Failure, describe: Callable[[Failure, SourceFile, ast.AST], str | None]) -> str | None:

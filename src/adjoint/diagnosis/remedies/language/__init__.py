@@ -12,4 +12,6 @@ Modules, in reading order:
 - `names`: Remedies for names: those without a value, those of pairs that a loop gives whole, attributes of other
   objects.
 - `python_values`: Remedies for what Python itself refuses: names and keywords that are not there, calls, unpacking.
+- `messages`: Remedies that the message itself names: a method to be called first, what a function gives in one
+  process alone.
 """

@@ -210,6 +210,10 @@ def call_value(failure: Failure, match: re.Match[str]) -> str | None:
     if isinstance(value, (Tensor, list, tuple, dict)):
         argument = ", ".join(map(text_of, node.args))
         told = f"{name}{where} is a {type(value).__name__}, no function"
+        own = failure.find_operand(name)
+        made = None if own is None or own.origin is None else own.origin.value
+        if isinstance(made, ast.Tuple) and len(made.elts) == 1:
+            return f"the comma at the end of {name} = {text_of(made.elts[0])},{where} makes a tuple of it: leave it out"
         return (
             f"{told}: {name}[{argument}] reads a part, and {name} * ({argument}) is a product"
             if argument

@@ -121,6 +121,14 @@ def _find_default(failure: Failure, operand: NamedValue) -> str | None:
         return f"{name} of {function} is None, its default: give {name}=… in the call, or test if {name} is not None"
     if origin is None or made is None:
         return None
+    sign = re.match(r"'([<>])=?' not supported between instances", failure.message)
+    if isinstance(made, ast.Constant) and made.value is None and sign is not None:
+        node = None if failure.line is None else failure.line.node
+        is_left = isinstance(node, ast.Compare) and text_of(node.left) == name
+        is_least = (sign[1] == "<") != is_left
+        value = 'float("inf")' if is_least else '-float("inf")'
+        first = "falls below" if is_least else "exceeds"
+        return f"{name}{at(operand)} is None at first: {name} = {value} there, which any number {first}"
     if isinstance(made, ast.Constant) and made.value is None:
         return f"{name}{at(operand)} is None, and nothing has given it another value: do that before this line"
     scope = origin.source.scope_of(origin.node)

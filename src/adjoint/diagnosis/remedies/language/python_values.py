@@ -237,7 +237,14 @@ def give_number(failure: Failure, match: re.Match[str]) -> str:
     for keyword in node.keywords if isinstance(node, ast.Call) else ():
         value = evaluate(keyword.value, failure.frame)
         if isinstance(value, str) and keyword.arg:
-            return f"{keyword.arg} is a text: float({text_of(keyword.value)}), or {keyword.arg}={value}"
+            kind = "int" if value.strip().lstrip("-").isdigit() else "float"
+            return f"{keyword.arg} is a text: {kind}({text_of(keyword.value)}), or {keyword.arg}={value}"
+        if isinstance(value, dict):  # **settings
+            for name, each in value.items():
+                if isinstance(each, str) and re.fullmatch(r"[-+\d.eE]+", each):
+                    held = text_of(keyword.value)
+                    told = f"{name!r} of {held}{at(failure.find_operand(held))} is the text {each!r}"
+                    return f"{told}, and a number is wanted: float({held}[{name!r}]), or {each} without quotes"
     for argument in node.args if isinstance(node, ast.Call) else ():
         value = evaluate(argument, failure.frame)
         if isinstance(value, str):
@@ -297,6 +304,11 @@ def name_attributes(failure: Failure, match: re.Match[str]) -> str | None:
                     f"{', '.join(methods) or 'those of nn.Module'}"
                 )
                 return f"{told}: def {match[1]}(self, …) there, or a function of your own"
+            if held and all(each.isdigit() for each in held):
+                name = text_of(node.value)
+                last = f" to {name}[{len(held) - 1}]" if len(held) > 1 else ""
+                told = f"{name} holds its parts by number, {name}[0]{last}, and has no {match[1]}"
+                return f"{told}: {name}[0], or a Sequential of an OrderedDict, which names them"
             return f"{hint}it has {', '.join(held) or 'no parts'}: assign self.{match[1]} in __init__"
         groups = vars(owner).get("param_groups") if hasattr(owner, "__dict__") else None
         key = SYNONYMS.get(match[1], match[1])

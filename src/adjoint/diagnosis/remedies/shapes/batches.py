@@ -124,6 +124,40 @@ def give_join_dimensions(failure: Failure, match: re.Match[str]) -> str | None:
     return f"{told}: {name}[{', '.join([':'] * len(size) + ['None'] * more)}]"
 
 
+@remedy(r"^linear\(\w+\[[\d,]*\], \w+\[(\d+),(\d+)\], \w+\[(\d+)\]\): operands could not be broadcast")
+def fit_bias(failure: Failure, match: re.Match[str]) -> str | None:
+    """A bias with another number of elements than the weight has rows."""
+    out, features, count = map(int, match.groups())
+    if count == out:
+        return None
+    w, b = name_argument(failure, 1, "weight", "the weight"), name_argument(failure, 2, "bias", "the bias")
+    where = at(failure.find_operand(b))
+    return f"{b}{where} has {count} numbers, and {w}, {(out, features)}, gives {out}: one for each, torch.zeros({out})"
+
+
+@remedy(r"expanded size of the tensor \(\d+\) must match the existing size \(\d+\) at non-singleton dimension")
+def fit_copied(failure: Failure, match: re.Match[str]) -> str | None:
+    """Values copied into a tensor of another size, such as vectors into the table of an embedding."""
+    node = None if failure.line is None else failure.line.node
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or node.func.attr != "copy_":
+        return None
+    target, given = text_of(node.func.value), text_of(node.args[0]) if node.args else ""
+    own, source = compute(node.func.value, failure.frame), compute(node.args[0], failure.frame) if node.args else None
+    if not isinstance(own, Tensor) or not isinstance(source, Tensor):
+        return None
+    if own.numel() == source.numel() or failure.line is None:
+        return None  # another order of its dimensions
+    told = f"{target} is {tuple(own.shape)}, and {given} {tuple(source.shape)}"
+    holder = node.func.value.value if isinstance(node.func.value, ast.Attribute) else None
+    held = None if holder is None else evaluate(holder, failure.frame)
+    origin = None if holder is None else find_origin(failure.line.source, holder, failure.stack)
+    layer = NamedValue(text_of(holder), held, origin) if holder is not None and is_module(held) else None
+    if layer is not None and type(layer.value).__name__ == "Embedding":
+        sizes = ", ".join(map(str, source.shape))
+        return f"{told}: {layer.text} = nn.Embedding({sizes}){at(layer)}, or nn.Embedding.from_pretrained({given})"
+    return f"{told}: one size for both{'' if layer is None else f', that of {layer.text}{at(layer)}'}"
+
+
 @remedy(r"size is inconsistent with indices: for dim (\d+), size is (\d+) but found index (\d+)")
 def fit_sparse_size(failure: Failure, match: re.Match[str]) -> str:
     """A sparse tensor that is smaller than its indices say."""

@@ -18,6 +18,8 @@ from adjoint.diagnosis.remedies.registry import (
     remedy,
     shape_of,
 )
+from adjoint.diagnosis.repairs.expression import parse
+from adjoint.diagnosis.repairs.trial import compute
 from adjoint.diagnosis.source_expressions import text_of
 
 HALVING = re.compile(r"chunk\(2|split\(|::2\]")
@@ -71,6 +73,9 @@ def fit_broadcast(failure: Failure, match: re.Match[str]) -> str | None:
         if len(small) < len(large) and small == large[: len(small)]:
             added = len(large) - len(small)
             return f"add dimensions at the end: {name}{'.unsqueeze(-1)' * added} is {(*small, *(1,) * added)}"
+    table = _find_outer_table(failure, (x, a), (y, b))
+    if table is not None:
+        return table
     weights = _index_class_weights(failure, (x, a), (y, b))
     if weights is not None:
         return weights
@@ -91,6 +96,18 @@ def fit_broadcast(failure: Failure, match: re.Match[str]) -> str | None:
         given = compute_argument(failure, 0, "input")  # the function may compute with its arguments the other way round
         a, b = (b, a) if isinstance(given, Tensor) and given.shape[-1] == b[-1] else (a, b)
         return f"{made[0]} gives {a[-1]} values, {made[1]} {b[-1]}: one number for both"
+    return None
+
+
+def _find_outer_table(failure: Failure, *sides: tuple[str, Shape]) -> str | None:
+    """Return what to write where two vectors are to fill a table, a number for each pair, which the line writes."""
+    statement = None if failure.line is None else failure.line.source.statement_of(failure.line.node)
+    target = statement.targets[0] if isinstance(statement, ast.Assign) else None
+    held = compute(parse(text_of(target)), failure.frame) if isinstance(target, ast.Subscript) else None
+    for (x, a), (_, b) in (sides, sides[::-1]):
+        if isinstance(held, Tensor) and len(a) == len(b) == 1 and tuple(held.shape) == (*a, *b) and target is not None:
+            told = f"{text_of(target)} is {(*a, *b)}, a number for each pair"
+            return f"{told}: {x}.unsqueeze(1){locate_tensor(failure, x)} is {(*a, 1)}"
     return None
 
 

@@ -43,6 +43,21 @@ def shorten_window(failure: Failure, match: re.Match[str]) -> str | None:
     return f"{told}: n_fft={2 * (size - 1)} or less, or F.pad({x}, (0, {count + 1 - size})) before it"
 
 
+@remedy(r"Given output_size=.*calculated number of sliding blocks")
+def fold_alike(failure: Failure, match: re.Match[str]) -> str | None:
+    """Blocks that are put together with other settings than they were cut with."""
+    node, source = (None, None) if failure.line is None else (failure.line.node, failure.line.source)
+    for call in ast.walk(source.tree) if source is not None else ():
+        is_cut = isinstance(call, ast.Call) and text_of(call.func).rpartition(".")[2] == "unfold"
+        if not isinstance(call, ast.Call) or not is_cut or not isinstance(node, ast.Call) or source is None:
+            continue
+        first = [text_of(each) for each in node.args[:2]]
+        settings = [*map(text_of, call.args[1:]), *map(text_of, call.keywords)]
+        told = f"{text_of(call)} at {source.place_of(call)} cut the blocks with other settings"
+        return f"{told}: {text_of(node.func)}({', '.join([*first, *settings])})"
+    return None
+
+
 @remedy(r"module name should be a string\. Got int|keys? (?:must|should) be (?:a )?str\w*.* int")
 def write_key(failure: Failure, match: re.Match[str]) -> str | None:
     """A number as the name of a part in a dictionary of modules."""

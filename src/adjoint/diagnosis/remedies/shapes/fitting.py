@@ -10,6 +10,7 @@ from math import prod
 
 from adjoint.core.graph.source_location import definition_site
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Shape
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import MISSING, NamedValue, Origin, evaluate, find_origin
 from adjoint.diagnosis.remedies.registry import (
@@ -144,10 +145,34 @@ def fit_convolution(failure: Failure, match: re.Match[str]) -> str:
     squeezed = _find_squeeze(failure)
     if squeezed is not None and expected == 1:
         return f"{squeezed} takes out every dimension of 1, the channels too: leave it out, or name one, .squeeze(dim)"
+    swapped = _find_swapped(failure, shape, shape_of(match[1]))
+    if swapped is not None:
+        return swapped
     name, kind = describe_layer(failure, kind="Conv")
+    if failure.module() is None and expected == 1 < found:
+        w = name_of_shape(failure, shape_of(match[1]), "the weight")
+        return f"{w} is for 1 channel, and {x} has {found}: groups={found} with {w}.repeat({found}, 1, …), one for each"
     weight, groups = shape_of(match[1]), getattr(getattr(failure.module(), "value", None), "groups", 1)
     out = weight[1] * groups if "transposed=1" in failure.message else weight[0]
     return f"{name} takes {expected} channels, its input has {found}: nn.{kind}({found}, {out}, …) there"
+
+
+def _find_swapped(failure: Failure, given: Shape, weight: Shape) -> str | None:
+    """Return the call of a function of convolution whose input and weight have changed places."""
+    node = None if failure.line is None else failure.line.node
+    if failure.module() is not None or not isinstance(node, ast.Call) or len(node.args) < 2:
+        return None
+    if not all(p < q for p, q in zip(given[2:], weight[2:], strict=True)):
+        return None
+    x, w = map(text_of, node.args[:2])
+    told = (
+        f"the input comes first, then the weight, and {x} is {given}, {w} {weight}: {text_of(node.func)}({w}, {x}, …)"
+    )
+    channels = weight[1]
+    own = given[1]
+    if own == 1 < channels:
+        return f"{told}, with groups={channels} and {x}.repeat({channels}, 1, …) for one of each channel"
+    return told
 
 
 @remedy(r"input size per channel: \(([\d x]+)\)\. Kernel size: \(([\d x]+)\).*greater than actual input size")
@@ -155,6 +180,9 @@ def shrink_kernel(failure: Failure, match: re.Match[str]) -> str:
     """A window larger than what it moves over."""
     name, _ = describe_layer(failure)
     x = name_argument(failure, 0)
+    if len(failure.modules) > 1 and not any(each.value is failure.modules[0] for each in failure.operands):
+        told = f"{name} has a kernel of {match[2]}, and what reaches it is {match[1]}, with its padding"
+        return f"{told}: padding= there, fewer poolings or strides before it, or a larger {x}"
     told = f"{name} has a kernel of {match[2]}, and {x}{locate_tensor(failure, x)} with its padding is {match[1]}"
     return f"{told}: F.pad({x}, …) to {match[2]} or more before it, padding= or a smaller kernel there"
 

@@ -66,6 +66,25 @@ def fit_index_mask(failure: Failure, match: re.Match[str]) -> str:
     return f"{name}{where} has {mask}, and is to have {whole[: len(mask)]}: one truth for each row"
 
 
+@remedy(r"shape of the mask \[(\d+)\] at index (\d+) does not match the shape of the indexed tensor")
+def mask_other_dimension(failure: Failure, match: re.Match[str]) -> str | None:
+    """A mask of one dimension in the place of another."""
+    node, size = None if failure.line is None else failure.line.node, int(match[1])
+    if not isinstance(node, ast.Subscript):
+        return None
+    held, name = evaluate(node.value, failure.frame), text_of(node.value)
+    masks = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+    mask = masks[-1]
+    if not isinstance(held, Tensor) or any(not isinstance(each, ast.Slice) for each in masks[:-1]):
+        return None
+    places = [i for i, n in enumerate(held.shape) if n == size]
+    if len(places) != 1 or places[0] == int(match[2]):
+        return None
+    x = text_of(mask)
+    told = f"{x}{at(failure.find_operand(x))} has {size} truths, as dimension {places[0]} of {name}"
+    return f"{told}, {tuple(held.shape)}: {name}[{', '.join([':'] * places[0] + [text_of(mask)])}]"
+
+
 @remedy(
     r"value tensor of shape \[([\d, ]*)\] cannot be broadcast to indexing result of shape \[([\d, ]*)\]", is_last=True
 )
@@ -170,6 +189,10 @@ def grow_embedding(failure: Failure, match: re.Match[str]) -> str:
             f"{told}, and {x.text}{at(x)} from {whole[0]} to {whole[1]}: {x.text} - 1, or nn.Embedding({rows + 1}, …)"
         )
     width = getattr(getattr(failure.module(), "value", None), "embedding_dim", "…")
+    largest = max([index, *whole])
+    if isinstance(width, int) and rows <= largest < width and rows * 4 <= width:
+        held = f"{x.text}{at(x)} holds {largest}" if x is not None else f"{index} is asked for"
+        return f"{name} has {rows} rows of {width} numbers, and {held}: rows come first, nn.Embedding({width}, {rows})"
     held = f"{x.text}{at(x)} holds {whole[1]}" if x is not None else f"{index} is asked for"
     return f"{told}, and {held}: {name} needs nn.Embedding({max([index, *whole]) + 1}, {width})"
 

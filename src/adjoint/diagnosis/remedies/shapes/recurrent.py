@@ -133,6 +133,19 @@ def flatten_steps(failure: Failure, match: re.Match[str]) -> str:
     return f"{name} takes 2 or 3 dimensions, and {x} has {match[1]}"
 
 
+@remedy(r"`len\(lengths\)` to be equal to batch_size, but got (\d+) \(batch_size=(\d+)\)")
+def give_each_length(failure: Failure, match: re.Match[str]) -> str:
+    """More or fewer lengths than sequences."""
+    x, lengths = name_argument(failure, 0, "input"), name_argument(failure, 1, "lengths", "lengths")
+    own = failure.find_operand(x)
+    told = f"{lengths}{_where(failure, lengths)} has {match[1]} lengths, and {x}{_where(failure, x)} {match[2]} samples"
+    size = () if own is None else tuple(own.value.shape)
+    line = "" if failure.line is None else text_of(failure.line.node)
+    if size and int(match[1]) == size[0] and "batch_first" not in line:
+        return f"{told}: batch_first=True, for {x} is {size}"
+    return f"{told}: one length for each"
+
+
 @remedy(r"`lengths` array must be sorted in decreasing order")
 def sort_lengths(failure: Failure, match: re.Match[str]) -> str:
     """Sequences of mixed lengths."""

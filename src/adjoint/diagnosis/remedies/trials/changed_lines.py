@@ -17,7 +17,7 @@ from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import MISSING, NamedValue, describe_value, evaluate, find_origin, is_module
 from adjoint.diagnosis.remedies.registry import at, remedy
 from adjoint.diagnosis.repairs.edits import find_edits
-from adjoint.diagnosis.repairs.expression import Edit, call_of, write_line
+from adjoint.diagnosis.repairs.expression import Edit, call_of, parameter_names, write_line
 from adjoint.diagnosis.repairs.trial import Trial, UntriableError
 from adjoint.diagnosis.source_expressions import MAX_SHOWN_CHARACTERS, text_of
 
@@ -48,11 +48,13 @@ def try_edits(failure: Failure, match: re.Match[str]) -> str | None:
     is_of_shapes = (
         not isinstance(failure.error, (TypeError, AttributeError)) and SHAPE_WORDS.search(failure.message) is not None
     )
+    names = parameter_names(node, failure.frame) if isinstance(node, ast.Call) else []
+    is_of_setting = any("_" in name and name in failure.message for name in names)  # which another number may mend
     start = read_clock()
     sizes = [each.value.shape for each in failure.operands if isinstance(each.value, (Tensor, np.ndarray))]
     largest = max((int(np.prod(each)) for each in sizes), default=0)
     is_elementwise = isinstance(node, (ast.BinOp, ast.Compare)) or "broadcast" in failure.message
-    edits = find_edits(trial, failure.message, is_of_shapes=is_of_shapes)
+    edits = find_edits(trial, failure.message, is_of_shapes=is_of_shapes and not is_of_setting)
     if not is_of_shapes and isinstance(failure.error, (RuntimeError, ValueError)):
         edits = chain(edits, find_edits(trial, failure.message, is_of_shapes=True))
     for edit in edits:

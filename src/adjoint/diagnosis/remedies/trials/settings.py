@@ -24,7 +24,8 @@ MAX_TRIED = 40
 REQUIRING = re.compile(r"must|needs?\b|require|at least one|specify|provide|None|missing|define")
 MATCHING = re.compile(r"match|mismatch|same|equal|agree|but got|Found|inconsistent", re.IGNORECASE)
 EXCLUDING = re.compile(
-    r"only one|together|mutually|exclusive|both|either|only be specified|cannot be|not support|only used|to be None"
+    r"only one|together|mutually|exclusive|both|either|only be specified|cannot be|not support|only used|to be None|"
+    r"should not be|must not"
 )
 
 
@@ -43,7 +44,9 @@ def leave_setting_out(failure: Failure, match: re.Match[str]) -> str | None:
         fewer = ast.Call(node.func, node.args[:place], node.keywords)
         with suppress(Exception):  # it is not this argument
             Trial(fewer, failure.frame).run(fewer)
-            return f"leave {text_of(node.args[place])}, the {names[place]}, out: {text_of(fewer)}"
+            given = text_of(node.args[place])
+            label = given if given == names[place] else f"{given}, the {names[place]},"
+            return f"leave {label} out: {text_of(fewer)}"
     for changed, keyword in _without_keywords(failure, node):
         if not re.search(rf"\b{re.escape(str(keyword.arg))}\b", failure.message):
             continue
