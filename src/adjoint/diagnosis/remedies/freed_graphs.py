@@ -13,7 +13,7 @@ from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import evaluate
 from adjoint.diagnosis.remedies.registry import remedy
 from adjoint.diagnosis.source_expressions import SourceFile, find_expression, text_of
-from adjoint.nn.parameter import Parameter
+from adjoint.nn.module.parameter import Parameter
 
 Loop = ast.For | ast.While
 

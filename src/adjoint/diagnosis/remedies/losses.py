@@ -215,6 +215,9 @@ def _match_dimensions(failure: Failure, x: str, y: str) -> str | None:
     made = "" if own is None or own.origin is None or own.origin.value is None else text_of(own.origin.value)
     if len(given) == 1 and found == (1,):
         told_of = f"{x}{at(own)} is one row of scores, without the batch of {y}"
+        squeezed = _find_bare_squeeze(failure)
+        if squeezed is not None and "squeeze()" not in made + x:
+            return f"{told_of}: {squeezed} takes a batch of 1 out too, .flatten(1) there, or .squeeze(dim)"
         return (
             f"{told_of}: .squeeze() takes that too, leave it out"
             if "squeeze()" in made + x
@@ -230,6 +233,17 @@ def _match_dimensions(failure: Failure, x: str, y: str) -> str | None:
                 place = failure.line.source.place_of(call)
                 return f"{text_of(call)} at {place} puts the steps first, and {y} the samples: batch_first=True there"
         return f"{x} is for {expected}, {y} is {found}: {y}.T, or the scores of samples first"
+    return None
+
+
+def _find_bare_squeeze(failure: Failure) -> str | None:
+    """Return the `squeeze()` of all dimensions in a forward of the program, with its place."""
+    source = None if failure.line is None else failure.line.source
+    for each in ast.walk(source.tree) if source is not None else ():
+        is_method = isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute) and each.func.attr == "squeeze"
+        is_bare = isinstance(each, ast.Call) and is_method and not each.args and not each.keywords
+        if source is not None and is_bare and getattr(source.scope_of(each), "name", "") == "forward":
+            return f".squeeze() at {source.place_of(each)}"
     return None
 
 
@@ -338,6 +352,12 @@ def _advise_shape(failure: Failure, target: Shape, given: Shape) -> str:
         return f"{x} is {given}, {y} is {target}: {y}.reshape({x}.shape)"
     if given[:-1] == target[:-1]:
         return _advise_outputs(find_scores_layer(failure), given[-1], y, target[-1])
+    own = failure.find_operand(y)
+    made = None if own is None or own.origin is None else own.origin.node
+    is_fixed = made is not None and not isinstance(made, (ast.For, ast.AsyncFor))
+    if is_fixed and given[1:] == target[1:] and given[:1] < target[:1]:
+        told = f"{y}{at(own)} is for {target[0]} samples, and this batch has {given[0]}"
+        return f"{told}: {y}[:{given[0]}], made for each batch, or DataLoader(drop_last=True)"
     return f"{x} is {given}, {y} is {target}: both of one shape"
 
 

@@ -14,7 +14,7 @@ from adjoint.diagnosis.operands import MISSING, NamedValue, Origin, evaluate, fi
 from adjoint.diagnosis.output_layer import find_output_layer
 from adjoint.diagnosis.repairs.expression import bracket
 from adjoint.diagnosis.repairs.trial import compute
-from adjoint.diagnosis.source_expressions import text_of
+from adjoint.diagnosis.source_expressions import parse_source, text_of
 
 Remedy: TypeAlias = Callable[[Failure, "re.Match[str]"], "str | None"]
 MAX_NAME_CHARACTERS = 40
@@ -213,16 +213,26 @@ def require_grad_last(made: ast.expr) -> str | None:
     flags = [
         (call, each)
         for call in ast.walk(made)
-        for each in (call.keywords if isinstance(call, ast.Call) and call is not made else ())
+        if isinstance(call, ast.Call) and call is not made
+        for each in call.keywords
         if each.arg == "requires_grad" and text_of(each.value) == "True"
     ]
     if len(flags) != 1:
         return None
     call, flag = flags[0]
-    changed: ast.expr = copy.deepcopy(
-        made, {id(call): ast.Call(call.func, call.args, [each for each in call.keywords if each is not flag])}
-    )
+    rest = ast.Call(call.func, call.args, [each for each in call.keywords if each is not flag])
+    changed: ast.expr = copy.deepcopy(made, {id(call): rest})
     return f"{bracket(changed)}.requires_grad_()"
+
+
+def find_class(kind: type) -> str | None:
+    """Return the line of the user's program at which a class is defined, as `train.py:9`."""
+    code = next((each.__code__ for each in vars(kind).values() if hasattr(each, "__code__")), None)
+    source = None if code is None else parse_source(code.co_filename)
+    for node in ast.walk(source.tree) if source is not None else ():
+        if isinstance(node, ast.ClassDef) and node.name == kind.__name__ and source is not None:
+            return source.place_of(node)
+    return None
 
 
 def find_length(failure: Failure) -> Origin | None:

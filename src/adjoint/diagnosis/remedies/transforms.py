@@ -211,8 +211,8 @@ def reduce_first(failure: Failure, match: re.Match[str]) -> str:
         )
     if isinstance(value, Tensor) and not value.is_floating_point():
         return f"it holds {match[1]} numbers: {x}.tolist() gives all of them"
-    own = failure.find_operand(x)
-    unreduced = None if own is None else find_unreduced(failure, own)
+    operand = failure.find_operand(x)
+    unreduced = None if operand is None else find_unreduced(failure, operand)
     if unreduced is not None:
         return f"{unreduced}: leave that out, or {x}.mean().item()"
     return f"reduce it first, {x}.mean().item() or .sum(); {x}.tolist() gives all {match[1]}"

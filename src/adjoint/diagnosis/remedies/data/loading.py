@@ -14,8 +14,8 @@ from adjoint.data.loader import DataLoader
 from adjoint.data.sampler import WeightedRandomSampler
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import MISSING, evaluate, find_return_in
-from adjoint.diagnosis.remedies.registry import at, remedy
-from adjoint.diagnosis.source_expressions import find_assignment, find_expression, parse_source, text_of
+from adjoint.diagnosis.remedies.registry import at, find_class, remedy
+from adjoint.diagnosis.source_expressions import find_assignment, find_expression, text_of
 
 
 @remedy(r"Size mismatch between tensors")
@@ -66,16 +66,6 @@ def define_length(failure: Failure, match: re.Match[str]) -> str | None:
     return f"{match[1]}{where} needs __len__, the number of its samples, for a loader that shuffles or draws from it"
 
 
-def find_class(kind: type) -> str | None:
-    """Return the line of the user's program at which a class is defined, as `train.py:9`."""
-    code = next((each.__code__ for each in vars(kind).values() if hasattr(each, "__code__")), None)
-    source = None if code is None else parse_source(code.co_filename)
-    for node in ast.walk(source.tree) if source is not None else ():
-        if isinstance(node, ast.ClassDef) and node.name == kind.__name__ and source is not None:
-            return source.place_of(node)
-    return None
-
-
 @remedy(r"cannot sample n_sample > prob_dist\.size\(-1\) samples without replacement")
 def weigh_each_sample(failure: Failure, match: re.Match[str]) -> str | None:
     """A sampler that is to draw more samples than it has weights, such as one weight for each class."""
@@ -83,10 +73,11 @@ def weigh_each_sample(failure: Failure, match: re.Match[str]) -> str | None:
     if sampler is None:
         return None
     count, drawn = len(sampler.weights), sampler.num_samples
-    dataset = next((each.value.dataset for each in failure.operands if isinstance(each.value, DataLoader)), None)
+    loader = next((each.value for each in failure.operands if isinstance(each.value, DataLoader)), None)
+    dataset = getattr(loader, "dataset", None)
     place = _locate_object(failure, sampler)
     told = f"the WeightedRandomSampler{place} has {pluralize(count, 'weight')}, and draws {drawn}"
-    if dataset is not None and len(dataset) > count:
+    if isinstance(dataset, Sized) and len(dataset) > count:
         return f"{told} of {len(dataset)} samples: a weight for each sample, such as class_weights[labels]"
     return f"{told}: replacement=True there, or num_samples={count} at most"
 
@@ -118,9 +109,12 @@ def _locate_object(failure: Failure, value: Operand) -> str:
     for place in failure.stack:
         source, node = find_expression(place) or (None, None)
         names = [name for name, each in {**place.frame.f_globals, **place.frame.f_locals}.items() if each is value]
-        for scope in (source.scope_of(node), source.tree) if source is not None and node is not None else ():
-            made = next(filter(None, (find_assignment(source, scope, name, None) for name in names)), None)
-            if made is not None and source is not None:
+        if source is None or node is None:
+            continue
+        for scope in (source.scope_of(node), source.tree):
+            statements = [find_assignment(source, scope, name, None) for name in names]
+            made = next(filter(None, statements), None)
+            if made is not None:
                 return f" at {source.place_of(made)}"
     return ""
 

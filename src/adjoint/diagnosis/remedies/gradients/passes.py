@@ -170,8 +170,7 @@ def describe_cut(failure: Failure, source: SourceFile, node: ast.AST) -> str | N
             why = CUTTING_METHODS.get(part.func.attr)
             if why:
                 place = Origin(source, part).place()
-                around = source.parents.get(part)
-                kept = getattr(around, "func", None) if part.func.attr in ("item", "tolist") else None
+                kept = getattr(source.parents.get(part), "func", None) if part.func.attr in ("item", "tolist") else None
                 if isinstance(kept, ast.Attribute) and kept.attr == "append":
                     told = f"{text_of(part)} at {place} is a Python number, without a graph"
                     items = text_of(kept.value)

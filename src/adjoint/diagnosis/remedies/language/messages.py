@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 import re
 
+from adjoint.core.tensor.tensor import Tensor
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import evaluate
-from adjoint.diagnosis.remedies.registry import at, remedy
+from adjoint.diagnosis.remedies.registry import at, find_class, remedy
 from adjoint.diagnosis.repairs.expression import bracket
 from adjoint.diagnosis.repairs.trial import compute
 from adjoint.diagnosis.source_expressions import text_of
@@ -48,6 +49,80 @@ def wait_for_samples(failure: Failure, match: re.Match[str]) -> str | None:
     x, n = text_of(node.args[0]), text_of((*node.args, *(each.value for each in node.keywords))[1])
     told = f"{x}{at(failure.find_operand(x))} holds {len(held)}, and {n} is {count}"
     return f"{told}: if len({x}) >= {n} before it, or min({n}, len({x}))"
+
+
+@remedy(r"\.(r?sample|sample_n)\(\) takes (?:from )?\d")
+def give_sample_shape(failure: Failure, match: re.Match[str]) -> str | None:
+    """Sizes of a sample one by one, where one tuple of them is taken."""
+    node = None if failure.line is None else failure.line.node
+    if not isinstance(node, ast.Call) or len(node.args) < 2:
+        return None
+    return f"the shape of a sample is one tuple: {text_of(node.func)}(({', '.join(map(text_of, node.args))}))"
+
+
+@remedy(r"must be Tensor, not (\w+)$")
+def read_field(failure: Failure, match: re.Match[str]) -> str | None:
+    """An object that holds tensors, such as what a model returns, where one of them belongs."""
+    node = None if failure.line is None else failure.line.node
+    for part in node.args if isinstance(node, ast.Call) else ():
+        value = evaluate(part, failure.frame)
+        if type(value).__name__ != match[1] or match[1] in ("list", "tuple", "int", "float", "str", "ndarray"):
+            continue
+        fields = value if isinstance(value, dict) else getattr(value, "__dict__", {})
+        names = [str(name) for name, each in fields.items() if isinstance(each, Tensor)]
+        known = [name for name in names if name in ("logits", "last_hidden_state", "sample", "out")]
+        several = known or [name for name in names if fields[name].ndim] or names
+        if several:
+            x = text_of(part)
+            read = f"{x}[{several[0]!r}]" if isinstance(value, dict) else f"{x}.{several[0]}"
+            return f"{x}{at(failure.find_operand(x))} is of the class {match[1]}, with {', '.join(names)}: {read}"
+    return None
+
+
+@remedy(r"'(\w+)' object has no attribute '((?:named_)?parameters|(?:load_)?state_dict|train|eval|modules)'")
+def derive_from_module(failure: Failure, match: re.Match[str]) -> str | None:
+    """A class of the user's with parameters that is no module."""
+    kind = failure.frame.f_globals.get(match[1], failure.frame.f_locals.get(match[1]))
+    place = find_class(kind) if isinstance(kind, type) else None
+    if place is None or not isinstance(kind, type) or (hasattr(kind, "forward") and hasattr(kind, "add_module")):
+        return None
+    told = f"{match[1]} at {place} is no module, which have {match[2]}()"
+    return f"{told}: class {match[1]}(nn.Module) there, and super().__init__() first in its __init__"
+
+
+@remedy(r"num_samples should be a positive integer value, but got num_samples=0")
+def fill_dataset(failure: Failure, match: re.Match[str]) -> str | None:
+    """A dataset without samples."""
+    for each in failure.operands:
+        if hasattr(each.value, "__getitem__") and hasattr(type(each.value), "__len__") and len(each.value) == 0:
+            told = f"{each.text}{at(each)} has no samples"
+            return f"{told}: look at what fills it, such as a path or a filter that leaves nothing"
+    return None
+
+
+@remedy(
+    r"^linalg\.(?:inv|det|slogdet|eig\w*|cholesky|matrix_\w+): .*must have at least 2 dimensions\. Given \w+\[(\d+)\]"
+)
+def give_matrix(failure: Failure, match: re.Match[str]) -> str | None:
+    """A vector in the place of a matrix."""
+    node = None if failure.line is None else failure.line.node
+    if not isinstance(node, ast.Call) or not node.args:
+        return None
+    x = text_of(node.args[0])
+    told = f"{x}{at(failure.find_operand(x))} is a vector of {match[1]}, and a matrix is wanted"
+    return f"{told}: torch.diag({x}) has it on its diagonal, {x}.unsqueeze(0) is one row"
+
+
+@remedy(r"^'bool' object has no attribute '(?:array|node|shape|dtype|ndim)'")
+def test_for_none(failure: Failure, match: re.Match[str]) -> str | None:
+    """A comparison of None, which gives one truth, where a mask belongs."""
+    for part in ast.walk(failure.line.node) if failure.line is not None else ():
+        for side in (part.left, *part.comparators) if isinstance(part, ast.Compare) else ():
+            x = text_of(side)
+            if evaluate(side, failure.frame) is None and x != "None":
+                told = f"{x}{at(failure.find_operand(x))} is None, so that {text_of(part)} is one truth and no mask"
+                return f"{told}: if {x} is not None before it"
+    return None
 
 
 @remedy(r"onnx\.export: the arguments do not fit the model")

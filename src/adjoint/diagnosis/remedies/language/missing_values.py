@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import re
+from itertools import pairwise
 
 from adjoint.core.graph.source_location import definition_site
 from adjoint.core.tensor.tensor import Tensor
@@ -117,6 +118,11 @@ def _find_default(failure: Failure, operand: NamedValue) -> str | None:
         and isinstance(own, ast.FunctionDef)
         and name in parameter_names(own)
     ):
+        for part, parent in pairwise(failure.modules):
+            parts = list(parent.children()) if type(parent).__name__ == "Sequential" else []
+            index = next((i for i, each in enumerate(parts) if each is part), 0)
+            if index and _may_return_nothing(type(parts[index - 1]).forward):
+                return _describe_silent_function(type(parts[index - 1]).forward)
         function = f"{own.name} at {failure.line.source.place_of(own)}"
         return f"{name} of {function} is None, its default: give {name}=… in the call, or test if {name} is not None"
     if origin is None or made is None:
@@ -192,8 +198,8 @@ def _explain_missing_gradient(failure: Failure, operand: NamedValue) -> str:
         told = f"{name} = … makes a new tensor, computed and without a gradient of its own"
         return f"{told}: with torch.no_grad(): {name} -= … changes the one that has it"
     if isinstance(owner, Tensor) and not owner.is_leaf:
-        made = None if operand.origin is None else operand.origin.value
-        whole = None if made is None or operand.origin is None else require_grad_last(made)
+        expression = None if operand.origin is None else operand.origin.value
+        whole = None if expression is None else require_grad_last(expression)
         if whole is not None and operand.origin is not None:
             told = f"{name} at {operand.origin.place()} is computed of the tensor that requires grad, and is no leaf"
             return f"{told}: {name} = {whole} there"

@@ -32,6 +32,7 @@ from adjoint.diagnosis.repairs.trial import compute
 from adjoint.diagnosis.source_expressions import SourceFile, text_of
 from adjoint.nn.module.module import Module
 
+SPLITTING = re.compile(r"chunk|split|unbind")
 SYNONYMS = {
     "learning_rate": "lr", "l2": "weight_decay", "decay": "weight_decay", "axis": "dim", "dims": "dim",
     "axes": "dim", "dimension": "dim", "axs": "dim",
@@ -190,6 +191,11 @@ def unpack_as_many(failure: Failure, match: re.Match[str]) -> str | None:
         and isinstance(value, ast.Call)
     ):
         method = value.func if isinstance(value.func, ast.Attribute) else None
+        fields = getattr(type(found), "_fields", ())
+        if fields or not SPLITTING.search(text):
+            return (
+                f"{text} gives {len(found)}, and here are {names} names: {', '.join(fields or ['…'] * len(found))} = …"
+            )
         is_function = method is None or text_of(method.value) == "torch"
         x = text_of(value.args[0]) if method is None or is_function else bracket(method.value)
         dims = [each.value for each in value.keywords if each.arg == "dim"] or value.args[2 if is_function else 1 :]

@@ -73,9 +73,9 @@ def fit_broadcast(failure: Failure, match: re.Match[str]) -> str | None:
         if len(small) < len(large) and small == large[: len(small)]:
             added = len(large) - len(small)
             return f"add dimensions at the end: {name}{'.unsqueeze(-1)' * added} is {(*small, *(1,) * added)}"
-    table = _find_outer_table(failure, (x, a), (y, b))
-    if table is not None:
-        return table
+    pairs = _find_outer_table(failure, (x, a), (y, b))
+    if pairs is not None:
+        return pairs
     weights = _index_class_weights(failure, (x, a), (y, b))
     if weights is not None:
         return weights
@@ -138,7 +138,8 @@ def name_sizes(failure: Failure, match: re.Match[str]) -> str:
     node = None if failure.line is None else failure.line.node
     named = node.keywords if isinstance(node, ast.Call) else []
     is_weight = any(each.arg in ("weight", "pos_weight") and text_of(each.value) == y for each in named)
-    if len(sizes) == 1 and (is_weight or y.rpartition(".")[2] in ("weight", "pos_weight")):
+    last = y.partition(" at ")[0].rpartition(".")[2]
+    if len(sizes) == 1 and (is_weight or last in ("weight", "pos_weight")):
         where = locate_tensor(failure, y) if " at " not in y else ""
         return f"{y}{where} has {sizes[0][1]} numbers, and {x} {sizes[0][0]}: one for each"
     counted = _find_counted_classes(failure, sizes)

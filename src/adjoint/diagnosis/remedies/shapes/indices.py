@@ -51,7 +51,19 @@ def convert_index(failure: Failure, match: re.Match[str]) -> str | None:
         index = compute(node.slice, failure.frame)
         if getattr(index, "dtype", None) is not None and "float" in str(index.dtype):
             return f"{text_of(node.slice)} is of floats, and indices are integers: ({text_of(node.slice)}).long()"
+    mask = next((x for x in failure.tensors() if x.value.is_floating_point() and _is_mask_of(failure, x.value)), None)
+    if mask is not None:
+        return f"{mask.text}{at(mask)} holds 0 and 1 as floats, a mask of truths is bool: {mask.text}.bool()"
     return f"{float_tensor(failure)} holds floats, and indices are integers: .long()"
+
+
+def _is_mask_of(failure: Failure, x: Tensor) -> bool:
+    """Return whether a tensor of 0 and 1 has the first sizes of what the line indexes with it."""
+    node = None if failure.line is None else failure.line.node
+    held = evaluate(node.value, failure.frame) if isinstance(node, ast.Subscript) else None
+    if not isinstance(held, Tensor) or held is x or not x.ndim or x.shape != held.shape[: x.ndim]:
+        return False
+    return bool(((x == 0) | (x == 1)).all())
 
 
 @remedy(

@@ -110,6 +110,11 @@ def reshape_instead(failure: Failure, match: re.Match[str]) -> str:
         x = first_tensor(failure)
         return f"{x}.reshape(…), which copies where it must, or {x}.contiguous().view(…)"
     x, sizes = bracket(node.func.value), ", ".join(map(text_of, node.args))
+    held, wanted = compute(node.func.value, failure.frame), [compute(each, failure.frame) for each in node.args]
+    shape = tuple(held.shape) if isinstance(held, Tensor) else ()
+    if len(shape) == 4 and wanted[:2] == [shape[0], shape[2]] and wanted[2:] in ([shape[1] * shape[3]], [-1]):
+        told = f"{x}, {shape}, has its heads before the steps, and a view would mix them"
+        return f"{told}: {x}.transpose(1, 2).reshape({sizes})"
     return f"{x}.reshape({sizes}), which copies where it must, or {x}.contiguous().view({sizes})"
 
 
