@@ -49,6 +49,7 @@ from adjoint.diagnosis.remedies import data as data
 from adjoint.diagnosis.remedies import freed_graphs as freed_graphs
 from adjoint.diagnosis.remedies import gradients as gradients
 from adjoint.diagnosis.remedies import losses as losses
+from adjoint.diagnosis.remedies.data import truths as truths
 
 from adjoint.diagnosis.remedies.shapes import attention as attention  # isort: skip
 from adjoint.diagnosis.remedies.shapes import indices as indices  # isort: skip

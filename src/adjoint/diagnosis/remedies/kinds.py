@@ -270,14 +270,6 @@ def give_probabilities_first(failure: Failure, match: re.Match[str]) -> str | No
     return f"{told}, and probabilities lie between 0 and 1: torch.sigmoid({x.text})"
 
 
-@remedy(r"Value is not broadcastable with batch_shape\+event_shape: \S*\[([\d, ]*)\]\) vs \S*\[([\d, ]*)\]")
-def fit_distribution(failure: Failure, match: re.Match[str]) -> str:
-    """A value of another shape than what the distribution gives."""
-    x = next((each for each in failure.tensors() if str(list(each.value.shape)) == f"[{match[1]}]"), None)
-    name = "the value" if x is None else f"{x.text}{at(x)}"
-    return f"{name} is [{match[1]}], and a sample of the distribution [{match[2]}]: the last sizes of both agree"
-
-
 @remedy(r"(mat\d|self|input|batch\d) must be a (?:matrix|2-D|3-D|3D)|Expected (?:2|3)D tensors?")
 def use_matmul(failure: Failure, match: re.Match[str]) -> str | None:
     """A vector, or a batch, where a matrix belongs."""

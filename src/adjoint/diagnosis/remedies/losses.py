@@ -28,7 +28,7 @@ from adjoint.diagnosis.source_expressions import text_of
 from adjoint.nn import functional
 
 
-def _target(failure: Failure) -> str:
+def name_target(failure: Failure) -> str:
     """Return the user's name of the targets of a loss."""
     function = getattr(functional, failure.message.partition("(")[0], None)
     names = list(inspect.signature(function).parameters) if inspect.isfunction(function) else []
@@ -55,7 +55,7 @@ def find_scores_layer(failure: Failure) -> OutputLayer | None:
 )
 def convert_classes(failure: Failure, match: re.Match[str]) -> str:
     """Classes that are no integers."""
-    y = _target(failure)
+    y = name_target(failure)
     value = next((each.value for each in failure.tensors() if each.text == y), None)
     scores = failure.locals.get("input")
     size, rows = tuple(getattr(value, "shape", ())), tuple(getattr(scores, "shape", ()))
@@ -71,7 +71,7 @@ def convert_classes(failure: Failure, match: re.Match[str]) -> str:
 @remedy(r"0D or 1D target tensor expected, multi-target not supported")
 def drop_target_dimension(failure: Failure, match: re.Match[str]) -> str:
     """A column of classes."""
-    y = _target(failure)
+    y = name_target(failure)
     value = next((each.value for each in failure.tensors() if each.text == y), None)
     value = failure.locals.get("target") if value is None else value
     if isinstance(value, Tensor) and value.ndim > 1 and value.shape[-1] > 1:
@@ -110,7 +110,7 @@ def put_classes_second(failure: Failure, match: re.Match[str]) -> str:
 @remedy(r"Expected floating point type for target with class probabilities")
 def give_probabilities(failure: Failure, match: re.Match[str]) -> str:
     """One-hot rows of integers."""
-    y = _target(failure)
+    y = name_target(failure)
     value = next((each.value for each in failure.tensors() if each.text == y), None)
     return f"as probabilities, they are floats: {y}.float()" if value is None else _advise_rows(y, value)
 
@@ -151,7 +151,7 @@ def convert_image(failure: Failure, match: re.Match[str]) -> str:
 def count_classes(failure: Failure, match: re.Match[str]) -> str:
     """A class that the scores have not."""
     found, last = int(match[1]), int(match[2])
-    y = _target(failure)
+    y = name_target(failure)
     value = next((each.value for each in failure.tensors() if each.text == y), None)
     if "ctc_loss" in failure.message:
         return (
@@ -294,7 +294,7 @@ def match_target_shape(failure: Failure, match: re.Match[str]) -> str:
 
 
 @remedy(r"^(?:mse|l1|smooth_l1|huber)_loss\(\w+\[([\d,]*)\], \w+\[([\d,]*)\]\): .*do not broadcast")
-def match_regression_target(failure: Failure, match: re.Match[str]) -> str:
+def match_regressionname_target(failure: Failure, match: re.Match[str]) -> str:
     """Predictions and targets of different shapes."""
     return _advise_shape(failure, shape_of(match[2]), shape_of(match[1]))
 
@@ -378,47 +378,6 @@ def _advise_outputs(layer: OutputLayer | None, given: int, target: str, wanted: 
     if layer is None:
         return f"the last layer gives {given} values for each sample, and {target} has {wanted}: make it {wanted} there"
     return f"{layer.describe()} gives {given}, and {target} has {wanted}: {layer.write_with(wanted)} there"
-
-
-@remedy(r"Found dtype (\w+) but expected (\w+)")
-def convert_target(failure: Failure, match: re.Match[str]) -> str:
-    """Truths of another type than the probabilities."""
-    y = _target(failure)
-    where = at(next((each for each in failure.tensors() if each.text == y), None))
-    kind = match[1].lower()
-    x = next((each for each in failure.tensors() if str(each.value.dtype).endswith(("bfloat16", "float16"))), None)
-    if x is not None and match[2] in ("BFloat16", "Half") and match[1] in ("Float", "Double"):
-        told = f"{x.text}{at(x)} is {match[2].lower()}, as autocast gives it, and {y} is {kind}"
-        return f"{told}: {x.text}.float(), or binary_cross_entropy_with_logits of the scores"
-    method = {"Float": "float", "Double": "double", "Half": "half"}.get(match[2], match[2].lower())
-    return f"{y}{where} is {kind}, and a number between 0 and 1 is wanted for each probability: {y}.{method}()"
-
-
-@remedy(r"all elements of target should be between 0 and 1")
-def give_truths(failure: Failure, match: re.Match[str]) -> str:
-    """Truths that are neither 0 nor 1, nor between."""
-    y = name_argument(failure, 1, "target", "the target")
-    value = failure.locals.get("target")
-    where = at(next((each for each in failure.tensors() if each.text == y), None))
-    told = (
-        f"{y}{where} goes from {float(value.min()):.4g} to {float(value.max()):.4g}" if isinstance(value, Tensor) else y
-    )
-    return f"{told}, and truths are 0 or 1: for more classes F.cross_entropy, for masks of 255 divide by that"
-
-
-@remedy(r"all elements of input should be between 0 and 1")
-def use_logits(failure: Failure, match: re.Match[str]) -> str:
-    """Scores where probabilities belong."""
-    x, layer = name_argument(failure, 0, "input"), failure.module()
-    value = failure.locals.get("input", failure.locals.get("x"))
-    told = "scores"
-    if isinstance(value, Tensor) and value.numel():
-        if bool(value.isnan().any()):
-            return f"{x} holds NaN: torch.autograd.set_detect_anomaly(True) names the op that makes it"
-        told = f"scores from {float(value.min()):.3g} to {float(value.max()):.3g}"
-    if layer is not None and type(layer.value).__name__ == "BCELoss":
-        return f"{x} gives {told}, no probabilities: nn.BCEWithLogitsLoss(){at(layer)}, which takes scores"
-    return f"{x} gives {told}, no probabilities: F.binary_cross_entropy_with_logits takes scores"
 
 
 @remedy(r"expected m1 and m2 to have the same dtype, but got: (\w+) != (\w+)|expected .*same dtype.*?: (\w+) != (\w+)")

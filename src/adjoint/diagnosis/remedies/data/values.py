@@ -256,6 +256,19 @@ def satisfy_constraint(failure: Failure, match: re.Match[str]) -> str:
     return f"{told} of {match[2]}: {advice.format(text)}"
 
 
+@remedy(r"Value is not broadcastable with batch_shape\+event_shape: \S*\[([\d, ]*)\]\) vs \S*\[([\d, ]*)\]")
+def fit_distribution(failure: Failure, match: re.Match[str]) -> str:
+    """A value of another shape than what the distribution gives."""
+    x = next((each for each in failure.tensors() if str(list(each.value.shape)) == f"[{match[1]}]"), None)
+    name = "the value" if x is None else f"{x.text}{at(x)}"
+    given, wanted = ([int(n) for n in re.findall(r"\d+", each)] for each in match.groups())
+    for i in range(len(wanted)):
+        if x is not None and len(given) == len(wanted) - 1 and given == [*wanted[:i], *wanted[i + 1 :]]:
+            told = f"{name} is {given}, and the distribution {wanted}"
+            return f"{told}: {x.text}.unsqueeze({i}), one for all in dimension {i}"
+    return f"{name} is [{match[1]}], and a sample of the distribution [{match[2]}]: the last sizes of both agree"
+
+
 @remedy(r"input matrix is singular|factorization could not be completed because the input is not positive-definite")
 def regularise_matrix(failure: Failure, match: re.Match[str]) -> str:
     """A matrix that has no inverse, or no Cholesky factor."""

@@ -143,6 +143,10 @@ def make_static(failure: Failure, match: re.Match[str]) -> str:
         made = "" if origin is None else f", made at {origin.place()}"
         arguments = ", ".join(map(text_of, node.args))
         return f"{text_of(node.func)}{made}, is an instance of a Function: {kind.__name__}.apply({arguments})"
+    made_here = node.func.func if isinstance(node, ast.Call) and isinstance(node.func, ast.Call) else None
+    own = None if made_here is None else evaluate(made_here, failure.frame)
+    if isinstance(own, type) and isinstance(vars(own).get("forward"), staticmethod) and isinstance(node, ast.Call):
+        return f"a Function is not made, it is applied: {own.__name__}.apply({', '.join(map(text_of, node.args))})"
     code = getattr(vars(kind).get("forward"), "__code__", None)
     where = "" if code is None else f" of {kind.__name__}, {definition_site(code).describe_briefly()},"
     name, given = ("Name", "x") if code is None else (kind.__name__, ", ".join(code.co_varnames[1 : code.co_argcount]))

@@ -7,7 +7,7 @@ import re
 
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.diagnosis.failure import Failure
-from adjoint.diagnosis.operands import evaluate
+from adjoint.diagnosis.operands import evaluate, find_origin
 from adjoint.diagnosis.remedies.registry import at, find_class, remedy
 from adjoint.diagnosis.repairs.expression import bracket
 from adjoint.diagnosis.repairs.trial import compute
@@ -125,6 +125,30 @@ def test_for_none(failure: Failure, match: re.Match[str]) -> str | None:
     return None
 
 
+@remedy(r"training mode is expected to be boolean")
+def call_train(failure: Failure, match: re.Match[str]) -> str | None:
+    """A model whose name has become that of its method `train`."""
+    node = None if failure.line is None else failure.line.node
+    method = evaluate(node.func, failure.frame) if isinstance(node, ast.Call) else None
+    if not isinstance(node, ast.Call) or getattr(method, "__name__", "") != "train":
+        return None
+    x = text_of(node.func)
+    origin = None if failure.line is None else find_origin(failure.line.source, node.func, failure.stack)
+    where = "" if origin is None else f" at {origin.place()}"
+    return f"{x}{where} is the method train, which was not called: {x}.train() in a line of its own there"
+
+
+@remedy(r"not supported between instances of 'generator' and '(?:int|float)'")
+def put_parameters_first(failure: Failure, match: re.Match[str]) -> str | None:
+    """An optimizer whose settings come before its parameters."""
+    node = None if failure.line is None else failure.line.node
+    if not isinstance(node, ast.Call) or len(node.args) < 2:
+        return None
+    first, second = map(text_of, node.args[:2])
+    settings = f"**{first}" if isinstance(node.args[0], ast.Dict) else f"lr={first}"
+    return f"parameters come first, then the settings: {text_of(node.func)}({second}, {settings})"
+
+
 @remedy(r"onnx\.export: the arguments do not fit the model")
 def give_example(failure: Failure, match: re.Match[str]) -> str | None:
     """An export without the inputs of which the model is traced."""
@@ -155,3 +179,25 @@ def count_parameters(failure: Failure, match: re.Match[str]) -> str | None:
         f"{x}{at(failure.find_operand(x))} has {vector.numel()} numbers, and the parameters of {text_of(model)} {count}"
     )
     return f"{told}: the vector of a model of the same sizes"
+
+
+@remedy(r"not supported between instances of 'str' and '(?:int|float)'")
+def give_number(failure: Failure, match: re.Match[str]) -> str:
+    """A text where a number belongs."""
+    node = None if failure.line is None else failure.line.node
+    for keyword in node.keywords if isinstance(node, ast.Call) else ():
+        value = evaluate(keyword.value, failure.frame)
+        if isinstance(value, str) and keyword.arg:
+            kind = "int" if value.strip().lstrip("-").isdigit() else "float"
+            return f"{keyword.arg} is a text: {kind}({text_of(keyword.value)}), or {keyword.arg}={value}"
+        if isinstance(value, dict):  # **settings
+            for name, each in value.items():
+                if isinstance(each, str) and re.fullmatch(r"[-+\d.eE]+", each):
+                    held = text_of(keyword.value)
+                    told = f"{name!r} of {held}{at(failure.find_operand(held))} is the text {each!r}"
+                    return f"{told}, and a number is wanted: float({held}[{name!r}]), or {each} without quotes"
+    for argument in node.args if isinstance(node, ast.Call) else ():
+        value = evaluate(argument, failure.frame)
+        if isinstance(value, str):
+            return f"{text_of(argument)} is a text, where a number is wanted: float({text_of(argument)})"
+    return "a number is compared with a text: float(…) of it"

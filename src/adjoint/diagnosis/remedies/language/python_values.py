@@ -59,7 +59,8 @@ def name_keywords(failure: Failure, match: re.Match[str]) -> str | None:
         return None
     similar = SYNONYMS.get(match[1])
     if similar not in names:
-        near = [name for name in names if name.startswith(f"{match[1]}_") or name.endswith(f"_{match[1]}")]
+        near = ["attn_mask"] if match[1] == "mask" and "attn_mask" in names else []
+        near += [name for name in names if name.startswith(f"{match[1]}_") or name.endswith(f"_{match[1]}")]
         similar = (
             find_spelling(match[1], names)
             or next(iter(near), None)
@@ -234,28 +235,6 @@ def _describe_dataset(failure: Failure, statement: ast.For | ast.AsyncFor) -> st
             origin = find_origin(source, node, failure.stack)
             return "" if origin is None else f"; they come from {origin.describe()}"
     return ""
-
-
-@remedy(r"not supported between instances of 'str' and '(?:int|float)'")
-def give_number(failure: Failure, match: re.Match[str]) -> str:
-    """A text where a number belongs."""
-    node = None if failure.line is None else failure.line.node
-    for keyword in node.keywords if isinstance(node, ast.Call) else ():
-        value = evaluate(keyword.value, failure.frame)
-        if isinstance(value, str) and keyword.arg:
-            kind = "int" if value.strip().lstrip("-").isdigit() else "float"
-            return f"{keyword.arg} is a text: {kind}({text_of(keyword.value)}), or {keyword.arg}={value}"
-        if isinstance(value, dict):  # **settings
-            for name, each in value.items():
-                if isinstance(each, str) and re.fullmatch(r"[-+\d.eE]+", each):
-                    held = text_of(keyword.value)
-                    told = f"{name!r} of {held}{at(failure.find_operand(held))} is the text {each!r}"
-                    return f"{told}, and a number is wanted: float({held}[{name!r}]), or {each} without quotes"
-    for argument in node.args if isinstance(node, ast.Call) else ():
-        value = evaluate(argument, failure.frame)
-        if isinstance(value, str):
-            return f"{text_of(argument)} is a text, where a number is wanted: float({text_of(argument)})"
-    return "a number is compared with a text: float(…) of it"
 
 
 def _find_function(name: str) -> str | None:

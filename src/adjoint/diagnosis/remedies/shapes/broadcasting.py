@@ -67,6 +67,14 @@ def fit_broadcast(failure: Failure, match: re.Match[str]) -> str | None:
         is_wider = len(large) == 2 and len(small) == 1 and large[:1] == small
         if own is not None and is_wider and bool((own.value.sum(1) == 1).all()):
             return f"{name}{at(own)} is one-hot, and the other side one class for each row: {name}.argmax(-1)"
+        classes = failure.find_operand(x if name == y else y)
+        if own is None or classes is None or not is_wider or not own.value.is_floating_point():
+            continue
+        y_value = classes.value
+        is_index = not y_value.is_floating_point() and y_value.numel() and int(y_value.min()) >= 0
+        if is_index and int(y_value.max()) < large[1]:
+            told = f"{name}{at(own)} has {large[1]} scores for each row, and {classes.text} one class"
+            return f"{told}: {name}.argmax(-1) == {classes.text}"
     for name, small, large in ((y, b, a), (x, a, b)):
         if name.startswith("the "):
             continue  # the function made it
