@@ -278,3 +278,44 @@ def test_threads_that_replace_one_state() -> None:
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+def test_states_that_move_are_compared_with_all_memory_that_may_not_be_theirs() -> None:
+    """Tensors of one memory come after others that lie apart: through each other, a constant one and an argument."""
+    fixed = ad.ones(4)
+
+    def pair_apart(x: Any) -> tuple[Any, Any]:
+        return ad.ones(4), ad.ones(4)
+
+    def pair_of_one_memory(x: Any) -> tuple[Any, Any]:
+        whole = ad.arange(8.0)
+        return whole[:4], whole[3:7]
+
+    def with_the_fixed_one(x: Any) -> tuple[Any, Any]:
+        return fixed.detach(), ad.ones(4)
+
+    def with_the_argument(x: Any) -> tuple[Any, Any]:
+        return x.detach(), ad.ones(4)
+
+    def run(wrap: Any) -> list[list[float]]:
+        held: dict[str, Any] = {}
+        fixed.fill_(1.0)
+
+        def step(x: Any) -> Any:
+            held["a"].add_(1.0)
+            held["b"].mul_(2.0)
+            return held["a"] + held["b"] + fixed + x
+
+        call = wrap(step)
+        found = []
+        for make in (*[pair_apart] * 5, pair_of_one_memory, pair_apart, with_the_fixed_one, with_the_argument):
+            x = ad.ones(4)
+            held["a"], held["b"] = make(x)
+            for _ in range(2):  # the second time they have been written
+                found.append(call(x).tolist())
+        if wrap is ad.compile:
+            (signature,) = call._programs.values()
+            assert any(entry.program.relocated for entry in signature.entries)
+        return found
+
+    assert run(ad.compile) == run(lambda step: step)

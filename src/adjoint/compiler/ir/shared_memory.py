@@ -7,14 +7,15 @@ symbol of its own. A write into one gives the others the values that they have t
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from operator import is_
 from typing import NamedTuple, Protocol
 from weakref import ref
 
 import numpy as np
 from numpy.lib.array_utils import byte_bounds
 
-from adjoint.compiler.ir.graph import Graph, StateInput, Value, op_of
+from adjoint.compiler.ir.graph import Argument, Graph, StateInput, Value, op_of
 from adjoint.core.op.op import Op
 from adjoint.core.tensor.as_strided import address
 from adjoint.core.tensor.external_aliases import is_externally_aliased
@@ -164,6 +165,17 @@ def describe_overlap(first: Array, second: Array) -> object:
     return address(second) - address(first), *layouts
 
 
+def overlapping_inputs(memories: Iterable[tuple[Value, Array]]) -> Iterator[tuple[Value, Value]]:
+    """Yield the pairs of inputs whose memory overlaps, told by where it begins and ends."""
+    arrays = {symbol: array for symbol, array in memories if array.size}
+    spans = sorted(((*byte_bounds(array), symbol) for symbol, array in arrays.items()), key=lambda span: span[:2])
+    before: list[tuple[int, Value]] = []
+    for low, high, symbol in spans:
+        before = [(end, other) for end, other in before if end > low]
+        yield from ((symbol, other) for _, other in before)
+        before.append((high, symbol))
+
+
 def have_overlaps(relations: tuple[MemoryRelation, ...], arguments: Operands) -> bool:
     """True if the inputs lie in memory as they did when the step was traced; `arguments`: of this call."""
     return all(
@@ -208,6 +220,40 @@ class CapturedMemory:
     def _is_shared(array: Array, captured: list[Value]) -> bool:
         tensors = [v.source.locate() for v in captured]
         return any(np.may_share_memory(array, x.array) for x in tensors if x is not None)
+
+
+class RelocatedMemory:
+    """The captured tensors that each call finds anew. None may share memory with its `partners`.
+
+    `bound` are partners that lie where the program found them, until it calls `forget`.
+    """
+
+    def __init__(self, partners: dict[Value, list[Value]], bound: set[Value]) -> None:
+        self._partners = partners
+        others = dict.fromkeys(v for found in partners.values() for v in found if v not in partners)
+        self._bound = [v for v in others if v in bound]
+        self._unbound = [(v, [s for s in partners if v in partners[s]]) for v in others if v not in bound]
+        self._apart: list[Callable[[], Array | None]] = []  # the arrays that were compared with the bound ones last
+
+    def forget(self) -> None:
+        """Compare anew: the bound tensors may lie elsewhere."""
+        self._apart = []
+
+    def is_shared(self, tensors: tuple[Tensor, ...], arguments: Operands) -> bool:
+        """True if one of the tensors lies in memory of a partner; `arguments`: of this call."""
+        arrays = {v: tensor.array for v, tensor in zip(self._partners, tensors, strict=True)}
+        for v, partners in self._unbound:
+            tensor = arguments[v.source.number] if isinstance(v.source, Argument) else v.source.locate()
+            if tensor is not None and any(np.may_share_memory(tensor.array, arrays[s]) for s in partners):
+                return True
+        if self._apart and all(map(is_, [found() for found in self._apart], arrays.values())):
+            return False
+        bound = [(v, tensor.array) for v in self._bound if (tensor := v.source.locate()) is not None]
+        for a, b in overlapping_inputs([*arrays.items(), *bound]):
+            if b in self._partners.get(a, ()) or a in self._partners.get(b, ()):
+                return True
+        self._apart = [ref(array) for array in arrays.values()]
+        return False
 
 
 def is_memory_shared(x: Tensor, others: tuple[Tensor, ...], captured: CapturedMemory) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from adjoint.compiler.ir.graph import Argument, Graph
-from adjoint.compiler.ir.shared_memory import CapturedMemory, are_exported, have_overlaps
+from adjoint.compiler.ir.shared_memory import CapturedMemory, RelocatedMemory, are_exported, have_overlaps
 from adjoint.compiler.ir.strided_view import is_expanded_input
 from adjoint.compiler.ir.symbolic_size import has_symbols
 from adjoint.compiler.passes.fusion import Fusion
@@ -52,7 +52,7 @@ class CheckCodegen:
         self.graph, self.outcome = step.graph, step.outcome
         self._object_names: dict[int, str] = {}  # objects that have a name already
         self._lines: list[str] = []
-        self.captured_memory: list[CapturedMemory] = []
+        self.captured_memory: list[CapturedMemory | RelocatedMemory] = []
         self._depth = 0  # of what is being said, beyond what its caller tells
 
     def _emit_line(self, line: str, depth: int = 1) -> None:
@@ -221,10 +221,16 @@ class CheckCodegen:
 
     def _check_relocated_memory(self) -> None:
         """Compare shared memory of states that move with that of others, where either is written."""
-        for k in self.step.relocated:
-            if self.outcome.memory.partners(self.outcome.state[k][2]):
-                shared = f"h{k}.storage_ is not None and is_state_shared({k}, h{k}, ({self._arguments()}))"
-                self._emit_line(f"if {shared}: return GUARD_FAILED")
+        memory, located = self.outcome.memory, {self.outcome.state[k][2] for k in self.step.located}
+        symbols = {k: self.outcome.state[k][2] for k in self.step.relocated}
+        partners = {k: found for k, symbol in symbols.items() if (found := memory.partners(symbol))}
+        if partners:
+            relocated = RelocatedMemory({symbols[k]: found for k, found in partners.items()}, located)
+            self.captured_memory.append(relocated)
+            is_any = " or ".join(f"h{k}.storage_ is not None" for k in partners)
+            moved = "".join(f"h{k}, " for k in partners)
+            shared = f"({is_any}) and {self.name(relocated)}.is_shared(({moved}), ({self._arguments()}))"
+            self._emit_line(f"if {shared}: return GUARD_FAILED")
 
     def _tests(self) -> tuple[dict[int, str], dict[int, str]]:
         """Write the checks that guards hold and that captured tensors have the memory that was bound."""

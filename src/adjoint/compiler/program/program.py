@@ -16,7 +16,7 @@ from weakref import WeakMethod
 import numpy as np
 
 from adjoint.compiler.ir.graph import Argument, Graph, Value
-from adjoint.compiler.ir.shared_memory import have_overlaps, is_memory_shared
+from adjoint.compiler.ir.shared_memory import have_overlaps, is_memory_shared, overlapping_inputs
 from adjoint.compiler.ir.strided_view import is_expanded_input
 from adjoint.compiler.ir.symbolic_size import has_symbols
 from adjoint.compiler.kernels.kernel import Kernel
@@ -37,7 +37,7 @@ from adjoint.compiler.runtime.result_buffers import take_reusable_result
 from adjoint.compiler.runtime.write_marks import make_write_marker
 from adjoint.compiler.trace.frames.constants import is_same_constant
 from adjoint.compiler.trace.guards import GuardFailure, describe_object
-from adjoint.compiler.trace.step_outputs import Parent, StepEffects, overlapping_inputs
+from adjoint.compiler.trace.step_outputs import Parent, StepEffects
 from adjoint.compiler.trace.symbolic_number import GUARD_NAMES
 from adjoint.compiler.trace.symbolic_strides import lies_with_strides, strides_unless_contiguous
 from adjoint.core.graph.node import next_sequence_nr
@@ -46,7 +46,7 @@ from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.mutation_log import Write, mutation_log
 from adjoint.core.tensor.storage import INFERENCE, InferenceStorage, StorageCount, mark_written, storage_of
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import Function, Operand, Operands
+from adjoint.core.typing import Function, Operand
 
 PROGRAM_SITE = Site("a compiled step", 0, "run")
 GUARD_FAILED: Any = type("Miss", (), {"__repr__": lambda self: "<made for another call>"})()
@@ -106,7 +106,6 @@ class Program:
             "CompiledBackward": CompiledBackward, "ConsumedHistory": ConsumedHistory, "half": self.backward,
             "array": np.array, "is_memory_shared": is_memory_shared, "mark_inference_results": mark_inference_results,
             "take_reusable_result": take_reusable_result, "unchanged": always_stale, "always_stale": always_stale,
-            "is_state_shared": _hold_weakly(self._is_state_shared),
             "own_sizes": self.own_sizes, "sizes": self.graph.sizes, "last_sizes": None,
             "resize": _hold_weakly(self.binding.resize), **{f"last_{name}": None for name in self.graph.symbols},
             "install_checks": _hold_weakly(self._install_checks), "autocast": mode.autocast, **GUARD_NAMES,
@@ -233,14 +232,6 @@ class Program:
         self.relocated.update(found)
         self._unsteady |= unsteady
         self._write_entry()
-
-    def _is_state_shared(self, k: int, tensor: Tensor, arguments: Operands) -> bool:
-        """True if the memory of a relocated state is also that of another state or argument, and either is written."""
-        others = [
-            arguments[v.source.number] if isinstance(v.source, Argument) else v.source.locate()
-            for v in self.outcome.memory.partners(self.outcome.state[k][2])
-        ]
-        return any(np.may_share_memory(tensor.array, x.array) for x in others if x is not None)
 
     def _has_aliased_state(self) -> bool:
         """Return whether captured tensors share memory that the step writes, otherwise than when it was traced."""

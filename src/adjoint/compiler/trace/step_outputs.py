@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.lib.array_utils import byte_bounds
 
 from adjoint.compiler.ir.graph import Argument, OverlapError, StateInput, TraceError, Value
-from adjoint.compiler.ir.shared_memory import MemoryFacts, MemoryRelation, describe_overlap
+from adjoint.compiler.ir.shared_memory import MemoryFacts, MemoryRelation, describe_overlap, overlapping_inputs
 from adjoint.compiler.ir.strided_view import repeats_elements
 from adjoint.compiler.trace.guards import Guard, ProbeGuard
 from adjoint.compiler.trace.symbolic_number import NumberArithmetic
@@ -21,7 +20,7 @@ from adjoint.core.runtime.text_table import pluralize
 from adjoint.core.tensor.sparse_array import is_sparse
 from adjoint.core.tensor.storage import CreationMeta, ViewStep
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import Array, Operand
+from adjoint.core.typing import Operand
 from adjoint.ops.movement.split import SplitOutputs
 
 
@@ -284,17 +283,6 @@ def _collect_writes(tracer: Tracer, outcome: StepEffects) -> None:
         frozenset(written), tuple(arrays), tuple(relations), tuple(exported) if records else ()
     )
     outcome.writes = list(written.items())
-
-
-def overlapping_inputs(memories: Iterable[tuple[Value, Array]]) -> Iterator[tuple[Value, Value]]:
-    """Yield the pairs of inputs whose memory overlaps, told by where it begins and ends."""
-    arrays = {symbol: array for symbol, array in memories if array.size}
-    spans = sorted(((*byte_bounds(array), symbol) for symbol, array in arrays.items()), key=lambda span: span[:2])
-    before: list[tuple[int, Value]] = []
-    for low, high, symbol in spans:
-        before = [(end, other) for end, other in before if end > low]
-        yield from ((symbol, other) for _, other in before)
-        before.append((high, symbol))
 
 
 def _name_states(tracer: Tracer) -> None:
