@@ -311,8 +311,7 @@ def test_states_that_move_are_compared_with_all_memory_that_may_not_be_theirs() 
         for make in (*[pair_apart] * 5, pair_of_one_memory, pair_apart, with_the_fixed_one, with_the_argument):
             x = ad.ones(4)
             held["a"], held["b"] = make(x)
-            for _ in range(2):  # the second time they have been written
-                found.append(call(x).tolist())
+            found += [call(x).tolist() for _ in range(2)]  # the second time they have been written
         if wrap is ad.compile:
             (signature,) = call._programs.values()
             assert any(entry.program.relocated for entry in signature.entries)

@@ -301,6 +301,10 @@ class Program:
             return [GuardFailure("the step's arithmetic on Python numbers", "a number", repr(error), None)]
         return []
 
+    def takes_other_branch(self, given: list[Operand]) -> bool:
+        """True if the first decision on Python numbers that this call takes otherwise is one between true and false."""
+        return any(change.old in ("True", "False") for change in self._number_changes(given)[:1])
+
     def _state_changes(self) -> list[GuardFailure]:
         """Return the guards and captured tensors that have changed."""
         found = [guard.change() for guard in self.outcome.guards if not guard.holds()]

@@ -189,3 +189,26 @@ def test_what_a_program_saves_is_not_overestimated() -> None:
     account.note_eager_call(((20,),), 3.0)
     account.note_eager_call(((30,),), 2.5)  # the smaller ones were held up
     assert [account._estimate_eager_seconds(n) for n in (5, 10, 15, 20, 40)] == [1.0, 2.0, 2.0, 2.5, 2.5]
+
+
+def test_the_ways_that_an_integer_decides_between_are_compiled_when_they_come() -> None:
+    def run(wrap: Any) -> list[float]:
+        w = ad.ones(3, requires_grad=True)
+
+        def step(x: Any, i: int) -> Any:
+            loss = (w * x).sum()
+            loss.backward()
+            if (i + 1) % 4 == 0:
+                with ad.no_grad():
+                    w.sub_(0.25 * w.grad)
+                w.grad = None
+            return loss
+
+        call = wrap(step)
+        found = [call(ad.ones(3), i).item() for i in range(8)]
+        compilations = getattr(call, "compilations", 0)
+        found += [call(ad.ones(3), i).item() for i in range(8, 24)]
+        assert getattr(call, "compilations", 0) == compilations
+        return found
+
+    assert run(ad.compile) == run(lambda step: step)
