@@ -337,3 +337,23 @@ def test_programs_of_chance(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(10, 30))
 def test_many_programs_of_chance(seed: int) -> None:
     assert sum(check(Generator(seed * 1000 + i).make_program()) for i in range(60)) > 60
+
+
+@pytest.mark.parametrize(
+    ("is_main", "around", "expected"),
+    [
+        (True, "", {"loss", "state"}),
+        (True, "def show():\n    return out\n", {"loss", "state", "out"}),
+        (True, "names = globals()\n", {"loss", "state", "out"}),
+        (False, "", {"loss", "state", "out"}),
+    ],
+)
+def test_names_of_the_main_module_that_only_a_region_reads_stay_in_it(
+    is_main: bool, around: str, expected: set[str]
+) -> None:
+    step = "out = model(x, state)\n    state = out.detach()\n    loss = out.sum()\n    loss.backward()\n    opt.step()"
+    tree = ast.parse(f"{around}for x in batches:\n    {step}\nprint(loss)")
+    rewrite_regions(tree, find_training_regions(tree), is_main)
+    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name.startswith("lines_")]
+    written = [node.names for node in ast.walk(functions[0]) if isinstance(node, ast.Global)]
+    assert set(written[0]) == expected

@@ -14,4 +14,12 @@ Modules, in reading order:
 - `region_times`: Times of a training region's calls, eager and compiled, and the decision to leave it to the eager
   run.
 - `region_binding`: Compiled functions of a training region, bound to the objects that its calls have in common.
+- `parameter_loops`: Loops that write parameters without gradients: averages of weights, soft updates of target
+  networks.
+- `region_start`: Where a training region begins, ahead of its forward pass: with `zero_grad()`, if nothing between
+  does more.
+- `region_syntax`: Statements of a program that may become a training region: blocks, what may leave its function, and
+  the names.
+- `region_tail`: What stands behind an update and in it, but belongs to the other side: metrics go in, and appends to
+  lists go out.
 """

@@ -13,13 +13,15 @@ from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
 from types import CodeType, FrameType, ModuleType
 
+from adjoint.compiler.scripts.parameter_loops import MARKS as PARAMETER_LOOP_MARKS
 from adjoint.compiler.scripts.region_finder import find_training_regions
 from adjoint.compiler.scripts.region_rewriter import REGIONS, UNBOUND, rewrite_regions
 from adjoint.compiler.scripts.training_region import UNBOUND as UNBOUND_VALUE
 from adjoint.compiler.scripts.training_region import make_regions, report_regions
 from adjoint.compiler.trace.frames.trace_rules import SITE_PACKAGES_NAMES, is_user_file
 
-MARKS = (b".backward(", b".step(", b"grad(", b"_and_value(", b"value_and_")  # of sources that may have a region
+# of sources that may have a region
+MARKS = (b".backward(", b".step(", b"grad(", b"_and_value(", b"value_and_", *PARAMETER_LOOP_MARKS)
 
 
 def compile_all() -> None:
@@ -50,7 +52,7 @@ def compile_source(source: bytes, path: str, namespace: dict[str, object]) -> Co
     if any(call in source for call in MARKS):
         regions = find_training_regions(tree)
         namespace[REGIONS] = make_regions(path, regions)
-        rewrite_regions(tree, regions)
+        rewrite_regions(tree, regions, is_main=namespace.get("__name__") == "__main__")
         namespace[UNBOUND] = UNBOUND_VALUE
     return compile(tree, path, "exec", dont_inherit=True)
 

@@ -26,10 +26,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from adjoint.compiler.scripts.name_uses import find_name_uses, find_node_ids, parameters_of
-from adjoint.compiler.scripts.region_finder import Exit, RegionSyntax, Scope, find_declared_names, find_exits
+from adjoint.compiler.scripts.region_syntax import (
+    Exit,
+    RegionSyntax,
+    Scope,
+    find_declared_names,
+    find_exits,
+)
 
 REGIONS, START, UNBOUND = "__adjoint_regions__", "__adjoint_start__", "__adjoint_unbound__"
 EXIT, RETURNED = "__adjoint_exit__", "__adjoint_returned__"
+NAMESPACE_READERS = frozenset(("globals", "locals", "vars", "dir", "eval", "exec"))
 EXITS = {"Break": "break", "Continue": "continue", "Return": f"return {RETURNED}"}
 
 
@@ -52,9 +59,14 @@ class Hand:
         return (EXIT,) * bool(self.exits) + (RETURNED,) * ("Return" in self.exits) + self.given
 
 
-def rewrite_regions(tree: ast.Module, regions: Sequence[RegionSyntax]) -> None:
-    """Replace these training regions of a module in place. Their functions stand at its beginning."""
-    hands = [[_find_hand(region, start) for start in region.starts] for region in regions]
+def rewrite_regions(tree: ast.Module, regions: Sequence[RegionSyntax], is_main: bool = False) -> None:
+    """Replace these training regions of a module in place. Their functions stand at its beginning.
+
+    In the main module, which nobody imports, names that only one region reads stay in its function.
+    """
+    is_looked_into = any(isinstance(node, ast.Name) and node.id in NAMESPACE_READERS for node in ast.walk(tree))
+    keeps_names = is_main and not is_looked_into
+    hands = [[_find_hand(region, start, keeps_names) for start in region.starts] for region in regions]
     functions: list[ast.stmt] = []
     replacements = []
     for number, region in enumerate(regions):
@@ -66,8 +78,8 @@ def rewrite_regions(tree: ast.Module, regions: Sequence[RegionSyntax]) -> None:
     _insert_functions(tree, functions)
 
 
-def _find_hand(region: RegionSyntax, start: int) -> Hand:
-    """The names that the statements from `start` on take and give."""
+def _find_hand(region: RegionSyntax, start: int, keeps_names: bool = False) -> Hand:
+    """The names that the statements from `start` on take and give; `keeps_names`: a module's that only they read."""
     block, scope = region.place.block, region.place.scope
     statements = block[start : region.stop]
     uses = find_name_uses(statements)
@@ -76,7 +88,8 @@ def _find_hand(region: RegionSyntax, start: int) -> Hand:
     if isinstance(scope, ast.Module):
         changing = _names_written_in_loop(region, statements)
         taken = tuple(sorted((uses.first & changing & sure) - uses.writes))
-        return Hand(taken, (), frozenset(), tuple(sorted(uses.writes)), exits)
+        seen = _reads_outside(scope, statements) | uses.first | uses.captured if keeps_names else uses.writes
+        return Hand(taken, (), frozenset(), tuple(sorted(uses.writes & seen)), exits)
     shared = find_declared_names(scope, ast.Global)
     own = names_of(scope) - shared
     outer = set[str]().union(*(names_of(each) for each in region.place.scopes[1:-1])) - shared
@@ -133,14 +146,14 @@ def _names_written_in_loop(region: RegionSyntax, statements: Iterable[ast.stmt])
     }
 
 
-def _reads_outside(scope: ast.FunctionDef, statements: Iterable[ast.stmt]) -> set[str]:
-    """The names that the function reads outside of these statements."""
+def _reads_outside(scope: Scope, statements: Iterable[ast.stmt]) -> set[str]:
+    """The names that the function or module reads outside of these statements."""
     inside = find_node_ids(statements)
     found = set[str]()
     for node in ast.walk(scope):
         if id(node) in inside:
             continue
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Store):
             found.add(node.id)
         elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
             found.add(node.target.id)

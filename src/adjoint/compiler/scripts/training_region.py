@@ -13,7 +13,8 @@ from adjoint.compiler.compile import finish_eagerly
 from adjoint.compiler.ir.graph import TraceError
 from adjoint.compiler.scripts.name_uses import find_index_names
 from adjoint.compiler.scripts.region_binding import BoundRegion, find_common_names, holds_array
-from adjoint.compiler.scripts.region_finder import RegionSyntax, calls_method
+from adjoint.compiler.scripts.region_start import widen_start
+from adjoint.compiler.scripts.region_syntax import RegionSyntax, calls_method
 from adjoint.compiler.scripts.region_times import CALLS_ON_TRIAL, RegionTimes
 from adjoint.core.runtime.exchange_log import CallLog
 from adjoint.core.runtime.mode import has_interpreter
@@ -55,11 +56,14 @@ class TrainingRegion:
         self.indices = find_index_names(syntax.statements)
         self.is_functional = syntax.is_functional
         self.functions: list[Function] = []
+        self.widened = [widen_start(syntax, start) - starts[0] for start in starts]  # by which to begin, at best
         self.choice: int | None = None
+        self.narrow_choice: int | None = None  # where to begin if the choice cannot be compiled
         self.compiled: BoundRegion | None = None
         self.reason: str | None = None  # why the region runs eagerly
         self.observed_calls = 0
         self.observed: list[dict[str, object]] = []  # the names at the beginning of these calls
+        self.common_names: set[str] = set()
         self.first_seen = len(starts)
         self.times = RegionTimes()
         self.began = [0.0] * (len(starts) + 1)  # when each statement of an eager call that is timed began
@@ -106,7 +110,7 @@ class TrainingRegion:
         now, eager = perf_counter(), len(self.functions)
         if self.is_sample:
             self.is_sample = False
-            self.times.note_eager(now - self.began[self.first_seen])
+            self.times.note_eager(now - self.began[self.widened[self.first_seen]])
             return
         if self.first_seen == eager:  # the last statement has no mark
             frame = sys._getframe(1)
@@ -115,19 +119,26 @@ class TrainingRegion:
             if steps or self.is_functional or self.begins_forward(eager - 1, frame):
                 self.first_seen = eager - 1
         if self.first_seen < eager:
-            self.times.note_eager(now - self.began[self.first_seen])
+            self.times.note_eager(now - self.began[self.widened[self.first_seen]])
         self.observed_calls += 1
         if self.observed_calls >= OBSERVED_CALLS:
             self.choose(self.first_seen)
 
     def choose(self, start: int) -> None:
-        """Compile the region from this start on, from the next call."""
+        """Compile the region from this start on, or a little ahead of it, from the next call."""
         if start < len(self.functions):
-            self.compiled = BoundRegion(self.functions[start], find_common_names(self.observed), self.indices)
+            self.common_names = find_common_names(self.observed)
+            self.narrow_choice = start
+            self.compile_from(self.widened[start])
         else:
             self.reason = NO_FORWARD if self.has_backward else NO_TRAINING
-        self.choice = start
+            self.choice = start
         self.observed.clear()
+
+    def compile_from(self, start: int) -> None:
+        """Compile the region from this start on."""
+        self.choice = start
+        self.compiled = BoundRegion(self.functions[start], self.common_names, self.indices)
 
     def run(self, start: int, *names: object) -> object:
         """Run the region from this start on, compiled; where that cannot be, eagerly from now on."""
@@ -137,18 +148,26 @@ class TrainingRegion:
         try:
             result = compiled(*names)
         except TraceError as error:
-            self.run_eagerly(str(error).splitlines()[0])
+            self.give_up(str(error).splitlines()[0])
             return finish_eagerly(self.functions[start], names, {}, error.log or CallLog())
         except TypeError:
             if not holds_array(names):
                 raise
-            self.run_eagerly("a NumPy array, of which each call brings another, is in a container that it takes")
+            self.give_up("a NumPy array, of which each call brings another, is in a container that it takes")
             return self.functions[start](*names)
         if self.times.note_compiled(perf_counter() - began):
             reason = self.times.review(compiled.compilations)
             if reason is not None:
                 self.run_eagerly(reason)
         return result
+
+    def give_up(self, reason: str) -> None:
+        """Begin the region where its forward pass does from the next call on, or run it eagerly if it did."""
+        narrow = self.narrow_choice
+        if narrow is not None and narrow != self.choice:
+            self.compile_from(narrow)
+        else:
+            self.run_eagerly(reason)
 
     def run_eagerly(self, reason: str) -> None:
         """Run the region eagerly from the next call on."""

@@ -145,7 +145,7 @@ def load_own_state(
                 missing_keys.append(key)
             continue
         value = state_dict[key]
-        if isinstance(value, Tensor) and value.array.ndim == 1 and tensor.array.ndim == 0:
+        if isinstance(value, Tensor) and len(value.array.shape) == 1 and not tensor.array.shape:
             value = value[0]  # from when there were no tensors without dimensions
         fault = _describe_value_error(key, value, tensor)
         if fault is None:

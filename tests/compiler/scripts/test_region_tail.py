@@ -1,0 +1,79 @@
+"""Metrics that a region takes in, and appends that it leaves to the program."""
+
+from __future__ import annotations
+
+import ast
+import textwrap
+
+import pytest
+
+from adjoint.compiler.scripts.region_finder import find_training_regions
+
+STEP = "out = model(x)\nloss = f(out, y)\nloss.backward()\nopt.step()"
+
+
+def split(loop: str, around: str = "") -> tuple[list[str], list[str]]:
+    """The statements of the only region in a loop over batches, and those of the loop behind it."""
+    tree = ast.parse(f"{around}for x, y in batches:\n{textwrap.indent(loop, '    ')}")
+    (region,) = find_training_regions(tree)
+    block = region.place.block
+    return [*map(ast.unparse, region.statements)], [*map(ast.unparse, block[region.stop :])]
+
+
+def test_metrics_are_part_of_the_region() -> None:
+    inside, behind = split(
+        f"{STEP}\ntotal += loss.item()\n_, found = out.max(1)\nright += (found == y).sum().item()\nprint(right)"
+    )
+    assert inside[4:] == ["_, found = out.max(1)", "__adjoint_metric_1__ = (found == y).sum()"]
+    assert behind == ["total += loss.item()", "right += __adjoint_metric_1__.item()", "print(right)"]
+
+
+def test_metrics_of_a_call_and_of_what_is_returned() -> None:
+    inside, behind = split(f"{STEP}\nmeter.update((out.argmax(1) == y).float().mean().item(), len(x))\nz = out.sum()")
+    assert inside[4:] == ["__adjoint_metric_0__ = (out.argmax(1) == y).float().mean()"]
+    assert behind == ["meter.update(__adjoint_metric_0__.item(), len(x))", "z = out.sum()"]  # what update() may change
+    source = f"def step(x, y):\n{textwrap.indent(STEP, '    ')}\n    return loss.item(), (out == y).sum().item()"
+    (region,) = find_training_regions(ast.parse(source))
+    assert ast.unparse(region.statements[-1]) == "__adjoint_metric_0__ = (out == y).sum()"
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "total += loss.item()",
+        "image = draw(out.max())",
+        "best = loss.max().item() if loss else 0",
+        "out.clamp_(0)",
+        "w = other.sum()",
+        "right = [o.sum().item() for o in out]",
+    ],
+)
+def test_what_computes_no_metric_stays_behind(statement: str) -> None:
+    assert split(f"{STEP}\n{statement}") == (STEP.split("\n"), [statement])
+
+
+def test_what_reads_a_number_of_the_program_stays_behind_it() -> None:
+    inside, behind = split(f"{STEP}\nscale = loss.item()\nm = (out * scale).sum()")
+    assert (inside[4:], behind) == ([], ["scale = loss.item()", "m = (out * scale).sum()"])
+
+
+@pytest.mark.parametrize("append", ["seen.append({})", "seen += [{}]"])
+def test_appends_are_left_to_the_program(append: str) -> None:
+    inside, behind = split(STEP.replace("loss.backward()", f"{append.format('loss.item()')}\nloss.backward()"))
+    (name,) = {line.split()[0] for line in inside if "item" in line}
+    assert f"{name} = loss.item()" in inside
+    assert behind == [append.format(name)]
+
+
+@pytest.mark.parametrize(
+    ("step", "around"),
+    [
+        ("seen.append(loss.item())\nloss.backward()\nplan.step(seen)", ""),
+        ("seen.append(loss.item())\nloss.backward()\nopt.step()", "def g():\n    return seen[-1]\n"),
+        ("seen.append(loss.item())\nif bad(loss):\n    continue\nloss.backward()\nopt.step()", ""),
+    ],
+)
+def test_appends_to_a_list_that_something_looks_at_stay(step: str, around: str) -> None:
+    inside, behind = split(f"loss = f(x, y)\n{step}", around)
+    assert "seen.append(loss.item())" in inside
+    assert behind == []
