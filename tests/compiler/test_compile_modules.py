@@ -74,3 +74,41 @@ def test_a_step_can_ask_whether_it_is_compiled() -> None:
     assert f(x)[1] is False
     assert ad.compile(f)(x)[1] is True
     assert ad.func.vmap(lambda x: x * (2 if ad.compiler.is_compiling() else 1))(x).item() == 1.0
+
+
+@pytest.mark.parametrize("reads", [False, True])
+def test_a_number_of_a_module_that_the_program_counts_up_is_none_of_the_librarys(reads: bool) -> None:
+    """`model.global_step += 1` beside the step makes no new program, and a forward that reads a number sees it."""
+
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer, self.global_step, self.scale = nn.Linear(3, 2), 0, 1.0
+
+        def forward(self, x: Any) -> Any:
+            return self.layer(x) * self.scale if reads else self.layer(x)
+
+    model = Net()
+
+    @ad.compile
+    def step(x: Any) -> Any:
+        loss = model(x).sum()
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        model.zero_grad()
+        return loss
+
+    for n in range(8):
+        expected = model(ad.ones(2, 3)).sum().item()
+        assert step(ad.ones(2, 3)).item() == pytest.approx(expected)
+        model.global_step += 1
+        model.scale += n > 3
+    assert step.compilations == 1 + reads
+
+
+def test_a_number_that_a_module_of_the_library_reads_is_compared() -> None:
+    layer = nn.Dropout(0.0)
+    step = ad.compile(lambda x: layer(x).sum())
+    assert step(ad.ones(64)).item() == 64
+    layer.p = 1.0
+    assert step(ad.ones(64)).item() == 0

@@ -95,7 +95,7 @@ def run_path(
 
     What takes place is added to `log`. Where that raised, there is no entry, and the error.
     """
-    tried: set[int] = set()
+    tried = {id(latest)} if log else set[int]()  # what has begun the call was the latest one, and went another way
     again = True
     while again:
         again = False

@@ -14,6 +14,7 @@ import pytest
 pytest.importorskip("llvmlite")
 import adjoint as ad
 from adjoint import nn, optim
+from adjoint.compiler.program.program import Program
 
 Place = tuple[Callable[[], Any], Callable[[Any], None]]  # how code reads a tensor, and replaces it
 CALLS = 9
@@ -318,3 +319,27 @@ def test_states_that_move_are_compared_with_all_memory_that_may_not_be_theirs() 
         return found
 
     assert run(ad.compile) == run(lambda step: step)
+
+
+def test_gradients_that_are_thrown_away_may_lie_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step accumulates into gradients that it then drops: it asks that they are there, and reads none."""
+    renewed: list[int] = []
+    original = Program.holds
+    monkeypatch.setattr(Program, "holds", lambda self: renewed.append(1) or original(self))
+    w = ad.ones(3, requires_grad=True)
+
+    @ad.compile
+    def step(x: Any) -> Any:
+        loss = (w * x).sum()
+        loss.backward()
+        w.grad = None
+        return loss
+
+    for n in range(12):
+        w.grad = ad.full((3,), float(n))
+        assert step(ad.ones(3) * n).item() == 3 * n
+        assert w.grad is None
+        if n == 3:
+            renewed.clear()
+    assert not renewed
+    assert step.compilations == 1

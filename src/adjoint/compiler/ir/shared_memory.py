@@ -200,21 +200,33 @@ class CapturedMemory:
 
     def __init__(self, bound: list[Value], moving: list[Value]) -> None:
         self._bound, self._moving = bound, moving
-        self._apart: Callable[[], Array | None] = lambda: None  # the array that was compared with the bound ones last
+        self._ends: list[int] = []  # where the memory of the bound ones begins and ends, from low to high
+        self._is_measured = False
 
     def forget(self) -> None:
         """Compare anew: the bound tensors may lie elsewhere."""
-        self._apart = lambda: None
+        self._is_measured = False
 
     def shares(self, array: Array) -> bool:
         """True if one of the tensors lies in the memory of this array."""
         if self._is_shared(array, self._moving):
             return True
-        if self._apart() is not array:
-            if self._is_shared(array, self._bound):
-                return True
-            self._apart = ref(array)
-        return False
+        if not self._is_measured:
+            self._measure()
+        low, high = byte_bounds(array)
+        place = bisect_right(self._ends, low)
+        is_apart = not place % 2 and (place == len(self._ends) or self._ends[place] >= high)
+        return not is_apart and self._is_shared(array, self._bound)
+
+    def _measure(self) -> None:
+        """Find where the memory of the bound tensors lies, each stretch of it once."""
+        tensors = [v.source.locate() for v in self._bound]
+        self._ends, self._is_measured = [], True
+        for low, high in sorted(byte_bounds(tensor.array) for tensor in tensors if tensor is not None):
+            if self._ends and low <= self._ends[-1]:
+                self._ends[-1] = max(self._ends[-1], high)
+            else:
+                self._ends += (low, high)
 
     @staticmethod
     def _is_shared(array: Array, captured: list[Value]) -> bool:

@@ -112,7 +112,10 @@ class Program:
         }  # fmt: skip
         located = {k for k, _ in self.state_locators()}
         arguments = self.graph.inputs_of_kind(Argument)
-        self.guard_checks = GuardChecks(self.outcome, arguments, located, [*self.relocated], self._unsteady)
+        state = enumerate(self.outcome.state)
+        unread = {k for k, (*_, symbol) in state if symbol not in self.binding.buffers}
+        moving = [*self.relocated]
+        self.guard_checks = GuardChecks(self.outcome, arguments, located, moving, self._unsteady, unread)
         self.names["take_checks"] = self.guard_checks.retake
         self._writer = EntryCodegen(self._bound_step(), self.names)
         self.source = self._writer.write(self._parents)
@@ -367,7 +370,7 @@ class Program:
             (k, symbol.source.locate)
             for k, (_, _, symbol) in enumerate(self.outcome.state)
             if not isinstance(symbol.source, Argument) and symbol not in self.binding.copies_in
-            if k not in self.relocated
+            if k not in self.relocated and symbol in self.binding.buffers
         ]
 
     def _install_checks(self, looks: list[PointerCheck], given: tuple[Operand, ...]) -> None:

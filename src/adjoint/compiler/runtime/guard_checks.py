@@ -44,7 +44,8 @@ class GuardChecks:
 
     `possible`: whether the arguments can be, without which the rest is of no use. `located`: the numbers of the tensors
     whose memory is bound where it lies; `relocated`: of those that each call finds, and passes after its arguments.
-    `unsteady`: the guards that are left to Python.
+    `unsteady`: the guards that are left to Python. `unread`: the tensors that must exist, but whose memory nothing
+    reads.
     """
 
     def __init__(
@@ -54,7 +55,9 @@ class GuardChecks:
         located: set[int],
         relocated: Sequence[int] = (),
         unsteady: Set[int] = frozenset(),
+        unread: Set[int] = frozenset(),
     ) -> None:
+        self.unread = unread
         self.outcome, self.arguments, self.located, self.relocated = outcome, arguments, located, relocated
         self._given = {s.source.number: (t, n) for t, n, s in outcome.state if isinstance(s.source, Argument)}
         self._refused = 0
@@ -127,6 +130,8 @@ class GuardChecks:
         slots = cpython_layout.find_slot_offsets()
         assert slots is not None
         found: list[PointerCheck] = []
+        if k in self.unread and symbol.source.expression is not None:
+            return None  # any tensor may be there
         if symbol.source.expression is not None:
             place = getattr(symbol.source.expression, "__self__", None)
             found_there = checks_of_source(place) if isinstance(place, Source) else None
@@ -136,7 +141,10 @@ class GuardChecks:
         found.append(check_slot(tensor, slots.node, node))
         if type(node) is Leaf and node.hooks is None:
             found.append(check_slot(node, slots.hooks, None))
-        if k in self.located or k not in self.relocated:  # of one that each call copies it tells the shape
+        if k in self.located or k not in (
+            *self.relocated,
+            *self.unread,
+        ):  # of one that each call copies it tells the shape
             found.append(check_slot(tensor, slots.array, tensor.array))
         return found
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from adjoint.core.runtime.explanation_slot import explanation_slot
 from adjoint.core.runtime.mode import depends_on, guard_on, mode
+from adjoint.core.runtime.package_name import display_name
 from adjoint.core.typing import Function
 from adjoint.nn.module.hooks import (
     CALL_HOOK_TABLES_NAME,
@@ -55,10 +56,22 @@ def forward_of(module: object) -> object:
     return getattr(type(module), "forward", None)
 
 
+def _find_user_numbers(holder: object) -> frozenset[str]:
+    """Return the numbers among the attributes of a module that only the user's code knows: a count of steps, say.
+
+    It reads them, and each such read is a fact of its own.
+    """
+    library = {__name__.partition(".")[0], display_name.package}
+    for kind in type(holder).__mro__[:-1]:
+        if kind.__name__ != "Module" and kind.__module__.partition(".")[0] in library:
+            return frozenset()
+    return frozenset([key for key, value in vars(holder).items() if type(value) in (int, float)])
+
+
 def _contents_dependencies(holder: object, ignored: frozenset[str]) -> list[tuple[dict[str, object], frozenset[str]]]:
     """Return the dicts of which the contents are made, and the keys in each that do not count."""
     held = vars(holder)
-    parts = [(held, ignored.union(UNCOUNTED_ATTRIBUTES))]
+    parts = [(held, ignored.union(UNCOUNTED_ATTRIBUTES, _find_user_numbers(holder)))]
     for key, value in held.items():
         if isinstance(value, dict) and key not in parts[0][1]:
             parts.append((value, ignored if key in REGISTRIES else frozenset()))
@@ -67,10 +80,11 @@ def _contents_dependencies(holder: object, ignored: frozenset[str]) -> list[tupl
 
 @depends_on(_contents_dependencies)
 def module_contents(holder: Any, ignored: frozenset[str] = frozenset()) -> list[object]:
-    """Yield every attribute of a module and the items of its registries, except those ignored."""
+    """Yield every attribute of a module and the items of its registries, except those ignored and the user's numbers."""
     found: list[object] = []
+    uncounted = ignored.union(UNCOUNTED_ATTRIBUTES, _find_user_numbers(holder))
     for key, value in vars(holder).items():
-        if key not in UNCOUNTED_ATTRIBUTES and key not in ignored and (key not in HOOK_ATTRIBUTE_NAMES or value):
+        if key not in uncounted and (key not in HOOK_ATTRIBUTE_NAMES or value):
             found.append(key)
             skipped = ignored if key in REGISTRIES else ()
             pairs = value.items() if isinstance(value, dict) else ()
