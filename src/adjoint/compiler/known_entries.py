@@ -99,12 +99,14 @@ def run_path(
     again = True
     while again:
         again = False
-        for entry in sorted(signature.entries, key=lambda e: e is not latest):
+        is_last_first = not (latest is not None and latest.is_asking and cast("StagedEntry", latest).is_brief)
+        for entry in sorted(signature.entries, key=lambda e: (e is latest) is not is_last_first):
             if id(entry) in tried or not entry.fits(log):
                 continue
             tried.add(id(entry))
             found = entry.attempt(given, log)
             if type(found) is tuple:
+                _note_way(latest, entry)
                 return entry, found
             if found is not None:
                 log[:] = found.log
@@ -113,3 +115,17 @@ def run_path(
                 again = True
                 break
     return None, None
+
+
+def _note_way(latest: CompiledEntry | StagedEntry | None, entry: CompiledEntry | StagedEntry) -> None:
+    """Note that a call went this way after the latest one: a way of single calls is tried last after itself."""
+    if entry is not latest and latest is not None and latest.is_asking:
+        left = cast("StagedEntry", latest)
+        left.is_brief = left.taken == left.came_at
+    if entry.is_asking:
+        way = cast("StagedEntry", entry)
+        if entry is latest:
+            way.is_brief = False
+        else:
+            way.came_at = way.taken
+        way.is_expected = not way.is_brief

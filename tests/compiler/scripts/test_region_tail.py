@@ -28,6 +28,12 @@ def test_metrics_are_part_of_the_region() -> None:
     assert behind == ["total += loss.item()", "right += __adjoint_metric_1__.item()", "print(right)"]
 
 
+def test_metric_that_is_added_up() -> None:
+    inside, behind = split(f"{STEP}\nright += torch.sum(out.argmax(1) == y.data)\nseen += len(x)")
+    assert inside[4:] == ["__adjoint_metric_0__ = torch.sum(out.argmax(1) == y.data)"]
+    assert behind == ["right += __adjoint_metric_0__", "seen += len(x)"]
+
+
 def test_metrics_of_a_call_and_of_what_is_returned() -> None:
     inside, behind = split(f"{STEP}\nmeter.update((out.argmax(1) == y).float().mean().item(), len(x))\nz = out.sum()")
     assert inside[4:] == ["__adjoint_metric_0__ = (out.argmax(1) == y).float().mean()"]

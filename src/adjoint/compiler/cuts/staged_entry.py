@@ -68,6 +68,8 @@ class StagedEntry:
         self.follower: Function | None = None
         self.taken = 0  # how often the call went this way
         self.is_expected = False
+        self.came_at = 0  # `taken` when a call went this way after another one
+        self.is_brief = False  # the next call went another way again
         self._turn = CallTurn()
         self.rebuild: Callable[[Operands], Operand] = write_rebuilder(structure)
 

@@ -202,7 +202,8 @@ class CheckCodegen:
             partners = memory.partners(v)
             others = "".join(f"x{p.source.number}, " for p in partners if isinstance(p.source, Argument))
             if partners:
-                states = [p for p in partners if not isinstance(p.source, Argument)]
+                # what nothing reads or writes may lie anywhere
+                states = [p for p in partners if not isinstance(p.source, Argument) and p in self.step.binding.buffers]
                 moving = [p for p in states if p not in located]
                 captured = CapturedMemory([p for p in states if p in located], moving)
                 self.captured_memory.append(captured)

@@ -79,17 +79,23 @@ class MetricWriter(ast.NodeTransformer):
         """Return what stands for a node."""
         if isinstance(node, CONDITIONAL):
             return node
+        if isinstance(node, ast.AugAssign):
+            node.value = self.name_metric(node.value)
         called = node.func if isinstance(node, ast.Call) else None
         if not isinstance(called, ast.Attribute) or called.attr not in READS:
             result: ast.AST = self.generic_visit(node)
             return result
-        metric = ast.Assign([ast.Name(METRIC.format(self.count + len(self.metrics)), ast.Store())], called.value)
-        if not find_name_uses([metric]).reads & self.made or not _is_metric(metric):
-            return node
-        self.metrics.append(ast.fix_missing_locations(ast.copy_location(metric, self.statement)))
-        ast.fix_missing_locations(metric.targets[0])
-        called.value = ast.copy_location(ast.Name(metric.targets[0].id, ast.Load()), called.value)
+        called.value = self.name_metric(called.value)
         return node
+
+    def name_metric(self, value: ast.expr) -> ast.expr:
+        """Return the name that stands for a metric; anything else as it is."""
+        name = METRIC.format(self.count + len(self.metrics))
+        metric = ast.copy_location(ast.Assign([ast.Name(name, ast.Store())], value), self.statement)
+        if not find_name_uses([metric]).reads & self.made or not _is_metric(metric):
+            return value
+        self.metrics.append(ast.fix_missing_locations(metric))
+        return ast.copy_location(ast.Name(name, ast.Load()), value)
 
 
 def _is_metric(statement: ast.stmt) -> bool:
