@@ -100,7 +100,7 @@ def test_a_number_of_a_module_that_the_program_counts_up_is_none_of_the_librarys
 
     for n in range(8):
         expected = model(ad.ones(2, 3)).sum().item()
-        assert step(ad.ones(2, 3)).item() == pytest.approx(expected)
+        assert step(ad.ones(2, 3)).item() == pytest.approx(expected, abs=1e-4)
         model.global_step += 1
         model.scale += n > 3
     assert step.compilations == 1 + reads

@@ -322,7 +322,7 @@ def test_states_that_move_are_compared_with_all_memory_that_may_not_be_theirs() 
 
 
 def test_gradients_may_lie_anywhere_for_a_program_that_reads_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first program of a step that asks for a value computes the loss: it only asks that the gradients are there."""
+    """The first program of a step that asks for a value computes the loss: gradients must only be there."""
     renewed: list[Program] = []
     original = Program.holds
     monkeypatch.setattr(Program, "holds", lambda self: renewed.append(self) or original(self))

@@ -80,7 +80,7 @@ def _contents_dependencies(holder: object, ignored: frozenset[str]) -> list[tupl
 
 @depends_on(_contents_dependencies)
 def module_contents(holder: Any, ignored: frozenset[str] = frozenset()) -> list[object]:
-    """Yield every attribute of a module and the items of its registries, except those ignored and the user's numbers."""
+    """Yield every attribute of a module and the items of its registries, but the ignored and the user's numbers."""
     found: list[object] = []
     uncounted = ignored.union(UNCOUNTED_ATTRIBUTES, _find_user_numbers(holder))
     for key, value in vars(holder).items():
