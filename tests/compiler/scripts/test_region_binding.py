@@ -80,3 +80,9 @@ def test_array_that_is_an_index_is_taken_as_a_tensor_and_no_other() -> None:
         region(x, np.ones(2))
     assert holds_array((x, [1, {"rows": rows}]))
     assert not holds_array((x, [1]))
+
+
+def test_models_that_take_turns_are_common_names() -> None:
+    a, b, x = ad.nn.Linear(2, 2), ad.nn.Linear(2, 2), ad.ones(2)
+    assert find_common_names([{"m": a, "x": x, "n": 1}, {"m": b, "x": x, "n": 2}]) == {"m"}
+    assert find_common_names([{"m": a}, {}]) == find_common_names([{"m": a}, {"m": None}]) == set()

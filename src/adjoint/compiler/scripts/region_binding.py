@@ -113,11 +113,13 @@ def holds_array(values: tuple[object, ...]) -> bool:
 
 
 def find_common_names(calls: list[dict[str, object]]) -> set[str]:
-    """The names that are bound to the same objects in all of these calls."""
+    """The names that are bound to the same objects in all of these calls, or to some model or optimizer in each."""
     first, *others = calls
-    return {
-        name
-        for name, value in first.items()
-        if not isinstance(value, Tensor | float | ndarray)
-        and all(name in each and each[name] is value for each in others)
-    }
+    found = set()
+    for name, value in first.items():
+        values = [each.get(name) for each in others]
+        is_same = not isinstance(value, Tensor | float | ndarray) and all(name in each for each in others)
+        is_same = is_same and all(other is value for other in values)
+        if is_same or all(hasattr(each, "state_dict") for each in (value, *values)):
+            found.add(name)
+    return found
