@@ -220,6 +220,11 @@ class StageBuilder:
         inside = self._closure_from(self.first_late)
         graph, local = self._cut(inside)
         outcome = self._copy_outcome(local)
+        if self.first_late and not any(event.function for event in self.events[: self.first_late]):
+            # the first program has compared the memory of arguments, and no call of Python's came between
+            memory = outcome.memory
+            inputs = [v for v in memory.inputs if v in memory.written or not isinstance(v.source, Argument)]
+            outcome.memory = memory._replace(inputs=tuple(inputs))
         past = traced.joint_gradient
         if past is not None:
             past = past._replace(gradients=[local(v) for v in past.gradients])
