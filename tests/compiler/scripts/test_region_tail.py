@@ -83,3 +83,11 @@ def test_appends_to_a_list_that_something_looks_at_stay(step: str, around: str) 
     inside, behind = split(f"loss = f(x, y)\n{step}", around)
     assert "seen.append(loss.item())" in inside
     assert behind == []
+
+
+def test_metrics_whose_names_another_function_sees_stay_as_they_are() -> None:
+    lines = ["found = out.max(1)[1]", "right += (found == y).sum().item()"]
+    body = textwrap.indent("\n".join([STEP, *lines]), "        ")
+    source = f"def train(batches):\n    show = lambda: found\n    for x, y in batches:\n{body}"
+    (region,) = find_training_regions(ast.parse(source))
+    assert [*map(ast.unparse, region.place.block[region.stop :])] == lines

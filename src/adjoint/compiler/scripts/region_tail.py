@@ -7,6 +7,7 @@ which may be another one in each epoch, is not: of `losses.append(loss.item())` 
 from __future__ import annotations
 
 import ast
+import copy
 from collections.abc import Iterable
 
 from adjoint.compiler.scripts.name_uses import find_name_uses
@@ -50,8 +51,10 @@ def take_metrics_in(place: StatementBlock, first: int, stop: int) -> int:
             inside.append(statement)
             made = made | uses.writes
         elif isinstance(statement, ast.Assign | ast.AugAssign | ast.Expr | ast.Return):
-            writer = MetricWriter(made, len(inside), statement)
-            behind.append(writer.visit(statement) if is_apart else statement)
+            writer, reader = MetricWriter(made, len(inside), statement), copy.deepcopy(statement)
+            if is_apart:
+                writer.visit(reader)
+            behind.append(reader)
             inside += writer.metrics
             if not isinstance(statement, ast.Assign | ast.AugAssign) or not _is_pure(statement.value):
                 position += 1
