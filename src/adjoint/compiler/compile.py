@@ -47,7 +47,6 @@ if TYPE_CHECKING:
 TORCH_COMPILE_OPTIONS = {"mode", "fullgraph", "backend", "options", "disable"}  # torch.compile's
 TORCH_COMPILE_MODES = ("default", "lite", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune")
 MAX_PROGRAMS_PER_SIGNATURE = 8  # kept for one signature, when the Python state that steps rely on keeps changing
-BRANCHES_OF_INTEGERS_COMPILED_AT_ONCE = 4  # ways through the decisions that integers among the arguments take
 BOOKED_TURNS = 64  # of a program, for which it is booked what they saved
 MAX_SIGNATURES = 64  # kept in all
 # Answers of a call in turn: run eagerly; do so, and tell how long it takes; come back when no other call runs.
@@ -257,8 +256,7 @@ class CompiledFunction(StepReports, StepWrapper):
                     signature = self._programs[key] = Signature()
                 if not signature.may_trace(events):
                     return NOT_WORTH_IT
-                is_state_known = is_state_known and not events
-                if self._is_worth_compiling(signature, key, given, (args, kwargs), is_state_known):
+                if self._is_worth_compiling(signature, key, given, (args, kwargs), is_state_known and not events):
                     return self._trace_and_run(signature, key, args, kwargs, given, events)
                 return NOT_WORTH_IT
             finally:
@@ -277,12 +275,7 @@ class CompiledFunction(StepReports, StepWrapper):
         self._latest = entry
 
     def _is_worth_compiling(
-        self,
-        signature: Signature,
-        key: SignatureKey,
-        given: list[Operand],
-        arguments: Operands,
-        is_state_known: bool,
+        self, signature: Signature, key: SignatureKey, given: list[Operand], arguments: Operands, is_state_known: bool
     ) -> bool:
         """False for one more size, or one more integer where the programs are for others, unless it is paid.
 
@@ -290,11 +283,8 @@ class CompiledFunction(StepReports, StepWrapper):
         are few ways, and the first of them are compiled at once.
         """
         if signature.entries:
-            if int not in key[1] or not is_state_known or self._sizes.can_pay(key):
-                return True
-            if len(signature.entries) < BRANCHES_OF_INTEGERS_COMPILED_AT_ONCE and all(
-                program.takes_other_branch(given) for entry in signature.entries for program in entry.programs[:1]
-            ):
+            is_other_state = int not in key[1] or not is_state_known
+            if is_other_state or signature.only_decides_otherwise(given) or self._sizes.can_pay(key):
                 return True
             # where integers are sizes, one program serves all but the smallest
             return all(p.outcome.arithmetic.is_small_size for entry in signature.entries for p in entry.programs)

@@ -35,7 +35,11 @@ def find_parameter_loops(place: StatementBlock, regions: list[RegionSyntax]) -> 
         first, stop, read = index, index + 1, find_name_uses([statement]).reads
         while first > free_from and _makes_list(block[first - 1]) and find_name_uses([block[first - 1]]).writes & read:
             first -= 1
-        while stop < len(block) and _loads_state(block[stop]) and find_name_uses([block[stop]]).reads & read:
+        while (
+            stop < len(block) and isinstance(block[stop], ast.Expr) and calls_method(block[stop], {"load_state_dict"})
+        ):
+            if not find_name_uses([block[stop]]).reads & read:
+                break
             stop += 1
         is_free = not any(
             is_in_region(place, i, regions) or not can_outline(block[i], place) for i in range(first, stop)
@@ -74,10 +78,6 @@ def _writes_item(statement: ast.stmt, items: set[str]) -> bool:
 def _makes_list(statement: ast.stmt) -> bool:
     """Tell whether a statement is an assignment of a list of parameters, or of a state."""
     return isinstance(statement, ast.Assign) and calls_method(statement.value, LISTS)
-
-
-def _loads_state(statement: ast.stmt) -> bool:
-    return isinstance(statement, ast.Expr) and calls_method(statement, {"load_state_dict"})
 
 
 def _names_in(tree: ast.AST) -> set[str]:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 SignatureKey: TypeAlias = tuple["Structure", tuple[Any, ...], tuple[int, ...], bool | str, object]
 
 
+BRANCHES_OF_INTEGERS_COMPILED_AT_ONCE = 4  # ways through the decisions that integers among the arguments take
 BRANCHES_COMPILED_AT_ONCE = 8  # ways through the decisions of a step; any other when it comes for the second time
 MAX_BRANCHES = 32  # that are compiled at all
 EVENTS_OF_LONG_WAY = 8  # from which on ways are as many as calls: few come again
@@ -60,6 +61,12 @@ class Signature:
             return False
         self.misses += 1
         return bool(self.misses % CALLS_BETWEEN_TRIALS)
+
+    def only_decides_otherwise(self, given: list[Operand]) -> bool:
+        """True if the integers of a call answer a question otherwise than those of few programs: `if i % 4 == 0`."""
+        programs = [program for entry in self.entries for program in entry.programs[:1]]
+        few = len(programs) < BRANCHES_OF_INTEGERS_COMPILED_AT_ONCE
+        return few and all(program.takes_other_branch(given) for program in programs)
 
     def may_trace(self, log: list[Outcome]) -> bool:
         """False where the step runs eagerly unless a program fits: a way that comes once may never come again."""
