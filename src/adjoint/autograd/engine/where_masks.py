@@ -16,10 +16,11 @@ import numpy as np
 
 from adjoint.autograd.engine.saved_values import rule_arguments, unpack_node_values
 from adjoint.core.graph.node import GraphNode, Leaf, Node, OutputSlot
+from adjoint.core.op.eager_kernels import kernel_provider
 from adjoint.core.op.op import Op
 from adjoint.core.tensor.tensor import Tensor, restore_saved, wrap
-from adjoint.core.typing import Operand
-from adjoint.ops.elementwise.select import choose
+from adjoint.core.typing import Array, Operand
+from adjoint.ops.elementwise.select import FILL, choose
 from adjoint.ops.movement.movement import expand, reshape
 from adjoint.ops.reduction.reduction import all
 
@@ -41,6 +42,8 @@ def apply_where_mask(d: Operand, mask: Operand) -> Operand:
     """Return `d`, an array or a tensor, with exact zeros where there is no gradient."""
     if isinstance(d, Tensor):
         return choose(mask, 0.0, d)
+    if kernel_provider.enabled and mask.shape == d.shape and (found := FILL.call(d, mask, 0.0)) is not None:
+        return found
     return np.where(mask, d.dtype.type(0), d)
 
 
@@ -61,9 +64,7 @@ def propagate_where_mask(gradients: GraphTask, node: GraphNode | OutputSlot, mas
     elif is_elementwise(op):
         masks = [mask] * len(node.parents)
     elif op.family == "reduction" and node.params is not None and node.shapes is not None:
-        shape = node.shapes[0]
-        kept_dims = tuple(1 if i in node.params["axes"] else n for i, n in enumerate(shape))
-        masks = [expand(reshape(_tensor(mask), shape=kept_dims), shape=shape)]
+        masks = [expand(reshape(_tensor(mask), shape=kept_dims(node)), shape=node.shapes[0])]
     elif op.name in MOVEMENT_OPS:
         rules: list[Operand] = [op.rule(i) for i in range(len(node.parents))]  # a mask moves back as a gradient does
         masks = [
@@ -78,6 +79,20 @@ def propagate_where_mask(gradients: GraphTask, node: GraphNode | OutputSlot, mas
     ]
     # a mask that blocks nothing would send all that is behind it the slow way
     return [None if type(m) is np.ndarray and not m.any() else m for m in masks]
+
+
+def kept_dims(node: Node) -> tuple[int, ...]:
+    """Return the shape of what a reduction reduced, with 1 for the dimensions that it reduced."""
+    assert node.params is not None
+    assert node.shapes is not None
+    return tuple([1 if i in node.params["axes"] else n for i, n in enumerate(node.shapes[0])])
+
+
+def sum_mask_to_input(mask: Array, shape: tuple[int, ...]) -> Array:
+    """Return a mask over what an input was broadcast to, as one over the input: blocked where all its copies are."""
+    extra = mask.ndim - len(shape)
+    axes = tuple([d for d in range(mask.ndim) if d < extra or (shape[d - extra] == 1 and mask.shape[d] != 1)])
+    return np.logical_and.reduce(mask, axis=axes).reshape(shape)
 
 
 def _tensor(value: Operand) -> Tensor:

@@ -6,42 +6,70 @@ from collections.abc import Callable
 
 import numpy as np
 
+from adjoint.core.op.eager_kernels import kernel_provider
 from adjoint.core.op.elementwise_kernels import KERNEL_TYPES, MIN_ELEMENTS, ElementwiseKernel, copy_names
 from adjoint.core.op.families import with_eager_fast_path
 from adjoint.core.op.op import Rule, op_of
+from adjoint.core.op.signature import parameters_of
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Array, Function, Operand
 
 ndarray = np.ndarray
 
 
-def with_elementwise_kernel(function: Function) -> Function:
-    """Let kernels compute a function of elements, whose arguments are arrays, tensors or numbers."""
-    kernel = ElementwiseKernel(function)
+def with_elementwise_kernel(function: Function, *, same_bits: bool = True, small: Function | None = None) -> Function:
+    """Let kernels compute a function of elements, whose arguments are arrays, tensors or numbers.
+
+    `same_bits`: they give the bits that NumPy gives. If not, small arrays take them from the first call on, or else
+    `small`, the same in NumPy's functions.
+    """
+    kernel = ElementwiseKernel(function, same_bits=same_bits, min_elements=_min_elements(same_bits, small))
 
     def call(*operands: Operand) -> Operand:
-        first = operands[0]
-        if type(first) is ndarray and (first.size >= MIN_ELEMENTS or first.size == 1):  # of one: it may be spread
+        if type(operands[0]) is ndarray:
             found = kernel.find(operands, {})
             if found is not None:
                 return found
+            if small is not None and all(map(_is_array_or_number, operands)):
+                return small(*operands)
         return function(*operands)
 
-    return copy_names(call, function)
+    def call_pair(g: Operand, x: Operand) -> Operand:  # as above, but for what most rules ask for: a fifth of the time
+        if type(g) is ndarray:
+            native = kernel.of_arrays
+            if native is not None and type(x) is ndarray and g.shape == x.shape and kernel_provider.enabled:
+                found = native(g, x)
+                if found is not None:
+                    return found
+        return call(g, x)
+
+    whole = copy_names(call_pair if len(parameters_of(function).positional) == 2 else call, function)
+    vars(whole)["kernel"] = kernel
+    return whole
+
+
+def _is_array_or_number(x: Operand) -> bool:
+    return type(x) is ndarray or isinstance(x, (int, float))
+
+
+def _min_elements(same_bits: bool, small: Function | None) -> int:
+    """Return the number of elements from which on a kernel computes them whenever it is called."""
+    return MIN_ELEMENTS if same_bits or small is not None else 1
 
 
 def elementwise_composite(
-    *, node: str | None = None, small: Function | None = None, **rules: Rule
+    *, node: str | None = None, small: Function | None = None, same_bits: bool = False, **rules: Rule
 ) -> Callable[[Function], Function]:
     """Declare a function of elements that is composed of ops: one op, and one kernel, for float32 and float64.
 
     bfloat16 is rounded once, as of any op. Traced steps see its ops; tensors of other types take them too. `small` is
     the same in NumPy's functions, for arrays that no kernel takes: each op of a few elements costs more than they do.
-    `rules` are the gradient rules; they become kernels as well.
+    `rules` are the gradient rules; they become kernels as well. `same_bits`: all these kernels give the bits that NumPy
+    gives.
     """
 
     def declare(composite: Function) -> Function:
-        kernel = ElementwiseKernel(composite)
+        kernel = ElementwiseKernel(composite, same_bits=same_bits, min_elements=_min_elements(same_bits, small))
 
         def evaluate(*operands: Operand, **params: object) -> Array:
             found = kernel.find(operands, params)
@@ -52,7 +80,10 @@ def elementwise_composite(
             out: Array = composite(*operands, **params).array
             return out
 
-        fast = {name: with_elementwise_kernel(rule) for name, rule in rules.items()}
+        fast = {
+            name: rule if "kernel" in vars(rule) else with_elementwise_kernel(rule, same_bits=same_bits)
+            for name, rule in rules.items()
+        }
         publish = with_eager_fast_path(composite=composite, node=node, preserves_strides=True, **fast)
         whole = publish(copy_names(evaluate, composite))
 

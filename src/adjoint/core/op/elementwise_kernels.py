@@ -19,7 +19,7 @@ from adjoint.core.tensor.memory_format import sorted_dims
 from adjoint.core.typing import Array, Function, Operand, Operands, Params
 
 ndarray = np.ndarray
-MIN_ELEMENTS = 512  # of fewer, NumPy's calls take less than a kernel takes to load
+MIN_ELEMENTS = 512  # of fewer, NumPy's calls take less than a kernel takes to load, unless there are many
 MAX_NUMBER_SETS = 16  # kernels of one function: numbers that keep changing are left to NumPy
 KERNEL_TYPES = frozenset({np.dtype(np.float32), np.dtype(np.float64)})
 
@@ -39,15 +39,20 @@ MAX_CALLS_WITHOUT_KERNEL = 1000  # of small arrays: few take less time than the 
 class ElementwiseKernel:
     """A function of elements, with the kernels made for it so far: `function` is what is traced.
 
-    `of_one_array`: the kernel of one array without numbers, once there is one, which needs no look at the operands.
+    `same_bits`: a kernel gives the bits of NumPy, so it need not depend on the operands alone when it comes; arrays of
+    fewer than `min_elements` take one after `MAX_CALLS_WITHOUT_KERNEL` calls, or, if the bits differ, never.
+    `of_arrays`: the kernel of arrays alone, of one shape, once there is one, which looks at types and layout itself.
+    `natives`: the kernels by the kinds of arrays, the numbers and the parameters, of which none is 0: -0.0 equals 0.0.
     """
 
-    __slots__ = ("function", "kernels", "of_one_array")
+    __slots__ = ("_calls", "function", "kernels", "min_elements", "natives", "of_arrays", "same_bits")
 
-    def __init__(self, function: Function) -> None:
-        self.function = function
-        self.of_one_array: Function | None = None
+    def __init__(self, function: Function, *, same_bits: bool = False, min_elements: int = MIN_ELEMENTS) -> None:
+        self.function, self.same_bits, self.min_elements = function, same_bits, min_elements
+        self._calls = 0
+        self.of_arrays: Function | None = None
         self.kernels: dict[object, Function | None] = {}
+        self.natives: dict[object, Function] = {}
 
     def find(self, operands: Operands, params: Params) -> Array | None:
         """Compute the function of arrays of one shape and type, and numbers; return None if NumPy should.
@@ -57,48 +62,70 @@ class ElementwiseKernel:
         if not kernel_provider.enabled:
             return None
         given: list[Array | float] = []
-        kinds: list[object] = []
-        first: Array | None = None
+        marks: list[object] = []
+        shape = None
         for x in operands:
             if type(x) is ndarray:
-                if x.dtype not in KERNEL_TYPES or (first is not None and x.dtype is not first.dtype):
-                    return None
                 if not any(x.strides):
-                    kinds.append(SCALAR)
+                    marks.append(SCALAR)
                     given.append(x.item(0) if x.size else 0.0)
-                elif first is None:
-                    first = x
-                    kinds.append(ARRAY)
-                    given.append(x)
-                elif x.shape == first.shape:
-                    kinds.append(ARRAY)
-                    given.append(x)
+                    if not x.ndim:
+                        continue
                 else:
+                    marks.append(ARRAY)
+                    given.append(x)
+                if shape is None:
+                    shape = x.shape
+                elif x.shape != shape:
                     return None
             elif type(x) in CONSTANT_TYPES:
-                kinds.append((x,))
+                marks.append(x)
             else:
                 return None
+        if params:
+            marks.extend(params.values())
+        if self.natives:
+            native = self.natives.get((*marks,))
+            found: Array | None = None if native is None else native(*given)
+            if found is not None:
+                return found
+        return self._find_by_kinds(operands, params, given, marks)
+
+    def _find_by_kinds(
+        self, operands: Operands, params: Params, given: list[Array | float], marks: list[object]
+    ) -> Array | None:
+        """Compute the function as `find` does, where there is no kernel yet, or an array is not row-major."""
+        arrays: list[Array] = [x for x in operands if type(x) is ndarray]
+        first = next((x for x in arrays if any(x.strides)), None)
         if (
             first is None
-            or first.size < MIN_ELEMENTS
-            or any(type(x) is ndarray and x.ndim and x.shape != first.shape for x in operands)
+            or (first.size < self.min_elements and not self._is_called_often())
+            or first.dtype not in KERNEL_TYPES
+            or any(x.dtype is not first.dtype for x in arrays)
         ):
             return None
+        kinds = tuple([mark if type(x) is ndarray else (x,) for mark, x in zip(marks, operands, strict=False)])
         key = repr((kinds, params))  # tells 0.0 from -0.0, and 1 from True
-        kernel = self.kernels[key] if key in self.kernels else self._make(key, tuple(kinds), params)
+        kernel = self.kernels[key] if key in self.kernels else self._make(key, kinds, params)
         if kernel is None:
             return None
+        if 0 not in marks:
+            self.natives[*marks,] = kernel
+            if not params and all(kind is ARRAY for kind in kinds):
+                self.of_arrays = kernel
         found: Array | None = kernel(*given)
         return _call_row_major(kernel, first, given) if found is None else found
+
+    def _is_called_often(self) -> bool:
+        """Return whether a kernel may take small arrays by now."""
+        self._calls += 1
+        return self.same_bits and self._calls > MAX_CALLS_WITHOUT_KERNEL
 
     def _make(self, key: object, kinds: Operands, params: Params) -> Function | None:
         if len(self.kernels) >= MAX_NUMBER_SETS or not kernel_provider.ready():
             return None
         with handlers_deferred():  # a handler's ops are none of the kernel's, whose function is traced
             self.kernels[key] = made = elementwise_slot.call(self.function, kinds, params)
-        if kinds == (ARRAY,) and not params:
-            self.of_one_array = made
         return made
 
 
@@ -151,7 +178,7 @@ def with_unary_kernel(function: Function) -> tuple[Function, ElementwiseKernel]:
 
     def evaluate(x: Operand) -> Operand:
         if type(x) is ndarray and x.size >= MIN_ELEMENTS:
-            native = kernel.of_one_array
+            native = kernel.of_arrays
             if native is None or not (kernel_provider.enabled and x.dtype in KERNEL_TYPES and x.flags.c_contiguous):
                 native = find
             found = native(x)

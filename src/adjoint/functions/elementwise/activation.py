@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 
@@ -134,7 +135,7 @@ def _gelu_tanh_share(x: Operand) -> Tensor:
     return transcendental.sigmoid((x + x * x * x * GELU_CUBIC_COEFFICIENT) * (2 * math.sqrt(2 / math.pi)))
 
 
-@with_elementwise_kernel
+@partial(with_elementwise_kernel, same_bits=False)
 def _gelu_tanh_dx(g: Operand, x: Operand) -> Tensor:
     share = _gelu_tanh_share(x)
     steepness = (x * x * (3 * GELU_CUBIC_COEFFICIENT) + 1.0) * (2 * math.sqrt(2 / math.pi))
@@ -174,7 +175,7 @@ def gelu(input: Tensor, approximate: str = "none", *, out: Tensor | None = None)
     return _gelu(input) if approximate == "none" else _gelu_tanh(input)
 
 
-@with_elementwise_kernel
+@partial(with_elementwise_kernel, same_bits=False)
 def _silu_dx(g: Operand, x: Operand) -> Tensor:
     share = transcendental.sigmoid(x)
     return g * (share * (x * (1.0 - share) + 1.0))

@@ -259,6 +259,7 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
 
 @elementwise_composite(
     node="PreluKernelBackward0",
+    same_bits=True,
     small=lambda x, weight: select.select_elements(x > 0, x, weight * x),
     dx=lambda g, x, weight: select.where(comparison.gt(x, 0.0), g, arithmetic.mul(weight, g)),
     dweight=lambda g, x: select.where(comparison.gt(x, 0.0), 0.0, arithmetic.mul(g, x)),

@@ -12,6 +12,7 @@ from adjoint.core.op.eager_kernels import KernelFunction, SmallArrayKernel, kern
 from adjoint.core.op.elementwise_composite import with_elementwise_kernel
 from adjoint.core.op.elementwise_kernels import DIVIDE, MULTIPLY
 from adjoint.core.op.families import binary, unary
+from adjoint.core.op.op import op_of
 from adjoint.core.op.op_errors import refuse_bool_operand
 from adjoint.core.typing import Array, Operand
 from adjoint.ops.elementwise.comparison import logical_and
@@ -183,7 +184,6 @@ def minimum(x: Operand, y: Operand) -> Operand:
     return np.minimum(x, y)
 
 
-@with_elementwise_kernel
 def _pow_dx(g: Operand, x: Operand, y: Operand) -> Operand:
     """y xʸ⁻¹, and 0 for y = 0 even where x = 0."""
     if isinstance(y, (int, float, complex)):
@@ -191,7 +191,12 @@ def _pow_dx(g: Operand, x: Operand, y: Operand) -> Operand:
     return where(y == 0, 0.0, g * (y * pow(x, y - 1)))
 
 
-@with_elementwise_kernel
+def _pow_dx_of_arrays(g: Operand, x: Operand, y: Operand) -> Operand:
+    if type(y) in (int, float):
+        return g * 0.0 if y == 0 else g * (y * (x if y == 2 else op_of(pow).evaluate(x, y - 1)))
+    return np.where(y == 0, 0, g * (y * op_of(pow).evaluate(x, y - 1)))
+
+
 def _pow_dy(g: Operand, x: Operand, y: Operand, out: Operand) -> Operand:
     """xʸ ln x, and its limit 0 where x = 0 and y ≥ 0."""
     of_complex = is_complex(g)
@@ -211,8 +216,8 @@ def _pow_dy(g: Operand, x: Operand, y: Operand, out: Operand) -> Operand:
     scalar="pow",
     unsupported_kinds="b",
     raises=lambda x, y: _has_kind("iub", x, y) and (hasattr(y, "dtype") or y < 0),  # integers to a negative power
-    dx=_pow_dx,
-    dy=_pow_dy,
+    dx=with_elementwise_kernel(_pow_dx, same_bits=False, small=_pow_dx_of_arrays),
+    dy=with_elementwise_kernel(_pow_dy, same_bits=False, small=_pow_dy),
 )
 def pow(x: Operand, y: Operand) -> Operand:
     """x to the power y."""

@@ -13,7 +13,7 @@ from adjoint.core.op.eager_kernels import SmallArrayKernel, kernel_provider
 from adjoint.core.op.families import primitive, with_eager_fast_path
 from adjoint.core.op.op import Op, op_of
 from adjoint.core.op.spec import Spec, broadcast_shapes
-from adjoint.core.runtime.mode import mode
+from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.memory_format import call_row_major
 from adjoint.core.tensor.size import has_symbolic
 from adjoint.core.tensor.tensor import Tensor
@@ -107,9 +107,25 @@ def choose(condition: Operand, x: Operand, y: Operand) -> Operand:
 def where(condition: Operand, x: Operand, y: Operand) -> Operand:
     """x where `condition`, else y. All broadcast; the branch not chosen gets a gradient of zero.
 
-    Source: `torch.where`; the result has the common type of x and y.
+    Source: `torch.where`; the result has the common type of x and y. It is an array where a gradient rule gives arrays.
     """
+    if type(condition) is np.ndarray and not (nondefault.count and mode.is_intercepted):
+        if type(x) is np.ndarray and type(y) is float and x.dtype.kind == "f":
+            return _select_or_number(KEEP, condition, x, y)
+        if type(y) is np.ndarray and type(x) is float and y.dtype.kind == "f":
+            return _select_or_number(FILL, condition, y, x)
     return _where_by(op_of(_where), condition, x, y)
+
+
+def _select_or_number(native: SmallArrayKernel, condition: Array, x: Array, number: float) -> Array:
+    """Return x where `condition` (`KEEP`) or where it does not hold (`FILL`), else the number."""
+    if kernel_provider.enabled and x.shape == condition.shape:
+        operands = (x, condition, number)
+        found: Array | None = native.call(*operands)
+        if found is not None:
+            return found
+    fill = x.dtype.type(number)
+    return np.where(condition, x, fill) if native is KEEP else np.where(condition, fill, x)
 
 
 def _where_by(op: Op, condition: Operand, x: Operand, y: Operand) -> Operand:

@@ -40,7 +40,12 @@ def exp2(x: Array) -> Operand:
     return np.exp2(x)
 
 
-@unary(promotion="float", scalar="expm1", kernel=True, dx=with_elementwise_kernel(lambda g, x: g * exp(x)))
+@unary(
+    promotion="float",
+    scalar="expm1",
+    kernel=True,
+    dx=with_elementwise_kernel(lambda g, x: g * exp(x), same_bits=False, small=lambda g, x: g * np.exp(x)),
+)
 def expm1(x: Operand) -> Operand:
     """eˣ - 1, accurate near 0."""
     return np.expm1(x)
@@ -79,7 +84,12 @@ def log1p(x: Operand) -> Operand:
     return np.log1p(x)
 
 
-@unary(promotion="float", scalar="sin", kernel=True, dx=with_elementwise_kernel(lambda g, x: g * cos(x)))
+@unary(
+    promotion="float",
+    scalar="sin",
+    kernel=True,
+    dx=with_elementwise_kernel(lambda g, x: g * cos(x), same_bits=False, small=lambda g, x: g * np.cos(x)),
+)
 def sin(x: Array) -> Operand:
     """Return sin x, element by element; integers give floats.
 
@@ -94,7 +104,12 @@ def sin(x: Array) -> Operand:
     return np.sin(x)
 
 
-@unary(promotion="float", scalar="cos", kernel=True, dx=with_elementwise_kernel(lambda g, x: -(g * sin(x))))
+@unary(
+    promotion="float",
+    scalar="cos",
+    kernel=True,
+    dx=with_elementwise_kernel(lambda g, x: -(g * sin(x)), same_bits=False, small=lambda g, x: -(g * np.sin(x))),
+)
 def cos(x: Operand) -> Operand:
     """cos x, radians."""
     return np.cos(x)
@@ -145,13 +160,23 @@ def atan2(x: Array, y: Operand) -> Operand:
     return np.arctan2(x, y)
 
 
-@unary(promotion="float", scalar="sinh", kernel=True, dx=with_elementwise_kernel(lambda g, x: g * cosh(x)))
+@unary(
+    promotion="float",
+    scalar="sinh",
+    kernel=True,
+    dx=with_elementwise_kernel(lambda g, x: g * cosh(x), same_bits=False, small=lambda g, x: g * np.cosh(x)),
+)
 def sinh(x: Array) -> Operand:
     """(eˣ - e⁻ˣ) / 2."""
     return np.sinh(x)
 
 
-@unary(promotion="float", scalar="cosh", kernel=True, dx=with_elementwise_kernel(lambda g, x: g * sinh(x)))
+@unary(
+    promotion="float",
+    scalar="cosh",
+    kernel=True,
+    dx=with_elementwise_kernel(lambda g, x: g * sinh(x), same_bits=False, small=lambda g, x: g * np.sinh(x)),
+)
 def cosh(x: Array) -> Operand:
     """(eˣ + e⁻ˣ) / 2."""
     return np.cosh(x)
@@ -203,7 +228,11 @@ def sigmoid(x: Operand) -> Operand:
     promotion="float",
     scalar="erf",
     unsupported_kinds="c",
-    dx=with_elementwise_kernel(lambda g, x: g * (exp(-(x * x)) * (2.0 / math.sqrt(math.pi)))),
+    dx=with_elementwise_kernel(
+        lambda g, x: g * (exp(-(x * x)) * (2.0 / math.sqrt(math.pi))),
+        same_bits=False,
+        small=lambda g, x: g * (np.exp(-(x * x)) * (2.0 / math.sqrt(math.pi))),
+    ),
     kernel=True,
 )
 def erf(x: Operand) -> Array:

@@ -56,6 +56,9 @@ def reshape_unshared(x: Tensor, shape: Shape) -> Operand:
     return _reshape_without_view(x, shape=shape)
 
 
+MAX_COPIED_SIZE = 4096  # elements: a copy of fewer takes less time than NumPy's `broadcast_to`
+
+
 @cache
 def inverse(axes: tuple[int, ...]) -> tuple[int, ...]:
     """The permutation that undoes `axes`."""
@@ -109,7 +112,11 @@ def expand(x: Operand, *, shape: Shape) -> Array:
 
 def expand_gradient(g: Operand, shape: Shape) -> Operand:
     """Return a gradient expanded; an array in a backward pass without the call of an op."""
-    return op_of(expand).evaluate(g, shape=shape) if is_bare(g) else expand(g, shape=shape)
+    if not is_bare(g):
+        return expand(g, shape=shape)
+    if not g.flags.c_contiguous and g.size <= MAX_COPIED_SIZE:
+        g = g.copy()
+    return op_of(expand).evaluate(g, shape=shape)
 
 
 @lru_cache(1024)

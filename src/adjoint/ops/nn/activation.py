@@ -6,6 +6,7 @@ gradients of gradients stay finite too.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from adjoint.core.op.elementwise_composite import elementwise_composite, with_elementwise_kernel
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 @elementwise_composite(
     node="LeakyReluBackward0",
+    same_bits=True,
     dx=lambda g, x, negative_slope: where(comparison.gt(x, 0.0), g, g * negative_slope),
 )
 def leaky_relu(x: Operand, *, negative_slope: float) -> Tensor:
@@ -78,6 +80,7 @@ def logsigmoid(x: Operand) -> Tensor:
 
 @elementwise_composite(
     node="HardtanhBackward0",
+    same_bits=True,
     dx=lambda g, x, low, high: where(comparison.le(x, low), 0.0, where(comparison.ge(x, high), 0.0, g)),
 )
 def hardtanh(x: Operand, *, low: float, high: float) -> Tensor:
@@ -86,6 +89,7 @@ def hardtanh(x: Operand, *, low: float, high: float) -> Tensor:
 
 
 @elementwise_composite(
+    same_bits=True,
     dx=lambda g, x: where(comparison.le(x, -3.0), 0.0, where(comparison.ge(x, 3.0), 0.0, arithmetic.div(g, 6.0))),
 )
 def hardsigmoid(x: Operand) -> Tensor:
@@ -100,6 +104,7 @@ def _between_threes(x: Operand) -> Tensor:
 
 
 @elementwise_composite(
+    same_bits=True,
     dx=lambda g, x: where(
         comparison.le(x, -3.0), 0.0, where(comparison.ge(x, 3.0), g, g * ((_between_threes(x) * 2.0 + 3.0) / 6.0))
     ),
@@ -117,7 +122,7 @@ def _mish_share(x: Operand) -> Tensor:
     return transcendental.tanh(where(comparison.gt(x, 20.0), x, transcendental.log1p(transcendental.exp(below))))
 
 
-@with_elementwise_kernel
+@partial(with_elementwise_kernel, same_bits=False)
 def _mish_dx(g: Operand, x: Operand) -> Operand:
     share = _mish_share(x)
     return g * (share + x * ((1.0 - share * share) * transcendental.sigmoid(x)))
@@ -129,14 +134,18 @@ def mish(x: Operand) -> Tensor:
     return arithmetic.mul(x, _mish_share(x))
 
 
-@elementwise_composite(dx=lambda g, x, lambd: where(comparison.le(arithmetic.abs(x), lambd), 0.0, g))
+@elementwise_composite(
+    same_bits=True, dx=lambda g, x, lambd: where(comparison.le(arithmetic.abs(x), lambd), 0.0, g)
+)
 def softshrink(x: Operand, *, lambd: float) -> Tensor:
     """x moved towards 0 by lambd, and 0 where |x| ≤ lambd."""
     shrunk = where(comparison.gt(x, 0.0), arithmetic.sub(x, lambd), arithmetic.add(x, lambd))
     return where(comparison.le(arithmetic.abs(x), lambd), 0.0, shrunk)
 
 
-@elementwise_composite(dx=lambda g, x, lambd: where(comparison.le(arithmetic.abs(x), lambd), 0.0, g))
+@elementwise_composite(
+    same_bits=True, dx=lambda g, x, lambd: where(comparison.le(arithmetic.abs(x), lambd), 0.0, g)
+)
 def hardshrink(x: Operand, *, lambd: float) -> Tensor:
     """x where |x| > lambd, else 0."""
     return where(comparison.le(arithmetic.abs(x), lambd), 0.0, x)

@@ -37,6 +37,7 @@ def _smooth_l1_dx(g: Operand, x: Operand, y: Operand, beta: float) -> Operand:
 
 @elementwise_composite(
     node="SmoothL1LossBackward0",
+    same_bits=True,
     small=lambda x, y, beta: np.where(
         (size := np.abs(x - y)) < beta, np.square(size) * (0.5 / beta), size - 0.5 * beta
     ),
@@ -60,6 +61,7 @@ def _huber_dx(g: Operand, x: Operand, y: Operand, delta: float) -> Operand:
 
 @elementwise_composite(
     node="HuberLossBackward0",
+    same_bits=True,
     small=lambda x, y, delta: np.where(
         (size := np.abs(x - y)) < delta, np.square(size) * 0.5, (size - 0.5 * delta) * delta
     ),
@@ -93,7 +95,10 @@ def square_error_dx(g: Operand, x: Operand, y: Operand) -> Operand:
 
 
 @elementwise_composite(
-    small=lambda x, y: np.square(x - y), dx=square_error_dx, dy=lambda g, x, y: arithmetic.neg(square_error_dx(g, x, y))
+    same_bits=True,
+    small=lambda x, y: np.square(x - y),
+    dx=square_error_dx,
+    dy=lambda g, x, y: arithmetic.neg(square_error_dx(g, x, y)),
 )
 def square_error(x: Operand, y: Operand) -> Tensor:
     """(x - y)²."""

@@ -112,15 +112,17 @@ def _with_kept_axes(rule: Rule) -> Rule:
     """`rule`, given its `g` and `out` with the reduced axes as size 1, whatever `keepdims` was."""
     names = parameters_of(rule).positional[1:]
     asked = tuple(dict.fromkeys((*names, "x_shape", "axes")))
+    places = [asked.index(name) for name in names]
+    shape_place, axes_place = asked.index("x_shape"), asked.index("axes")
+    out_place = asked.index("out") if "out" in asked else None
 
     def with_kept_axes(g: Operand, *given: Operand) -> Tensor:
+        if type(g) is np.ndarray:  # of a backward pass
+            kept = _kept_shape(given[shape_place], given[axes_place])
+            arguments = [given[i] if i != out_place else given[i].reshape(kept) for i in places]
+            return rule(g.reshape(kept) if g.ndim else g, *arguments)
         values = dict(zip(asked, given, strict=True))
         axes = values["axes"]
-        if type(g) is np.ndarray:  # of a backward pass
-            kept = _kept_shape(values["x_shape"], axes)
-            if "out" in values:
-                values["out"] = values["out"].reshape(kept)
-            return rule(g.reshape(kept) if g.ndim else g, *[values[name] for name in names])
         kept = tuple(1 if i in axes else n for i, n in enumerate(values["x_shape"]))
         if "out" in values:
             values["out"] = reshape(values["out"], shape=kept)
@@ -159,7 +161,7 @@ def _has_native_sum(x: Operand, keepdims: bool) -> bool:
 def sum(x: Operand, *, axes: tuple[int, ...], keepdims: bool) -> Array:
     """Σ over `axes`."""
     if _has_native_sum(x, keepdims) and (found := try_small_reduction(SUM, SUM_OF_ALL, x, axes)) is not None:
-        return found.reshape(reduction_spec(x, axes=axes, keepdims=True).shape) if keepdims else found
+        return found.reshape(_kept_shape(x.shape, axes)) if keepdims else found
     if _has_native_sum(x, keepdims) and (found := SUM_FOLD.try_fold(x, axes, keepdims)) is not None:
         return found
     dtype = x.dtype
@@ -205,7 +207,7 @@ def _mean_composite(x: Tensor, *, axes: tuple[int, ...], keepdims: bool) -> Oper
 def mean(x: Operand, *, axes: tuple[int, ...], keepdims: bool) -> Operand:
     """Σ over `axes`, divided by their number of elements."""
     if _has_native_sum(x, keepdims) and (found := try_small_reduction(MEAN, MEAN_OF_ALL, x, axes)) is not None:
-        return found.reshape(reduction_spec(x, axes=axes, keepdims=True).shape) if keepdims else found
+        return found.reshape(_kept_shape(x.shape, axes)) if keepdims else found
     if _has_native_sum(x, keepdims) and (found := SUM_FOLD.try_fold(x, axes, keepdims)) is not None:
         return np.divide(found, _count(x.shape, axes), dtype=x.dtype)
     if x.size < MIN_ROWS and x.dtype.itemsize != 2:

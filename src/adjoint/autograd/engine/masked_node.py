@@ -1,0 +1,145 @@
+"""A node whose gradient carries a mask of `where`, in a pass on bare arrays: the masks are computed when a rule asks.
+
+Most masks come to nothing: they are dropped where a gradient without one is added, or end at a leaf. Until then a link
+says how the mask follows from that of the node before. Only a rule that reads values could make NaN of a zero.
+"""
+
+from __future__ import annotations
+
+from math import isfinite
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from adjoint.autograd.engine.node_call import recompute_typed, sum_to_input
+from adjoint.autograd.engine.saved_values import rule_arguments, saved_arrays
+from adjoint.autograd.engine.where_masks import (
+    MOVEMENT_OPS,
+    apply_where_mask,
+    is_elementwise,
+    kept_dims,
+    sum_mask_to_input,
+)
+from adjoint.core.graph.node import Leaf, Node, Vertex
+from adjoint.core.graph.not_implemented import refuse_gradient
+from adjoint.core.typing import Array, Operand
+
+if TYPE_CHECKING:
+    from adjoint.autograd.engine.graph_task import GraphTask
+
+MAX_LINKS = 40  # links that one mask waits for: they are followed by recursion
+
+
+class MaskLink:
+    """The mask of what goes to parent `i` of a node, whose own mask is `mask` (None: all of its gradient counts).
+
+    `condition`: where the node is a `where`, its condition. `other`: a second mask, which must block as well.
+    """
+
+    __slots__ = ("_found", "condition", "i", "length", "mask", "node", "other")
+
+    def __init__(self, node: Node, i: int, mask: MaskLink | None, condition: Operand = None) -> None:
+        self.node, self.i, self.mask, self.condition = node, i, mask, condition
+        self.other: MaskLink | None = None
+        self.length = 1 if mask is None else mask.length + 1
+        self._found: Array | bool | None = False
+        if self.length > MAX_LINKS:
+            self.array()
+
+    @classmethod
+    def of_array(cls, node: Node, mask: Array) -> MaskLink:
+        """Return a mask that is known."""
+        link = cls(node, 0, None)
+        link._found = mask
+        return link
+
+    def __and__(self, other: MaskLink) -> MaskLink:
+        both = MaskLink(self.node, self.i, self.mask, self.condition)
+        both._found, both.other = self._found, other
+        both.length = max(self.length, other.length) + 1
+        if both.length > MAX_LINKS:
+            both.array()
+        return both
+
+    def array(self) -> Array | None:
+        """Return the mask; None if it blocks nothing."""
+        if self._found is False or self.other is not None:
+            found = self._compute() if self._found is False else self._found
+            if self.other is not None:
+                second = self.other.array()
+                found = None if found is None or second is None else found & second
+            self._found = found if found is None or np.any(found) else None
+            self.mask = self.condition = self.other = None
+            self.length = 1
+        assert self._found is None or type(self._found) is np.ndarray
+        return self._found
+
+    def _compute(self) -> Operand:
+        node, i = self.node, self.i
+        before = None if self.mask is None else self.mask.array()
+        if self.condition is not None:
+            own = np.broadcast_to(np.logical_not(self.condition) if i == 1 else self.condition, node.shape)
+            found: Any = own if before is None else own | before
+        elif before is None:
+            return None
+        elif node.op.family == "reduction":
+            assert node.shapes is not None
+            found = np.broadcast_to(before.reshape(kept_dims(node)), node.shapes[0])
+        elif node.op.name in MOVEMENT_OPS:
+            rule: Operand = node.op.rule(i)
+            found = rule(before, *rule_arguments(node, rule, None, i))
+            found = getattr(found, "array", found)
+        else:
+            found = before
+        parent = node.parents[i]
+        return found if parent is None or found.shape == parent.shape else sum_mask_to_input(found, parent.shape)
+
+
+def run_masked_node(gradients: GraphTask, node: Node, g: Array, mask: MaskLink | None) -> list[Vertex]:
+    """Deliver to the parents of a node what its rules give, and their masks; return those reached first.
+
+    The op is one of real arrays, and the node has no hooks.
+    """
+    op, useful, arrived = node.op, gradients.needed_nodes, gradients.input_buffers
+    saved = saved_arrays(gradients, node)
+    elementwise = is_elementwise(op)
+    moves = op.family == "reduction" or op.name in MOVEMENT_OPS
+    reads = elementwise and mask is not None and op.where_mask is None  # a `where` chooses zeros, and computes nothing
+    reached: list[Vertex] = []
+    for i, parent in enumerate(node.parents):
+        if parent is None or (useful is not None and parent not in useful):
+            continue
+        rule: Operand = op.rule(i)
+        if rule is None:
+            refuse_gradient(parent)
+        slots = op.saved_slots[min(i, len(op.rules) - 1)]
+        arguments = [saved[slots]] if type(slots) is int else rule_arguments(node, rule, saved, i)
+        d = recompute_typed(gradients, node, rule, rule(g, *arguments), g, i)
+        if reads and mask is not None and arguments and not _is_finite_number(arguments):
+            blocked = mask.array()
+            if blocked is not None:
+                d = apply_where_mask(d, blocked)
+        if d.shape != parent.shape or d.dtype is not parent.dtype:
+            d = sum_to_input(gradients, d, parent)
+        before = arrived.get(parent)
+        if before is None:
+            arrived[parent] = d
+        else:
+            gradients.add_gradient(parent, d)
+        if type(parent) is Leaf:
+            continue
+        if before is None:
+            reached.append(parent)
+        passed = None
+        if op.where_mask is not None:
+            passed = MaskLink(node, i, mask, saved[0])
+        elif mask is not None and (elementwise or moves):
+            passed = mask if elementwise and parent.shape == node.shape else MaskLink(node, i, mask)
+        if passed is not None:
+            gradients.block(parent, passed, before)
+    return reached
+
+
+def _is_finite_number(arguments: list[Operand]) -> bool:
+    """Return whether a rule asks for one number that makes no NaN of a zero."""
+    return len(arguments) == 1 and type(arguments[0]) in (int, float) and isfinite(arguments[0])
