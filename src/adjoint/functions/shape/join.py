@@ -132,7 +132,11 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     composite=lambda *tensors, axis: movement.cat(*[unsqueeze(part, axis) for part in tensors], axis=axis),
     node="StackBackward0",
     linear=True,
-    dtensors=lambda g, i, axis: movement.select(g, axis=axis, at=i),
+    dtensors=lambda g, i, axis: (
+        op_of(movement.select).evaluate(g, axis=axis, at=i)
+        if movement.is_bare(g)
+        else movement.select(g, axis=axis, at=i)
+    ),
 )
 def _stack(*tensors: Array, axis: int) -> Array:
     shape = tensors[0].shape

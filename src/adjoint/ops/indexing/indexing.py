@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from adjoint.core.op.apply import apply
+from adjoint.core.op.evaluation import compute
 from adjoint.core.op.eager_kernels import RowKernel, SmallArrayKernel, kernel_provider
 from adjoint.core.op.families import primitive, with_eager_fast_path
 from adjoint.core.op.op import op_of
@@ -15,8 +16,8 @@ from adjoint.core.runtime.mode import has_interpreter
 from adjoint.core.tensor.sparse_array import SparseArray, sparse_gradient_slot
 from adjoint.core.typing import Array, Operand, Shape
 from adjoint.ops.elementwise.comparison import ge, logical_and, lt
-from adjoint.ops.indexing.row_positions import ADD_ROWS, Pattern, positions_along, positions_of_indices
-from adjoint.ops.movement.movement import reshape
+from adjoint.ops.indexing.row_positions import ADD_ROWS, Pattern, positions_along, positions_of_indices, row_starts
+from adjoint.ops.movement.movement import is_bare, reshape
 from adjoint.ops.reduction.reduction import all
 
 if TYPE_CHECKING:
@@ -45,7 +46,11 @@ def _key(indices: tuple[Array, ...], pattern: Pattern) -> tuple[Any, ...]:
     spec=lambda x, *indices, pattern: Spec(indexed_shape(x.shape, [i.shape for i in indices], pattern), x.dtype),
     node="IndexBackward0",
     linear=True,
-    dx=lambda g, x_shape, indices, pattern: index_add(g, *indices, shape=x_shape, pattern=pattern),
+    dx=lambda g, x_shape, indices, pattern: (
+        compute(op_of(index_add), (g, *indices), {"shape": x_shape, "pattern": pattern})
+        if is_bare(g)
+        else index_add(g, *indices, shape=x_shape, pattern=pattern)
+    ),
 )
 def index(x: Operand, *indices: Array, pattern: Pattern) -> Operand:
     """x at integer index arrays, which broadcast together; each stands for one dimension of x."""
@@ -150,7 +155,11 @@ def index_grid(shape: Shape, indices: Array, axis: int) -> tuple[Array, ...]:
     linear=True,
     native=4e-9,
     spec=lambda x, indices, *, axis: Spec(indices.shape, x.dtype),
-    dx=lambda g, indices, x_shape, axis: scatter_add(g, indices, shape=x_shape, axis=axis),
+    dx=lambda g, indices, x_shape, axis: (
+        compute(op_of(scatter_add), (g, indices), {"shape": x_shape, "axis": axis})
+        if is_bare(g)
+        else scatter_add(g, indices, shape=x_shape, axis=axis)
+    ),
 )
 def gather(x: Operand, indices: Operand, *, axis: int) -> Array:
     """out[i…] = x[i…] with `indices[i…]` in place of the index along `axis`."""
@@ -186,11 +195,20 @@ def _column(x: Operand) -> Tensor:
     return reshape(x, shape=(*x.shape, 1))
 
 
+def _put_along_row(g: Operand, indices: Operand, shape: Shape) -> Operand:
+    """Return the transpose of `take_along_row`: each row gets one element."""
+    if is_bare(g):
+        out = np.zeros(shape, g.dtype)
+        out.reshape(-1)[row_starts(indices.size, shape[-1]) + indices.reshape(-1)] = g.reshape(-1)
+        return out
+    return scatter_add(_column(g), _column(indices), shape=shape, axis=len(shape) - 1)
+
+
 @with_eager_fast_path(
     composite=lambda x, indices: reshape(gather(x, _column(indices), axis=len(x.shape) - 1), shape=indices.shape),
     node="MaxBackward0",
     linear=True,
-    dx=lambda g, indices, x_shape: scatter_add(_column(g), _column(indices), shape=x_shape, axis=len(x_shape) - 1),
+    dx=lambda g, indices, x_shape: _put_along_row(g, indices, x_shape),
 )
 def take_along_row(x: Array, indices: Array) -> Array:
     """x[…, indices[…]], without the last dimension."""

@@ -6,6 +6,7 @@ each row one step of a native loop, whichever dimensions are indexed.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import prod
 from typing import NamedTuple
 
@@ -50,16 +51,15 @@ def positions_of_indices(shape: Shape, indices: tuple[Array, ...], pattern: Patt
         slot = pattern[d]
         assert slot is not None
         index, n = indices[slot], shape[d]
-        if index.size:
+        if not are_in_range(index, n):
             lowest, highest = int(index.min()), int(index.max())
             if lowest < -n or highest >= n:
                 return None
             index = index if lowest >= 0 else np.where(index < 0, index + n, index)
         rows = index if d == first else rows * n + index
     if first:
-        count = prod(shape[first : last + 1])
-        lead = np.arange(0, prod(shape[:first]) * count, count or 1)
-        rows = lead.reshape(-1, *(1 for _ in range(rows.ndim))) + rows
+        lead = row_starts(prod(shape[:first]), prod(shape[first : last + 1]))
+        rows = lead.reshape(-1, *(1,) * rows.ndim) + rows
     return RowPositions(rows, prod(shape[last + 1 :]))
 
 
@@ -70,7 +70,7 @@ def positions_along(shape: Shape, indices: Array, axis: int) -> RowPositions | N
     """
     if indices.ndim != len(shape) or not indices.ndim or not indices.size:
         return None
-    if int(indices.min()) < 0 or int(indices.max()) >= shape[axis]:
+    if not are_in_range(indices, shape[axis]):
         return None
     end = indices.ndim
     while end - 1 > axis and indices.shape[end - 1] == shape[end - 1] and not indices.strides[end - 1]:
@@ -79,7 +79,24 @@ def positions_along(shape: Shape, indices: Array, axis: int) -> RowPositions | N
     rows: Operand = 0
     step = 1
     for d in range(end)[::-1]:
-        place = np.arange(0, indices.shape[d] * step, step).reshape(-1, *(1 for _ in range(end - d - 1)))
-        rows = rows + (indices * step if d == axis else place)
+        if d == axis:
+            rows = rows + (indices if step == 1 else indices * step)
+        else:
+            rows = rows + row_starts(indices.shape[d], step).reshape(-1, *(1,) * (end - d - 1))
         step *= shape[d]
     return RowPositions(rows, prod(shape[end:]))
+
+
+@lru_cache(256)
+def row_starts(count: int, step: int) -> Array:
+    """Return 0, step, 2 step and so on, an array of `count` that is not to be written."""
+    starts = np.arange(0, count * step, step or 1)
+    starts.flags.writeable = False
+    return starts
+
+
+def are_in_range(indices: Array, n: int) -> bool:
+    """Return whether all indices are known to lie in [0, n)."""
+    if indices.dtype != np.int64:
+        return not indices.size or (int(indices.min()) >= 0 and int(indices.max()) < n)
+    return not indices.size or bool(np.maximum.reduce(indices.view(np.uint64), None) < n)  # -1 becomes the largest

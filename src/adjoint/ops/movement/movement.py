@@ -163,7 +163,7 @@ Bounds = tuple[tuple[int, int, int], ...]  # (start, stop, step) for each dimens
     index=lambda view, *, bounds: view.slice(bounds),
     node="SliceBackward0",
     grad_slice=lambda array, *, bounds: op_of(slice).evaluate(array, bounds=bounds),
-    dx=lambda g, x_shape, bounds: unslice(g, shape=x_shape, bounds=bounds),
+    dx=lambda g, x_shape, bounds: _unslice_gradient(g, x_shape, bounds),
 )
 def slice(x: Array, *, bounds: Bounds) -> Operand:
     """x[start:stop:step] for one (start, stop, step) per dimension, steps positive, all within the dimension."""
@@ -185,15 +185,31 @@ def unslice(x: Array, *, shape: Shape, bounds: Bounds) -> Array:
     return out
 
 
+def _unslice_gradient(g: Operand, shape: Shape, bounds: Bounds) -> Operand:
+    if not is_bare(g):
+        return unslice(g, shape=shape, bounds=bounds)
+    out = np.zeros(shape, g.dtype)
+    out[_key(bounds)] = g
+    return out
+
+
+def _unselect_gradient(g: Operand, shape: Shape, axis: int, at: int) -> Operand:
+    if is_bare(g):
+        out = np.zeros(shape, g.dtype)
+        out[(WHOLE_DIM,) * axis + (at,)] = g
+        return out
+    return unslice(
+        reshape(g, shape=(*shape[:axis], 1, *shape[axis + 1 :])),
+        shape=shape,
+        bounds=tuple((at, at + 1, 1) if d == axis else (0, n, 1) for d, n in enumerate(shape)),
+    )
+
+
 @movement_op(
     spec=lambda x, *, axis, at: Spec(x.shape[:axis] + x.shape[axis + 1 :], x.dtype),
     index=lambda view, *, axis, at: view.select(axis, at),
     grad_slice=lambda array, *, axis, at: array[(builtins.slice(None),) * axis + (at, ...)],
-    dx=lambda g, x_shape, axis, at: unslice(
-        reshape(g, shape=(*x_shape[:axis], 1, *x_shape[axis + 1 :])),
-        shape=x_shape,
-        bounds=tuple((at, at + 1, 1) if d == axis else (0, n, 1) for d, n in enumerate(x_shape)),
-    ),
+    dx=lambda g, x_shape, axis, at: _unselect_gradient(g, x_shape, axis, at),
 )
 def select(x: Array, *, axis: int, at: int) -> Array:
     """The elements of x at index `at` along `axis`, without that dimension."""
@@ -221,7 +237,10 @@ def pad(x: Array, *, widths: Widths, value: float = 0.0) -> Array:
     return out
 
 
-def _cat_slice(g: Operand, i: int, tensors_shape: tuple[tuple[int, ...], ...], axis: int) -> Tensor:
+def _cat_slice(g: Operand, i: int, tensors_shape: tuple[tuple[int, ...], ...], axis: int) -> Operand:
+    if is_bare(g):
+        part: Operand = g[_find_part_keys(tensors_shape, axis)[i]]
+        return part
     find = _find_part_bounds if type(g) is np.ndarray else _find_part_bounds.__wrapped__  # sizes may be symbols
     return slice(g, bounds=find(tensors_shape, axis)[i])
 
@@ -235,6 +254,12 @@ def _find_part_bounds(shapes: tuple[Shape, ...], axis: int) -> list[Bounds]:
         bounds.append(tuple((start, stop, 1) if d == axis else (0, n, 1) for d, n in enumerate(shape)))
         start = stop
     return bounds
+
+
+@lru_cache(256)
+def _find_part_keys(shapes: tuple[Shape, ...], axis: int) -> list[tuple[builtins.slice, ...]]:
+    """Return the same as keys of NumPy's arrays."""
+    return [_key(bounds) for bounds in _find_part_bounds(shapes, axis)]
 
 
 @primitive(
