@@ -6,6 +6,7 @@ each row one step of a native loop, whichever dimensions are indexed.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import lru_cache
 from math import prod
 from typing import NamedTuple
@@ -46,17 +47,19 @@ def positions_of_indices(shape: Shape, indices: tuple[Array, ...], pattern: Patt
     first, last = at[0], at[-1]
     if last - first + 1 != len(at):
         return None
-    rows: Operand = 0
-    for d in at:
-        slot = pattern[d]
-        assert slot is not None
-        index, n = indices[slot], shape[d]
-        if not are_in_range(index, n):
-            lowest, highest = int(index.min()), int(index.max())
-            if lowest < -n or highest >= n:
-                return None
-            index = index if lowest >= 0 else np.where(index < 0, index + n, index)
-        rows = index if d == first else rows * n + index
+    rows: Operand = None
+    if len(at) > 1:
+        with suppress(ValueError):  # negative ones, or some out of range
+            rows = np.ravel_multi_index([indices[pattern[d] or 0] for d in at], shape[first : last + 1])
+    if rows is None:
+        for d in at:
+            index, n = indices[pattern[d] or 0], shape[d]
+            if not are_in_range(index, n):
+                lowest, highest = int(index.min()), int(index.max())
+                if lowest < -n or highest >= n:
+                    return None
+                index = np.where(index < 0, index + n, index)
+            rows = index if d == first else rows * n + index
     if first:
         lead = row_starts(prod(shape[:first]), prod(shape[first : last + 1]))
         rows = lead.reshape(-1, *(1,) * rows.ndim) + rows

@@ -6,10 +6,12 @@ from x: of numbers as large as 1000, e to x minus the result would lose half of 
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from adjoint.core.op.eager_kernels import SmallArrayKernel, kernel_provider
 from adjoint.core.op.families import with_eager_fast_path
 from adjoint.core.op.op import op_of
 from adjoint.core.typing import Array, Operand
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
     from adjoint.core.tensor.tensor import Tensor
 
 Axes = tuple[int, ...]
+LOGSUMEXP, LOGSUMEXP_DX = SmallArrayKernel("logsumexp"), SmallArrayKernel("logsumexp_dx")
+MAX_KERNEL_SIZE = 2**16  # elements
 
 
 def _find_shift(x: Operand, axes: Axes) -> Operand:
@@ -43,6 +47,15 @@ def _composite(x: Tensor, *, axes: Axes, keepdims: bool) -> Tensor:
 
 def _dx(g: Operand, x: Operand, axes: Axes) -> Operand:
     if type(x) is np.ndarray and type(g) is np.ndarray:
+        if _takes_kernel(x):
+            order, back = _order_axes_last(x.ndim, axes)
+            laid, count = x.transpose(order), x.ndim - len(axes)
+            shape = laid.shape
+            found = LOGSUMEXP_DX.call(
+                np.ascontiguousarray(laid).reshape(*shape[:count], -1), np.ascontiguousarray(g).reshape(shape[:count])
+            )
+            if found is not None:
+                return np.ascontiguousarray(found.reshape(shape).transpose(back))
         with np.errstate(all="ignore"):
             array = _exp_shifted(x, axes)[0]
             sums = op_of(reduction.sum).evaluate(array, axes=axes, keepdims=True)
@@ -50,6 +63,17 @@ def _dx(g: Operand, x: Operand, axes: Axes) -> Operand:
     powers = exp(x - _find_shift(x, axes))
     total = reduction.sum(powers, axes=axes, keepdims=True)
     return powers * (reshape(g, shape=tuple(total.shape)) / total)
+
+
+def _takes_kernel(x: Array) -> bool:
+    return 0 < x.size <= MAX_KERNEL_SIZE and x.dtype.kind == "f" and kernel_provider.enabled
+
+
+@lru_cache(256)
+def _order_axes_last(rank: int, axes: Axes) -> tuple[Axes, Axes]:
+    """Return the dimensions with `axes` last, and the order that undoes this."""
+    order = (*[d for d in range(rank) if d not in axes], *axes)
+    return order, tuple([order.index(d) for d in range(rank)])
 
 
 def _exp_shifted(x: Array, axes: Axes) -> tuple[Array, Array]:
@@ -62,6 +86,12 @@ def _exp_shifted(x: Array, axes: Axes) -> tuple[Array, Array]:
 @with_eager_fast_path(composite=_composite, node="LogsumexpBackward0", dx=_dx)
 def logsumexp(x: Array, *, axes: Axes, keepdims: bool) -> Array:
     """ln Σ eˣ over `axes`, which have elements."""
+    if _takes_kernel(x):
+        order, _ = _order_axes_last(x.ndim, axes)
+        laid = x.transpose(order)
+        found = LOGSUMEXP.call(np.ascontiguousarray(laid).reshape(*laid.shape[: x.ndim - len(axes)], -1))
+        if found is not None:
+            return found.reshape(reduction.kept_shape(x.shape, axes)) if keepdims else found
     powers, shift = _exp_shifted(x, axes)
     total = op_of(reduction.sum).evaluate(powers, axes=axes, keepdims=True)
     out: Array = np.add(np.log(total), shift, order="C")  # as PyTorch lays it out, whatever the strides of x

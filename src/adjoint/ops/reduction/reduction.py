@@ -118,7 +118,7 @@ def _with_kept_axes(rule: Rule) -> Rule:
 
     def with_kept_axes(g: Operand, *given: Operand) -> Tensor:
         if type(g) is np.ndarray:  # of a backward pass
-            kept = _kept_shape(given[shape_place], given[axes_place])
+            kept = kept_shape(given[shape_place], given[axes_place])
             arguments = [given[i] if i != out_place else given[i].reshape(kept) for i in places]
             return rule(g.reshape(kept) if g.ndim else g, *arguments)
         values = dict(zip(asked, given, strict=True))
@@ -134,7 +134,8 @@ def _with_kept_axes(rule: Rule) -> Rule:
 
 
 @lru_cache(1024)
-def _kept_shape(shape: Shape, axes: tuple[int, ...]) -> Shape:
+def kept_shape(shape: Shape, axes: tuple[int, ...]) -> Shape:
+    """Return `shape` with size 1 along `axes`."""
     return tuple(1 if i in axes else n for i, n in enumerate(shape))
 
 
@@ -161,7 +162,7 @@ def _has_native_sum(x: Operand, keepdims: bool) -> bool:
 def sum(x: Operand, *, axes: tuple[int, ...], keepdims: bool) -> Array:
     """Σ over `axes`."""
     if _has_native_sum(x, keepdims) and (found := try_small_reduction(SUM, SUM_OF_ALL, x, axes)) is not None:
-        return found.reshape(_kept_shape(x.shape, axes)) if keepdims else found
+        return found.reshape(kept_shape(x.shape, axes)) if keepdims else found
     if _has_native_sum(x, keepdims) and (found := SUM_FOLD.try_fold(x, axes, keepdims)) is not None:
         return found
     dtype = x.dtype
@@ -207,7 +208,7 @@ def _mean_composite(x: Tensor, *, axes: tuple[int, ...], keepdims: bool) -> Oper
 def mean(x: Operand, *, axes: tuple[int, ...], keepdims: bool) -> Operand:
     """Σ over `axes`, divided by their number of elements."""
     if _has_native_sum(x, keepdims) and (found := try_small_reduction(MEAN, MEAN_OF_ALL, x, axes)) is not None:
-        return found.reshape(_kept_shape(x.shape, axes)) if keepdims else found
+        return found.reshape(kept_shape(x.shape, axes)) if keepdims else found
     if _has_native_sum(x, keepdims) and (found := SUM_FOLD.try_fold(x, axes, keepdims)) is not None:
         return np.divide(found, _count(x.shape, axes), dtype=x.dtype)
     if x.size < MIN_ROWS and x.dtype.itemsize != 2:

@@ -1,4 +1,4 @@
-"""Softmax and its logarithm along rows, and their gradients."""
+"""Softmax, its logarithm and the logarithm of a sum of exponentials along rows, and their gradients."""
 
 from __future__ import annotations
 
@@ -51,7 +51,33 @@ def _log_softmax_dx(b: Builder, kind: Type, lanes: int, g: ArrayOperand, out: Ar
         )
 
 
+def _finite_top(b: Builder, rows: Rows) -> Reg:
+    """The largest number of a row of the first array; 0 if it is not finite, so that nothing is subtracted."""
+    top = rows.extreme(0)
+    return b.select(b.eq(b.sub(top, top), 0.0), top, 0.0)
+
+
+def _logsumexp(b: Builder, kind: Type, lanes: int, x: ArrayOperand, out: ArrayOperand) -> None:
+    rows = Rows(b, kind, lanes, x, count=out.size)
+    with rows.each() as row:
+        top = _finite_top(b, rows)
+        total = rows.sum(lambda index, mask: b.exp(b.sub(rows.load(0, index, mask), top)))
+        b.store(b.add(b.log(total), top), b.gep(out.data, row, kind))
+
+
+def _logsumexp_dx(b: Builder, kind: Type, lanes: int, x: ArrayOperand, g: ArrayOperand, dx: ArrayOperand) -> None:
+    rows = Rows(b, kind, lanes, x, dx)
+    with rows.each() as row:
+        top = _finite_top(b, rows)
+        rows.write(1, lambda index, mask: b.exp(b.sub(rows.load(0, index, mask), top)))
+        total = rows.sum(lambda index, mask: rows.load(1, index, mask))
+        share = b.div(b.load(b.gep(g.data, row, kind), kind), total)
+        rows.write(1, lambda index, mask: b.mul(rows.load(1, index, mask), share))
+
+
 ROUTINES = {
+    "logsumexp": SmallArrayEntry("x", _logsumexp, less=1),
+    "logsumexp_dx": SmallArrayEntry("xx", _logsumexp_dx),
     "softmax": SmallArrayEntry("x", _softmax, copies=1),
     "log_softmax": SmallArrayEntry("x", _log_softmax, copies=1),
     "softmax_dx": SmallArrayEntry("xx", _softmax_dx, copies=2),
