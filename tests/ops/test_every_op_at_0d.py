@@ -16,7 +16,7 @@ import adjoint.nn.functional as F
 from adjoint import Tensor
 
 AT_0D = {"axes": (), "axis": 0, "shape": (), "bounds": (), "widths": ()}  # parameters that name dimensions
-NOT_AT_0D = {"mm", "cumprod", "log_softmax", "sample_natively"}  # functions give these ops tensors with dimensions
+NOT_AT_0D = {"dot", "mm", "mv", "cumprod", "log_softmax", "sample_natively"}  # functions give these ops tensors with dimensions
 Outcome = list[tuple[Any, Any]]
 
 

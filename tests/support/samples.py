@@ -454,6 +454,8 @@ def _contractions() -> list[Sample]:
         ),
         _sample(convolutions._convolution, x, weight, draw("bias", (4,)), **plain),
         _sample(convolutions._convolution, image, kernel, draw("bias", (6,)), label="grouped", **grouped),
+        _sample(contraction.mv, draw("a", (2, 4)), draw("b", (4,))),
+        _sample(contraction.dot, draw("a", (4,)), draw("b", (4,))),
         _sample(matmul._addmm, draw("added", (2, 3)), draw("a", (2, 4)), draw("b", (4, 3)), beta=1, alpha=1),
         _sample(
             matmul._addmm, draw("row", (3,)), draw("a", (2, 4)), draw("b", (4, 3)), label="scaled", beta=0.5, alpha=-2.0

@@ -49,6 +49,17 @@ def _check_inner_sizes(name: str, x: Tensor, y: Tensor) -> None:
         raise with_explanation(RuntimeError(message))
 
 
+def _check_vector_length(x: Tensor, y: Tensor) -> None:
+    x_shape, y_shape = x.array.shape, y.array.shape
+    if x_shape[-1] != y_shape[0]:
+        row, column = (1, *x_shape)[-2:], (*y_shape, 1)[:2]
+        message = (
+            f"matmul: inner sizes differ, {row} @ {column}: mat1 and mat2 shapes cannot be multiplied "
+            f"({row[0]}x{row[1]} and {column[0]}x{column[1]})"
+        )
+        raise with_explanation(RuntimeError(message))
+
+
 @public()
 def matmul(input: Operand, other: Operand, *, out: Operand = None) -> Tensor:
     """Return the matrix product of two tensors, which `input @ other` also computes.
@@ -92,6 +103,10 @@ def _product(input: Operand, other: Operand) -> Tensor:
         raise RuntimeError(f"both arguments to matmul need to be at least 1D, but they are {x_rank}D and {y_rank}D")
     if x_rank == 1 and y_rank == 1:
         return dot(input, other)
+    if x_rank + y_rank == 3:  # a matrix and a vector
+        _check_vector_length(input, other)
+        x, y = (input, other) if y_rank == 1 else (movement.permute(other, axes=(1, 0), called="t"), input)
+        return contraction.mv(x, y)
     x = movement.reshape_unshared(input, (1, *input.array.shape)) if x_rank == 1 else input
     y = movement.reshape_unshared(other, (*other.array.shape, 1)) if y_rank == 1 else other
     _check_inner_sizes("matmul", x, y)
@@ -158,9 +173,7 @@ def dot(input: Tensor, tensor: Tensor) -> Tensor:
             f"inconsistent tensor size, expected tensor {list(input.array.shape)} and src {list(tensor.array.shape)} "
             f"to have the same number of elements, but got {input.numel()} and {tensor.numel()} elements respectively"
         )
-    n = input.array.shape[0]
-    product = contraction.mm(movement.reshape_unshared(input, (1, n)), movement.reshape_unshared(tensor, (n, 1)))
-    return movement.reshape_unshared(product, ())
+    return contraction.dot(input, tensor)
 
 
 @public()

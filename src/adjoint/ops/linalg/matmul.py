@@ -5,13 +5,14 @@ from __future__ import annotations
 from numpy import ndarray
 
 from adjoint.core.dtype.dtype import default
-from adjoint.core.op.families import primitive
+from adjoint.core.op.families import primitive, with_eager_fast_path
 from adjoint.core.op.op import op_of
 from adjoint.core.op.spec import Spec, broadcast_shapes
 from adjoint.core.runtime.mode import mode
 from adjoint.core.typing import Array, Function, Operand
 from adjoint.ops.linalg.blas_products import MAX_UNTHREADED, MAX_UNTHREADED_MATRICES, multiply_matrices
-from adjoint.ops.movement.movement import swap
+from adjoint.ops.elementwise.arithmetic import mul
+from adjoint.ops.movement.movement import reshape, reshape_unshared, swap
 
 
 def multiply(product: Function, x: Operand, y: Operand) -> Operand:
@@ -57,3 +58,44 @@ def mm(x: Array, y: Array) -> Operand:
 def bmm(x: Array, y: Array) -> Array:
     """Σₖ x[…, i, k] y[…, k, j]; the leading dimensions broadcast."""
     return multiply_matrices(x, y)
+
+
+def _mv_composite(x: Operand, y: Operand) -> Operand:
+    product = mm(x, reshape_unshared(y, (y.array.shape[0], 1)))
+    return reshape_unshared(product, product.array.shape[:1])
+
+
+def _outer(x: Operand, y: Operand) -> Operand:
+    if type(x) is ndarray and type(y) is ndarray:
+        product: Operand = x.reshape(-1, 1) * y
+        return product
+    return mul(reshape(x, shape=(*x.shape, 1)), y)
+
+
+@with_eager_fast_path(
+    composite=_mv_composite,
+    node="MvBackward0",
+    linear=True,
+    dx=lambda g, y: _outer(g, y),
+    dy=lambda g, x: multiply(mv, transpose(x), g),
+)
+def mv(x: Array, y: Array) -> Operand:
+    """Σₖ x[i, k] y[k]."""
+    if x.size <= MAX_UNTHREADED and x.dtype.kind == "f":
+        return x.dot(y)
+    return multiply_matrices(x, y.reshape(-1, 1)).reshape(-1)
+
+
+def _dot_composite(x: Operand, y: Operand) -> Operand:
+    n = x.array.shape[0]
+    return reshape_unshared(mm(reshape_unshared(x, (1, n)), reshape_unshared(y, (n, 1))), ())
+
+
+@with_eager_fast_path(
+    composite=_dot_composite, node="DotBackward0", linear=True, dx=lambda g, y: g * y, dy=lambda g, x: g * x
+)
+def dot(x: Array, y: Array) -> Operand:
+    """Σₖ x[k] y[k]."""
+    if x.size <= MAX_UNTHREADED and x.dtype.kind == "f":
+        return x.dot(y)
+    return multiply_matrices(x.reshape(1, -1), y.reshape(-1, 1)).reshape(())
