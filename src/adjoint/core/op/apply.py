@@ -74,8 +74,13 @@ def _scalar(op: Op, inputs: Operands, x: np.generic) -> Operand:
 
 
 def wrap_computed(op: Op, inputs: Operands, params: Params, data: Array) -> Tensor:
-    """Return what a call of the op returns in default modes, given its computed result."""
+    """Return what a call of the op returns, given its computed result, where no mode needs the slow path."""
     out = wrap(data)
+    if nondefault.count:
+        if (cut := mode.detach_record) is not None:
+            out._detach_record, out.storage_ = cut, cut.memory
+        if not mode.recording:
+            return out
     for x in inputs:
         if isinstance(x, Tensor) and x.node is not None:
             arrays = tuple([x.array if isinstance(x, Tensor) else x for x in inputs])

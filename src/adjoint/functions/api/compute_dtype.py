@@ -63,6 +63,14 @@ def _with_compute_dtype(function: Function, follows_autocast: bool, by_input: bo
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         try:
+            if (
+                not default.narrow
+                and args
+                and type(args[0]) is Tensor
+                and args[0].array.dtype.char != "e"
+                and not (follows_autocast and nondefault.count)
+            ):
+                return function(*args, **kwargs)  # as nearly always
             if follows_autocast and nondefault.count and mode.autocast is not None:
                 args, kwargs = _map_arguments(autocast_up, args, kwargs)
             half = bool(args) and isinstance(args[0], Tensor) and args[0].array.dtype.char == "e"

@@ -8,7 +8,7 @@ from adjoint.core.op.apply import wrap_computed
 from adjoint.core.op.eager_kernels import kernel_provider
 from adjoint.core.op.op import op_of
 from adjoint.core.op.spec import broadcast_shapes
-from adjoint.core.runtime.mode import nondefault
+from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import NumpyDtype
 from adjoint.functions.api.compute_dtype import in_float32
@@ -75,7 +75,7 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
         flat, at = (movement.reshape(x, shape=(x.numel(),)) for x in (input, index))
         out = gather(flat, 0, at)
         return movement.reshape(out, shape=index.array.shape)
-    if axis == rank - 1 and kernel_provider.enabled and not nondefault.count:
+    if axis == rank - 1 and kernel_provider.enabled and not (nondefault.count and mode.needs_slow_path):
         x, indices = input.array, index.array
         if x.shape[:-1] == indices.shape[:-1] and (found := indexing.GATHER.call(x, indices)) is not None:
             return wrap_computed(_GATHER, (input, index), {"axis": axis}, found)

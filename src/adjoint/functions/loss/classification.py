@@ -10,7 +10,7 @@ from adjoint.core.dtype.dtype_info import scalar_type
 from adjoint.core.op.apply import wrap_computed
 from adjoint.core.op.eager_kernels import SmallArrayKernel, kernel_provider
 from adjoint.core.op.families import with_eager_fast_path
-from adjoint.core.runtime.mode import nondefault
+from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.size import as_float
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Array, Operand, Shape
@@ -199,7 +199,8 @@ def _try_small_mean_nll(logs: Tensor, target: Tensor, ignore: int) -> Tensor | N
     """Return the mean loss of a small batch (N, C) without ignored targets; None for anything else."""
     x, classes = logs.array, target.array
     if (
-        nondefault.count
+        (nondefault.count and mode.needs_slow_path)
+        or type(x) is not np.ndarray
         or not kernel_provider.enabled
         or ignore >= 0
         or len(x.shape) != 2

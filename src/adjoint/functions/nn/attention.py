@@ -91,12 +91,14 @@ def _apply_attention_op(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, lead: Shape, causal: bool, scale: float
 ) -> Tensor:
     """Apply the op to stacks of heads, (…, H, rows, size), all with the same leading dimensions."""
-    out = attention(*[_expand_leading_dims(x, lead) for x in (query, key, value)], mask, scale=scale, causal=causal)
-    if len(lead) < 2:
+    rank = len(lead)
+    if rank < 2 or not query.array.shape[:-2] == key.array.shape[:-2] == value.array.shape[:-2] == lead:
+        query, key, value = (_expand_leading_dims(x, lead) for x in (query, key, value))
+    out = attention(query, key, value, mask, scale=scale, causal=causal)
+    if rank < 2:
         out = movement.reshape_unshared(out, (*lead, query.array.shape[-2], value.array.shape[-1]))
     else:
-        axes = (*range(len(lead) - 1), len(lead), len(lead) - 1, len(lead) + 1)
-        out = movement.permute(out, axes=axes)
+        out = movement.permute(out, axes=movement.exchange(rank + 2, rank - 1, rank))
     return rename_node(out, "ScaledDotProductFlashAttentionForCpuBackward0")
 
 
@@ -186,9 +188,10 @@ def _repeat_heads(name: str, x: Tensor, query: Tensor) -> Tensor:
 
 def _broadcast_leading_dims(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Shape:
     """Return the leading dimensions of all. Raises RuntimeError if they, or mask and weights, do not broadcast."""
-    q, k, v = (tuple(x.array.shape) for x in (query, key, value))
+    q, k, v = query.array.shape, key.array.shape, value.array.shape
     if mask is None and q[:-2] == k[:-2] == v[:-2]:
         return q[:-2]
+    q, k, v = tuple(q), tuple(k), tuple(v)
     try:
         shape = (*broadcast_shapes(q[:-2], k[:-2]), q[-2], k[-2])
         lead = broadcast_shapes(shape[:-2], v[:-2])

@@ -35,6 +35,14 @@ def _decline(*operands: object) -> bool:
 tiles_slot: Slot[Callable[..., object]] = Slot("product_tiles", _decline)
 
 
+def multiply_by_vector(x: Array, y: Array) -> Array:
+    """Return the product of a matrix and a vector, or of a row and a matrix, on this thread."""
+    if x.size <= MAX_UNTHREADED >= y.size or one_blas_thread.is_needless():
+        return x.dot(y)
+    with one_blas_thread:
+        return x.dot(y)
+
+
 def multiply_matrices(x: Array, y: Array, out: Array | None = None) -> Array:
     """Σₖ x[…, i, k] y[…, k, j]; the leading dimensions broadcast."""
     multiplications = x.size * y.shape[-1]

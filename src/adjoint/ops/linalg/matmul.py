@@ -10,7 +10,12 @@ from adjoint.core.op.op import op_of
 from adjoint.core.op.spec import Spec, broadcast_shapes
 from adjoint.core.runtime.mode import mode
 from adjoint.core.typing import Array, Function, Operand
-from adjoint.ops.linalg.blas_products import MAX_UNTHREADED, MAX_UNTHREADED_MATRICES, multiply_matrices
+from adjoint.ops.linalg.blas_products import (
+    MAX_UNTHREADED,
+    MAX_UNTHREADED_MATRICES,
+    multiply_by_vector,
+    multiply_matrices,
+)
 from adjoint.ops.elementwise.arithmetic import mul
 from adjoint.ops.movement.movement import reshape, reshape_unshared, swap
 
@@ -45,6 +50,8 @@ def mm(x: Array, y: Array) -> Operand:
     """Σₖ x[i, k] y[k, j]."""
     if len(x) * y.size <= MAX_UNTHREADED_MATRICES and x.size <= MAX_UNTHREADED >= y.size and x.dtype.kind == "f":
         return x.dot(y)  # BLAS keeps to this thread; the product of `np.matmul`, 0.6 µs earlier
+    if (len(x) == 1 or y.shape[1] == 1) and x.dtype.kind == "f" and len(x) * y.size <= MAX_UNTHREADED_MATRICES:
+        return multiply_by_vector(x, y)
     return multiply_matrices(x, y)
 
 
@@ -81,8 +88,8 @@ def _outer(x: Operand, y: Operand) -> Operand:
 )
 def mv(x: Array, y: Array) -> Operand:
     """Σₖ x[i, k] y[k]."""
-    if x.size <= MAX_UNTHREADED and x.dtype.kind == "f":
-        return x.dot(y)
+    if x.size <= MAX_UNTHREADED_MATRICES and x.dtype.kind == "f":
+        return multiply_by_vector(x, y)
     return multiply_matrices(x, y.reshape(-1, 1)).reshape(-1)
 
 

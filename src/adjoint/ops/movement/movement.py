@@ -272,7 +272,8 @@ def _find_part_keys(shapes: tuple[Shape, ...], axis: int) -> list[tuple[builtins
 )
 def cat(*tensors: Array, axis: int) -> Array:
     """Tensors of one type joined along `axis`."""
-    return np.asarray(np.concatenate(tensors, axis), order="C")  # of transposed parts NumPy makes a transposed whole
+    out = np.concatenate(tensors, axis)
+    return out if out.flags.c_contiguous else np.ascontiguousarray(out)  # of transposed parts NumPy makes such a whole
 
 
 def numel(shape: Shape) -> int:
