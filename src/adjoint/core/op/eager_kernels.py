@@ -29,6 +29,15 @@ MAX_SHAPES_PER_OP = 64  # kernels of one function: shapes that keep changing are
 CONSTANT_TYPES = frozenset({int, float, bool, str, tuple, type(None)})  # what takes part in a kernel as it is
 
 CostEstimate = float | Callable[..., float]
+
+
+class FixedShapes(NamedTuple):
+    """The cost of an op whose shapes a program repeats, as those of images: a kernel pays for a third of the work."""
+
+    seconds: Callable[..., float]
+
+
+SHARE_OF_FIXED_SHAPES = 1 / 3
 Kernel = Callable[[list[Array]], Operand]
 Maker = Callable[["KernelFunction", list[Operand], Params], Kernel | None]
 
@@ -108,18 +117,20 @@ class KernelFunction:
     the result lies in memory as that does.
     """
 
-    __slots__ = ("elementwise", "function", "kernels", "name", "weight", "written")
+    __slots__ = ("elementwise", "function", "kernels", "name", "share", "weight", "written")
 
     def __init__(
         self,
         name: str,
         function: Function,
-        weight: CostEstimate,
+        weight: CostEstimate | FixedShapes,
         written: tuple[int, ...] = (),
         *,
         elementwise: bool = False,
     ) -> None:
-        self.name, self.function, self.weight, self.written = name, function, weight, written
+        self.name, self.function, self.written = name, function, written
+        self.weight: CostEstimate = weight.seconds if isinstance(weight, FixedShapes) else weight
+        self.share = SHARE_OF_FIXED_SHAPES if isinstance(weight, FixedShapes) else 1.0
         self.elementwise = elementwise
         self.kernels: dict[object, Kernel | None] = {}
 
@@ -149,7 +160,7 @@ class KernelFunction:
         return None if kernel is None else kernel(arrays)
 
     def _is_worthwhile(self, arguments: Operands, params: Params) -> bool:
-        weight, enough = self.weight, kernel_provider.min_seconds
+        weight, enough = self.weight, kernel_provider.min_seconds * self.share
         if not isinstance(weight, float):
             return weight(*arguments, **params) >= enough
         for x in arguments:  # noqa: SIM110  a third of the time of `any` and a generator

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from adjoint.core.op.eager_kernels import CostEstimate, KernelFunction
+from adjoint.core.op.eager_kernels import CostEstimate, FixedShapes, KernelFunction
 from adjoint.core.op.signature import parameters_of
 from adjoint.core.op.spec import Spec
 from adjoint.core.typing import Function, Operand, Operands, Params
@@ -59,7 +59,7 @@ class Op:
         grad_slice: Function | None = None,
         where_mask: Callable[[Operand], Operands] | None = None,
         node: str | Callable[..., str] | None = None,
-        native: CostEstimate | None = None,
+        native: CostEstimate | FixedShapes | None = None,
         holomorphic: bool = True,
         preserves_strides: bool = False,
         raises: bool | Callable[..., bool] = False,

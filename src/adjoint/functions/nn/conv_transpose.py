@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from adjoint.core.op.eager_kernels import FixedShapes
 from adjoint.core.op.families import with_eager_fast_path
 from adjoint.core.op.op import op_of
 from adjoint.core.tensor.tensor import Tensor
@@ -24,7 +25,7 @@ _convolution_input_op = op_of(ops.convolution_input)
 @with_eager_fast_path(
     composite=lambda g, weight, bias, **settings: add_bias(ops.convolution_input(g, weight, **settings), bias),
     node="ConvolutionBackward0",
-    native=ops.estimate_seconds,
+    native=FixedShapes(ops.estimate_seconds),
     dg=_convolution_input_op.rules[0],
     dweight=_convolution_input_op.rules[1],
     dbias=bias_gradient,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from adjoint.core.dtype.dtype_info import scalar_type
+from adjoint.core.op.eager_kernels import FixedShapes
 from adjoint.core.op.families import with_eager_fast_path
 from adjoint.core.op.op import op_of
 from adjoint.core.tensor.tensor import Tensor
@@ -34,7 +35,7 @@ def bias_gradient(g: Operand) -> Operand:
 @with_eager_fast_path(
     composite=lambda x, weight, bias, **settings: add_bias(ops.convolution(x, weight, **settings), bias),
     node="ConvolutionBackward0",
-    native=ops.estimate_seconds,
+    native=FixedShapes(ops.estimate_seconds),
     dx=_convolution_op.rules[0],
     dweight=_convolution_op.rules[1],
     dbias=bias_gradient,

@@ -10,6 +10,7 @@ import math
 
 import numpy as np
 
+from adjoint.core.op.eager_kernels import FixedShapes
 from adjoint.core.op.families import primitive
 from adjoint.core.op.op import op_of
 from adjoint.core.op.spec import Spec
@@ -60,7 +61,7 @@ def _is_pointwise(image: Shape, places: Shape, taps: Shape, stride: Sizes, paddi
 @primitive(
     family="convolution",
     linear=True,
-    native=estimate_seconds,
+    native=FixedShapes(estimate_seconds),
     spec=convolution_spec,
     dx=lambda g, weight, x_shape, stride, padding, dilation, groups: convolution_input(
         g, weight, shape=x_shape, stride=stride, padding=padding, dilation=dilation, groups=groups
@@ -85,7 +86,7 @@ def convolution(x: Array, weight: Array, *, stride: Sizes, padding: Sizes, dilat
 @primitive(
     family="convolution",
     linear=True,
-    native=estimate_seconds,
+    native=FixedShapes(estimate_seconds),
     spec=lambda g, weight, *, shape, stride, padding, dilation, groups: Spec(shape, g.dtype),
     dg=lambda gg, weight, stride, padding, dilation, groups: convolution(
         gg, weight, stride=stride, padding=padding, dilation=dilation, groups=groups
@@ -119,8 +120,10 @@ def convolution_input(
 @primitive(
     family="convolution",
     linear=True,
-    native=lambda x, g, *, shape, groups, **_: _seconds_of(
-        g.size // max(1, g.shape[1]) * math.prod(shape[1:]) * groups, shape[0] // groups
+    native=FixedShapes(
+        lambda x, g, *, shape, groups, **_: _seconds_of(
+            g.size // max(1, g.shape[1]) * math.prod(shape[1:]) * groups, shape[0] // groups
+        )
     ),
     spec=lambda x, g, *, shape, stride, padding, dilation, groups: Spec(shape, x.dtype),
     dx=lambda gg, g, x_shape, stride, padding, dilation, groups: convolution_input(

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from adjoint.core.op.eager_kernels import FixedShapes
 from adjoint.core.op.families import primitive
 from adjoint.core.op.spec import Spec
 from adjoint.core.tensor.tensor import Tensor, detach
@@ -28,14 +29,26 @@ def pooled_shape(x: Operand, *, size: Sizes, stride: Sizes, padding: Sizes, dila
 
 
 MIN_TILE_TAPS = 32  # taps of a window: of fewer, one call for each costs less than tiles that lie in one piece
-SECONDS_PER_ELEMENT = 8e-9  # seconds that NumPy takes for an element of the input
+SECONDS_PER_CALL, SECONDS_PER_ELEMENT = 5e-5, 8e-9  # seconds that NumPy takes for a call, and an element of the images
+
+
+def _estimate_seconds(*arrays: Array, lengths: Sizes | None = None, **_: object) -> float:
+    """Estimate the seconds that NumPy takes; `lengths`: of the images that a gradient of sums is for."""
+    count = max([x.size for x in arrays])
+    if lengths is not None:
+        g = arrays[0]
+        count = max(count, math.prod(g.shape[: g.ndim - len(lengths)]) * math.prod(lengths))
+    return SECONDS_PER_CALL + count * SECONDS_PER_ELEMENT
+
+
+POOLING_COST = FixedShapes(_estimate_seconds)
 
 
 @primitive(
     linear=True,
     family="pooling",
     batch_leading=True,
-    native=SECONDS_PER_ELEMENT,
+    native=POOLING_COST,
     spec=lambda x, **windows: Spec(pooled_shape(x, **windows), x.dtype),
     dx=lambda g, x_shape, size, stride, padding, dilation, extra: window_sum_input(
         g, lengths=x_shape[-len(size) :], size=size, stride=stride, padding=padding, dilation=dilation, extra=extra
@@ -55,7 +68,7 @@ def window_sum(x: Operand, *, size: Sizes, stride: Sizes, padding: Sizes, dilati
     linear=True,
     family="pooling",
     batch_leading=True,
-    native=SECONDS_PER_ELEMENT,
+    native=POOLING_COST,
     spec=lambda g, *, lengths, size, stride, padding, dilation, extra: Spec(
         (*g.shape[: len(g.shape) - len(size)], *lengths), g.dtype
     ),
@@ -77,7 +90,7 @@ def window_sum_input(
 @primitive(
     family="pooling",
     batch_leading=True,
-    native=SECONDS_PER_ELEMENT,
+    native=POOLING_COST,
     spec=lambda x, **windows: Spec(pooled_shape(x, **windows), x.dtype),
     dx=lambda g, x, size, stride, padding, dilation, extra: max_pool_input(
         g, _detach_input(x), size=size, stride=stride, padding=padding, dilation=dilation, extra=extra
@@ -105,7 +118,7 @@ def max_pool(x: Operand, *, size: Sizes, stride: Sizes, padding: Sizes, dilation
     linear=True,
     family="pooling",
     batch_leading=True,
-    native=SECONDS_PER_ELEMENT,
+    native=POOLING_COST,
     spec=lambda g, x, **windows: Spec(x.shape, g.dtype),
     dg=lambda gg, x, size, stride, padding, dilation, extra: at_max(
         gg, _detach_input(x), size=size, stride=stride, padding=padding, dilation=dilation, extra=extra
@@ -131,7 +144,7 @@ def max_pool_input(
     linear=True,
     family="pooling",
     batch_leading=True,
-    native=SECONDS_PER_ELEMENT,
+    native=POOLING_COST,
     spec=lambda values, x, **windows: Spec(pooled_shape(x, **windows), values.dtype),
     dvalues=lambda g, x, size, stride, padding, dilation, extra: max_pool_input(
         g, _detach_input(x), size=size, stride=stride, padding=padding, dilation=dilation, extra=extra
