@@ -22,7 +22,7 @@ import numpy as np
 from adjoint.autograd.engine.accumulate_grad import accumulate, collect_captures, finish_hooked_leaf
 from adjoint.autograd.engine.error_notes import add_node_note, last_pass
 from adjoint.autograd.engine.graph_task import UNDEFINED, GraphTask, Root, runs_user_code
-from adjoint.autograd.engine.masked_node import MaskLink, run_masked_node
+from adjoint.autograd.engine.masked_node import MaskLink, passes_masks, run_masked_node
 from adjoint.autograd.engine.node_call import call_node, recompute_typed, sum_to_input
 from adjoint.autograd.engine.saved_values import rule_arguments, saved_arrays
 from adjoint.autograd.engine.where_masks import propagate_where_mask
@@ -196,6 +196,8 @@ def run_nodes(gradients: GraphTask, stepwise: bool = False) -> Iterator[tuple[Ve
         newest = None
         op = node.op
         mask = gradients.take_where_mask(node, g) if where_masks else None
+        if mask is not None and op is not None and not passes_masks(op):
+            mask = None
         dtype = node.dtype
         # An op of real arrays, without hooks and masks. Plain code: the other branch. Unrolled are `call_node`,
         # `apply_rules`, `call_gradient_rule`, `rule_arguments` and `add_gradient`: for a product, 22 Python calls

@@ -6,6 +6,8 @@ says how the mask follows from that of the node before. Only a rule that reads v
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import cache
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
@@ -22,11 +24,14 @@ from adjoint.autograd.engine.where_masks import (
 )
 from adjoint.core.graph.node import Leaf, Node, Vertex
 from adjoint.core.graph.not_implemented import refuse_gradient
+from adjoint.core.op.op import Op
+from adjoint.core.tensor.mutation_log import mutation_log
 from adjoint.core.typing import Array, Operand
 
 if TYPE_CHECKING:
     from adjoint.autograd.engine.graph_task import GraphTask
 
+ndarray = np.ndarray
 MAX_LINKS = 40  # links that one mask waits for: they are followed by recursion
 
 
@@ -98,28 +103,36 @@ class MaskLink:
 def run_masked_node(gradients: GraphTask, node: Node, g: Array, mask: MaskLink | None) -> list[Vertex]:
     """Deliver to the parents of a node what its rules give, and their masks; return those reached first.
 
-    The op is one of real arrays, and the node has no hooks.
+    The op is one of real arrays that passes masks on, and the node has no hooks. As in the walk itself, calls of other
+    functions are written out.
     """
     op, useful, arrived = node.op, gradients.needed_nodes, gradients.input_buffers
-    saved = saved_arrays(gradients, node)
-    elementwise = is_elementwise(op)
-    moves = op.family == "reduction" or op.name in MOVEMENT_OPS
-    reads = elementwise and mask is not None and op.where_mask is None  # a `where` chooses zeros, and computes nothing
+    saved = node.saved_values
+    if saved is not None and (type(saved) is not tuple or node.sequence_nr < mutation_log.last):
+        saved = saved_arrays(gradients, node)
+    rules, positions, dtype = op.rules, op.saved_slots, node.dtype
+    last = len(rules) - 1
+    by_element = passes_masks(op) == BY_ELEMENT
+    reads = by_element and mask is not None and op.where_mask is None  # a `where` chooses zeros, and computes nothing
     reached: list[Vertex] = []
-    for i, parent in enumerate(node.parents):
+    i = -1
+    for parent in node.parents:
+        i += 1
         if parent is None or (useful is not None and parent not in useful):
             continue
-        rule: Operand = op.rule(i)
+        rule: Operand = rules[i] if i < last else rules[last]
         if rule is None:
             refuse_gradient(parent)
-        slots = op.saved_slots[min(i, len(op.rules) - 1)]
-        arguments = [saved[slots]] if type(slots) is int else rule_arguments(node, rule, saved, i)
-        d = recompute_typed(gradients, node, rule, rule(g, *arguments), g, i)
+        slots = positions[i] if i < last else positions[last]
+        arguments = (saved[slots],) if type(slots) is int else rule_arguments(node, rule, saved, i)
+        d = rule(g, *arguments)
+        if type(d) is not ndarray or d.dtype is not dtype:
+            d = recompute_typed(gradients, node, rule, d, g, i)
         if reads and mask is not None and arguments and not _is_finite_number(arguments):
             blocked = mask.array()
             if blocked is not None:
                 d = apply_where_mask(d, blocked)
-        if d.shape != parent.shape or d.dtype is not parent.dtype:
+        if d.shape != parent.shape or parent.dtype is not dtype:
             d = sum_to_input(gradients, d, parent)
         before = arrived.get(parent)
         if before is None:
@@ -128,18 +141,32 @@ def run_masked_node(gradients: GraphTask, node: Node, g: Array, mask: MaskLink |
             gradients.add_gradient(parent, d)
         if type(parent) is Leaf:
             continue
+        if op.where_mask is not None:
+            passed: MaskLink | None = MaskLink(node, i, mask, saved[0])
+        elif mask is None or (by_element and parent.shape == node.shape):
+            passed = mask
+        else:
+            passed = MaskLink(node, i, mask)
         if before is None:
             reached.append(parent)
-        passed = None
-        if op.where_mask is not None:
-            passed = MaskLink(node, i, mask, saved[0])
-        elif mask is not None and (elementwise or moves):
-            passed = mask if elementwise and parent.shape == node.shape else MaskLink(node, i, mask)
-        if passed is not None:
+            if passed is not None:
+                gradients.where_masks[parent] = d, passed
+        elif passed is not None:
             gradients.block(parent, passed, before)
     return reached
 
 
-def _is_finite_number(arguments: list[Operand]) -> bool:
+BY_ELEMENT, BY_PLACE = 2, 1
+
+
+@cache
+def passes_masks(op: Op) -> int:
+    """Return how an op passes a mask on: element by element, by moving or reducing it, or, if 0, not at all."""
+    if is_elementwise(op):
+        return BY_ELEMENT
+    return BY_PLACE if op.family == "reduction" or op.name in MOVEMENT_OPS else 0
+
+
+def _is_finite_number(arguments: Sequence[Operand]) -> bool:
     """Return whether a rule asks for one number that makes no NaN of a zero."""
     return len(arguments) == 1 and type(arguments[0]) in (int, float) and isfinite(arguments[0])
