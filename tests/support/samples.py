@@ -376,6 +376,8 @@ def _positions() -> list[Sample]:
             for reduce in ("prod", "amax", "amin")
             for include_self in (True, False)
         ),
+        _sample(distance._euclidean, draw("a", (4, 3)), draw("b", (2, 3)), by_product=True),
+        _sample(distance._euclidean, draw("a", (4, 3)), draw("b", (2, 3)), label="pairs", by_product=False),
         _sample(distance._pdist, draw("points", (4, 3)), p=2.0),
         _sample(distance._pdist, draw("points", (4, 3)), label="cubic", p=3.0),
         _sample(distance._pdist, draw("points", (4, 3)), label="largest", p=np.inf),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from adjoint.core.op.families import primitive
+from adjoint.core.op.families import primitive, with_eager_fast_path
 from adjoint.core.op.spec import Spec
 from adjoint.core.tensor.tensor import Tensor, constant
 from adjoint.core.typing import Array, Operand
@@ -16,7 +16,10 @@ from adjoint.functions.reduction import reduce
 from adjoint.functions.shape import shape
 from adjoint.ops.elementwise import arithmetic, comparison, select
 from adjoint.ops.indexing import indexing
+from adjoint.ops.linalg.blas_products import multiply_matrices
+from adjoint.ops.linalg.matmul import transpose
 from adjoint.ops.movement import movement
+from adjoint.ops.reduction.summation import add_up
 from adjoint.ops.reduction.variance import safe_sqrt
 
 MODES = ("use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist")
@@ -49,13 +52,63 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = "use_mm_fo
     if compute_mode not in MODES:
         raise ValueError(f"{compute_mode} is not a valid value for compute_mode")
     many = max(x1.array.shape[-2], x2.array.shape[-2]) > MAX_ROWS_WITHOUT_MATMUL
-    if p == 2 and (compute_mode == MODES[1] or (compute_mode == MODES[0] and many)):
-        return rename_node(_euclidean_by_matmul(x1, x2), "CdistBackward0")
-    gaps = arithmetic.sub(shape.unsqueeze(x1, -2), shape.unsqueeze(x2, -3))
-    return rename_node(norms.norm(gaps, p, -1), "CdistBackward0")
+    by_product = compute_mode == MODES[1] or (compute_mode == MODES[0] and many)
+    if p == 2 and x1.array.dtype == x2.array.dtype and x1.array.dtype.kind == "f":
+        return _euclidean(x1, x2, by_product=by_product)
+    if p == 2 and by_product:
+        return rename_node(_euclidean_by_product(x1, x2), "CdistBackward0")
+    return rename_node(norms.norm(_gaps(x1, x2), p, -1), "CdistBackward0")
 
 
-def _euclidean_by_matmul(x: Operand, y: Operand) -> Tensor:
+def _gaps(x: Tensor, y: Tensor) -> Tensor:
+    """Return the differences of all pairs of rows."""
+    return arithmetic.sub(shape.unsqueeze(x, -2), shape.unsqueeze(y, -3))
+
+
+def _composite(x: Tensor, y: Tensor, *, by_product: bool) -> Tensor:
+    return _euclidean_by_product(x, y) if by_product else norms.norm(_gaps(x, y), 2.0, -1)
+
+
+def _ratio(g: Operand, out: Operand) -> Operand:
+    """Return g / out, and 0 where rows are equal."""
+    if type(g) is np.ndarray and type(out) is np.ndarray:
+        return np.divide(g, out, out=np.zeros_like(out), where=out != 0)
+    still = comparison.eq(out, 0.0)
+    return select.where(still, 0.0, arithmetic.div(g, select.where(still, 1.0, out)))
+
+
+def _row_gradient(g: Operand, x: Operand, y: Operand, out: Operand, by_product: bool) -> Operand:
+    """Return Σⱼ g[i, j] (x[i] - y[j]) / out[i, j]."""
+    ratio = _ratio(g, out)
+    if type(ratio) is np.ndarray and type(x) is type(y) is np.ndarray:
+        if by_product:
+            return x * add_up(ratio, (ratio.ndim - 1,), True) - multiply_matrices(ratio, y)
+        return add_up(ratio[..., None] * (x[..., None, :] - y[..., None, :, :]), (ratio.ndim - 1,), False)
+    x, y, ratio = (a if isinstance(a, Tensor) else constant(a) for a in (x, y, ratio))
+    if by_product:
+        return arithmetic.sub(arithmetic.mul(x, reduce.sum(ratio, -1, True)), ratio @ y)
+    return reduce.sum(arithmetic.mul(shape.unsqueeze(ratio, -1), _gaps(x, y)), -2)
+
+
+@with_eager_fast_path(
+    composite=_composite,
+    node="CdistBackward0",
+    dx=_row_gradient,
+    dy=lambda g, x, y, out, by_product: _row_gradient(transpose(g), y, x, transpose(out), by_product),
+)
+def _euclidean(x: Array, y: Array, *, by_product: bool) -> Operand:
+    if not by_product:
+        gaps = np.subtract(x[..., None, :], y[..., None, :, :])
+        return np.sqrt(add_up(np.square(gaps), (gaps.ndim - 1,), False))
+    total = multiply_matrices(x, transpose(y))
+    total *= -2.0
+    total += add_up(np.square(x), (x.ndim - 1,), True)
+    total += transpose(add_up(np.square(y), (y.ndim - 1,), True))
+    np.maximum(total, 0.0, out=total)
+    return np.sqrt(total, out=total)
+
+
+def _euclidean_by_product(x: Operand, y: Operand) -> Tensor:
     """Return √(‖x[i]‖² + ‖y[j]‖² - 2 x[i] · y[j]): quick, and as in PyTorch inexact where the rows are nearly equal."""
     squares = [reduce.sum(arithmetic.square(a), -1, True) for a in (x, y)]
     products = arithmetic.mul(x @ shape.transpose(y, -2, -1), -2.0)

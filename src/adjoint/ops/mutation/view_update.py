@@ -9,7 +9,7 @@ import numpy as np
 
 from adjoint.core.op.apply import apply
 from adjoint.core.op.families import primitive
-from adjoint.core.op.op import Op
+from adjoint.core.op.op import Op, op_of
 from adjoint.core.op.spec import Spec
 from adjoint.core.tensor.as_strided import as_writable
 from adjoint.core.tensor.size import range_length
@@ -17,7 +17,7 @@ from adjoint.core.tensor.storage import ViewStep
 from adjoint.core.typing import Array, Operand, Shape
 from adjoint.ops.indexing.indexing import index
 from adjoint.ops.indexing.row_positions import Pattern
-from adjoint.ops.movement.movement import Bounds, reshape, slice
+from adjoint.ops.movement.movement import Bounds, is_bare, reshape, slice
 
 if TYPE_CHECKING:
     from adjoint.core.tensor.tensor import Tensor
@@ -29,7 +29,7 @@ Steps = tuple[ViewStep, ...]
     spec=lambda x, value: Spec(value.shape, value.dtype),
     node="CopyBackwards",
     linear=True,
-    dx=lambda g: put_slice(g, 0.0, bounds=tuple((0, n, 1) for n in g.shape)),
+    dx=lambda g: np.zeros_like(g) if is_bare(g) else put_slice(g, 0.0, bounds=tuple((0, n, 1) for n in g.shape)),
     dvalue=lambda g: g,
 )
 def replace_content(x: Array, value: Array) -> Array:
@@ -76,7 +76,9 @@ def replay_view(x: Operand, steps: Steps) -> Operand:
     spec=_same_spec,
     node="CopySlices",
     dx=lambda g, steps: (
-        put_view(g, 0.0, steps=steps)
+        op_of(put_view).evaluate(g, 0.0, steps=steps)
+        if is_bare(g)
+        else put_view(g, 0.0, steps=steps)
         if (bounds := _bounds(g.shape, steps)) is None
         else put_slice(g, 0.0, bounds=bounds)
     ),
@@ -135,8 +137,12 @@ def _slice_of_slice(outer: tuple[int, int, int], inner: tuple[int, int, int]) ->
 @primitive(
     spec=_same_spec,
     node="CopySlices",
-    dx=lambda g, bounds: put_slice(g, 0.0, bounds=bounds),
-    dvalue=lambda g, bounds: slice(g, bounds=bounds),
+    dx=lambda g, bounds: (
+        op_of(put_slice).evaluate(g, 0.0, bounds=bounds) if is_bare(g) else put_slice(g, 0.0, bounds=bounds)
+    ),
+    dvalue=lambda g, bounds: (
+        op_of(slice).evaluate(g, bounds=bounds) if is_bare(g) else slice(g, bounds=bounds)
+    ),
 )
 def put_slice(x: Array, value: Operand, *, bounds: Bounds) -> Array:
     """x with `value` at one (start, stop, step) per dimension."""
