@@ -18,7 +18,7 @@ from adjoint.core.op.op import op_of
 from adjoint.core.op.spec import Spec, describe
 from adjoint.core.typing import Array, Operand, Shape
 from adjoint.ops.linalg import lapack
-from adjoint.ops.linalg.matmul import bmm
+from adjoint.ops.linalg.matmul import bmm, call_bare
 from adjoint.ops.linalg.matrices import INFO, LinAlgError, adjoint, first_fault, info_spec, same_spec
 from adjoint.ops.linalg.packed_factors import Shapes, lower, pack_parts, packed_spec, triangle, unpack_parts
 from adjoint.ops.linalg.triangular import solve_triangular
@@ -39,10 +39,10 @@ def symmetric(x: Array) -> Array:
 @with_eager_kernel(1e-7)
 def _cholesky_dx(g: Operand, out: Operand) -> Tensor:
     turned = adjoint(out)
-    inner = bmm(turned, g)
+    inner = call_bare(bmm, turned, g)
     inner = (triangle(inner, 1.0, 0.0) + adjoint(lower(inner))) * 0.5
-    left = solve_triangular(turned, inner, upper=True)
-    return adjoint(solve_triangular(turned, adjoint(left), upper=True))
+    left = call_bare(solve_triangular, turned, inner, upper=True)
+    return adjoint(call_bare(solve_triangular, turned, adjoint(left), upper=True))
 
 
 @primitive(
@@ -158,14 +158,14 @@ def _qr_dx(g: Operand, out: Operand, x_shape: Shape, mode: str) -> Tensor:
     (r1, r2), (gr1, gr2) = (
         (slice(part, bounds=(*lead, (0, m, 1))), slice(part, bounds=(*lead, (m, n, 1)))) for part in (r, gr)
     )
-    gq = gq + bmm(bmm(q, r2), adjoint(gr2))
-    return cat(_tall_dx(gq, gr1, q, r1), bmm(q, gr2), axis=len(x_shape) - 1)
+    gq = gq + call_bare(bmm, call_bare(bmm, q, r2), adjoint(gr2))
+    return cat(_tall_dx(gq, gr1, q, r1), call_bare(bmm, q, gr2), axis=len(x_shape) - 1)
 
 
 def _tall_dx(gq: Tensor, gr: Tensor, q: Tensor, r: Tensor) -> Tensor:
-    inner = triangle(bmm(r, adjoint(gr)) - bmm(adjoint(gq), q), 0.5, 0.0)
-    total = gq + bmm(q, inner + adjoint(inner))
-    return adjoint(solve_triangular(r, adjoint(total), upper=True))
+    inner = triangle(call_bare(bmm, r, adjoint(gr)) - call_bare(bmm, adjoint(gq), q), 0.5, 0.0)
+    total = gq + call_bare(bmm, q, inner + adjoint(inner))
+    return adjoint(call_bare(solve_triangular, r, adjoint(total), upper=True))
 
 
 @primitive(spec=packed_spec(qr_shapes), node="LinalgQrBackward0", batch_leading=True, holomorphic=False, dx=_qr_dx)

@@ -20,7 +20,7 @@ from adjoint.ops.elementwise.select import where
 from adjoint.ops.linalg import lapack
 from adjoint.ops.linalg.cholesky_qr import symmetric
 from adjoint.ops.linalg.inverse_det_solve import solve
-from adjoint.ops.linalg.matmul import bmm
+from adjoint.ops.linalg.matmul import bmm, call_bare
 from adjoint.ops.linalg.matrices import LinAlgError, adjoint, transpose_matrix
 from adjoint.ops.linalg.packed_factors import Shapes, diagonal, divide_by_gaps, pack_parts, packed_spec, unpack_parts
 from adjoint.ops.movement.movement import reshape, slice
@@ -48,8 +48,8 @@ def _check_convergence(name: str, x: Array, function: Function) -> Operand:
 
 def _eigh_dx(g: Operand, out: Operand, x_shape: Shape) -> Tensor:
     (values, vectors), (gw, gv) = (unpack_parts(array, eigh_shapes(x_shape)) for array in (out, g))
-    inner = diagonal(gw) + divide_by_gaps(bmm(adjoint(vectors), gv), values)
-    slope = bmm(vectors, bmm(inner, adjoint(vectors)))
+    inner = diagonal(gw) + divide_by_gaps(call_bare(bmm, adjoint(vectors), gv), values)
+    slope = call_bare(bmm, vectors, call_bare(bmm, inner, adjoint(vectors)))
     return (slope + adjoint(slope)) * 0.5
 
 
@@ -65,7 +65,7 @@ def eigh(x: Array, *, triangle: bool = False) -> Array:
 
 def _eigvalsh_dx(g: Operand, x: Operand, x_shape: Shape, triangle: bool) -> Tensor:
     vectors = unpack_parts(eigh(x, triangle=triangle), eigh_shapes(x_shape))[1]
-    return bmm(vectors * reshape(g, shape=(*g.shape[:-1], 1, g.shape[-1])), adjoint(vectors))
+    return call_bare(bmm, vectors * reshape(g, shape=(*g.shape[:-1], 1, g.shape[-1])), adjoint(vectors))
 
 
 @primitive(
@@ -93,7 +93,7 @@ def _svd_dx(g: Operand, out: Operand, x_shape: Shape, full: bool) -> Operand:
     (u, s, vh), (gu, gs, gvh) = (_first(unpack_parts(array, svd_shapes(x_shape, full)), full) for array in (out, g))
     ut, v, gv = adjoint(u), adjoint(vh), adjoint(gvh)
     row = reshape(s, shape=(*s.shape[:-1], 1, s.shape[-1]))
-    left, right = bmm(ut, gu), bmm(vh, gv)
+    left, right = call_bare(bmm, ut, gu), call_bare(bmm, vh, gv)
     squares = s * s
     if is_complex(u):
         gs = (gs + conj(gs)) * 0.5  # singular values are real
@@ -102,12 +102,12 @@ def _svd_dx(g: Operand, out: Operand, x_shape: Shape, full: bool) -> Operand:
     inner = inner + transpose_matrix(row) * divide_by_gaps(right - adjoint(right), squares)
     if is_complex(u):
         inner = inner + where(np.eye(s.shape[-1], dtype=bool), turning / (row * 2.0), 0.0)
-    slope = bmm(u, bmm(inner, vh))
+    slope = call_bare(bmm, u, call_bare(bmm, inner, vh))
     m, n = x_shape[-2:]
     if m > n:
-        slope = slope + bmm((gu - bmm(u, left)) / row, vh)
+        slope = slope + call_bare(bmm, (gu - call_bare(bmm, u, left)) / row, vh)
     if n > m:
-        slope = slope + bmm(u, adjoint((gv - bmm(v, right)) / row))
+        slope = slope + call_bare(bmm, u, adjoint((gv - call_bare(bmm, v, right)) / row))
     return slope
 
 
@@ -129,7 +129,7 @@ def svd(x: Array, *, full: bool = False) -> Array:
 
 def _svdvals_dx(g: Operand, x: Operand, x_shape: Shape) -> Tensor:
     u, _, vh = unpack_parts(svd(x), svd_shapes(x_shape))
-    return bmm(u * reshape(g, shape=(*g.shape[:-1], 1, g.shape[-1])), vh)
+    return call_bare(bmm, u * reshape(g, shape=(*g.shape[:-1], 1, g.shape[-1])), vh)
 
 
 @primitive(
@@ -148,10 +148,10 @@ def _eig_dx(g: Operand, out: Operand, x_shape: Shape) -> Tensor:
     """The gradient of vectors of length 1: its part along them is taken off."""
     (values, vectors), (gw, gv) = (unpack_parts(array, eigh_shapes(x_shape)) for array in (out, g))
     turned, one = adjoint(vectors), np.eye(x_shape[-1], dtype=bool)
-    inside = bmm(turned, gv)
+    inside = call_bare(bmm, turned, gv)
     along = reduction.sum(where(one, (inside + conj(inside)) * 0.5, 0.0), axes=(len(x_shape) - 2,), keepdims=True)
-    inner = diagonal(gw) + divide_by_gaps(inside - bmm(turned, vectors) * along, conj(values))
-    return solve(turned, bmm(inner, turned), name="")
+    inner = diagonal(gw) + divide_by_gaps(inside - call_bare(bmm, turned, vectors) * along, conj(values))
+    return solve(turned, call_bare(bmm, inner, turned), name="")
 
 
 @primitive(

@@ -22,8 +22,17 @@ from adjoint.ops.movement.movement import reshape, reshape_unshared, swap
 
 def multiply(product: Function, x: Operand, y: Operand) -> Operand:
     """Return `product` of a gradient and an operand; of arrays without the call of an op, where nothing watches it."""
-    is_plain = type(x) is ndarray and type(y) is ndarray and not (default.narrow or mode.needs_slow_path)
-    return op_of(product).evaluate(x, y) if is_plain else product(x, y)
+    return call_bare(product, x, y)
+
+
+def call_bare(function: Function, *operands: Operand, **params: Operand) -> Operand:
+    """Return a function's result; of arrays alone, in a gradient rule, without the call of its op."""
+    for x in operands:
+        if type(x) is not ndarray:
+            return function(*operands, **params)
+    if default.narrow or mode.needs_slow_path:
+        return function(*operands, **params)
+    return op_of(function).evaluate(*operands, **params)
 
 
 def transpose(x: Operand) -> Operand:

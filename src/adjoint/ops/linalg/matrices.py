@@ -43,8 +43,11 @@ def transpose_matrix(x: Operand) -> Operand:
     return swap(x, -1, -2)
 
 
-def adjoint(x: Operand) -> Tensor:
+def adjoint(x: Operand) -> Operand:
     """Matrices transposed and conjugated."""
+    if type(x) is np.ndarray:
+        turned = x.swapaxes(-1, -2)
+        return turned.conj() if x.dtype.kind == "c" else turned
     turned = transpose_matrix(x)
     return conj(turned) if is_complex(x) else turned
 

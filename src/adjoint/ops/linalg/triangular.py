@@ -12,8 +12,8 @@ from adjoint.core.typing import Array, Operand
 from adjoint.ops.creation import mark_triangle
 from adjoint.ops.elementwise.select import where
 from adjoint.ops.linalg.blas_products import multiply_matrices
-from adjoint.ops.linalg.matmul import bmm
-from adjoint.ops.linalg.matrices import solve_spec, transpose_matrix
+from adjoint.ops.linalg.matmul import bmm, call_bare, transpose
+from adjoint.ops.linalg.matrices import solve_spec
 
 if TYPE_CHECKING:
     from adjoint.core.tensor.tensor import Tensor
@@ -22,19 +22,20 @@ SOLVE_TRIANGULAR = StackFunction("solve_triangular")
 BLOCK = 16  # rows: below, a product of matrices is not quicker than one row after another
 
 
-def _da(g: Operand, a: Operand, out: Operand, upper: bool, unitriangular: bool) -> Tensor:
-    back = solve_triangular(transpose_matrix(a), g, upper=not upper, unitriangular=unitriangular)
-    n = a.shape[-1]
-    read = mark_triangle(n, n, -1 if unitriangular else 0)
-    return -where(transpose_matrix(read) if upper else read, bmm(back, transpose_matrix(out)), 0.0)
+def _da(g: Operand, a: Operand, out: Operand, upper: bool, unitriangular: bool) -> Operand:
+    back = call_bare(solve_triangular, transpose(a), g, upper=not upper, unitriangular=unitriangular)
+    slope = call_bare(bmm, back, transpose(out))
+    n, offset = a.shape[-1], -1 if unitriangular else 0
+    read = np.tri(n, n, offset, bool) if type(slope) is np.ndarray else mark_triangle(n, n, offset)
+    return -where(transpose(read) if upper else read, slope, 0.0)
 
 
 @primitive(
     spec=solve_spec,
     node="LinalgSolveTriangularBackward0",
     da=_da,
-    db=lambda g, a, upper, unitriangular: solve_triangular(
-        transpose_matrix(a), g, upper=not upper, unitriangular=unitriangular
+    db=lambda g, a, upper, unitriangular: call_bare(
+        solve_triangular, transpose(a), g, upper=not upper, unitriangular=unitriangular
     ),
 )
 def solve_triangular(a: Array, b: Array, *, upper: bool, unitriangular: bool = False) -> Array:
