@@ -58,9 +58,11 @@ def _literal_mask(item: Operand) -> Operand:
 
 
 def _try_simple_getitem(x: Tensor, key: Operand) -> Tensor | None:
-    """Return x[key] for one integer or one integer tensor without a plan; else None."""
+    """Return x[key] for integers, integer tensors and whole dimensions, without a plan; else None."""
     kind = type(key)
-    if kind is slice or kind is tuple:
+    if kind is tuple:
+        return _try_index_arrays(x, key)
+    if kind is slice:
         return None
     shape = x.array.shape
     if kind is int:
@@ -68,6 +70,37 @@ def _try_simple_getitem(x: Tensor, key: Operand) -> Tensor | None:
     if kind is Tensor and shape and key.array.shape and key.array.dtype.kind == "i" and key.array.dtype.itemsize >= 4:
         return apply(_INDEX, (x, key), {"pattern": (0,) + (None,) * (len(shape) - 1)})
     return None
+
+
+def _try_index_arrays(x: Tensor, key: tuple[Operand, ...]) -> Tensor | None:
+    """Return x[key] for a tuple with integer tensors, beside which are only integers and `:`; else None."""
+    shape, rank = x.array.shape, len(x.array.shape)
+    if len(key) > rank or type(x.array) is not np.ndarray:
+        return None
+    arrays: list[Tensor] = []
+    pattern: list[int | None] = []
+    integers: list[tuple[int, int]] = []
+    for d, item in enumerate(key):
+        kind = type(item)
+        if kind is Tensor:
+            array = item.array
+            if type(array) is not np.ndarray or not array.shape or array.dtype.kind != "i":
+                return None
+            pattern.append(len(arrays))
+            arrays.append(item)
+        elif kind is int:
+            if not -shape[d] <= item < shape[d]:
+                return None
+            integers.append((d, item % shape[d]))
+        elif kind is slice and item.start is None is item.stop and item.step is None:
+            pattern.append(None)
+        else:
+            return None
+    if not arrays:
+        return None
+    for d, at in reversed(integers):
+        x = movement.select(x, axis=d, at=at)
+    return apply(_INDEX, (x, *arrays), {"pattern": (*pattern, *(None,) * (rank - len(key)))})
 
 
 def _apply_basic_indices(x: Tensor, plan: IndexPlan) -> Tensor:
