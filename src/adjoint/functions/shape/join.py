@@ -113,6 +113,15 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
         tensor([[1, 3],
                 [2, 4]])
     """
+    if (type(tensors) is list or type(tensors) is tuple) and tensors and type(dim) is int:
+        first = getattr(tensors[0], "array", None)
+        shape, dtype = getattr(first, "shape", ()), getattr(first, "dtype", None)
+        if -len(shape) <= dim <= len(shape):
+            for part in tensors:
+                if type(part) is not Tensor or part.array.shape != shape or part.array.dtype is not dtype:
+                    break
+            else:
+                return apply(op_of(_stack), tuple(tensors), {"axis": dim % (len(shape) + 1)})
     check_tensor_list("stack", tensors)
     shape, dtype, mixed = tensors[0].array.shape, tensors[0].array.dtype, False
     for i, part in enumerate(tensors):
