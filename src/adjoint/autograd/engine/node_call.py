@@ -15,8 +15,8 @@ from adjoint.core.graph.hooks import NodeHooks
 from adjoint.core.graph.node import GraphNode, Node, OutputSlot, SavedValues, Vertex
 from adjoint.core.graph.not_implemented import refuse_gradient
 from adjoint.core.op.op import Op, Rule
-from adjoint.core.runtime.interpreter import EAGER
 from adjoint.core.runtime.mode import mode, set_backward_origin
+from adjoint.core.tensor.mutation_log import mutation_log
 from adjoint.core.tensor.sparse_array import SparseArray
 from adjoint.core.tensor.tensor import Tensor, wrap
 from adjoint.core.typing import Function, NumpyDtype, Operand
@@ -56,9 +56,9 @@ def call_node(
 def apply_rules(gradients: GraphTask, node: GraphNode, g: Operand, mask: Operand) -> Sequence[Operand]:
     """Return what `call_node` does, without the hooks on the node."""
     if isinstance(node, Node):
-        if gradients.on_arrays or node.op.runs_user_code or type(node.saved_values) is SavedValues:
+        interpreter = None if gradients.on_arrays else mode.interpreter
+        if interpreter is None or node.op.runs_user_code or type(node.saved_values) is SavedValues:
             return _apply_op_rules(gradients, node, g, mask)
-        interpreter = mode.interpreter or EAGER
         return interpreter.run_library_code(_apply_op_rules, gradients, node, g, mask)
     given = [gradients.wrap_gradient(one) for one in g] if type(g) is OutputGrads else [gradients.wrap_gradient(g)]
     pulled = node.pull(given)
@@ -71,12 +71,15 @@ def apply_rules(gradients: GraphTask, node: GraphNode, g: Operand, mask: Operand
 def _apply_op_rules(gradients: GraphTask, node: Node, g: Operand, mask: Operand) -> Sequence[Operand]:
     if g is UNDEFINED:
         return [UNDEFINED] * len(node.parents)
-    saved = saved_arrays(gradients, node) if gradients.on_arrays else unpack_node_values(gradients, node)
-    if not gradients.on_arrays:
+    on_arrays, saved = gradients.on_arrays, node.saved_values
+    if saved is not None and (type(saved) is not tuple or node.sequence_nr < mutation_log.last):
+        saved = saved_arrays(gradients, node) if on_arrays else unpack_node_values(gradients, node)
+    if not on_arrays:
         set_backward_origin(node)
-    if saved is not None and not gradients.on_arrays:
-        saved = saved_as_tensors(node, saved, gradients.create_graph)
+        if saved is not None:
+            saved = saved_as_tensors(node, saved, gradients.create_graph)
     op, useful = node.op, gradients.needed_nodes
+    is_real = node.dtype.kind != "c"
     pulled = []
     for i, parent in enumerate(node.parents):
         if parent is None or (useful is not None and parent not in useful):
@@ -85,16 +88,19 @@ def _apply_op_rules(gradients: GraphTask, node: Node, g: Operand, mask: Operand)
         rule = op.rule(i)
         if rule is None:
             refuse_gradient(parent)
-        d = call_gradient_rule(op, i, node.dtype, g, rule_arguments(node, rule, saved, i))
-        if gradients.on_arrays:
+        arguments = rule_arguments(node, rule, saved, i)
+        d: Operand = rule(g, *arguments) if is_real else call_gradient_rule(op, i, node.dtype, g, arguments)
+        if on_arrays:
             d = recompute_typed(gradients, node, rule, d, g, i)
         if mask is not None and is_elementwise(op):
             d = apply_where_mask(d, mask)
-        pulled.append(sum_to_input(gradients, d, parent))
+        array = d if on_arrays else d.array
+        is_typed = type(array) is ndarray and array.dtype is parent.dtype and array.shape == parent.shape
+        pulled.append(d if is_typed else sum_to_input(gradients, d, parent))
     return pulled
 
 
-def call_gradient_rule(op: Op, i: int, dtype: NumpyDtype, g: Operand, arguments: list[Operand]) -> Operand:
+def call_gradient_rule(op: Op, i: int, dtype: NumpyDtype, g: Operand, arguments: Sequence[Operand]) -> Operand:
     """Return the gradient of input `i` of an op whose output has dtype `dtype` and gradient g.
 
     The gradient of a real L by z = x + iy is ∂L/∂x + i ∂L/∂y, PyTorch's convention. For a function f that is
