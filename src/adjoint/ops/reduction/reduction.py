@@ -23,6 +23,7 @@ from adjoint.ops.elementwise.comparison import eq, isnan, logical_and, logical_o
 from adjoint.ops.elementwise.select import cast
 from adjoint.ops.movement.movement import (
     expand_gradient,
+    is_bare,
     flip,
     inverse,
     numel,
@@ -147,6 +148,9 @@ def share_among_winners(winners: Tensor, g: Operand, axes: tuple[int, ...]) -> T
 
 def _extreme_dx(g: Operand, x: Operand, out: Operand, axes: tuple[int, ...]) -> Operand:
     """g divided equally among the elements that equal the extreme, or are NaN if it is."""
+    if is_bare(g) and not np.isnan(out).any():
+        won = (x == out).astype(g.dtype)
+        return g * (won / op_of(sum).evaluate(won, axes=axes, keepdims=True))
     if type(g) is np.ndarray and not np.isnan(out).any():
         return share_among_winners(eq(x, out), g, axes)
     is_extreme = logical_or(eq(x, out), logical_and(isnan(x), isnan(out)))

@@ -28,7 +28,10 @@ DEVIATION, DEVIATION_OF_ALL = SmallArrayKernel("deviation"), SmallArrayKernel("d
 VARIANCE, VARIANCE_OF_ALL = SmallArrayKernel("variance"), SmallArrayKernel("variance_of_all")
 
 
-def _center(x: Operand, axes: Axes) -> Tensor:
+def _center(x: Operand, axes: Axes) -> Operand:
+    if movement.is_bare(x):
+        centred: Array = x - op_of(reduction.mean).evaluate(x, axes=axes, keepdims=True)
+        return centred
     return arithmetic.sub(x, reduction.mean(x, axes=axes, keepdims=True))
 
 
@@ -47,8 +50,10 @@ def _round_to_dtype_of(x: Tensor, out: Tensor) -> Tensor:
     return out if out.array.dtype == x.array.dtype else select.cast(out, dtype=x.array.dtype)
 
 
-def _keep_axes(x: Operand, shape: Shape, axes: Axes) -> Tensor:
+def _keep_axes(x: Operand, shape: Shape, axes: Axes) -> Operand:
     """Return a result with its reduced axes as size 1."""
+    if movement.is_bare(x):
+        return x.reshape(reduction.kept_shape(shape, axes))
     return movement.reshape(x, shape=tuple([1 if i in axes else n for i, n in enumerate(shape)]))
 
 
@@ -59,9 +64,19 @@ def _keep_axes(x: Operand, shape: Shape, axes: Axes) -> Tensor:
 )
 def variance(x: Array, *, axes: Axes, keepdims: bool, freedom: float) -> Operand:
     """Σ(x - mean)² / freedom over `axes`."""
-    if not keepdims and (found := try_small_reduction(VARIANCE, VARIANCE_OF_ALL, x, axes, freedom)) is not None:
+    if (found := _try_kernels(VARIANCE, VARIANCE_OF_ALL, x, axes, keepdims, freedom)) is not None:
         return found
     return reduction.round_to(reduction.row_major(_variance_array(x, axes, keepdims, freedom), keepdims), x.dtype)
+
+
+def _try_kernels(
+    rows: SmallArrayKernel, whole: SmallArrayKernel, x: Array, axes: Axes, keepdims: bool, freedom: float
+) -> Array | None:
+    """Reduce an array by a routine; None if NumPy should, as where kept dimensions are to lie as those of x."""
+    if keepdims and not x.flags.c_contiguous:
+        return None
+    found = try_small_reduction(rows, whole, x, axes, freedom)
+    return found if found is None or not keepdims else found.reshape(reduction.kept_shape(x.shape, axes))
 
 
 def _variance_array(x: Array, axes: Axes, keepdims: bool, freedom: float) -> Array:
@@ -84,7 +99,10 @@ def safe_sqrt(x: Tensor) -> Operand:
     return select.where(zero, 0.0, arithmetic.sqrt(select.where(zero, 1.0, x)))
 
 
-def _deviation_dx(g: Array, x: Array, out: Array, axes: Axes, freedom: float) -> Tensor:
+def _deviation_dx(g: Operand, x: Operand, out: Operand, axes: Axes, freedom: float) -> Operand:
+    if movement.is_bare(g) and movement.is_bare(out):
+        slope: Operand = np.divide(g, out * freedom, out=np.zeros_like(g), where=out != 0.0)
+        return _keep_axes(slope, x.shape, axes) * _center(x, axes)
     still = comparison.eq(out, 0.0)
     slope = select.where(still, 0.0, g / select.where(still, 1.0, out * freedom))
     return _keep_axes(slope, x.shape, axes) * _center(x, axes)
@@ -97,7 +115,7 @@ def _deviation_dx(g: Array, x: Array, out: Array, axes: Axes, freedom: float) ->
 )
 def deviation(x: Array, *, axes: Axes, keepdims: bool, freedom: float) -> Operand:
     """√ of `variance`; at 0 its gradient is taken as 0."""
-    if not keepdims and (found := try_small_reduction(DEVIATION, DEVIATION_OF_ALL, x, axes, freedom)) is not None:
+    if (found := _try_kernels(DEVIATION, DEVIATION_OF_ALL, x, axes, keepdims, freedom)) is not None:
         return found
     out = np.sqrt(_variance_array(x, axes, keepdims, freedom))
     return reduction.round_to(reduction.row_major(out, keepdims), x.dtype)
