@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +14,15 @@ import adjoint as ad
 import adjoint.nn.functional as F
 from adjoint.core.op import elementwise_composite
 from adjoint.core.op.eager_kernels import eager_kernels, kernel_provider
-from adjoint.core.op.elementwise_kernels import MAX_NUMBER_SETS, MIN_ELEMENTS, ElementwiseKernel, elementwise_slot
+from adjoint.core.op.elementwise_kernels import (
+    MAX_CALLS_WITHOUT_KERNEL,
+    MAX_NUMBER_SETS,
+    MIN_ELEMENTS,
+    ElementwiseKernel,
+    elementwise_slot,
+)
+from adjoint.core.op.op import Op
+from adjoint.core.op.signature import parameters_of
 from adjoint.functions.elementwise import activation
 from adjoint.ops.elementwise import arithmetic, transcendental
 
@@ -52,7 +61,7 @@ def strict(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         asked.extend([self.function.__name__] * (found is not None))
         return found
 
-    quick: Any = ElementwiseKernel.__dict__["of_one_array"]
+    quick: Any = ElementwiseKernel.__dict__["of_arrays"]
 
     def watch_quick(self: ElementwiseKernel) -> Any:
         native = quick.__get__(self)
@@ -60,7 +69,7 @@ def strict(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return native
 
     monkeypatch.setattr(ElementwiseKernel, "find", watch)
-    monkeypatch.setattr(ElementwiseKernel, "of_one_array", property(watch_quick, quick.__set__))
+    monkeypatch.setattr(ElementwiseKernel, "of_arrays", property(watch_quick, quick.__set__))
     return asked
 
 
@@ -150,6 +159,54 @@ class TestNumbers:
             with eager_kernels(False):
                 expected = F.leaky_relu(x, slope)
             np.testing.assert_array_equal(F.leaky_relu(x, slope).numpy(), expected.numpy())
+
+
+class TestSmallArrays:
+    def test_a_kernel_with_the_bits_of_numpy_comes_once_they_are_many(self) -> None:
+        kernel, x = ElementwiseKernel(relu_dx, same_bits=True), draw(MIN_ELEMENTS - 1)
+        for _ in range(MAX_CALLS_WITHOUT_KERNEL):
+            assert kernel.find((x, x), {}) is None
+        np.testing.assert_array_equal(kernel.find((x, x), {}), relu_dx(x, x))
+        assert kernel.of_arrays is not None
+
+    def test_one_with_other_bits_takes_them_all_or_none(self) -> None:
+        x = draw(20)
+        assert ElementwiseKernel(silu_dx, min_elements=1).find((x, x), {}) is not None
+        kernel = ElementwiseKernel(silu_dx)
+        for _ in range(MAX_CALLS_WITHOUT_KERNEL + 1):
+            assert kernel.find((x, x), {}) is None
+
+    def test_a_number_that_is_0_keeps_its_sign(self) -> None:
+        kernel, x = ElementwiseKernel(arithmetic.mul, same_bits=True), np.ones(600, np.float32)
+        for number in (0.0, -0.0, 0.0):
+            np.testing.assert_array_equal(np.signbit(kernel.find((x, number), {})), np.signbit(x * number))
+
+
+def kernels_with_the_bits_of_numpy() -> list[ElementwiseKernel]:
+    modules = [module for name, module in list(sys.modules.items()) if name.startswith("adjoint.")]
+    held = [value for module in modules for value in vars(module).values() if callable(value)]
+    ops = {id(op): op for op in (getattr(value, "op", None) for value in held) if isinstance(op, Op)}
+    found = [vars(rule).get("kernel") for op in ops.values() for rule in op.rules if rule is not None]
+    return [kernel for kernel in found if kernel is not None and kernel.same_bits]
+
+
+NUMBERS = {"negative_slope": 0.1, "lambd": 0.5, "low": -1.0, "high": 1.0, "delta": 0.6, "beta": 0.7}
+
+
+def test_kernels_of_rules_that_say_so_have_the_bits_of_numpy() -> None:
+    kernels, tried = kernels_with_the_bits_of_numpy(), 0
+    for kernel in kernels:
+        names = parameters_of(kernel.function).positional
+        operands = [NUMBERS[n] if n in NUMBERS else np.roll(draw(600), i) for i, n in enumerate(names)]
+        fresh = ElementwiseKernel(kernel.function, same_bits=True)
+        found = fresh.find(operands, {})
+        if found is None:
+            continue  # of a function around another
+        with eager_kernels(False), np.errstate(all="ignore"):
+            expected: Any = kernel.function(*operands)
+        np.testing.assert_array_equal(found.view(np.int32), np.asarray(getattr(expected, "array", expected), np.float32).view(np.int32), str(kernel.function))  # fmt: skip
+        tried += 1
+    assert tried >= 20
 
 
 def test_a_function_of_the_user_takes_no_kernel() -> None:

@@ -183,6 +183,7 @@ CALLS: dict[str, Call] = {
     "masked_fill": lambda x, y: y.masked_fill(x > 0, 3.5), "masked_keep": lambda x, y: ad.where(x > 0, y, 3.5),
     "softmax": lambda x, y: F.softmax(x, -1), "softmax_dx": _gradient(lambda x, y: F.softmax(x, -1)),
     "log_softmax": lambda x, y: F.log_softmax(x, -1), "log_softmax_dx": _gradient(lambda x, y: F.log_softmax(x, -1)),
+    "logsumexp": lambda x, y: ad.logsumexp(x, -1), "logsumexp_dx": _gradient(lambda x, y: ad.logsumexp(x, -1)),
     "layer_norm": _norm, "layer_norm_dx": _gradient(_norm),
     "batch_norm": lambda x, y: _over_batch(_repeat(x, 3, 2, 8)), "batch_norm_dx": _slope(_over_batch, 3, 2, 8),
     "batch_norm_columns": lambda x, y: _over_columns(_repeat(x, 5, 2)),
