@@ -376,6 +376,8 @@ def _positions() -> list[Sample]:
             for reduce in ("prod", "amax", "amin")
             for include_self in (True, False)
         ),
+        _sample(indexing.add_slices, draw("a", (4, 3)), draw("b", (2, 3)), np.array([3, 0]), axis=0),
+        _sample(indexing.add_slices, draw("a", (3, 4)), draw("b", (3, 3)), np.array([1, 2, 1]), label="1", axis=1),
         _sample(distance._euclidean, draw("a", (4, 3)), draw("b", (2, 3)), by_product=True),
         _sample(distance._euclidean, draw("a", (4, 3)), draw("b", (2, 3)), label="pairs", by_product=False),
         _sample(distance._pdist, draw("points", (4, 3)), p=2.0),

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from adjoint.core.op.elementwise_kernels import KERNEL_TYPES
 from adjoint.core.runtime.deterministic import alert_not_deterministic
 from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.tensor import Tensor, constant, wrap
@@ -196,6 +197,8 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
             f"index_add(): For integral input tensors, argument alpha must not be a floating point number, got {alpha}"
         )
     part = part if alpha == 1 else arithmetic.mul(part, alpha)
+    if input.array.dtype in KERNEL_TYPES and input.array.shape:
+        return indexing.add_slices(input, part, at, axis=axis)
     x = _at_least_1d(input)
     out = arithmetic.add(x, indexing.index_add(part, at, shape=x.array.shape, pattern=(None,) * axis + (0,)))
     return rename_node(out if input.ndim else movement.reshape(out, shape=()), "IndexAddBackward0")

@@ -15,6 +15,7 @@ from adjoint.core.op.spec import Spec, broadcast_shapes
 from adjoint.core.runtime.mode import has_interpreter
 from adjoint.core.tensor.sparse_array import SparseArray, sparse_gradient_slot
 from adjoint.core.typing import Array, Operand, Shape
+from adjoint.ops.elementwise.arithmetic import add
 from adjoint.ops.elementwise.comparison import ge, logical_and, lt
 from adjoint.ops.indexing.row_positions import ADD_ROWS, Pattern, positions_along, positions_of_indices, row_starts
 from adjoint.ops.movement.movement import is_bare, reshape
@@ -81,6 +82,32 @@ def index_add(x: Array, *indices: Array, shape: Shape, pattern: Pattern) -> Arra
     if places is not None and places.fold_into(ADD_ROWS, out, x):
         return out
     np.add.at(out, _key(indices, pattern), x)
+    return out
+
+
+def _add_slices_composite(x: Tensor, source: Operand, indices: Operand, *, axis: int) -> Operand:
+    return add(x, index_add(source, indices, shape=x.array.shape, pattern=(None,) * axis + (0,)))
+
+
+def _index_slices(g: Operand, indices: Operand, axis: int) -> Operand:
+    if is_bare(g):
+        return g.take(indices, axis)
+    return index(g, indices, pattern=(None,) * axis + (0,) + (None,) * (len(g.shape) - axis - 1))
+
+
+@with_eager_fast_path(
+    composite=_add_slices_composite,
+    node="IndexAddBackward0",
+    dx=lambda g: g,
+    dsource=lambda g, indices, axis: _index_slices(g, indices, axis),
+)
+def add_slices(x: Array, source: Array, indices: Array, *, axis: int) -> Array:
+    """x with the slices of `source` added to its own at a vector of positions along `axis`, none negative."""
+    out = x.copy()
+    pattern: Pattern = (None,) * axis + (0,) + (None,) * (x.ndim - axis - 1)
+    places = positions_of_indices(x.shape, (indices,), pattern)
+    if places is None or not places.fold_into(ADD_ROWS, out, source):
+        np.add.at(out, _key((indices,), pattern), source)
     return out
 
 
