@@ -10,6 +10,7 @@ import numpy as np
 from adjoint.core.dtype.dtype import promote
 from adjoint.core.op import bfloat16
 from adjoint.core.op.eager_kernels import SmallArrayKernel, kernel_provider
+from adjoint.core.op.elementwise_composite import with_elementwise_kernel
 from adjoint.core.op.families import primitive, with_eager_fast_path
 from adjoint.core.op.op import Op, op_of
 from adjoint.core.op.spec import Spec, broadcast_shapes
@@ -201,9 +202,10 @@ def _clamp_composite(x: Tensor, *, low: float | None, high: float | None) -> Ope
     return out if high is None else where(gt(out, high), high, out)
 
 
+@with_elementwise_kernel
 def _clamp_dx(g: Operand, x: Operand, low: float | None, high: float | None) -> Operand:
-    g = g if low is None else where(lt(x, low), 0.0, g)
-    return g if high is None else where(gt(x, high), 0.0, g)
+    g = g if low is None else where(x < low, 0.0, g)
+    return g if high is None else where(x > high, 0.0, g)
 
 
 @with_eager_fast_path(composite=_clamp_composite, node="ClampBackward1", preserves_strides=True, dx=_clamp_dx)

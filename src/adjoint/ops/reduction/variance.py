@@ -125,7 +125,7 @@ def _euclidean_norm_dx(g: Operand, x: Operand, out: Operand, axes: Axes) -> Oper
     if type(g) is np.ndarray and type(out) is np.ndarray:
         slope = np.divide(g, out, out=np.zeros_like(g), where=out != 0.0)
         # x first: the gradient lies as x does
-        return x * slope.reshape([1 if i in axes else n for i, n in enumerate(x.shape)])
+        return x * slope.reshape(reduction.kept_shape(x.shape, axes))
     still = comparison.eq(out, 0.0)
     slope = select.where(still, 0.0, g / select.where(still, 1.0, out))
     return x * _keep_axes(slope, x.shape, axes)
