@@ -16,7 +16,8 @@ import adjoint.nn.functional as F
 from adjoint import Tensor
 
 AT_0D = {"axes": (), "axis": 0, "shape": (), "bounds": (), "widths": ()}  # parameters that name dimensions
-NOT_AT_0D = {"dot", "mm", "mv", "cumprod", "log_softmax", "sample_natively"}  # functions give these ops tensors with dimensions
+# functions give these ops tensors with dimensions
+NOT_AT_0D = {"dot", "mm", "mv", "cumprod", "log_softmax", "sample_natively"}
 Outcome = list[tuple[Any, Any]]
 
 

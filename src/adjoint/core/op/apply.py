@@ -155,12 +155,12 @@ def _apply_composite(op: Op, inputs: Operands, params: Params, tracer: Interpret
 
 def _record(op: Op, inputs: Operands, arrays: Operands, params: Params, out: Tensor) -> None:
     """Give `out` its node."""
-    _record_with_nodes(op, inputs, arrays, params, out, tuple([x.node if isinstance(x, Tensor) else None for x in inputs]))
+    _record_with_nodes(
+        op, inputs, arrays, params, out, tuple([x.node if isinstance(x, Tensor) else None for x in inputs])
+    )
 
 
-def _record_with_nodes(
-    op: Op, inputs: Operands, arrays: Operands, params: Params, out: Tensor, nodes: Parents
-) -> None:
+def _record_with_nodes(op: Op, inputs: Operands, arrays: Operands, params: Params, out: Tensor, nodes: Parents) -> None:
     if nondefault.count and mode.level_floor >= 0:
         nodes = tuple([None if n is None or n.sequence_nr < mode.level_floor else n for n in nodes])
     if not any(nodes):

@@ -328,7 +328,12 @@ def _max_or_min(
     axis, kind = one_dim(dim, x.ndim), getattr(return_types, name)
     if x.ndim == 0:
         return _scalar_extreme(x, kind)
-    if axis == x.ndim - 1 and not keepdim and kernel_provider.enabled and not (nondefault.count and mode.needs_slow_path):
+    if (
+        axis == x.ndim - 1
+        and not keepdim
+        and kernel_provider.enabled
+        and not (nondefault.count and mode.needs_slow_path)
+    ):
         places = np.empty(x.array.shape[:-1], np.int64)
         found = ROW_KERNELS[name].call(x.array, places)
         if found is not None:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from adjoint.core.op.apply import apply
-from adjoint.core.op.evaluation import compute
 from adjoint.core.op.eager_kernels import RowKernel, SmallArrayKernel, kernel_provider
+from adjoint.core.op.evaluation import compute
 from adjoint.core.op.families import primitive, with_eager_fast_path
 from adjoint.core.op.op import op_of
 from adjoint.core.op.spec import Spec, broadcast_shapes

@@ -10,13 +10,13 @@ from adjoint.core.op.op import op_of
 from adjoint.core.op.spec import Spec, broadcast_shapes
 from adjoint.core.runtime.mode import mode
 from adjoint.core.typing import Array, Function, Operand
+from adjoint.ops.elementwise.arithmetic import mul
 from adjoint.ops.linalg.blas_products import (
     MAX_UNTHREADED,
     MAX_UNTHREADED_MATRICES,
     multiply_by_vector,
     multiply_matrices,
 )
-from adjoint.ops.elementwise.arithmetic import mul
 from adjoint.ops.movement.movement import reshape, reshape_unshared, swap
 
 

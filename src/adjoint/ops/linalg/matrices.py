@@ -12,7 +12,7 @@ from adjoint.ops.elementwise.complex import conj, is_complex
 from adjoint.ops.movement.movement import swap
 
 if TYPE_CHECKING:
-    from adjoint.core.tensor.tensor import Tensor
+    pass
 
 INFO = np.dtype(np.int32)
 

@@ -16,7 +16,7 @@ from adjoint.ops.linalg.matmul import bmm, call_bare, transpose
 from adjoint.ops.linalg.matrices import solve_spec
 
 if TYPE_CHECKING:
-    from adjoint.core.tensor.tensor import Tensor
+    pass
 
 SOLVE_TRIANGULAR = StackFunction("solve_triangular")
 BLOCK = 16  # rows: below, a product of matrices is not quicker than one row after another

@@ -140,9 +140,7 @@ def _slice_of_slice(outer: tuple[int, int, int], inner: tuple[int, int, int]) ->
     dx=lambda g, bounds: (
         op_of(put_slice).evaluate(g, 0.0, bounds=bounds) if is_bare(g) else put_slice(g, 0.0, bounds=bounds)
     ),
-    dvalue=lambda g, bounds: (
-        op_of(slice).evaluate(g, bounds=bounds) if is_bare(g) else slice(g, bounds=bounds)
-    ),
+    dvalue=lambda g, bounds: op_of(slice).evaluate(g, bounds=bounds) if is_bare(g) else slice(g, bounds=bounds),
 )
 def put_slice(x: Array, value: Operand, *, bounds: Bounds) -> Array:
     """x with `value` at one (start, stop, step) per dimension."""

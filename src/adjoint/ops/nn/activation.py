@@ -134,18 +134,14 @@ def mish(x: Operand) -> Tensor:
     return arithmetic.mul(x, _mish_share(x))
 
 
-@elementwise_composite(
-    same_bits=True, dx=lambda g, x, lambd: where(comparison.le(arithmetic.abs(x), lambd), 0.0, g)
-)
+@elementwise_composite(same_bits=True, dx=lambda g, x, lambd: where(comparison.le(arithmetic.abs(x), lambd), 0.0, g))
 def softshrink(x: Operand, *, lambd: float) -> Tensor:
     """x moved towards 0 by lambd, and 0 where |x| ≤ lambd."""
     shrunk = where(comparison.gt(x, 0.0), arithmetic.sub(x, lambd), arithmetic.add(x, lambd))
     return where(comparison.le(arithmetic.abs(x), lambd), 0.0, shrunk)
 
 
-@elementwise_composite(
-    same_bits=True, dx=lambda g, x, lambd: where(comparison.le(arithmetic.abs(x), lambd), 0.0, g)
-)
+@elementwise_composite(same_bits=True, dx=lambda g, x, lambd: where(comparison.le(arithmetic.abs(x), lambd), 0.0, g))
 def hardshrink(x: Operand, *, lambd: float) -> Tensor:
     """x where |x| > lambd, else 0."""
     return where(comparison.le(arithmetic.abs(x), lambd), 0.0, x)

@@ -23,9 +23,9 @@ from adjoint.ops.elementwise.comparison import eq, isnan, logical_and, logical_o
 from adjoint.ops.elementwise.select import cast
 from adjoint.ops.movement.movement import (
     expand_gradient,
-    is_bare,
     flip,
     inverse,
+    is_bare,
     numel,
     pad,
     permute,
