@@ -11,7 +11,7 @@ Modules, in reading order:
 - `where_masks`: Masks for the branch that `where` did not choose: its gradient stays 0 even where a slope is
   infinite.
 - `node_call`: One node of the backward walk: from the gradient of its outputs to those of its inputs.
-- `masked_node`: A node whose gradient carries a mask of `where`, in a pass on bare arrays: the masks are computed when
-  a rule asks.
+- `masked_node`: A node whose gradient carries a mask of `where`, in a pass on bare arrays: the masks are computed
+  when a rule asks.
 - `engine`: The backward walk: each node runs once, after all that used its output.
 """
