@@ -6,7 +6,6 @@ says how the mask follows from that of the node before. Only a rule that reads v
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cache
 from math import isfinite
 from typing import TYPE_CHECKING, Any
@@ -22,7 +21,7 @@ from adjoint.autograd.engine.where_masks import (
     kept_dims,
     sum_mask_to_input,
 )
-from adjoint.core.graph.node import Leaf, Node, Vertex
+from adjoint.core.graph.node import Leaf, Node
 from adjoint.core.graph.not_implemented import refuse_gradient
 from adjoint.core.op.op import Op
 from adjoint.core.tensor.mutation_log import mutation_log
@@ -46,7 +45,7 @@ class MaskLink:
     def __init__(self, node: Node, i: int, mask: MaskLink | None, condition: Operand = None) -> None:
         self.node, self.i, self.mask, self.condition = node, i, mask, condition
         self.other: MaskLink | None = None
-        self.length = 1 if mask is None else mask.length + 1
+        self.length: int = 1 if mask is None else mask.length + 1
         self._found: Array | bool | None = False
         if self.length > MAX_LINKS:
             self.array()
@@ -100,7 +99,7 @@ class MaskLink:
         return found if parent is None or found.shape == parent.shape else sum_mask_to_input(found, parent.shape)
 
 
-def run_masked_node(gradients: GraphTask, node: Node, g: Array, mask: MaskLink | None) -> list[Vertex]:
+def run_masked_node(gradients: GraphTask, node: Node, g: Array, mask: MaskLink | None) -> list[Operand]:
     """Deliver to the parents of a node what its rules give, and their masks; return those reached first.
 
     The op is one of real arrays that passes masks on, and the node has no hooks. As in the walk itself, calls of other
@@ -114,7 +113,7 @@ def run_masked_node(gradients: GraphTask, node: Node, g: Array, mask: MaskLink |
     last = len(rules) - 1
     by_element = passes_masks(op) == BY_ELEMENT
     reads = by_element and mask is not None and op.where_mask is None  # a `where` chooses zeros, and computes nothing
-    reached: list[Vertex] = []
+    reached: list[Operand] = []
     i = -1
     for parent in node.parents:
         i += 1
@@ -128,8 +127,10 @@ def run_masked_node(gradients: GraphTask, node: Node, g: Array, mask: MaskLink |
         d = rule(g, *arguments)
         if type(d) is not ndarray or d.dtype is not dtype:
             d = recompute_typed(gradients, node, rule, d, g, i)
-        if reads and mask is not None and arguments and not _is_finite_number(arguments):
-            blocked = mask.array()
+        if reads and mask is not None and arguments:
+            # one finite number makes no NaN of a zero
+            is_number = len(arguments) == 1 and type(arguments[0]) in (int, float) and isfinite(arguments[0])
+            blocked = None if is_number else mask.array()
             if blocked is not None:
                 d = apply_where_mask(d, blocked)
         if d.shape != parent.shape or parent.dtype is not dtype:
@@ -165,8 +166,3 @@ def passes_masks(op: Op) -> int:
     if is_elementwise(op):
         return BY_ELEMENT
     return BY_PLACE if op.family == "reduction" or op.name in MOVEMENT_OPS else 0
-
-
-def _is_finite_number(arguments: Sequence[Operand]) -> bool:
-    """Return whether a rule asks for one number that makes no NaN of a zero."""
-    return len(arguments) == 1 and type(arguments[0]) in (int, float) and isfinite(arguments[0])

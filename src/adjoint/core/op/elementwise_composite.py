@@ -30,7 +30,7 @@ def with_elementwise_kernel(function: Function, *, same_bits: bool = True, small
             found = kernel.find(operands, {})
             if found is not None:
                 return found
-            if small is not None and all(map(_is_array_or_number, operands)):
+            if small is not None and all(type(x) is ndarray or isinstance(x, (int, float)) for x in operands):
                 return small(*operands)
         return function(*operands)
 
@@ -46,10 +46,6 @@ def with_elementwise_kernel(function: Function, *, same_bits: bool = True, small
     whole = copy_names(call_pair if len(parameters_of(function).positional) == 2 else call, function)
     vars(whole)["kernel"] = kernel
     return whole
-
-
-def _is_array_or_number(x: Operand) -> bool:
-    return type(x) is ndarray or isinstance(x, (int, float))
 
 
 def _min_elements(same_bits: bool, small: Function | None) -> int:

@@ -97,9 +97,11 @@ class ElementwiseKernel:
         """Compute the function as `find` does, where there is no kernel yet, or an array is not row-major."""
         arrays: list[Array] = [x for x in operands if type(x) is ndarray]
         first = next((x for x in arrays if any(x.strides)), None)
+        if first is not None and first.size < self.min_elements:
+            self._calls += 1
         if (
             first is None
-            or (first.size < self.min_elements and not self._is_called_often())
+            or (first.size < self.min_elements and not (self.same_bits and self._calls > MAX_CALLS_WITHOUT_KERNEL))
             or first.dtype not in KERNEL_TYPES
             or any(x.dtype is not first.dtype for x in arrays)
         ):
@@ -115,11 +117,6 @@ class ElementwiseKernel:
                 self.of_arrays = kernel
         found: Array | None = kernel(*given)
         return _call_row_major(kernel, first, given) if found is None else found
-
-    def _is_called_often(self) -> bool:
-        """Return whether a kernel may take small arrays by now."""
-        self._calls += 1
-        return self.same_bits and self._calls > MAX_CALLS_WITHOUT_KERNEL
 
     def _make(self, key: object, kinds: Operands, params: Params) -> Function | None:
         if len(self.kernels) >= MAX_NUMBER_SETS or not kernel_provider.ready():

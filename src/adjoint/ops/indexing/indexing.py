@@ -85,21 +85,17 @@ def index_add(x: Array, *indices: Array, shape: Shape, pattern: Pattern) -> Arra
     return out
 
 
-def _add_slices_composite(x: Tensor, source: Operand, indices: Operand, *, axis: int) -> Operand:
-    return add(x, index_add(source, indices, shape=x.array.shape, pattern=(None,) * axis + (0,)))
-
-
-def _index_slices(g: Operand, indices: Operand, axis: int) -> Operand:
-    if is_bare(g):
-        return g.take(indices, axis)
-    return index(g, indices, pattern=(None,) * axis + (0,) + (None,) * (len(g.shape) - axis - 1))
-
-
 @with_eager_fast_path(
-    composite=_add_slices_composite,
+    composite=lambda x, source, indices, *, axis: add(
+        x, index_add(source, indices, shape=x.array.shape, pattern=(None,) * axis + (0,))
+    ),
     node="IndexAddBackward0",
     dx=lambda g: g,
-    dsource=lambda g, indices, axis: _index_slices(g, indices, axis),
+    dsource=lambda g, indices, axis: (
+        g.take(indices, axis)
+        if is_bare(g)
+        else index(g, indices, pattern=(None,) * axis + (0,) + (None,) * (len(g.shape) - axis - 1))
+    ),
 )
 def add_slices(x: Array, source: Array, indices: Array, *, axis: int) -> Array:
     """x with the slices of `source` added to its own at a vector of positions along `axis`, none negative."""

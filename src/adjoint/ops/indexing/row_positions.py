@@ -47,11 +47,13 @@ def positions_of_indices(shape: Shape, indices: tuple[Array, ...], pattern: Patt
     first, last = at[0], at[-1]
     if last - first + 1 != len(at):
         return None
-    rows: Operand = None
+    rows: Operand = 0
+    are_known = False
     if len(at) > 1:
         with suppress(ValueError):  # negative ones, or some out of range
             rows = np.ravel_multi_index([indices[pattern[d] or 0] for d in at], shape[first : last + 1])
-    if rows is None:
+            are_known = True
+    if not are_known:
         for d in at:
             index, n = indices[pattern[d] or 0], shape[d]
             if not are_in_range(index, n):

@@ -76,11 +76,6 @@ def bmm(x: Array, y: Array) -> Array:
     return multiply_matrices(x, y)
 
 
-def _mv_composite(x: Operand, y: Operand) -> Operand:
-    product = mm(x, reshape_unshared(y, (y.array.shape[0], 1)))
-    return reshape_unshared(product, product.array.shape[:1])
-
-
 def _outer(x: Operand, y: Operand) -> Operand:
     if type(x) is ndarray and type(y) is ndarray:
         product: Operand = x.reshape(-1, 1) * y
@@ -89,7 +84,7 @@ def _outer(x: Operand, y: Operand) -> Operand:
 
 
 @with_eager_fast_path(
-    composite=_mv_composite,
+    composite=lambda x, y: reshape_unshared(mm(x, reshape_unshared(y, (y.array.shape[0], 1))), (x.array.shape[0],)),
     node="MvBackward0",
     linear=True,
     dx=lambda g, y: _outer(g, y),
@@ -102,13 +97,14 @@ def mv(x: Array, y: Array) -> Operand:
     return multiply_matrices(x, y.reshape(-1, 1)).reshape(-1)
 
 
-def _dot_composite(x: Operand, y: Operand) -> Operand:
-    n = x.array.shape[0]
-    return reshape_unshared(mm(reshape_unshared(x, (1, n)), reshape_unshared(y, (n, 1))), ())
-
-
 @with_eager_fast_path(
-    composite=_dot_composite, node="DotBackward0", linear=True, dx=lambda g, y: g * y, dy=lambda g, x: g * x
+    composite=lambda x, y: reshape_unshared(
+        mm(reshape_unshared(x, (1, x.array.shape[0])), reshape_unshared(y, (x.array.shape[0], 1))), ()
+    ),
+    node="DotBackward0",
+    linear=True,
+    dx=lambda g, y: g * y,
+    dy=lambda g, x: g * x,
 )
 def dot(x: Array, y: Array) -> Operand:
     """Σₖ x[k] y[k]."""
