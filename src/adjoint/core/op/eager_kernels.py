@@ -3,6 +3,7 @@
 The package's `__init__` fills the slots with functions that import the compiler, or return None without llvmlite.
 Whether a call takes a kernel depends on the function, its numbers, and the shapes, types and strides of its arrays,
 never on how often it was called: kernels and NumPy differ in the last bits, and a repeated run must give the same.
+Only kernels that give NumPy's bits may come after some calls.
 """
 
 from __future__ import annotations
