@@ -41,7 +41,7 @@ def unpack_parts(packed: Operand, shapes: Shapes) -> list[Operand]:
     if is_bare(packed):
         for shape in shapes:
             stop = start + prod(shape)
-            found.append(packed[..., start:stop].reshape(*lead, *shape))
+            found.append(packed[..., start:stop].reshape((*lead, *shape)))
             start = stop
         return found
     for shape in shapes:
