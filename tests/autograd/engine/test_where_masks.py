@@ -107,3 +107,20 @@ def test_a_zero_that_was_chosen_still_meets_an_infinite_slope() -> None:
     x = ad.tensor([0.0], requires_grad=True)
     (0.0 * ad.where(ad.tensor([True]), x.sqrt(), 1.0)).sum().backward()
     assert np.isnan(x.grad.item())
+
+
+@pytest.mark.parametrize("at", [-1.0, 1.0, 3.0])
+def test_masks_of_numbers(at: float) -> None:
+    x = ad.tensor(at, requires_grad=True)
+    inner = ad.where(x > 0, (x * 100.0).exp().sin(), 0.0)
+    (g,) = ad.autograd.grad(ad.where(x > 2, 2.0, inner), x)
+    assert (g.item() == 0.0) == (at != 1.0)
+
+
+def test_masks_of_a_long_chain_are_not_followed_by_recursion_alone() -> None:
+    x = ad.tensor([-1.0, 1.0], requires_grad=True)
+    y = x
+    for _ in range(2000):
+        y = ad.where(x > 0, y, 0.0).reshape(2, 1).reshape(2)
+    (g,) = ad.autograd.grad((y * 1.0).sum(), x)
+    assert g.tolist() == [0.0, 1.0]

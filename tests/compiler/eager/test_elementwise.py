@@ -176,6 +176,17 @@ class TestSmallArrays:
         for _ in range(MAX_CALLS_WITHOUT_KERNEL + 1):
             assert kernel.find((x, x), {}) is None
 
+    def test_a_kernel_made_for_large_arrays_takes_no_small_ones(self) -> None:
+        x = draw(20)
+        sin_dx = vars(transcendental.sin)["op"].rules[0]
+        with np.errstate(all="ignore"):
+            before = sin_dx(x, x)
+            sin_dx(draw(600), draw(600))
+            np.testing.assert_array_equal(sin_dx(x, x), before)
+        kernel = ElementwiseKernel(silu_dx)
+        assert kernel.find((draw(600), draw(600)), {}) is not None
+        assert kernel.find((x, x), {}) is None
+
     def test_a_number_that_is_0_keeps_its_sign(self) -> None:
         kernel, x = ElementwiseKernel(arithmetic.mul, same_bits=True), np.ones(600, np.float32)
         for number in (0.0, -0.0, 0.0):

@@ -72,7 +72,8 @@ class MaskLink:
             if self.other is not None:
                 second = self.other.array()
                 found = None if found is None or second is None else found & second
-            self._found = found if found is None or np.any(found) else None
+            # between numbers, NumPy's operators give scalars
+            self._found = np.asarray(found) if found is not None and np.any(found) else None
             self.mask = self.condition = self.other = None
             self.length = 1
         assert self._found is None or type(self._found) is np.ndarray

@@ -37,7 +37,13 @@ def with_elementwise_kernel(function: Function, *, same_bits: bool = True, small
     def call_pair(g: Operand, x: Operand) -> Operand:  # as above, but for what most rules ask for: a fifth of the time
         if type(g) is ndarray:
             native = kernel.of_arrays
-            if native is not None and type(x) is ndarray and g.shape == x.shape and kernel_provider.enabled:
+            if (
+                native is not None
+                and type(x) is ndarray
+                and g.shape == x.shape
+                and g.size >= kernel.min_taken
+                and kernel_provider.enabled
+            ):
                 found = native(g, x)
                 if found is not None:
                     return found

@@ -41,14 +41,16 @@ class ElementwiseKernel:
 
     `same_bits`: a kernel gives the bits of NumPy, so it need not depend on the operands alone when it comes; arrays of
     fewer than `min_elements` take one after `MAX_CALLS_WITHOUT_KERNEL` calls, or, if the bits differ, never.
-    `of_arrays`: the kernel of arrays alone, of one shape, once there is one, which looks at types and layout itself.
+    `of_arrays`: the kernel of arrays alone, of one shape and `min_taken` elements, once there is one; it looks at types
+    and layout itself.
     `natives`: the kernels by the kinds of arrays, the numbers and the parameters, of which none is 0: -0.0 equals 0.0.
     """
 
-    __slots__ = ("_calls", "function", "kernels", "min_elements", "natives", "of_arrays", "same_bits")
+    __slots__ = ("_calls", "function", "kernels", "min_elements", "min_taken", "natives", "of_arrays", "same_bits")
 
     def __init__(self, function: Function, *, same_bits: bool = False, min_elements: int = MIN_ELEMENTS) -> None:
         self.function, self.same_bits, self.min_elements = function, same_bits, min_elements
+        self.min_taken = 0 if same_bits else min_elements  # elements of what a kernel takes once it is there
         self._calls = 0
         self.of_arrays: Function | None = None
         self.kernels: dict[object, Function | None] = {}
@@ -63,7 +65,7 @@ class ElementwiseKernel:
             return None
         given: list[Array | float] = []
         marks: list[object] = []
-        shape = None
+        shape, size = None, 0
         for x in operands:
             if type(x) is ndarray:
                 if not any(x.strides):
@@ -75,7 +77,7 @@ class ElementwiseKernel:
                     marks.append(ARRAY)
                     given.append(x)
                 if shape is None:
-                    shape = x.shape
+                    shape, size = x.shape, x.size
                 elif x.shape != shape:
                     return None
             elif type(x) in CONSTANT_TYPES:
@@ -84,7 +86,7 @@ class ElementwiseKernel:
                 return None
         if params:
             marks.extend(params.values())
-        if self.natives:
+        if self.natives and size >= self.min_taken:
             native = self.natives.get((*marks,))
             found: Array | None = None if native is None else native(*given)
             if found is not None:

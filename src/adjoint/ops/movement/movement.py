@@ -56,9 +56,6 @@ def reshape_unshared(x: Tensor, shape: Shape) -> Operand:
     return _reshape_without_view(x, shape=shape)
 
 
-MAX_COPIED_SIZE = 4096  # elements: a copy of fewer takes less time than NumPy's `broadcast_to`
-
-
 @cache
 def inverse(axes: tuple[int, ...]) -> tuple[int, ...]:
     """The permutation that undoes `axes`."""
@@ -114,8 +111,6 @@ def expand_gradient(g: Operand, shape: Shape) -> Operand:
     """Return a gradient expanded; an array in a backward pass without the call of an op."""
     if not is_bare(g):
         return expand(g, shape=shape)
-    if not g.flags.c_contiguous and g.size <= MAX_COPIED_SIZE:
-        g = g.copy()
     return op_of(expand).evaluate(g, shape=shape)
 
 
