@@ -12,13 +12,15 @@ from weakref import ref
 from adjoint.compiler.ir.graph import HandlerError, OverlapError, StaticSizeError, TraceError
 from adjoint.compiler.known_entries import Alternation, hand_over, run_direct, run_path
 from adjoint.compiler.log import LOGGED, log
-from adjoint.compiler.program.eager_step import MISSING_COMPILER, EagerStep, StepWrapper
+from adjoint.compiler.program.eager_step import EagerStep, StepWrapper, has_llvmlite
+from adjoint.compiler.program.outlined_calls import OutlinedCalls
 from adjoint.compiler.program.tree_codegen import write_unpacker
 from adjoint.compiler.report.advice import TRACED, CallCosts
 from adjoint.compiler.report.example_arguments import ExampleArguments
 from adjoint.compiler.report.profiled_call import call_step_timed
 from adjoint.compiler.report.step_reports import StepReports
 from adjoint.compiler.runtime.call_turn import CallTurn, Unfinished, tracing_alone
+from adjoint.compiler.trace.events.loop_watch import OutlineFoundError
 from adjoint.compiler.trace.recompilation import Recompilation, describe_compilation, find_changes
 from adjoint.compiler.trace.signature import (
     MAX_BRANCHES,
@@ -42,7 +44,6 @@ from adjoint.core.typing import Function, Operand, Operands
 if TYPE_CHECKING:
     from adjoint.compiler.build import CompiledEntry
     from adjoint.compiler.cuts.staged_entry import StagedEntry
-    from adjoint.compiler.trace.sizes.batch_sizes import Size
 
 TORCH_COMPILE_OPTIONS = {"mode", "fullgraph", "backend", "options", "disable"}  # torch.compile's
 TORCH_COMPILE_MODES = ("default", "lite", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune")
@@ -80,19 +81,9 @@ def compile(
         return function
     if fallback is None:
         fallback = display_name.package == "torch" and not options.get("fullgraph")
-    if not _has_llvmlite():
+    if not has_llvmlite():
         return EagerStep(function, fallback, verbose)
     return CompiledFunction(function, fallback, verbose, dynamic)
-
-
-@functools.cache
-def _has_llvmlite() -> bool:
-    try:
-        import llvmlite  # noqa: F401  asks whether it is there, and leaves LLVM itself to whoever needs it
-    except ImportError:
-        warn_user(MISSING_COMPILER, RuntimeWarning)
-        return False
-    return True
 
 
 class CompiledFunction(StepReports, StepWrapper):
@@ -104,7 +95,7 @@ class CompiledFunction(StepReports, StepWrapper):
     """
 
     OWN_ATTRIBUTES = StepWrapper.OWN_ATTRIBUTES.union(
-        ("_arguments", "_costs", "_programs", "_sizes", "_dynamic", "_latest", "_parameters", "_turn")
+        ("_arguments", "_costs", "_loops", "_programs", "_sizes", "_dynamic", "_latest", "_parameters", "_turn")
     )
 
     def __init__(
@@ -116,6 +107,8 @@ class CompiledFunction(StepReports, StepWrapper):
         self._sizes = BatchSizes()
         self._dynamic = DynamicSizes(dynamic)
         self._costs = CallCosts(self.name)
+        compile_region = functools.partial(CompiledFunction, verbose=verbose, dynamic=dynamic)
+        self._loops = OutlinedCalls(function, self.name, compile_region, are_watched=dynamic is not False)
         self._latest: CompiledEntry | StagedEntry | Alternation | None = None
         self._turn = CallTurn()
 
@@ -176,12 +169,17 @@ class CompiledFunction(StepReports, StepWrapper):
                 result = self._run_in_turn(*fixed, args, kwargs, events, since, may_trace=False)
         if result is TRACE_NEEDED or result is NO_PROGRAM:
             result = self._run_in_turn(key, given, args, kwargs, events, since, may_trace=False)
+        if result is TRACE_NEEDED and self._loops.serves(key):
+            result = NO_PROGRAM
         if result is TRACE_NEEDED:
             with tracing_alone() as may_trace:
                 result = NO_PROGRAM
                 if may_trace:
                     result = self._run_in_turn(key, given, args, kwargs, events, since, may_trace=True)
         if result is NO_PROGRAM:
+            if self._loops.serves(key) and not any(outcome.is_replayed for outcome in events):
+                self._latest = None  # no program of this function
+                return self._loops.run(args, kwargs)
             signature = self._programs.get(key)
             if events or signature is None or not signature.eager:
                 return self._run_eagerly(args, kwargs, events)
@@ -293,15 +291,6 @@ class CompiledFunction(StepReports, StepWrapper):
             self._warn(refused)
         return worth or self._dynamic.begins_symbols(key, pytree.flatten(arguments)[0])
 
-    @property
-    def sizes(self) -> Mapping[int | Size, int]:
-        """The number of calls that found no program, by the size of their arguments; by the shapes if several differ.
-
-        Each size is a program of its own. The first two are compiled at once. Any other runs eagerly the first time,
-        and then until the programs have saved as much time as its compilation takes; up to 32 are compiled.
-        """
-        return self._sizes.all()
-
     def _trace_and_run(
         self,
         signature: Signature,
@@ -319,6 +308,10 @@ class CompiledFunction(StepReports, StepWrapper):
             entry, undo = self._trace(signature, key, args, kwargs, events)
         except OverlapError:  # the next call may bring others
             return NO_PROGRAM
+        except OutlineFoundError as error:
+            if self._loops.take(key, error.outline):
+                return NO_PROGRAM
+            return self._trace_and_run(signature, key, args, kwargs, given, events)
         except HandlerError as raised:
             raise raised.error from None
         except TraceError as error:
@@ -380,7 +373,8 @@ class CompiledFunction(StepReports, StepWrapper):
         ) -> tuple[CompiledEntry | StagedEntry, Callable[[], None]]:
             sources = signature.dynamic_sources
             with log_exchanges(events.exchanges):
-                return trace_step(self.function, self.name, args, kwargs, sources, varying, specialize, events, dims)
+                options = specialize, events, dims, self._loops.are_watched
+                return trace_step(self.function, self.name, args, kwargs, sources, varying, *options)
 
         leaves = pytree.flatten((args, kwargs))[0]
         while dims := self._dynamic.choose_dims(key, leaves):
@@ -396,6 +390,8 @@ class CompiledFunction(StepReports, StepWrapper):
                 self._dynamic.note_static(key, error.places)
         try:
             return trace(specialize=False)
+        except OutlineFoundError:
+            raise
         except Exception:
             if not (signature.dynamic_sources or varying or events):
                 raise

@@ -18,6 +18,7 @@ from adjoint.compiler.passes.partition import TracedBackward, trace_backward
 from adjoint.compiler.progress import progress
 from adjoint.compiler.runtime.observer_self_test import check_python
 from adjoint.compiler.trace.events.host_calls import call_for_step
+from adjoint.compiler.trace.events.loop_watch import LoopWatch, OutlineFoundError
 from adjoint.compiler.trace.events.step_events import Outcome, StepEvent, StepEvents
 from adjoint.compiler.trace.frames import (
     MISSING,
@@ -40,7 +41,7 @@ from adjoint.compiler.trace.guards import (
     SameTensorGuard,
     SourceGuard,
 )
-from adjoint.compiler.trace.result_table import ResultTable, collect_effects
+from adjoint.compiler.trace.result_table import ResultTable, collect_effects, find_symbolic_attribute
 from adjoint.compiler.trace.step_outputs import Effect, StepEffects
 from adjoint.compiler.trace.suspension import TraceSuspension, handlers_outside
 from adjoint.compiler.trace.symbolic_number import fixed_code, is_symbolic_number
@@ -70,6 +71,7 @@ class StepTrace:
         specialize_arguments: bool,
         log: list[Outcome],
         dynamic_dims: Mapping[int, Sequence[int]],
+        watches_loops: bool,
     ) -> None:
         self.name = name
         self.dynamic_sources = dynamic_sources
@@ -80,12 +82,15 @@ class StepTrace:
         self.observer = FrameObserver(self._refuse)
         self.tracer = Tracer(name, self._location, self._is_set)
         self.tracer.on_container_write = self._record_container_write
+        self.tracer.find_kept = self.kept_values
         self.tracer.on_location_fixed = self.forget_location
         self.events = self.tracer.events = StepEvents(self.tracer, log)
         self.events.observed = lambda: len(self.observer.reads)
         self.events.has_changed = lambda thing: any(write.place.holder is thing for write in self.observer.writes)
         self.observer.hosts = HostFunctions(self.call_host)
         self.observer.texts.arithmetic = self.tracer.arithmetic
+        if watches_loops:
+            self.observer.end_turn = LoopWatch(self.tracer, self.observer, self.kept_values).end_turn
         self._reads_of_guards: dict[int, int] = {}  # by the identity of a guard: the number of the read it is for
         self._probe_guards = self.tracer.probe_guards
         self._substituted: list[tuple[Source, object]] = []  # places of numbers that symbols have taken, for now
@@ -264,7 +269,7 @@ class StepTrace:
 
     def _refuse_symbols(self, outcome: StepEffects) -> None:
         for leaf in outcome.leaves:
-            if leaf.kind == "object" and (name := _symbolic_attribute(leaf.of)):
+            if leaf.kind == "object" and (name := find_symbolic_attribute(leaf.of)):
                 raise TraceError(
                     f"the step {self.name!r} returns a {type(leaf.of).__name__}, whose {name} is a tensor made by the "
                     "step: return tensors, or tuples, lists, dicts and dataclasses of them"
@@ -396,21 +401,21 @@ def trace_step(
     specialize_arguments: bool = False,
     log: list[Outcome] | None = None,
     dynamic_dims: Mapping[int, Sequence[int]] = MappingProxyType({}),
+    watches_loops: bool = False,
 ) -> tuple[CompiledEntry | StagedEntry, Callable[[], None]]:
     """The program of one call, and what is to be done if that fails at once.
 
     The numbers at the places `dynamic_sources`, and those among the leaves of the arguments that are
     `scalar_arguments`, are inputs of the program; the latter are `specialize_arguments` if it is for these numbers
     alone. The sizes of leaves in `dynamic_dims` are symbols. What stands in `log` took place in this call already; what
-    takes place in the trace is added to it.
+    takes place in the trace is added to it. `watches_loops`: raise OutlineFoundError at one to be outlined.
     """
     check_python()
-    trace = StepTrace(
-        name, dynamic_sources or {}, scalar_arguments, specialize_arguments, [] if log is None else log, dynamic_dims
-    )
+    options = specialize_arguments, [] if log is None else log, dynamic_dims, watches_loops
+    trace = StepTrace(name, dynamic_sources or {}, scalar_arguments, *options)
     try:
         return trace.run(function, args, kwargs)
-    except (StaticSizeError, OverlapError):
+    except (StaticSizeError, OverlapError, OutlineFoundError):
         raise
     except Exception as error:
         if dynamic_dims:  # with numbers for sizes the step may do, or fail in its own words
@@ -422,11 +427,3 @@ def trace_step(
 def _default_dtype(holder: Any) -> object:
     """The type that `set_default_dtype` sets: of what a step makes, and of the floats of integers."""
     return holder.floating
-
-
-def _symbolic_attribute(value: object) -> str | None:
-    """The attribute of an object that is a tensor without values; None if there is none."""
-    for name, held in getattr(value, "__dict__", {}).items():
-        if isinstance(held, Tensor) and type(held.array) is not np.ndarray and not isinstance(value, Tensor):
-            return str(name)
-    return None

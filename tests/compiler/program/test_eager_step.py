@@ -9,17 +9,17 @@ import pytest
 
 import adjoint as ad
 from adjoint import nn
-from adjoint.compiler import compile as compiling
+from adjoint.compiler.program import eager_step
 
 
 @pytest.fixture(autouse=True)
 def _without_llvmlite(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    compiling._has_llvmlite.cache_clear()
+    eager_step.has_llvmlite.cache_clear()
     monkeypatch.setitem(sys.modules, "llvmlite", None)
     with pytest.warns(RuntimeWarning, match="llvmlite"):
-        compiling._has_llvmlite()
+        eager_step.has_llvmlite()
     yield
-    compiling._has_llvmlite.cache_clear()
+    eager_step.has_llvmlite.cache_clear()
 
 
 def double(x: ad.Tensor) -> ad.Tensor:
@@ -46,7 +46,7 @@ def test_reports_of_a_program_say_why_there_is_none(report: str) -> None:
 
 
 def test_it_warns_once_at_the_users_line() -> None:
-    compiling._has_llvmlite.cache_clear()
+    eager_step.has_llvmlite.cache_clear()
     with pytest.warns(RuntimeWarning, match="llvmlite, which is not installed") as caught:
         ad.compile(verbose=True)(double)
     assert caught[0].filename == __file__

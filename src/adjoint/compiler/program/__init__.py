@@ -20,4 +20,6 @@ Modules, in reading order:
 - `kernel_table`: The tables that kernels read: where their arguments lie, their numbers, and the sizes of the call.
 - `tree_codegen`: Arguments taken out of their containers, and results put into theirs, by code written for one
   structure.
+- `outlined_calls`: Calls of a compiled function that has a loop which grows: Python runs the loop, and its body is
+  compiled apart.
 """

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, NoReturn
 
+from adjoint.core.graph.source_location import warn_user
 from adjoint.core.runtime.compile_slot import compile_slot
 from adjoint.core.typing import Function
 
@@ -18,6 +19,17 @@ MISSING_COMPILER = (
     "adjoint.compile needs the package llvmlite, which is not installed: the step runs eagerly, with the same results "
     "(pip install llvmlite)"
 )
+
+
+@functools.cache
+def has_llvmlite() -> bool:
+    """True if llvmlite, which compiles, is installed; else a warning says so."""
+    try:
+        import llvmlite  # noqa: F401  asks whether it is there, and leaves LLVM itself to whoever needs it
+    except ImportError:
+        warn_user(MISSING_COMPILER, RuntimeWarning)
+        return False
+    return True
 
 
 class StepWrapper:

@@ -96,7 +96,7 @@ class ExplainEntry:
 
 class Explanation:
     """A program's entries in the order in which they run; `backward` is that of the half that runs when `backward()` is
-    called outside of the step. Prints as a table.
+    called outside of the step. `loop` tells of a loop that runs in Python, if this is its body. Prints as a table.
     """
 
     def __init__(
@@ -112,6 +112,7 @@ class Explanation:
     ) -> None:
         self.name, self.entries, self.plan, self.backward = name, entries, plan, backward
         self.times, self.call = times, call  # what each entry takes, and the whole call, if that was measured
+        self.loop = ""
         self.ways = ways  # the tree of the step's decisions, line by line
         self.equations = count
         self.read = sum(entry.read for entry in entries)
@@ -144,7 +145,8 @@ class Explanation:
         measured = [str(self.call)] if self.call is not None else []
         unknown = {} if self.times is None else self.times.reasons
         reasons = [f"[{number}] was not measured: {reason}" for number, reason in unknown.items()]
-        return "\n".join([self.head, *lines, total, *measured, *reasons, *backward, *ways])
+        loop = [self.loop] if self.loop else []
+        return "\n".join([*loop, self.head, *lines, total, *measured, *reasons, *backward, *ways])
 
     def _add_times(self, rows: list[tuple[str, ...]]) -> tuple[list[tuple[str, ...]], tuple[int, ...]]:
         """The rows with the time of each entry and its share of the call, if measured, and the columns of numbers."""
@@ -179,7 +181,8 @@ class Explanation:
             reasons = "<br>".join(map(escape, entry.reasons()))
             rows.append((*_number_cells(entry), lines, escape(format_counts(entry.results)), reasons))
         (head, *cells), numbers = self._add_times(rows)
-        shown = f"<p>{escape(self.head)}</p>" + render_table(head, cells, numbers)
+        shown = f"<p>{escape(self.loop)}</p>" if self.loop else ""
+        shown += f"<p>{escape(self.head)}</p>" + render_table(head, cells, numbers)
         shown += "" if self.call is None else f"<p>{escape(str(self.call))}</p>"
         return shown if self.backward is None else shown + self.backward._repr_html_()
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from adjoint.compiler.build import CompiledEntry
     from adjoint.compiler.cuts.staged_entry import StagedEntry
     from adjoint.compiler.ir.graph import Graph
+    from adjoint.compiler.program.outlined_calls import OutlinedCalls
     from adjoint.compiler.program.program import Program
     from adjoint.compiler.report.advice import CallCosts, StepAdvice
     from adjoint.compiler.report.explain import Explanation
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from adjoint.compiler.report.memory_report import ProgramMemory
     from adjoint.compiler.trace.recompilation import Recompilation
     from adjoint.compiler.trace.signature import Signature
+    from adjoint.compiler.trace.sizes.batch_sizes import BatchSizes, Size
     from adjoint.core.typing import Operand
     from adjoint.core.viewer.page import GraphPage
 
@@ -31,9 +33,25 @@ class StepReports:
     name: str
     _programs: dict[object, Signature]
     _costs: CallCosts
+    _loops: OutlinedCalls
+    _sizes: BatchSizes
     _trace: Callable[..., tuple[CompiledEntry | StagedEntry, Callable[[], None]]]
     __call__: Callable[..., Operand]
     recompilations: list[Recompilation]
+
+    @property
+    def compilations(self) -> int:
+        """The number of times that the function was traced, or the body of a loop that runs in Python."""
+        return len(self.recompilations) + self._loops.compilations
+
+    @property
+    def sizes(self) -> Mapping[int | Size, int]:
+        """The number of calls that found no program, by the size of their arguments; by the shapes if several differ.
+
+        Each size is a program of its own. The first two are compiled at once. Any other runs eagerly the first time,
+        and then until the programs have saved as much time as its compilation takes; up to 32 are compiled.
+        """
+        return self._sizes.all()
 
     @property
     def graph(self) -> Graph:
@@ -50,7 +68,8 @@ class StepReports:
     def explain(self, *args: Operand, profile: bool = False, **kwargs: Operand) -> Explanation:
         """Explain which equations became which kernel, from which lines, and why each kernel begins where it does.
 
-        Of a step that asks for values the program that writes is shown, then the tree of its decisions and calls.
+        Of a step that asks for values the program that writes is shown, then the tree of its decisions and calls; of
+        one whose loop runs in Python, what became of it, and the program of its body.
 
         Args:
             args: with `profile`, the arguments of the call that is measured. Default: those for which the program was
@@ -64,6 +83,11 @@ class StepReports:
 
         if not profile and (args or kwargs):
             raise TypeError("explain() takes arguments of the step only with profile=True, which calls it with them")
+        shown = self._shown_step()
+        if shown is not self:
+            explanation = shown.explain(profile=profile)
+            explanation.loop = self._loops.explain()
+            return explanation
         program, latest = self._program(), self._latest_entry()
         times = self._measure(args, kwargs) if profile else None
         found = (s.entries for s in self._programs.values() if any(entry is latest for entry in s.entries))
@@ -123,7 +147,9 @@ class StepReports:
         from adjoint.compiler.report.pass_stages import PassStages, record_stages
         from adjoint.compiler.report.step_page import render_step_page
 
-        latest = self._latest_entry()
+        shown, latest = self._shown_step(), self._latest_entry()
+        if shown is not self:
+            return shown.page(profile=profile)
         if latest is None:
             raise self._no_program()
         times, why = None, ""
@@ -163,6 +189,8 @@ class StepReports:
 
         machine = find_target(target)
         latest = self._latest_entry()
+        if self._shown_step() is not self:
+            raise RuntimeError(f"the step {self.name!r} cannot be exported: {self._loops.explain()}")
         if latest is None:
             raise RuntimeError(
                 f"compiled function {self.name!r} was not called yet: call it once with inputs like those to come, "
@@ -195,10 +223,16 @@ class StepReports:
     def _repr_html_(self) -> str:
         from adjoint.compiler.report.step_summary import render_step
 
-        return render_step(self.name, self._latest_entry(), self.recompilations)
+        shown = self._shown_step()
+        return render_step(self.name, shown._latest_entry(), shown.recompilations, self._loops.explain())
+
+    def _shown_step(self) -> StepReports:
+        """The compiled function whose program ran last: that of the body of a loop that runs in Python, or this one."""
+        region: StepReports | None = self._loops.latest if self._latest_entry() is None else None
+        return self if region is None else region
 
     def _program(self) -> Program:
-        latest = self._latest_entry()
+        latest = self._shown_step()._latest_entry()
         if latest is None:
             raise self._no_program()
         return latest.program

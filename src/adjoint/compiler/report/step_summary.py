@@ -22,8 +22,13 @@ MAX_PROGRAMS = 12  # of one call, and reasons of traces: further ones are counte
 NOT_CALLED = "not called yet: the first call compiles it"
 
 
-def render_step(name: str, entry: CompiledEntry | StagedEntry | None, traces: Sequence[Recompilation]) -> str:
-    """Render a compiled step; `entry`: what ran last, None if nothing did, `traces`: why each trace was made."""
+def render_step(
+    name: str, entry: CompiledEntry | StagedEntry | None, traces: Sequence[Recompilation], loop: str = ""
+) -> str:
+    """Render a compiled step; `entry`: what ran last, None if nothing did, `traces`: why each trace was made.
+
+    `loop`: what became of a loop that runs in Python.
+    """
     title = f"<b>{escape(name)}</b> · compiled"
     if entry is None:
         runs = "runs eagerly" if traces else NOT_CALLED
@@ -31,6 +36,7 @@ def render_step(name: str, entry: CompiledEntry | StagedEntry | None, traces: Se
     title += f" · traced {pluralize(len(traces), 'time')}"
     rows = [_program_row(i, program) for i, program in enumerate(entry.programs[:MAX_PROGRAMS])]
     parts = [f"<p>{title}</p>", render_table(PROGRAM_COLUMNS, rows, range(1, len(PROGRAM_COLUMNS)))]
+    parts += [f"<p>{escape(loop)}</p>"] if loop else []
     cuts = [str(event) for event in getattr(entry, "events", ())]
     parts.append(_render_list(f"cut in {pluralize(len(cuts), 'place')}, where it asks for values:", cuts))
     reasons = ["; ".join(map(str, trace.changes)) for trace in traces if trace.changes]

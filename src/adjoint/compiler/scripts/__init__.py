@@ -14,6 +14,10 @@ Modules, in reading order:
 - `region_times`: Times of a training region's calls, eager and compiled, and the decision to leave it to the eager
   run.
 - `region_binding`: Compiled functions of a training region, bound to the objects that its calls have in common.
+- `loop_outline`: Outlines of loops: which statements of a loop's body become functions of their own, that are
+  compiled apart.
+- `outlined_loop`: A function whose loop grows, as it runs from then on: in Python, but for regions that are compiled
+  functions.
 - `parameter_loops`: Loops that write parameters without gradients: averages of weights, soft updates of target
   networks.
 - `region_start`: Where a training region begins, ahead of its forward pass: with `zero_grad()`, if nothing between
@@ -22,4 +26,6 @@ Modules, in reading order:
   the names.
 - `region_tail`: What stands behind an update and in it, but belongs to the other side: metrics go in, and appends to
   lists go out.
+- `taken_containers`: Lists, dicts and objects that a compiled function takes, and may change: a trace works on copies
+  of them.
 """

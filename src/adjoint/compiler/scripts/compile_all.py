@@ -14,9 +14,9 @@ from pathlib import Path
 from types import CodeType, FrameType, ModuleType
 
 from adjoint.compiler.scripts.parameter_loops import MARKS as PARAMETER_LOOP_MARKS
+from adjoint.compiler.scripts.region_binding import UNBOUND as UNBOUND_VALUE
 from adjoint.compiler.scripts.region_finder import find_training_regions
 from adjoint.compiler.scripts.region_rewriter import REGIONS, UNBOUND, rewrite_regions
-from adjoint.compiler.scripts.training_region import UNBOUND as UNBOUND_VALUE
 from adjoint.compiler.scripts.training_region import make_regions, report_regions
 from adjoint.compiler.trace.frames.trace_rules import SITE_PACKAGES_NAMES, is_user_file
 

@@ -7,15 +7,15 @@ itself, and a list may be appended to.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping
 
 from numpy import ndarray
 
-from adjoint.compiler.compile import CompiledFunction
 from adjoint.compiler.ir.graph import TraceError
+from adjoint.compiler.program.eager_step import StepWrapper
 from adjoint.core.runtime import pytree
 from adjoint.core.tensor.tensor import Tensor, wrap
-from adjoint.core.typing import Function
+from adjoint.core.typing import Function, Operand
 
 MAX_BINDINGS = 8  # kept: two networks that take turns have one each
 MAX_BINDINGS_MADE = 32  # after which all names are arguments
@@ -23,15 +23,34 @@ VALUES = (bool, str, type(None))  # told apart by value: a phase, a flag
 NUMBERS_AND_TENSORS = (int, float, complex, Tensor)  # differ from call to call as soon as they differ at all
 
 
-class BoundRegion:
-    """A region's function, compiled for each combination of the objects that are bound to it.
+class Unbound:
+    """Stands for a name that is not bound yet where a region takes or gives it."""
 
-    An array under one of the names `indices`, which stand in brackets alone, is handed on as a tensor.
+    def __repr__(self) -> str:
+        return "<unbound>"
+
+
+UNBOUND = Unbound()
+
+
+class BoundRegion:
+    """A region's function, compiled by `compile_function` for each combination of the objects that are bound to it.
+
+    An array under one of the names `indices`, which stand in brackets alone, is handed on as a tensor. `latest` is the
+    compiled function that ran last.
     """
 
-    def __init__(self, function: Function, bound: Collection[str], indices: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        function: Function,
+        bound: Collection[str],
+        indices: Collection[str] = (),
+        *,
+        compile_function: Callable[[Function], StepWrapper],
+    ) -> None:
         code = function.__code__
         self.function = function
+        self._compile = compile_function
         self.names = code.co_varnames[: code.co_argcount]
         self.bound = [i for i, name in enumerate(self.names) if name in bound]
         self._indices = {i for i, name in enumerate(self.names) if name in indices}
@@ -39,12 +58,12 @@ class BoundRegion:
         self._compilations = 0  # of bindings that are no longer kept
         self._forget()
 
-    def __call__(self, *values: object) -> object:
+    def __call__(self, *values: object) -> Operand:
         for i, thing in self._objects:
             if values[i] is not thing:
                 self._select(values)
                 break
-        return self._latest(
+        return self.latest(
             *[values[i] if type(values[i]) is not ndarray else self._take(i, values[i]) for i in self._free]
         )
 
@@ -56,12 +75,12 @@ class BoundRegion:
     def _forget(self) -> None:
         """Begin with other bound names: nothing is compiled for them."""
         self._compilations += sum(compiled.compilations for _, compiled in getattr(self, "_known", {}).values())
-        self._known: dict[Hashable, tuple[list[tuple[int, object]], CompiledFunction]] = {}
+        self._known: dict[Hashable, tuple[list[tuple[int, object]], StepWrapper]] = {}
         self._free = [i for i in range(len(self.names)) if i not in self.bound]
         self._objects: list[tuple[int, object]] = [(i, self) for i in self.bound]  # which no value is
         if not self.bound:
-            self._latest = CompiledFunction(self.function)
-            self._known[()] = [], self._latest
+            self.latest = self._compile(self.function)
+            self._known[()] = [], self.latest
 
     def _select(self, values: tuple[object, ...]) -> None:
         """Take the compiled function for these objects; make it where there is none."""
@@ -80,13 +99,13 @@ class BoundRegion:
         known = self._known.pop(key, None)
         if known is None:
             objects = [(i, values[i]) for i in self.bound]
-            known = objects, CompiledFunction(self._bind({self.names[i]: thing for i, thing in objects}))
+            known = objects, self._compile(self._bind({self.names[i]: thing for i, thing in objects}))
             self._made += 1
         self._known[key] = known
         while len(self._known) > MAX_BINDINGS:
             _, dropped = self._known.pop(next(iter(self._known)))
             self._compilations += dropped.compilations
-        self._objects, self._latest = known
+        self._objects, self.latest = known
 
     def _take(self, i: int, value: object) -> Tensor:
         """The tensor for an array among the arguments.

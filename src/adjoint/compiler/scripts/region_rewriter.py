@@ -66,19 +66,19 @@ def rewrite_regions(tree: ast.Module, regions: Sequence[RegionSyntax], is_main: 
     """
     is_looked_into = any(isinstance(node, ast.Name) and node.id in NAMESPACE_READERS for node in ast.walk(tree))
     keeps_names = is_main and not is_looked_into
-    hands = [[_find_hand(region, start, keeps_names) for start in region.starts] for region in regions]
+    hands = [[find_hand(region, start, keeps_names) for start in region.starts] for region in regions]
     functions: list[ast.stmt] = []
     replacements = []
     for number, region in enumerate(regions):
         for start, hand in zip(region.starts, hands[number], strict=True):
-            functions.append(_make_function(number, region, start, hand))
+            functions.append(make_function(number, region, start, hand))
         replacements.append((region, _make_calls(number, region, hands[number])))
     for region, statements in sorted(replacements, key=lambda pair: -pair[0].first):  # later ones first, in each block
         region.place.block[region.first : region.stop] = statements
     _insert_functions(tree, functions)
 
 
-def _find_hand(region: RegionSyntax, start: int, keeps_names: bool = False) -> Hand:
+def find_hand(region: RegionSyntax, start: int, keeps_names: bool = False) -> Hand:
     """The names that the statements from `start` on take and give; `keeps_names`: a module's that only they read."""
     block, scope = region.place.block, region.place.scope
     statements = block[start : region.stop]
@@ -160,7 +160,7 @@ def _reads_outside(scope: Scope, statements: Iterable[ast.stmt]) -> set[str]:
     return found
 
 
-def _make_function(number: int, region: RegionSyntax, start: int, hand: Hand) -> ast.stmt:
+def make_function(number: int, region: RegionSyntax, start: int, hand: Hand) -> ast.stmt:
     """The function that holds the statements from `start` on."""
     statements = region.place.block[start : region.stop]
     line = statements[0].lineno
@@ -174,7 +174,7 @@ def _make_function(number: int, region: RegionSyntax, start: int, hand: Hand) ->
         if name in hand.unsure:
             lines.append(f"    try: {name}\n    except UnboundLocalError: {name} = {UNBOUND}")
     lines.append(f"    return {_tuple_text(hand.results)}" if hand.results else "    pass")
-    function = _parse("\n".join(lines), statements[0])[0]
+    function = parse_at("\n".join(lines), statements[0])[0]
     assert isinstance(function, ast.FunctionDef)
     body = [copy.deepcopy(statement) for statement in statements]
     function.body[end:end] = _make_exits(body) if hand.exits else body
@@ -183,7 +183,7 @@ def _make_function(number: int, region: RegionSyntax, start: int, hand: Hand) ->
 
 def _make_exits(statements: list[ast.stmt]) -> list[ast.stmt]:
     """A loop of one turn around statements, out of which each of their exits breaks, when it has said which it is."""
-    turn = _parse(f"{EXIT} = {RETURNED} = None\nwhile True: break", statements[0])
+    turn = parse_at(f"{EXIT} = {RETURNED} = None\nwhile True: break", statements[0])
     loop = turn[-1]
     assert isinstance(loop, ast.While)
     loop.body[:0] = statements
@@ -204,7 +204,7 @@ class ExitWriter(ast.NodeTransformer):
             return result
         assert isinstance(node, Exit)
         text = f"{EXIT} = {type(node).__name__!r}\n{RETURNED} = None\nbreak"
-        note, returned, leave = _parse(text, node)
+        note, returned, leave = parse_at(text, node)
         if isinstance(node, ast.Return) and node.value is not None and isinstance(returned, ast.Assign):
             returned.value = node.value
         return [returned, note, leave]
@@ -214,24 +214,24 @@ def _make_calls(number: int, region: RegionSyntax, hands: Sequence[Hand]) -> lis
     """The statements that stand in the region's place."""
     block, starts = region.place.block, region.starts
     begin = f"{START} = {REGIONS}[{number}].begin()"
-    result = _parse(begin, block[region.first])
+    result = parse_at(begin, block[region.first])
     for choice, position in enumerate(starts[:-1]):
-        guard = _parse(f"if {START} > {choice}:\n    {REGIONS}[{number}].mark({choice})", block[position])[0]
+        guard = parse_at(f"if {START} > {choice}:\n    {REGIONS}[{number}].mark({choice})", block[position])[0]
         assert isinstance(guard, ast.If)
         guard.body.insert(0, block[position])
         result.append(guard)
     chain: list[ast.stmt] = list(block[starts[-1] : region.stop])
-    chain += _parse(f"{REGIONS}[{number}].end()", block[region.stop - 1])
+    chain += parse_at(f"{REGIONS}[{number}].end()", block[region.stop - 1])
     for choice in reversed(range(len(starts))):
-        call = _call_text(number, choice, hands[choice])
-        branch = _parse(f"if {START} == {choice}:\n{call}", block[starts[choice]])[0]
+        call = write_call(number, choice, hands[choice])
+        branch = parse_at(f"if {START} == {choice}:\n{call}", block[starts[choice]])[0]
         assert isinstance(branch, ast.If)
         branch.orelse = chain
         chain = [branch]
     return [*result, *chain]
 
 
-def _call_text(number: int, choice: int, hand: Hand) -> str:
+def write_call(number: int, choice: int, hand: Hand) -> str:
     """The call of a region's function, and the assignment of what it gives."""
     unsure = [name for name in hand.taken if name in hand.unsure]
     call = f"{REGIONS}[{number}].run({', '.join([str(choice), *hand.taken])})"
@@ -253,7 +253,7 @@ def _tuple_text(names: Sequence[str]) -> str:
     return f"({', '.join(names)},)"
 
 
-def _parse(text: str, place: ast.stmt) -> list[ast.stmt]:
+def parse_at(text: str, place: ast.stmt) -> list[ast.stmt]:
     """The statements of a text, all of them on the line of `place`."""
     statements = ast.parse(text).body
     for statement in statements:

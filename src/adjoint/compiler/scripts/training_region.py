@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from time import perf_counter
 from types import FrameType
 
-from adjoint.compiler.compile import finish_eagerly
+from adjoint.compiler.compile import CompiledFunction, finish_eagerly
 from adjoint.compiler.ir.graph import TraceError
 from adjoint.compiler.scripts.name_uses import find_index_names
 from adjoint.compiler.scripts.region_binding import BoundRegion, find_common_names, holds_array
@@ -26,16 +26,6 @@ NO_FORWARD = "the forward pass is in other lines than its backward()"
 NO_TRAINING = "no graph is recorded in these lines, and no optimizer steps"
 MAX_ITEMS = 64  # of a container that are looked at
 all_regions: list[TrainingRegion] = []
-
-
-class Unbound:
-    """Stands for a name that is not bound yet where a region takes or gives it."""
-
-    def __repr__(self) -> str:
-        return "<unbound>"
-
-
-UNBOUND = Unbound()
 
 
 class TrainingRegion:
@@ -138,7 +128,8 @@ class TrainingRegion:
     def compile_from(self, start: int) -> None:
         """Compile the region from this start on."""
         self.choice = start
-        self.compiled = BoundRegion(self.functions[start], self.common_names, self.indices)
+        function, common = self.functions[start], self.common_names
+        self.compiled = BoundRegion(function, common, self.indices, compile_function=CompiledFunction)
 
     def run(self, start: int, *names: object) -> object:
         """Run the region from this start on, compiled; where that cannot be, eagerly from now on."""

@@ -294,3 +294,11 @@ def collect_effects(
         write = partial(sparse_store_slot.call, gradient.pattern.shape, gradient.pattern.has_gaps)
         outcome.effects.append(Effect(write, structure, leaves, "a sparse .grad"))
     return outcome, results
+
+
+def find_symbolic_attribute(value: object) -> str | None:
+    """The attribute of an object that is a tensor without values; None if there is none."""
+    for name, held in getattr(value, "__dict__", {}).items():
+        if isinstance(held, Tensor) and type(held.array) is not np.ndarray and not isinstance(value, Tensor):
+            return str(name)
+    return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 
 import numpy as np
@@ -64,10 +64,15 @@ class StepMemory:
         self._changed_outside: dict[tuple[int, str], tuple[Tensor | Leaf, str, object]] = {}
         self.undo: list[Callable[[], None]] = []  # what a failed trace takes back
         self._versions: dict[int, StorageCount] = {}  # by id: storages, and their versions before the step
+        self.find_kept: Callable[[], Iterable[object]] = tuple  # what the step has put into objects from before it
 
     def is_made_here(self, tensor: TensorLike) -> bool:
         """True for a tensor that the step made: no call finds its `.grad`, and none leaves it behind."""
         return type(tensor.array) is not np.ndarray and id(tensor) not in self.adopted_arrays
+
+    def kept_values(self) -> Iterable[object]:
+        """What the step has put into objects from before it."""
+        return self.find_kept()
 
     def captured_tensors(self) -> list[Tensor]:
         """The tensors from before the step that it used."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from adjoint.core.typing import Function, Operand, Operands, Params
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from adjoint.core.op.op import Op
 
@@ -186,6 +186,10 @@ class Interpreter:
 
     def note_container_write(self, container: object) -> None:
         """Take note that a hook is about to put something into a container."""
+
+    def kept_values(self) -> Iterable[object]:
+        """Return what a step has put into objects from before it."""
+        return ()
 
     # Services
 

@@ -12,4 +12,6 @@ Modules, in reading order:
   own values.
 - `shown_history`: The history of a tensor that a step hands to a call outside of it: to be looked at, since it leads
   nowhere.
+- `loop_watch`: Loops whose turns are alike, perhaps but for sizes, found while a step is traced: a cache grows token
+  by token.
 """

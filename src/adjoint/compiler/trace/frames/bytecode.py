@@ -59,14 +59,13 @@ def change_stack(count: int, *pushed: object) -> Handler:
 
 
 handles(
-    "RESUME NOP CACHE PRECALL COPY_FREE_VARS MAKE_CELL JUMP_FORWARD JUMP_BACKWARD JUMP_BACKWARD_NO_INTERRUPT "
-    "DELETE_FAST DELETE_NAME NOT_TAKEN SETUP_ANNOTATIONS GEN_START"
+    "RESUME NOP CACHE PRECALL COPY_FREE_VARS MAKE_CELL JUMP_FORWARD JUMP_BACKWARD_NO_INTERRUPT DELETE_FAST "
+    "DELETE_NAME NOT_TAKEN SETUP_ANNOTATIONS GEN_START"
 )(change_stack(0))
 # The value goes where only the step sees it, or is compared with None.
 handles(
     "STORE_FAST STORE_FAST_MAYBE_NULL POP_TOP LIST_APPEND SET_ADD RETURN_VALUE POP_JUMP_IF_NONE "
-    "POP_JUMP_IF_NOT_NONE POP_JUMP_FORWARD_IF_NONE POP_JUMP_FORWARD_IF_NOT_NONE POP_JUMP_BACKWARD_IF_NONE "
-    "POP_JUMP_BACKWARD_IF_NOT_NONE"
+    "POP_JUMP_IF_NOT_NONE POP_JUMP_FORWARD_IF_NONE POP_JUMP_FORWARD_IF_NOT_NONE"
 )(change_stack(1))
 handles("MAP_ADD", "STORE_FAST_STORE_FAST")(change_stack(2))
 handles("PUSH_NULL")(change_stack(0, NULL))
@@ -117,8 +116,21 @@ def for_iter(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> bool:
 
 
 @handles(
+    "JUMP_BACKWARD POP_JUMP_BACKWARD_IF_NONE POP_JUMP_BACKWARD_IF_NOT_NONE POP_JUMP_BACKWARD_IF_TRUE "
+    "POP_JUMP_BACKWARD_IF_FALSE"
+)
+def end_turn(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None:
+    """The end of a loop's turn; before Python 3.12 that of a `while` is where its condition decides."""
+    if ins.opname != "JUMP_BACKWARD":
+        condition = a.pop()
+        if "NONE" not in ins.opname:
+            a.observer.use(condition, frame)
+    a.observer.end_turn(frame, ins.argval)
+
+
+@handles(
     "POP_JUMP_IF_TRUE POP_JUMP_IF_FALSE POP_JUMP_FORWARD_IF_TRUE POP_JUMP_FORWARD_IF_FALSE "
-    "POP_JUMP_BACKWARD_IF_TRUE POP_JUMP_BACKWARD_IF_FALSE LIST_EXTEND SET_UPDATE DICT_UPDATE DICT_MERGE"
+    "LIST_EXTEND SET_UPDATE DICT_UPDATE DICT_MERGE"
 )
 def use_top(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None:
     """The top is popped and looked into."""

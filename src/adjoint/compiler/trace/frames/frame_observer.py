@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, cast
 from adjoint.compiler.trace.frames.attribute_sources import AttributeSource
 from adjoint.compiler.trace.frames.decode import decode
 from adjoint.compiler.trace.frames.impure_calls import FILES_WITH_IMPURE_CODES, IMPURE_CODES, learn_imported_modules
-from adjoint.compiler.trace.frames.observations import Observations
+from adjoint.compiler.trace.frames.observations import Observations, ignore_turn
 from adjoint.compiler.trace.frames.shadow_frame import ShadowFrame, is_resumed
 from adjoint.compiler.trace.frames.sources import MISSING, class_dict_of, find_class_entry, mro_of
 from adjoint.compiler.trace.frames.trace_rules import is_user_class, is_user_file, is_user_namespace, trusted_files
@@ -82,10 +82,20 @@ class FrameObserver(Observations):
             if _observer_lock is not None and _observer_lock._is_owned():  # not so in a process that the step forked
                 _observer_lock.release()
             self.begin_instruction()
+            self.end_turn = ignore_turn
             self._shadow_frames.clear()
             self._enclosing_frames.clear()
         if self._refusal is not None:
             raise self._refusal
+
+    def find_callers(self, frame: FrameType) -> Iterator[FrameType]:
+        """The frames of the step that have called this one, innermost first."""
+        activation, outer = self._shadow_frames.get(frame), frame.f_back
+        while activation is not None and not activation.outermost and outer is not None:
+            if (known := self._shadow_frames.get(outer)) is not None:
+                activation = known
+                yield outer
+            outer = outer.f_back
 
     def leave_frame(self, activation: ShadowFrame, frame: FrameType, value: object) -> None:
         """A frame was left, with `value`."""

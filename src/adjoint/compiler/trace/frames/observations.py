@@ -69,6 +69,7 @@ class Observations:
         self.is_preexisting = self.preexisting.contains
         self.hosts: HostFunctions | None = None  # leads calls away that act outside of the step
         self.texts = LateTexts()
+        self.end_turn: Callable[[FrameType, int], None] = ignore_turn  # of a frame's loop, and where the next begins
         self._arguments: dict[int, object] = {}
         self._refusal: BaseException | None = None
 
@@ -227,19 +228,23 @@ class Observations:
 
     def postpone(self, what: str, frame: FrameType) -> None:
         """Leave this call of the step to Python; the next can be traced."""
-        self._refusal = OverlapError(f"the step {what} at {site_in(frame)}")
-        raise self._refusal
+        self.give_up(OverlapError(f"the step {what} at {site_in(frame)}"))
+
+    def give_up(self, error: BaseException) -> None:
+        """End the trace with an error, which the step may not catch."""
+        self._refusal = error
+        raise error
 
     def refuse_instruction(self, ins: dis.Instruction, frame: FrameType) -> None:
         """Refuse the step, which comes to code with an instruction that nobody knows here."""
         version = ".".join(map(str, sys.version_info[:2]))
         line = ins.positions.lineno if ins.positions is not None else None
         site = site_in(frame)._replace(line=line or frame.f_lineno)
-        self._refusal = UnknownInstructionError(
+        error = UnknownInstructionError(
             f"Python {version} has an instruction, {ins.opname}, that this version of adjoint does not know, at "
             f"{site}: what the step reads there would go unnoticed"
         )
-        raise self._refusal
+        self.give_up(error)
 
     def as_before(self, container: object) -> Any:
         """A copy of the container as it was before the step changed it; itself if it did not."""
@@ -257,6 +262,10 @@ class Observations:
 def site_in(frame: FrameType) -> Site:
     """The line of the user's program that a frame is at."""
     return Site(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
+
+
+def ignore_turn(frame: FrameType, target: int) -> None:
+    """Take no note of a turn."""
 
 
 def _item_or_missing(container: Any, key: object) -> object:
