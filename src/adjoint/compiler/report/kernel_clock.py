@@ -122,19 +122,26 @@ class KernelClock:
         slots = aligned_bytes(max(1, len(kernels)) * threads * SLOT_WORDS * 8).view(np.int64)
         slots = slots[: len(kernels) * threads * SLOT_WORDS].reshape(len(kernels), threads, SLOT_WORDS)
         slots[...] = 0
-        records = np.zeros((len(kernels), RECORD_WORDS), np.int64)
+        memory = np.zeros((len(kernels), 1 + RECORD_WORDS), np.int64)
+        counts, records = memory[:, 0], memory[:, 1:]  # of tiles, where the sizes of a call tell how many there are
         records[:, CLOCK] = clock_address()
         timed = _module.engine.address("adjoint_timed")
+        sized: list[tuple[int, ctypes.c_int64]] = []
 
         def wrap(group: Group, call: KernelCall) -> KernelCall:
             i = kernels.index(group)
             records[i, :CLOCK] = call.function, call.table, slots[i].ctypes.data
-            return KernelCall(timed, records[i].ctypes.data, call.tiles)
+            if call.tiles >= 0:
+                return KernelCall(timed, records[i].ctypes.data, call.tiles)
+            sized.append((i, ctypes.c_int64.from_address(call.table + 8 * call.tiles)))
+            return KernelCall(timed, records[i].ctypes.data, -1)  # the word before its record
 
         segment, _ = self.program.binding.segment(groups, wrap)
         numbers = [self.entries[group] for group in kernels]
 
         def call(*arrays: Operand) -> int | None:
+            for i, tiles in sized:
+                counts[i] = tiles.value
             try:
                 return segment.call(*arrays)
             finally:
@@ -144,7 +151,7 @@ class KernelClock:
                 rows = zip(ran.tolist(), threads.tolist(), found, strict=True)
                 self.note(self.program, [KernelSpan(numbers[i], t, *times) for i, t, times in rows])
 
-        self._held.append((records, segment))
+        self._held.append((memory, segment))
         return call
 
     def _time_call(self, name: str, entry: int, *operands: Operand, **out: Operand) -> Operand:

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from adjoint.core.runtime.exchange_log import CallLog
+from adjoint.core.runtime.mode import ModeScope
+from adjoint.core.typing import Operand
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -23,7 +25,6 @@ if TYPE_CHECKING:
     from adjoint.compiler.trace.recompilation import Recompilation
     from adjoint.compiler.trace.signature import Signature
     from adjoint.compiler.trace.sizes.batch_sizes import BatchSizes, Size
-    from adjoint.core.typing import Operand
     from adjoint.core.viewer.page import GraphPage
 
 
@@ -31,7 +32,7 @@ class StepReports:
     """The reports of a compiled step; each is imported where it is first asked for."""
 
     name: str
-    _programs: dict[object, Signature]
+    _programs: dict[Operand, Signature]
     _costs: CallCosts
     _loops: OutlinedCalls
     _sizes: BatchSizes
@@ -100,9 +101,12 @@ class StepReports:
         from adjoint.compiler.report.example_arguments import GIVEN_ONES
         from adjoint.compiler.report.kernel_times import MeasuredStep, measure_step
 
-        latest, what = self._latest_entry(), GIVEN_ONES
+        latest, what, modes = self._latest_entry(), GIVEN_ONES, dict[str, Operand]()
         if not (args or kwargs) and latest is not None and latest.example is not None:
             args, kwargs, what = latest.example.find()
+            keys = (key for key, s in self._programs.items() if any(entry is latest for entry in s.entries))
+            recording, autocast = next(keys)[3:]
+            modes = {"recording": recording is True, "inference": recording == "inference", "autocast": autocast}
 
         def programs() -> Sequence[Program]:
             entry = self._latest_entry()
@@ -111,7 +115,11 @@ class StepReports:
         def prepare() -> None:
             self.__dict__.update(_trace=_refuse_program, _run_eagerly=_refuse_program)
 
-        measured = measure_step(MeasuredStep(lambda: self(*args, **kwargs), programs, prepare, what))
+        def call() -> Operand:
+            with ModeScope(**modes):  # as it was called
+                return self(*args, **kwargs)
+
+        measured = measure_step(MeasuredStep(call, programs, prepare, what))
         if latest is None or len(measured.programs) != len(latest.programs):
             raise RuntimeError("these arguments are for another program than that which ran last: call the step first")
         return measured
