@@ -143,3 +143,14 @@ def test_a_notebook_shows_the_times_too() -> None:
     assert heads[1] == [*heads[0][:2], "µs", "share", *heads[0][2:]]
     assert "a call takes" in told._repr_html_()
     assert "a call takes" not in plain._repr_html_()
+
+
+def test_program_for_all_sizes_is_timed_in_the_modes_of_its_call() -> None:
+    step = ad.compile(lambda x: (2 * x).exp().sum(1))
+    with ad.no_grad():
+        for n in 40, 50, 60, 70:
+            step(ad.randn(n, 3))
+    assert step.graph.symbols
+    told = step.explain(profile=True)
+    assert all(told.times.seconds[e.number] >= 0 for e in told.entries)
+    assert told.times.seconds

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 pytest.importorskip("llvmlite")
@@ -320,3 +322,51 @@ def test_two_programs_that_set_the_same_gradients() -> None:
         if kept is not None:
             first(ad.zeros(2))
             assert kept.tolist() == [n * by, n * by]
+
+
+class Scaled(nn.Module):
+    def __init__(self, factor: float) -> None:
+        super().__init__()
+        self.layer = nn.Linear(2, 2)
+        self.factor = nn.Parameter(ad.tensor(factor))
+
+    def forward(self, x):
+        return self.layer(x) * self.factor
+
+
+def hide_in_class(model: nn.Module) -> None:
+    type(model).layer = nn.Linear(2, 2)
+
+
+def find_elsewhere(model: nn.Module) -> None:
+    other = nn.Linear(2, 2)
+    type(model).__getattr__ = lambda self, name: other if name == "layer" else nn.Module.__getattr__(self, name)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda model: setattr(model, "layer", nn.Linear(2, 2)),
+        lambda model: model._modules.update(layer=nn.Linear(2, 2)),
+        lambda model: model.__dict__.update(layer=nn.Linear(2, 2)),
+        lambda model: setattr(model, "factor", nn.Parameter(ad.tensor(5.0))),
+        lambda model: model.__dict__.update(_parameters={**model._parameters, "factor": nn.Parameter(ad.tensor(7.0))}),
+        hide_in_class,
+        find_elsewhere,
+    ],
+    ids=["layer", "registry", "instance", "parameter", "other registry", "class", "getattr"],
+)
+def test_attributes_in_registries_are_checked_without_python_code(change) -> None:
+    class Own(Scaled):  # which the test may change
+        pass
+
+    model, x = Own(3.0).eval(), ad.randn(3, 2)
+    step, asked = ad.compile(lambda x: model(x)), []
+    for _ in range(3):
+        step(x)
+    sys.setprofile(lambda frame, event, _: asked.append(frame.f_code.co_name))
+    step(x)
+    sys.setprofile(None)
+    assert "__getattr__" not in asked
+    change(model)
+    np.testing.assert_allclose(step(x).detach().numpy(), model(x).detach().numpy(), rtol=1e-5)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import gc
+import os
 import weakref
 
 import numpy as np
@@ -339,6 +340,8 @@ def test_explain_tells_of_the_loop_and_its_body() -> None:
     assert told in step._repr_html_()
     assert step.kernels
     assert step.memory().values
+    if hasattr(os, "fork"):
+        assert step.explain(profile=True).times.seconds
     with pytest.raises(RuntimeError, match="cannot be exported: the loop at"):
         step.export("nowhere")
 

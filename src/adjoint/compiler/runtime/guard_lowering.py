@@ -42,12 +42,13 @@ from adjoint.compiler.trace.frames.sources import (
     find_class_entry,
     mro_of,
 )
-from adjoint.compiler.trace.frames.trace_rules import is_own_class
+from adjoint.compiler.trace.frames.trace_rules import is_own_class, is_user_function
 from adjoint.compiler.trace.guards import Guard, ProbeGuard, SourceGuard, ViewGuard
 from adjoint.core.runtime.lazy_import import names_of
 from adjoint.core.tensor.storage import view_of
 
 Contents = Sequence[tuple[Mapping[str, object], frozenset[str]]]  # dicts, and the keys in each that do not count
+REGISTRIES = ("_parameters", "_buffers", "_modules")  # of a module: in which its `__getattr__` looks, in this order
 PLAIN_MAPPINGS = (dict, defaultdict, OrderedDict)  # whose items are what a check finds
 
 
@@ -101,6 +102,8 @@ def checks_of_source(place: Source) -> list[PointerCheck] | None:
         entry = find_class_entry(type(holder), name)
         found = _checks_of_entry(mro_of(type(holder)), name, entry)
         return [itself, check_key_absent(vars(holder), name), *found] if entry is value else None
+    if type(place) is AttributeSource and not place.bound and (found := _checks_of_registered(holder, name, value)):
+        return found
     if type(place) is AttributeSource:
         return (
             [(check_method if place.bound else check_attribute)(holder, name, value)]
@@ -108,6 +111,36 @@ def checks_of_source(place: Source) -> list[PointerCheck] | None:
             else None
         )
     return None
+
+
+def _checks_of_registered(holder: object, name: str, value: object) -> list[PointerCheck] | None:
+    """Return checks of an attribute that a module has in one of its registries: no call of `__getattr__` is needed.
+
+    They are that this dict has it, and that nothing which Python looks at before it has got the name. None if the
+    attribute is no such one.
+    """
+    kind = type(holder)
+    held, finder = getattr(holder, "__dict__", None), find_class_entry(kind, "__getattr__")
+    if type(held) is not dict or not is_own_class(kind.__mro__[-2]) or is_user_function(finder):
+        return None
+    tables = [held.get(table) for table in REGISTRIES]
+    owner = next((i for i, table in enumerate(tables) if type(table) is dict and name in table), None)
+    if owner is None or name in held or not all(type(table) is dict for table in tables[: owner + 1]):
+        return None
+    found = [check_slot(holder, cpython_layout.TYPE, kind), check_key_absent(held, name)]
+    found.append(check_attribute(kind, "__mro__", mro_of(kind)))
+    for base in mro_of(kind)[:-1]:
+        version = check_class_version(base) if is_own_class(base) else None
+        if version is not None:
+            found.append(version)
+            continue
+        (entries,) = gc.get_referents(class_dict_of(base))  # behind the proxy
+        found += [check_key_absent(entries, key) for key in (name, "__getattr__", "__getattribute__")]
+    for key, table in zip(REGISTRIES, tables[: owner + 1], strict=False):
+        assert type(table) is dict
+        found.append(check_item(held, key, table))
+        found.append(check_item(table, name, value) if name in table else check_key_absent(table, name))
+    return found
 
 
 def _checks_of_view(guard: ViewGuard) -> list[PointerCheck] | None:

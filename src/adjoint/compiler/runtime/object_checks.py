@@ -148,6 +148,7 @@ def check_argument(
 def make_checker(checks: Sequence[PointerCheck]) -> Callable[..., bool]:
     """A function of the arguments that is true if all checks hold."""
     words = []
+    checks = list({check[:4]: check for check in checks}.values())  # attributes of one object have some in common
     # checks of one kind are one call; what a check relies upon is not of a later kind
     for kind, group in groupby(sorted(checks, key=itemgetter(0)), itemgetter(0)):
         run = [check[1:4] for check in group]
