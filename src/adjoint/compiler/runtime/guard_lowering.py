@@ -102,8 +102,11 @@ def checks_of_source(place: Source) -> list[PointerCheck] | None:
         entry = find_class_entry(type(holder), name)
         found = _checks_of_entry(mro_of(type(holder)), name, entry)
         return [itself, check_key_absent(vars(holder), name), *found] if entry is value else None
-    if type(place) is AttributeSource and not place.bound and (found := _checks_of_registered(holder, name, value)):
-        return found
+    registered = (
+        None if type(place) is not AttributeSource or place.bound else _checks_of_registered(holder, name, value)
+    )
+    if registered is not None:
+        return registered
     if type(place) is AttributeSource:
         return (
             [(check_method if place.bound else check_attribute)(holder, name, value)]

@@ -77,6 +77,9 @@ class FrameObserver(Observations):
         sys.settrace(self._trace_call)
         try:
             yield
+        except BaseException:
+            self._refusal = None  # whose traceback has this observer
+            raise
         finally:
             sys.settrace(before)
             if _observer_lock is not None and _observer_lock._is_owned():  # not so in a process that the step forked
@@ -86,7 +89,10 @@ class FrameObserver(Observations):
             self._shadow_frames.clear()
             self._enclosing_frames.clear()
         if self._refusal is not None:
-            raise self._refusal
+            try:
+                raise self._refusal
+            finally:
+                self._refusal = None
 
     def find_callers(self, frame: FrameType) -> Iterator[FrameType]:
         """The frames of the step that have called this one, innermost first."""

@@ -233,7 +233,10 @@ class Observations:
     def give_up(self, error: BaseException) -> None:
         """End the trace with an error, which the step may not catch."""
         self._refusal = error
-        raise error
+        try:
+            raise error
+        finally:
+            del error  # whose traceback has this frame: cycles wait for the collector
 
     def refuse_instruction(self, ins: dis.Instruction, frame: FrameType) -> None:
         """Refuse the step, which comes to code with an instruction that nobody knows here."""
