@@ -69,10 +69,10 @@ class LoopWatch:
         self._frames: dict[CodeType, tuple[FrameType, dict[int, LoopState]]] = {}  # the latest of each code
 
     def end_turn(self, frame: FrameType, target: int) -> None:
-        """Give the trace up where a loop that has ended a turn, after which `target` is next, is to be taken apart."""
+        """Have the trace end where a loop that has ended a turn, after which `target` is next, is to be taken apart."""
         outline = self._note_turn(frame, target)
         if outline is not None:
-            self._observer.give_up(OutlineFoundError(outline))
+            self._observer.leaving = OutlineFoundError(outline)
 
     def _note_turn(self, frame: FrameType, target: int) -> Operand:
         """Take note of the end of a turn; return the outline of a loop whose body is to be compiled apart."""

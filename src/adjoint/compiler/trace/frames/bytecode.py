@@ -211,6 +211,7 @@ def keyword_names(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> Non
 @handles("CALL", "CALL_KW")
 def call_function(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None:
     """`f(x, name=y)`."""
+    a.observer.leave_at_call()
     names = a.pop() if ins.opname == "CALL_KW" else a.keywords
     a.keywords = ()
     args = a.pop_operands(ins.arg or 0)

@@ -70,6 +70,7 @@ class Observations:
         self.hosts: HostFunctions | None = None  # leads calls away that act outside of the step
         self.texts = LateTexts()
         self.end_turn: Callable[[FrameType, int], None] = ignore_turn  # of a frame's loop, and where the next begins
+        self.leaving: BaseException | None = None  # what is to end the trace at the next call
         self._arguments: dict[int, object] = {}
         self._refusal: BaseException | None = None
 
@@ -237,6 +238,14 @@ class Observations:
             raise error
         finally:
             del error  # whose traceback has this frame: cycles wait for the collector
+
+    def leave_at_call(self) -> None:
+        """End the trace if that was asked for. Where a loop's turn ends, Python 3.12 and later would run no `__exit__`."""
+        if self.leaving is not None:
+            try:
+                self.give_up(self.leaving)
+            finally:
+                self.leaving = None
 
     def refuse_instruction(self, ins: dis.Instruction, frame: FrameType) -> None:
         """Refuse the step, which comes to code with an instruction that nobody knows here."""
