@@ -240,7 +240,7 @@ class Observations:
             del error  # whose traceback has this frame: cycles wait for the collector
 
     def leave_at_call(self) -> None:
-        """End the trace if that was asked for. Where a loop's turn ends, Python 3.12 and later would run no `__exit__`."""
+        """End the trace if that was asked for. At the end of a loop's turn Python 3.12 and later run no `__exit__`."""
         if self.leaving is not None:
             try:
                 self.give_up(self.leaving)
