@@ -15,7 +15,8 @@ from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
 from types import CodeType, FrameType, MethodType
 
 from adjoint.compiler.scripts.name_uses import find_name_uses
-from adjoint.compiler.scripts.region_finder import (
+from adjoint.compiler.scripts.region_rewriter import Hand, find_hand
+from adjoint.compiler.scripts.region_syntax import (
     Loop,
     RegionSyntax,
     StatementBlock,
@@ -24,7 +25,6 @@ from adjoint.compiler.scripts.region_finder import (
     can_outline,
     find_exits,
 )
-from adjoint.compiler.scripts.region_rewriter import Hand, find_hand
 from adjoint.compiler.scripts.taken_containers import find_containers, is_record, lower_records
 from adjoint.compiler.trace.frames.constants import is_plain
 from adjoint.compiler.trace.frames.trace_rules import is_user_function

@@ -18,8 +18,8 @@ from adjoint.compiler.program.eager_step import StepWrapper
 from adjoint.compiler.scripts.loop_outline import CALL, LoopOutline, compile_definitions
 from adjoint.compiler.scripts.region_binding import UNBOUND as UNBOUND_VALUE
 from adjoint.compiler.scripts.region_binding import BoundRegion
-from adjoint.compiler.scripts.region_finder import RegionSyntax
 from adjoint.compiler.scripts.region_rewriter import REGIONS, UNBOUND, Hand, make_function, parse_at, write_call
+from adjoint.compiler.scripts.region_syntax import RegionSyntax
 from adjoint.compiler.scripts.taken_containers import lower_records, settle_containers, take_containers
 from adjoint.core.typing import Function, Operand
 
