@@ -97,7 +97,7 @@ def _linear_jvp(op: Op, inputs: Operands, tangents: Tangents, params: Params, ou
     return total
 
 
-def _rule_jvp(op: Op, i: int, kept: list[object], t: Tensor, x: Tensor, out: Tensor, params: Params) -> Operand:
+def _rule_jvp(op: Op, i: int, kept: Sequence[object], t: Tensor, x: Tensor, out: Tensor, params: Params) -> Operand:
     """Return J t for the tangent `t` of input i, from the gradient rule of that input."""
     rule: Any = op.rule(i)
     # the rule computes f'(x) g, unless f is a function of x and conj(x)
