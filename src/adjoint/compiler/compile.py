@@ -214,6 +214,10 @@ class CompiledFunction(StepReports, StepWrapper):
 
     def _run_eagerly(self, args: tuple[object, ...], kwargs: dict[str, object], events: CallLog) -> Any:
         """The result of the function itself; what took place in this call already does not take place again."""
+        if not (events or events.exchanges):
+            return self.function(*args, **kwargs)
+        from adjoint.compiler.cuts.replay import finish_eagerly
+
         return finish_eagerly(self.function, args, kwargs, events)
 
     def _run_in_turn(
@@ -390,10 +394,8 @@ class CompiledFunction(StepReports, StepWrapper):
                 self._dynamic.note_static(key, error.places)
         try:
             return trace(specialize=False)
-        except OutlineFoundError:
-            raise
-        except Exception:
-            if not (signature.dynamic_sources or varying or events):
+        except Exception as error:
+            if isinstance(error, OutlineFoundError) or not (signature.dynamic_sources or varying or events):
                 raise
             signature.dynamic_sources.clear()  # a number itself was wanted: then each is a program of its own
             return trace(specialize=True)
@@ -428,13 +430,3 @@ class CompiledFunction(StepReports, StepWrapper):
 
     def _warn(self, what: str) -> None:
         warn_user(f"compiled function {self.name!r} {what}", RuntimeWarning)
-
-
-def finish_eagerly(function: Function, args: Operands, kwargs: dict[str, Operand], log: CallLog) -> Operand:
-    """Call a function of which a part has run; what took place, as `log` has it, does not take place again."""
-    with log_exchanges(log.exchanges or None):
-        if not any(outcome.is_replayed for outcome in log):
-            return function(*args, **kwargs)
-        from adjoint.compiler.cuts.replay import run_with_outcomes
-
-        return run_with_outcomes(function, args, kwargs, log)

@@ -10,7 +10,16 @@ from adjoint.compiler.trace.events.step_events import Outcome
 from adjoint.compiler.trace.frames import FrameObserver
 from adjoint.compiler.trace.frames.host_functions import HostFunction, HostFunctions
 from adjoint.core.graph.source_location import Site
+from adjoint.core.runtime.exchange_log import CallLog, log_exchanges
 from adjoint.core.typing import Function, Operand, Operands
+
+
+def finish_eagerly(function: Function, args: Operands, kwargs: dict[str, Operand], log: CallLog) -> Operand:
+    """Call a function of which a part has run; what took place, as `log` has it, does not take place again."""
+    with log_exchanges(log.exchanges or None):
+        if not any(outcome.is_replayed for outcome in log):
+            return function(*args, **kwargs)
+        return run_with_outcomes(function, args, kwargs, log)
 
 
 def run_with_outcomes(

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from time import perf_counter
 from types import FrameType
 
-from adjoint.compiler.compile import CompiledFunction, finish_eagerly
+from adjoint.compiler.compile import CompiledFunction
+from adjoint.compiler.cuts.replay import finish_eagerly
 from adjoint.compiler.ir.graph import TraceError
 from adjoint.compiler.scripts.name_uses import find_index_names
 from adjoint.compiler.scripts.region_binding import BoundRegion, find_common_names, holds_array

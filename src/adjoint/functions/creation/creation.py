@@ -130,8 +130,7 @@ def asarray(
 
     Raises: ValueError if `copy` is False and the memory cannot be shared, RuntimeError for a NumPy scalar then.
     """
-    obj = getattr(obj, "traced_tensor", obj)
-    if isinstance(obj, Tensor):
+    if isinstance(obj := getattr(obj, "traced_tensor", obj), Tensor):
         return finish_factory(_alias_or_copy(obj, dtype, copy, requires_grad), requires_grad is True, device)
     given = _try_array_view(obj, dtype)
     if given is None:
