@@ -42,6 +42,11 @@ def _key(indices: tuple[Array, ...], pattern: Pattern) -> tuple[Any, ...]:
     return tuple(slice(None) if slot is None else indices[slot] for slot in pattern)
 
 
+def _can_sum_bare(g: Operand) -> bool:
+    """Return whether a gradient is a bare array, and not of bfloat16, which the call of an op sums in float32."""
+    return is_bare(g) and g.dtype.kind != "V"
+
+
 @primitive(
     family="index",
     spec=lambda x, *indices, pattern: Spec(indexed_shape(x.shape, [i.shape for i in indices], pattern), x.dtype),
@@ -49,7 +54,7 @@ def _key(indices: tuple[Array, ...], pattern: Pattern) -> tuple[Any, ...]:
     linear=True,
     dx=lambda g, x_shape, indices, pattern: (
         compute(op_of(index_add), (g, *indices), {"shape": x_shape, "pattern": pattern})
-        if is_bare(g)
+        if _can_sum_bare(g)
         else index_add(g, *indices, shape=x_shape, pattern=pattern)
     ),
 )
@@ -180,7 +185,7 @@ def index_grid(shape: Shape, indices: Array, axis: int) -> tuple[Array, ...]:
     spec=lambda x, indices, *, axis: Spec(indices.shape, x.dtype),
     dx=lambda g, indices, x_shape, axis: (
         compute(op_of(scatter_add), (g, indices), {"shape": x_shape, "axis": axis})
-        if is_bare(g)
+        if _can_sum_bare(g)
         else scatter_add(g, indices, shape=x_shape, axis=axis)
     ),
 )
