@@ -248,7 +248,7 @@ class Numbers(data.Dataset):
     def __getitem__(self, i): return ad.rand(1) + i
 
 sys.setswitchinterval(1e-5)  # so that threads meet in the middle of what they do
-loader, found = data.DataLoader(Numbers(), 4, num_workers=2), []
+loader, found = data.DataLoader(Numbers(), 4, num_workers=2, multiprocessing_context="fork"), []
 for _ in range(6):
     threads = [threading.Thread(target=lambda: found.append(len(list(loader)))) for _ in range(4)]
     for thread in threads:
