@@ -12,6 +12,7 @@ from tests.support.tracing import fused, ops
 
 import adjoint as ad
 from adjoint.compiler.cache import plan_cache
+from adjoint.compiler.llvm.jit.target import host
 from adjoint.compiler.passes.fusion import fuse
 from adjoint.compiler.passes.fusion_rules import GroupMap
 from adjoint.compiler.passes.inline_producers import inline_producers
@@ -88,7 +89,8 @@ def test_a_right_operand_that_is_transposed(
         expected, _ = results(lambda x, *given: x @ TREES[tree](*given).t(), arrays)
     np.testing.assert_array_equal(got[0], expected[0])
     if min(shape) > 16 and tree != "transposed leaf":
-        assert all(counts) or dtype is np.float64  # which some processors' blocks read where it lies
+        # some processors' blocks read float64 where it lies, and those with narrow vectors float32 too
+        assert all(counts) or dtype is np.float64 or host().vector_bits < 256
         assert len(kernels) == (1 if all(counts) else 2)
         assert kernels[-1][-1] == "mm"
 
