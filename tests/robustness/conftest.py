@@ -1,4 +1,4 @@
-"""What the tests of this folder begin with, where they count what a loop leaves behind."""
+"""A start for tests that count what a loop leaves behind."""
 
 import sys
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class OutlinedCalls:
-    """What runs for a compiled function once a trace has met a loop that grows, in the same modes.
+    """The calls of a compiled function once a trace has met a loop that grows, in the same modes.
 
     `are_watched`: whether traces are to look for such loops: not where sizes are no symbols (`dynamic` is False), nor
     where the body of one could not be compiled apart, so that it is unrolled.
@@ -60,7 +60,7 @@ class OutlinedCalls:
                 self.outlined, self.are_watched = None, False
 
     def explain(self) -> str:
-        """What became of the loop, in a sentence; an empty text if there is none."""
+        """A sentence on what became of the loop; an empty text if there is none."""
         return str(self.outlined.outline) if self.outlined is not None else ""
 
     @property

@@ -20,12 +20,11 @@ Modules, in reading order:
   functions.
 - `parameter_loops`: Loops that write parameters without gradients: averages of weights, soft updates of target
   networks.
-- `region_start`: Where a training region begins, ahead of its forward pass: with `zero_grad()`, if nothing between
+- `region_start`: The start of a training region, ahead of its forward pass: with `zero_grad()`, if nothing between
   does more.
 - `region_syntax`: Statements of a program that may become a training region: blocks, what may leave its function, and
   the names.
-- `region_tail`: What stands behind an update and in it, but belongs to the other side: metrics go in, and appends to
-  lists go out.
+- `region_tail`: The end of a training region: metrics behind the update go in, and appends to lists go out.
 - `taken_containers`: Lists, dicts and objects that a compiled function takes, and may change: a trace works on copies
   of them.
 """

@@ -284,7 +284,7 @@ def _is_method(function: ast.expr, frame: FrameType) -> bool:
 
 
 def _look_up(expression: ast.expr, frame: FrameType) -> Operand:
-    """What a dotted name means at present; UNKNOWN for any other expression."""
+    """The present value of a dotted name; UNKNOWN for any other expression."""
     if isinstance(expression, ast.Name):
         for names in (frame.f_locals, frame.f_globals, vars(builtins)):
             if expression.id in names:

@@ -1,4 +1,4 @@
-"""Where a training region begins, ahead of its forward pass: with `zero_grad()`, if nothing between does more."""
+"""The start of a training region, ahead of its forward pass: with `zero_grad()`, if nothing between does more."""
 
 from __future__ import annotations
 

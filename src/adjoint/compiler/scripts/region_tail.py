@@ -1,4 +1,4 @@
-"""What stands behind an update and in it, but belongs to the other side: metrics go in, and appends to lists go out.
+"""The end of a training region: metrics behind the update go in, and appends to lists go out.
 
 A metric, `accuracy = (output.argmax(1) == y).float().mean()`, is a part of what is compiled. A list of the program,
 which may be another one in each epoch, is not: of `losses.append(loss.item())` only the number is computed within.

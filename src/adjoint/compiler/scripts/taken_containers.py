@@ -165,7 +165,7 @@ def _copy(value: Operand) -> Operand:
 
 
 def _parts_of(value: Operand) -> Sequence[Operand]:
-    """What lies in a container or tuple."""
+    """The parts of a container or tuple."""
     if isinstance(value, dict):
         return [*value.values()]
     if isinstance(value, list | tuple):
