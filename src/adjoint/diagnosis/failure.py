@@ -48,6 +48,11 @@ class Failure:
         return self.stack[0].frame
 
     @property
+    def node(self) -> ast.AST | None:
+        """The expression or statement that failed; None where its source is not known."""
+        return None if self.line is None else self.line.node
+
+    @property
     def message(self) -> str:
         """The error's own words."""
         return str(self.error)

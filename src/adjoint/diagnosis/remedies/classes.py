@@ -44,7 +44,7 @@ FUNCTIONS = {
 @remedy(r"(\w+)\(\) missing \d+ required positional arguments?: '(?:self|state_dict|input|module|fn)'")
 def make_instance_first(failure: Failure, match: re.Match[str]) -> str | None:
     """A method that is called on a class."""
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     for part in ast.walk(node) if node is not None else ():
         if not isinstance(part, ast.Call) or not isinstance(part.func, ast.Attribute) or failure.line is None:
             continue
@@ -63,7 +63,7 @@ def make_instance_first(failure: Failure, match: re.Match[str]) -> str | None:
 def call_module(failure: Failure, match: re.Match[str]) -> str | None:
     """A module where its result belongs: it was made with the input, and not called."""
     given = [each for each in failure.operands if is_module(each.value) and type(each.value).__name__ in match.groups()]
-    node: ast.AST | None = None if failure.line is None else failure.line.node
+    node: ast.AST | None = failure.node
     if given and match[3] and isinstance(node, ast.Call) and any(True for _ in given[0].value.parameters()):
         used = {each.text for each in failure.operands}
         held = failure.frame.f_locals.items()
@@ -116,7 +116,7 @@ def _find_making(failure: Failure, operand: NamedValue) -> Origin | None:
 @remedy(r"^(?!.*[Mm]issing)")
 def call_module_made(failure: Failure, match: re.Match[str]) -> str | None:
     """A module that is made with its input for a setting, and refuses it."""
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     kind = evaluate(node.func, failure.frame) if isinstance(node, ast.Call) else MISSING
     if not isinstance(kind, type) or not isinstance(node, ast.Call) or kind.__name__ not in FUNCTIONS or not node.args:
         return None
@@ -151,7 +151,7 @@ def give_forward_self(failure: Failure, match: re.Match[str]) -> str | None:
 @remedy(r"'(\w+)' object has no attribute '(\w+)'")
 def assign_to_self(failure: Failure, match: re.Match[str]) -> str | None:
     """A part that `__init__` gave to a local name, or to an attribute of another spelling's kind."""
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     for part in ast.walk(node) if node is not None else ():
         owner: Operand = evaluate(part.value, failure.frame) if isinstance(part, ast.Attribute) else MISSING
         if owner is MISSING or type(owner).__name__ != match[1] or not isinstance(part, ast.Attribute):
@@ -249,7 +249,7 @@ def call_super_first(failure: Failure, match: re.Match[str]) -> str | None:
 )
 def name_method_parameters(failure: Failure, match: re.Match[str]) -> str | None:
     """A method of the library that is called with more or fewer arguments."""
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     calls = [each for each in ast.walk(node) if isinstance(each, ast.Call)] if node is not None else []
     for call in calls:
         if not isinstance(call.func, ast.Attribute) or call.func.attr != match[1].rpartition(".")[2]:
@@ -276,7 +276,7 @@ def name_method_parameters(failure: Failure, match: re.Match[str]) -> str | None
 @remedy(r"(function|builtin_function_or_method|type|NoneType|list|tuple|generator) is not a Module subclass")
 def make_parts_modules(failure: Failure, match: re.Match[str]) -> str | None:
     """A function, a class or a list among the parts of a model."""
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     arguments = node.args if isinstance(node, ast.Call) else []
     for argument in arguments:
         given = argument.value if isinstance(argument, ast.Starred) else argument
@@ -311,7 +311,7 @@ def make_parts_modules(failure: Failure, match: re.Match[str]) -> str | None:
 @remedy(r"'generator' object has no attribute '(\w+)'")
 def set_for_each(failure: Failure, match: re.Match[str]) -> str | None:
     """An attribute or a method of each parameter or part, that is asked of all at once."""
-    found = None if failure.line is None else failure.line.node
+    found = failure.node
     for node in ast.walk(found) if found is not None else ():
         call = node.value if isinstance(node, ast.Attribute) and node.attr == match[1] else None
         if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute) or failure.line is None:

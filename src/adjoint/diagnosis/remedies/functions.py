@@ -55,7 +55,7 @@ def give_function_itself(failure: Failure, match: re.Match[str]) -> str | None:
 @remedy(r"^'(\w+)' object has no attribute '(\w+)'$")
 def give_other_object(failure: Failure, match: re.Match[str]) -> str | None:
     """An object of another kind than a function of the library works on, where the frame has one of that kind."""
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     if (
         not isinstance(node, ast.Call)
         or not failure.stack[0].called
@@ -112,7 +112,7 @@ def return_iterator(failure: Failure, match: re.Match[str]) -> str | None:
 )
 def return_scalar(failure: Failure, match: re.Match[str]) -> str | None:
     """A function whose derivative is asked for, and that gives more than one number."""
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     calls = [each for each in ast.walk(node) if isinstance(each, ast.Call)] if node is not None else []
     for argument in (argument for call in calls for argument in call.args):
         function = evaluate(argument, failure.frame)
@@ -162,7 +162,7 @@ def fill_vector(failure: Failure, match: re.Match[str]) -> str:
 def keep_one_assignment(failure: Failure, match: re.Match[str]) -> str | None:
     """A buffer, parameter or module under a name that is taken."""
     source: SourceFile | None = None if failure.line is None else failure.line.source
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     scope = None if source is None or node is None else source.scope_of(node)
     for statement in ast.walk(scope) if scope is not None else ():
         targets = statement.targets if isinstance(statement, ast.Assign) else []
@@ -211,7 +211,7 @@ def fit_callback(failure: Failure, match: re.Match[str]) -> str | None:
     callback = next((each for each in find_callbacks(failure.stack, failure.message) if each.is_called(named)), None)
     if callback is None or not (match[2] or match[3]) or failure.frame.f_code is callback.code:
         return None
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     passed = node.args[1:] if isinstance(node, ast.Call) and node.args else []
     function = node.args[0] if isinstance(node, ast.Call) and passed else None
     bound = 1 if callback.parameters[:1] == ("self",) else 0
@@ -250,7 +250,7 @@ def fit_callback(failure: Failure, match: re.Match[str]) -> str | None:
 def ask_model(failure: Failure, match: re.Match[str]) -> str | None:
     """A method of models that is asked of what a model gave."""
     name = match[1] or match[2]
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     owner = (
         next((each.value for each in ast.walk(node) if isinstance(each, ast.Attribute) and each.attr == name), None)
         if node
@@ -275,7 +275,7 @@ def ask_model(failure: Failure, match: re.Match[str]) -> str | None:
 @remedy(r"^not (?:enough|all) arguments (?:for format string|converted during string formatting)")
 def give_tuple(failure: Failure, match: re.Match[str]) -> str | None:
     """A text with more places than values beside its %."""
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Mod):
         return None
     template = evaluate(node.left, failure.frame)
@@ -291,7 +291,7 @@ def give_tuple(failure: Failure, match: re.Match[str]) -> str | None:
 @remedy(r"save\(\) missing 1 required positional argument: 'f'")
 def give_object(failure: Failure, match: re.Match[str]) -> str | None:
     """A path without what is to be saved."""
-    node, given = None if failure.line is None else failure.line.node, argument_node(failure, 0)
+    node, given = failure.node, argument_node(failure, 0)
     if given is None or not isinstance(node, ast.Call) or not isinstance(evaluate(given, failure.frame), str):
         return None
     models = [key for key, each in {**failure.frame.f_globals, **failure.frame.f_locals}.items() if is_module(each)]
@@ -365,7 +365,7 @@ def choose_output_size(failure: Failure, match: re.Match[str]) -> str:
 @remedy(r"more than one element of the written-to tensor refers to a single memory location")
 def copy_expanded(failure: Failure, match: re.Match[str]) -> str:
     """A write into a tensor that `expand` made, whose rows are one."""
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     x = next(iter(failure.tensors()), None)
     target = text_of(node.target) if isinstance(node, ast.AugAssign) else "x" if x is None else x.text
     return (

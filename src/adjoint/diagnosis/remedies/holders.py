@@ -240,7 +240,7 @@ def write_number(failure: Failure, match: re.Match[str]) -> str | None:
 @remedy(r"argument '(\w+)' \(position \d+\) must be Tensor, not (int|float|bool)$")
 def fill_like_input(failure: Failure, match: re.Match[str]) -> str | None:
     """A number where a tensor of one for each element belongs, such as the label of all samples."""
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     if not isinstance(node, ast.Call) or len(node.args) < 2:
         return None
     first, other = node.args[:2]

@@ -95,7 +95,7 @@ def _find_operand(failure: Failure, kind: str) -> NamedValue | None:
 )
 def round_number(failure: Failure, match: re.Match[str]) -> str | None:
     """A float where a count or a place belongs."""
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     for part in node.args if isinstance(node, ast.Call) else ():
         if isinstance(part, ast.BinOp) and isinstance(compute(part, failure.frame), float):
             wanted = f"int({text_of(part)})"
@@ -131,7 +131,7 @@ def find_default(node: ast.Call, name: str | None, failure: Failure) -> Operand:
 @remedy(r"'(int|float|bool)' object is not (?:iterable|subscriptable)")
 def give_sequence(failure: Failure, match: re.Match[str]) -> str | None:
     """One number where several belong."""
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     if not isinstance(node, ast.Call) or not failure.stack[0].called:
         return None
     named = [(each.arg, each.value) for each in node.keywords]
@@ -237,7 +237,7 @@ def leave_order(failure: Failure, match: re.Match[str]) -> str:
 @remedy(r"a state dict has 'state' and 'param_groups', this no '(\w+)'")
 def choose_state(failure: Failure, match: re.Match[str]) -> str | None:
     """A state of a model where an optimizer's belongs."""
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     given = node.args[0] if isinstance(node, ast.Call) and node.args else None
     owner = text_of(node.func.value) if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else "it"
     holder = given.value if isinstance(given, ast.Subscript) else given
@@ -287,7 +287,7 @@ def use_matmul(failure: Failure, match: re.Match[str]) -> str | None:
 @remedy(r"'(int|float|list|dict|str)' object is not callable")
 def give_function(failure: Failure, match: re.Match[str]) -> str | None:
     """A value where a function belongs."""
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     if not isinstance(node, ast.Call):
         return None
     for keyword in node.keywords:
@@ -323,7 +323,7 @@ def load_into_model(failure: Failure, match: re.Match[str]) -> str | None:
 @remedy(r"'(DataLoader|generator|_?\w*Iterator|map|filter|zip)' object is not subscriptable")
 def read_next(failure: Failure, match: re.Match[str]) -> str | None:
     """A place asked of what gives its items one after the other."""
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     if not isinstance(node, ast.Subscript):
         return None
     name = text_of(node.value)
@@ -335,7 +335,7 @@ def read_next(failure: Failure, match: re.Match[str]) -> str | None:
 @remedy(r"unsupported operand type\(s\) for \+: '(?:generator|map|filter|zip)' and")
 def join_iterators(failure: Failure, match: re.Match[str]) -> str | None:
     """Two generators, such as those of parameters(), that are added."""
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     if not isinstance(node, ast.BinOp):
         return None
     a, b = text_of(node.left), text_of(node.right)
@@ -345,7 +345,7 @@ def join_iterators(failure: Failure, match: re.Match[str]) -> str | None:
 @remedy(r"expected Tensor as element (\d+) in argument 0, but got (\w+)")
 def convert_element(failure: Failure, match: re.Match[str]) -> str | None:
     """Something that is no tensor among those to be joined."""
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     if not isinstance(node, ast.Call) or not node.args:
         return None
     given, place, kind = node.args[0], int(match[1]), match[2]
@@ -406,7 +406,7 @@ def set_in_forward(failure: Failure, match: re.Match[str]) -> str | None:
 @remedy(r"Got unsupported ScalarType (\w+)")
 def widen_for_numpy(failure: Failure, match: re.Match[str]) -> str:
     """An array of a tensor of a type that NumPy has not."""
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     inner = node.func.value if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else None
     name = "x" if inner is None else text_of(inner)
     return f"NumPy has no {match[1].lower()}: {name}.float().numpy()"

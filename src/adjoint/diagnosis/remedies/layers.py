@@ -129,7 +129,7 @@ def project_shortcut(failure: Failure, match: re.Match[str]) -> str | None:
 @remedy(r"(?:add|sub): shapes \(([\d, ]+), (\d+)\) and \(([\d, ]+), (\d+)\)")
 def project_features(failure: Failure, match: re.Match[str]) -> str | None:
     """A residual connection around a layer that changes the number of features."""
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     if match[1] != match[3] or not isinstance(node, (ast.BinOp, ast.AugAssign)) or describe_both_layers(failure):
         return None
     sides = (node.left, node.right) if isinstance(node, ast.BinOp) else (node.target, node.value)

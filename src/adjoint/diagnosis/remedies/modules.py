@@ -36,7 +36,7 @@ def rename_keys(failure: Failure, match: re.Match[str]) -> str | None:
                     f"{operand.text}{at(operand)} holds more than the state: load_state_dict({operand.text}[{key!r}])"
                 )
     state = failure.locals.get("state_dict")
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     for key, value in state.items() if isinstance(state, Mapping) else ():
         if isinstance(value, Mapping) and missing[0] in value and isinstance(node, ast.Call) and node.args:
             name, held = text_of(node.args[0]), ", ".join(map(repr, failure.locals["state_dict"]))
@@ -78,7 +78,7 @@ def _rename_parts(failure: Failure, missing: list[str], unexpected: list[str]) -
 @remedy(r"(Missing|Unexpected) key\(s\) in state_dict: \"([\w.]+)\"")
 def load_partly(failure: Failure, match: re.Match[str]) -> str | None:
     """A state with more, or fewer, parts than the model."""
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
         return None
     model, part = text_of(node.func.value), match[2].rpartition(".")[0] or match[2]

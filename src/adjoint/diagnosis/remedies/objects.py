@@ -178,7 +178,7 @@ def _name_outside(failure: Failure, value: Operand) -> tuple[str, str] | None:
 @remedy(r"can only concatenate (list|str|tuple) \(not \"Tensor\"\)|unsupported operand .*'(list)' and 'Tensor'")
 def convert_list(failure: Failure, match: re.Match[str]) -> str | None:
     """A list or a text that is joined with a tensor."""
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     if not isinstance(node, (ast.BinOp, ast.AugAssign)):
         return None
     left, right = (node.left, node.right) if isinstance(node, ast.BinOp) else (node.target, node.value)
@@ -280,7 +280,7 @@ def call_method(failure: Failure, match: re.Match[str]) -> str | None:
         if isinstance(made, ast.Attribute):  # m = x.mean, and m is used
             return f"{operand.text}{at(operand)} is a method: {operand.text} = {text_of(made)}() there"
         kind = "a method" if "." in operand.text else "a function"
-        node = None if failure.line is None else failure.line.node
+        node = failure.node
         if isinstance(node, ast.Subscript) and text_of(node.value) == operand.text and operand.text.endswith(".size"):
             return f"{operand.text} is {kind}: {operand.text}({text_of(node.slice)})"
         return f"{operand.text} is {kind}: {operand.text}()"
@@ -313,7 +313,7 @@ def _routines(failure: Failure) -> Iterator[NamedValue]:
 )
 def count_dimensions(failure: Failure, match: re.Match[str]) -> str | None:
     """A single number where a tensor of several belongs."""
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     statement = None if failure.line is None or node is None else failure.line.source.statement_of(node)
     target = statement.targets[0] if isinstance(statement, ast.Assign) else None
     if isinstance(target, ast.Subscript) and "index" in match[0] and (target is node or statement is node):

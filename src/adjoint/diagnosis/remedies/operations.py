@@ -47,7 +47,7 @@ def begin_offsets(failure: Failure, match: re.Match[str]) -> str:
 @remedy(r"expected a tensor or a number, got (\w+)")
 def give_tensor_or_number(failure: Failure, match: re.Match[str]) -> str | None:
     """A text, or another object, where a tensor or a number belongs."""
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     for part in node.args if isinstance(node, ast.Call) else ():
         if type(evaluate(part, failure.frame)).__name__ == match[1]:
             own, kind = failure.find_operand(text_of(part)), {"str": "text"}.get(match[1], match[1])
@@ -75,7 +75,7 @@ def compare_first(failure: Failure, match: re.Match[str]) -> str:
 @remedy(r"Subtraction, the `-` operator, with (?:a|two) bool tensors?")
 def invert_mask(failure: Failure, match: re.Match[str]) -> str | None:
     """A mask that is taken from 1, or from another mask."""
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     if "two" in match[0] and isinstance(node, ast.BinOp):
         a, b = bracket(node.left), bracket(node.right)
         return f"{a} and {b} are masks, of bool: {a} ^ {b} is where they differ, {a}.int() - {b}.int() the difference"
@@ -88,7 +88,7 @@ def invert_mask(failure: Failure, match: re.Match[str]) -> str | None:
 @remedy(r"result type (\w+) can't be cast to the desired output type (\w+)")
 def widen_first(failure: Failure, match: re.Match[str]) -> str:
     """A result that the tensor's own type does not hold."""
-    called = getattr(getattr(failure.line, "node", None), "func", None)
+    called = getattr(failure.node, "func", None)
     if called is not None and not text_of(called).endswith("_"):  # targets of a loss
         x = next((each for each in failure.tensors() if not each.value.is_floating_point()), None)
         if x is not None:
@@ -110,7 +110,7 @@ def widen_first(failure: Failure, match: re.Match[str]) -> str:
 )
 def expand_ones(failure: Failure, match: re.Match[str]) -> str | None:
     """A dimension that is not 1, and cannot be repeated as a view."""
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     if not any(
         "expand" in text_of(each.func) for each in ast.walk(node or ast.Module([], [])) if isinstance(each, ast.Call)
     ):
@@ -130,7 +130,7 @@ def expand_ones(failure: Failure, match: re.Match[str]) -> str | None:
 )
 def name_all_dimensions(failure: Failure, match: re.Match[str]) -> str | None:
     """An order of some of the dimensions, or of more than there are."""
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     if not match[1] or not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
         x = first_tensor(failure)
         return f"permute names each dimension of {x} once; {x}.transpose(a, b) changes two of them"
@@ -156,7 +156,7 @@ def repeat_all_dimensions(failure: Failure, match: re.Match[str]) -> str:
 @remedy(r"split_with_sizes expects split_sizes to sum exactly to (\d+) .* but got split_sizes=\[([\d, ]+)\]")
 def split_whole(failure: Failure, match: re.Match[str]) -> str:
     """Sizes of parts that are not the whole."""
-    sizes, node = shape_of(match[2]), None if failure.line is None else failure.line.node
+    sizes, node = shape_of(match[2]), failure.node
     given = node.args[0] if isinstance(node, ast.Call) and node.args else None
     if not isinstance(given, (ast.List, ast.Tuple)) or sum(sizes[:-1]) >= int(match[1]):
         x = bracket(node.func.value) if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else "it"
@@ -219,7 +219,7 @@ def pad_by_half(failure: Failure, match: re.Match[str]) -> str | None:
 @remedy(r"(\w+) must be an int or (\d) ints, got \((\d+)(?:, \d+)+\)")
 def count_spatial_sizes(failure: Failure, match: re.Match[str]) -> str:
     """A window of more or fewer dimensions than its layer."""
-    called = getattr(failure.line, "node", None)
+    called = failure.node
     name = text_of(called.func) if isinstance(called, ast.Call) else "the layer"
     count = len(re.findall(r"\d+", failure.message.rpartition("got")[2]))
     other = re.sub(r"\d+d$", f"{count}d", name)

@@ -66,7 +66,7 @@ def name_of_shape(failure: Failure, shape: Shape, default: str = "the input") ->
 
 def name_operand(failure: Failure, shape: Shape, place: int) -> str:
     """Return the user's name of a tensor of that shape, or the text of the first (0) or second (1) operand."""
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     parts: list[ast.expr] = []
     if isinstance(node, ast.BinOp):
         parts = [node.left, node.right]
@@ -121,7 +121,7 @@ def float_tensor(failure: Failure) -> str:
 
 def argument_node(failure: Failure, place: int, keyword: str = "") -> ast.expr | None:
     """Return the expression of an argument of the user's call, by its place or its name; `x` of `x.f()` is none."""
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     if not isinstance(node, ast.Call):
         return None
     named = next((each.value for each in node.keywords if each.arg == keyword), None)
@@ -190,7 +190,7 @@ def _find_last_layer(made: NamedValue) -> NamedValue:
 
 def describe_both_layers(failure: Failure) -> tuple[str, str] | None:
     """Return the layers that gave the two sides of an operation, or the first two arguments of a function."""
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     sides: list[ast.expr] = [node.left, node.right] if isinstance(node, ast.BinOp) else []
     sides = node.args[:2] if isinstance(node, ast.Call) else sides
     if failure.line is None or not sides:

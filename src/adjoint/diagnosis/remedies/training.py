@@ -20,7 +20,7 @@ from adjoint.diagnosis.source_expressions import find_attribute_assignment, text
 
 def _describe_owner(failure: Failure, default: str) -> tuple[str, str]:
     """Return the user's name of the object whose method was called, and the line that made it as " at train.py:9"."""
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     if failure.line is None or not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
         return default, ""
     origin = find_origin(failure.line.source, node.func.value, failure.stack)
@@ -67,7 +67,7 @@ def unscale_once(failure: Failure, match: re.Match[str]) -> str:
 )
 def give_parameters(failure: Failure, match: re.Match[str]) -> str | None:
     """Something else where an optimizer wants parameters: a model, names, a dictionary, generators in a list."""
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     found = (failure.locals.get(name, MISSING) for name in ("param", "given", "params"))  # the innermost first
     given = next((each for each in found if each is not MISSING and not isinstance(each, dict)), MISSING)
     is_of_optimizer = any("optim" in Path(frame.f_code.co_filename).parts for frame in failure.stack[0].called)
@@ -130,7 +130,7 @@ def name_group_key(failure: Failure, match: re.Match[str]) -> str | None:
 @remedy(r"Attempted step but _scale is None|No inf checks were recorded")
 def scale_loss(failure: Failure, match: re.Match[str]) -> str | None:
     """A scaler that has not scaled the loss."""
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     if failure.line is None or node is None:
         return None
     scaler, _ = _describe_owner(failure, "scaler")
@@ -181,7 +181,7 @@ def name_repeated_parameter(failure: Failure, match: re.Match[str]) -> str | Non
     if name is None:
         return None
     part = name.rpartition(".")[0]
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "add_param_group":
         own, where = _describe_owner(failure, "the optimizer")
         told = f"{own}{where} has {model.text}.{name} from the start"
@@ -207,7 +207,7 @@ def give_supported_value(failure: Failure, match: re.Match[str]) -> str:
 def name_tensor(failure: Failure, match: re.Match[str]) -> str | None:
     """A tensor of a layer that is to be normalised or computed, under a name that the layer has not."""
     layer = next((each for each in failure.locals.values() if is_module(each) and match[1] not in dir(each)), None)
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     if layer is None or not isinstance(node, ast.Call) or not node.args:
         return None
     names = [name for name, _ in layer.named_parameters(recurse=False)]
@@ -263,7 +263,7 @@ def _find_computed(owner: Operand, path: str) -> Iterator[tuple[str, Operand, st
 def name_function(failure: Failure, match: re.Match[str]) -> str | None:
     """A lambda, or a function within another, in what is saved or sent to a process."""
     source = None if failure.line is None else failure.line.source
-    call = None if failure.line is None else failure.line.node
+    call = failure.node
     outer, name = match[1].rpartition(".")[2], match[2]
     wanted = ast.Lambda if name == "<lambda>" else ast.FunctionDef
     for node in ast.walk(source.tree) if source is not None else ():
@@ -280,7 +280,7 @@ def name_function(failure: Failure, match: re.Match[str]) -> str | None:
 @remedy(r"Default process group has not been initialized")
 def begin_processes(failure: Failure, match: re.Match[str]) -> str:
     """Work for several processes in a program that has begun none."""
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     called = text_of(node.func).rpartition(".")[2] if isinstance(node, ast.Call) else "it"
     alone = ""
     if called == "DistributedDataParallel" and isinstance(node, ast.Call) and node.args:
@@ -291,7 +291,7 @@ def begin_processes(failure: Failure, match: re.Match[str]) -> str:
 @remedy(r"weight_norm of '(\w+)' not found in|[Ss]pectral_norm of '(\w+)' not found in")
 def name_normalised(failure: Failure, match: re.Match[str]) -> str | None:
     """A layer that has no such normalisation, of which it is to be freed."""
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     if not isinstance(node, ast.Call) or not node.args:
         return None
     name, layer = text_of(node.args[0]), evaluate(node.args[0], failure.frame)
@@ -317,7 +317,7 @@ def scale_first(failure: Failure, match: re.Match[str]) -> str | None:
 @remedy(r"parametrization may not change the (shape|dtype) of the tensor.*: (\(.*?\)|\S+)\n.*: (\(.*?\)|\S+)")
 def keep_shape(failure: Failure, match: re.Match[str]) -> str | None:
     """A parametrization that gives a tensor of another shape."""
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     for argument in node.args[1:] if isinstance(node, ast.Call) else ():
         made: Operand = compute(argument, failure.frame)
         kind = type(made) if is_module(made) else None

@@ -46,7 +46,7 @@ def _find_arguments(failure: Failure) -> list[Operand]:
     given = failure.locals.get("args")
     if isinstance(given, tuple):
         return list(given)
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     values = [evaluate(each, failure.frame) for each in node.args] if isinstance(node, ast.Call) else []
     return [value for value in values if value is not MISSING]
 
@@ -57,7 +57,7 @@ def _find_arguments(failure: Failure) -> list[Operand]:
 )
 def spell_operand(failure: Failure, match: re.Match[str]) -> str | None:
     """A term of einsum with more or fewer letters than its operand has dimensions."""
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     if not isinstance(node, ast.Call) or not node.args:
         return None
     equation = evaluate(node.args[0], failure.frame)
@@ -81,7 +81,7 @@ def spell_operand(failure: Failure, match: re.Match[str]) -> str | None:
 )
 def count_operands(failure: Failure, match: re.Match[str]) -> str | None:
     """An equation of einsum with more or fewer terms than operands."""
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     equation = evaluate(node.args[0], failure.frame) if isinstance(node, ast.Call) and node.args else MISSING
     if not isinstance(equation, str) or not isinstance(node, ast.Call):
         return None
@@ -131,7 +131,7 @@ def fit_equation(failure: Failure, match: re.Match[str]) -> str:
 @remedy(r"attempting to use a Tensor in some data-dependent control flow")
 def choose_by_element(failure: Failure, match: re.Match[str]) -> str:
     """A branch by a value under vmap."""
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     condition = text_of(node) if isinstance(node, ast.expr) else "condition"
     return f"each example may go another way: torch.where({condition}, a, b) computes both and chooses"
 
@@ -139,7 +139,7 @@ def choose_by_element(failure: Failure, match: re.Match[str]) -> str:
 @remedy(r"step must be greater than zero")
 def flip_order(failure: Failure, match: re.Match[str]) -> str | None:
     """A slice that runs backwards."""
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     if not isinstance(node, ast.Subscript):
         return None
     return f"slices of tensors run forwards alone: {text_of(node.value)}.flip(0) is the other way round"
@@ -173,7 +173,7 @@ def fill_list(failure: Failure, match: re.Match[str]) -> str | None:
 @remedy(r"passed to transform API must be Tensor, got <class '[\w.]*?(\w+)'>")
 def give_tensor(failure: Failure, match: re.Match[str]) -> str:
     """An array or a number where a transform takes a tensor."""
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     given = text_of(node.args[0]) if isinstance(node, ast.Call) and node.args else "the input"
     way = f"torch.from_numpy({given})" if match[1] == "ndarray" else f"torch.tensor({given})"
     return f"{given} is a {match[1]}, no tensor: {way}"
@@ -199,7 +199,7 @@ def fit_interpolation(failure: Failure, match: re.Match[str]) -> str | None:
 @remedy(r"a Tensor with (\d+) elements cannot be converted to Scalar")
 def reduce_first(failure: Failure, match: re.Match[str]) -> str:
     """A number asked of several elements."""
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     x, value = first_tensor(failure), next((each.value for each in failure.tensors()), None)
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "item":
         x, own = text_of(node.func.value), node.func.value

@@ -21,7 +21,7 @@ from adjoint.diagnosis.source_expressions import text_of
 )
 def fit_output_gradient(failure: Failure, match: re.Match[str]) -> str:
     """A gradient that is given for an output of another shape."""
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     owner = node.func.value if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else None
     given = text_of(node.args[0]) if isinstance(node, ast.Call) and node.args else "the gradient"
     outputs = argument_node(failure, 2, "grad_outputs")
@@ -65,7 +65,7 @@ def give_wanted_value(failure: Failure, match: re.Match[str]) -> str:
 
 def _find_argument(failure: Failure, name: str) -> NamedValue | None:
     """Return the expression that the user's call gives for a parameter of that name."""
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     for keyword in node.keywords if isinstance(node, ast.Call) else ():
         if keyword.arg == name:
             text = text_of(keyword.value)
@@ -86,7 +86,7 @@ def detach_computed(failure: Failure, match: re.Match[str]) -> str | None:
 @remedy(r"einsum\(\): output subscript (\w) does not appear in the equation")
 def name_output_letter(failure: Failure, match: re.Match[str]) -> str | None:
     """A letter of einsum's result that no operand has."""
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     equation = evaluate(node.args[0], failure.frame) if isinstance(node, ast.Call) and node.args else MISSING
     if not isinstance(equation, str):
         return None
@@ -109,7 +109,7 @@ def make_buffer_tensor(failure: Failure, match: re.Match[str]) -> str:
 @remedy(r"unsupported operand type\(s\) for \+: 'int' and 'str'")
 def sum_values(failure: Failure, match: re.Match[str]) -> str | None:
     """The sum of a dictionary, which goes through its keys."""
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     for call in ast.walk(node) if node is not None else ():
         if isinstance(call, ast.Call) and text_of(call.func) == "sum" and call.args:
             held = evaluate(call.args[0], failure.frame)
@@ -141,7 +141,7 @@ def fit_group_channels(failure: Failure, match: re.Match[str]) -> str:
 @remedy(r"Input batch size (\d+) doesn't match hidden\d? batch size (\d+)|hidden.* has inconsistent hidden_size")
 def fit_cell_state(failure: Failure, match: re.Match[str]) -> str | None:
     """The state of a cell of another batch, or one where a pair belongs."""
-    layer, node = failure.module(), None if failure.line is None else failure.line.node
+    layer, node = failure.module(), failure.node
     given = node.args[1] if isinstance(node, ast.Call) and len(node.args) > 1 else None
     if layer is None or given is None:
         return None
@@ -230,7 +230,7 @@ def name_values_outside(failure: Failure, match: re.Match[str]) -> str | None:
 @remedy(r"'str' object cannot be interpreted as an integer")
 def read_number(failure: Failure, match: re.Match[str]) -> str | None:
     """A text of digits where a number belongs, or a name where parts have numbers."""
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     owner = evaluate(node.value, failure.frame) if isinstance(node, ast.Subscript) else None
     if is_module(owner) and isinstance(node, ast.Subscript):
         own = failure.find_operand(text_of(node.value))
@@ -278,7 +278,7 @@ def count_parts(failure: Failure, match: re.Match[str]) -> str | None:
 @remedy(r"different number of parameter groups: (\d+), the optimizer has (\d+)")
 def match_groups(failure: Failure, match: re.Match[str]) -> str:
     """A state of an optimizer with other groups."""
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     owner = text_of(node.func.value) if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else "it"
     told = f"the state has {pluralize(int(match[1]), 'group')}, and {owner} {match[2]}"
     return f"{told}: make {owner} with the groups that were saved"

@@ -132,7 +132,7 @@ def _find_getitem(failure: Failure) -> str:
 @remedy(r"'str' object has no attribute|must be Tensor, not str")
 def read_keys(failure: Failure, match: re.Match[str]) -> str | None:
     """The keys of a batch, or of another dict, where its values are wanted."""
-    node: ast.AST | None = None if failure.line is None else failure.line.node
+    node: ast.AST | None = failure.node
     while failure.line is not None and node is not None and not isinstance(node, ast.stmt):
         for each in getattr(node, "generators", ()):
             values = (evaluate(each.iter, place.frame) for place in failure.stack)
@@ -243,7 +243,7 @@ def add_workers(failure: Failure, match: re.Match[str]) -> str:
 @remedy(r"'(\w+)' object has no attribute '(?:randperm|randint|get_state|seed|uniform|_\w+)'")
 def make_generator(failure: Failure, match: re.Match[str]) -> str | None:
     """A seed in the place of a generator."""
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     for keyword in node.keywords if isinstance(node, ast.Call) else ():
         value = evaluate(keyword.value, failure.frame)
         if keyword.arg == "generator" and type(value).__name__ == match[1]:

@@ -144,7 +144,7 @@ def stay_on_cpu(failure: Failure, match: re.Match[str]) -> str:
 @remedy(r"\[Errno 21\] Is a directory: '(.*)'")
 def choose_file(failure: Failure, match: re.Match[str]) -> str:
     """A folder where a file belongs."""
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     given = text_of(node.args[0]) if isinstance(node, ast.Call) and node.args else repr(match[1])
     return f"{given} is the folder {match[1]!r}: the path of a file in it, os.path.join({given}, name)"
 
@@ -152,7 +152,7 @@ def choose_file(failure: Failure, match: re.Match[str]) -> str:
 @remedy(r"\[Errno 2\] No such file or directory: '(.*)'")
 def find_file(failure: Failure, match: re.Match[str]) -> str:
     """A file that is not there."""
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     if isinstance(node, ast.Call) and text_of(node.func).endswith(("save", "to_file", "savez", "savetxt")):
         path = next((each for each in node.args if isinstance(compute(each, failure.frame), str)), None)
         folder = "the folder" if path is None else repr(os.path.dirname(str(compute(path, failure.frame))))
@@ -188,7 +188,7 @@ def give_optimizer(failure: Failure, match: re.Match[str]) -> str:
     """A model where a schedule wants an optimizer."""
     model = failure.named_module()
     name = "it" if model is None else model.text
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     if match[1] in ("list", "tuple", "dict") and isinstance(node, ast.Call):
         given = name_argument(failure, 0, "optimizer", "optimizers")
         each = f"{given}.values()" if match[1] == "dict" else given
@@ -238,7 +238,7 @@ def satisfy_constraint(failure: Failure, match: re.Match[str]) -> str:
         "Interval": "logits={0} takes scores, or sigmoid makes probabilities of them",
     }
     x = next((each for each in failure.tensors() if each.value is failure.locals.get("value")), None)
-    call = None if failure.line is None else failure.line.node
+    call = failure.node
     names = parameter_names(call, failure.frame) if isinstance(call, ast.Call) else []
     node = argument_node(failure, names.index(match[1]) if match[1] in names else -1, match[1])
     if match[3] in ("LessThan", "GreaterThan") and {"low", "high"} <= {*names} and isinstance(call, ast.Call):

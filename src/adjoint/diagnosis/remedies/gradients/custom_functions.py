@@ -99,7 +99,7 @@ def unpack_saved(failure: Failure, match: re.Match[str]) -> str | None:
 @remedy(r"(\w+)\.forward\(\) (?:missing|takes)")
 def apply_function(failure: Failure, match: re.Match[str]) -> str | None:
     """The forward of a Function that is called as it is, without a context."""
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or node.func.attr != "forward":
         return None
     kind = evaluate(node.func.value, failure.frame)
@@ -112,7 +112,7 @@ def apply_function(failure: Failure, match: re.Match[str]) -> str | None:
 @remedy(r"save_for_backward can only save variables, but argument (\d+) is of type (\w+)")
 def save_tensors(failure: Failure, match: re.Match[str]) -> str | None:
     """A list, a number or a text among the tensors that are saved."""
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     if not isinstance(node, ast.Call) or int(match[1]) >= len(node.args) or not isinstance(node.func, ast.Attribute):
         return None
     given, context = node.args[int(match[1])], text_of(node.func.value)
@@ -132,7 +132,7 @@ def save_tensors(failure: Failure, match: re.Match[str]) -> str | None:
 @remedy(r"Legacy autograd function with non-static forward")
 def make_static(failure: Failure, match: re.Match[str]) -> str:
     """A Function in the style of before 2018, or an instance of one."""
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     for kind in (type(each.value) for each in failure.operands):
         if isinstance(vars(kind).get("forward"), staticmethod):
             arguments = ", ".join(map(text_of, node.args)) if isinstance(node, ast.Call) else "x"

@@ -26,7 +26,7 @@ def reduce_loss(failure: Failure, match: re.Match[str]) -> str:
         return "reduce the loss first: .mean() or .sum()"
     where = "" if loss.origin is None else f", from {loss.origin.place()},"
     told = f"{loss.text}{where} has {loss.value.numel()} elements"
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     if isinstance(node, ast.Call) and text_of(node.func).endswith("grad"):
         others = ", ".join(map(text_of, (*node.args[1:], *(each for each in node.keywords if each.arg != "outputs"))))
         call = f"{text_of(node.func)}({loss.text}.sum(), {others})"
@@ -138,7 +138,7 @@ def fit_tangent(failure: Failure, match: re.Match[str]) -> str:
 @remedy(r"")
 def join_inputs(failure: Failure, match: re.Match[str]) -> str | None:
     """Inputs of a function or a model that follow each other, where one tuple of them belongs."""
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     called = text_of(node.func).rpartition(".")[2] if isinstance(node, ast.Call) else ""
     if not isinstance(node, ast.Call) or called not in TAKING_TUPLES:
         return None
@@ -179,7 +179,7 @@ def give_names(failure: Failure, match: re.Match[str]) -> str:
 @remedy(r"in_dims is not compatible with the structure of `inputs`|in_dims: has structure|got in_dim=")
 def match_inputs(failure: Failure, match: re.Match[str]) -> str | None:
     """Another number of mapped dimensions than inputs."""
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Call):
         return None
     given = next((each.value for each in node.func.keywords if each.arg == "in_dims"), None)
@@ -199,7 +199,7 @@ def match_inputs(failure: Failure, match: re.Match[str]) -> str | None:
 )
 def share_argument(failure: Failure, match: re.Match[str]) -> str | None:
     """An argument of vmap that all examples share."""
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     if not isinstance(node, ast.Call):
         return None
     values = [compute(each, failure.frame) for each in node.args]

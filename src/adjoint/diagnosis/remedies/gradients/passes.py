@@ -275,7 +275,7 @@ def find_freezing(source: SourceFile) -> str:
 @remedy(r"a leaf Variable that requires grad is being used in an in-place operation")
 def update_without_recording(failure: Failure, match: re.Match[str]) -> str:
     """A leaf that is changed while the graph records: a parameter, or a tensor that is filled."""
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in INITIALISERS:
         target, arguments = text_of(node.func.value), "".join(f", {text_of(each)}" for each in node.args)
         return f"nn.init.{node.func.attr}({target}{arguments}), which records nothing"
@@ -298,7 +298,7 @@ def update_without_recording(failure: Failure, match: re.Match[str]) -> str:
 @remedy(r"is a view and is being modified inplace|view of a leaf|views? to be modified inplace")
 def write_no_view(failure: Failure, match: re.Match[str]) -> str | None:
     """A write into one of several views, or into a view of a leaf."""
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     if isinstance(node, ast.AugAssign) and "leaf" not in match[0]:
         target = text_of(node.target)
         new = text_of(ast.BinOp(node.target, node.op, node.value))
@@ -320,7 +320,7 @@ def detach_first(failure: Failure, match: re.Match[str]) -> str:
     x = next((each for each in failure.operands if isinstance(each.value, (list, tuple))), None)
     if x is not None and not failure.tensors():
         return f"{x.text} holds tensors with graphs: .item() of each where it is kept{at(x)}"
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     is_method = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "numpy"
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and is_method:
         return f"{bracket(node.func.value)}.detach().numpy()"

@@ -60,7 +60,7 @@ def give_missing_arguments(failure: Failure, match: re.Match[str]) -> str | None
 @remedy(r"got NoneType$")
 def give_next_argument(failure: Failure, match: re.Match[str]) -> str | None:
     """An argument that is None by default, where the others that are given ask for it."""
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     if not isinstance(node, ast.Call) or not failure.stack[0].called:
         return None
     values = [evaluate(each, failure.frame) for each in (*node.args, *(each.value for each in node.keywords))]
@@ -90,7 +90,7 @@ def _explain_sequential(failure: Failure, name: str) -> str | None:
 
 def _find_call(failure: Failure, name: str) -> tuple[ast.Call | None, Operand]:
     """Return the call of the user's line that calls the function of that name, and the function."""
-    node, last = None if failure.line is None else failure.line.node, name.removesuffix(".__init__").rpartition(".")[2]
+    node, last = failure.node, name.removesuffix(".__init__").rpartition(".")[2]
     for call in ast.walk(node) if node is not None else ():
         if not isinstance(call, ast.Call):
             continue
@@ -143,7 +143,7 @@ def _locate(function: Operand) -> str:
 @remedy(r"(\w+)\.__init__\(\) takes 1 positional argument but")
 def leave_super_empty(failure: Failure, match: re.Match[str]) -> str | None:
     """Arguments for the `__init__` of nn.Module, or of a class without settings."""
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     if isinstance(node, ast.Call) and text_of(node.func) == "super().__init__" and node.args:
         return f"the class above takes no settings: super().__init__(), without {', '.join(map(text_of, node.args))}"
     kind = evaluate(node.func, failure.frame) if isinstance(node, ast.Call) else MISSING
@@ -159,7 +159,7 @@ def leave_super_empty(failure: Failure, match: re.Match[str]) -> str | None:
 @remedy(r"(\w+)\.forward\(\) (?:takes \d+ positional arguments? but|missing \d+ required positional)")
 def give_context(failure: Failure, match: re.Match[str]) -> str | None:
     """A forward of a Function that lacks its context."""
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or node.func.attr != "apply":
         return None
     kind = evaluate(node.func.value, failure.frame)
@@ -204,7 +204,7 @@ def give_fewer_arguments(failure: Failure, match: re.Match[str]) -> str | None:
 @remedy(r"", is_last=True)
 def tell_meaning(failure: Failure, match: re.Match[str]) -> str | None:
     """A parameter that the message names: what the documentation says of it, and what the call gives."""
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     if not isinstance(node, ast.Call) or isinstance(failure.error, (KeyError, AttributeError)):
         return None
     function = evaluate(node.func, failure.frame)

@@ -57,7 +57,7 @@ def show_hidden_method(failure: Failure, match: re.Match[str]) -> str | None:
 @remedy(r"'(\w+)' object is not callable|'(\w+)' must be callable|not a callable object")
 def give_uncalled(failure: Failure, match: re.Match[str]) -> str | None:
     """A function that is called where it is given to the library, or a number in its place."""
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     if not isinstance(node, ast.Call) or not failure.stack[0].called:
         return None
     names = parameter_names(node, failure.frame)
@@ -93,7 +93,7 @@ def give_uncalled(failure: Failure, match: re.Match[str]) -> str | None:
 def list_items(failure: Failure, match: re.Match[str]) -> str | None:
     """An iterator where a list belongs."""
     kind = match[1] or match[2] or match[3]
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     given = node.args if isinstance(node, ast.Call) else []
     name = next((text_of(each) for each in given if _is_of_kind(failure, each, kind)), None)
     if name is None or not failure.stack[0].called:
@@ -110,7 +110,7 @@ def _is_of_kind(failure: Failure, node: ast.expr, kind: str) -> bool:
 @remedy(r"'module' object is not callable")
 def name_class(failure: Failure, match: re.Match[str]) -> str | None:
     """A file of the library that is called in place of the class that it holds."""
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     module = evaluate(node.func, failure.frame) if isinstance(node, ast.Call) else MISSING
     if module is MISSING and isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
         owner = evaluate(node.func.value, failure.frame)
@@ -139,7 +139,7 @@ def remove_hook(failure: Failure, match: re.Match[str]) -> str | None:
 @remedy(r"^$")
 def begin_anew(failure: Failure, match: re.Match[str]) -> str | None:
     """An iterator that has given all of its items."""
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     if not isinstance(failure.error, StopIteration) or not isinstance(node, ast.Call) or not node.args:
         return None
     name = text_of(node.args[0])
@@ -151,7 +151,7 @@ def begin_anew(failure: Failure, match: re.Match[str]) -> str | None:
 @remedy(r"'(\w+)' object is not an iterator")
 def take_next(failure: Failure, match: re.Match[str]) -> str | None:
     """A loader, a list or a tensor of which the next item is asked."""
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     if isinstance(node, ast.Call) and text_of(node.func) == "next" and node.args:
         name = text_of(node.args[0])
         own = failure.find_operand(name)
@@ -176,7 +176,7 @@ def return_count(failure: Failure, match: re.Match[str]) -> str | None:
 @remedy(r"^'str' object is not callable")
 def find_named_class(failure: Failure, match: re.Match[str]) -> str | None:
     """The name of a class, as a configuration has it, where the class belongs."""
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     name = evaluate(node.func, failure.frame) if isinstance(node, ast.Call) else None
     for place in ("optim", "optim.lr_scheduler", "nn"):
         module = sys.modules.get(f"adjoint.{place}")

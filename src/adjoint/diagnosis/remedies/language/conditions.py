@@ -68,7 +68,7 @@ def stay_in_list(failure: Failure, match: re.Match[str]) -> str | None:
 )
 def divide_by_some(failure: Failure, match: re.Match[str]) -> str | None:
     """A division by a number that is 0."""
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     if not isinstance(node, (ast.BinOp, ast.AugAssign)):
         return None
     divisor = node.right if isinstance(node, ast.BinOp) else node.value
@@ -187,7 +187,7 @@ def hash_value(failure: Failure, match: re.Match[str]) -> str | None:
 @remedy(r"'(NoneType|int|float|bool|Tensor|str|\w+)' object is not callable")
 def call_value(failure: Failure, match: re.Match[str]) -> str | None:
     """A value that is called: a name that hides a function, or a property."""
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     if not isinstance(node, ast.Call):
         return None
     value = compute(node.func, failure.frame)
@@ -225,7 +225,7 @@ def call_value(failure: Failure, match: re.Match[str]) -> str | None:
 @remedy(r"can't multiply sequence by non-int of type '(\w+)'")
 def multiply_numbers(failure: Failure, match: re.Match[str]) -> str | None:
     """A list that is multiplied by a number with a point."""
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     sides = [node.left, node.right] if isinstance(node, ast.BinOp) else []
     for side in sides:
         value = evaluate(side, failure.frame)
@@ -275,7 +275,7 @@ def loop_over_groups(failure: Failure, match: re.Match[str]) -> str | None:
 @remedy(r"not supported between instances of '(\w+)' and '(\w+)'")
 def compare_number(failure: Failure, match: re.Match[str]) -> str | None:
     """A list of numbers that is compared with one."""
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     sides = [node.left, *node.comparators] if isinstance(node, ast.Compare) else []
     for side in sides:
         value, name = evaluate(side, failure.frame), text_of(side)

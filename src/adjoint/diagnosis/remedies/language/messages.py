@@ -17,7 +17,7 @@ from adjoint.diagnosis.source_expressions import text_of
 @remedy(r"please call \.?(\w+)\(\) first")
 def call_first(failure: Failure, match: re.Match[str]) -> str | None:
     """A method that wants another one before it."""
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
         return None
     owner, method = bracket(node.func.value), node.func.attr
@@ -40,13 +40,14 @@ def ask_for_worker(failure: Failure, match: re.Match[str]) -> str | None:
 @remedy(r"^Sample larger than population or is negative")
 def wait_for_samples(failure: Failure, match: re.Match[str]) -> str | None:
     """More samples than a list, such as a replay buffer, holds."""
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     if not isinstance(node, ast.Call) or len(node.args) + len(node.keywords) < 2:
         return None
-    held, count = (compute(each, failure.frame) for each in (*node.args, *(each.value for each in node.keywords))[:2])
+    given = [*node.args, *(each.value for each in node.keywords)]
+    held, count = (compute(each, failure.frame) for each in given[:2])
     if not hasattr(held, "__len__") or not isinstance(count, int):
         return None
-    x, n = text_of(node.args[0]), text_of((*node.args, *(each.value for each in node.keywords))[1])
+    x, n = map(text_of, given[:2])
     told = f"{x}{at(failure.find_operand(x))} holds {len(held)}, and {n} is {count}"
     return f"{told}: if len({x}) >= {n} before it, or min({n}, len({x}))"
 
@@ -54,7 +55,7 @@ def wait_for_samples(failure: Failure, match: re.Match[str]) -> str | None:
 @remedy(r"\.(r?sample|sample_n)\(\) takes (?:from )?\d")
 def give_sample_shape(failure: Failure, match: re.Match[str]) -> str | None:
     """Sizes of a sample one by one, where one tuple of them is taken."""
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     if not isinstance(node, ast.Call) or len(node.args) < 2:
         return None
     return f"the shape of a sample is one tuple: {text_of(node.func)}(({', '.join(map(text_of, node.args))}))"
@@ -63,7 +64,7 @@ def give_sample_shape(failure: Failure, match: re.Match[str]) -> str | None:
 @remedy(r"must be Tensor, not (\w+)$")
 def read_field(failure: Failure, match: re.Match[str]) -> str | None:
     """An object that holds tensors, such as what a model returns, where one of them belongs."""
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     for part in node.args if isinstance(node, ast.Call) else ():
         value = evaluate(part, failure.frame)
         if type(value).__name__ != match[1] or match[1] in ("list", "tuple", "int", "float", "str", "ndarray"):
@@ -105,7 +106,7 @@ def fill_dataset(failure: Failure, match: re.Match[str]) -> str | None:
 )
 def give_matrix(failure: Failure, match: re.Match[str]) -> str | None:
     """A vector in the place of a matrix."""
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     if not isinstance(node, ast.Call) or not node.args:
         return None
     x = text_of(node.args[0])
@@ -128,7 +129,7 @@ def test_for_none(failure: Failure, match: re.Match[str]) -> str | None:
 @remedy(r"training mode is expected to be boolean")
 def call_train(failure: Failure, match: re.Match[str]) -> str | None:
     """A model whose name has become that of its method `train`."""
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     method = evaluate(node.func, failure.frame) if isinstance(node, ast.Call) else None
     if not isinstance(node, ast.Call) or getattr(method, "__name__", "") != "train":
         return None
@@ -141,7 +142,7 @@ def call_train(failure: Failure, match: re.Match[str]) -> str | None:
 @remedy(r"not supported between instances of 'generator' and '(?:int|float)'")
 def put_parameters_first(failure: Failure, match: re.Match[str]) -> str | None:
     """An optimizer whose settings come before its parameters."""
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     if not isinstance(node, ast.Call) or len(node.args) < 2:
         return None
     first, second = map(text_of, node.args[:2])
@@ -152,7 +153,7 @@ def put_parameters_first(failure: Failure, match: re.Match[str]) -> str | None:
 @remedy(r"onnx\.export: the arguments do not fit the model")
 def give_example(failure: Failure, match: re.Match[str]) -> str | None:
     """An export without the inputs of which the model is traced."""
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     if not isinstance(node, ast.Call) or len(node.args) < 2:
         return None
     given = evaluate(node.args[1], failure.frame)
@@ -166,7 +167,7 @@ def give_example(failure: Failure, match: re.Match[str]) -> str | None:
 @remedy(r"shape '\[([\d, ]*)\]' is invalid for input of size \d+")
 def count_parameters(failure: Failure, match: re.Match[str]) -> str | None:
     """A vector with fewer numbers than the parameters that it is to fill."""
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     if not isinstance(node, ast.Call) or not text_of(node.func).endswith("vector_to_parameters") or len(node.args) < 2:
         return None
     vector, owner = evaluate(node.args[0], failure.frame), node.args[1]
@@ -184,7 +185,7 @@ def count_parameters(failure: Failure, match: re.Match[str]) -> str | None:
 @remedy(r"not supported between instances of 'str' and '(?:int|float)'")
 def give_number(failure: Failure, match: re.Match[str]) -> str:
     """A text where a number belongs."""
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     for keyword in node.keywords if isinstance(node, ast.Call) else ():
         value = evaluate(keyword.value, failure.frame)
         if isinstance(value, str) and keyword.arg:

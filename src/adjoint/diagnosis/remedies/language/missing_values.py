@@ -129,7 +129,7 @@ def _find_default(failure: Failure, operand: NamedValue) -> str | None:
         return None
     sign = re.match(r"'([<>])=?' not supported between instances", failure.message)
     if isinstance(made, ast.Constant) and made.value is None and sign is not None:
-        node = None if failure.line is None else failure.line.node
+        node = failure.node
         is_left = isinstance(node, ast.Compare) and text_of(node.left) == name
         is_least = (sign[1] == "<") != is_left
         value = 'float("inf")' if is_least else '-float("inf")'

@@ -189,7 +189,7 @@ def assign_attribute_first(failure: Failure, match: re.Match[str]) -> str | None
 @remedy(r"^(?:'(\w+)' object|type object '\w+'|module '[\w.]+') has no attribute '(\w+)'")
 def find_owner(failure: Failure, match: re.Match[str]) -> str | None:
     """A method of another object in reach, such as `step` of an optimizer that is asked of a loss."""
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     attribute = (
         next((each for each in ast.walk(node) if isinstance(each, ast.Attribute) and each.attr == match[2]), None)
         if node is not None
@@ -276,7 +276,7 @@ def name_own_class(failure: Failure, match: re.Match[str]) -> str | None:
 @remedy(r"__init__\(\) should return None, not '(\w+)'")
 def return_nothing(failure: Failure, match: re.Match[str]) -> str | None:
     """An `__init__` that returns a value."""
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     kind = evaluate(node.func, failure.frame) if isinstance(node, ast.Call) else None
     code = getattr(getattr(kind, "__init__", None), "__code__", None)
     result = None if code is None else find_return_in(code)

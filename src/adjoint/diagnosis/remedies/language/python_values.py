@@ -75,7 +75,7 @@ def name_keywords(failure: Failure, match: re.Match[str]) -> str | None:
 
 def _called_function(failure: Failure) -> Operand:
     """Return what the user's line calls; None where it cannot be told."""
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     function = evaluate(node.func, failure.frame) if isinstance(node, ast.Call) else MISSING
     if function is MISSING and isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
         owner = evaluate(node.func.value, failure.frame)
@@ -89,7 +89,7 @@ def _called_function(failure: Failure) -> Operand:
 @remedy(r"(\w+)\.__init__\(\) (?:missing|takes)")
 def make_instance(failure: Failure, match: re.Match[str]) -> str | None:
     """A class that is called with what its instances take."""
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     kind = evaluate(node.func, failure.frame) if isinstance(node, ast.Call) else MISSING
     if not isinstance(kind, type) or not isinstance(node, ast.Call):
         return None
@@ -116,7 +116,7 @@ def name_inputs(failure: Failure, match: re.Match[str]) -> str | None:
         return f"{told}: as many as it gets, or None"
     forward: Operand = type(layer.value).forward
     names = [name for name in inspect.signature(forward).parameters if name != "self"]
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     for argument in node.args if isinstance(node, ast.Call) and len(node.args) == 1 else ():
         given = evaluate(argument, failure.frame)
         if isinstance(given, (list, tuple)) and len(given) == len(names):

@@ -87,7 +87,7 @@ def fit_mask(failure: Failure, match: re.Match[str]) -> str:
 
 def _find_mask_argument(failure: Failure, shape: tuple[int, ...]) -> tuple[str | None, str]:
     """Return the parameter of the layer's forward that has a mask of the shape, and the text of the mask."""
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     if not isinstance(node, ast.Call):
         return None, "the mask"
     layer = evaluate(node.func, failure.frame)

@@ -65,7 +65,7 @@ def add_batch(failure: Failure, match: re.Match[str]) -> str | None:
 @remedy(r"[Tt]rying to create tensor with negative dimension (-\d+)|negative dimensions? .*not allowed")
 def give_positive_sizes(failure: Failure, match: re.Match[str]) -> str:
     """A size below 0 of a new tensor."""
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     for part in ast.walk(node) if node is not None else ():
         if isinstance(part, (ast.Constant, ast.Name, ast.Attribute, ast.BinOp, ast.UnaryOp)):
             value = compute(part, failure.frame)
@@ -79,7 +79,7 @@ def give_positive_sizes(failure: Failure, match: re.Match[str]) -> str:
 @remedy(r"(\w+)\(\): argument 'keepdim' \(position 2\) must be bool, not int")
 def join_dimensions(failure: Failure, match: re.Match[str]) -> str | None:
     """Dimensions one by one, of which the second stands in the place of `keepdim`."""
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     if not isinstance(node, ast.Call) or len(node.args) < 2:
         return None
     is_method = isinstance(compute(node.args[0], failure.frame), int)
@@ -92,7 +92,7 @@ def join_dimensions(failure: Failure, match: re.Match[str]) -> str | None:
 @remedy(r"randint\(\): argument 'size' must be tuple of ints, not int")
 def give_shape(failure: Failure, match: re.Match[str]) -> str | None:
     """A number in the place of a shape."""
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     if not isinstance(node, ast.Call) or not node.args:
         return None
     *before, size = map(text_of, (*node.args, *(each.value for each in node.keywords if each.arg == "size")))
@@ -138,7 +138,7 @@ def fit_bias(failure: Failure, match: re.Match[str]) -> str | None:
 @remedy(r"expanded size of the tensor \(\d+\) must match the existing size \(\d+\) at non-singleton dimension")
 def fit_copied(failure: Failure, match: re.Match[str]) -> str | None:
     """Values copied into a tensor of another size, such as vectors into the table of an embedding."""
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or node.func.attr != "copy_":
         return None
     target, given = text_of(node.func.value), text_of(node.args[0]) if node.args else ""

@@ -143,7 +143,7 @@ def name_sizes(failure: Failure, match: re.Match[str]) -> str:
         return f"their dimensions come in different orders: transpose {x} or {y}"
     sizes = [(p, q) for p, q in zip(a[::-1], b[::-1], strict=False) if p != q and 1 not in (p, q)]
     told = " and ".join(f"{p} against {q}" for p, q in sizes)
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     named = node.keywords if isinstance(node, ast.Call) else []
     is_weight = any(each.arg in ("weight", "pos_weight") and text_of(each.value) == y for each in named)
     last = y.partition(" at ")[0].rpartition(".")[2]
@@ -175,7 +175,7 @@ def name_sizes(failure: Failure, match: re.Match[str]) -> str:
 
 def _is_reduced_last(failure: Failure) -> bool:
     """Return whether the line is a difference whose last dimension an expression around it reduces, as distances do."""
-    node: ast.AST | None = None if failure.line is None else failure.line.node
+    node: ast.AST | None = failure.node
     if failure.line is None or not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Sub):
         return False
     while node is not None and not isinstance(node, ast.stmt):

@@ -22,7 +22,7 @@ def convert_values(failure: Failure, match: re.Match[str]) -> str:
 @remedy(r"[`']?(\w+)[`']? must be at least two-dimensional")
 def make_matrix(failure: Failure, match: re.Match[str]) -> str | None:
     """A vector of variances or scales where a distribution takes a matrix."""
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     names = parameter_names(node, failure.frame) if isinstance(node, ast.Call) else []
     given = argument_node(failure, names.index(match[1]) if match[1] in names else -1, match[1])
     if given is None:
@@ -35,7 +35,7 @@ def make_matrix(failure: Failure, match: re.Match[str]) -> str | None:
 @remedy(r"padding size should be less than .*padding \((\d+), (\d+)\) at dimension \d+ of input \[(?:\d+, )*(\d+)\]")
 def shorten_window(failure: Failure, match: re.Match[str]) -> str | None:
     """A signal shorter than what `stft` reflects at its ends."""
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     if not isinstance(node, ast.Call) or not text_of(node.func).endswith("stft"):
         return None
     x, size, count = name_argument(failure, 0, "input"), int(match[3]), int(match[1])

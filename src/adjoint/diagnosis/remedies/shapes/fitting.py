@@ -159,7 +159,7 @@ def fit_convolution(failure: Failure, match: re.Match[str]) -> str:
 
 def _find_swapped(failure: Failure, given: Shape, weight: Shape) -> str | None:
     """Return the call of a function of convolution whose input and weight have changed places."""
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     if failure.module() is not None or not isinstance(node, ast.Call) or len(node.args) < 2:
         return None
     if not all(p < q for p, q in zip(given[2:], weight[2:], strict=True)):
@@ -213,7 +213,7 @@ def fit_product(failure: Failure, match: re.Match[str]) -> str | None:
 
 def _fits_around(failure: Failure, text: str) -> bool:
     """Return whether the expression around the line runs with another in its place."""
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     if failure.line is None or not isinstance(node, ast.expr):
         return False
     around = node
@@ -256,7 +256,7 @@ def is_list_of_tensors(value: object) -> bool:
 @remedy(r"Boolean value of Tensor with more than one value is ambiguous")
 def ask_any_or_all(failure: Failure, match: re.Match[str]) -> str | None:
     """A decision by several elements."""
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     if failure.stack[0].called and isinstance(node, ast.Call) and text_of(node.func) not in PYTHON_DECISIONS:
         return None  # a function of the library asked, which takes a number or a truth there
     node = node.test if isinstance(node, (ast.If, ast.While, ast.Assert)) else node

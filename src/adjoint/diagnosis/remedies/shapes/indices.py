@@ -46,7 +46,7 @@ def convert_index(failure: Failure, match: re.Match[str]) -> str | None:
         return f"{short.text}{at(short)} is {kind}, and positions are int64 or int32: {short.text}.long()"
     if not any(each.value.is_floating_point() for each in failure.tensors()):
         return None  # the line makes them
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     if isinstance(node, ast.Subscript) and not isinstance(evaluate(node.slice, failure.frame), Tensor):
         index = compute(node.slice, failure.frame)
         if getattr(index, "dtype", None) is not None and "float" in str(index.dtype):
@@ -59,7 +59,7 @@ def convert_index(failure: Failure, match: re.Match[str]) -> str | None:
 
 def _is_mask_of(failure: Failure, x: Tensor) -> bool:
     """Return whether a tensor of 0 and 1 has the first sizes of what the line indexes with it."""
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     held = evaluate(node.value, failure.frame) if isinstance(node, ast.Subscript) else None
     if not isinstance(held, Tensor) or held is x or not x.ndim or x.shape != held.shape[: x.ndim]:
         return False
@@ -81,7 +81,7 @@ def fit_index_mask(failure: Failure, match: re.Match[str]) -> str:
 @remedy(r"shape of the mask \[(\d+)\] at index (\d+) does not match the shape of the indexed tensor")
 def mask_other_dimension(failure: Failure, match: re.Match[str]) -> str | None:
     """A mask of one dimension in the place of another."""
-    node, size = None if failure.line is None else failure.line.node, int(match[1])
+    node, size = failure.node, int(match[1])
     if not isinstance(node, ast.Subscript):
         return None
     held, name = evaluate(node.value, failure.frame), text_of(node.value)
@@ -239,7 +239,7 @@ def stay_in_bounds(failure: Failure, match: re.Match[str]) -> str:
     if index is not None:
         told = f"{index.text}{at(index)} holds {match[1]}"
         return f"{told}: indices of dimension {match[2]} go from 0 to {size - 1}, or -{size} to -1"
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     beyond = _find_last_turn(failure, int(match[1]))
     if beyond is not None:
         return beyond

@@ -105,7 +105,7 @@ def _find_remainder(failure: Failure) -> str | None:
 @remedy(r"view size is not compatible with input tensor's size and stride")
 def reshape_instead(failure: Failure, match: re.Match[str]) -> str:
     """A view of memory in another order."""
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
         x = first_tensor(failure)
         return f"{x}.reshape(…), which copies where it must, or {x}.contiguous().view(…)"
@@ -130,7 +130,7 @@ def fit_cat(failure: Failure, match: re.Match[str]) -> str | None:
             if name is not None and len(sizes) == 2 and dim != len(shapes[0]) - 1:
                 wanted = ", ".join(["-1"] * dim + [str(max(sizes))] + ["-1"] * (len(shapes[0]) - dim - 1))
                 return f"{name} has 1 in dimension {dim}, the others {max(sizes)}: {name}.expand({wanted}) before it"
-            node = None if failure.line is None else failure.line.node
+            node = failure.node
             call = text_of(node.func) if isinstance(node, ast.Call) else ""
             if call and not call.endswith(("cat", "concat", "concatenate", "hstack", "vstack")):
                 continue  # a function joins them along another
@@ -258,7 +258,7 @@ def stay_in_dimensions(failure: Failure, match: re.Match[str]) -> str:
     """A dimension that the tensor has not."""
     x = next((each for each in failure.tensors()), None)
     told = "the tensor" if x is None else f"{x.text}, {tuple(x.value.shape)},"
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     is_join = isinstance(node, ast.Call) and text_of(node.func).rpartition(".")[2] in ("cat", "concat", "concatenate")
     if is_join and isinstance(node, ast.Call) and int(match[3]) == int(match[2]) + 1:
         parts = text_of(node.args[0]) if node.args else "…"

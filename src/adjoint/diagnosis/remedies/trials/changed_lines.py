@@ -31,7 +31,7 @@ TRANSPOSING = re.compile(r"\.(?:transpose|permute)\(|\.m?T\b")
 @remedy(r"")
 def try_edits(failure: Failure, match: re.Match[str]) -> str | None:
     """The first edit of the line after which it does not fail; of shapes, the one with the least result."""
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     if failure.line is None or node is None:
         return None
     parent, statement = failure.line.source.parents.get(node), node

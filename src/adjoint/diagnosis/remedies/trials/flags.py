@@ -21,7 +21,7 @@ FLAGS = ("batch_first", "ceil_mode", "return_indices", "sparse")  # that change 
 @remedy(r"")
 def turn_flag(failure: Failure, match: re.Match[str]) -> str | None:
     """A layer that reads its input in another order, or gives another kind of result, than its setting says."""
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     if not isinstance(node, ast.Call) or isinstance(failure.error, (AttributeError, KeyError, NameError)):
         return None
     module, own = evaluate(node.func, failure.frame), failure.module()

@@ -33,7 +33,7 @@ MEANT = {
 @remedy(r"")
 def choose_option(failure: Failure, match: re.Match[str]) -> str | None:
     """A text that the message repeats, where the function knows others."""
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     if not isinstance(node, ast.Call) or isinstance(failure.error, OSError):
         return None
     for part, whole, where in find_settings(failure, node):

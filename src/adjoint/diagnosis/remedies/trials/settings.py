@@ -32,7 +32,7 @@ EXCLUDING = re.compile(
 @remedy(r"")
 def leave_setting_out(failure: Failure, match: re.Match[str]) -> str | None:
     """A keyword that the message tells of, without which the line runs."""
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     if not isinstance(node, ast.Call) or isinstance(failure.error, KeyError) or not EXCLUDING.search(failure.message):
         return None
     called = evaluate(node.func, failure.frame)
@@ -61,7 +61,7 @@ def leave_setting_out(failure: Failure, match: re.Match[str]) -> str | None:
 @remedy(r"")
 def change_number(failure: Failure, match: re.Match[str]) -> str | None:
     """A number that the message tells of, or one whose name it tells."""
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     if not isinstance(node, ast.Call) or SIGNATURE_ERROR.match(failure.message):
         return None
     settings = [(*each, compute(each[0], failure.frame)) for each in find_settings(failure, node)]
@@ -139,7 +139,7 @@ def _without_keywords(failure: Failure, node: ast.Call) -> Iterator[tuple[ast.ex
 @remedy(r"", is_last=True)
 def give_setting(failure: Failure, match: re.Match[str]) -> str | None:
     """A parameter that the message tells of, and that the call does not give."""
-    node = None if failure.line is None else failure.line.node
+    node = failure.node
     if not isinstance(node, ast.Call) or isinstance(failure.error, (KeyError, AttributeError)):
         return None
     if isinstance(failure.error, TypeError) and not failure.stack[0].called:
