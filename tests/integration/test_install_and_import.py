@@ -31,6 +31,20 @@ print(x.grad.tolist())
     assert output_of(program) == "[2.0, 4.0]"
 
 
+def test_every_public_name_is_there_without_llvmlite() -> None:
+    program = """
+import sys
+sys.modules["llvmlite"] = None
+import adjoint as ad
+for name in dir(ad):
+    getattr(ad, name)
+class Own(ad.Tensor):  # functions take subclasses from now on
+    pass
+print(len(dir(ad)) > 900, "adjoint.compiler.scripts.compile_all" in sys.modules)
+"""
+    assert output_of(program) == "True True"
+
+
 def test_import_loads_nothing_outside_numpy_and_the_standard_library() -> None:
     program = "import sys, numpy; before = set(sys.modules); import adjoint; print(*set(sys.modules) - before)"
     roots = {name.partition(".")[0] for name in output_of(program).split()}

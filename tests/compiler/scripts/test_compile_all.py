@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -38,6 +39,18 @@ def test_program_runs_compiled_and_reports(tmp_path: Path) -> None:
     assert "adjoint: 1 of 1 training region compiled" in compiled.stderr
     assert "train.py:8-12  3 calls" in compiled.stderr
     assert eager.stderr == ""
+
+
+def test_without_llvmlite_it_is_said_once_and_the_program_runs_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(PROGRAM, encoding="utf-8")
+    (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['llvmlite'] = None\n", encoding="utf-8")
+    paths = os.pathsep.join((str(tmp_path), os.environ.get("PYTHONPATH", "")))
+    command = [sys.executable, "-m", "adjoint.run", "--compile", "train.py"]
+    variables = os.environ | {"PYTHONPATH": paths}
+    done = subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, run("train.py", folder=tmp_path).stdout)
+    assert done.stderr.count("needs the package llvmlite") == 1
+    assert "region" not in done.stderr
 
 
 def test_modules_of_the_program_are_compiled_and_installed_ones_are_not(tmp_path: Path) -> None:

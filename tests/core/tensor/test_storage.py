@@ -83,6 +83,7 @@ def test_versions_under_no_grad(grad: bool) -> None:
     assert x._version == y._version == 1
 
 
+@pytest.mark.needs_processes
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other allocators have limits of their own")
 def test_memory_of_freed_arrays_costs_no_new_page_faults() -> None:
     program = """

@@ -13,6 +13,7 @@ from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
 from types import CodeType, FrameType, ModuleType
 
+from adjoint.compiler.program.eager_step import has_llvmlite
 from adjoint.compiler.scripts.parameter_loops import MARKS as PARAMETER_LOOP_MARKS
 from adjoint.compiler.scripts.region_binding import UNBOUND as UNBOUND_VALUE
 from adjoint.compiler.scripts.region_finder import find_training_regions
@@ -30,14 +31,15 @@ def compile_all() -> None:
     A training region is the part of a loop or function from the forward pass over `backward()` to the optimizer's step.
     Its first two runs are eager; then it is compiled as by `compile`, with the same results. What cannot be compiled,
     or is slower, stays eager. At the end of the process, and on SIGUSR1, a report tells what was compiled and what that
-    saved. `python -m adjoint.run --compile train.py` does it for a program, its main module included.
+    saved. `python -m adjoint.run --compile train.py` does it for a program, its main module included. Without llvmlite
+    a warning says so, and programs run as they are.
 
     Example:
         >>> import adjoint
         >>> adjoint.compile_all()  # doctest: +SKIP
         >>> import my_training_program  # doctest: +SKIP
     """
-    if any(isinstance(finder, RegionFinder) for finder in sys.meta_path):
+    if not has_llvmlite() or any(isinstance(finder, RegionFinder) for finder in sys.meta_path):
         return
     sys.meta_path.insert(0, RegionFinder())
     atexit.register(_write_report)
@@ -49,7 +51,7 @@ def compile_all() -> None:
 def compile_source(source: bytes, path: str, namespace: dict[str, object]) -> CodeType:
     """The code of a module with its training regions as functions that are compiled; runs in `namespace`."""
     tree = ast.parse(source, path)
-    if any(call in source for call in MARKS):
+    if has_llvmlite() and any(call in source for call in MARKS):
         regions = find_training_regions(tree)
         namespace[REGIONS] = make_regions(path, regions)
         rewrite_regions(tree, regions, is_main=namespace.get("__name__") == "__main__")

@@ -10,7 +10,6 @@ from time import perf_counter
 from types import FrameType
 
 from adjoint.compiler.compile import CompiledFunction
-from adjoint.compiler.cuts.replay import finish_eagerly
 from adjoint.compiler.ir.graph import TraceError
 from adjoint.compiler.scripts.name_uses import find_index_names
 from adjoint.compiler.scripts.region_binding import BoundRegion, find_common_names, holds_array
@@ -140,6 +139,8 @@ class TrainingRegion:
         try:
             result = compiled(*names)
         except TraceError as error:
+            from adjoint.compiler.cuts.replay import finish_eagerly  # needs llvmlite, as no eager region does
+
             self.give_up(str(error).splitlines()[0])
             return finish_eagerly(self.functions[start], names, {}, error.log or CallLog())
         except TypeError:
