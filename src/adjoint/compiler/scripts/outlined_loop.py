@@ -178,10 +178,7 @@ def _compile_outlined(outline: LoopOutline) -> dict[CodeType, Mapping[str, CodeT
     calls = []
     for number, (region, hand) in enumerate(zip(outline.regions, outline.hands, strict=True)):
         definitions.append(_define_region(number, region, hand, outline.bound))
-        call = f"if True:\n{write_call(number, 0, hand)}"
-        (block,) = parse_at(call, region.statements[0])
-        assert isinstance(block, ast.If)
-        calls.append(block.body)
+        calls.append(parse_at(write_call(number, 0, hand), region.statements[0]))
     for region, statements in reversed(list(zip(outline.regions, calls, strict=True))):
         region.place.block[region.first : region.stop] = statements
     scopes: dict[CodeType, list[ast.stmt]] = {outline.code: [*definitions, outline.definition]}

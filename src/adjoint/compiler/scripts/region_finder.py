@@ -87,9 +87,9 @@ def _find_step(place: StatementBlock, index: int, regions: list[RegionSyntax]) -
     stop -= _defer_fetches(block, first, index, stop)
     if not any(is_in_region(place, position, regions) for position in range(stop, len(block))):
         stop = take_metrics_in(place, first, stop)
-    take_appends_out(place, first, stop)
+    appends = take_appends_out(place, first, stop)
     index = next(i for i in range(first, stop) if calls_method(block[i], {"backward"}))
-    return RegionSyntax(place, range(first, min(index + 2, stop)), stop)
+    return RegionSyntax(place, range(first, min(index + 2, stop)), stop, appends=tuple(appends))
 
 
 def _defer_fetches(block: list[ast.stmt], first: int, backward: int, stop: int) -> int:

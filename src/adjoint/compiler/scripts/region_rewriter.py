@@ -35,7 +35,7 @@ from adjoint.compiler.scripts.region_syntax import (
 )
 
 REGIONS, START, UNBOUND = "__adjoint_regions__", "__adjoint_start__", "__adjoint_unbound__"
-EXIT, RETURNED = "__adjoint_exit__", "__adjoint_returned__"
+EXIT, RETURNED, ERROR = "__adjoint_exit__", "__adjoint_returned__", "__adjoint_error__"
 NAMESPACE_READERS = frozenset(("globals", "locals", "vars", "dir", "eval", "exec"))
 EXITS = {"Break": "break", "Continue": "continue", "Return": f"return {RETURNED}"}
 
@@ -74,7 +74,7 @@ def rewrite_regions(tree: ast.Module, regions: Sequence[RegionSyntax], is_main: 
             functions.append(make_function(number, region, start, hand))
         replacements.append((region, _make_calls(number, region, hands[number])))
     for region, statements in sorted(replacements, key=lambda pair: -pair[0].first):  # later ones first, in each block
-        region.place.block[region.first : region.stop] = statements
+        region.place.block[region.first : region.end] = statements
     _insert_functions(tree, functions)
 
 
@@ -215,20 +215,50 @@ def _make_calls(number: int, region: RegionSyntax, hands: Sequence[Hand]) -> lis
     block, starts = region.place.block, region.starts
     begin = f"{START} = {REGIONS}[{number}].begin()"
     result = parse_at(begin, block[region.first])
+    inside = [find_node_ids(block[start : region.stop]) for start in starts]
+    appends = [[pair for pair in region.appends if id(pair[0]) in ids] for ids in inside]
     for choice, position in enumerate(starts[:-1]):
         guard = parse_at(f"if {START} > {choice}:\n    {REGIONS}[{number}].mark({choice})", block[position])[0]
         assert isinstance(guard, ast.If)
-        guard.body.insert(0, block[position])
+        guard.body[:0] = _put_appends_back([block[position]], region)
         result.append(guard)
-    chain: list[ast.stmt] = list(block[starts[-1] : region.stop])
+    chain = _put_appends_back(block[starts[-1] : region.stop], region)
     chain += parse_at(f"{REGIONS}[{number}].end()", block[region.stop - 1])
     for choice in reversed(range(len(starts))):
-        call = write_call(number, choice, hands[choice])
-        branch = parse_at(f"if {START} == {choice}:\n{call}", block[starts[choice]])[0]
+        branch = parse_at(f"if {START} == {choice}: pass", block[starts[choice]])[0]
         assert isinstance(branch, ast.If)
+        calls = parse_at(write_call(number, choice, hands[choice]), block[starts[choice]])
+        branch.body = _call_with_appends(number, calls, appends[choice]) if appends[choice] else calls
         branch.orelse = chain
         chain = [branch]
     return [*result, *chain]
+
+
+def _put_appends_back(statements: Sequence[ast.stmt], region: RegionSyntax) -> list[ast.stmt]:
+    """The statements with the region's appends where the program has them: behind what computes their values."""
+    found: list[ast.stmt] = []
+    for statement in statements:
+        if isinstance(statement, ast.With):
+            statement.body = _put_appends_back(statement.body, region)
+        found += [statement, *(append for computation, append in region.appends if computation is statement)]
+    return found
+
+
+def _call_with_appends(
+    number: int, calls: list[ast.stmt], appends: Sequence[tuple[ast.stmt, ast.stmt]]
+) -> list[ast.stmt]:
+    """The call of a region's function and its appends. Where it raises, those take place whose values it computed."""
+    names = [ast.unparse(computation.targets[0]) for computation, _ in appends if isinstance(computation, ast.Assign)]
+    text = " = ".join([*names, UNBOUND]) + f"\ntry: pass\nexcept BaseException as {ERROR}:\n"
+    text += f"    {_tuple_text(names)} = {REGIONS}[{number}].find_values({ERROR}, {names})\n"
+    text += "".join(f"    if {name} is not {UNBOUND}: pass\n" for name in names) + "    raise"
+    reset, attempt = parse_at(text, calls[0])
+    assert isinstance(attempt, ast.Try)
+    attempt.body = calls
+    for guard, (_, append) in zip(attempt.handlers[0].body[1:-1], appends, strict=True):
+        assert isinstance(guard, ast.If)
+        guard.body = [copy.deepcopy(append)]
+    return [reset, attempt, *(append for _, append in appends)]
 
 
 def write_call(number: int, choice: int, hand: Hand) -> str:
@@ -236,16 +266,16 @@ def write_call(number: int, choice: int, hand: Hand) -> str:
     unsure = [name for name in hand.taken if name in hand.unsure]
     call = f"{REGIONS}[{number}].run({', '.join([str(choice), *hand.taken])})"
     call = f"{_tuple_text(hand.results)} = {call}" if hand.results else call
-    lines = [f"    try: {name}\n    except UnboundLocalError: {name} = {UNBOUND}" for name in unsure]
+    lines = [f"try: {name}\nexcept UnboundLocalError: {name} = {UNBOUND}" for name in unsure]
     if unsure:  # all of them that the function gives are among those that it takes
         lines += [
-            f"    try: {call}",
-            "    finally:",
-            *(f"        if {name} is {UNBOUND}: del {name}" for name in unsure),
+            f"try: {call}",
+            "finally:",
+            *(f"    if {name} is {UNBOUND}: del {name}" for name in unsure),
         ]
     else:
-        lines.append(f"    {call}")
-    lines += [f"    if {EXIT} == {kind!r}: {EXITS[kind]}" for kind in hand.exits]
+        lines.append(call)
+    lines += [f"if {EXIT} == {kind!r}: {EXITS[kind]}" for kind in hand.exits]
     return "\n".join(lines)
 
 

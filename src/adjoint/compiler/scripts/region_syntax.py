@@ -36,18 +36,25 @@ class RegionSyntax:
     """A training region: `place.block[first:stop]`, or its end from one of the `starts` on.
 
     A step may begin with any statement up to `backward()`, or behind it; an update begins with its first statement, and
-    a functional step with that which computes gradients.
+    a functional step with that which computes gradients. `appends` are the statements behind it, from `stop` on, that
+    append what it computes to lists of the program, each with the statement of the region that computes it.
     """
 
     place: StatementBlock
     starts: range
     stop: int
     is_functional: bool = False
+    appends: tuple[tuple[ast.stmt, ast.stmt], ...] = ()
 
     @property
     def first(self) -> int:
         """The first statement of the region in its widest extent."""
         return self.starts[0]
+
+    @property
+    def end(self) -> int:
+        """The end of the statements in whose place the region's calls come."""
+        return self.stop + len(self.appends)
 
     @property
     def statements(self) -> list[ast.stmt]:
@@ -102,7 +109,7 @@ def is_in_region(place: StatementBlock, index: int, regions: list[RegionSyntax])
     """Tell whether a statement belongs to one of the regions, or holds one."""
     statement = place.block[index]
     return any(
-        region.first <= index < region.stop
+        region.first <= index < region.end
         if region.place.block is place.block
         else any(around is statement for _, around in region.place.ancestors)
         for region in regions

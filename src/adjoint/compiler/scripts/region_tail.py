@@ -127,9 +127,12 @@ def _name_of(call: ast.Call) -> str:
     return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
 
 
-def take_appends_out(place: StatementBlock, first: int, stop: int) -> None:
-    """Move appends to lists that nothing else reads behind a region; what they append is computed where it was."""
-    block, moved = place.block, list[ast.stmt]()
+def take_appends_out(place: StatementBlock, first: int, stop: int) -> list[tuple[ast.stmt, ast.stmt]]:
+    """Move appends to lists that nothing else reads behind a region; what they append is computed where it was.
+
+    Returns them, each behind the statement that computes it.
+    """
+    block, moved = place.block, list[tuple[ast.stmt, ast.stmt]]()
     for holder in [block, *(each.body for each in block[first:stop] if isinstance(each, ast.With))]:
         for position in range(first, stop) if holder is block else range(len(holder)):
             statement = holder[position]
@@ -140,8 +143,9 @@ def take_appends_out(place: StatementBlock, first: int, stop: int) -> None:
             kept = ast.Assign([ast.Name(name, ast.Store())], found[1][0])
             found[1][0] = ast.copy_location(ast.Name(name, ast.Load()), statement)
             holder[position] = ast.fix_missing_locations(ast.copy_location(kept, statement))
-            moved.append(statement)
-    block[stop:stop] = moved
+            moved.append((kept, statement))
+    block[stop:stop] = [append for _, append in moved]
+    return moved
 
 
 def _find_appended(statement: ast.stmt) -> tuple[str, list[ast.expr]] | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import os
 import sys
+import traceback
 from collections.abc import Sequence
 from time import perf_counter
 from types import FrameType
@@ -12,7 +13,7 @@ from types import FrameType
 from adjoint.compiler.compile import CompiledFunction
 from adjoint.compiler.ir.graph import TraceError
 from adjoint.compiler.scripts.name_uses import find_index_names
-from adjoint.compiler.scripts.region_binding import BoundRegion, find_common_names, holds_array
+from adjoint.compiler.scripts.region_binding import UNBOUND, BoundRegion, find_common_names, holds_array
 from adjoint.compiler.scripts.region_start import widen_start
 from adjoint.compiler.scripts.region_syntax import RegionSyntax, calls_method
 from adjoint.compiler.scripts.region_times import CALLS_ON_TRIAL, RegionTimes
@@ -153,6 +154,15 @@ class TrainingRegion:
             if reason is not None:
                 self.run_eagerly(reason)
         return result
+
+    def find_values(self, error: BaseException, names: Sequence[str]) -> list[object]:
+        """The values that the region's function had computed when it raised an error; UNBOUND for others."""
+        codes = {function.__code__ for function in self.functions}
+        frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__) if frame.f_code in codes]
+        if not frames:
+            return [UNBOUND] * len(names)
+        names_of_frame, names_of_module = frames[-1].f_locals, frames[-1].f_globals
+        return [names_of_frame.get(name, names_of_module.get(name, UNBOUND)) for name in names]
 
     def give_up(self, reason: str) -> None:
         """Begin the region where its forward pass does from the next call on, or run it eagerly if it did."""
