@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from tests.support.steps import batches, mlp, training
 import adjoint as ad
 import adjoint.nn.functional as F
 from adjoint import nn, optim
+from adjoint.compiler import step_compiler
 from adjoint.compiler.ir.graph import TraceError
 
 pytest.importorskip("llvmlite")
@@ -91,6 +93,38 @@ def test_shapes_that_do_not_fit_raise_as_they_do_eagerly() -> None:
                 g(a, b)
             messages.append((type(info.value), str(info.value)))
         assert messages[0] == messages[1]
+
+
+def test_a_step_whose_traces_raise_what_it_does_not_is_soon_left_to_eager_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    traces = []
+
+    def trace_step(*_: object) -> None:
+        traces.append(1)
+        raise LookupError("of the compiler")
+
+    monkeypatch.setattr(step_compiler, "trace_step", trace_step)
+    compiled = ad.compile(lambda x: x * 2)
+    for call in range(6):
+        told = "runs eagerly from now on, after 3 errors: LookupError" if call == 2 else "and ran eagerly: LookupError"
+        with pytest.warns(RuntimeWarning, match=told) if call < 3 else nullcontext():
+            assert compiled(ad.tensor([float(call)])).tolist() == [call * 2.0]
+    assert len(traces) == 3
+
+
+def test_a_step_that_raises_is_compiled_when_it_no_longer_does() -> None:
+    state = {"missing": True}
+
+    def step(x: ad.Tensor) -> ad.Tensor:
+        if state["missing"]:
+            raise LookupError("of the step")
+        return x * 2
+
+    compiled = ad.compile(step)
+    for _ in range(5):
+        raises(LookupError, "of the step", lambda: compiled(ad.ones(2)))
+    state["missing"] = False
+    assert compiled(ad.ones(2)).tolist() == [2.0, 2.0]
+    assert compiled.compilations == 1
 
 
 def test_a_target_out_of_range_raises_before_the_parameters_are_written() -> None:

@@ -24,6 +24,7 @@ from adjoint.compiler.trace.events.loop_watch import OutlineFoundError
 from adjoint.compiler.trace.recompilation import Recompilation, describe_compilation, find_changes
 from adjoint.compiler.trace.signature import (
     MAX_BRANCHES,
+    MAX_FAILURES,
     MAX_TRACES_THAT_SERVE_NO_OTHER_CALL,
     Signature,
     SignatureKey,
@@ -327,8 +328,12 @@ class CompiledFunction(StepReports, StepWrapper):
             return NO_PROGRAM
         except Exception as error:  # noqa: BLE001  whatever the step raises
             result = self._run_eagerly(args, kwargs, events)  # leaves what it does before it raises
-            self._warn(f"could not be compiled and ran eagerly: {type(error).__name__}: {error}")
+            signature.failures += 1
+            signature.eager = signature.failures >= MAX_FAILURES
+            ran = f"runs eagerly from now on, after {MAX_FAILURES} errors" if signature.eager else "ran eagerly"
+            self._warn(f"could not be compiled and {ran}: {type(error).__name__}: {error}")
             return result
+        signature.failures = 0
         plain = not kwargs and len(given) == len(args)
         if entry.direct and are_distinct and not plain:
             entry.unpack = write_unpacker(args, kwargs, key[1])

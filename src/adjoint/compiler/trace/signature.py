@@ -30,6 +30,7 @@ MAX_BRANCHES = 32  # that are compiled at all
 EVENTS_OF_LONG_WAY = 8  # from which on ways are as many as calls: few come again
 MAX_TRACES_THAT_SERVE_NO_OTHER_CALL = 4  # of a step that asks for values
 CALLS_PER_FURTHER_WAY = 8  # that programs have served before one more long way, or one more size, is compiled
+MAX_FAILURES = 3  # traces, one after another, that raise what the step does not: then it runs eagerly
 MISSES_BEFORE_REST, CALLS_BETWEEN_TRIALS = 16, 8  # calls whose way has no program, one after another
 MAX_COUNTED_PATHS = 1_000  # ways without a program that are remembered
 
@@ -37,12 +38,13 @@ MAX_COUNTED_PATHS = 1_000  # ways without a program that are remembered
 class Signature:
     """The programs for one signature of arguments, newest last, and how often it was traced."""
 
-    __slots__ = ("eager", "entries", "dynamic_sources", "is_asking", "misses", "paths", "served", "traces")
+    __slots__ = ("dynamic_sources", "eager", "entries", "failures", "is_asking", "misses", "paths", "served", "traces")
 
     def __init__(self) -> None:
         self.entries: list[CompiledEntry | StagedEntry] = []
         self.is_asking = False  # some entry is one path among the decisions of the step
         self.traces = self.misses = 0
+        self.failures = 0  # traces, one after another, that raised an error which the step itself does not
         self.served = 0  # calls that had gone some way, when it was last asked whether they rest
         self.paths: dict[object, int] = {}  # how often ways came for which there is no program
         self.eager = False  # it could not be compiled, or was traced too often: from now on it runs as it is
