@@ -343,7 +343,7 @@ class Binding:
         has_grown = any(n > self.capacity[name] for name, n in values_by_name.items())
         if has_grown:
             self.capacity = {
-                name: n if n <= self.capacity[name] else max(n, 2 * self.capacity[name])
+                name: self.capacity[name] if n <= self.capacity[name] else max(n, 2 * self.capacity[name])
                 for name, n in values_by_name.items()
             }
             for v in self.plan.offsets:
