@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 import adjoint as ad
@@ -22,6 +24,6 @@ def test_memory_for_the_largest_sizes_is_kept(monkeypatch: pytest.MonkeyPatch) -
     compiled = ad.compile(lambda x, y: (x.exp() * 2).cumsum(0).sum() + (y.tanh() * 3).cumsum(0).sum(), dynamic=True)
     for sizes in ((4, 40), (40, 4), (5, 60), (100, 6), (7, 70)):  # where one grows the other shrinks
         assert compiled(*map(ad.ones, sizes)).isfinite()
-    for before, capacity in zip(seen, seen[1:], strict=False):
+    for before, capacity in pairwise(seen):
         assert all(capacity[name] >= n for name, n in before.items())
     assert sorted(seen[-1].values()) >= [70, 100]

@@ -17,7 +17,7 @@ from adjoint.compiler.scripts.region_syntax import (
 )
 
 LISTS = frozenset(("parameters", "named_parameters", "buffers", "named_buffers", "state_dict"))
-WRITES = frozenset(("mul_", "add_", "sub_", "div_", "copy_", "lerp_", "addcmul_"))
+WRITES = frozenset(("mul_", "add_", "sub_", "div_", "copy_", "lerp_", "addcmul_", "clamp_", "clamp_min_", "clamp_max_"))
 MARKS = (*(f".{name}(".encode() for name in WRITES), b"load_state_dict(")  # of sources that may have such a loop
 
 
@@ -30,10 +30,14 @@ def find_parameter_loops(place: StatementBlock, regions: list[RegionSyntax]) -> 
         return
     block, free_from = place.block, 0
     for index, statement in enumerate(block):
-        if index < free_from or not _is_parameter_loop(statement, block[:index]):
+        if index < free_from or not is_parameter_loop(statement, block[:index]):
             continue
         first, stop, read = index, index + 1, find_name_uses([statement]).reads
-        while first > free_from and _makes_list(block[first - 1]) and find_name_uses([block[first - 1]]).writes & read:
+        while (
+            first > free_from
+            and makes_parameter_list(block[first - 1])
+            and find_name_uses([block[first - 1]]).writes & read
+        ):
             first -= 1
         while (
             stop < len(block) and isinstance(block[stop], ast.Expr) and calls_method(block[stop], {"load_state_dict"})
@@ -50,13 +54,13 @@ def find_parameter_loops(place: StatementBlock, regions: list[RegionSyntax]) -> 
             yield region
 
 
-def _is_parameter_loop(statement: ast.stmt, before: list[ast.stmt]) -> bool:
+def is_parameter_loop(statement: ast.stmt, before: list[ast.stmt]) -> bool:
     """Tell whether a statement is a loop over parameters that writes values, or `with torch.no_grad()` around such."""
     if isinstance(statement, ast.With):
-        return all(_is_parameter_loop(inner, before) or _makes_list(inner) for inner in statement.body)
+        return all(is_parameter_loop(inner, before) or makes_parameter_list(inner) for inner in statement.body)
     if not isinstance(statement, ast.For):
         return False
-    lists = find_name_uses([each for each in before if _makes_list(each)]).writes
+    lists = find_name_uses([each for each in before if makes_parameter_list(each)]).writes
     is_over_lists = calls_method(statement.iter, LISTS) or bool(_names_in(statement.iter) & lists)
     items = _names_in(statement.target) | lists
     return is_over_lists and all(_writes_item(inner, items) for inner in statement.body)
@@ -75,7 +79,7 @@ def _writes_item(statement: ast.stmt, items: set[str]) -> bool:
     return is_value and bool(_names_in(statement) & items)
 
 
-def _makes_list(statement: ast.stmt) -> bool:
+def makes_parameter_list(statement: ast.stmt) -> bool:
     """Tell whether a statement is an assignment of a list of parameters, or of a state."""
     return isinstance(statement, ast.Assign) and calls_method(statement.value, LISTS)
 

@@ -10,7 +10,7 @@ import ast
 from collections.abc import Collection, Iterator
 
 from adjoint.compiler.scripts.name_uses import find_name_uses
-from adjoint.compiler.scripts.parameter_loops import find_parameter_loops
+from adjoint.compiler.scripts.parameter_loops import find_parameter_loops, is_parameter_loop, makes_parameter_list
 from adjoint.compiler.scripts.region_syntax import (
     Loop,
     RegionSyntax,
@@ -82,7 +82,8 @@ def _find_step(place: StatementBlock, index: int, regions: list[RegionSyntax]) -
             break
         if not can_keep_names(RegionSyntax(place, range(first, first + 1), position + 1)):
             break
-        if is_update(block[position]):
+        is_loop = is_parameter_loop(block[position], block[:position])  # right behind the step: weights are clamped
+        if is_update(block[position]) or (is_loop and all(map(makes_parameter_list, block[stop:position]))):
             stop = position + 1
     stop -= _defer_fetches(block, first, index, stop)
     if not any(is_in_region(place, position, regions) for position in range(stop, len(block))):
