@@ -17,6 +17,35 @@ from adjoint.compiler.trace.symbolic_number import NumberArithmetic, SymbolicNum
 pytest.importorskip("llvmlite")
 
 
+@pytest.mark.parametrize("kind", [ad.int64, ad.float32, ad.bool])
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda x, n: x.__setitem__(0, n * 0.5),
+        lambda x, n: x.__setitem__(slice(1, None), n + 1),
+        lambda x, n: x.__setitem__(x >= 0, n * 2.5),
+        lambda x, n: x.__setitem__(ad.tensor([0, 2]), n % 3),
+    ],
+    ids=["place", "slice", "mask", "places"],
+)
+def test_a_number_that_is_written_in_brackets_is_no_constant(write: Callable[..., None], kind: ad.dtype) -> None:
+    def run(compile: Callable[[Any], Any]) -> tuple[list[Any], Any]:
+        x, count = ad.ones(3, dtype=kind), ad.zeros(1)
+
+        def step(y: ad.Tensor) -> ad.Tensor:
+            n = count.item()
+            write(x, n)
+            count[0] = n + 1.25
+            return y * 2
+
+        run = compile(step)
+        return [(run(ad.ones(2)).tolist(), x.tolist(), count.tolist()) for _ in range(5)], run
+
+    (eager, _), (compiled, step) = run(lambda step: step), run(ad.compile)
+    assert compiled == eager
+    assert step.compilations == 1
+
+
 def number(value: float) -> Any:
     """A number of a step."""
     return NumberArithmetic().add_source("x0", value, lambda name: "x0", "argument 0")

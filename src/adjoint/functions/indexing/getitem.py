@@ -10,6 +10,7 @@ from adjoint.core.op.op import op_of
 from adjoint.core.op.spec import broadcast_shapes
 from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.as_strided import as_writable
+from adjoint.core.tensor.size import has_symbolic
 from adjoint.core.tensor.storage import Storage, mark_written, view_of
 from adjoint.core.tensor.tensor import Tensor, constant
 from adjoint.core.typing import Array, Operand, Shape
@@ -120,6 +121,8 @@ def setitem(x: Tensor, key: Operand, value: Operand) -> None:
     if basic is not None and _try_quiet_assign(x, basic, value):
         return
     plan = basic or IndexPlan(x.array.shape, key)
+    if nondefault.count and has_symbolic(value):  # a number that each call of a compiled step brings
+        value = select.number_as_array(value, x.array.dtype)
     if plan.mask is not None:
         region = _apply_basic_indices(x, plan)
         if is_expanded(view_of(x)) and nondefault.count and mode.interpreter is not None:

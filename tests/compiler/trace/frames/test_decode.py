@@ -25,7 +25,7 @@ INTERNAL = {
 IN_NO_FUNCTION = {"ANNOTATIONS_PLACEHOLDER", "IMPORT_STAR", "PRINT_EXPR"}
 
 # Each function multiplies its argument by `scale`, as it is now, by way of some instructions.
-PROGRAMS = '''
+PROGRAMS = """
 import contextlib
 
 class Holder:
@@ -216,7 +216,7 @@ def classes(x):
         def which(self):
             return __class__
     return x * Own.factor + 0 * len(Own.__annotations__)
-'''
+"""
 LATER = {
     (3, 12): '''
 def generic(x):
@@ -281,9 +281,7 @@ def test_each_instruction_of_this_python_stands_in_some_program() -> None:
 
 
 @pytest.mark.parametrize("instruction", sorted(PROGRAM_OF.keys() & all_instructions()))
-def test_an_instruction_that_is_not_in_the_table_is_refused(
-    instruction: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_instruction_that_is_not_in_the_table_is_refused(instruction: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a Python that has another name for it: the step runs eagerly, so that nothing it reads goes unnoticed."""
     monkeypatch.delitem(HANDLERS, instruction)
     monkeypatch.setattr("adjoint.compiler.trace.frames.decode._decoded_codes", {})
