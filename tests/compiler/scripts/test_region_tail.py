@@ -1,4 +1,4 @@
-"""Metrics that a region takes in, and appends that it leaves to the program."""
+"""Metrics that a region takes in."""
 
 from __future__ import annotations
 
@@ -61,28 +61,6 @@ def test_what_computes_no_metric_stays_behind(statement: str) -> None:
 def test_what_reads_a_number_of_the_program_stays_behind_it() -> None:
     inside, behind = split(f"{STEP}\nscale = loss.item()\nm = (out * scale).sum()")
     assert (inside[4:], behind) == ([], ["scale = loss.item()", "m = (out * scale).sum()"])
-
-
-@pytest.mark.parametrize("append", ["seen.append({})", "seen += [{}]"])
-def test_appends_are_left_to_the_program(append: str) -> None:
-    inside, behind = split(STEP.replace("loss.backward()", f"{append.format('loss.item()')}\nloss.backward()"))
-    (name,) = {line.split()[0] for line in inside if "item" in line}
-    assert f"{name} = loss.item()" in inside
-    assert behind == [append.format(name)]
-
-
-@pytest.mark.parametrize(
-    ("step", "around"),
-    [
-        ("seen.append(loss.item())\nloss.backward()\nplan.step(seen)", ""),
-        ("seen.append(loss.item())\nloss.backward()\nopt.step()", "def g():\n    return seen[-1]\n"),
-        ("seen.append(loss.item())\nif bad(loss):\n    continue\nloss.backward()\nopt.step()", ""),
-    ],
-)
-def test_appends_to_a_list_that_something_looks_at_stay(step: str, around: str) -> None:
-    inside, behind = split(f"loss = f(x, y)\n{step}", around)
-    assert "seen.append(loss.item())" in inside
-    assert behind == []
 
 
 def test_metrics_whose_names_another_function_sees_stay_as_they_are() -> None:

@@ -23,6 +23,14 @@ batches = [(ad.randint(0, 9, (5,)), ad.randint(0, 3, (5,))) for _ in range(9)]
 batches[5] = ad.full((5,), BAD_WORD), ad.full((5,), BAD_LABEL)
 losses, seen, errors = [], [], []
 
+class Meter:
+    sum = count = 0
+
+    def update(self, value, n=1):
+        self.sum, self.count = self.sum + value * n, self.count + n
+
+meter = Meter()
+
 def check(loss):
     if loss != loss:
         raise ValueError("the loss is not a number")
@@ -33,6 +41,7 @@ STEP = """
     loss = F.cross_entropy(out, y) * scale
     losses.append(loss.item())
     opt.zero_grad()
+    meter.update(out.sum().item(), n=len(x))
     loss.backward()
     nn.utils.clip_grad_norm_(model.parameters(), 1.0, error_if_nonfinite=True)
     check(loss)
@@ -110,6 +119,8 @@ def test_error_leaves_what_it_leaves_eagerly(program: str, fault: str) -> None:
     assert compiled["losses"] == pytest.approx(eager["losses"], rel=1e-5, nan_ok=True)
     seen, expected_seen = ([value.item() for value in names["seen"]] for names in (compiled, eager))
     assert seen == pytest.approx(expected_seen, rel=1e-4, abs=1e-5)
+    assert compiled["meter"].sum == pytest.approx(eager["meter"].sum, rel=1e-4)
+    assert compiled["meter"].count == eager["meter"].count
     assert ad.equal(compiled["rest"], eager["rest"])  # as many numbers were drawn
     for one, expected in zip(compiled["model"].parameters(), eager["model"].parameters(), strict=True):
         assert ad.allclose(one, expected, rtol=1e-4, atol=1e-5)

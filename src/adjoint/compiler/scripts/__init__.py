@@ -24,7 +24,9 @@ Modules, in reading order:
   does more.
 - `region_syntax`: Statements of a program that may become a training region: blocks, what may leave its function, and
   the names.
-- `region_tail`: The end of a training region: metrics behind the update go in, and appends to lists go out.
+- `region_tail`: The end of a training region: metrics behind the update go in.
+- `deferred_calls`: Calls by which a training region only keeps books: they go behind it, and what they are given is
+  computed within.
 - `taken_containers`: Lists, dicts and objects that a compiled function takes, and may change: a trace works on copies
   of them.
 """

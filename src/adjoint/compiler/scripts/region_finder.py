@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterator
 
+from adjoint.compiler.scripts.deferred_calls import take_calls_out
 from adjoint.compiler.scripts.name_uses import find_name_uses
 from adjoint.compiler.scripts.parameter_loops import find_parameter_loops, is_parameter_loop, makes_parameter_list
 from adjoint.compiler.scripts.region_syntax import (
@@ -24,7 +25,7 @@ from adjoint.compiler.scripts.region_syntax import (
     is_update,
     is_within,
 )
-from adjoint.compiler.scripts.region_tail import take_appends_out, take_metrics_in
+from adjoint.compiler.scripts.region_tail import take_metrics_in
 
 MAX_STATEMENTS_BEFORE_BACKWARD = 24
 GRADIENT_FUNCTIONS = frozenset(("grad", "grad_and_value", "value_and_grad"))  # they make functions of gradients
@@ -88,9 +89,9 @@ def _find_step(place: StatementBlock, index: int, regions: list[RegionSyntax]) -
     stop -= _defer_fetches(block, first, index, stop)
     if not any(is_in_region(place, position, regions) for position in range(stop, len(block))):
         stop = take_metrics_in(place, first, stop)
-    appends = take_appends_out(place, first, stop)
+    deferred = take_calls_out(place, first, stop)
     index = next(i for i in range(first, stop) if calls_method(block[i], {"backward"}))
-    return RegionSyntax(place, range(first, min(index + 2, stop)), stop, appends=tuple(appends))
+    return RegionSyntax(place, range(first, min(index + 2, stop)), stop, deferred=tuple(deferred))
 
 
 def _defer_fetches(block: list[ast.stmt], first: int, backward: int, stop: int) -> int:

@@ -216,49 +216,49 @@ def _make_calls(number: int, region: RegionSyntax, hands: Sequence[Hand]) -> lis
     begin = f"{START} = {REGIONS}[{number}].begin()"
     result = parse_at(begin, block[region.first])
     inside = [find_node_ids(block[start : region.stop]) for start in starts]
-    appends = [[pair for pair in region.appends if id(pair[0]) in ids] for ids in inside]
+    deferred = [[pair for pair in region.deferred if id(pair[0]) in ids] for ids in inside]
     for choice, position in enumerate(starts[:-1]):
         guard = parse_at(f"if {START} > {choice}:\n    {REGIONS}[{number}].mark({choice})", block[position])[0]
         assert isinstance(guard, ast.If)
-        guard.body[:0] = _put_appends_back([block[position]], region)
+        guard.body[:0] = _put_calls_back([block[position]], region)
         result.append(guard)
-    chain = _put_appends_back(block[starts[-1] : region.stop], region)
+    chain = _put_calls_back(block[starts[-1] : region.stop], region)
     chain += parse_at(f"{REGIONS}[{number}].end()", block[region.stop - 1])
     for choice in reversed(range(len(starts))):
         branch = parse_at(f"if {START} == {choice}: pass", block[starts[choice]])[0]
         assert isinstance(branch, ast.If)
         calls = parse_at(write_call(number, choice, hands[choice]), block[starts[choice]])
-        branch.body = _call_with_appends(number, calls, appends[choice]) if appends[choice] else calls
+        branch.body = _call_and_keep_books(number, calls, deferred[choice]) if deferred[choice] else calls
         branch.orelse = chain
         chain = [branch]
     return [*result, *chain]
 
 
-def _put_appends_back(statements: Sequence[ast.stmt], region: RegionSyntax) -> list[ast.stmt]:
-    """The statements with the region's appends where the program has them: behind what computes their values."""
+def _put_calls_back(statements: Sequence[ast.stmt], region: RegionSyntax) -> list[ast.stmt]:
+    """The statements with the region's deferred calls where the program has them: behind what computes their values."""
     found: list[ast.stmt] = []
     for statement in statements:
         if isinstance(statement, ast.With):
-            statement.body = _put_appends_back(statement.body, region)
-        found += [statement, *(append for computation, append in region.appends if computation is statement)]
+            statement.body = _put_calls_back(statement.body, region)
+        found += [statement, *(call for computation, call in region.deferred if computation is statement)]
     return found
 
 
-def _call_with_appends(
-    number: int, calls: list[ast.stmt], appends: Sequence[tuple[ast.stmt, ast.stmt]]
+def _call_and_keep_books(
+    number: int, calls: list[ast.stmt], deferred: Sequence[tuple[ast.stmt, ast.stmt]]
 ) -> list[ast.stmt]:
-    """The call of a region's function and its appends. Where it raises, those take place whose values it computed."""
-    names = [ast.unparse(computation.targets[0]) for computation, _ in appends if isinstance(computation, ast.Assign)]
+    """The call of a region's function and those deferred: if it raises, those take place whose values it computed."""
+    names = [ast.unparse(computation.targets[0]) for computation, _ in deferred if isinstance(computation, ast.Assign)]
     text = " = ".join([*names, UNBOUND]) + f"\ntry: pass\nexcept BaseException as {ERROR}:\n"
     text += f"    {_tuple_text(names)} = {REGIONS}[{number}].find_values({ERROR}, {names})\n"
     text += "".join(f"    if {name} is not {UNBOUND}: pass\n" for name in names) + "    raise"
     reset, attempt = parse_at(text, calls[0])
     assert isinstance(attempt, ast.Try)
     attempt.body = calls
-    for guard, (_, append) in zip(attempt.handlers[0].body[1:-1], appends, strict=True):
+    for guard, (_, call) in zip(attempt.handlers[0].body[1:-1], deferred, strict=True):
         assert isinstance(guard, ast.If)
-        guard.body = [copy.deepcopy(append)]
-    return [reset, attempt, *(append for _, append in appends)]
+        guard.body = [copy.deepcopy(call)]
+    return [reset, attempt, *(call for _, call in deferred)]
 
 
 def write_call(number: int, choice: int, hand: Hand) -> str:

@@ -36,15 +36,15 @@ class RegionSyntax:
     """A training region: `place.block[first:stop]`, or its end from one of the `starts` on.
 
     A step may begin with any statement up to `backward()`, or behind it; an update begins with its first statement, and
-    a functional step with that which computes gradients. `appends` are the statements behind it, from `stop` on, that
-    append what it computes to lists of the program, each with the statement of the region that computes it.
+    a functional step with that which computes gradients. `deferred` are the statements behind it, from `stop` on, that
+    keep books of what it computes, each with the statement of the region that computes it.
     """
 
     place: StatementBlock
     starts: range
     stop: int
     is_functional: bool = False
-    appends: tuple[tuple[ast.stmt, ast.stmt], ...] = ()
+    deferred: tuple[tuple[ast.stmt, ast.stmt], ...] = ()
 
     @property
     def first(self) -> int:
@@ -54,7 +54,7 @@ class RegionSyntax:
     @property
     def end(self) -> int:
         """The end of the statements in whose place the region's calls come."""
-        return self.stop + len(self.appends)
+        return self.stop + len(self.deferred)
 
     @property
     def statements(self) -> list[ast.stmt]:

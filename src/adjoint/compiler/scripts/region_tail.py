@@ -1,14 +1,12 @@
-"""The end of a training region: metrics behind the update go in, and appends to lists go out.
+"""The end of a training region: metrics behind the update go in.
 
-A metric, `accuracy = (output.argmax(1) == y).float().mean()`, is a part of what is compiled. A list of the program,
-which may be another one in each epoch, is not: of `losses.append(loss.item())` only the number is computed within.
+A metric, `accuracy = (output.argmax(1) == y).float().mean()`, is a part of what is compiled.
 """
 
 from __future__ import annotations
 
 import ast
 import copy
-from collections.abc import Iterable
 
 from adjoint.compiler.scripts.name_uses import find_name_uses
 from adjoint.compiler.scripts.region_syntax import RegionSyntax, StatementBlock, can_keep_names, can_outline, find_exits
@@ -56,7 +54,7 @@ def take_metrics_in(place: StatementBlock, first: int, stop: int) -> int:
                 writer.visit(reader)
             behind.append(reader)
             inside += writer.metrics
-            if not isinstance(statement, ast.Assign | ast.AugAssign) or not _is_pure(statement.value):
+            if not isinstance(statement, ast.Assign | ast.AugAssign) or not is_pure(statement.value):
                 position += 1
                 break
         else:
@@ -105,13 +103,13 @@ def _is_metric(statement: ast.stmt) -> bool:
     """Tell whether a statement, or all of a `with` block, computes a value of tensors alone."""
     if isinstance(statement, ast.With):
         return all(map(_is_metric, statement.body))
-    if not isinstance(statement, ast.Assign) or not _is_pure(statement.value):
+    if not isinstance(statement, ast.Assign) or not is_pure(statement.value):
         return False
     names = [_name_of(node) for node in ast.walk(statement.value) if isinstance(node, ast.Call)]
     return not READS & set(names) and not COMPUTATIONS.isdisjoint(names)
 
 
-def _is_pure(expression: ast.expr) -> bool:
+def is_pure(expression: ast.expr) -> bool:
     """Tell whether an expression changes nothing: its calls are tensors' own, or make numbers."""
     for node in ast.walk(expression):
         if isinstance(node, (*CONDITIONAL, ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom)):
@@ -125,48 +123,3 @@ def _is_pure(expression: ast.expr) -> bool:
 
 def _name_of(call: ast.Call) -> str:
     return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
-
-
-def take_appends_out(place: StatementBlock, first: int, stop: int) -> list[tuple[ast.stmt, ast.stmt]]:
-    """Move appends to lists that nothing else reads behind a region; what they append is computed where it was.
-
-    Returns them, each behind the statement that computes it.
-    """
-    block, moved = place.block, list[tuple[ast.stmt, ast.stmt]]()
-    for holder in [block, *(each.body for each in block[first:stop] if isinstance(each, ast.With))]:
-        for position in range(first, stop) if holder is block else range(len(holder)):
-            statement = holder[position]
-            found = _find_appended(statement)
-            if found is None or not _is_list_of_block(found[0], statement, place, first, stop):
-                continue
-            name = METRIC.format(f"of_line_{statement.lineno}_{len(moved)}")
-            kept = ast.Assign([ast.Name(name, ast.Store())], found[1][0])
-            found[1][0] = ast.copy_location(ast.Name(name, ast.Load()), statement)
-            holder[position] = ast.fix_missing_locations(ast.copy_location(kept, statement))
-            moved.append((kept, statement))
-    block[stop:stop] = [append for _, append in moved]
-    return moved
-
-
-def _find_appended(statement: ast.stmt) -> tuple[str, list[ast.expr]] | None:
-    """The list that a statement appends one value to, and what holds that value in the syntax tree."""
-    match statement:
-        case ast.Expr(ast.Call(ast.Attribute(ast.Name(name), "append"), [_] as values, [])):
-            return name, values
-        case ast.AugAssign(ast.Name(name), ast.Add(), ast.List([_] as values)):
-            return name, values
-    return None
-
-
-def _is_list_of_block(name: str, statement: ast.stmt, place: StatementBlock, first: int, stop: int) -> bool:
-    """Tell whether no other statement of the region, and no other function, looks at the list of this name."""
-    own = {id(node) for node in ast.walk(statement)}
-    region, scope = place.block[first:stop], place.scope
-    others = (node for each in region for node in ast.walk(each) if id(node) not in own)
-    functions = (node for node in ast.walk(place.scopes[0]) if isinstance(node, ast.FunctionDef | ast.Lambda))
-    is_seen = any(_mentions(name, ast.walk(function)) for function in functions if function is not scope)
-    return not is_seen and not _mentions(name, others) and not find_exits(region)
-
-
-def _mentions(name: str, nodes: Iterable[ast.AST]) -> bool:
-    return any(isinstance(node, ast.Name) and node.id == name for node in nodes)

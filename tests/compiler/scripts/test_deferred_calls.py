@@ -1,0 +1,93 @@
+"""Calls that only keep books, which a region leaves to the program."""
+
+from __future__ import annotations
+
+import ast
+import textwrap
+
+import pytest
+
+from adjoint.compiler.scripts.region_finder import find_training_regions
+
+STEP = "out = model(x)\nloss = f(out, y)\nloss.backward()\nopt.step()"
+
+
+def split(loop: str, around: str = "") -> tuple[list[str], list[str]]:
+    """The statements of the only region in a loop over batches, and those of the loop behind it."""
+    tree = ast.parse(f"{around}for x, y in batches:\n{textwrap.indent(loop, '    ')}")
+    (region,) = find_training_regions(tree)
+    block = region.place.block
+    return [*map(ast.unparse, region.statements)], [*map(ast.unparse, block[region.stop :])]
+
+
+@pytest.mark.parametrize("append", ["seen.append({})", "seen += [{}]"])
+def test_appends_are_left_to_the_program(append: str) -> None:
+    inside, behind = split(STEP.replace("loss.backward()", f"{append.format('loss.item()')}\nloss.backward()"))
+    (name,) = {line.split()[0] for line in inside if "item" in line}
+    assert f"{name} = loss.item()" in inside
+    assert behind == [append.format(name)]
+
+
+@pytest.mark.parametrize(
+    ("step", "around"),
+    [
+        ("seen.append(loss.item())\nloss.backward()\nplan.step(seen)", ""),
+        ("seen.append(loss.item())\nloss.backward()\nopt.step()", "def g():\n    return seen[-1]\n"),
+        ("seen.append(loss.item())\nif bad(loss):\n    continue\nloss.backward()\nopt.step()", ""),
+    ],
+)
+def test_appends_to_a_list_that_something_looks_at_stay(step: str, around: str) -> None:
+    inside, behind = split(f"loss = f(x, y)\n{step}", around)
+    assert "seen.append(loss.item())" in inside
+    assert behind == []
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "meter.update({}, x.size(0))",
+        "meter.update(loss=out.mean(), n=len(x))",
+        "log.add_scalar('loss', {}, step)",
+        "bar.set_postfix(loss={}, size=x.shape[0])",
+    ],
+)
+def test_averages_and_logs_are_left_to_the_program(call: str) -> None:
+    call = call.format("loss.item()")
+    inside, behind = split(STEP.replace("loss.backward()", f"{call}\nloss.backward()"))
+    (computation,) = [line for line in inside if line.startswith("__adjoint_metric")]
+    name, _, values = computation.partition(" = ")
+    given = ast.parse(values, mode="eval").body
+    assert isinstance(given, ast.Tuple)
+    texts = {f"{name}[{i}]": ast.unparse(value) for i, value in enumerate(given.elts)}
+    (moved,) = behind
+    for place, text in texts.items():
+        moved = moved.replace(place, text)
+    assert moved == call
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "ema.update(loss.item())",  # of what the update may depend on
+        "average.update(model)",
+        "meter.update(weight)",  # which the region reads
+        "meter.update(draw(loss))",
+        "meter.update(loss.item())\nshow()",  # may look at it
+        "meter.update(loss.item())\nif bad:\n    print(loss)",
+        "meter.update(1)",
+        "meter.close(loss.item())",
+    ],
+)
+def test_calls_that_may_do_more_stay(call: str) -> None:
+    step = STEP.replace("loss.backward()", f"{call}\nloss.backward()").replace("f(out, y)", "f(out, y, weight)")
+    inside, behind = split(step)
+    assert ast.unparse(ast.parse(call).body[0]) in inside
+    assert behind == []
+
+
+def test_a_name_that_other_functions_have_for_their_own_is_no_reason_to_stay() -> None:
+    others = "def test():\n    seen = []\n    seen.append(1)\ndef show(seen):\n    print(seen)\n"
+    step = STEP.replace("loss.backward()", "seen.append(loss.item())\nloss.backward()")
+    assert split(step, others)[1] == ["seen.append(__adjoint_metric_of_line_9_0__)"]
+    others = "def show():\n    print(seen)\n"
+    assert split(step, others)[1] == []
