@@ -50,6 +50,7 @@ def _find_given(statement: ast.stmt, region: Sequence[ast.stmt]) -> tuple[str, l
         case ast.AugAssign(ast.Name(name), ast.Add(), ast.List([value] as values)):
             return name, [(value, partial(values.__setitem__, 0))]
         case ast.Expr(ast.Call(ast.Attribute(ast.Name(name), method), values, keywords)) if method in BOOK_METHODS:
+            given: list[tuple[ast.expr, Setter]]
             given = [(value, partial(values.__setitem__, i)) for i, value in enumerate(values)]
             given += [(keyword.value, partial(setattr, keyword, "value")) for keyword in keywords]
             given = [(value, put) for value, put in given if not isinstance(value, ast.Constant)]
