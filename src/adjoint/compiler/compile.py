@@ -100,11 +100,16 @@ class CompiledFunction(StepReports, StepWrapper):
     )
 
     def __init__(
-        self, function: Function, fallback: bool = False, verbose: bool = False, dynamic: bool | None = None
+        self,
+        function: Function,
+        fallback: bool = False,
+        verbose: bool = False,
+        dynamic: bool | None = None,
+        integers: VaryingIntegers | None = None,
     ) -> None:
         super().__init__(function, fallback, verbose)
         self._programs: dict[object, Signature] = {}
-        self._arguments = VaryingIntegers()
+        self._arguments = VaryingIntegers() if integers is None else integers  # known from other functions
         self._sizes = BatchSizes()
         self._dynamic = DynamicSizes(dynamic)
         self._costs = CallCosts(self.name)

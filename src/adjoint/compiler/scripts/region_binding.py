@@ -13,12 +13,15 @@ from numpy import ndarray
 
 from adjoint.compiler.ir.graph import TraceError
 from adjoint.compiler.program.eager_step import StepWrapper
+from adjoint.compiler.scripts.taken_containers import is_batch, lower_records, run_on_copies
+from adjoint.compiler.trace.signature import VaryingIntegers
 from adjoint.core.runtime import pytree
 from adjoint.core.tensor.tensor import Tensor, wrap
 from adjoint.core.typing import Function, Operand
 
 MAX_BINDINGS = 8  # kept: two networks that take turns have one each
 MAX_BINDINGS_MADE = 32  # after which all names are arguments
+COPIES = "__adjoint_copies__"
 VALUES = (bool, str, type(None))  # told apart by value: a phase, a flag
 NUMBERS_AND_TENSORS = (int, float, complex, Tensor)  # differ from call to call as soon as they differ at all
 
@@ -36,8 +39,8 @@ UNBOUND = Unbound()
 class BoundRegion:
     """A region's function, compiled by `compile_function` for each combination of the objects that are bound to it.
 
-    An array under one of the names `indices`, which stand in brackets alone, is handed on as a tensor. `latest` is the
-    compiled function that ran last.
+    An array under one of the names `indices`, which stand in brackets alone, is handed on as a tensor. Of an object
+    under one of the names `batches` its attributes are arguments. `latest` is the compiled function that ran last.
     """
 
     def __init__(
@@ -45,15 +48,18 @@ class BoundRegion:
         function: Function,
         bound: Collection[str],
         indices: Collection[str] = (),
+        batches: Collection[str] = (),
         *,
-        compile_function: Callable[[Function], StepWrapper],
+        compile_function: Callable[..., StepWrapper],
     ) -> None:
         code = function.__code__
+        self.integers = VaryingIntegers()  # of all bindings
         self.function = function
         self._compile = compile_function
         self.names = code.co_varnames[: code.co_argcount]
         self.bound = [i for i, name in enumerate(self.names) if name in bound]
         self._indices = {i for i, name in enumerate(self.names) if name in indices}
+        self._batches = {i for i, name in enumerate(self.names) if name in batches}
         self._made = 0
         self._compilations = 0  # of bindings that are no longer kept
         self._forget()
@@ -63,9 +69,17 @@ class BoundRegion:
             if values[i] is not thing:
                 self._select(values)
                 break
+        if self._batches:
+            values = tuple([lower_records(x) if i in self._batches else x for i, x in enumerate(values)])
         return self.latest(
             *[values[i] if type(values[i]) is not ndarray else self._take(i, values[i]) for i in self._free]
         )
+
+    def learn(self, call: Mapping[str, object]) -> None:
+        """Take note of the integers that a call, which ran eagerly, began with."""
+        given = [call.get(self.names[i]) for i in self._free]
+        given = [lower_records(x) if i in self._batches else x for i, x in zip(self._free, given, strict=True)]
+        self.integers.learn(*pytree.flatten((tuple(given), {})))
 
     @property
     def compilations(self) -> int:
@@ -79,7 +93,7 @@ class BoundRegion:
         self._free = [i for i in range(len(self.names)) if i not in self.bound]
         self._objects: list[tuple[int, object]] = [(i, self) for i in self.bound]  # which no value is
         if not self.bound:
-            self.latest = self._compile(self.function)
+            self.latest = self._compile(self._bind({}) if self._batches else self.function, integers=self.integers)
             self._known[()] = [], self.latest
 
     def _select(self, values: tuple[object, ...]) -> None:
@@ -99,7 +113,8 @@ class BoundRegion:
         known = self._known.pop(key, None)
         if known is None:
             objects = [(i, values[i]) for i in self.bound]
-            known = objects, self._compile(self._bind({self.names[i]: thing for i, thing in objects}))
+            function = self._bind({self.names[i]: thing for i, thing in objects})
+            known = objects, self._compile(function, integers=self.integers)
             self._made += 1
         self._known[key] = known
         while len(self._known) > MAX_BINDINGS:
@@ -120,8 +135,12 @@ class BoundRegion:
         """The function of the other names, whose frame stands at the region's first line."""
         code = self.function.__code__
         free = ", ".join(self.names[i] for i in self._free)
-        text = "\n" * (code.co_firstlineno - 1) + f"lambda {free}: {code.co_name}({', '.join(self.names)})"
-        bound: Function = eval(compile(text, code.co_filename, "eval"), {**objects, code.co_name: self.function})
+        call, names = f"{code.co_name}({', '.join(self.names)})", {**objects, code.co_name: self.function}
+        if self._batches:
+            call = f"{COPIES}({code.co_name}, ({', '.join(self.names)},), {self._batches})"
+            names[COPIES] = run_on_copies
+        text = "\n" * (code.co_firstlineno - 1) + f"lambda {free}: {call}"
+        bound: Function = eval(compile(text, code.co_filename, "eval"), names)
         bound.__name__ = bound.__qualname__ = code.co_name
         return bound
 
@@ -142,3 +161,12 @@ def find_common_names(calls: list[dict[str, object]]) -> set[str]:
         if is_same or all(hasattr(each, "state_dict") for each in (value, *values)):
             found.add(name)
     return found
+
+
+def find_batches(calls: list[dict[str, object]]) -> set[str]:
+    """The names that are bound to another object of tensors and numbers in each of these calls."""
+    return {
+        name
+        for name, value in calls[-1].items()
+        if is_batch(value) and len({id(each.get(name)) for each in calls}) == len(calls)
+    }

@@ -10,6 +10,7 @@ CALLS_BEFORE_VERDICT = 4  # compiled ones, when a region is given up that has co
 MUCH_SLOWER = 20.0  # times: it is being compiled, again and again
 MUCH_SECONDS = 5.0  # for a trial that has shown nothing yet
 MAX_CALLS_BETWEEN_REVIEWS = 1024
+MIN_GAIN = 1.5  # times faster: worth the compilations of one more period
 MAX_COMPILATIONS_BETWEEN_REVIEWS = 3  # one for the last batch of an epoch, one for a change of the model
 
 
@@ -23,6 +24,7 @@ class RegionTimes:
         self.compiled_calls, self.total_seconds = 0, 0.0
         self._typical_seconds = 0.0  # of the calls that were reviewed last
         self._compilations = 0  # at the last review
+        self._was_costly = False  # it was compiled often before the last review
 
     @property
     def eager_seconds(self) -> float:
@@ -71,7 +73,12 @@ class RegionTimes:
         is_doubtful = self.compiled_calls <= CALLS_ON_TRIAL and not (is_first and sum(latest) < MUCH_SECONDS)
         if is_doubtful and self.typical_seconds > allowed * eager:
             return f"compiled it is slower, {self.typical_seconds * 1e3:.3g} ms for {eager * 1e3:.3g} ms"
-        if is_settled and made > MAX_COMPILATIONS_BETWEEN_REVIEWS and sum(latest) > len(latest) * eager:
+        was_costly = self._was_costly
+        is_costly = is_settled and made > MAX_COMPILATIONS_BETWEEN_REVIEWS and sum(latest) > len(latest) * eager
+        self._was_costly = (
+            is_costly and self.typical_seconds * MIN_GAIN < eager
+        )  # then it may have been all of its ways
+        if is_costly and (was_costly or not self._was_costly):
             return (
                 f"it was compiled {made} times in {len(latest)} calls, which took longer than they would have eagerly"
             )

@@ -11,9 +11,10 @@ from collections.abc import Container, Iterator, Sequence
 
 from adjoint.compiler.ir.graph import TraceError
 from adjoint.compiler.trace.frames.trace_rules import is_user_class
+from adjoint.core.runtime import pytree
 from adjoint.core.runtime.mode import mode
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import Operand, Operands
+from adjoint.core.typing import Function, Operand, Operands
 
 
 class ContainerRef:
@@ -52,7 +53,7 @@ class RecordParts:
 class TakenContainers:
     """The containers within the values that a function takes: `values` are copies, on which it is to work."""
 
-    def __init__(self, given: Operands) -> None:
+    def __init__(self, given: Sequence[Operand]) -> None:
         self.values = [_copy(value) for value in given]
         self._containers = list(find_containers(tuple(self.values)))
         self._before = [[*_items_of(container)] for container in self._containers]
@@ -105,6 +106,27 @@ def settle_containers(
             items.clear()
             items.update(held)
     return tuple([_find_named(result, containers) for result in results])
+
+
+def run_on_copies(function: Function, given: Operands, records: Container[int]) -> Operand:
+    """The result of a function that looks at the records among its arguments, which stand at these positions.
+
+    Raises: TraceError if it changes or keeps one: it has copies of them.
+    """
+    taken = TakenContainers([value for i, value in enumerate(given) if i in records])
+    copies = iter(taken.values)
+    result = function(*[next(copies) if i in records else value for i, value in enumerate(given)])
+    if taken.pack((result,))[1] is not None:
+        raise TraceError("an object of which each call brings another is changed or kept, and a program has its parts")
+    return result
+
+
+def is_batch(value: Operand) -> bool:
+    """True for a record that holds nothing but tensors, numbers and texts, in lists and dicts maybe: a batch."""
+    if not is_record(value) or any(map(is_record, _parts_of(value))):
+        return False
+    leaves = pytree.flatten(vars(value))[0]
+    return all(isinstance(leaf, Tensor | float | int | str | None) for leaf in leaves)
 
 
 def find_containers(value: Operand, around: tuple[int, ...] = (), known: Container[int] = ()) -> Iterator[Operand]:

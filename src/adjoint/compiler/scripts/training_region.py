@@ -13,7 +13,7 @@ from types import FrameType
 from adjoint.compiler.compile import CompiledFunction
 from adjoint.compiler.ir.graph import TraceError
 from adjoint.compiler.scripts.name_uses import find_index_names
-from adjoint.compiler.scripts.region_binding import UNBOUND, BoundRegion, find_common_names, holds_array
+from adjoint.compiler.scripts.region_binding import UNBOUND, BoundRegion, find_batches, find_common_names, holds_array
 from adjoint.compiler.scripts.region_start import widen_start
 from adjoint.compiler.scripts.region_syntax import RegionSyntax, calls_method
 from adjoint.compiler.scripts.region_times import CALLS_ON_TRIAL, RegionTimes
@@ -55,6 +55,7 @@ class TrainingRegion:
         self.observed_calls = 0
         self.observed: list[dict[str, object]] = []  # the names at the beginning of these calls
         self.common_names: set[str] = set()
+        self.batch_names: set[str] = set()
         self.first_seen = len(starts)
         self.times = RegionTimes()
         self.began = [0.0] * (len(starts) + 1)  # when each statement of an eager call that is timed began
@@ -119,6 +120,7 @@ class TrainingRegion:
         """Compile the region from this start on, or a little ahead of it, from the next call."""
         if start < len(self.functions):
             self.common_names = find_common_names(self.observed)
+            self.batch_names = find_batches(self.observed)
             self.narrow_choice = start
             self.compile_from(self.widened[start])
         else:
@@ -129,8 +131,10 @@ class TrainingRegion:
     def compile_from(self, start: int) -> None:
         """Compile the region from this start on."""
         self.choice = start
-        function, common = self.functions[start], self.common_names
-        self.compiled = BoundRegion(function, common, self.indices, compile_function=CompiledFunction)
+        names = self.common_names, self.indices, self.batch_names
+        self.compiled = BoundRegion(self.functions[start], *names, compile_function=CompiledFunction)
+        for call in self.observed:
+            self.compiled.learn(call)
 
     def run(self, start: int, *names: object) -> object:
         """Run the region from this start on, compiled; where that cannot be, eagerly from now on."""

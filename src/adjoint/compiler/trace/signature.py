@@ -130,6 +130,10 @@ class VaryingIntegers:
         recording = "inference" if mode.inference else mode.recording
         return (structure, kinds, aliases, recording, mode.autocast), given
 
+    def learn(self, leaves: list[object], structure: Structure) -> None:
+        """Take note of the integers among the arguments of a call that runs as it is."""
+        self._varying_numbers(leaves, structure)
+
     def _varying_numbers(self, leaves: list[object], structure: Structure) -> set[int]:
         integers = {i: x for i, x in enumerate(leaves) if type(x) is int}
         if not integers:
