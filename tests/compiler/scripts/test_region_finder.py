@@ -198,3 +198,16 @@ def test_names_that_a_handler_reads_are_not_handed_out() -> None:
 def test_private_names_of_a_class_stay() -> None:
     found = find("class A:\n    def g(self, x):\n        loss = self.__f(x)\n        loss.backward()")
     assert found == [["loss.backward()"]]
+
+
+def test_parts_of_a_region_are_its_steps() -> None:
+    lines = [
+        "a = f(x)", "a.backward()", "b = g(x)", "b.backward()", "one.step()",
+        "two.zero_grad()", "c = f(x)", "c.backward()", "two.step()", "show(c)",
+    ]  # fmt: skip
+    (region,) = find_training_regions(ast.parse(f"def train(x):\n{indent(chr(10).join(lines))}"))
+    parts = [[ast.unparse(statement) for statement in part.statements] for part in region.parts]
+    assert parts == [lines[:5], lines[5:9]]  # two passes for one step belong together
+    assert [[*part.starts] for part in region.parts] == [[0, 1, 2], [5, 6, 7, 8]]
+    (region,) = find_training_regions(ast.parse(f"def train(x):\n{indent(chr(10).join(lines[:5]))}"))
+    assert region.parts == ()

@@ -12,16 +12,16 @@ from typing import Any
 import pytest
 
 from adjoint.compiler.scripts.region_finder import find_training_regions
-from adjoint.compiler.scripts.region_rewriter import REGIONS, UNBOUND, rewrite_regions
+from adjoint.compiler.scripts.region_rewriter import REGIONS, UNBOUND, rewrite_regions, with_parts
 
 ABSENT = object()
 
 
 class Region:
-    """A region that begins at a given start in each call."""
+    """A region that begins at a given start in each call; at one behind all others its parts run, if it has some."""
 
-    def __init__(self, start: int) -> None:
-        self.start = start
+    def __init__(self, start: int, has_parts: bool = False) -> None:
+        self.start, self.has_parts = start, has_parts
         self.functions: list[Callable[..., Any]] = []
         self.marks: list[int] = []
 
@@ -30,7 +30,7 @@ class Region:
         return function
 
     def begin(self) -> int:
-        return min(self.start, len(self.functions))
+        return min(self.start, len(self.functions) + self.has_parts)
 
     def mark(self, choice: int) -> None:
         self.marks.append(choice)
@@ -50,6 +50,12 @@ class Loss:
 
     def backward(self, *values: object) -> None:
         self.trace.append(("backward", values))
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *error: object) -> None:
+        pass
 
     def step(self, *values: object) -> int:
         self.trace.append(("step", values))
@@ -72,20 +78,55 @@ def run(tree: ast.Module, names: dict[str, Any]) -> tuple[object, ...]:
 def check(source: str) -> int:
     """Compare a program with its rewritten forms, and return how many there are."""
     regions = find_training_regions(ast.parse(source))
-    longest = max((len(region.starts) for region in regions), default=-1)
+    longest = max((len(region.starts) + bool(region.parts) for region in regions), default=-1)
     for start in range(longest + 1):
         tree = ast.parse(source)
         found = find_training_regions(tree)
         expected = run(tree, {})  # fetches may have moved
         rewrite_regions(tree, found)
         ast.fix_missing_locations(tree)
-        stand_ins = [Region(start) for _ in found]
+        stand_ins = [Region(start, bool(region.parts)) for region in with_parts(found)]
         result = run(tree, {REGIONS: stand_ins, UNBOUND: ABSENT})
         assert result == expected, f"start {start} of\n{ast.unparse(tree)}"
     return longest + 1
 
 
 PROGRAMS = {
+    "several steps": """
+        def f(n, seen):
+            for i in range(n):
+                a = i * 2
+                m.backward(a)
+                seen.append(a)
+                b = a + len(seen) * 0
+                m.step(b)
+                c = b + i
+                m.backward(c)
+                d = c * 2
+                m.backward(d)
+                m.step(c, d)
+                e = d + a
+                m.backward(e)
+                if e > 20:
+                    continue
+                m.step(e)
+                show(a, e)
+            return seen, c
+        r = f(5, [])
+    """,
+    "several steps of the module": """
+        s = []
+        for i in range(4):
+            a = i * 2
+            m.backward(a)
+            m.step()
+            with show(a) or m:
+                b = a + 1
+                s.append(b)
+                m.backward(b)
+            m.step(b)
+            show(b)
+    """,
     "names out of a loop": """
         def f(n):
             t = 0

@@ -367,6 +367,33 @@ def test_slower_region_runs_eagerly_again() -> None:
     assert names["losses"] == pytest.approx(run(source, is_compiled=False)["losses"], rel=1e-5)
 
 
+def test_steps_of_a_region_that_cannot_be_compiled_are_compiled_apart() -> None:
+    source = SETUP.replace("range(8)", "range(12)") + textwrap.dedent("""
+        numbers = iter(range(100))
+        other = optim.SGD(target.parameters(), lr=0.1)
+        def update(x, y):
+            loss = F.cross_entropy(model(x), y)
+            opt.zero_grad()
+            loss.backward()
+            losses.append(loss.item())
+            opt.step()
+            more = target(x).square().mean() * next(numbers)
+            other.zero_grad()
+            more.backward()
+            losses.append(more.item())
+            other.step()
+        for x, y in batches:
+            update(x, y)
+    """)
+    eager, compiled = run(source, is_compiled=False), run(source, is_compiled=True)
+    assert compiled["losses"] == pytest.approx(eager["losses"], rel=1e-5)
+    whole, first, second = compiled[REGIONS]
+    assert "advances a range_iterator" in str(whole.reason)
+    assert first.times.compiled_calls
+    assert first.reason is None
+    assert "advances a range_iterator" in str(second.reason)
+
+
 def test_what_has_no_optimizer_is_no_training() -> None:
     source = "class Counter:\n    def step(self): pass\nc = Counter()\nfor i in range(5):\n    c.step()\n"
     names = run(source, is_compiled=True)

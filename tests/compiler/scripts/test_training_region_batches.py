@@ -10,6 +10,7 @@ import pytest
 import adjoint as ad
 from adjoint.compiler.scripts import training_region
 from adjoint.compiler.scripts.compile_all import compile_source
+from adjoint.compiler.scripts.region_binding import find_batches
 from adjoint.compiler.scripts.region_rewriter import REGIONS
 
 SETUP = """
@@ -95,9 +96,9 @@ def test_objects_that_are_no_batches() -> None:
             self.value = value
 
     plain = Node([ad.ones(2), {"a": 1.0}, "text", None])
-    assert training_region.find_batches([{"n": Node(ad.ones(1))}, {"n": plain}]) == {"n"}
-    assert training_region.find_batches([{"n": plain}, {"n": plain}]) == set()
+    assert find_batches([{"n": Node(ad.ones(1))}, {"n": plain}]) == {"n"}
+    assert find_batches([{"n": plain}, {"n": plain}]) == set()
     around = Node(None)
     around.value = around
     for value in (around, Node(model := ad.nn.Linear(1, 1)), Node([model]), Node({"a": Node(1)}), ad.ones(2), [plain]):
-        assert training_region.find_batches([{"n": plain}, {"n": value}]) == set()
+        assert find_batches([{"n": plain}, {"n": value}]) == set()

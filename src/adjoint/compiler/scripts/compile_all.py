@@ -17,7 +17,7 @@ from adjoint.compiler.program.eager_step import has_llvmlite
 from adjoint.compiler.scripts.parameter_loops import MARKS as PARAMETER_LOOP_MARKS
 from adjoint.compiler.scripts.region_binding import UNBOUND as UNBOUND_VALUE
 from adjoint.compiler.scripts.region_finder import find_training_regions
-from adjoint.compiler.scripts.region_rewriter import REGIONS, UNBOUND, rewrite_regions
+from adjoint.compiler.scripts.region_rewriter import REGIONS, UNBOUND, rewrite_regions, with_parts
 from adjoint.compiler.scripts.training_region import make_regions, report_regions
 from adjoint.compiler.trace.frames.trace_rules import SITE_PACKAGES_NAMES, is_user_file
 
@@ -53,7 +53,7 @@ def compile_source(source: bytes, path: str, namespace: dict[str, object]) -> Co
     tree = ast.parse(source, path)
     if has_llvmlite() and any(call in source for call in MARKS):
         regions = find_training_regions(tree)
-        namespace[REGIONS] = make_regions(path, regions)
+        namespace[REGIONS] = make_regions(path, with_parts(regions))
         rewrite_regions(tree, regions, is_main=namespace.get("__name__") == "__main__")
         namespace[UNBOUND] = UNBOUND_VALUE
     return compile(tree, path, "exec", dont_inherit=True)

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Iterator
+from dataclasses import replace
 
 from adjoint.compiler.scripts.deferred_calls import take_calls_out
-from adjoint.compiler.scripts.name_uses import find_name_uses
+from adjoint.compiler.scripts.name_uses import find_name_uses, find_node_ids
 from adjoint.compiler.scripts.parameter_loops import find_parameter_loops, is_parameter_loop, makes_parameter_list
 from adjoint.compiler.scripts.region_syntax import (
     Loop,
@@ -91,7 +92,30 @@ def _find_step(place: StatementBlock, index: int, regions: list[RegionSyntax]) -
         stop = take_metrics_in(place, first, stop)
     deferred = take_calls_out(place, first, stop)
     index = next(i for i in range(first, stop) if calls_method(block[i], {"backward"}))
-    return RegionSyntax(place, range(first, min(index + 2, stop)), stop, deferred=tuple(deferred))
+    region = RegionSyntax(place, range(first, min(index + 2, stop)), stop, deferred=tuple(deferred))
+    return replace(region, parts=tuple(_find_parts(region)))
+
+
+def _find_parts(region: RegionSyntax) -> Iterator[RegionSyntax]:
+    """The regions of the steps of a region that has several, each with the lines between the one before and itself."""
+    block = region.place.block
+    passes = [i for i in range(region.first, region.stop) if calls_method(block[i], {"backward"})]
+    steps = [i for i in range(region.first, region.stop) if calls_method(block[i], {"step"})]
+    first = region.first
+    for index, later in zip(passes, [*passes[1:], region.stop], strict=True):
+        between = [i for i in steps if index <= i < later]
+        stop = region.stop if later == region.stop else max(between, default=index - 1) + 1
+        if stop <= index:
+            continue  # the gradients of several passes are for one step
+        if first == region.first and stop == region.stop:
+            return
+        start = next(i for i in passes if i >= first)
+        inside = find_node_ids(block[first:stop])
+        deferred = tuple(pair for pair in region.deferred if id(pair[0]) in inside)
+        part = RegionSyntax(region.place, range(first, min(start + 2, stop)), stop, deferred=deferred)
+        if can_keep_names(part):
+            yield part
+        first = stop
 
 
 def _defer_fetches(block: list[ast.stmt], first: int, backward: int, stop: int) -> int:

@@ -66,16 +66,25 @@ def rewrite_regions(tree: ast.Module, regions: Sequence[RegionSyntax], is_main: 
     """
     is_looked_into = any(isinstance(node, ast.Name) and node.id in NAMESPACE_READERS for node in ast.walk(tree))
     keeps_names = is_main and not is_looked_into
-    hands = [[find_hand(region, start, keeps_names) for start in region.starts] for region in regions]
+    every = with_parts(regions)
+    hands = [[find_hand(region, start, keeps_names) for start in region.starts] for region in every]
     functions: list[ast.stmt] = []
-    replacements = []
-    for number, region in enumerate(regions):
+    for number, region in enumerate(every):
         for start, hand in zip(region.starts, hands[number], strict=True):
             functions.append(make_function(number, region, start, hand))
-        replacements.append((region, _make_calls(number, region, hands[number])))
+    replacements, number = [], 0
+    for region in regions:
+        calls = [_make_calls(number + i, each, hands[number + i]) for i, each in enumerate((region, *region.parts))]
+        replacements.append((region, _choose_parts(region, calls[0], calls[1:]) if region.parts else calls[0]))
+        number += len(calls)
     for region, statements in sorted(replacements, key=lambda pair: -pair[0].first):  # later ones first, in each block
         region.place.block[region.first : region.end] = statements
     _insert_functions(tree, functions)
+
+
+def with_parts(regions: Sequence[RegionSyntax]) -> list[RegionSyntax]:
+    """The regions, each followed by its parts: by their positions here the program knows them."""
+    return [each for region in regions for each in (region, *region.parts)]
 
 
 def find_hand(region: RegionSyntax, start: int, keeps_names: bool = False) -> Hand:
@@ -234,11 +243,27 @@ def _make_calls(number: int, region: RegionSyntax, hands: Sequence[Hand]) -> lis
     return [*result, *chain]
 
 
+def _choose_parts(
+    region: RegionSyntax, calls: list[ast.stmt], calls_of_parts: Sequence[list[ast.stmt]]
+) -> list[ast.stmt]:
+    """The statements in a region's place; others, with those of its parts, for a call in which these run instead."""
+    block, position = region.place.block, region.first
+    (choice,) = parse_at(f"if {START} > {len(region.starts)}: pass", block[region.first])
+    assert isinstance(choice, ast.If)
+    choice.body, choice.orelse = [], calls[1:]
+    for part, statements in zip(region.parts, calls_of_parts, strict=True):
+        choice.body += [*_put_calls_back(block[position : part.first], region), *statements]
+        position = part.stop
+    choice.body += _put_calls_back(block[position : region.stop], region)
+    return [calls[0], choice]
+
+
 def _put_calls_back(statements: Sequence[ast.stmt], region: RegionSyntax) -> list[ast.stmt]:
     """The statements with the region's deferred calls where the program has them: behind what computes their values."""
     found: list[ast.stmt] = []
     for statement in statements:
         if isinstance(statement, ast.With):
+            statement = copy.copy(statement)
             statement.body = _put_calls_back(statement.body, region)
         found += [statement, *(call for computation, call in region.deferred if computation is statement)]
     return found

@@ -37,7 +37,8 @@ class RegionSyntax:
 
     A step may begin with any statement up to `backward()`, or behind it; an update begins with its first statement, and
     a functional step with that which computes gradients. `deferred` are the statements behind it, from `stop` on, that
-    keep books of what it computes, each with the statement of the region that computes it.
+    keep books of what it computes, each with the statement of the region that computes it. `parts` are the regions
+    of its steps, of which it has several, one after another: they run where it cannot be compiled as a whole.
     """
 
     place: StatementBlock
@@ -45,6 +46,7 @@ class RegionSyntax:
     stop: int
     is_functional: bool = False
     deferred: tuple[tuple[ast.stmt, ast.stmt], ...] = ()
+    parts: tuple[RegionSyntax, ...] = ()
 
     @property
     def first(self) -> int:

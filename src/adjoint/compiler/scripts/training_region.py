@@ -34,6 +34,7 @@ class TrainingRegion:
 
     `begin()` tells where this call's region begins: at one of the starts, or, where it is their number, nowhere, for
     all of it runs eagerly. In its first calls it does, and `mark` finds the statement that begins the forward pass.
+    A number beyond that is for the parts of a region which has been given up.
     """
 
     def __init__(self, path: str, syntax: RegionSyntax) -> None:
@@ -45,7 +46,7 @@ class TrainingRegion:
         self.named = {name for each in syntax.statements for name in _find_dotted_names(each, ast.expr)}
         self.has_backward = any(calls_method(each, {"backward"}) for each in syntax.statements)
         self.indices = find_index_names(syntax.statements)
-        self.is_functional = syntax.is_functional
+        self.is_functional, self.has_parts = syntax.is_functional, bool(syntax.parts)
         self.functions: list[Function] = []
         self.widened = [widen_start(syntax, start) - starts[0] for start in starts]  # by which to begin, at best
         self.choice: int | None = None
@@ -177,8 +178,8 @@ class TrainingRegion:
             self.run_eagerly(reason)
 
     def run_eagerly(self, reason: str) -> None:
-        """Run the region eagerly from the next call on."""
-        self.reason, self.compiled, self.choice = reason, None, len(self.functions)
+        """Run the region eagerly from the next call on, or its parts, if it has several."""
+        self.reason, self.compiled, self.choice = reason, None, len(self.functions) + self.has_parts
 
     def describe(self) -> str:
         """A line of the report."""
