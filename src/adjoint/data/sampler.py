@@ -10,6 +10,7 @@ import numpy as np
 
 from adjoint.core.dtype.dtype import float64
 from adjoint.core.random.generator import Generator, default_generator
+from adjoint.core.runtime.mode import refuse_while_tracing
 from adjoint.core.runtime.slot import Slot
 from adjoint.functions.creation.creation import as_tensor
 from adjoint.functions.creation.sampling import multinomial
@@ -261,5 +262,9 @@ class DistributedSampler(Sampler[int]):
 
 
 def draw_seed(generator: Generator | None = None) -> int:
-    """Draw a seed, an integer below 2⁶³, from a generator, or from the default one."""
+    """Draw a seed, an integer below 2⁶³, from a generator, or from the default one.
+
+    Raises: TraceError while a step is being compiled, whose other calls would draw none.
+    """
+    refuse_while_tracing("a pass through a DataLoader")
     return int((generator or default_generator).random((), np.int64))

@@ -211,3 +211,10 @@ def test_parts_of_a_region_are_its_steps() -> None:
     assert [[*part.starts] for part in region.parts] == [[0, 1, 2], [5, 6, 7, 8]]
     (region,) = find_training_regions(ast.parse(f"def train(x):\n{indent(chr(10).join(lines[:5]))}"))
     assert region.parts == ()
+
+
+def test_an_evaluation_every_some_steps_stands_apart() -> None:
+    step = "loss = f(x)\nloss.backward()\nopt.step()"
+    check = "steps += 1\ntotal += loss.item()\nevery = 30\nif steps % every == 0:\n    plan.step(evaluate())"
+    loop = f"for x in loader:\n{indent(step)}\n{indent(check)}"
+    assert find(f"def train(loader):\n{indent(loop)}")[0] == step.split("\n")
