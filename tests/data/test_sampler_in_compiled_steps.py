@@ -8,14 +8,15 @@ from typing import Any
 import pytest
 
 import adjoint as ad
+from adjoint import data
 
 pytest.importorskip("llvmlite")
 
 
 @pytest.mark.parametrize("shuffle", [False, True])
-@pytest.mark.parametrize("items", [ad.utils.data.TensorDataset(ad.arange(12.0)), [(1.0,), (2.0,), (3.0,)]])
+@pytest.mark.parametrize("items", [data.TensorDataset(ad.arange(12.0)), [(1.0,), (2.0,), (3.0,)]])
 def test_step_that_evaluates_draws_as_many_numbers_as_it_does_eagerly(shuffle: bool, items: Any) -> None:
-    loader = ad.utils.data.DataLoader(items, batch_size=2, shuffle=shuffle)
+    loader = data.DataLoader(items, batch_size=2, shuffle=shuffle)
 
     def step(x: ad.Tensor) -> ad.Tensor:
         total = (x * 2).sum()

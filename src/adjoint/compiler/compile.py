@@ -24,7 +24,6 @@ from adjoint.compiler.trace.events.loop_watch import OutlineFoundError
 from adjoint.compiler.trace.recompilation import Recompilation, describe_compilation, find_changes
 from adjoint.compiler.trace.signature import (
     MAX_BRANCHES,
-    MAX_FAILURES,
     MAX_TRACES_THAT_SERVE_NO_OTHER_CALL,
     Signature,
     SignatureKey,
@@ -96,20 +95,15 @@ class CompiledFunction(StepReports, StepWrapper):
     """
 
     OWN_ATTRIBUTES = StepWrapper.OWN_ATTRIBUTES.union(
-        ("_arguments", "_costs", "_loops", "_programs", "_sizes", "_dynamic", "_latest", "_parameters", "_turn")
+        ("integers", "_costs", "_loops", "_programs", "_sizes", "_dynamic", "_latest", "_parameters", "_turn")
     )
 
     def __init__(
-        self,
-        function: Function,
-        fallback: bool = False,
-        verbose: bool = False,
-        dynamic: bool | None = None,
-        integers: VaryingIntegers | None = None,
+        self, function: Function, fallback: bool = False, verbose: bool = False, dynamic: bool | None = None
     ) -> None:
         super().__init__(function, fallback, verbose)
         self._programs: dict[object, Signature] = {}
-        self._arguments = VaryingIntegers() if integers is None else integers  # known from other functions
+        self.integers = VaryingIntegers()  # among the arguments
         self._sizes = BatchSizes()
         self._dynamic = DynamicSizes(dynamic)
         self._costs = CallCosts(self.name)
@@ -166,10 +160,10 @@ class CompiledFunction(StepReports, StepWrapper):
                 return follower.rebuild(found)
         since = self._sizes.clock() if self._sizes.can_compare else 0.0
         leaves, structure = pytree.flatten((args, kwargs))
-        key, given = self._arguments.make_key(leaves, structure)
+        key, given = self.integers.make_key(leaves, structure)
         result = TRACE_NEEDED
         if int in key[1]:  # a program that was made for this very integer, before any other came, is there still
-            fixed = self._arguments.make_fixed_key(leaves, structure)
+            fixed = self.integers.make_fixed_key(leaves, structure)
             signature = self._programs.get(fixed[0])
             if signature is not None and not signature.is_asking:
                 result = self._run_in_turn(*fixed, args, kwargs, events, since, may_trace=False)
@@ -333,10 +327,7 @@ class CompiledFunction(StepReports, StepWrapper):
             return NO_PROGRAM
         except Exception as error:  # noqa: BLE001  whatever the step raises
             result = self._run_eagerly(args, kwargs, events)  # leaves what it does before it raises
-            signature.failures += 1
-            signature.eager = signature.failures >= MAX_FAILURES
-            ran = f"runs eagerly from now on, after {MAX_FAILURES} errors" if signature.eager else "ran eagerly"
-            self._warn(f"could not be compiled and {ran}: {type(error).__name__}: {error}")
+            self._warn(f"could not be compiled and {signature.note_failure()}: {type(error).__name__}: {error}")
             return result
         signature.failures = 0
         plain = not kwargs and len(given) == len(args)

@@ -210,7 +210,7 @@ def test_parts_of_a_region_are_its_steps() -> None:
     assert parts == [lines[:5], lines[5:9]]  # two passes for one step belong together
     assert [[*part.starts] for part in region.parts] == [[0, 1, 2], [5, 6, 7, 8]]
     (region,) = find_training_regions(ast.parse(f"def train(x):\n{indent(chr(10).join(lines[:5]))}"))
-    assert region.parts == ()
+    assert not region.parts
 
 
 def test_an_evaluation_every_some_steps_stands_apart() -> None:

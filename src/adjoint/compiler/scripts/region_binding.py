@@ -50,7 +50,7 @@ class BoundRegion:
         indices: Collection[str] = (),
         batches: Collection[str] = (),
         *,
-        compile_function: Callable[..., StepWrapper],
+        compile_function: Callable[[Function], StepWrapper],
     ) -> None:
         code = function.__code__
         self.integers = VaryingIntegers()  # of all bindings
@@ -93,7 +93,8 @@ class BoundRegion:
         self._free = [i for i in range(len(self.names)) if i not in self.bound]
         self._objects: list[tuple[int, object]] = [(i, self) for i in self.bound]  # which no value is
         if not self.bound:
-            self.latest = self._compile(self._bind({}) if self._batches else self.function, integers=self.integers)
+            self.latest = self._compile(self._bind({}) if self._batches else self.function)
+            self.latest.integers = self.integers
             self._known[()] = [], self.latest
 
     def _select(self, values: tuple[object, ...]) -> None:
@@ -113,8 +114,8 @@ class BoundRegion:
         known = self._known.pop(key, None)
         if known is None:
             objects = [(i, values[i]) for i in self.bound]
-            function = self._bind({self.names[i]: thing for i, thing in objects})
-            known = objects, self._compile(function, integers=self.integers)
+            known = objects, self._compile(self._bind({self.names[i]: thing for i, thing in objects}))
+            known[1].integers = self.integers
             self._made += 1
         self._known[key] = known
         while len(self._known) > MAX_BINDINGS:

@@ -238,10 +238,5 @@ def _is_occasional(statement: ast.stmt, place: StatementBlock, before: list[ast.
         if isinstance(around, Loop):
             counts = [node.target for node in ast.walk(around) if isinstance(node, ast.AugAssign)]
             changing |= {target.id for target in counts if isinstance(target, ast.Name)}
-    computing = [each for each in before if not _is_count(each)]
+    computing = [each for each in before if not isinstance(getattr(each, "value", None), ast.Constant)]  # `step += 1`
     return bool(read & changing) and not read & find_name_uses(computing).writes
-
-
-def _is_count(statement: ast.stmt) -> bool:
-    """Tell whether a statement counts, `step += 1`, or names a constant."""
-    return isinstance(statement, ast.Assign | ast.AugAssign) and isinstance(statement.value, ast.Constant)

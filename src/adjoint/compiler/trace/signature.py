@@ -50,6 +50,12 @@ class Signature:
         self.eager = False  # it could not be compiled, or was traced too often: from now on it runs as it is
         self.dynamic_sources: dict[object, Source] = {}  # places of numbers that changed, and became inputs
 
+    def note_failure(self) -> str:
+        """Count a trace that raised an error which the step itself does not; tell how the step runs."""
+        self.failures += 1
+        self.eager = self.failures >= MAX_FAILURES
+        return f"runs eagerly from now on, after {MAX_FAILURES} errors" if self.eager else "ran eagerly"
+
     def has_served(self) -> bool:
         """Return whether a program ran in another call than that for which it was made, if it asks for values."""
         return not self.is_asking or any(getattr(entry, "taken", 2) > 1 for entry in self.entries)
