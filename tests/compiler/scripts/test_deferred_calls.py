@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import ast
 import textwrap
+from typing import Any
 
 import pytest
 
+import adjoint as ad
+from adjoint import nn, optim
+from adjoint.compiler.scripts.deferred_calls import reaches_training_state
 from adjoint.compiler.scripts.region_finder import find_training_regions
 
 STEP = "out = model(x)\nloss = f(out, y)\nloss.backward()\nopt.step()"
@@ -91,3 +95,44 @@ def test_a_name_that_other_functions_have_for_their_own_is_no_reason_to_stay() -
     assert split(step, others)[1] == ["seen.append(__adjoint_metric_of_line_9_0__)"]
     others = "def show():\n    print(seen)\n"
     assert split(step, others)[1] == []
+
+
+class Meter:
+    """A book: it holds numbers, and a list of tensors with a graph."""
+
+    def __init__(self) -> None:
+        self.values: list[object] = []
+
+    def update(self, value: object) -> None:
+        self.values.append(value)
+
+
+def test_an_average_reaches_no_training_state() -> None:
+    model = nn.Linear(2, 1)
+    meter = Meter()
+    meter.update(model(ad.ones(1, 2)).sum())
+    assert not reaches_training_state(meter)
+    assert not reaches_training_state([model])
+
+
+def test_what_holds_an_optimizer_is_no_book() -> None:
+    model = nn.Linear(2, 1)
+    optimizer = optim.SGD(model.parameters(), lr=0.1)
+    meter = Meter()
+    meter.values.append({"callbacks": [lambda: optimizer]})
+    assert reaches_training_state(meter)
+    for state in (optimizer, model, model.weight):
+        other = Meter()
+        other.update((state,))
+        assert reaches_training_state(other)
+
+
+def test_a_method_that_names_an_optimizer_is_no_book() -> None:
+    program = """
+class Tuner:
+    def update(self, value):
+        optimizer.param_groups[0]["lr"] = value
+"""
+    names: dict[str, Any] = {"optimizer": optim.SGD([ad.ones(1, requires_grad=True)], lr=0.1)}
+    exec(program, names)
+    assert reaches_training_state(names["Tuner"]())

@@ -128,3 +128,25 @@ def test_error_leaves_what_it_leaves_eagerly(program: str, fault: str) -> None:
     for one, expected in zip(compiled["model"].buffers(), eager["model"].buffers(), strict=True):
         assert ad.allclose(one, expected, rtol=1e-4, atol=1e-5)
     assert any(region.times.compiled_calls for region in compiled[REGIONS])
+
+
+def test_an_object_that_sets_the_learning_rate_does_so_before_the_step() -> None:
+    program = SETUP.replace("BAD_WORD", "0").replace("BAD_LABEL", "0") + textwrap.dedent("""
+        class Tuner:
+            def __init__(self, optimizer):
+                self.optimizer = optimizer
+            def update(self, value):
+                self.optimizer.param_groups[0]["lr"] = 0.01 * value
+
+        tuner = Tuner(opt)
+        for x, y in batches:
+            loss = F.cross_entropy(model(x), y)
+            opt.zero_grad()
+            tuner.update(loss.item())
+            loss.backward()
+            opt.step()
+            losses.append(loss.item())
+    """)
+    eager, compiled = run(program, is_compiled=False), run(program, is_compiled=True)
+    assert compiled["losses"] == pytest.approx(eager["losses"], rel=1e-5)
+    assert "eager: a method of tuner, which holds what is trained" in compiled[REGIONS][0].describe()

@@ -7,8 +7,11 @@ A list or an average of the program may be another one in each epoch, and is no 
 from __future__ import annotations
 
 import ast
+import gc
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from types import BuiltinFunctionType, FunctionType, ModuleType
 
 from adjoint.compiler.scripts.name_uses import find_name_uses, parameters_of
 from adjoint.compiler.scripts.region_syntax import StatementBlock, calls_method, find_exits, is_update
@@ -17,6 +20,8 @@ from adjoint.compiler.scripts.region_tail import METRIC, is_pure
 # of averages and logs
 BOOK_METHODS = frozenset(("add", "add_scalar", "log", "push", "record", "set_description", "set_postfix", "update"))
 NUMBERS = frozenset(("dim", "float", "int", "item", "len", "numel", "size"))
+CONTAINERS = frozenset((list, set, dict, deque))  # which do nothing when more is added
+MAX_OBJECTS = 2000  # that are looked at, of those that an object reaches
 NO_BOOKS = ("ema", "lr", "model", "net", "opt", "sched")  # in names of what an update may depend on
 Setter = Callable[[ast.expr], None]
 
@@ -113,3 +118,50 @@ def _sees(function: ast.FunctionDef | ast.Lambda, name: str) -> bool:
 
 def _mentions(name: str, nodes: Iterable[ast.AST]) -> bool:
     return any(isinstance(node, ast.Name) and node.id == name for node in nodes)
+
+
+def find_book(deferred: ast.stmt) -> str:
+    """Return the name of the object in which a deferred statement keeps books."""
+    match deferred:
+        case ast.Expr(ast.Call(ast.Attribute(ast.Name(name)))) | ast.AugAssign(ast.Name(name)):
+            return name
+    raise AssertionError(ast.unparse(deferred))
+
+
+def reaches_training_state(book: object) -> bool:
+    """Tell whether an object can get at an optimizer, a model or what requires a gradient, and may thus change a step.
+
+    Such an object is no book: `tuner.update(loss.item())` may set a learning rate, and has to before the step.
+    """
+    if type(book) in CONTAINERS:
+        return False
+    stack, seen = [book], {id(book)}
+    for kind in type(book).__mro__:
+        stack += [each for each in vars(kind).values() if isinstance(each, FunctionType)]
+    while stack:
+        value = stack.pop()
+        if is_training_state(value):
+            return True
+        if isinstance(value, FunctionType):
+            names = value.__code__.co_names
+            inside = [value.__globals__[name] for name in names if name in value.__globals__]
+            inside += [value.__closure__, value.__defaults__]
+        else:
+            inside = gc.get_referents(value)
+        for each in inside:
+            if not gc.is_tracked(each) or isinstance(each, ModuleType | type | BuiltinFunctionType):
+                continue
+            has_graph = getattr(each, "grad_fn", None) is not None  # which leads to all that it was computed of
+            if not has_graph and id(each) not in seen and len(seen) < MAX_OBJECTS:
+                seen.add(id(each))
+                stack.append(each)
+    return False
+
+
+def is_training_state(value: object) -> bool:
+    """Tell whether a value is an optimizer, a module with parameters, or a tensor that requires a gradient."""
+    if isinstance(value, dict | list | tuple | FunctionType):
+        return False
+    if hasattr(value, "param_groups") or getattr(value, "requires_grad", False) is True:
+        return True
+    return callable(getattr(value, "forward", None)) and any(True for _ in getattr(value, "parameters", tuple)())

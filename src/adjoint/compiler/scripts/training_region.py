@@ -12,6 +12,7 @@ from types import FrameType
 
 from adjoint.compiler.compile import CompiledFunction
 from adjoint.compiler.ir.graph import TraceError
+from adjoint.compiler.scripts.deferred_calls import find_book, reaches_training_state
 from adjoint.compiler.scripts.name_uses import find_index_names
 from adjoint.compiler.scripts.region_binding import UNBOUND, BoundRegion, find_batches, find_common_names, holds_array
 from adjoint.compiler.scripts.region_start import widen_start
@@ -47,6 +48,7 @@ class TrainingRegion:
         self.has_backward = any(calls_method(each, {"backward"}) for each in syntax.statements)
         self.indices = find_index_names(syntax.statements)
         self.is_functional, self.has_parts = syntax.is_functional, bool(syntax.parts)
+        self.books = [find_book(call) for _, call in syntax.deferred]  # names of objects that only keep books
         self.functions: list[Function] = []
         self.widened = [widen_start(syntax, start) - starts[0] for start in starts]  # by which to begin, at best
         self.choice: int | None = None
@@ -100,13 +102,12 @@ class TrainingRegion:
         """Take note that an eager call is over; after the first of them choose a start."""
         if (self.choice is not None and not self.is_sample) or has_interpreter():
             return
-        now, eager = perf_counter(), len(self.functions)
+        now, eager, frame = perf_counter(), len(self.functions), sys._getframe(1)
         if self.is_sample:
             self.is_sample = False
             self.times.note_eager(now - self.began[self.widened[self.first_seen]])
             return
         if self.first_seen == eager:  # the last statement has no mark
-            frame = sys._getframe(1)
             values = [_resolve(frame, name) for name in self.named]
             steps = any(hasattr(value, "param_groups") and hasattr(value, "zero_grad") for value in values)
             if steps or self.is_functional or self.begins_forward(eager - 1, frame):
@@ -116,6 +117,9 @@ class TrainingRegion:
         self.observed_calls += 1
         if self.observed_calls >= OBSERVED_CALLS:
             self.choose(self.first_seen)
+            for name in self.books:  # behind the step they would come too late for it
+                if reaches_training_state(_resolve(frame, name)):
+                    self.run_eagerly(f"a method of {name}, which holds what is trained, is called within")
 
     def choose(self, start: int) -> None:
         """Compile the region from this start on, or a little ahead of it, from the next call."""
