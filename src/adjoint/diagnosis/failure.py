@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -156,7 +157,8 @@ class Failure:
             if id(each.value) not in seen and (
                 _is_telling(each)
                 or (
-                    each.origin is not None and f"'{type(each.value).__name__}'" in self.message
+                    each.origin is not None
+                    and re.search(rf"'{type(each.value).__name__}'|not {type(each.value).__name__}$", self.message)
                 )  # None, a text, a truth
             ):
                 seen.add(id(each.value))

@@ -170,6 +170,8 @@ def describe_return(returned: Origin, place: int | None = None) -> str:
         owner = returned.source.parents.get(returned.source.scope_of(given))
         kept = returned.source.attribute_assignments.get((getattr(owner, "name", ""), given.attr))
         return f"{told}, made at {Origin(returned.source, kept[0]).describe()}" if kept else told
+    if isinstance(given, ast.Tuple):  # of several, that of the first
+        given = next((each for each in given.elts if isinstance(each, ast.Name)), given)
     if not isinstance(given, ast.Name):
         return told
     made = find_assignment(returned.source, returned.source.scope_of(given), given.id, given)
@@ -272,6 +274,9 @@ def find_origin(source: SourceFile, node: ast.expr, stack: Stack) -> Origin | No
         return None
     scope = source.scope_of(node)
     value = evaluate(node, stack[0].frame)
+    repeated = _find_former_turn(source, node, stack[0].frame)
+    if repeated is not None:
+        return Origin(source, repeated)
     assignment = find_assignment(source, scope, node.id, node, None if value is MISSING else type(value))
     if assignment is None and node.id in parameter_names(scope):
         return _find_argument(scope, node.id, stack)
@@ -281,6 +286,34 @@ def find_origin(source: SourceFile, node: ast.expr, stack: Stack) -> Origin | No
         return find_origin(source, assignment.iter, stack) or Origin(source, assignment)  # the list that holds it
     filled = None if assignment is None else _find_filling(source, assignment, node.id)
     return None if assignment is None else Origin(source, filled or assignment)
+
+
+def _find_former_turn(source: SourceFile, node: ast.Name, frame: FrameType) -> ast.stmt | None:
+    """Return the statement around a name, such as `x = block(x)`, where a former turn of its loop gave the value."""
+    own = source.statement_of(node)
+    target = own.targets[0] if isinstance(own, ast.Assign) else None
+    if not isinstance(own, ast.Assign) or not isinstance(target, ast.Name) or target.id != node.id:
+        return None
+    loop: ast.AST | None = source.parents.get(own)
+    while loop is not None and not isinstance(loop, (ast.For, ast.FunctionDef, ast.Lambda, ast.ClassDef)):
+        loop = source.parents.get(loop)
+    return own if isinstance(loop, ast.For) and _is_later_turn(loop, frame) else None
+
+
+def _is_later_turn(loop: ast.For, frame: FrameType) -> bool:
+    """Return whether a loop over parts, or over numbers from 0, has come beyond its first turn."""
+    first, held, number = loop.target, loop.iter, loop.target
+    if isinstance(held, ast.Call) and text_of(held.func) == "enumerate" and isinstance(first, ast.Tuple) and held.args:
+        number, first, held = first.elts[0], first.elts[-1], held.args[0]
+    is_counted = isinstance(loop.iter, ast.Call) and text_of(loop.iter.func) in ("range", "enumerate")
+    if is_counted and isinstance(place := evaluate(number, frame), int):
+        start = loop.iter.args[0] if isinstance(loop.iter, ast.Call) and loop.iter.args else loop.iter
+        begin = evaluate(start, frame) if len(getattr(loop.iter, "args", ())) > 1 else 0
+        return isinstance(begin, int) and place > begin
+    parts, part = evaluate(held, frame), evaluate(first, frame)
+    if is_module(parts):
+        parts = list(vars(parts)["_modules"].values())
+    return type(parts) in (list, tuple) and len(parts) > 1 and part is not MISSING and part is not parts[0]
 
 
 def _find_filling(source: SourceFile, assignment: ast.stmt, name: str) -> ast.AST | None:

@@ -283,11 +283,11 @@ class LM(nn.Module):
     def forward(self, ids):
         return self.out(self.rnn(self.emb(ids))[0])
 lm = LM()
-criterion = nn.CrossEntropyLoss()
+criterion = nn.CrossEntropyLoss()  # !
 opt = optim.Adam(lm.parameters(), lr=0.01)
 for _ in range(5):
     logits = lm(words[:, :-1])
-    loss = criterion(logits.permute(0, 2, 1), words[:, 1:])  # !
+    loss = criterion(logits.permute(0, 2, 1), words[:, 1:])
     opt.zero_grad()
     loss.backward()
     opt.step()

@@ -44,6 +44,7 @@ from adjoint.diagnosis.remedies import objects as objects  # isort: skip
 from adjoint.diagnosis.remedies import layers as layers  # isort: skip
 from adjoint.diagnosis.remedies import classes as classes  # isort: skip
 from adjoint.diagnosis.remedies import kinds as kinds  # isort: skip
+from adjoint.diagnosis.remedies.language import python_numbers as python_numbers  # isort: skip
 from adjoint.diagnosis.remedies import holders as holders  # isort: skip
 from adjoint.diagnosis.remedies import data as data
 from adjoint.diagnosis.remedies import freed_graphs as freed_graphs

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import re
 from collections.abc import Iterator
 from types import ModuleType
@@ -12,7 +13,13 @@ from adjoint.diagnosis.call_stack import UserFrame
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import evaluate
 from adjoint.diagnosis.remedies.registry import remedy
-from adjoint.diagnosis.source_expressions import SourceFile, find_expression, text_of
+from adjoint.diagnosis.source_expressions import (
+    SourceFile,
+    find_expression,
+    find_function,
+    parameter_names,
+    text_of,
+)
 from adjoint.nn.module.parameter import Parameter
 
 Loop = ast.For | ast.While
@@ -58,8 +65,11 @@ def find_kept_graph(failure: Failure, match: re.Match[str]) -> str | None:
     older = _find_value_made_before(source, loop, place)
     if older is not None:
         return f"{older[0]} at {older[1]} is computed once, before the loop at line {begin}: compute it in the loop"
-    return _describe_two_losses(failure, loop) or (
-        f"the first pass has freed what line {line} recorded: sum the losses and call backward() once"
+    shared = _describe_shared_result(failure, line)
+    return (
+        shared
+        or _describe_two_losses(failure, loop)
+        or (f"the first pass has freed what line {line} recorded: sum the losses and call backward() once")
     )
 
 
@@ -230,6 +240,43 @@ def _find_shared_value(failure: Failure, block: ast.AST, first_pass: int) -> tup
                 continue  # the first pass does not go through it
             return made.id, failure.line.source.place_of(made), failure.line.source.place_of(first)
     return None
+
+
+def _describe_shared_result(failure: Failure, line: int) -> str | None:
+    """Return what to write where a function of the user's with a pass of its own got the value that a line made."""
+    if failure.line is None:
+        return None
+    source, frames = failure.line.source, failure.stack
+    made = next((each for each in ast.walk(source.tree) if isinstance(each, ast.Assign) and each.lineno == line), None)
+    name = made.targets[0].id if made is not None and isinstance(made.targets[0], ast.Name) else None
+    if made is None or name is None:
+        return None
+    use = _find_first_use(source.scope_of(made), name, line)
+    call = None if use is None else source.parents.get(use)
+    if use is None or not isinstance(call, ast.Call) or use not in call.args:
+        return None
+    found = (evaluate(call.func, place.frame) for place in frames)
+    function = next((each for each in found if inspect.isroutine(each)), None)
+    if isinstance(call.func, ast.Attribute) and function is None:
+        owners = (evaluate(call.func.value, place.frame) for place in frames)
+        function = next((found for each in owners if (found := vars(type(each)).get(call.func.attr))), None)
+    code = getattr(getattr(function, "__func__", function), "__code__", None)
+    inner = None if code is None or code.co_filename != source.name else find_function(source, code.co_firstlineno)
+    if inner is None or not _backward_calls(inner):
+        return None
+    names = [each for each in parameter_names(inner) if each != "self"]
+    place = call.args.index(use)
+    first = _find_first_use(inner, names[place], inner.lineno) if place < len(names) else None
+    if first is None:
+        return None
+    told = f"{name} at {source.place_of(made)} is used by two backward passes of one step, the first of {inner.name}"
+    return f"{told}: {first.id}.detach() at {source.place_of(first)}"
+
+
+def _find_first_use(scope: ast.AST, name: str, line: int) -> ast.Name | None:
+    """Return the first place after a line of a scope at which a name is read."""
+    uses = [each for each in ast.walk(scope) if isinstance(each, ast.Name) and each.id == name and each.lineno > line]
+    return min(uses, key=lambda each: (each.lineno, each.col_offset), default=None)
 
 
 @remedy(r"modified by an inplace operation.*It was written at (.*):(\d+);")

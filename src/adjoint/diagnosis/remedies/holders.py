@@ -186,7 +186,8 @@ def leave_second_out(failure: Failure, match: re.Match[str]) -> str:
     return f'{told}: leave this one out, or skip such modules, if not hasattr({name}, "{match[2]}_orig")'
 
 
-@remedy(r"^'(list|tuple|int|float|ndarray)' object has no attribute '(array|shape|node|dtype|ndim|device|dim)'")
+@remedy(r"^'(list|tuple|int|float|ndarray)' object has no attribute '(?:array|shape|node|dtype|ndim|device|dim)'")
+@remedy(r"^\w+\(\): argument 'input' \(position \d+\) must be Tensor, not (list|tuple|int|float|ndarray)$")
 def make_tensor_of_argument(failure: Failure, match: re.Match[str]) -> str | None:
     """A list or an array where a module or a function takes a tensor."""
     node = failure.line.node if failure.line is not None else None

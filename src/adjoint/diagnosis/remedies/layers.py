@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
+from itertools import pairwise
 from math import prod
 
 from adjoint.diagnosis.failure import Failure
-from adjoint.diagnosis.operands import NamedValue, evaluate
+from adjoint.diagnosis.operands import NamedValue, evaluate, find_return_in, is_module
 from adjoint.diagnosis.remedies.registry import (
     argument_node,
     at,
@@ -25,6 +26,23 @@ from adjoint.diagnosis.source_expressions import text_of
 
 SHORTCUT_NAMES = frozenset({"identity", "residual", "shortcut", "skip", "x", "inputs", "input", "inp"})
 FLATTENING = re.compile(r"(?:torch\.flatten\(\w+\)|\.flatten\(\)|\.view\(-1\)|\.reshape\(-1\)|\.ravel\(\))$")
+
+
+@remedy(r"linear: input is|expected input|\(unbatched\)|inner sizes differ|do not broadcast|[Ee]xpected \dD")
+def keep_output(failure: Failure, match: re.Match[str]) -> str | None:
+    """A forward hook that returns something, which takes the place of the layer's result."""
+    parent = failure.modules[1] if len(failure.modules) > 1 else failure.frame.f_locals.get("self")
+    parts = list(vars(parent)["_modules"].values()) if is_module(parent) else []
+    failed = failure.modules[0] if len(failure.modules) > 1 else None  # else the parent itself
+    for before, part in pairwise([*parts, None]):
+        hooks = getattr(before, "_forward_hooks", None) if failed is None or part is failed else None
+        code = getattr(next(reversed(hooks.values())), "__code__", None) if hooks else None
+        returned = None if code is None else find_return_in(code)
+        value = None if returned is None else getattr(returned.node, "value", None)
+        if returned is not None and value is not None and text_of(value) != "None":
+            told = f"the hook of {type(before).__name__} at {returned.describe()}, puts that in place of its result"
+            return f"{told}: a hook that only looks returns nothing"
+    return None
 
 
 @remedy(r"linear: input is \((\d+),?\), weight \((\d+), (\d+)\)")

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
 from adjoint.core.graph.source_location import definition_site
+from adjoint.core.typing import Operand
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import MISSING, Origin, describe_value, evaluate, find_return_in, is_module
 from adjoint.diagnosis.remedies.gradients.passes import find_freezing
@@ -261,7 +262,32 @@ def make_leaf(failure: Failure, match: re.Match[str]) -> str:
 @remedy(r"parameters appear in more than one parameter group")
 def list_once(failure: Failure, match: re.Match[str]) -> str:
     """A parameter that would be updated twice."""
-    return "each parameter belongs to one group: leave it out of the others"
+    found = _find_shared_parameters(failure)
+    if found is None:
+        return "each parameter belongs to one group: leave it out of the others"
+    (whole, model), (part, _) = found
+    source = None if failure.line is None else failure.line.source
+    where = "" if source is None else f" at {source.place_of(whole)}"
+    told = f"{text_of(whole)}{where} has the parameters of {text_of(part)} too"
+    name = text_of(part.func.value) if isinstance(part.func, ast.Attribute) else "…"
+    rest = f"[p for n, p in {model}.named_parameters() if not n.startswith('{name.removeprefix(model + '.')}.')]"
+    return f"{told}: {rest} there" if name.startswith(f"{model}.") else f"{told}: leave them out there"
+
+
+def _find_shared_parameters(failure: Failure) -> tuple[tuple[ast.Call, str], tuple[ast.Call, str]] | None:
+    """Return two calls `model.parameters()` of the groups, the first of which has all that the second has."""
+    line = failure.line
+    nodes: list[ast.AST] = [] if line is None else [line.node]
+    for operand in failure.operands:
+        nodes += [] if operand.origin is None else [operand.origin.node]
+    held: dict[str, tuple[ast.Call, str, set[int]]] = {}
+    for call in (each for node in nodes for each in ast.walk(node) if isinstance(each, ast.Call)):
+        owner = call.func.value if isinstance(call.func, ast.Attribute) and call.func.attr == "parameters" else None
+        module: Operand = MISSING if owner is None else evaluate(owner, failure.frame)
+        if owner is not None and is_module(module):
+            held[text_of(call)] = call, text_of(owner), {id(p) for p in module.parameters()}
+    pairs = [(a, b) for a in held.values() for b in held.values() if a is not b and a[2] >= b[2]]
+    return None if not pairs else (pairs[0][0][:2], pairs[0][1][:2])
 
 
 @remedy(r'is missing the required "forward" function')

@@ -111,7 +111,8 @@ class FutureTokens(TokenRule):
                 f"the targets of cross_entropy are the tokens {ids.shape} that the model gets: each predicts itself"
             )
             advice = "predict the next token: inputs ids[:, :-1], targets ids[:, 1:]"
-            self.report("targets-not-shifted", call.place, "target", problem, advice, ids.shape)
+            place = self._find_maker(target, call.place)
+            self.report("targets-not-shifted", place, "target", problem, advice, ids.shape)
         elif np.array_equal(y[:, :-1], ids[:, 1:]) and not self.is_masked:
             for place, name, steps in self.open_places:
                 if steps == ids.shape[1]:
@@ -124,6 +125,13 @@ class FutureTokens(TokenRule):
     def begin_backward(self, backward: Backward) -> None:
         super().begin_backward(backward)
         self.open_places, self.is_masked = [], False
+
+    def _find_maker(self, target: Tensor, place: Place) -> Place:
+        """Return the line that made the targets before that of the loss; that of the loss where there is none."""
+        made = self.facts.flow.maker(target)
+        while made is not None and made.place == place and made.tensors:
+            made = self.facts.flow.maker(made.tensors[0])
+        return made.place if made is not None and made.tensors else place
 
 
 class PositionByBatch(WatchRule):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+
 import numpy as np
 
 from adjoint.core.graph.source_location import library_files
@@ -10,11 +12,12 @@ from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand, Operands
 from adjoint.diagnosis.findings import Finding, place_of_frame
 from adjoint.diagnosis.rules.shapes import names_of_operands
-from adjoint.diagnosis.watch.events import Backward, caller_frame, caller_place
+from adjoint.diagnosis.source_expressions import text_of
+from adjoint.diagnosis.watch.events import Backward, ModuleCall, caller_frame
 from adjoint.diagnosis.watch.facts import Facts, is_array
-from adjoint.diagnosis.watch.frames import find_library_call
+from adjoint.diagnosis.watch.frames import find_expression
 from adjoint.diagnosis.watch.library_calls import LibraryCall
-from adjoint.diagnosis.watch.rule import WatchRule
+from adjoint.diagnosis.watch.rule import ALL_PASSES, WatchRule
 
 MAX_PASSES = 4  # in which metrics are looked at
 
@@ -44,52 +47,55 @@ class AllPairsInMetric(WatchRule):
 class MetricChoice(WatchRule):
     """The largest score over the batch, where that over the classes was meant, and scores compared with classes."""
 
-    ops = frozenset({"argmax", "leading", "eq"})
-    max_passes = MAX_PASSES + 1
+    ops = frozenset({"eq"})
+    max_passes = ALL_PASSES
+    sees_roots_only = True
 
     def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
-        self.logits: Operand = None  # the values of the last logits (N, C)
+        self.outputs: dict[int, Operand] = {}  # the last values that each outermost module has given
+        self.classifiers: set[int] = set()  # those whose values were logits (N, C)
+        self.logits: Operand = None  # the last ones
         self.found: tuple[Operand, Finding] | None = None  # over dimension 0 of values
+
+    def leave_module(self, call: ModuleCall, output: Operand) -> None:
+        if is_array(output) and output.array.ndim == 2:
+            self.outputs[id(call.module)] = output.array
 
     def see_call(self, call: LibraryCall) -> None:
         x = call.tensor("input")
         if call.name == "cross_entropy" and x is not None and x.array.ndim == 2:
             self.logits = x.array
+            self.classifiers |= {module for module, values in self.outputs.items() if values is x.array}
             if self.found is not None and self.found[0] is x.array:
                 self.facts.report.add(self.found[1])
 
     def see_op(self, op: Op, inputs: Operands, out: Tensor) -> None:
-        if self.facts.iteration > MAX_PASSES:
-            return
-        if op.name in ("argmax", "leading"):
-            self._check_dimension()
-        elif len(inputs) > 1 and is_array(inputs[0]) and is_array(inputs[1]):
+        if self.facts.iteration <= MAX_PASSES and len(inputs) > 1 and is_array(inputs[0]) and is_array(inputs[1]):
             scores, labels = inputs[:2] if inputs[0].array.dtype.kind == "f" else inputs[1::-1]
             self._check_scores(scores, labels)
 
-    def _check_dimension(self) -> None:
-        frame = find_library_call("argmax", "max", "topk")
-        x = None if frame is None else frame.f_locals.get("input")
-        if frame is None or not isinstance(x, Tensor) or x.array.ndim != 2 or min(x.array.shape) < 2:
+    def best_is_chosen(self, x: Operand = None, *args: Operand, **kwargs: Operand) -> None:
+        """See a call of argmax, max or topk."""
+        given = kwargs.get("dim", args[-1] if args else None)
+        if not is_array(x) or x.array.ndim != 2 or min(x.array.shape) < 2 or type(given) is not int:
             return
-        if frame.f_locals.get("dim") in (0, -2):
-            name, shape = frame.f_code.co_name, tuple(x.shape)
-            problem = (
-                f"{name} of the logits {shape} is over dimension 0: it gives the best sample of each class, and not "
-            )
-            problem += "the best class of each sample"
-            finding = Finding(
-                "argmax-dimension",
-                caller_place(),
-                name,
-                f"dim=0 of {shape}",
-                problem,
-                f"{name}({'k, ' if name == 'topk' else ''}dim=1)",
-            )
-            self.found = x.array, finding
-            if self.logits is x.array:
-                self.facts.report.add(finding)
+        frame = caller_frame()
+        expression = find_expression(frame)
+        if given not in (0, -2) or library_files[frame.f_code.co_filename] or expression is None:
+            return
+        node = expression[1].func if isinstance(expression[1], ast.Call) else expression[1]
+        name, shape = text_of(node).rpartition(".")[2], tuple(x.shape)
+        if name not in ("argmax", "max", "topk") or (name == "topk" and "dim" not in kwargs):
+            return
+        problem = f"{name} of the logits {shape} is over dimension 0: it gives the best sample of each class, and not "
+        problem += "the best class of each sample"
+        advice = f"{name}({'k, ' if name == 'topk' else ''}dim=1)"
+        finding = Finding("argmax-dimension", place_of_frame(frame), name, f"dim=0 of {shape}", problem, advice)
+        self.found = x.array, finding
+        is_alike = x.node is not None and self.logits is not None and shape[0] != shape[1] == self.logits.shape[1]
+        if is_alike or self.logits is x.array or any(self.outputs.get(key) is x.array for key in self.classifiers):
+            self.facts.report.add(finding)
 
     def _check_scores(self, scores: Tensor, labels: Tensor) -> None:
         a, b = scores.array, labels.array

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from adjoint.core.graph.source_location import definition_site
+from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
 from adjoint.diagnosis.findings import Place
 from adjoint.diagnosis.watch.events import Backward, ModuleCall, OptimizerStep, caller_place
@@ -144,7 +145,8 @@ class MissingActivation(WatchRule):
             self.pairs.append(LayerPair(first, second, x.node, place))
 
     def leave_module(self, call: ModuleCall, output: Operand) -> None:
-        if self.facts.iteration == 0 and type(call.module) is Linear and output.node is not None:
+        is_first = self.facts.iteration == 0 and type(call.module) is Linear
+        if is_first and isinstance(output, Tensor) and output.node is not None:  # None where the call failed
             caller = None if call.parent is None else call.parent.module
             self.results[output.node] = call.module, caller
 

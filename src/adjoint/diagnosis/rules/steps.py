@@ -356,7 +356,7 @@ class LearningRate(WatchRule):
                 self._report_divergence(record, rate, losses)
             elif len(ratios) >= 6 and max(ratios) > 0.5 and median(losses) > DIVERGED * abs(losses[0]) > 0:
                 self._report_divergence(record, rate, losses, max(ratios))
-            elif len(ratios) >= 6 and (median(ratios) > 0.5 or max(ratios) > 2) and not _falls(losses):
+            elif len(ratios) >= 6 and (median(ratios) > 0.5 or sorted(ratios)[-3] > 2) and not _falls(losses):
                 self._report_divergence(record, rate, losses, median(ratios))
 
     def _report_too_small(self, record: Operand, rate: float, count: int) -> None:

@@ -77,22 +77,42 @@ class PaddingInLoss(TokenRule):
         module, ids, padding = padded
         weight, y = call.tensor("weight"), target.array
         classes = x.array.shape[1] if x.array.ndim > 1 else 0
-        if classes != module.num_embeddings or y.size < ids.shape[0] * 2:
+        if y.size < ids.shape[0] * 2:
+            return
+        if classes != module.num_embeddings:
+            self._check_labels(call, y, ids == padding)
             return
         share = float((y == padding).mean())
         is_left_out = call.arguments.get("ignore_index") == padding or (
             weight is not None and padding < weight.array.size and weight.array[padding] == 0
         )
         if share >= MIN_PADDED_SHARE and not is_left_out:
-            problem = f"{share:.0%} of the targets of {call.name} are {padding}, the padding: the loss counts them"
-            self.report(
-                "padding-in-loss",
-                call.place,
-                "target",
-                problem,
-                f"{call.name}(…, ignore_index={padding})",
-                f"{share:.0%}",
+            self._report(call, padding, f"{share:.0%}", "the padding")
+
+    def _report(self, call: LibraryCall, label: int, share: str, what: str) -> None:
+        """Report targets that are padding, at the line that made the loss if that is a module."""
+        module = self.facts.module()
+        root = None if module is None or next(module.children(), None) else self.facts.names.roots.get(id(module))
+        made = None if root is None or any(True for _ in root.module.parameters()) else root.made
+        problem = f"{share} of the targets of {call.name} are {label}, {what}: the loss counts them"
+        name = f"{call.name}(…" if made is None or module is None else f"nn.{type(module).__name__}("
+        advice = f"{name}{', ' if made is None else ''}ignore_index={label})"
+        self.report("padding-in-loss", made or call.place, "target", problem, advice, share)
+
+    def _check_labels(self, call: LibraryCall, y: Array, is_padding: Array) -> None:
+        """Look for one label that all padded tokens have, and no other, in the labels of each token."""
+        if y.size != is_padding.size or self.facts.iteration < 1:
+            return
+        weight = call.tensor("weight")
+        for places in (is_padding.ravel(), is_padding.T.ravel()):
+            labels = np.unique(y.ravel()[places])
+            label = int(labels[0]) if len(labels) == 1 else -1
+            is_left_out = call.arguments.get("ignore_index") == label or (
+                weight is not None and not weight.array[label]
             )
+            if label >= 0 and not is_left_out and label not in y.ravel()[~places] and places.mean() >= MIN_PADDED_SHARE:
+                self._report(call, label, f"{places.mean():.0%}", "the label of the padding")
+                return
 
 
 class PaddingInAttention(TokenRule):

@@ -29,7 +29,15 @@ VANISHED, EXPLODED = 1e-6, 1e3  # root mean squares of gradients: against the la
 REMEDY_FOR_DEPTH = "use ReLU in place of sigmoid or tanh, normalization layers, skip connections, or fewer layers"
 MIN_GAIN, MAX_GAIN = 0.05, 3.0  # of the first weights: what they multiply a value by; usual are 0.5 to 1.5
 CLAMPED_SHARE = 0.95  # of a value at the limits of a clamp, from which on it is to blame
-CAUSES = ("nan", "zero-grad-forgotten", "one-class", "mask-after-softmax", "constant-input", "target-with-gradient")
+CAUSES = (
+    "nan",
+    "zero-grad-forgotten",
+    "one-class",
+    "mask-after-softmax",
+    "constant-input",
+    "target-with-gradient",
+    "mask-inverted",
+)
 CAUSES_OF_ZEROS = ("dead-units", "saturated-units", "zero-grad-before-step", "constant-weights", "norm-of-one-value")
 POLES = frozenset({"log", "log2", "log10", "log1p", "div", "rsqrt", "reciprocal"})  # that are infinite at one place
 SMALL_SIZE = 4096

@@ -9,6 +9,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import wraps
+from itertools import product
 from types import ModuleType
 
 import numpy as np
@@ -60,6 +61,7 @@ class Patches:
         if isinstance(owner, ModuleType):  # its `__dict__` would import all lazy names
             kind, held = owner, getattr(owner, name)
         else:
+            getattr(owner, name)  # one that is found late takes its place
             kind = next(kind for kind in owner.__mro__ if name in vars(kind))
             held = vars(kind)[name]
         self.replaced.append((kind, name, held))
@@ -141,6 +143,8 @@ class Watch:
             self.patches.replace(nn_utils, name, call_first(self._call("gradients_are_clipped")))
         for name in ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout"):
             self.patches.replace(functional, name, call_first(self._call("dropout_is_called")))
+        for holder, name in product((Tensor, self.package), ("argmax", "max", "topk")):
+            self.patches.replace(holder, name, call_first(self._call("best_is_chosen")))
         self.patches.replace(functional, "batch_norm", call_first(self._call("batch_norm_is_called")))
         self.op_patches.replace(Tensor, "detach", call_first(self._note_cut("detach()")))
         self.op_patches.replace(Tensor, "data", self._watch_data)

@@ -107,6 +107,7 @@ class Module:
                 return self._call_impl(*args, **kwargs)
             return self.forward(*args, **kwargs)
         except Exception as error:
+            module_path.refuse_other_inputs(error, self, args)
             module_path.add_module_path(error, self)
             raise
 

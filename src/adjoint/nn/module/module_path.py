@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from contextlib import suppress
 from itertools import chain
 from typing import Any
 
+from adjoint.core.graph.source_location import library_files
 from adjoint.core.runtime.explanation_slot import explanation_slot
 from adjoint.core.runtime.mode import depends_on, guard_on, mode
 from adjoint.core.runtime.package_name import display_name
@@ -158,6 +160,27 @@ def trace_forward(module: AnyModule, forward: Function, /, *args: object, **kwar
     finally:
         trace_stack.modules.pop()
         interpreter.leave_module()
+
+
+MISSING_ARRAY = re.compile(r"'(\w+)' object has no attribute '(?:array|numel)'")
+
+
+def refuse_other_inputs(error: Exception, module: AnyModule, args: tuple[object, ...]) -> None:
+    """Raise PyTorch's TypeError where an input that is no tensor has made a layer of the library fail."""
+    found = MISSING_ARRAY.fullmatch(str(error)) if isinstance(error, AttributeError) else None
+    code = getattr(getattr(type(module), "forward", None), "__code__", None)
+    if found is None or code is None or not library_files[code.co_filename]:
+        return
+    place = next((i for i, x in enumerate(args, 1) if type(x).__name__ == found[1]), 0)
+    if place:
+        function = re.sub(r"(?<=[a-z])(?=[A-Z][a-z])", "_", type(module).__name__).lower()
+        told = f"{function}(): argument 'input' (position {place}) must be Tensor, not {found[1]}"
+        refusal = TypeError(told).with_traceback(error.__traceback__)
+        try:
+            add_module_path(refusal, module)
+            raise refusal from None
+        finally:
+            del refusal  # its traceback holds this frame
 
 
 def add_module_path(error: BaseException, module: AnyModule) -> None:

@@ -3,9 +3,12 @@
 Modules, in reading order:
 
 - `loading`: Remedies for datasets and loaders: samples, samplers, lengths, processes, and what puts a batch together.
+- `ragged_samples`: Remedies for samples of a loader that make no batch, since they have other lengths: a
+  `collate_fn` that pads them.
 - `truths`: Remedies for binary losses: truths of another type or range than the probabilities, scores in their place.
 - `values`: Remedies for values that make no tensor, for states, files and devices, and for values out of their range.
 """
 
 from adjoint.diagnosis.remedies.data import loading as loading
+from adjoint.diagnosis.remedies.data import ragged_samples as ragged_samples
 from adjoint.diagnosis.remedies.data import values as values

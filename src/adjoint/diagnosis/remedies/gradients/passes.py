@@ -5,19 +5,17 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-from collections.abc import Callable
 
 from adjoint.core.graph.source_location import definition_site
 from adjoint.core.tensor.detach_record import detach_record_of
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.diagnosis.call_stack import user_files
 from adjoint.diagnosis.failure import Failure
+from adjoint.diagnosis.operand_history import walk_back
 from adjoint.diagnosis.operands import Origin, evaluate, find_origin, find_return_in, is_module
 from adjoint.diagnosis.remedies.registry import argument_node, at, first_tensor, remedy
 from adjoint.diagnosis.repairs.expression import bracket
-from adjoint.diagnosis.source_expressions import SourceFile, parse_source, text_of
+from adjoint.diagnosis.source_expressions import SourceFile, text_of
 
-MAX_STEPS_BACK = 12
 CUTTING_METHODS = {
     "detach": "it cuts the graph",
     "item": "it gives a Python number",
@@ -67,53 +65,6 @@ def _describe_late_request(failure: Failure, source: SourceFile, node: ast.AST) 
                 told = f"{text_of(other)} at {source.place_of(other)} comes after {source.place_of(part)}"
                 return f"{told}, which has computed with {part.id}: put it before"
     return None
-
-
-def walk_back(failure: Failure, describe: Callable[[Failure, SourceFile, ast.AST], str | None]) -> str | None:
-    """Return what `describe` finds at the failing line, or at those that made its operands, nearest first."""
-    if failure.line is None:
-        return None
-    pending: list[Origin] = [failure.line]
-    seen: set[ast.AST] = set()
-    for _ in range(MAX_STEPS_BACK):
-        if not pending:
-            return None
-        origin = pending.pop(0)
-        if origin.node in seen:
-            continue
-        seen.add(origin.node)
-        found = describe(failure, origin.source, origin.node)
-        if found:
-            return found
-        for node in ast.walk(origin.value or origin.node):
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-                further = find_origin(origin.source, node, failure.stack)
-                if further is not None and not isinstance(further.node, ast.For):
-                    pending.append(further)
-            if isinstance(node, ast.Call):
-                pending.extend(_find_function(node, origin.source, failure))
-    return None
-
-
-def _find_function(call: ast.Call, source: SourceFile, failure: Failure) -> list[Origin]:
-    """Return the definition of the user's function, or of the forward of the module, that is called."""
-    called = evaluate(call.func, failure.frame)
-    made = evaluate(call.func.func, failure.frame) if isinstance(call.func, ast.Call) else None
-    if isinstance(made, type):  # of Net()(x)
-        code = getattr(getattr(made, "forward", None), "__code__", None)
-    elif is_module(called):
-        code = getattr(type(called).forward, "__code__", None)
-    else:
-        code = getattr(inspect.unwrap(called), "__code__", None) if inspect.isfunction(called) else None
-    if code is None or not user_files[code.co_filename]:
-        return []
-    home = parse_source(code.co_filename) or source
-    return [
-        Origin(home, node)
-        for node in ast.walk(home.tree)
-        if isinstance(node, ast.FunctionDef)
-        and code.co_firstlineno in (node.lineno, *(decorator.lineno for decorator in node.decorator_list))
-    ]
 
 
 def _describe_record(failure: Failure, source: SourceFile, node: ast.AST) -> str | None:

@@ -14,4 +14,6 @@ Modules, in reading order:
 - `python_values`: Remedies for what Python itself refuses: names and keywords that are not there, calls, unpacking.
 - `messages`: Remedies that the message itself names: a method to be called first, what a function gives in one
   process alone.
+- `python_numbers`: Remedies for Python numbers where tensors belong: the `.item()` that made them, in this function or
+  another.
 """

@@ -44,6 +44,10 @@ def give_missing_arguments(failure: Failure, match: re.Match[str]) -> str | None
     if first is not None and first.annotation in (str, "str") and hasattr(value, "shape"):
         wanted = f"{text_of(call.func)}({first.name!r}, {', '.join(given)})"
         return f"{first.name} comes first, a text, and {given[0]} is a tensor: {wanted}"
+    held = [each for each in parameters if each.name != "self" and each.kind is each.POSITIONAL_OR_KEYWORD]
+    whole = _take_apart(call, value, [each.name for each in held])
+    if whole is not None:
+        return whole
     if names == ["key", "value"] and len(given) == 1:
         return f"{text_of(call.func)}({', '.join(given * 3)}) is attention of {given[0]} to itself"
     known = {**failure.frame.f_globals, **failure.frame.f_locals}
@@ -55,6 +59,19 @@ def give_missing_arguments(failure: Failure, match: re.Match[str]) -> str | None
     where = _locate(function).strip(", ")
     where = f"; {function.__name__} begins at {where}" if where else ""
     return f"{written}{where}{''.join(f'; {each}' for each in told)}"
+
+
+def _take_apart(call: ast.Call, value: Operand, names: list[str]) -> str | None:
+    """Return the call with the parts of its only argument, a dict by the parameters' names or a tuple of as many."""
+    if len(call.args) != 1 or call.keywords:
+        return None
+    text, function = text_of(call.args[0]), text_of(call.func)
+    if isinstance(value, dict) and all(name in value for name in names):
+        parts = ", ".join(f"{text}[{name!r}]" for name in names)
+        return f"{text} holds them by name: {function}({parts})"
+    if isinstance(value, (tuple, list)) and len(value) == len(names):
+        return f"{text} holds all {len(names)}: {function}(*{text})"
+    return None
 
 
 @remedy(r"got NoneType$")

@@ -7,7 +7,7 @@ import re
 
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.diagnosis.failure import Failure
-from adjoint.diagnosis.operands import evaluate, find_origin
+from adjoint.diagnosis.operands import evaluate, find_origin, is_module
 from adjoint.diagnosis.remedies.registry import at, find_class, remedy
 from adjoint.diagnosis.repairs.expression import bracket
 from adjoint.diagnosis.repairs.trial import compute
@@ -67,7 +67,11 @@ def read_field(failure: Failure, match: re.Match[str]) -> str | None:
     node = failure.node
     for part in node.args if isinstance(node, ast.Call) else ():
         value = evaluate(part, failure.frame)
-        if type(value).__name__ != match[1] or match[1] in ("list", "tuple", "int", "float", "str", "ndarray"):
+        if (
+            type(value).__name__ != match[1]
+            or is_module(value)
+            or match[1] in ("list", "tuple", "int", "float", "str", "ndarray")
+        ):
             continue
         fields = value if isinstance(value, dict) else getattr(value, "__dict__", {})
         names = [str(name) for name, each in fields.items() if isinstance(each, Tensor)]

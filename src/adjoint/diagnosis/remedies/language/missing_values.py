@@ -233,7 +233,8 @@ def _find_silent_function(failure: Failure, node: ast.AST | None) -> str | None:
     for call in ast.walk(node) if node is not None else ():
         if not isinstance(call, ast.Call):
             continue
-        called = evaluate(call.func, failure.frame)
+        found = (evaluate(call.func, place.frame) for place in failure.stack)
+        called: Operand = next((each for each in found if each is not MISSING), MISSING)
         function = type(called).forward if is_module(called) else called
         if function is MISSING and isinstance(call.func, ast.Call):
             made = evaluate(call.func.func, failure.frame)

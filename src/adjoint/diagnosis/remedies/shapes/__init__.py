@@ -13,4 +13,6 @@ Modules, in reading order:
 - `views`: Remedies for views, joins and dimensions: sizes that do not multiply, parts that differ, letters of einsum.
 - `conversions`: Remedies for values read in another form: bytes as numbers, vectors as matrices, signals shorter than
   a window.
+- `number_origins`: Origins of numbers: where the size of a layer comes from, through the arguments of the classes
+  around it.
 """

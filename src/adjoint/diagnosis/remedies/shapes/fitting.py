@@ -8,7 +8,6 @@ import re
 from itertools import pairwise
 from math import prod
 
-from adjoint.core.graph.source_location import definition_site
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Shape
 from adjoint.diagnosis.failure import Failure
@@ -25,6 +24,7 @@ from adjoint.diagnosis.remedies.registry import (
     remedy,
     shape_of,
 )
+from adjoint.diagnosis.remedies.shapes.number_origins import describe_number
 from adjoint.diagnosis.repairs.expression import parse
 from adjoint.diagnosis.repairs.trial import compute
 from adjoint.diagnosis.source_expressions import text_of
@@ -52,16 +52,14 @@ def fit_linear(failure: Failure, match: re.Match[str]) -> str:
     if len(shape) == 1 and prod(shape) % expected == 0:
         return f"reshape the input to (batch, {expected}): {x}.reshape(-1, {expected})"
     features = shape[-1] if shape else 1
-    changed = _find_changing_hook(failure, expected)
-    if changed is not None:
-        return f"{changed} changes the {expected} features to {features}: a hook that only looks returns nothing"
     name, _ = describe_layer(failure)
     if layer is not None and getattr(layer.value, "in_features", expected) == features:
         return f"{name} takes {features} features, and {_find_set_weight(failure, layer)} is ({out}, {expected})"
     pooling = _find_other_pooling(failure)
     if pooling is not None:
         return pooling
-    return f"{name} takes {expected} features, {x} has {features}: nn.Linear({features}, {out}) there"
+    by = describe_number(layer, 0, "in_features", features)
+    return f"{name} takes {expected} features, {x} has {features}: nn.Linear({features}, {out}) there{by}"
 
 
 def _find_set_weight(failure: Failure, layer: NamedValue) -> str:
@@ -110,20 +108,6 @@ def _find_squeeze(failure: Failure) -> str | None:
     return None
 
 
-def _find_changing_hook(failure: Failure, expected: int) -> str | None:
-    """Return the user's forward hook on the layer before, whose own output fits."""
-    parent = failure.modules[1] if len(failure.modules) > 1 else None
-    parts = list(vars(parent)["_modules"].values()) if parent is not None else []
-    for before, part in pairwise(parts):
-        hooks = vars(before).get("_forward_hooks") if part is failure.modules[0] else None
-        if not hooks or getattr(before, "out_features", None) != expected:
-            continue
-        code = getattr(next(reversed(hooks.values())), "__code__", None)
-        if code is not None:
-            return f"the hook {code.co_name}, {definition_site(code).describe_briefly()},"
-    return None
-
-
 @remedy(r"weight of size \[([\d, ]+)\], expected input\[([\d, ]+)\] to have (\d+) channels, but got (\d+)")
 def fit_convolution(failure: Failure, match: re.Match[str]) -> str:
     """A convolution whose input has other channels."""
@@ -154,7 +138,8 @@ def fit_convolution(failure: Failure, match: re.Match[str]) -> str:
         return f"{w} is for 1 channel, and {x} has {found}: groups={found} with {w}.repeat({found}, 1, …), one for each"
     weight, groups = shape_of(match[1]), getattr(getattr(failure.module(), "value", None), "groups", 1)
     out = weight[1] * groups if "transposed=1" in failure.message else weight[0]
-    return f"{name} takes {expected} channels, its input has {found}: nn.{kind}({found}, {out}, …) there"
+    by = describe_number(failure.module(), 0, "in_channels", found)
+    return f"{name} takes {expected} channels, its input has {found}: nn.{kind}({found}, {out}, …) there{by}"
 
 
 def _find_swapped(failure: Failure, given: Shape, weight: Shape) -> str | None:

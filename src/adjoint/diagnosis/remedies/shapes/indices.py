@@ -26,6 +26,7 @@ from adjoint.diagnosis.remedies.registry import (
     remedy,
     shape_of,
 )
+from adjoint.diagnosis.remedies.shapes.number_origins import describe_number
 from adjoint.diagnosis.repairs.expression import bracket
 from adjoint.diagnosis.repairs.trial import compute
 from adjoint.diagnosis.source_expressions import text_of
@@ -206,7 +207,9 @@ def grow_embedding(failure: Failure, match: re.Match[str]) -> str:
         held = f"{x.text}{at(x)} holds {largest}" if x is not None else f"{index} is asked for"
         return f"{name} has {rows} rows of {width} numbers, and {held}: rows come first, nn.Embedding({width}, {rows})"
     held = f"{x.text}{at(x)} holds {whole[1]}" if x is not None else f"{index} is asked for"
-    return f"{told}, and {held}: {name} needs nn.Embedding({max([index, *whole]) + 1}, {width})"
+    wanted = max([index, *whole]) + 1
+    by = describe_number(failure.module(), 0, "num_embeddings", wanted, is_shared=True)
+    return f"{told}, and {held}: {name} needs nn.Embedding({wanted}, {width}){by}"
 
 
 @remedy(r"Expected tensor for argument #1 'indices'")

@@ -226,6 +226,10 @@ def fit_stack(failure: Failure, match: re.Match[str]) -> str:
     is_loaded = "samples" in inside or "collate_fn_map" in inside
     if x is None and dataset is None and not failure.tensors() and not is_loaded:
         return f"entry {match[4]} is {match[3]}, and entry {match[2]} {match[1]}: all of one size"
+    is_ragged = first[1:] == other[1:] and len(first) > 0
+    if is_ragged and x is not None and isinstance(x.value, list) and not is_loaded:
+        told = f"{x.text}{at(x)} holds tensors of other lengths, {match[1]} and {match[3]}"
+        return f"{told}: nn.utils.rnn.pad_sequence({x.text}, batch_first=True) pads them to the longest"
     way = "nn.utils.rnn.pad_sequence pads them"
     if len(first) == len(other) == 3 and first[1:] == other[1:] and {first[0], other[0]} <= {1, 3, 4}:
         way = "grey images become x.expand(3, -1, -1), those with alpha x[:3]"

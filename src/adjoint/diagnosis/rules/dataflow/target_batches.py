@@ -123,7 +123,9 @@ class Targets(WatchRule):
             after[0] >= before[1] for before, after in pairwise(batches)
         ) >= 0.6 * (len(batches) - 1)
         changes = sum(before[:2] != after[:2] for before, after in pairwise(batches))
-        if pure == len(batches) and changes > 2 * len(values):
+        passes = {(batch[4], batch[0]) for batch in batches}
+        is_of_both = len(passes) > len({number for number, _ in passes})  # one pass, on batches of other labels
+        if pure == len(batches) and (is_of_both or changes > 2 * len(values)):
             return  # labels of a discriminator: one batch of each
         if (pure >= 0.7 * len(batches) and len(values) > 1) or (ordered and len(values) > 1):
             self._report_order(pure, len(batches))

@@ -1,0 +1,108 @@
+"""Origins of numbers: where the size of a layer comes from, through the arguments of the classes around it."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+
+from adjoint.diagnosis.operands import NamedValue
+from adjoint.diagnosis.source_expressions import SourceFile, find_assignment, find_value_of, parameter_names, text_of
+
+MAX_STEPS_BACK = 6
+
+
+@dataclass(frozen=True)
+class NumberOrigin:
+    """The argument, the default or the constant that gives a layer its size."""
+
+    name: str  # of the parameter or the constant
+    source: SourceFile
+    node: ast.AST  # the constant's statement, or the call that gives the argument or leaves it to its default
+
+    def describe(self, number: object) -> str:
+        """Return what to write there for another number: `max_len=48 in Model(100) at train.py:22`."""
+        place = self.source.place_of(self.node)
+        if isinstance(self.node, ast.Call):
+            return f"{self.name}={number} in {text_of(self.node)} at {place}"
+        return f"{self.name} = {number} at {place}"
+
+
+def describe_number(
+    layer: NamedValue | None, place: int, keyword: str, number: object, *, is_shared: bool = False
+) -> str:
+    """Return ", by max_len=48 in Model(100) at train.py:22" for a setting of the layer whose number comes from there.
+
+    The text is empty where the number stands in the call that makes the layer, or is computed; and where other layers
+    have it too, unless it may be shared.
+    """
+    made = None if layer is None or layer.origin is None else layer.origin.value
+    if layer is None or layer.origin is None or not isinstance(made, ast.Call):
+        return ""
+    given = next((each.value for each in made.keywords if each.arg == keyword), None)
+    if given is None and place < len(made.args) and not any(isinstance(each, ast.Starred) for each in made.args):
+        given = made.args[place]
+    found = None if given is None else find_number(layer.origin.source, given, is_shared=is_shared)
+    return "" if found is None else f", by {found.describe(number)}"
+
+
+def find_number(source: SourceFile, node: ast.expr, *, is_shared: bool) -> NumberOrigin | None:
+    """Return where a name that gives a number has it from; None where an expression computes it, or calls differ."""
+    found: NumberOrigin | None = None
+    for _ in range(MAX_STEPS_BACK):
+        if not isinstance(node, ast.Name):
+            is_far = is_shared or (found is not None and not isinstance(found.node, ast.Call))
+            return found if isinstance(node, ast.Constant) and is_far else None
+        scope = source.scope_of(node)
+        if not is_shared and not isinstance(scope, ast.Module) and _count_reads(scope, node.id) > 1:
+            return None
+        if node.id not in parameter_names(scope):
+            statement = find_assignment(source, scope, node.id, node)
+            statement = statement or find_assignment(source, source.tree, node.id, None)
+            value = None if statement is None else find_value_of(statement, node.id)
+            value = value or getattr(statement, "value", None)
+            if not isinstance(value, ast.expr) or statement is None:
+                return None
+            found, node = NumberOrigin(node.id, source, statement), value
+            continue
+        call = _find_only_call(source, scope)
+        if call is None:
+            return None
+        names = [each for each in parameter_names(scope) if each != "self"]
+        place = names.index(node.id)
+        given = next((each.value for each in call.keywords if each.arg == node.id), None)
+        given = call.args[place] if given is None and place < len(call.args) else given
+        found = NumberOrigin(node.id, source, call)
+        if given is None:
+            return found if _has_default(scope, node.id) else None
+        node = given
+    return None
+
+
+def _count_reads(scope: ast.AST, name: str) -> int:
+    return sum(isinstance(each, ast.Name) and each.id == name for each in ast.walk(scope))
+
+
+def _find_only_call(source: SourceFile, scope: ast.AST) -> ast.Call | None:
+    """Return the only call of a function of the file, or of the class whose `__init__` it is."""
+    name = getattr(scope, "name", "")
+    if name == "__init__":
+        name = getattr(source.parents.get(scope), "name", "")
+    calls = [
+        each
+        for each in ast.walk(source.tree)
+        if isinstance(each, ast.Call) and text_of(each.func).rpartition(".")[2] == name
+    ]
+    if len({text_of(each) for each in calls}) != 1:
+        return None
+    is_starred = any(isinstance(each, ast.Starred) for each in calls[0].args)
+    is_unpacked = any(each.arg is None for each in calls[0].keywords)
+    return None if is_starred or is_unpacked else calls[0]
+
+
+def _has_default(scope: ast.AST, name: str) -> bool:
+    arguments: ast.arguments = getattr(scope, "args", None) or ast.arguments([], [], None, [], [], None, [])
+    places = [each.arg for each in (*arguments.posonlyargs, *arguments.args)]
+    if name in places:
+        return places.index(name) >= len(places) - len(arguments.defaults)
+    named = dict(zip((each.arg for each in arguments.kwonlyargs), arguments.kw_defaults, strict=True))
+    return named.get(name) is not None
