@@ -19,6 +19,7 @@ import pytest
 
 import adjoint as ad
 from adjoint import nn
+from adjoint.core.runtime.package_name import display_name
 from adjoint.diagnosis.error_explanation import EXPLANATION, add_explanation, add_uncaught_explanation
 from adjoint.diagnosis.remedies import registry
 
@@ -170,3 +171,14 @@ def test_the_hook_of_uncaught_errors_calls_the_one_before(monkeypatch: pytest.Mo
     except AttributeError as error:
         sys.excepthook(type(error), error, error.__traceback__)
     assert shown[0].__notes__[-1].endswith("is meant, perhaps") or "try:" in shown[0].__notes__[-1]
+
+
+def test_remedies_are_tried_too_where_the_library_stands_in_for_torch(tmp_path: Path) -> None:
+    program = HEAD + "mask, x = torch.ones(3, 5).bool(), torch.ones(3, 6, 5)\nx.masked_fill(mask, 0.0)\n"
+    display_name.rename("torch")
+    try:
+        error = run_program(program, tmp_path / "program.py")
+    finally:
+        display_name.rename("adjoint")
+    assert error is not None
+    assert "x.masked_fill(mask.unsqueeze(1), 0.0), where mask.unsqueeze(1) is (3, 1, 5)" in error.__notes__[-1]

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from types import CodeType
 
 from adjoint.autograd.function.function import Function
+from adjoint.core.runtime.package_name import is_name_of_package
 from adjoint.core.typing import Operand
 from adjoint.diagnosis.call_stack import Stack, UserFrame, user_files
 from adjoint.diagnosis.operands import Origin, describe_return, find_return_in, is_module
@@ -31,7 +32,6 @@ SIGNATURES = {
     "register_prehook": ("grad_outputs",),
     "apply": ("module",),
 }
-PACKAGE = __name__.partition(".")[0] + "."
 SAMPLE_METHODS = ("__getitem__", "__getitems__", "__iter__")
 
 
@@ -102,7 +102,7 @@ def _functions_of(value: Operand, is_applied: bool) -> Iterator[Callback]:
         held = [vars(value).get(name) for name in methods] if issubclass(value, Function) else []
     elif inspect.isfunction(value) or inspect.ismethod(value):
         held = [value]
-    elif type(value).__module__.startswith(PACKAGE) and (hasattr(value, "call") or hasattr(value, "init_fn")):
+    elif is_name_of_package(type(value).__module__) and (hasattr(value, "call") or hasattr(value, "init_fn")):
         held = [getattr(value, name, None) for name in ("call", "init_fn")]  # a hook with its options, a worker's job
     elif not is_module(value):
         found = (vars(kind).get(name) for kind in type(value).__mro__ for name in (*SAMPLE_METHODS, "__len__"))

@@ -6,6 +6,7 @@ from contextlib import suppress
 from types import TracebackType
 
 from adjoint.core.graph.source_location import library_files
+from adjoint.core.runtime.package_name import is_name_of_package
 from adjoint.diagnosis.call_stack import find_stack, release_locals
 from adjoint.diagnosis.failure import Failure, inspect_failure
 from adjoint.diagnosis.remedies import find_remedy
@@ -61,7 +62,7 @@ def _replace_note(error: BaseException, note: str) -> None:
 
 
 def _is_of_library(value: object) -> bool:
-    return type(value).__module__.partition(".")[0] == __name__.partition(".")[0]
+    return is_name_of_package(type(value).__module__)
 
 
 def _is_ours(error: BaseException) -> bool:

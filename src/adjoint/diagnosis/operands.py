@@ -14,6 +14,7 @@ import numpy as np
 
 from adjoint.core.graph.source_location import library_files
 from adjoint.core.op.spec import describe
+from adjoint.core.runtime.package_name import is_name_of_package
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
 from adjoint.diagnosis.call_stack import Stack, user_files
@@ -114,7 +115,7 @@ def describe_value(value: object) -> str:
         return f"{type(value).__name__} of {len(value)}: {shown}{', …' if len(value) > 4 else ''}"
     if hasattr(value, "__dict__") and not isinstance(value, (list, tuple, dict, set, Exception)):
         # the text of an object of the user's may be the user's code
-        is_own = type(value).__module__.partition(".")[0] == __name__.partition(".")[0]
+        is_own = is_name_of_package(type(value).__module__)
         text = repr(value) if is_own and type(value).__repr__ is not object.__repr__ else ""
         return shorten(text) if text and "\n" not in text and not text.startswith("<") else type(value).__name__
     return shorten(repr(value))

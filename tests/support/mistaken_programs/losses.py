@@ -16,13 +16,13 @@ LOSS_MISTAKES = [
     Mistake(
         "Softmax layer at the end of Sequential", "softmax-before-cross-entropy", "softmax",
         """\
-model = nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 5), nn.Softmax(dim=-1))
+model = nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 5), nn.Softmax(dim=-1))  # !
 criterion = nn.CrossEntropyLoss()
 opt = optim.Adam(model.parameters(), lr=1e-2)
 data, labels = torch.randn(30, 4), torch.randint(0, 5, (30,))
 for _ in range(6):
     opt.zero_grad()
-    out = model(data)  # !
+    out = model(data)
     criterion(out, labels).backward()
     opt.step()
 """,

@@ -28,3 +28,8 @@ class DisplayName:
 
 
 display_name = DisplayName()
+
+
+def is_name_of_package(module: str) -> bool:
+    """Return whether a module's name is that of the package, or of a part of it, also where it stands in for torch."""
+    return module.partition(".")[0] in (__name__.partition(".")[0], display_name.package)

@@ -9,6 +9,7 @@ from importlib import import_module
 
 MIN_RATIO = 0.6  # of `difflib`, for names that are compared at all
 MAX_COMPARED = 12
+MIN_WORD = 4  # letters of a word that two names share
 # Where to look for a name that its own module has not, by the text that a user writes after `ad.`.
 PUBLIC_MODULES = ["", "nn", "nn.functional", "nn.utils", "nn.init", "optim", "optim.lr_scheduler", "data", "linalg"]
 PUBLIC_MODULES += ["fft", "autograd", "func", "distributions", "special", "amp", "testing"]
@@ -101,6 +102,22 @@ def find_spelling(name: str, names: Iterable[str]) -> str | None:
     if not best or count_edits(wanted, best) > most:
         return None
     return min(folded[best], key=lambda each: count_edits(name, each))
+
+
+def find_shared_word(name: str, names: Iterable[str]) -> str | None:
+    """Return the name with the same words in another order, or the only one that shares a word with another."""
+    words = {word for word in name.lower().split("_") if len(word) >= MIN_WORD}
+    known = list(names)
+    for each in known:
+        if sorted(each.lower().split("_")) == sorted(name.lower().split("_")) and each != name:
+            return each
+    sharing = [
+        each
+        for each in known
+        if any(word in _fold(each) for word in words)
+        or any(word in _fold(name) for word in each.lower().split("_") if len(word) >= MIN_WORD)
+    ]
+    return sharing[0] if len(sharing) == 1 and sharing[0] != name else None
 
 
 def find_elsewhere(name: str) -> str | None:

@@ -39,6 +39,7 @@ from adjoint.diagnosis.remedies.language import messages as messages  # isort: s
 from adjoint.diagnosis.remedies import functions as functions  # isort: skip
 from adjoint.diagnosis.remedies.language import callables as callables  # isort: skip
 from adjoint.diagnosis.remedies.shapes import batches as batches  # isort: skip
+from adjoint.diagnosis.remedies.shapes import unpacked_values as unpacked_values  # isort: skip
 from adjoint.diagnosis.remedies import training as training  # isort: skip  before the general remedies
 from adjoint.diagnosis.remedies import objects as objects  # isort: skip
 from adjoint.diagnosis.remedies import layers as layers  # isort: skip
@@ -63,6 +64,7 @@ from adjoint.diagnosis.remedies import modules as modules
 from adjoint.diagnosis.remedies import operations as operations
 
 from adjoint.diagnosis.remedies.language import python_values as python_values  # isort: skip
+from adjoint.diagnosis.remedies.language import missing_keys as missing_keys  # isort: skip
 from adjoint.diagnosis.remedies.shapes import broadcasting as broadcasting  # isort: skip
 from adjoint.diagnosis.remedies.shapes import fitting as fitting  # isort: skip
 from adjoint.diagnosis.remedies.shapes import views as views  # isort: skip

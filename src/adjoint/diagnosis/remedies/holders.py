@@ -11,7 +11,7 @@ from adjoint.core.typing import Operand
 from adjoint.data.loader import DataLoader
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import MISSING, NamedValue, evaluate, find_origin, is_module
-from adjoint.diagnosis.remedies.registry import at, name_argument, remedy, shape_of
+from adjoint.diagnosis.remedies.registry import argument_node, at, name_argument, remedy, shape_of
 from adjoint.diagnosis.repairs.trial import compute
 from adjoint.diagnosis.source_expressions import find_expression, parse_source, text_of
 
@@ -266,3 +266,15 @@ def require_gradient(failure: Failure, match: re.Match[str]) -> str | None:
     if not is_frozen:
         return f"{x.text}{at(x)} has no gradient: {x.text}.requires_grad_() before it"
     return f"{x.text}{at(x)} has no gradient{why}: {source}.requires_grad_() before it, or unfreeze a parameter"
+
+
+@remedy(r"'(\w+)' object (?:has no attribute 'grad'|is not iterable)")
+def give_parameters(failure: Failure, match: re.Match[str]) -> str | None:
+    """A model where its parameters are wanted, as for clipping."""
+    given = argument_node(failure, 0, "parameters")
+    node = failure.node
+    if given is None or not isinstance(node, ast.Call) or not is_module(evaluate(given, failure.frame)):
+        return None
+    rest = [text_of(each) for each in (*node.args[1:], *node.keywords)]
+    call = f"{text_of(node.func)}({', '.join([f'{text_of(given)}.parameters()', *rest])})"
+    return f"{text_of(given)} is a module, and its parameters are wanted: {call}"

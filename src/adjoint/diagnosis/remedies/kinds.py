@@ -11,8 +11,9 @@ from adjoint import nn
 from adjoint.core.runtime.similar_names import find_spelling
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
+from adjoint.diagnosis.call_stack import user_files
 from adjoint.diagnosis.failure import Failure
-from adjoint.diagnosis.operands import MISSING, NamedValue, evaluate, is_module
+from adjoint.diagnosis.operands import MISSING, NamedValue, evaluate, find_return_in, is_module
 from adjoint.diagnosis.remedies.registry import at, name_argument, remedy
 from adjoint.diagnosis.repairs.trial import compute
 from adjoint.diagnosis.source_expressions import SourceFile, text_of
@@ -45,6 +46,9 @@ def convert_list_argument(failure: Failure, match: re.Match[str]) -> str | None:
     if all(isinstance(each, Tensor) for each in x.value):
         moved = attribute is not None and attribute[1] in ("to", "cuda", "cpu")
         if x.origin is not None and isinstance(x.origin.node, (ast.For, ast.AsyncFor)) and not moved:
+            collated = _find_collated_list(failure, x)
+            if collated is not None:
+                return collated
             names = ", ".join(("x", "y", "z", *"abcdefgh")[: len(x.value)])
             told = f"{x.text}{at(x)} is a batch of {len(x.value)} tensors"
             return f"{told}: for {names} in {text_of(x.origin.node.iter)} there, or {x.text}[0] here"
@@ -86,6 +90,23 @@ def _holds_numbers(value: Operand) -> bool:
 
 def _find_operand(failure: Failure, kind: str) -> NamedValue | None:
     return next((each for each in failure.operands if type(each.value).__name__ == kind), None)
+
+
+def _find_collated_list(failure: Failure, x: NamedValue) -> str | None:
+    """Return what the user's `collate_fn` of a loader is to give in the place of a list."""
+    loop = None if x.origin is None else x.origin.node
+    loader = evaluate(loop.iter, failure.frame) if isinstance(loop, ast.For) else None
+    code = getattr(getattr(loader, "collate_fn", None), "__code__", None)
+    returned = find_return_in(code) if code is not None and user_files[code.co_filename] else None
+    value = None if returned is None else getattr(returned.node, "value", None)
+    place = None if x.origin is None else x.origin.place_in_tuple(x.text)
+    part = value.elts[place] if isinstance(value, ast.Tuple) and place is not None else value
+    if returned is None or not isinstance(part, ast.expr):
+        return None
+    is_even = len({tuple(each.shape) for each in x.value}) == 1
+    stacked = f"torch.stack({text_of(part)})" if is_even else f"nn.utils.rnn.pad_sequence({text_of(part)}, True)"
+    told = f"{x.text}{at(x)} is a list of {len(x.value)} tensors, as {returned.describe()}, gives it"
+    return f"{told}: {stacked} there"
 
 
 @remedy(

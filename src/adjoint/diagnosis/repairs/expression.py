@@ -8,6 +8,7 @@ import inspect
 from dataclasses import dataclass
 from types import FrameType, ModuleType
 
+from adjoint.core.runtime.package_name import is_name_of_package
 from adjoint.core.typing import Operand
 from adjoint.diagnosis.operands import MISSING, evaluate
 from adjoint.diagnosis.repairs.trial import STORES, Trial, compute
@@ -78,7 +79,7 @@ def write_line(changed: ast.expr, node: ast.AST) -> str:
 def name_library(trial: Trial) -> str:
     """Return the name by which the frame knows the package."""
     for name, value in trial.frame.f_globals.items():
-        if isinstance(value, ModuleType) and value.__name__ == __name__.partition(".")[0]:
+        if isinstance(value, ModuleType) and "." not in value.__name__ and is_name_of_package(value.__name__):
             return name
     return "torch"
 

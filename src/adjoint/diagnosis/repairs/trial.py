@@ -17,6 +17,7 @@ import numpy as np
 from adjoint.core.graph.source_location import library_files
 from adjoint.core.random.generator import Generator, default_generator
 from adjoint.core.runtime.mode import ModeScope, mode, nondefault
+from adjoint.core.runtime.package_name import is_name_of_package
 from adjoint.core.tensor.memory_format import preserve_format
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.tensor.torch_function import DispatchedFunction
@@ -239,7 +240,7 @@ def is_safe(function: Operand) -> bool:
 
 
 def _is_of_library(kind: type) -> bool:
-    return kind.__module__.partition(".")[0] in (__name__.partition(".")[0], "numpy")
+    return is_name_of_package(kind.__module__) or kind.__module__.partition(".")[0] == "numpy"
 
 
 def _is_own(value: object) -> bool:

@@ -13,8 +13,10 @@ from adjoint.diagnosis.findings import Place, place_of_instruction
 from adjoint.diagnosis.watch.events import Backward, caller_place
 from adjoint.diagnosis.watch.facts import is_array, op_name, producer_of
 from adjoint.diagnosis.watch.frames import find_library_call
+from adjoint.diagnosis.watch.names import find_only_call
 from adjoint.diagnosis.watch.rule import CHECKED_PASSES, WatchRule
 from adjoint.diagnosis.watch.value_flow import Made
+from adjoint.nn.containers.containers import Sequential
 
 NORMALIZED = frozenset({"softmax", "log_softmax"})
 OPS_OF_LOGITS = frozenset({"logit_entropy", "logsigmoid", "abs"})  # in binary_cross_entropy_with_logits
@@ -86,7 +88,7 @@ class RepeatedActivation(WatchRule):
         layer = {"relu": "ReLU"}.get(name, name)
         self.report(
             f"{layer.lower()}-before-cross-entropy",
-            place_of_node(made),
+            self._find_layer(made, name) or place_of_node(made),
             layer,
             f"cross_entropy at {caller_place().site.describe_briefly()} gets the result of {layer}, of shape "
             f"{tuple(x.shape)}, and takes log_softmax itself",
@@ -94,6 +96,25 @@ class RepeatedActivation(WatchRule):
             + ("" if name == "relu" else ", or use it only to read probabilities"),
             tuple(x.shape),
         )
+
+    def _find_layer(self, made: Operand, name: str) -> Place | None:
+        """Return the line that made the layer which ends an `nn.Sequential`, where the function has no line of its own.
+
+        Of layers in a list that line is the only call of their class in the file.
+        """
+        if name in place_of_node(made).text.lower():
+            return None
+        names = self.facts.names
+        for root in names.roots.values():
+            for part in root.module.modules():
+                last = next(reversed(part._modules.values()), None) if isinstance(part, Sequential) else None
+                if last is None or type(last).__name__.lower() != name:
+                    continue
+                place = names.origin_of_module(last)
+                return (
+                    place if place is None or type(last).__name__ in place.text else find_only_call(place, type(last))
+                )
+        return None
 
     def _report_one_class(self, out: Tensor) -> None:
         self.report(
@@ -108,7 +129,7 @@ class RepeatedActivation(WatchRule):
     def _report_sigmoid(self, made: Operand, name: str) -> None:
         self.report(
             f"{name}-before-bce-with-logits",
-            place_of_node(made),
+            self._find_layer(made, name) or place_of_node(made),
             name,
             f"binary_cross_entropy_with_logits at {caller_place().site.describe_briefly()} gets the result of {name}, "
             "and takes the sigmoid itself",

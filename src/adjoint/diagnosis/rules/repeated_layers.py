@@ -151,7 +151,7 @@ class MissingActivation(WatchRule):
             self.results[output.node] = call.module, caller
 
     def begin_backward(self, backward: Backward) -> None:
-        if self.pairs:
+        if self.pairs and not self.facts.data_reads:  # what is written through .data is no result as it is
             users = count_users(backward)
             for pair in self.pairs:
                 if users.get(pair.node) == 1:

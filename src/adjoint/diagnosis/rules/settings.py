@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 import numpy as np
@@ -20,7 +21,7 @@ from adjoint.diagnosis.watch.rule import WatchRule
 from adjoint.nn.module.module import Module
 
 MAX_PENALTY = 0.5  # the factor of the weights in their gradient
-MAX_DECAY = 0.5  # of the weights in a step, from which on nothing is learned
+MAX_DECAY = 0.03  # of the weights in a step, from which on nothing is learned
 MANY_COMPILATIONS = 5
 MIN_OPTIMIZERS = 3  # of the same parameters, made one after another
 TYPOS = ("require_grad", "required_grad", "requires_gradient", "requires_grads", "require_grads", "trainable")
@@ -62,6 +63,8 @@ class OptimizerOptions(WatchRule):
 
     def _check_group(self, record: OptimizerRecord, group: dict[str, Operand]) -> None:
         place = record.made or record.step_place
+        if record.built is not None and re.search(r"(?:momentum|weight_decay)=[\d.]", record.built.text):
+            place = record.built  # the call of the class, in a function that gives the optimizer
         momentum, decay, lr = (group.get(key) or 0 for key in ("momentum", "weight_decay", "lr"))
         if isinstance(momentum, (int, float)) and momentum >= 1:
             problem = (
@@ -237,7 +240,7 @@ class ClipOrder(WatchRule):
                 if isinstance(parameters, Tensor)
                 else list(parameters.parameters() if isinstance(parameters, Module) else parameters)
             )
-            what = "right" if any(p.grad is not None for p in given) else "none"
+            what = "right" if any(getattr(p, "grad", None) is not None for p in given) else "none"
         if what != "empty" and self.facts.iteration == self.last_step:
             what = "used" if self.facts.steps and what == "right" else "none"
         self.seen.append((caller_place(), what))

@@ -19,6 +19,7 @@ from adjoint.diagnosis.rules.settings import find_rate_writes, find_uncalled
 from adjoint.diagnosis.source_expressions import parse_source, text_of
 from adjoint.diagnosis.watch.events import Backward, OptimizerStep, caller_frame, caller_place
 from adjoint.diagnosis.watch.facts import Facts, is_array, leaves_below
+from adjoint.diagnosis.watch.library_calls import LibraryCall
 from adjoint.diagnosis.watch.names import describe_callee
 from adjoint.diagnosis.watch.rule import WatchRule
 from adjoint.nn.module.parameter import Parameter
@@ -28,6 +29,7 @@ MAX_SAMPLED = 32  # parameters
 MAX_HAND_MADE = 20  # passes in which steps by hand are looked for
 SAMPLE = 256  # elements of a parameter that are compared before and after a step
 CAUSES_IN_VALUES = ("input-not-normalized", "nan", "exploding-gradients")
+SMALL_RATE = 1.0  # of a loss that adds up its elements, for each of them
 DIVERGED = 10.0  # times the first loss
 
 
@@ -316,6 +318,15 @@ class LearningRate(WatchRule):
         self.before: list[tuple[Operand, Operand]] = []
         self.ratios: dict[int, list[float]] = {}
         self.first_size: dict[int, float] = {}
+        self.summed: tuple[str, int, Place] | None = None  # a loss that adds up its elements, how many, and where
+
+    def see_call(self, call: LibraryCall) -> None:
+        x = call.tensor("input")
+        if call.arguments.get("reduction") == "sum" and x is not None and x.node is not None:
+            module = self.facts.module()
+            root = None if module is None else self.facts.names.roots.get(id(module))
+            made = None if root is None or any(True for _ in root.module.parameters()) else root.made
+            self.summed = call.name, x.array.size, made or call.place
 
     def before_step(self, step: OptimizerStep) -> None:
         self.before = []
@@ -374,6 +385,13 @@ class LearningRate(WatchRule):
     def _report_divergence(self, record: Operand, rate: float, losses: Sequence[float], ratio: float = 0.0) -> None:
         finite = [loss for loss in losses if math.isfinite(loss)]
         told = f"the loss goes from {losses[0]:.3g} to {losses[-1]:.3g} in {pluralize(len(losses), 'step')}"
+        if self.summed is not None and self.summed[1] > rate / SMALL_RATE:
+            name, count, place = self.summed
+            problem = f'{name} has reduction="sum" and adds up {count} elements: with lr={rate:.3g}, {told}'
+            self.report(
+                "sum-too-large", place, record.name, problem, 'reduction="mean", or as much smaller an lr', count
+            )
+            return
         if ratio:
             told += f"; a step changes the parameters by {ratio:.0%}"
         self.report(

@@ -196,7 +196,13 @@ def give_optimizer(failure: Failure, match: re.Match[str]) -> str:
         return f"{told}: [{text_of(node.func)}(each, …) for each in {each}]"
     if model is None:
         return f"a schedule changes an optimizer's rate, and a {match[1]} is given: the optimizer itself"
-    return f"a schedule changes an optimizer's rate: give it the optimizer of {name}'s parameters"
+    known = {**failure.frame.f_globals, **failure.frame.f_locals}
+    optimizers = [key for key, each in known.items() if hasattr(each, "param_groups") and hasattr(each, "zero_grad")]
+    told = f"a schedule changes an optimizer's rate, and {name} is a module"
+    if len(optimizers) == 1 and isinstance(node, ast.Call):
+        rest = [text_of(each) for each in (*node.args[1:], *node.keywords)]
+        return f"{told}: {text_of(node.func)}({', '.join([*optimizers, *rest])})"
+    return f"{told}: give it the optimizer of its parameters"
 
 
 @remedy(r"parameter group that doesn't match the size of optimizer's group")

@@ -16,4 +16,5 @@ Modules, in reading order:
   process alone.
 - `python_numbers`: Remedies for Python numbers where tensors belong: the `.item()` that made them, in this function or
   another.
+- `missing_keys`: Remedies for keys that a dictionary, a `ModuleDict` or a checkpoint has not.
 """

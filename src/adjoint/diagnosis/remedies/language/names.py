@@ -6,8 +6,10 @@ import ast
 import builtins
 import re
 from collections.abc import Iterator
+from types import ModuleType
 
-from adjoint.core.runtime.similar_names import find_spelling
+from adjoint.core.runtime.package_name import is_name_of_package
+from adjoint.core.runtime.similar_names import find_shared_word, find_spelling
 from adjoint.core.typing import Operand
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import MISSING, NamedValue, Origin, evaluate, find_origin, find_return_in, is_module
@@ -127,12 +129,14 @@ def define_name(failure: Failure, match: re.Match[str]) -> str | None:
         (
             key
             for key, each in failure.frame.f_globals.items()
-            if getattr(each, "__name__", "") == __name__.partition(".")[0]
+            if isinstance(each, ModuleType) and "." not in each.__name__ and is_name_of_package(each.__name__)
         ),
         None,
     )
     known = [*failure.frame.f_locals, *failure.frame.f_globals]
     near = find_spelling(name, [each for each in known if not each.startswith("_")])
+    own = [key for key in known if key[0] != "_" and not isinstance(evaluate(ast.Name(key), failure.frame), ModuleType)]
+    near = near or find_shared_word(name, dict.fromkeys(own))
     if near is not None:
         return f"{near} is meant, perhaps"
     usual = re.search(rf"^.* {name}$", USUAL_IMPORTS, re.MULTILINE)
@@ -199,7 +203,7 @@ def find_owner(failure: Failure, match: re.Match[str]) -> str | None:
         return None
     own = evaluate(attribute.value, failure.frame)
     for name, value in _values_in_reach(failure):
-        if value is own or type(value).__module__.partition(".")[0] != __name__.partition(".")[0]:
+        if value is own or not is_name_of_package(type(value).__module__):
             continue
         if match[2] in dir(type(value)) and not is_module(value) and not is_module(own):
             return (

@@ -10,15 +10,14 @@ from difflib import get_close_matches
 from types import ModuleType
 
 from adjoint.core.graph.source_location import definition_site
-from adjoint.core.runtime.package_name import display_name
-from adjoint.core.runtime.similar_names import find_elsewhere, find_similar_name, find_spelling
+from adjoint.core.runtime.package_name import display_name, is_name_of_package
+from adjoint.core.runtime.similar_names import find_elsewhere, find_shared_word, find_similar_name, find_spelling
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
 from adjoint.diagnosis.call_stack import user_files
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import (
     MISSING,
-    NamedValue,
     Origin,
     evaluate,
     find_origin,
@@ -26,7 +25,7 @@ from adjoint.diagnosis.operands import (
     find_return_in,
     is_module,
 )
-from adjoint.diagnosis.remedies.registry import at, find_length, named_parts, remedy
+from adjoint.diagnosis.remedies.registry import at, named_parts, remedy
 from adjoint.diagnosis.repairs.expression import bracket
 from adjoint.diagnosis.repairs.trial import compute
 from adjoint.diagnosis.source_expressions import SourceFile, text_of
@@ -95,7 +94,7 @@ def make_instance(failure: Failure, match: re.Match[str]) -> str | None:
         return None
     names = [name for name in inspect.signature(kind).parameters if name != "self"]
     gives_tensor = any(isinstance(evaluate(each, failure.frame), Tensor) for each in node.args)
-    is_library = kind.__module__.partition(".")[0] == __name__.partition(".")[0]
+    is_library = is_name_of_package(kind.__module__)
     if hasattr(kind, "forward") and (gives_tensor or (is_library and not isinstance(node.func, ast.Attribute))):
         name, made = text_of(node.func), f"nn.{kind.__name__}" if is_library else kind.__name__
         where = at(next((each for each in named_parts(failure) if each.text == name), None))
@@ -249,7 +248,7 @@ def _is_of_library(owner: Operand) -> bool:
         name = owner.__name__
     else:
         name = (owner if isinstance(owner, type) else type(owner)).__module__
-    return name.partition(".")[0] in (__name__.partition(".")[0], display_name.package)
+    return is_name_of_package(name)
 
 
 @remedy(r"has no attribute '(\w+)'(?:\. Did you mean: .*)?$")
@@ -275,7 +274,7 @@ def name_attributes(failure: Failure, match: re.Match[str]) -> str | None:
             if match[1] in ("device", "dtype"):
                 name = text_of(node.value)
                 return f"the parameters of {name} have it, and not {name} itself: next({name}.parameters()).{match[1]}"
-            similar = find_similar_name(match[1], [*held, *dir(type(owner))])
+            similar = find_similar_name(match[1], [*held, *dir(type(owner))]) or find_shared_word(match[1], held)
             hint = f"{text_of(node.value)}.{similar} is meant, perhaps; " if similar else ""
             if _is_of_library(owner) and type(owner).__name__ not in ("Sequential", "Module"):
                 own = f"it has {', '.join(held)}" if held else f"{type(owner).__name__} has no {match[1]}"
@@ -339,57 +338,3 @@ def _choose_parts(failure: Failure, name: str, part: Operand, attribute: str) ->
         f"{name} is each part in turn, and {kind} has no {attribute}: if hasattr({name}, {attribute!r}), or "
         f"isinstance({name}, nn.Linear), before it"
     )
-
-
-@remedy(r"^'?([\w.]+)'?$")
-def name_keys(failure: Failure, match: re.Match[str]) -> str | None:
-    """A key that a dictionary of modules, or of a checkpoint, has not."""
-    if not isinstance(failure.error, KeyError):
-        return None
-    for node in ast.walk(failure.line.node) if failure.line is not None else ():
-        if isinstance(node, ast.Subscript):
-            held: Operand = compute(node.value, failure.frame)
-            held = vars(held)["_modules"] if is_module(held) else held
-            if isinstance(held, dict) and 0 < len(held) <= 40:
-                told = f"{text_of(node.value)} has the keys {', '.join(map(repr, held))}"
-                key = evaluate(node.slice, failure.frame)
-                columns = [name for name, each in held.items() if isinstance(name, str) and hasattr(each, "__len__")]
-                if type(key) is int and len(columns) == len(held):
-                    own = f"{text_of(node.value)}[{columns[0]!r}]"
-                    counted = find_length(failure)
-                    length = "" if counted is None else f", and len({own}) at {counted.place()}"
-                    return f"{told}, each with values: {own}[{text_of(node.slice)}]{length}"
-                if type(key) is int and all(type(each) is int for each in held):
-                    return f"{told}, and {key} is none of them: keys are no places"
-                if match[1].isdigit() and all(isinstance(each, (list, tuple)) for each in held.values()):
-                    return f"{told}: {text_of(node.value)}[{next(iter(held))!r}][{text_of(node.slice)}]"
-                texts = [key for key in held if isinstance(key, str)]
-                if held and texts and all(type(each) is int for each in held.values()) and len(held) > 1:
-                    key = text_of(node.slice)
-                    name = text_of(node.value)
-                    known = ", ".join(map(repr, texts[:6])) + (", …" if len(texts) > 6 else "")
-                    told = f"{name} has no {match[1]!r}, only {known}"
-                    return f"{told}: {name}.get({key}, …), with a number for what is unknown"
-                near = find_similar_name(match[1], texts) or next(
-                    (key for key in texts if key in match[1] or match[1] in key), None
-                )
-                saved = _find_save(failure, node, match[1]) if near is None else None
-                return saved or (told if near is None else f"{told}: {near!r} is meant, perhaps")
-    return None
-
-
-def _find_save(failure: Failure, node: ast.Subscript, key: str) -> str | None:
-    """Return the line that saves a checkpoint without a key that is asked of what is loaded."""
-    origin = None if failure.line is None else find_origin(failure.line.source, node.value, failure.stack)
-    made = None if origin is None else origin.value
-    if origin is None or not isinstance(made, ast.Call) or not text_of(made.func).endswith("load"):
-        return None
-    for call in ast.walk(origin.source.tree):
-        given = call.args[0] if isinstance(call, ast.Call) and call.args else None
-        if isinstance(call, ast.Call) and isinstance(given, ast.Dict) and text_of(call.func).endswith("save"):
-            keys = ", ".join(text_of(each) for each in given.keys if each is not None)
-            told = f"{text_of(node.value)}{at(NamedValue('', None, origin))} has no {key!r}"
-            return (
-                f"{told}: {origin.source.place_of(call)} saves {keys}; save {key!r} there too, or leave this line out"
-            )
-    return None

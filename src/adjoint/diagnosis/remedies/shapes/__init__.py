@@ -15,4 +15,6 @@ Modules, in reading order:
   a window.
 - `number_origins`: Origins of numbers: where the size of a layer comes from, through the arguments of the classes
   around it.
+- `unpacked_values`: Remedies by what stands beside a value: the others that one statement unpacked, and tensors with
+  its sizes.
 """

@@ -34,6 +34,11 @@ def divide_heads(failure: Failure, match: re.Match[str]) -> str:
     width, heads = failure.locals["embed_dim"], failure.locals["num_heads"]
     fitting = [n for n in range(1, 33) if width % n == 0]
     nearest = width // heads * heads
+    given = [argument_node(failure, place, name) for place, name in enumerate(("embed_dim", "num_heads"))]
+    own = None if given[0] is None else failure.find_operand(text_of(given[0]))
+    if own is not None and own.origin is not None and nearest:
+        told = f"{own.text}{at(own)} is {width}, which {heads} heads do not divide"
+        return f"{told}: {own.text} = {nearest + heads} there, or {nearest}"
     return f"{heads} heads do not divide {width}: {', '.join(map(str, fitting))} do; or a width of {nearest}"
 
 

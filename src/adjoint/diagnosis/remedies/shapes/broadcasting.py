@@ -21,6 +21,7 @@ from adjoint.diagnosis.remedies.registry import (
 from adjoint.diagnosis.repairs.expression import parse
 from adjoint.diagnosis.repairs.trial import compute
 from adjoint.diagnosis.source_expressions import text_of
+from adjoint.nn.module.parameter import Parameter
 
 HALVING = re.compile(r"chunk\(2|split\(|::2\]")
 
@@ -227,4 +228,22 @@ def _find_longer_table(failure: Failure, a: Shape, b: Shape) -> tuple[str, int, 
         differing = [(dim, q) for dim, p, q in sizes if p != q and 1 not in (p, q)]
         if len(differing) == 1 and own[differing[0][0]] > differing[0][1]:
             return table.text, *differing[0], at(table)
+    return None
+
+
+@remedy(r"size of tensor a \((\d+)\) must match the size of tensor b \((\d+)\) at non-singleton dimension (\d+)")
+def fit_parameter(failure: Failure, match: re.Match[str]) -> str | None:
+    """A parameter of another size than what a model gives, as arguments of one call such as a distribution."""
+    node = failure.node
+    values = [(each, compute(each, failure.frame)) for each in node.args] if isinstance(node, ast.Call) else []
+    tensors = [(each, value) for each, value in values if isinstance(value, Tensor) and value.ndim]
+    for part, value in tensors:
+        other = next((each for each in tensors if each[1] is not value), None)
+        held = [each for each in failure.tensors() if any(text_of(n) == each.text for n in ast.walk(part))]
+        if other is None or len(held) != 1 or held[0].value.shape != value.shape:
+            continue
+        shape, size = tuple(value.shape), tuple(other[1].shape)
+        if isinstance(held[0].value, Parameter) and len(shape) <= len(size) and shape != size:
+            told = f"{held[0].text}{at(held[0])} is {shape}, and {text_of(other[0])} {size}"
+            return f"{told}: make it {size[len(size) - len(shape) :]}"
     return None

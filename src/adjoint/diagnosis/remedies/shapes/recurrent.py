@@ -6,8 +6,9 @@ import ast
 import re
 from math import prod
 
+from adjoint.core.typing import Operand
 from adjoint.diagnosis.failure import Failure
-from adjoint.diagnosis.operands import MISSING, evaluate, is_module
+from adjoint.diagnosis.operands import MISSING, Origin, evaluate, is_module
 from adjoint.diagnosis.remedies.registry import (
     argument_node,
     at,
@@ -18,7 +19,7 @@ from adjoint.diagnosis.remedies.registry import (
     shape_of,
 )
 from adjoint.diagnosis.repairs.trial import compute
-from adjoint.diagnosis.source_expressions import text_of
+from adjoint.diagnosis.source_expressions import find_attribute_assignment, text_of
 
 
 @remedy(r"Expected hidden(?:\[\d\])? size \(([\d, ]+)\), got \[([\d, ]+)\]")
@@ -75,8 +76,13 @@ def _find_bidirectional(failure: Failure, name: str) -> str | None:
     origin = next((each.origin for each in failure.operands if each.text == name), None)
     call = None if origin is None else origin.value
     layer = evaluate(call.func, failure.frame) if isinstance(call, ast.Call) else MISSING
-    is_both = is_module(layer) and getattr(layer, "bidirectional", False)
-    return text_of(call.func) if isinstance(call, ast.Call) and is_both else None
+    parts: list[tuple[str, Operand]] = list(getattr(layer, "named_modules", list)()) if is_module(layer) else []
+    for path, part in parts:
+        if getattr(part, "bidirectional", False) and isinstance(call, ast.Call):
+            made = find_attribute_assignment(layer, path)
+            where = "" if made is None else f" at {Origin(*made).place()}"
+            return ".".join(filter(None, (text_of(call.func), path))) + where
+    return None
 
 
 def _where(failure: Failure, name: str) -> str:

@@ -1,0 +1,87 @@
+"""Remedies for keys that a dictionary, a `ModuleDict` or a checkpoint has not."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from adjoint.core.runtime.similar_names import find_similar_name
+from adjoint.core.typing import Operand
+from adjoint.diagnosis.failure import Failure
+from adjoint.diagnosis.operands import NamedValue, evaluate, find_origin, is_module
+from adjoint.diagnosis.remedies.registry import at, find_length, remedy
+from adjoint.diagnosis.repairs.trial import compute
+from adjoint.diagnosis.source_expressions import text_of
+
+
+@remedy(r"^'?([\w.]+)'?$")
+def name_keys(failure: Failure, match: re.Match[str]) -> str | None:
+    """A key that a dictionary of modules, or of a checkpoint, has not."""
+    if not isinstance(failure.error, KeyError):
+        return None
+    for node in ast.walk(failure.line.node) if failure.line is not None else ():
+        if isinstance(node, ast.Subscript):
+            held: Operand = compute(node.value, failure.frame)
+            held = vars(held)["_modules"] if is_module(held) else held
+            if isinstance(held, dict) and 0 < len(held) <= 40:
+                told = f"{text_of(node.value)} has the keys {', '.join(map(repr, held))}"
+                key = evaluate(node.slice, failure.frame)
+                columns = [name for name, each in held.items() if isinstance(name, str) and hasattr(each, "__len__")]
+                if type(key) is int and len(columns) == len(held):
+                    own = f"{text_of(node.value)}[{columns[0]!r}]"
+                    counted = find_length(failure)
+                    length = "" if counted is None else f", and len({own}) at {counted.place()}"
+                    return f"{told}, each with values: {own}[{text_of(node.slice)}]{length}"
+                if type(key) is int and all(type(each) is int for each in held):
+                    return f"{told}, and {key} is none of them: keys are no places"
+                if match[1].isdigit() and all(isinstance(each, (list, tuple)) for each in held.values()):
+                    return f"{told}: {text_of(node.value)}[{next(iter(held))!r}][{text_of(node.slice)}]"
+                texts = [key for key in held if isinstance(key, str)]
+                if held and texts and all(type(each) is int for each in held.values()) and len(held) > 1:
+                    key = text_of(node.slice)
+                    name = text_of(node.value)
+                    known = ", ".join(map(repr, texts[:6])) + (", …" if len(texts) > 6 else "")
+                    told = f"{name} has no {match[1]!r}, only {known}"
+                    return f"{told}: {name}.get({key}, …), with a number for what is unknown"
+                near = find_similar_name(match[1], texts) or next(
+                    (key for key in texts if key in match[1] or match[1] in key), None
+                )
+                saved = _find_save(failure, node, match[1]) if near is None else None
+                told_key = _describe_missing_key(failure, node, match[1])
+                return saved or (told_key if near is None else f"{told}: {near!r} is meant, perhaps")
+    return None
+
+
+def _find_save(failure: Failure, node: ast.Subscript, key: str) -> str | None:
+    """Return the line that saves a checkpoint without a key that is asked of what is loaded."""
+    origin = None if failure.line is None else find_origin(failure.line.source, node.value, failure.stack)
+    made = None if origin is None else origin.value
+    if origin is None or not isinstance(made, ast.Call) or not text_of(made.func).endswith("load"):
+        return None
+    for call in ast.walk(origin.source.tree):
+        given = call.args[0] if isinstance(call, ast.Call) and call.args else None
+        if isinstance(call, ast.Call) and isinstance(given, ast.Dict) and text_of(call.func).endswith("save"):
+            keys = ", ".join(text_of(each) for each in given.keys if each is not None)
+            told = f"{text_of(node.value)}{at(NamedValue('', None, origin))} has no {key!r}"
+            return (
+                f"{told}: {origin.source.place_of(call)} saves {keys}; save {key!r} there too, or leave this line out"
+            )
+    return None
+
+
+def _describe_missing_key(failure: Failure, node: ast.Subscript, key: str) -> str:
+    """Return the lines that made the dictionary and the key, and how to read a key that may not be there."""
+    held: Operand = compute(node.value, failure.frame)
+    is_of_modules = is_module(held)
+    own, given = failure.find_operand(text_of(node.value)), failure.find_operand(text_of(node.slice))
+    origin = None if own is None or own.origin is None else own.origin.value
+    name = text_of(node.value)
+    if isinstance(origin, ast.Subscript) and isinstance(place := evaluate(origin.slice, failure.frame), (int, str)):
+        name = f"{name}, {text_of(origin.value)}[{place!r}],"
+    known = ", ".join(map(repr, vars(held)["_modules"] if is_of_modules else held))
+    told = f"{name}{at(own)} has no {key!r}, only {known}"
+    if given is not None and given.origin is not None:
+        told += f", and {given.text}{at(given)} is {key!r}"
+    read = f"if {text_of(node.slice)} in {text_of(node.value)}" if is_of_modules else ""
+    read = read or f"{text_of(node.value)}.get({text_of(node.slice)}, …) for those without"
+    return f"{told}: {key!r} there too, or {read}"
