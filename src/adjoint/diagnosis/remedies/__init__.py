@@ -78,4 +78,5 @@ from adjoint.diagnosis.remedies.trials import origins as origins  # isort: skip
 from adjoint.diagnosis.remedies.trials import changed_lines as changed_lines  # isort: skip
 from adjoint.diagnosis.remedies.trials import settings as settings  # isort: skip
 from adjoint.diagnosis.remedies.language import arguments as arguments  # isort: skip
+from adjoint.diagnosis.remedies.language import told_causes as told_causes  # isort: skip
 from adjoint.diagnosis.remedies.registry import find_remedy as find_remedy

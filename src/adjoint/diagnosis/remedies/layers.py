@@ -7,8 +7,10 @@ import re
 from itertools import pairwise
 from math import prod
 
+from adjoint.core.tensor.tensor import Tensor
 from adjoint.diagnosis.failure import Failure
-from adjoint.diagnosis.operands import NamedValue, evaluate, find_return_in, is_module
+from adjoint.diagnosis.operand_history import walk_back
+from adjoint.diagnosis.operands import NamedValue, evaluate, find_origin, find_return_in, is_module
 from adjoint.diagnosis.remedies.registry import (
     argument_node,
     at,
@@ -22,7 +24,8 @@ from adjoint.diagnosis.remedies.registry import (
     remedy,
     shape_of,
 )
-from adjoint.diagnosis.source_expressions import text_of
+from adjoint.diagnosis.remedies.shapes.number_origins import describe_number
+from adjoint.diagnosis.source_expressions import SourceFile, text_of
 
 SHORTCUT_NAMES = frozenset({"identity", "residual", "shortcut", "skip", "x", "inputs", "input", "inp"})
 FLATTENING = re.compile(r"(?:torch\.flatten\(\w+\)|\.flatten\(\)|\.view\(-1\)|\.reshape\(-1\)|\.ravel\(\))$")
@@ -43,6 +46,26 @@ def keep_output(failure: Failure, match: re.Match[str]) -> str | None:
             told = f"the hook of {type(before).__name__} at {returned.describe()}, puts that in place of its result"
             return f"{told}: a hook that only looks returns nothing"
     return None
+
+
+@remedy(r"linear: input is \((?:\d+, )*(\d+)\), weight \(\d+, (\d+)\)")
+def split_features(failure: Failure, match: re.Match[str]) -> str | None:
+    """Parts of a batch, by chunk or split without a dimension, where parts of the features were meant."""
+    features, expected = int(match[1]), int(match[2])
+    if not expected or features % expected:
+        return None
+
+    def describe(failure: Failure, source: SourceFile, node: ast.AST) -> str | None:
+        for call in ast.walk(node):
+            name = call.func.attr if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) else ""
+            if name not in ("chunk", "split") or not isinstance(call, ast.Call) or call.keywords:
+                continue
+            if len(call.args) == 1 and not text_of(call.func).startswith("torch."):
+                told = f"{text_of(call)} at {source.place_of(call)} parts the batch, dimension 0"
+                return f"{told}: .{name}({text_of(call.args[0])}, dim=-1) parts the features"
+        return None
+
+    return walk_back(failure, describe)
 
 
 @remedy(r"linear: input is \((\d+),?\), weight \((\d+), (\d+)\)")
@@ -159,7 +182,8 @@ def project_features(failure: Failure, match: re.Match[str]) -> str | None:
         if layer is None or kind != "Linear" or made[sides.index(side)] is not None:
             continue
         told = f"{layer.text}{at(layer)} makes {size} features of {text_of(side)}'s {own}"
-        return f"{told}: {own} there, or another nn.Linear({own}, {size}) for {text_of(side)}"
+        by = describe_number(layer, 1, "out_features", own)
+        return f"{told}: {own} there{by}, or another nn.Linear({own}, {size}) for {text_of(side)}"
     return None
 
 
@@ -234,6 +258,16 @@ def add_joined_dimension(failure: Failure, match: re.Match[str]) -> str | None:
     if own[:1] == other[:1] and len(other) == 3:
         told = f"{small.text}{at(small)} is {own}, {large.text} {other}"
         return f"{told}: {small.text}.unsqueeze(1).expand(-1, {other[1]}, -1) is ({own[0]}, {other[1]}, {own[1]})"
+    if joined == 1 and len(own) == 1:
+        told = f"{small.text}{at(small)} is {own}, without the batch of {large.text}, {other}"
+        made = None if small.origin is None else small.origin.value
+        given = made.args[0] if isinstance(made, ast.Call) and len(made.args) == 1 else None
+        index = None if given is None or failure.line is None else evaluate(given, failure.frame)
+        if given is not None and isinstance(index, Tensor) and not index.ndim and small.origin is not None:
+            own_index = find_origin(small.origin.source, given, failure.stack)
+            where = "" if own_index is None else f" at {own_index.place()}"
+            return f"{told}: {text_of(given)}{where} is one number, torch.full(({other[0]},), …) one for each sample"
+        return f"{told}: {small.text}.expand({other[0]}, -1) is {(other[0], *own)}"
     return f"{small.text}{at(small)} is {own}, {large.text} {other}: unsqueeze the first, or index the second"
 
 

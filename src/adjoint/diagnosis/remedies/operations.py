@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from math import prod
 
 import numpy as np
 
@@ -291,6 +292,18 @@ def reflect_less(failure: Failure, match: re.Match[str]) -> str:
     return f'{name} reflects {told[1]} of {size} values, the edge left out: {advice}, or mode="replicate"'
 
 
+def _flatten_rows(failure: Failure) -> str | None:
+    """Return which tensor has the columns of the other once its last dimensions are merged."""
+    tensors = failure.tensors()
+    for x in tensors:
+        for other in tensors:
+            shape = tuple(x.value.shape)
+            if len(shape) > 2 and other.value.ndim and prod(shape[1:]) == other.value.shape[-1]:
+                told = f"{x.text}{at(x)} is {shape}, and {other.text} has {other.value.shape[-1]} columns"
+                return f"{told}: {x.text}.flatten(1) is {(shape[0], prod(shape[1:]))}"
+    return None
+
+
 @remedy(r"must have the same number of columns|selected index k out of range|expected a non-empty list of Tensors")
 def count_elements(failure: Failure, match: re.Match[str]) -> str:
     """Fewer elements than the call needs."""
@@ -298,6 +311,9 @@ def count_elements(failure: Failure, match: re.Match[str]) -> str:
     if chosen is not None:
         x = first_tensor(failure)
         return f"{x} has {chosen[2]} elements there, and k is {chosen[1]}: k={chosen[2]} at most, min(k, {x}.shape[-1])"
+    flat = _flatten_rows(failure) if match[0].startswith("must") else None
+    if flat is not None:
+        return flat
     ways = {
         "must": f"rows of both have one length: the last sizes {_name_last_sizes(failure)}",
         "selected": "k is at most the size of that dimension: min(k, x.shape[dim])",

@@ -100,7 +100,7 @@ class FutureTokens(TokenRule):
         x, target = call.tensor("input"), call.tensor("target")
         if x is None or target is None or target.array.dtype.kind not in "iu" or not self.tokens:
             return
-        module, ids = self.tokens[-1]
+        module, ids = next((each for each in reversed(self.tokens) if each[1].ndim == 2), self.tokens[-1])
         if ids.ndim != 2 or ids.shape[1] < MIN_STEPS or target.array.size != ids.size or np.ptp(ids) < 2:
             return
         if x.array.ndim < 2 or x.array.shape[1] != module.num_embeddings:

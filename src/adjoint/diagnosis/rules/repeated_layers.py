@@ -129,6 +129,7 @@ class MissingActivation(WatchRule):
         super().__init__(facts)
         self.results: dict[Operand, tuple[Module, Module | None]] = {}  # the layer and the caller, by the node
         self.pairs: list[LayerPair] = []
+        self.found: list[LayerPair] = []  # whose result nothing else uses
 
     def enter_module(self, call: ModuleCall) -> None:
         if self.facts.iteration or type(call.module) is not Linear or not call.is_recording:
@@ -155,8 +156,12 @@ class MissingActivation(WatchRule):
             users = count_users(backward)
             for pair in self.pairs:
                 if users.get(pair.node) == 1:
-                    self._report(pair, self.facts.names)
+                    self.found.append(pair)
         self.results, self.pairs = {}, []
+
+    def finish(self) -> None:
+        for pair in self.found if not self.facts.has_found("result-unused") else ():
+            self._report(pair, self.facts.names)
 
     def _report(self, pair: LayerPair, names: Names) -> None:
         first, second = names.name_of_module(pair.first), names.name_of_module(pair.second)

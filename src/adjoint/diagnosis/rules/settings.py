@@ -196,6 +196,19 @@ def find_rate_writes(near: Place | None) -> Iterator[Place]:
             yield Place(Site(file, node.lineno, ""))
 
 
+EPOCHS = re.compile(r"\w*epochs?\w*|e|ep|it|iteration|step|batch")  # names of loops that go on with one model
+
+
+def find_loop_variable(place: Place | None) -> str | None:
+    """Return the variable of the innermost loop around a line."""
+    source = None if place is None else parse_source(place.site.file)
+    found = None
+    for node in ast.walk(source.tree) if source is not None else ():
+        if place is not None and isinstance(node, ast.For) and node.lineno < place.site.line <= (node.end_lineno or 0):
+            found = text_of(node.target) if found is None or node.lineno > found[1] else found[0], node.lineno
+    return None if found is None else found[0]
+
+
 class FreshOptimizers(WatchRule):
     """An optimizer that is made anew again and again, and so forgets its momentum."""
 
@@ -216,6 +229,20 @@ class FreshOptimizers(WatchRule):
             self.report(
                 "optimizer-made-anew", step.record.made, name, problem, "make it once, before the loop", len(records)
             )
+
+    def finish(self) -> None:
+        places: dict[str, list[OptimizerRecord]] = {}
+        for records in self.seen.values():
+            places.setdefault(str(records[0].made), []).extend(records[:1])
+        for made in places.values():
+            loop = None if len(made) < MIN_OPTIMIZERS else find_loop_variable(made[0].made)
+            if loop is not None and EPOCHS.fullmatch(loop):
+                problem = (
+                    f"{made[0].name} and its model are made anew in each turn of the loop over {loop}, {len(made)} "
+                )
+                problem += "times by now: what was learned is lost"
+                advice = "make both once, before the loop"
+                self.report("model-made-anew", made[0].made, made[0].name, problem, advice, len(made))
 
 
 class ClipOrder(WatchRule):

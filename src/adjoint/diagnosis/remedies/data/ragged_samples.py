@@ -8,9 +8,11 @@ from types import TracebackType
 
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
+from adjoint.diagnosis.call_stack import user_files
 from adjoint.diagnosis.failure import Failure
+from adjoint.diagnosis.operands import find_return_in
 from adjoint.diagnosis.remedies.registry import at, remedy, shape_of
-from adjoint.diagnosis.source_expressions import text_of
+from adjoint.diagnosis.source_expressions import find_function, parse_source, text_of
 
 MAX_PARTS = 4
 
@@ -31,6 +33,9 @@ def pad_samples(failure: Failure, match: re.Match[str]) -> str | None:
         or 0 in other
     ):
         return None
+    short = _find_short_window(dataset)
+    if short is not None and int(match[4]) > int(match[2]) and other[0] < first[0]:
+        return f"the last samples are shorter, {match[3]}: {short}"
     batch = _write_batch(samples)
     if batch is None:
         return None
@@ -40,6 +45,29 @@ def pad_samples(failure: Failure, match: re.Match[str]) -> str | None:
     name = text_of(call.func) if isinstance(call, ast.Call) and "DataLoader" in text_of(call.func) else "DataLoader"
     told = f"samples {match[2]} and {match[4]} of a batch have other lengths, {match[1]} and {match[3]}"
     return f"{told}: {name}(…, collate_fn=lambda batch: {batch}){at(loader)} pads them to the longest"
+
+
+def _find_short_window(dataset: Operand) -> str | None:
+    """Return the length that a dataset of windows `x[i + a:i + b]` is to tell, where its own goes past the end."""
+    methods = [getattr(type(dataset), name, None) for name in ("__getitem__", "__len__")]
+    codes = [getattr(each, "__code__", None) for each in methods]
+    if codes[0] is None or codes[1] is None or not user_files[codes[0].co_filename]:
+        return None
+    source, counted = parse_source(codes[0].co_filename), find_return_in(codes[1])
+    body = None if source is None else find_function(source, codes[0].co_firstlineno)
+    if body is None or counted is None or len(body.args.args) < 2:
+        return None
+    index = body.args.args[1].arg
+    for part in ast.walk(body):
+        upper = part.slice.upper if isinstance(part, ast.Subscript) and isinstance(part.slice, ast.Slice) else None
+        if not isinstance(upper, ast.BinOp) or not isinstance(part, ast.Subscript):
+            continue
+        terms = [term.strip() for term in text_of(upper).split("+")]
+        if terms[0] == index and len(terms) > 2:
+            told = f"{text_of(part)} runs past the end of {text_of(part.value)}"
+            wanted = " - ".join([f"len({text_of(part.value)})", *terms[1:]])
+            return f"{told}: return {wanted} + 1 at {counted.place()}, in __len__"
+    return None
 
 
 def _find_samples(failure: Failure) -> list[Operand] | None:

@@ -174,6 +174,15 @@ def give_names(failure: Failure, match: re.Match[str]) -> str:
     given, model = argument_node(failure, 1), argument_node(failure, 0)
     name = "model" if model is None else text_of(model)
     told = "" if given is None else f"{text_of(given)} has no names: "
+    values = MISSING if given is None else evaluate(given, failure.frame)
+    if given is not None and isinstance(values, (list, tuple)):
+        known = {**failure.frame.f_globals, **failure.frame.f_locals}
+        named = [key for key, each in known.items() if isinstance(each, dict) and len(each) == len(values)]
+        named = [key for key in named if all(isinstance(each, Tensor) for each in known[key].values())]
+        own = failure.find_operand(text_of(given))
+        told = f"{text_of(given)}{at(own)} is a {type(values).__name__} without names"
+        names = named[0] if len(named) == 1 else f"dict({name}.named_parameters())"
+        return f"{told}: dict(zip({names}, {text_of(given)}))"
     return f"{told}dict({name}.named_parameters())"
 
 

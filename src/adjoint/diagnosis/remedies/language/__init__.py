@@ -17,4 +17,5 @@ Modules, in reading order:
 - `python_numbers`: Remedies for Python numbers where tensors belong: the `.item()` that made them, in this function or
   another.
 - `missing_keys`: Remedies for keys that a dictionary, a `ModuleDict` or a checkpoint has not.
+- `told_causes`: Remedies for errors whose message tells the cause whole: for each, what to write instead.
 """

@@ -51,9 +51,12 @@ def give_missing_arguments(failure: Failure, match: re.Match[str]) -> str | None
     if names == ["key", "value"] and len(given) == 1:
         return f"{text_of(call.func)}({', '.join(given * 3)}) is attention of {given[0]} to itself"
     known = {**failure.frame.f_globals, **failure.frame.f_locals}
+    optimizers = [key for key, each in known.items() if hasattr(each, "param_groups")]
     values = {
         name: name if name in known and not callable(known[name]) else "-1" if name == "dim" else "…" for name in names
     }
+    if names == ["optimizer"] and len(optimizers) == 1:
+        return f"{text_of(call.func)}({', '.join([*optimizers, *given])})"
     written = f"{text_of(call.func)}({', '.join([*given, *(f'{name}={value}' for name, value in values.items())])})"
     told = [f"{name}: {meaning}" for name in names if (meaning := find_meaning(function, name))]
     where = _locate(function).strip(", ")

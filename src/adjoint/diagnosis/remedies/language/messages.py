@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from importlib import import_module
 
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.diagnosis.failure import Failure
@@ -12,6 +13,8 @@ from adjoint.diagnosis.remedies.registry import at, find_class, remedy
 from adjoint.diagnosis.repairs.expression import bracket
 from adjoint.diagnosis.repairs.trial import compute
 from adjoint.diagnosis.source_expressions import text_of
+
+MAX_VARIANTS = 4
 
 
 @remedy(r"please call \.?(\w+)\(\) first")
@@ -206,3 +209,14 @@ def give_number(failure: Failure, match: re.Match[str]) -> str:
         if isinstance(value, str):
             return f"{text_of(argument)} is a text, where a number is wanted: float({text_of(argument)})"
     return "a number is compared with a text: float(…) of it"
+
+
+@remedy(r"has no torch\.([\w.]*?)(\w+) \(")
+def name_variants(failure: Failure, match: re.Match[str]) -> str | None:
+    """A name that nothing has, where some that begin so are there: `BatchNorm` of `BatchNorm1d`, `BatchNorm2d`."""
+    home = import_module(f"{__name__.partition('.')[0]}.{match[1]}".rstrip("."))
+    names = sorted(name for name in dir(home) if name.lower().startswith(match[2].lower()) and name != match[2])
+    if not names:
+        return None
+    known = ", ".join(f"{match[1]}{name}" for name in names[:MAX_VARIANTS])
+    return f"{match[1]}{match[2]} does not exist: {known} {'do' if len(names) > 1 else 'does'}"

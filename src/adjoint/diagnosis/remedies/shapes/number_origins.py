@@ -36,13 +36,23 @@ def describe_number(
     have it too, unless it may be shared.
     """
     made = None if layer is None or layer.origin is None else layer.origin.value
-    if layer is None or layer.origin is None or not isinstance(made, ast.Call):
+    kind = "" if layer is None else type(layer.value).__name__
+    calls = [each for each in ast.walk(made or ast.Module([], [])) if isinstance(each, ast.Call)]
+    made = next((each for each in calls if text_of(each.func).rpartition(".")[2] == kind), None)
+    if layer is None or layer.origin is None or made is None:
         return ""
     given = next((each.value for each in made.keywords if each.arg == keyword), None)
     if given is None and place < len(made.args) and not any(isinstance(each, ast.Starred) for each in made.args):
         given = made.args[place]
     found = None if given is None else find_number(layer.origin.source, given, is_shared=is_shared)
-    return "" if found is None else f", by {found.describe(number)}"
+    if found is None:
+        return ""
+    is_list = isinstance(getattr(found.node, "value", None), (ast.List, ast.Tuple))
+    return (
+        f", in {text_of(found.node)} at {found.source.place_of(found.node)}"
+        if is_list
+        else (f", by {found.describe(number)}")
+    )
 
 
 def find_number(source: SourceFile, node: ast.expr, *, is_shared: bool) -> NumberOrigin | None:
@@ -51,8 +61,13 @@ def find_number(source: SourceFile, node: ast.expr, *, is_shared: bool) -> Numbe
     for _ in range(MAX_STEPS_BACK):
         if not isinstance(node, ast.Name):
             is_far = is_shared or (found is not None and not isinstance(found.node, ast.Call))
-            return found if isinstance(node, ast.Constant) and is_far else None
+            is_known = isinstance(node, (ast.Constant, ast.List, ast.Tuple))
+            return found if is_known and is_far else None
         scope = source.scope_of(node)
+        items = _find_iterated(source, node)
+        if items is not None:
+            node, is_shared = items, True
+            continue
         if not is_shared and not isinstance(scope, ast.Module) and _count_reads(scope, node.id) > 1:
             return None
         if node.id not in parameter_names(scope):
@@ -75,6 +90,18 @@ def find_number(source: SourceFile, node: ast.expr, *, is_shared: bool) -> Numbe
         if given is None:
             return found if _has_default(scope, node.id) else None
         node = given
+    return None
+
+
+def _find_iterated(source: SourceFile, node: ast.Name) -> ast.Name | None:
+    """Return the list that a comprehension goes through to give a name its values: `widths` of `zip(widths, …)`."""
+    around: ast.AST | None = source.parents.get(node)
+    while around is not None and not isinstance(around, ast.stmt):
+        for each in getattr(around, "generators", ()):
+            if any(isinstance(part, ast.Name) and part.id == node.id for part in ast.walk(each.target)):
+                names = [part for part in ast.walk(each.iter) if isinstance(part, ast.Name) and part.id != "zip"]
+                return names[0] if names else None
+        around = source.parents.get(around)
     return None
 
 
