@@ -279,7 +279,8 @@ def find_origin(source: SourceFile, node: ast.expr, stack: Stack) -> Origin | No
     if repeated is not None:
         return Origin(source, repeated)
     assignment = find_assignment(source, scope, node.id, node, None if value is MISSING else type(value))
-    if assignment is None and node.id in parameter_names(scope):
+    is_first = node.id in parameter_names(scope) and _is_in_first_turn(source, node, assignment, stack[0].frame)
+    if (assignment is None and node.id in parameter_names(scope)) or is_first:
         return _find_argument(scope, node.id, stack)
     if assignment is None and not isinstance(scope, ast.Module) and node.id not in stack[0].frame.f_locals:
         assignment = find_assignment(source, source.tree, node.id, None)
@@ -299,6 +300,17 @@ def _find_former_turn(source: SourceFile, node: ast.Name, frame: FrameType) -> a
     while loop is not None and not isinstance(loop, (ast.For, ast.FunctionDef, ast.Lambda, ast.ClassDef)):
         loop = source.parents.get(loop)
     return own if isinstance(loop, ast.For) and _is_later_turn(loop, frame) else None
+
+
+def _is_in_first_turn(source: SourceFile, node: ast.AST, later: ast.stmt | None, frame: FrameType) -> bool:
+    """Return whether a loop over numbers from 0 around a name has not come to the statement that changes it yet."""
+    loop: ast.AST | None = source.parents.get(node)
+    while loop is not None and not isinstance(loop, (ast.For, ast.FunctionDef, ast.Lambda, ast.ClassDef)):
+        loop = source.parents.get(loop)
+    if not isinstance(loop, ast.For) or later is None or later.lineno <= getattr(node, "lineno", 0):
+        return False
+    is_counted = isinstance(loop.iter, ast.Call) and text_of(loop.iter.func) == "range" and len(loop.iter.args) == 1
+    return is_counted and evaluate(loop.target, frame) == 0
 
 
 def _is_later_turn(loop: ast.For, frame: FrameType) -> bool:

@@ -343,6 +343,9 @@ def convert_element(failure: Failure, match: re.Match[str]) -> str | None:
         if not all(isinstance(x, Tensor) for x in part):  # a sample and its label
             return f"{told}: {function}([part[{first}] for part in {name}]) joins the tensors in them"
         return f"{told}: {function}([x for part in {name} for x in part]) joins what they hold"
+    kept = None if own is None or own.origin is None else text_of(own.origin.node)
+    if kept is not None and kind in ("float", "int") and ".item()" in kept:
+        return f"{name}{at(own)} holds Python numbers, by {kept}: {kept.replace('.item()', '')} keeps the tensors"
     inner = "torch.from_numpy(x)" if kind == "ndarray" else "torch.tensor(x)"
     return f"{name}{at(own)} holds a {kind} at place {place}, no tensor: {function}([{inner} for x in {name}])"
 

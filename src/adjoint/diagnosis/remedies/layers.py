@@ -8,6 +8,7 @@ from itertools import pairwise
 from math import prod
 
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand, Shape
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operand_history import walk_back
 from adjoint.diagnosis.operands import NamedValue, evaluate, find_origin, find_return_in, is_module
@@ -187,6 +188,23 @@ def project_features(failure: Failure, match: re.Match[str]) -> str | None:
     return None
 
 
+def _find_missing_stride(failure: Failure, size: Shape, other: NamedValue) -> str | None:
+    """Return which transposed convolution of the line would enlarge its input to the other's size by a stride."""
+    wanted = tuple(other.value.shape[2:])
+    for call in ast.walk(failure.node) if failure.node is not None else ():
+        layer: Operand = evaluate(call.func, failure.frame) if isinstance(call, ast.Call) else None
+        if "ConvTranspose" not in type(layer).__name__ or not isinstance(call, ast.Call) or set(layer.stride) != {1}:
+            continue
+        kernel = layer.kernel_size
+        if tuple(s * k for s, k in zip(size, kernel, strict=False)) == wanted and failure.line is not None:
+            own = find_origin(failure.line.source, call.func, failure.stack)
+            where = "" if own is None else f" at {own.place()}"
+            given = tuple(s + k - 1 for s, k in zip(size, kernel, strict=False))
+            told = f"{text_of(call.func)}{where} makes {given} of {tuple(size)}, and {other.text} is {wanted}"
+            return f"{told}: stride={kernel[0]} there"
+    return None
+
+
 @remedy(r"Sizes of tensors must match except in dimension (\d+)")
 def match_skip_sizes(failure: Failure, match: re.Match[str]) -> str | None:
     """A skip connection whose two sides differ in height and width, for a pooling has rounded down."""
@@ -199,6 +217,9 @@ def match_skip_sizes(failure: Failure, match: re.Match[str]) -> str | None:
     if len(p) == len(q) and p[0] != q[0] and one.value.shape[0] == 1 and p[2:] == q[2:]:
         wanted = f"{one.text}.expand({many.text}.shape[0], {', '.join(['-1'] * (len(p) - 1))})"
         return f"{one.text}{at(one)} is one for the batch of {many.value.shape[0]}: {wanted}"
+    enlarged = _find_missing_stride(failure, a.value.shape[2:], b)
+    if enlarged is not None:
+        return enlarged
     if len(p) != len(q) or p[0] != q[0] or p[2:] == q[2:] or p[2:] == (q[3:] + q[2:3]):
         return None
     small, large = (a, b) if p[2:] <= q[2:] else (b, a)

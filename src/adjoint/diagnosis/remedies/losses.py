@@ -60,6 +60,16 @@ def convert_classes(failure: Failure, match: re.Match[str]) -> str:
     value = next((each.value for each in failure.tensors() if each.text == y), None)
     scores = failure.locals.get("input")
     size, rows = tuple(getattr(value, "shape", ())), tuple(getattr(scores, "shape", ()))
+    node = failure.node
+    for call in ast.walk(node) if node is not None else ():
+        values = [evaluate(each, failure.frame) for each in call.args[:2]] if isinstance(call, ast.Call) else []
+        if len(values) != 2 or not all(isinstance(each, Tensor) for each in values) or not isinstance(call, ast.Call):
+            continue
+        first, second = values
+        if not first.is_floating_point() and second.is_floating_point() and second.ndim > first.ndim:
+            rest = [text_of(each) for each in (*call.args[2:], *call.keywords)]
+            swapped = ", ".join([text_of(call.args[1]), text_of(call.args[0]), *rest])
+            return f"the scores come first, then the classes: {text_of(call.func)}({swapped})"
     is_of_shares = value is not None and value.is_floating_point() and len(size) == len(rows) > 1 and size[1] > 1
     if is_of_shares and size[:1] == rows[:1] and size[1] != rows[1]:
         x = name_argument(failure, 0, "input", "the scores")

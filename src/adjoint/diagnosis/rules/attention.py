@@ -63,6 +63,7 @@ def is_one_sided(allowed: Array) -> bool:
 class FutureTokens(TokenRule):
     """A model that gets the token which it shall predict: attention without a causal mask, or targets as inputs."""
 
+    ops = frozenset({"softmax"})
     modules = (Embedding, RNNBase)
     max_passes = 3
 
@@ -70,6 +71,13 @@ class FutureTokens(TokenRule):
         super().__init__(facts)
         self.open_places: list[tuple[Place, str, int]] = []  # attention that sees all steps
         self.is_masked = False  # some attention is
+
+    def see_op(self, op: Op, inputs: Operands, out: Tensor) -> None:
+        """See weights of attention (…, T, T) that a mask of the user's own keeps from the future."""
+        weights = out.array
+        if weights.ndim > 2 and weights.shape[-1] == weights.shape[-2] >= MIN_STEPS and not self.is_masked:
+            first = weights.reshape(-1, *weights.shape[-2:])[0]
+            self.is_masked = not np.triu(first, 1).any() and bool(np.tril(first, -1).any())
 
     def leave_module(self, call: ModuleCall, output: Operand) -> None:
         if isinstance(call.module, RNNBase) and call.is_recording and self.facts.iteration < 3:
@@ -106,7 +114,7 @@ class FutureTokens(TokenRule):
         if x.array.ndim < 2 or x.array.shape[1] != module.num_embeddings:
             return
         y = target.array.reshape(ids.shape)
-        if self.is_masked and all(np.array_equal(each, y) for _, each in self.tokens):
+        if self.is_masked and all(np.array_equal(each, y) for _, each in self.tokens if each.ndim == 2):
             problem = (
                 f"the targets of cross_entropy are the tokens {ids.shape} that the model gets: each predicts itself"
             )

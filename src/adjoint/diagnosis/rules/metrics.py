@@ -59,12 +59,12 @@ class MetricChoice(WatchRule):
         self.found: tuple[Operand, Finding] | None = None  # over dimension 0 of values
 
     def leave_module(self, call: ModuleCall, output: Operand) -> None:
-        if is_array(output) and output.array.ndim == 2:
+        if is_array(output) and output.array.ndim in (2, 4):
             self.outputs[id(call.module)] = output.array
 
     def see_call(self, call: LibraryCall) -> None:
         x = call.tensor("input")
-        if call.name == "cross_entropy" and x is not None and x.array.ndim == 2:
+        if call.name in ("cross_entropy", "nll_loss") and x is not None and x.array.ndim in (2, 4):
             self.logits = x.array
             self.classifiers |= {module for module, values in self.outputs.items() if values is x.array}
             if self.found is not None and self.found[0] is x.array:
@@ -78,7 +78,7 @@ class MetricChoice(WatchRule):
     def best_is_chosen(self, x: Operand = None, *args: Operand, **kwargs: Operand) -> None:
         """See a call of argmax, max or topk."""
         given = kwargs.get("dim", args[-1] if args else None)
-        if not is_array(x) or x.array.ndim != 2 or min(x.array.shape) < 2 or type(given) is not int:
+        if not is_array(x) or x.array.ndim not in (2, 4) or min(x.array.shape) < 2 or type(given) is not int:
             return
         frame = caller_frame()
         expression = find_expression(frame)

@@ -64,8 +64,8 @@ class RepeatedActivation(WatchRule):
             return
         if library_files[made.code.co_filename]:
             return
-        if loss is not None:
-            self._report_softmax(made, name, inputs[0])
+        if loss is not None or (name == "relu" and op.name == "log_softmax"):
+            self._report_softmax(made, name, inputs[0], "cross_entropy" if loss is not None else "log_softmax")
         elif name in NORMALIZED and (op.name == "logsumexp" or made.params == out_params(out)):
             self._report_twice(made, name, op.name)
 
@@ -84,15 +84,16 @@ class RepeatedActivation(WatchRule):
             made = producer_of(below[0])
         return op_name(made) in LIMITED
 
-    def _report_softmax(self, made: Operand, name: str, x: Tensor) -> None:
+    def _report_softmax(self, made: Operand, name: str, x: Tensor, user: str = "cross_entropy") -> None:
         layer = {"relu": "ReLU"}.get(name, name)
         self.report(
             f"{layer.lower()}-before-cross-entropy",
             self._find_layer(made, name) or place_of_node(made),
             layer,
-            f"cross_entropy at {caller_place().site.describe_briefly()} gets the result of {layer}, of shape "
-            f"{tuple(x.shape)}, and takes log_softmax itself",
-            f"give cross_entropy the logits: leave out this {layer}"
+            f"{user} at {caller_place().site.describe_briefly()} gets the result of {layer}, of shape "
+            f"{tuple(x.shape)}"
+            + (", and takes log_softmax itself" if user == "cross_entropy" else ": no score is below 0"),
+            f"give {user} the logits: leave out this {layer}"
             + ("" if name == "relu" else ", or use it only to read probabilities"),
             tuple(x.shape),
         )

@@ -262,4 +262,5 @@ def sign_of(factor: Operand) -> int:
     values = np.asarray(factor)
     if values.dtype.kind not in "fiub" or not values.size:
         return 0
-    return 1 if (values >= 0).all() and values.any() else -1 if (values < 0).all() else 0
+    is_negative = not values.ndim and (values < 0).all()  # of data, such as returns, the next batch may differ
+    return 1 if (values >= 0).all() and values.any() else -1 if is_negative else 0

@@ -167,6 +167,9 @@ def unpack_as_many(failure: Failure, match: re.Match[str]) -> str | None:
     if is_module(layer) and match[3] and called is not None and not is_pooling:
         place = at(next((each for each in named_parts(failure) if each.value is layer), None))
         names = int(match[3])
+        single = _describe_single_result(failure, value, statement)
+        if single is not None:
+            return single
         return f"{text_of(called)}{place} gives one tensor, which goes by rows: {text}.chunk({names}, dim=-1)"
     held = MISSING if value is None else evaluate(value, failure.frame)
     names = int(match[1] or match[3])
@@ -201,6 +204,12 @@ def unpack_as_many(failure: Failure, match: re.Match[str]) -> str | None:
         dims = [each.value for each in value.keywords if each.arg == "dim"] or value.args[2 if is_function else 1 :]
         dim = next((int(compute(each, failure.frame)) for each in dims), 0)
         whole = sum(each.shape[dim] for each in found)
+        last = found[0].shape[-1]
+        size = evaluate(value.args[0], failure.frame) if value.args and not dims and not is_function else None
+        is_counted_by_size = ".split(" not in text or last == names * size if type(size) is int else False
+        if len(found) != names and is_counted_by_size and whole != last and not last % names:
+            told = f"{text} parts dimension 0, of {whole}, and not the {last} features"
+            return f"{told}: {text_of(value.func)}({text_of(value.args[0])}, dim=-1) gives {names}"
         fitting = "chunk" if whole % names == 0 else "tensor_split"
         wanted = f"{x}.{fitting}({names}{f', dim={dim}' if dim else ''})"
         is_counted = text_of(value.func).rpartition(".")[2] in ("chunk", "tensor_split")
@@ -249,6 +258,23 @@ def _is_of_library(owner: Operand) -> bool:
     else:
         name = (owner if isinstance(owner, type) else type(owner)).__module__
     return is_name_of_package(name)
+
+
+def _describe_single_result(failure: Failure, call: ast.expr | None, statement: ast.AST | None) -> str | None:
+    """Return the `return` of one value of the user's forward, whose result is unpacked to several names."""
+    target = statement.targets[0] if isinstance(statement, ast.Assign) else None
+    returned = (
+        None if failure.line is None or call is None else find_return(Origin(failure.line.source, call), failure.stack)
+    )
+    given = None if returned is None else getattr(returned.node, "value", None)
+    if returned is None or call is None or not isinstance(given, ast.Name) or not isinstance(target, ast.Tuple):
+        return None
+    missing = [each.id for each in target.elts if isinstance(each, ast.Name) and each.id != given.id]
+    made = returned.source.assignments_in(returned.source.scope_of(given))
+    both = [name for name in missing if name in made]
+    wanted = f"return {', '.join([given.id, *both])}" if both else "as many values"
+    told = f"{text_of(call)} gives one value at {returned.describe()}, and here are {len(target.elts)} names"
+    return f"{told}: {wanted} there, or {given.id} = {text_of(call)} here"
 
 
 @remedy(r"has no attribute '(\w+)'(?:\. Did you mean: .*)?$")

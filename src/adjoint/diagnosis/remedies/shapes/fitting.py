@@ -126,6 +126,9 @@ def fit_convolution(failure: Failure, match: re.Match[str]) -> str:
     if own is not None and shape[0] == 1 and tuple(own.value.shape) == shape[1:] and expected == 1 and found > 1:
         told = f"{own.text}{at(own)}, {shape[1:]}, has no dimension of channels"
         return f"{told}: {own.text}.unsqueeze(1) is {(found, 1, *shape[2:])}"
+    joined = _find_batch_join(failure, shape[1], expected)
+    if joined is not None:
+        return joined
     squeezed = _find_squeeze(failure)
     if squeezed is not None and expected == 1:
         return f"{squeezed} takes out every dimension of 1, the channels too: leave it out, or name one, .squeeze(dim)"
@@ -140,6 +143,19 @@ def fit_convolution(failure: Failure, match: re.Match[str]) -> str:
     out = weight[1] * groups if "transposed=1" in failure.message else weight[0]
     by = describe_number(failure.module(), 0, "in_channels", found)
     return f"{name} takes {expected} channels, its input has {found}: nn.{kind}({found}, {out}, …) there{by}"
+
+
+def _find_batch_join(failure: Failure, found: int, expected: int) -> str | None:
+    """Return the `torch.cat([a, b])` in a line without a dimension, which adds samples in the place of channels."""
+    for call in ast.walk(failure.node) if failure.node is not None else ():
+        name = text_of(call.func).rpartition(".")[2] if isinstance(call, ast.Call) else ""
+        if not isinstance(call, ast.Call) or name not in ("cat", "concat") or len(call.args) != 1 or call.keywords:
+            continue
+        parts = call.args[0].elts if isinstance(call.args[0], (ast.List, ast.Tuple)) else []
+        if len(parts) > 1 and expected == found * len(parts):
+            told = f"{text_of(call)} joins the samples, along dimension 0"
+            return f"{told}: {text_of(call.func)}({text_of(call.args[0])}, dim=1) has {expected} channels"
+    return None
 
 
 def _find_swapped(failure: Failure, given: Shape, weight: Shape) -> str | None:
@@ -180,6 +196,9 @@ def fit_product(failure: Failure, match: re.Match[str]) -> str | None:
     made = describe_both_layers(failure)
     if made is not None and a[-1] != b[-1]:
         return f"{made[0]} gives {a[-1]}, {made[1]} {b[-2] if len(b) > 1 else b[-1]}: one number for both"
+    wide = _find_wide_mask(failure, x, a[-1], b[-2] if len(b) > 1 else b[-1])
+    if wide is not None:
+        return wide
     if len(b) > 1 and a[-1] == b[-1]:
         rows = a[:-1] if len(a) > 1 else ()
         if (
@@ -194,6 +213,25 @@ def fit_product(failure: Failure, match: re.Match[str]) -> str | None:
     if len(a) > 1 and len(b) > 1 and a[-2] == b[-1]:
         return f"the other way round: {y} @ {x}"
     return f"the last size of {x}, {a[-1]}, must be the last but one of {y}, {b[-2] if len(b) > 1 else b[-1]}"
+
+
+def _find_wide_mask(failure: Failure, name: str, size: int, wanted: int) -> str | None:
+    """Return which mask of all steps has made scores larger than their keys, and how to cut it."""
+    scores = next((each for each in failure.tensors() if re.search(rf"\b{re.escape(each.text)}\b", name)), None)
+    made = None if scores is None else scores.origin
+    for part in ast.walk(made.value) if made is not None and made.value is not None else ():
+        held = evaluate(part, failure.frame) if isinstance(part, (ast.Attribute, ast.Name)) else None
+        if not isinstance(held, Tensor) or made is None or tuple(held.shape)[-2:] != (size, size) or size <= wanted:
+            continue
+        if text_of(part) == name or held.node is not None:
+            continue
+        known = [key for key, each in failure.frame.f_locals.items() if type(each) is int and each == wanted]
+        cut = known[-1] if known else str(wanted)
+        owner = find_origin(made.source, part, failure.stack) if isinstance(part, ast.expr) else None
+        where = "" if owner is None else f" at {owner.place()}"
+        told = f"{text_of(part)}{where} is {tuple(held.shape)}, and this input has {wanted} of {size} steps"
+        return f"{told}: {text_of(part)}[..., :{cut}, :{cut}] at {made.place()}"
+    return None
 
 
 def _fits_around(failure: Failure, text: str) -> bool:

@@ -207,9 +207,29 @@ def grow_embedding(failure: Failure, match: re.Match[str]) -> str:
         held = f"{x.text}{at(x)} holds {largest}" if x is not None else f"{index} is asked for"
         return f"{name} has {rows} rows of {width} numbers, and {held}: rows come first, nn.Embedding({width}, {rows})"
     held = f"{x.text}{at(x)} holds {whole[1]}" if x is not None else f"{index} is asked for"
+    grown = _find_growing(failure, rows)
+    if grown is not None:
+        return f"{told}, and {held}: {grown}"
     wanted = max([index, *whole]) + 1
     by = describe_number(failure.module(), 0, "num_embeddings", wanted, is_shared=True)
     return f"{told}, and {held}: {name} needs nn.Embedding({wanted}, {width}){by}"
+
+
+def _find_growing(failure: Failure, rows: int) -> str | None:
+    """Return which tensor grows in a loop, by a join with itself, beyond the rows of a table of positions."""
+    for operand in failure.operands:
+        made = operand.origin if operand.source is None else operand.source.origin
+        value = None if made is None else made.value
+        if made is None or not isinstance(made.node, ast.Assign) or not isinstance(value, ast.Call):
+            continue
+        target = text_of(made.node.targets[0])
+        if not re.search(r"\b(?:cat|concat)$", text_of(value.func)) or "," in target:
+            continue
+        if any(isinstance(part, ast.Name) and part.id == target for part in ast.walk(value)):
+            return (
+                f"{target} at {made.place()} grows with each turn: {target}[:, -{rows}:] for the model, the last of it"
+            )
+    return None
 
 
 @remedy(r"Expected tensor for argument #1 'indices'")
@@ -220,7 +240,12 @@ def convert_indices(failure: Failure, match: re.Match[str]) -> str:
     layer = failure.module()
     rows = None if layer is None else getattr(layer.value, "num_embeddings", None)
     if x is None:
-        return f"rows are integers: {name_argument(failure, 0)}.long()"
+        node = argument_node(failure, 0, "input")
+        divided = node if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) else None
+        if divided is not None:
+            whole = text_of(ast.BinOp(divided.left, ast.FloorDiv(), divided.right))
+            return f"rows are integers, and / gives fractions: {text_of(divided.left)}, or {whole}"
+        return f"rows are integers: {name_argument(failure, 0) if node is None else bracket(node)}.long()"
     if x.value.ndim > 1 and x.value.shape[-1] == rows and bool(((x.value == 0) | (x.value == 1)).all()):
         return f"{x.text}{at(x)} is one-hot, and an embedding takes the indices: {x.text}.argmax(-1)"
     return f"rows are integers: {x.text}.long()"

@@ -11,7 +11,7 @@ from adjoint.diagnosis.watch.events import Backward, caller_frame
 from adjoint.diagnosis.watch.facts import Facts, is_array
 from adjoint.diagnosis.watch.names import name_of_value
 from adjoint.diagnosis.watch.rule import WatchRule
-from adjoint.diagnosis.watch.value_flow import FLOW_PASSES, LossTerm, Made
+from adjoint.diagnosis.watch.value_flow import FLOW_PASSES, LossTerm, Made, ValueFlow
 from adjoint.nn.module.parameter import Parameter
 
 SQUARES = frozenset({"pow", "square"})
@@ -57,7 +57,7 @@ class LossSigns(WatchRule):
         """Return the log-probability of an action that a term is the product of."""
         if term.made is None:
             return None
-        factors = [term.made, *(made for made in map(self.facts.flow.maker_past_moves, term.made.tensors) if made)]
+        factors = [term.made, *(made for x in term.made.tensors if (made := maker_of_items(self.facts.flow, x)))]
         return next((each for each in factors if each.function == "log_prob" and each.out.node is not None), None)
 
     def _check_likelihood(self, term: LossTerm) -> None:
@@ -198,6 +198,14 @@ class LossSigns(WatchRule):
                 self.report(kind, place, name, problem, advice, count)
 
 
+def maker_of_items(flow: ValueFlow, x: Tensor) -> Made | None:
+    """Return the op that gave a tensor its values, of those that were stacked or joined the first of them."""
+    made = flow.maker_past_moves(x)
+    if made is not None and made.op in ("stack", "cat") and made.tensors:
+        return flow.maker_past_moves(made.tensors[0])
+    return made
+
+
 class LinearPenalty(WatchRule):
     """A penalty that is the sum of the parameters themselves: it falls without a limit."""
 
@@ -249,6 +257,9 @@ class ConstantTerm(WatchRule):
             if term.value.node is not None or term.made is None:
                 continue
             for source in flow.makers_behind(term.value):
+                if source.function == "log_prob" and source.out.node is not None:
+                    self._report_likelihood(source, term.made)
+                    return
                 known = [(x, place) for x in source.tensors for each, place in self.facts.gradients if each() is x]
                 if known:
                     gradient, place = known[0]
@@ -262,6 +273,20 @@ class ConstantTerm(WatchRule):
                         tuple(gradient.shape),
                     )
                     return
+
+    def _report_likelihood(self, likelihood: Made, term: Made) -> None:
+        """Report a log-probability of a policy that has lost its history on the way to the loss."""
+        cuts = [cut.place for cut in self.facts.cuts if cut.within is None]
+        place = next((cut for cut in reversed(cuts) if "log_prob" in cut.text), None)
+        self.report(
+            "policy-without-gradient",
+            place or (cuts[-1] if cuts else likelihood.place),
+            "log_prob",
+            f"the log-probabilities {tuple(term.out.shape)} have no history in the loss: its term changes no parameter "
+            "of the policy",
+            "leave out what ends it, detach(), item() or float(), where the log-probability is kept",
+            tuple(likelihood.out.shape),
+        )
 
 
 class AdvantageGradient(WatchRule):
@@ -278,7 +303,7 @@ class AdvantageGradient(WatchRule):
     def _check(self, product: Made) -> None:
         flow = self.facts.flow
         for likelihood, factor in (product.tensors, product.tensors[::-1]):
-            made, other = flow.maker_past_moves(likelihood), flow.maker_past_moves(factor)
+            made, other = maker_of_items(flow, likelihood), flow.maker_past_moves(factor)
             if made is None or other is None or made.function not in ("log_prob", "gather") or factor.node is None:
                 continue
             is_difference = other.op in ("sub", "add") and any(

@@ -52,7 +52,8 @@ def find_holder(owner: Module, module: Module) -> tuple[str, Place | None]:
         if value is module:
             return key, place_of_class_attribute(type(owner), key)
         held = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
-        if key[:1] != "_" and any(module is each for each in held):
+        parts = (part for each in held if isinstance(each, Module) for part in each.modules())
+        if key[:1] != "_" and any(module is part for part in parts):
             return key, place_of_attribute(owner, key)
     return "", None
 
