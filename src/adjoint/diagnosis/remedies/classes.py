@@ -280,6 +280,10 @@ def make_parts_modules(failure: Failure, match: re.Match[str]) -> str | None:
     arguments = node.args if isinstance(node, ast.Call) else []
     for argument in arguments:
         given = argument.value if isinstance(argument, ast.Starred) else argument
+        if isinstance(given, ast.Lambda) and match[1] == "function" and given.args.args:
+            name, body = given.args.args[0].arg, text_of(given.body)
+            told = f"{text_of(given)} is a function, and parts are modules"
+            return f"{told}: class Part(nn.Module), whose forward(self, {name}) has return {body}, and Part() here"
         is_slice = isinstance(given, ast.Subscript) and isinstance(given.slice, ast.Slice)
         whole = given.value if isinstance(given, ast.Subscript) and is_slice else given
         held, text = evaluate(whole, failure.frame), text_of(whole)

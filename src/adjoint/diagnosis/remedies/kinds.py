@@ -172,6 +172,11 @@ def give_sequence(failure: Failure, match: re.Match[str]) -> str | None:
             if isinstance(default, tuple):
                 told = f"{keyword}{text} is one number, and {len(default)} are wanted"
                 return f"{told}: {keyword}{default}, as its default is"
+            lists = [each for each in node.args if isinstance(each, (ast.List, ast.Tuple))]
+            if value in node.args and len(lists) == 1:
+                order = {id(value): lists[0], id(lists[0]): value}
+                swapped = ", ".join(text_of(order.get(id(each), each)) for each in (*node.args, *node.keywords))
+                return f"{text_of(lists[0])} comes before {text_of(value)}: {text_of(node.func)}({swapped})"
             rest = node.args[node.args.index(value) :] if value in node.args else [value]
             if all(type(evaluate(each, failure.frame)).__name__ == match[1] for each in rest):
                 text = ", ".join(map(text_of, rest))

@@ -142,6 +142,26 @@ def _is_of_convolution(failure: Failure, name: str) -> bool:
     return "Conv" in type(called if made is None else made.value).__name__
 
 
+def _fit_shortcut(failure: Failure, name: str, given: Shape, wanted: Shape) -> str | None:
+    """Return the stride and the padding with which the convolution that a line calls gives the size of the block."""
+    for call in ast.walk(failure.node) if failure.node is not None else ():
+        layer: Operand = evaluate(call.func, failure.frame) if isinstance(call, ast.Call) else None
+        x: Operand = evaluate(call.args[0], failure.frame) if isinstance(call, ast.Call) and call.args else None
+        if not isinstance(x, Tensor) or not hasattr(layer, "kernel_size") or not isinstance(call, ast.Call):
+            continue
+        kernel, padding, size = layer.kernel_size, layer.padding, tuple(x.shape[2:])
+        is_odd = text_of(call) == name and isinstance(padding, tuple) and padding[0] > kernel[0] // 2
+        for stride in (1, 2, 4) if is_odd else ():
+            added = [k // 2 for k in kernel]
+            made = tuple((n + 2 * p - k) // stride + 1 for n, p, k in zip(size, added, kernel, strict=False))
+            if made == tuple(wanted) and failure.line is not None:
+                own = find_origin(failure.line.source, call.func, failure.stack)
+                where = "" if own is None else f" at {own.place()}"
+                told = f"{text_of(call.func)}{where} has stride={layer.stride[0]} and padding={padding[0]}"
+                return f"{told}, and gives {tuple(given)}: stride={stride}, padding={added[0]} gives {tuple(wanted)}"
+    return None
+
+
 @remedy(r"add: shapes \((\d+(?:, \d+){2,4})\) and \((\d+(?:, \d+){2,4})\)")
 def project_shortcut(failure: Failure, match: re.Match[str]) -> str | None:
     """A residual connection around a block that changes channels or size."""
@@ -155,6 +175,9 @@ def project_shortcut(failure: Failure, match: re.Match[str]) -> str | None:
     name, short, long = (x, a, b) if is_first else (y, b, a)
     strides = {p / q for p, q in zip(short[2:], long[2:], strict=True)}
     stride = strides.pop() if len(strides) == 1 else 0.0
+    fitting = _fit_shortcut(failure, name, short[2:], long[2:])
+    if fitting is not None:
+        return fitting
     if stride < 1 or stride != int(stride):
         if short[1] == long[1]:
             return f"the block around {name} changes its size, {short[2:]} to {long[2:]}: padding in its convolutions"

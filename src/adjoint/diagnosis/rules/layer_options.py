@@ -46,6 +46,10 @@ class LayerOptions(WatchRule):
             problem += "are those of the last batch"
             advice = f"momentum={1 - momentum:.2g} (other libraries count the share of the old)"
             self.report("batch-norm-momentum", place, name, problem, advice, momentum)
+        elif momentum == 0 and part.running_mean is not None and part.training:
+            place = self.facts.names.origin_of_module(part)
+            problem = f"{name} has momentum=0: its running statistics stay as they are, and evaluation takes them"
+            self.report("batch-norm-momentum", place, name, problem, "momentum=0.1, the default", momentum)
 
 
 class DroppedOutput(WatchRule):

@@ -157,6 +157,12 @@ def find_file(failure: Failure, match: re.Match[str]) -> str:
         path = next((each for each in node.args if isinstance(compute(each, failure.frame), str)), None)
         folder = "the folder" if path is None else repr(os.path.dirname(str(compute(path, failure.frame))))
         return f"{folder} is not there: os.makedirs({folder}, exist_ok=True) before it"
+    given = text_of(node.args[0]) if isinstance(node, ast.Call) and node.args else "name"
+    held = {name: value for name, value in failure.frame.f_locals.items() if name != "self"}
+    held |= {f"self.{name}": value for name, value in vars(failure.frame.f_locals.get("self") or object).items()}
+    for name, folder in {**held, **failure.frame.f_globals}.items():
+        if isinstance(folder, (str, os.PathLike)) and os.path.isfile(os.path.join(folder, match[1])):
+            return f"{given} is the name of a file in {name}: os.path.join({name}, {given})"
     return "the path begins at the working folder: Path(__file__).parent / name begins at the program's"
 
 

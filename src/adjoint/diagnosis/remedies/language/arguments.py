@@ -17,6 +17,8 @@ from adjoint.diagnosis.repairs.expression import parameter_names
 from adjoint.diagnosis.repairs.trial import compute
 from adjoint.diagnosis.source_expressions import text_of
 
+INDEX_NAME = re.compile(r"^batch$|(?:^|_)(?:i|idx|index|epoch|step)$")  # of no part of a batch
+
 
 @remedy(r"([\w.<>]+)\(\) missing a required argument: ('\w+')")
 @remedy(r"([\w.<>]+)\(\) missing \d+ required (?:positional|keyword-only) arguments?: (('\w+'(?:, and |, | and )?)+)")
@@ -66,7 +68,7 @@ def give_missing_arguments(failure: Failure, match: re.Match[str]) -> str | None
 
 def _take_apart(call: ast.Call, value: Operand, names: list[str]) -> str | None:
     """Return the call with the parts of its only argument, a dict by the parameters' names or a tuple of as many."""
-    if len(call.args) != 1 or call.keywords:
+    if len(call.args) != 1 or call.keywords or any(INDEX_NAME.search(name) for name in names):
         return None
     text, function = text_of(call.args[0]), text_of(call.func)
     if isinstance(value, dict) and all(name in value for name in names):

@@ -8,11 +8,13 @@ import re
 from itertools import pairwise
 
 from adjoint.core.graph.source_location import definition_site
+from adjoint.core.runtime.similar_names import find_spelling
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
 from adjoint.diagnosis.call_stack import user_files
 from adjoint.diagnosis.callbacks import find_callbacks, find_registration
 from adjoint.diagnosis.failure import Failure
+from adjoint.diagnosis.operand_history import walk_back
 from adjoint.diagnosis.operands import MISSING, NamedValue, evaluate, find_origin, is_module
 from adjoint.diagnosis.remedies.registry import at, named_parts, remedy, require_grad_last
 from adjoint.diagnosis.source_expressions import SourceFile, find_function, parameter_names, parse_source, text_of
@@ -63,6 +65,10 @@ def find_none(failure: Failure, match: re.Match[str]) -> str | None:
             if isinstance(made, ast.Call) and isinstance(made.func, ast.Attribute) and made.func.attr in SILENT_METHODS:
                 told = f"{made.func.attr}() returns None"
                 return f"{told}, and {operand.text}{at(operand)} with it: leave out '{operand.text} =' there"
+            is_direct = _find_missing_key(failure, operand, made) is not None
+            key = None if is_direct else walk_back(failure, _describe_missing_key)
+            if key is not None:
+                return f"{operand.text}{at(operand)} is None, as {key}"
             default = _find_default(failure, operand)
             if default is not None:
                 return default
@@ -150,6 +156,20 @@ def _find_default(failure: Failure, operand: NamedValue) -> str | None:
         f"{name}{at(operand)} is None, as {made.id} of {function}, {place}, was: give {made.id}=…, or test "
         f"if {name} is not None"
     )
+
+
+def _describe_missing_key(failure: Failure, source: SourceFile, node: ast.AST) -> str | None:
+    """Return which call `batch.get("labels")` of a line gives None, for the dictionary has other keys."""
+    for call in ast.walk(node):
+        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute) or call.func.attr != "get":
+            continue
+        held = evaluate(call.func.value, failure.frame)
+        key = evaluate(call.args[0], failure.frame) if len(call.args) == 1 else MISSING
+        if isinstance(held, dict) and isinstance(key, str) and key not in held:
+            near = find_spelling(key, [each for each in held if isinstance(each, str)])
+            known = ", ".join(map(repr, held)) if near is None else f"{near!r} is meant, perhaps"
+            return f"{text_of(call)} at {source.place_of(call)} finds no {key!r}: {known}"
+    return None
 
 
 def _find_missing_key(failure: Failure, operand: NamedValue, made: ast.expr | None) -> str | None:

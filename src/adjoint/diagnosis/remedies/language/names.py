@@ -287,3 +287,16 @@ def return_nothing(failure: Failure, match: re.Match[str]) -> str | None:
     if result is None:
         return None
     return f"{result.describe()}, in an __init__, which gives the object itself: leave that line out"
+
+
+@remedy(r"'(?:Tensor|Parameter)' object has no attribute 'at'")
+def write_item(failure: Failure, match: re.Match[str]) -> str | None:
+    """`x.at[i].set(v)`, as arrays of another library are changed."""
+    node: ast.AST | None = failure.node
+    while failure.line is not None and node is not None and not isinstance(node, ast.stmt):
+        found = re.fullmatch(r"(.+)\.at\[(.+)\]\.(set|add|multiply)\((.+)\)", text_of(node))
+        if found is not None:
+            sign = {"set": "=", "add": "+=", "multiply": "*="}[found[3]]
+            return f"{found[1]} = {found[1]}.clone(), then {found[1]}[{found[2]}] {sign} {found[4]}"
+        node = failure.line.source.parents.get(node)
+    return None

@@ -54,7 +54,8 @@ def fit_linear(failure: Failure, match: re.Match[str]) -> str:
     features = shape[-1] if shape else 1
     name, _ = describe_layer(failure)
     if layer is not None and getattr(layer.value, "in_features", expected) == features:
-        return f"{name} takes {features} features, and {_find_set_weight(failure, layer)} is ({out}, {expected})"
+        told = f"{name} takes {features} features, and {_find_set_weight(failure, layer)} is ({out}, {expected})"
+        return f"{told}: {features} in the place of {expected} where that is made, ({out}, {features})"
     pooling = _find_other_pooling(failure)
     if pooling is not None:
         return pooling
