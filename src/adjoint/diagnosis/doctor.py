@@ -16,6 +16,7 @@ from adjoint.diagnosis.rules.data import ConstantInput, InputScale, MixedOrder, 
 from adjoint.diagnosis.rules.dataflow.custom_functions import CustomGradients
 from adjoint.diagnosis.rules.dataflow.label_values import BalancedTwice, LossOfItself, SameTargets, TruncatedLabels
 from adjoint.diagnosis.rules.dataflow.latent_noise import LatentDeviation, RepeatedNoise, SampleGradient, UnseenNoise
+from adjoint.diagnosis.rules.dataflow.learning_rate import LearningRate
 from adjoint.diagnosis.rules.dataflow.loss_scales import (
     ClampedPrediction,
     InvertedLossMask,
@@ -89,7 +90,7 @@ from adjoint.diagnosis.rules.shapes import (
     WrappedIntegers,
 )
 from adjoint.diagnosis.rules.states import LoadedStates, TargetNetwork
-from adjoint.diagnosis.rules.steps import Clearing, HandMadeStep, LearningRate, MissingStep, PlateauMode, ScheduleOrder
+from adjoint.diagnosis.rules.steps import Clearing, HandMadeStep, MissingStep, PlateauMode, ScheduleOrder
 from adjoint.diagnosis.rules.targets import (
     IgnoredClass,
     LossArguments,

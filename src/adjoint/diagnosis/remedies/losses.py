@@ -11,8 +11,7 @@ from adjoint.core.runtime.text_table import pluralize
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Shape
 from adjoint.diagnosis.failure import Failure
-from adjoint.diagnosis.operand_history import walk_back
-from adjoint.diagnosis.operands import NamedValue, Origin, evaluate, find_origin, find_return, find_return_in
+from adjoint.diagnosis.operands import Origin, evaluate, find_origin, find_return, find_return_in
 from adjoint.diagnosis.output_layer import OutputLayer, find_output_layer
 from adjoint.diagnosis.remedies.registry import (
     argument_node,
@@ -24,8 +23,9 @@ from adjoint.diagnosis.remedies.registry import (
     remedy,
     shape_of,
 )
+from adjoint.diagnosis.remedies.shapes.unpacked_values import find_uneven_product
 from adjoint.diagnosis.repairs.trial import compute
-from adjoint.diagnosis.source_expressions import SourceFile, text_of
+from adjoint.diagnosis.source_expressions import text_of
 from adjoint.nn import functional
 
 
@@ -60,16 +60,6 @@ def convert_classes(failure: Failure, match: re.Match[str]) -> str:
     value = next((each.value for each in failure.tensors() if each.text == y), None)
     scores = failure.locals.get("input")
     size, rows = tuple(getattr(value, "shape", ())), tuple(getattr(scores, "shape", ()))
-    node = failure.node
-    for call in ast.walk(node) if node is not None else ():
-        values = [evaluate(each, failure.frame) for each in call.args[:2]] if isinstance(call, ast.Call) else []
-        if len(values) != 2 or not all(isinstance(each, Tensor) for each in values) or not isinstance(call, ast.Call):
-            continue
-        first, second = values
-        if not first.is_floating_point() and second.is_floating_point() and second.ndim > first.ndim:
-            rest = [text_of(each) for each in (*call.args[2:], *call.keywords)]
-            swapped = ", ".join([text_of(call.args[1]), text_of(call.args[0]), *rest])
-            return f"the scores come first, then the classes: {text_of(call.func)}({swapped})"
     is_of_shares = value is not None and value.is_floating_point() and len(size) == len(rows) > 1 and size[1] > 1
     if is_of_shares and size[:1] == rows[:1] and size[1] != rows[1]:
         x = name_argument(failure, 0, "input", "the scores")
@@ -205,7 +195,7 @@ def match_batches(failure: Failure, match: re.Match[str]) -> str:
         target = compute_argument(failure, 1, "target")
         if isinstance(target, Tensor) and target.numel() == scores:
             return f"{x} has a row for each of the {scores} elements of {y}, {tuple(target.shape)}: {y}.reshape(-1)"
-        uneven = _find_uneven_product(failure)
+        uneven = find_uneven_product(failure)
         if uneven is not None:
             return uneven
         return f"{x} has {scores // classes} rows for each of the {classes} of {y}: a view has merged dimensions"
@@ -410,27 +400,3 @@ def convert_input(failure: Failure, match: re.Match[str]) -> str | None:
     method = {"float32": "float", "float64": "double", "float16": "half", "bfloat16": "bfloat16"}.get(wanted, wanted)
     whole = "" if given != "float64" else f"; or {layer.text}.double() for parameters of float64"
     return f"{x}.{method}(), for the parameters are {wanted}{whole}"
-
-
-def _find_uneven_product(failure: Failure) -> str | None:
-    """Return the sides of the product, as of images and their texts, that gave scores of all pairs, if not square."""
-
-    def describe(failure: Failure, source: SourceFile, node: ast.AST) -> str | None:
-        for part in ast.walk(node):
-            if not isinstance(part, ast.BinOp) or not isinstance(part.op, ast.MatMult):
-                continue
-            sides = [side.value if isinstance(side, ast.Attribute) else side for side in (part.left, part.right)]
-            named = [NamedValue(text_of(side), evaluate(side, failure.frame)) for side in sides]
-            if not all(isinstance(each.value, Tensor) and each.value.ndim == 2 for each in named):
-                continue
-            rows = [each.value.shape[0] for each in named]
-            if rows[0] != rows[1]:
-                found = [find_origin(source, side, failure.stack) for side in sides]
-                told = [
-                    f"{each.text}{'' if made is None else f' at {made.place()}'} has {count} rows"
-                    for each, made, count in zip(named, found, rows, strict=True)
-                ]
-                return f"{' and '.join(told)}, and the diagonal of {text_of(part)} is to be of pairs: as many of each"
-        return None
-
-    return walk_back(failure, describe)

@@ -8,10 +8,19 @@ import re
 
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.diagnosis.failure import Failure
-from adjoint.diagnosis.operands import MISSING, NamedValue, Origin, describe_tensor, evaluate, find_return
+from adjoint.diagnosis.operand_history import walk_back
+from adjoint.diagnosis.operands import (
+    MISSING,
+    NamedValue,
+    Origin,
+    describe_tensor,
+    evaluate,
+    find_origin,
+    find_return,
+)
 from adjoint.diagnosis.remedies.registry import at, remedy
 from adjoint.diagnosis.repairs.trial import compute
-from adjoint.diagnosis.source_expressions import text_of
+from adjoint.diagnosis.source_expressions import SourceFile, text_of
 
 
 @remedy(
@@ -84,3 +93,43 @@ def add_dimension(failure: Failure, match: re.Match[str]) -> str | None:
                 told = f"{x.text}{at(x)}{given}, is {shape}, and {name} {size}"
                 return f"{told}: {x.text}.unsqueeze({place}) has that dimension of 1 too"
     return None
+
+
+@remedy(r"expected target dtype to be Long or Byte, but got")
+def exchange_loss_arguments(failure: Failure, match: re.Match[str]) -> str | None:
+    """A loss that gets the classes first, and the scores after them."""
+    node = failure.node
+    for call in ast.walk(node) if node is not None else ():
+        values = [evaluate(each, failure.frame) for each in call.args[:2]] if isinstance(call, ast.Call) else []
+        if len(values) != 2 or not all(isinstance(each, Tensor) for each in values) or not isinstance(call, ast.Call):
+            continue
+        first, second = values
+        if not first.is_floating_point() and second.is_floating_point() and second.ndim > first.ndim:
+            rest = [text_of(each) for each in (*call.args[2:], *call.keywords)]
+            swapped = ", ".join([text_of(call.args[1]), text_of(call.args[0]), *rest])
+            return f"the scores come first, then the classes: {text_of(call.func)}({swapped})"
+    return None
+
+
+def find_uneven_product(failure: Failure) -> str | None:
+    """Return the sides of the product, as of images and their texts, that gave scores of all pairs, if not square."""
+
+    def describe(failure: Failure, source: SourceFile, node: ast.AST) -> str | None:
+        for part in ast.walk(node):
+            if not isinstance(part, ast.BinOp) or not isinstance(part.op, ast.MatMult):
+                continue
+            sides = [side.value if isinstance(side, ast.Attribute) else side for side in (part.left, part.right)]
+            named = [NamedValue(text_of(side), evaluate(side, failure.frame)) for side in sides]
+            if not all(isinstance(each.value, Tensor) and each.value.ndim == 2 for each in named):
+                continue
+            rows = [each.value.shape[0] for each in named]
+            if rows[0] != rows[1]:
+                found = [find_origin(source, side, failure.stack) for side in sides]
+                told = [
+                    f"{each.text}{'' if made is None else f' at {made.place()}'} has {count} rows"
+                    for each, made, count in zip(named, found, rows, strict=True)
+                ]
+                return f"{' and '.join(told)}, and the diagonal of {text_of(part)} is to be of pairs: as many of each"
+        return None
+
+    return walk_back(failure, describe)

@@ -33,4 +33,6 @@ Modules, in reading order:
   class.
 - `units`: Rules on hidden units: those that are 0 for all samples, and those that are saturated for all.
 - `lost_parts`: Parts that no model has registered: who holds them, and the lines that made them.
+- `learning_rate`: Rule on learning rates: a loss that grows, steps as large as the parameters, or too small to change
+  them.
 """
