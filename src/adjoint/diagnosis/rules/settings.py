@@ -196,17 +196,19 @@ def find_rate_writes(near: Place | None) -> Iterator[Place]:
             yield Place(Site(file, node.lineno, ""))
 
 
-EPOCHS = re.compile(r"\w*epochs?\w*|e|ep|it|iteration|step|batch")  # names of loops that go on with one model
+EPOCHS = re.compile(r"\w*epoch|ep|it|iteration")  # names of loops that go on with one model, and compare no settings
 
 
 def find_loop_variable(place: Place | None) -> str | None:
-    """Return the variable of the innermost loop around a line."""
+    """Return the variable of the innermost loop around a line, if it only counts."""
     source = None if place is None else parse_source(place.site.file)
-    found = None
-    for node in ast.walk(source.tree) if source is not None else ():
-        if place is not None and isinstance(node, ast.For) and node.lineno < place.site.line <= (node.end_lineno or 0):
-            found = text_of(node.target) if found is None or node.lineno > found[1] else found[0], node.lineno
-    return None if found is None else found[0]
+    loops = [
+        node
+        for node in ast.walk(source.tree if source is not None else ast.Module([], []))
+        if isinstance(node, ast.For) and place is not None and node.lineno < place.site.line <= (node.end_lineno or 0)
+    ]
+    innermost = max(loops, key=lambda node: node.lineno, default=None)
+    return text_of(innermost.target) if innermost is not None and "range(" in text_of(innermost.iter) else None
 
 
 class FreshOptimizers(WatchRule):
