@@ -14,8 +14,8 @@ Modules, in reading order:
 - `python_values`: Remedies for what Python itself refuses: names and keywords that are not there, calls, unpacking.
 - `messages`: Remedies that the message itself names: a method to be called first, what a function gives in one
   process alone.
-- `python_numbers`: Remedies for Python numbers where tensors belong: the `.item()` that made them, in this function or
-  another.
+- `python_numbers`: Remedies for Python numbers where tensors belong: the `.item()` that made them, in this function
+  or another.
 - `missing_keys`: Remedies for keys that a dictionary, a `ModuleDict` or a checkpoint has not.
 - `told_causes`: Remedies for errors whose message tells the cause whole: for each, what to write instead.
 """
