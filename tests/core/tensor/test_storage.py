@@ -105,5 +105,6 @@ print(count_faults() - start)
         int(subprocess.run([sys.executable, "-c", program.format(first=first)], capture_output=True, check=True).stdout)
         for first in ("import adjoint", "")
     )
+    if without < 1000:
+        pytest.skip("freed arrays cost no page faults here: under an emulator, or where the limit was raised before")
     assert with_adjoint < 100
-    assert without > 1000  # of which there would be none where the limit was raised before
