@@ -139,3 +139,13 @@ def test_values_are_those_of_the_moment(sizes: tuple[SizeRelations, Any, Any]) -
     with relations.taking({"s0": 5, "s1": 2}):
         assert size_value(n + m) == 7
     assert size_value(n + m) == 88
+
+
+def test_a_quotient_is_at_least_that_of_the_least_size(sizes: Any) -> None:
+    relations, n, _ = sizes
+    assert n // 2 >= 1
+    assert (3 * n + 1) // 4 > 0
+    assert n // 2 * n > 1
+    assert not relations.guards
+    assert n // 3 >= 1
+    assert list(relations.guards.values()) == [True]

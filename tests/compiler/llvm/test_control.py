@@ -7,6 +7,7 @@ import pytest
 from tests.support.checks import raises
 from tests.support.kernels.lanes import call, run
 
+from adjoint.compiler.ir.symbolic_size import SizeRelations
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.jit import engine, target
 from adjoint.compiler.llvm.types import F32, I64, PTR, Reg
@@ -187,3 +188,17 @@ def test_what_cannot_be_written_is_an_error() -> None:
             loop.yields(value)
     with pytest.raises(TypeError, match="function f returns f32, was given None"), b.function("f", [], F32):
         pass
+
+
+def test_sizes_are_computed_once_where_a_kernel_begins() -> None:
+    sizes = SizeRelations()
+    n, m = sizes.add_symbol(57), sizes.add_symbol(31)
+    b = Builder()
+    with b.kernel("sized") as (args, _, _), b.loop(0, n) as row, b.loop(0, m) as column:
+        for _ in range(2):
+            index = b.add(b.mul(row.index, (n + 3) // 2), column.index)
+            b.store(b.constant(1.0, F32), b.gep(args, index, F32))
+        b.gep(args, 100 // (n - 2), F32)  # which fails in a call without turns, if there were such
+    text = b.text()
+    first, second = (i for i in range(len(text)) if text.startswith("udiv", i))
+    assert first < text.index("head") < second

@@ -172,7 +172,7 @@ def find_bounds(terms: Terms) -> tuple[int | None, int | None]:
     for monomial, coefficient in terms:
         least, most = 1, MAX_SYMBOL ** len(monomial)
         for factor in monomial:
-            least *= MIN_SYMBOL if isinstance(factor, str) else 0
+            least *= MIN_SYMBOL if isinstance(factor, str) else _find_least_quotient(factor)
         if len(monomial) == 1 and isinstance(monomial[0], Quotient) and monomial[0].is_rest:
             top = find_bounds(monomial[0].divisor)[1]
             most = most if top is None else min(most, top - 1)
@@ -182,6 +182,14 @@ def find_bounds(terms: Terms) -> tuple[int | None, int | None]:
             for bound, end in zip((low, high), ends, strict=True)
         )
     return low, high
+
+
+def _find_least_quotient(factor: Quotient) -> int:
+    """Return a number that a quotient is never less than, if it is positive."""
+    if factor.is_rest or factor.divisor == () or factor.divisor[0][0]:
+        return 0
+    low, by = find_bounds(factor.dividend)[0], factor.divisor[0][1]
+    return low // by if low is not None and low >= 0 and by > 0 else 0
 
 
 def split_by_sign(terms: Terms) -> tuple[Terms, Terms]:

@@ -26,7 +26,7 @@ def add_index(b: Builder, x: Index, y: Index) -> Reg:
 
 def subtract_index(b: Builder, x: Index, y: Index) -> Index:
     """Return x - y."""
-    return x - y if isinstance(x, int) and isinstance(y, int) else b.sub(x, y)
+    return x - y if isinstance(x, int) and isinstance(y, int) else b.sub(as_index(b, x), as_index(b, y))
 
 
 def scale_index(b: Builder, index: Index, stride: int) -> Index:
@@ -78,7 +78,18 @@ def max_index(b: Builder, x: Index, y: Index) -> Index:
     return max(x, y) if isinstance(x, int) and isinstance(y, int) else b.maximum(x, y)
 
 
-def floor_div_index(b: Builder, x: Reg, y: int) -> Reg:
+def require_known(x: Index) -> int:
+    """Return an index that is a number."""
+    assert isinstance(x, int), "an index of which code of its own is written is known"
+    return x
+
+
+def mask_left(b: Builder, size: Index, place: Index, lanes: int) -> Reg:
+    """Return the mask of lanes that are elements, where an array of a size goes on from a place."""
+    return b.lane_mask(as_index(b, subtract_index(b, size, place)), lanes)
+
+
+def floor_div_index(b: Builder, x: Reg, y: Index) -> Reg:
     """Return x // y of a number that is not negative."""
     return x if is_one(y) else b.emit(f"udiv i64 {x.name}, {as_index(b, y).name}", I64)
 

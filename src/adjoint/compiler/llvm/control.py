@@ -73,7 +73,8 @@ class Control(Emitter):
         """
         with self.function(name, [PTR, I64, I64], visible=True, names=["args", "tile", "thread"]) as parameters:
             args, tile, thread = parameters
-            yield args, tile, thread
+            with self.sizes_at_entry():
+                yield args, tile, thread
 
     @contextmanager
     def function(

@@ -7,13 +7,14 @@ import math
 import operator
 import platform
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
-from typing import TYPE_CHECKING, SupportsIndex, cast, overload
+from typing import TYPE_CHECKING, NamedTuple, SupportsIndex, cast, overload
 
 import numpy as np
 
-from adjoint.compiler.ir.size_terms import Factor, Terms, find_bounds
+from adjoint.compiler.ir.size_terms import Factor, Quotient, Terms, find_bounds, find_names
 from adjoint.compiler.ir.symbolic_size import SymbolicSize, is_symbolic_size
 from adjoint.compiler.llvm.types import I64, Operand, Reg, Type
 from adjoint.core.dtype.dtype import bfloat16
@@ -23,6 +24,15 @@ if TYPE_CHECKING:
 
 NAN = "0x7FF8000000000000"
 HOST_IS_X86 = platform.machine().lower() in ("x86_64", "amd64", "i386", "i686", "x86")
+
+
+class _EntrySizes(NamedTuple):
+    """What computes the sizes of a call at the beginning of a kernel, whose text that is to be inserted in."""
+
+    place: int
+    lines: list[str]
+    symbols: dict[str, Reg]
+    known: dict[Terms, Reg]
 
 
 class Emitter:
@@ -44,6 +54,7 @@ class Emitter:
         self._count = 0
         self._block = ""
         self.symbols: dict[str, Reg] = {}  # the sizes of this call, by their names
+        self._entry: _EntrySizes | None = None  # of the kernel that is written
 
     def text(self) -> str:
         """The whole module as LLVM assembly."""
@@ -58,7 +69,7 @@ class Emitter:
         A symbolic size is no constant: it is computed of the symbols, which the function must have.
         """
         if is_symbolic_size(value):
-            return self._compute_terms(cast("SymbolicSize", value).terms)
+            return self.broadcast(self._compute_terms(cast("SymbolicSize", value).terms), type.lanes)
         scalar = _literal(value, type)
         return Reg(scalar if type.lanes == 1 else f"splat ({type.scalar.text} {scalar})", type)
 
@@ -71,8 +82,32 @@ class Emitter:
         place = self.emit(f"getelementptr inbounds i64, ptr %args, i64 {-1 - int(name[1:])}", I64)
         return self.emit(f"load i64, ptr {place.name}, align 8, !invariant.load !{{}}", I64)
 
+    @contextmanager
+    def sizes_at_entry(self) -> Iterator[None]:
+        """Compute sizes once, at the beginning of the kernel that begins here."""
+        self._entry = _EntrySizes(len(self._lines), [], {}, {})
+        yield
+        self._lines[self._entry.place : self._entry.place] = self._entry.lines
+        self._entry = None
+
     def _compute_terms(self, terms: Terms) -> Reg:
-        """The number (i64) that a sum of products of symbols is in this call."""
+        """The number (i64) that a sum of products of symbols is in this call.
+
+        Within a loop LLVM would divide in every turn, as it knows of no divisor that it is not 0.
+        """
+        entry = self._entry
+        if entry is None or not _divides_by_positives(terms):
+            return self._emit_terms(terms)
+        if terms not in entry.known:
+            outside = self._lines, self.symbols
+            self._lines, self.symbols = entry.lines, entry.symbols
+            for name in sorted(find_names(terms) - entry.symbols.keys()):
+                entry.symbols[name] = self._load_symbol(name)
+            entry.known[terms] = self._emit_terms(terms)
+            self._lines, self.symbols = outside
+        return entry.known[terms]
+
+    def _emit_terms(self, terms: Terms) -> Reg:
         total: Reg | None = None
         for monomial, coefficient in terms:
             product: Reg | None = None
@@ -91,7 +126,7 @@ class Emitter:
     def _compute_factor(self, factor: Factor) -> Reg:
         if isinstance(factor, str):
             return self.symbols.get(factor) or self._load_symbol(factor)
-        dividend, divisor = self._compute_terms(factor.dividend), self._compute_terms(factor.divisor)
+        dividend, divisor = self._emit_terms(factor.dividend), self._emit_terms(factor.divisor)
         low = find_bounds(factor.dividend)[0]
         if low is not None and low >= 0:
             return self.emit(f"{'urem' if factor.is_rest else 'udiv'} i64 {dividend.name}, {divisor.name}", I64)
@@ -209,6 +244,16 @@ class Emitter:
     def _label(self, word: str) -> str:
         self._count += 1
         return f"{word}{self._count}"
+
+
+def _divides_by_positives(terms: Terms) -> bool:
+    """True if all that a size divides by is positive whatever the symbols are."""
+    for factor in (factor for monomial, _ in terms for factor in monomial):
+        if isinstance(factor, Quotient):
+            low = find_bounds(factor.divisor)[0]
+            if low is None or low < 1 or not all(map(_divides_by_positives, (factor.dividend, factor.divisor))):
+                return False
+    return True
 
 
 def _literal(value: float, type: Type) -> str:

@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("llvmlite")
 
-from tests.support.symbolic_kernels import assert_same_bits_for
+from tests.support.symbolic_kernels import SizedKernels, assert_same_bits_for
 
 import adjoint as ad
 import adjoint.nn.functional as F
@@ -88,3 +88,20 @@ def test_two_sizes() -> None:
 
     kernels = assert_same_bits_for((2, 17, 100), function, lambda n: [normal(n, 10), normal(n + 1, 10)], [(0,), (0,)])
     assert kernels.guards == []
+
+
+@pytest.mark.parametrize("traced", [(8, 11), (40, 33), (3, 300)])
+@pytest.mark.parametrize("axes", [(0, 2, 3), (2, 3), (0, 1, 3)])
+def test_sums_of_images_go_by_blocks_of_as_many_rows_as_each_size_has(axes: Any, traced: tuple[int, int]) -> None:
+    """A block has few rows of large images, many of small ones, and there is none of a row that is a block itself."""
+
+    def function(x: Any) -> Any:
+        largest = x.amax(axes, keepdim=True)
+        return x.sum(axes), (x - largest).exp().sum(axes)
+
+    general = SizedKernels(function, [normal(4, 3, *traced)], [(2, 3)])
+    assert general.guards == []
+    for size in ((2, 3), (8, 11), (40, 33), (64, 64), (3, 300), (200, 7), (12, 130)):
+        x = normal(4, 3, *size)
+        for ours, theirs in zip(general(x), SizedKernels(function, [x], [()])(x), strict=True):
+            np.testing.assert_allclose(ours, theirs, rtol=1e-6, atol=1e-5)

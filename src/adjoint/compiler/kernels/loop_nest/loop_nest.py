@@ -17,7 +17,14 @@ from adjoint.compiler.ir.graph import Value
 from adjoint.compiler.ir.symbolic_size import is_symbolic_size, size_value
 from adjoint.compiler.kernels import elementwise
 from adjoint.compiler.kernels.elementwise import Access
-from adjoint.compiler.kernels.index_arithmetic import is_zero, split_size
+from adjoint.compiler.kernels.index_arithmetic import (
+    Index,
+    as_index,
+    floor_div_index,
+    is_zero,
+    scale_index,
+    split_size,
+)
 from adjoint.compiler.kernels.kernel import Kernel
 from adjoint.compiler.kernels.kernel_text import NAME_PLACEHOLDER, make_kernel_text
 from adjoint.compiler.kernels.loop_nest import accumulators
@@ -73,14 +80,15 @@ class LoopPoint(NamedTuple):
 
 
 class SumOrder(NamedTuple):
-    """The order in which a nest folds: over so many lanes, in blocks of so many steps of a loop if one is named.
+    """The order in which a nest folds: over so many lanes, in blocks of a loop if one is named.
 
-    `register_steps`: the steps of a row that stays in registers from stage to stage, 0 if it does not.
+    `inside`: the additions in one step of that loop. `register_steps`: the steps of a row that stays in registers from
+    stage to stage, 0 if it does not.
     """
 
     lanes: int
     blocked_loop: int | None
-    block: int
+    inside: int
     register_steps: int
 
 
@@ -92,12 +100,12 @@ def _choose_order(stages: ReductionStages, target: Target, ask: SizeQuestions) -
         half = steps == 1 and not ask.is_greater(loops[-1].size, lanes // 2)  # in which the sums are the same
         return SumOrder(lanes // 2 if half else lanes, None, 1, steps)
     inside = 1  # additions in one step of the loop
-    cut, block = len(loops), 1
+    cut, in_block = len(loops), 1
     for depth in reversed(range(space.first_reduced, len(loops))):
         if not ask.is_greater(inside, SUM_BLOCK):
-            cut, block = depth, SUM_BLOCK // max(size_value(inside), 1)
+            cut, in_block = depth, inside
         inside *= -(-loops[depth].size // lanes) if loops[depth].vector else loops[depth].size
-    return SumOrder(lanes, cut, block, 0) if ask.is_greater(inside, 4 * SUM_BLOCK) else SumOrder(lanes, None, 1, 0)
+    return SumOrder(lanes, cut, in_block, 0) if ask.is_greater(inside, 4 * SUM_BLOCK) else SumOrder(lanes, None, 1, 0)
 
 
 def _count_register_row_steps(stages: ReductionStages, lanes: int, ask: SizeQuestions) -> int:
@@ -145,7 +153,7 @@ class _LoopNest:
         self.space = space = stages.space
         self.group = space.group
         self.stages = stages
-        self.lanes, self.blocked_loop, self.block, self.held = order
+        self.lanes, self.blocked_loop, self.inside, self.held = order
         self.b = b
         self.accesses = list(dict.fromkeys((*self.space.reads.values(), *self.space.writes.values())))
         self.level = self._levels()
@@ -156,6 +164,7 @@ class _LoopNest:
         self.partition = TilePartition(1, space.loops[0].size)
         self._tile = self.b.constant(0, I64)
         self._starts: dict[Access, Reg] = {}
+        self._block_steps: Index = 1
 
     def step(self, depth: int) -> int:
         """Return how many turns of a loop are taken at once."""
@@ -182,6 +191,7 @@ class _LoopNest:
         """Write one of so many tiles."""
         self.partition = partition_tiles(self.space.loops[0].size, self.step(0), tiles)
         self._tile, self._starts = tile, starts
+        self._block_steps = self._count_block_steps()
         self._enter(LoopPoint(0, {a: self._origin(a, pointers) for a in self.accesses}, {}), ())
 
     def _origin(self, access: Access, pointers: dict[Value, Reg]) -> Reg:
@@ -211,7 +221,7 @@ class _LoopNest:
         low: Reg | int = 0
         high: Reg | int = whole
         if block is not None:
-            low, high = block, b.minimum(b.add(block, self.block * step), whole)
+            low, high = block, b.minimum(b.add(block, scale_index(b, self._block_steps, step)), whole)
         elif at.depth == 0 and self.partition.tiles > 1:
             low, high = self.partition.bounds(b, self._tile, whole)
         if not is_zero(whole):
@@ -330,8 +340,14 @@ class _LoopNest:
                 )
             return turn.results
         whole, rest = split_size(loop.size, self.lanes if loop.vector else 1)
-        with b.loop(0, whole, self.block * (self.lanes if loop.vector else 1), carried=totals) as blocks:
-            blocks.yields(*self._flush_blocks(at, blocks.carried, self._loop(at, start, blocks.index)))
+        by = step = scale_index(b, self._block_steps, self.lanes if loop.vector else 1)
+        count: Index = whole
+        if isinstance(step, Reg):  # one block after the other
+            last = b.sub(b.add(as_index(b, whole), step), 1)
+            count, step = floor_div_index(b, last, step), 1
+        with b.loop(0, count, step, carried=totals) as blocks:
+            first = b.mul(blocks.index, by) if isinstance(by, Reg) else blocks.index
+            blocks.yields(*self._flush_blocks(at, blocks.carried, self._loop(at, start, first)))
         totals = blocks.results
         if is_symbolic_size(rest):
             with b.when(b.gt(b.constant(rest, I64), 0), totals) as branch:
@@ -341,6 +357,13 @@ class _LoopNest:
         if rest:
             totals = self._flush_blocks(at, totals, self._enter(self._remainder(at, whole, rest), start))
         return totals
+
+    def _count_block_steps(self) -> Index:
+        """Return how many steps of the loop that is cut a block has."""
+        if not is_symbolic_size(self.inside):
+            return SUM_BLOCK // max(self.inside, 1)
+        b = self.b
+        return floor_div_index(b, b.constant(SUM_BLOCK, I64), b.maximum(b.constant(self.inside, I64), 1))
 
     def _flush_blocks(self, at: LoopPoint, totals: Sums, parts: Sums) -> Sums:
         folds = self.stages.folds[at.stage]
