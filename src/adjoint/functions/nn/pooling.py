@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from adjoint.core.tensor.size import has_symbolic
 from adjoint.core.tensor.tensor import Tensor, constant
 from adjoint.core.typing import Operand
 from adjoint.functions.api.channels_last import preserve_channels_last
@@ -15,8 +16,9 @@ from adjoint.functions.api.compute_dtype import input_in_float32
 from adjoint.functions.api.dim_args import per_dimension
 from adjoint.functions.api.out import with_out
 from adjoint.functions.api.publish import rename_node
+from adjoint.functions.creation.creation import arange
 from adjoint.functions.nn.per_rank import per_rank, with_indices
-from adjoint.ops.elementwise import arithmetic
+from adjoint.ops.elementwise import arithmetic, select
 from adjoint.ops.indexing import indexing
 from adjoint.ops.movement import movement
 from adjoint.ops.movement.memory_format import copy_in_order
@@ -75,12 +77,12 @@ def _geometry(
     extra, places = [], []
     for n, r, s, p in zip(shape[-rank:], reach, steps, frame, strict=True):
         free = n + 2 * p - r
-        count = free // s + 1
-        # The window that ceil_mode adds must start within the input or the padding in front.
-        if ceil_mode and free % s and count * s < n + p:
-            count += 1
-        places.append(count)
-        extra.append(max(0, (count - 1) * s + r - n - 2 * p))
+        missing = -free % s if ceil_mode else 0
+        # The window that ceil_mode adds must start within the input or the padding in front: a long one does.
+        if r < s + p and missing and (free // s + 1) * s >= n + p:
+            missing = 0
+        places.append((free + missing) // s + 1)
+        extra.append(missing)
     if any(count < 1 for count in places):
         sizes = (shape[-rank:], [max(n, 0) for n in places])
         given, found = ("x".join(map(str, (shape[-rank - 1], *size))) for size in sizes)
@@ -181,17 +183,24 @@ def _avg_pool(
 
 def _average_windows(geometry: Geometry, input: Tensor, padded: bool, divisor: int | None) -> Tensor:
     lead = input.ndim - len(geometry.size)
-    framed = any((*geometry.padding, *geometry.extra))
+    shape = tuple(input.array.shape[lead:])
+    extra = has_symbolic(*geometry.extra) or any(geometry.extra)
     whole = input.array.dtype.kind == "i"
-    if not whole and divisor is None and geometry.size == tuple(input.array.shape[lead:]) and not framed:
+    # of a size that is another in each call it is not asked whether it is the number of a window's elements
+    alike = all(type(n) is type(k) for n, k in zip(shape, geometry.size, strict=True)) and geometry.size == shape
+    if not whole and divisor is None and alike and not extra and not any(geometry.padding):
         return reduction.mean(input, axes=tuple(range(lead, input.ndim)), keepdims=True)  # one window
     out = window_sum(input, **geometry._asdict())
     if divisor is not None:
         return _divide_truncating(out, divisor)
-    if not any(geometry.extra if padded else (*geometry.extra, *geometry.padding)):
+    if not extra and (padded or not any(geometry.padding)):
         return _divide_truncating(out, math.prod(geometry.size))
-    counts = _count_window_elements(geometry, input.array.shape[lead:], out.array.shape[lead:], padded)
-    return _divide_truncating(out, constant(counts.astype(input.array.dtype)))
+    places = tuple(out.array.shape[lead:])
+    if has_symbolic(*shape, *places):
+        counts = _count_elements_of_call(geometry, shape, places, padded)
+        return _divide_truncating(out, select.cast(counts, dtype=input.array.dtype))
+    known = _count_window_elements(geometry, shape, places, padded)
+    return _divide_truncating(out, constant(known.astype(input.array.dtype)))
 
 
 def _divide_truncating(total: Tensor, count: Tensor | float) -> Tensor:
@@ -213,6 +222,18 @@ def _count_window_elements(geometry: Geometry, lengths: Sizes, places: Sizes, pa
         first, end = (-p, n + p) if padded else (0, n)
         covered.append(np.minimum(starts + k, end) - np.maximum(starts, first))
     return math.prod(np.meshgrid(*covered, indexing="ij"))
+
+
+def _count_elements_of_call(geometry: Geometry, lengths: Sizes, places: Sizes, padded: bool) -> Tensor:
+    """Count what `_count_window_elements` does, for sizes that are others in each call of a compiled step."""
+    total: Operand = 1
+    settings = zip(places, geometry.size, geometry.stride, geometry.padding, lengths, strict=True)
+    for d, (count, k, s, p, n) in enumerate(settings, 1 - len(places)):
+        starts = arange(count) * s - p
+        first, end = (-p, n + p) if padded else (0, n)
+        covered = (starts + k).clamp(max=end) - starts.clamp(min=first)
+        total = total * movement.reshape(covered, shape=(count, *(1,) * -d))
+    return total
 
 
 @input_in_float32

@@ -7,8 +7,12 @@ Modules, in reading order:
   neighbours.
 - `staging`: A result in scratch memory before it is finished, its elements apart by where they lie between two steps.
 - `conv_plan`: The plan of a direct convolution: which phases it has, how an image is framed, how the work is cut.
+- `conv_weight_plan`: The plan of the gradient of a convolution's weight: which sums stay in registers, what a tile
+  owns, what is framed.
 - `pooling_plan`: The plan of a pooling kernel: where windows stand, which are inside, where a gradient waits for its
   other parts.
+- `window_edges`: Where windows reach over the edges of an image: the loops along an axis, and the lanes that are
+  inside.
 - `conv`: Direct convolution, forward and towards the input: sums in registers over a framed image, without columns.
 - `conv_weight_grad`: The gradient of a convolution's weight: sums over images and places, the lanes of a register
   over places.

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from adjoint.compiler.kernels.index_arithmetic import max_index, min_index
+from adjoint.compiler.ir.symbolic_size import is_symbolic_size, size_value
+from adjoint.compiler.kernels.index_arithmetic import Index, mask_left, max_index, min_index, split_size
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.jit.target import Target
 from adjoint.compiler.llvm.types import Reg, Type
@@ -14,15 +15,18 @@ CYCLES_PER_LOAD = 0.65  # of a register, or of a number into all of its lanes
 
 
 class Vector(NamedTuple):
-    """Places of one row that share a register: where it begins in its block, and how many there are."""
+    """Places of one row that share a register: where it begins in its block, and how many, or which, there are."""
 
     row: int
     place: int
-    filled: int
+    filled: Reg | int
 
 
 class Grid(NamedTuple):
-    """Places as rows, of which a block takes `vectors` registers: of several rows if they are short."""
+    """Places as rows, of which a block takes `vectors` registers: of several rows if they are short.
+
+    Where the length is a symbol there is one row, whose last registers are blocks of their own.
+    """
 
     rows: int
     length: int
@@ -37,15 +41,20 @@ class Grid(NamedTuple):
     @property
     def uneven(self) -> bool:
         """True if some blocks are smaller."""
+        if is_symbolic_size(self.length):
+            return self.vectors > 1
         if self.in_row <= self.vectors:
             return self.rows % min(self.rows, self.vectors // self.in_row) > 0
         return self.in_row % self.vectors > 0
 
-    def blocks(self, b: Builder, ragged: bool) -> Iterator[tuple[Reg | int, Reg | int, tuple[Vector, ...]]]:
+    def blocks(self, b: Builder, ragged: bool) -> Iterator[tuple[Index, Index, tuple[Vector, ...]]]:
         """Write the loops over blocks; gives each block's row, place and registers.
 
         `ragged`: registers that a row does not fill say so; otherwise they count as full ones.
         """
+        if is_symbolic_size(self.length):
+            yield from self._blocks_of_any_length(b, ragged)
+            return
         if self.in_row <= self.vectors:
             height = min(self.rows, self.vectors // self.in_row)
             whole = self.rows - self.rows % height
@@ -63,8 +72,21 @@ class Grid(NamedTuple):
             if whole < filled:
                 yield row.index, whole, self._vectors(1, whole, ragged)
 
+    def _blocks_of_any_length(self, b: Builder, ragged: bool) -> Iterator[tuple[Index, Index, tuple[Vector, ...]]]:
+        length = self.length if ragged else self.in_row * self.lanes
+        whole, _ = split_size(length, self.vectors * self.lanes)
+        with b.loop(0, whole, self.vectors * self.lanes) as loop:
+            yield 0, loop.index, tuple(Vector(0, v * self.lanes, self.lanes) for v in range(self.vectors))
+        if ragged or self.vectors > 1:
+            with b.loop(whole, length, self.lanes) as rest:
+                filled = mask_left(b, length, rest.index, self.lanes) if ragged else self.lanes
+                yield 0, rest.index, (Vector(0, 0, filled),)
+
     def cost(self, channels: int) -> float:
         """Cycles for one term of each place, in blocks of so many channels."""
+        if is_symbolic_size(self.length):
+            whole, rest = divmod(size_value(self.in_row), self.vectors)
+            return whole * (count_cycles(channels, self.vectors) + 0.5) + rest * (count_cycles(channels, 1) + 0.5)
         if self.in_row <= self.vectors:
             height = min(self.rows, self.vectors // self.in_row)
             sizes = {height * self.in_row: self.rows // height, self.rows % height * self.in_row: 1}
@@ -115,7 +137,8 @@ def choose_blocking(rows: int, length: int, channels: int, type: Type, target: T
     lanes = target.lanes(type)
     most = target.vector_registers - 1
     best: tuple[float, int, int] | None = None
-    for vectors in range(1, 7):
+    # Of a symbolic length, what two registers leave is one by itself, which waits for its sums.
+    for vectors in range(1, 3 if is_symbolic_size(length) else 7):
         for block in range(1, min(channels, most) + 1):
             if block * vectors + vectors + 1 > most:
                 break

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
-from adjoint.compiler.ir.symbolic_size import is_multiple
+from adjoint.compiler.ir.symbolic_size import has_symbols, is_multiple, is_symbolic_size
 from adjoint.compiler.kernels.conv_pool.blocking import Vector
 from adjoint.compiler.kernels.conv_pool.conv_plan import Column, ConvolutionPlan, Phase, TapSlice, Term, uniform_step
 from adjoint.compiler.kernels.conv_pool.padded_image import write_padded_image
@@ -18,9 +18,14 @@ from adjoint.compiler.kernels.index_arithmetic import (
     Index,
     add_index,
     add_strided,
+    as_index,
     floor_div_index,
+    is_one,
+    mask_left,
+    min_index,
     modulo_index,
     scale_index,
+    subtract_index,
 )
 from adjoint.compiler.kernels.kernel import Finish, ResultRegister
 from adjoint.compiler.llvm.builder import Builder
@@ -47,9 +52,12 @@ def write_convolution(
     band = modulo_index(b, tile, bands)
     chunk = modulo_index(b, floor_div_index(b, tile, bands), plan.chunks)
     start = b.mul(floor_div_index(b, tile, bands * plan.chunks), plan.per_tile)
-    slices, rows = plan.places.slices // plan.bands[0], plan.places.rows // plan.bands[1]
-    first_slice: Index = b.mul(floor_div_index(b, band, plan.bands[1]), slices) if plan.bands[0] > 1 else 0
-    first_row: Index = b.mul(modulo_index(b, band, plan.bands[1]), rows) if plan.bands[1] > 1 else 0
+    first_slice: Index = 0
+    first_row: Index = 0
+    if not is_one(plan.bands[0]):
+        first_slice = b.mul(floor_div_index(b, band, plan.bands[1]), plan.band.slices)
+    if not is_one(plan.bands[1]):
+        first_row = b.mul(modulo_index(b, band, plan.bands[1]), plan.band.rows)
     count = plan.channels.number
     low: Index = 0
     high: Index = count
@@ -66,7 +74,7 @@ def write_convolution(
         for channel, channels in plan.channels.blocks(b, low, high):
             own = b.gep(weights, b.mul(channel, plan.weight[1]), type)
             origin = [floor_div_index(b, image.index, plan.groups), b.add(b.mul(group, plan.result[0]), channel)]
-            for phases, place, line in _result_slices(b, plan):
+            for phases, place, line in _result_slices(b, plan, first_slice):
                 at = b.gep(framed, scale_index(b, place, frame.slice), type)
                 for index, phase in enumerate(phases):
                     plane = b.gep(stage, index * plan.stage.plane, type) if index else stage
@@ -76,11 +84,19 @@ def write_convolution(
                 _finish(b, plan, stage, origin, channels, first, finish)
 
 
-def _result_slices(b: Builder, plan: ConvolutionPlan) -> Iterator[tuple[Sequence[Phase], Index, Index]]:
-    """Write the loops over a band's slices: gives each one's phases, its place in the frame and its own number."""
+def _result_slices(b: Builder, plan: ConvolutionPlan, first: Index) -> Iterator[tuple[Sequence[Phase], Index, Index]]:
+    """Write the loops over a band's slices: gives each one's phases, its place in the frame and its own number.
+
+    `first`: the first slice of the band.
+    """
     step = plan.step.slices
     for at, phases in enumerate(plan.phases):
-        count = min(plan.places.slices // plan.bands[0], -((at - plan.result[1]) // step))
+        left = -((at - plan.result[1]) // step)
+        if has_symbols((left, plan.band.slices)):
+            with b.loop(0, min_index(b, subtract_index(b, left, first), plan.band.slices)) as place:
+                yield phases, place.index, add_strided(b, at, place.index, step)
+            continue
+        count = min(plan.band.slices, left)
         if count == 1:
             yield phases, 0, at
         elif count > 1:
@@ -183,9 +199,13 @@ def _finish(
     """Read the stage in the order of the result; `first`: the slice that it holds, and its first row there."""
     lanes = plan.grid.lanes
     _, _, height, width = plan.result
-    rows = height // plan.bands[1]
+    rows: Index = height
+    if not is_one(plan.bands[1]):
+        rows = plan.band.rows * plan.step.rows
+        if has_symbols(plan.bands):
+            rows = min_index(b, subtract_index(b, height, first[1]), rows)
 
-    def write(channel: Reg, row: Reg, length: int) -> None:
+    def write(channel: Reg, row: Reg, length: Index) -> None:
         pointer = b.gep(stage, b.mul(channel, plan.stage.size), plan.type)
         outer = [origin[0], b.add(origin[1], channel)]
         index = [first[0], add_index(b, row, first[1])]
@@ -196,7 +216,7 @@ def _finish(
 
         # The stage is read in the order of the result, so that what follows the convolution sees neighbours; two
         # registers at a time hide the latency of the loads.
-        def part(place: Reg, vectors: int, mask: int | None) -> None:
+        def part(place: Reg, vectors: int, mask: Reg | int | None) -> None:
             parts = []
             for v in range(vectors):
                 value = plan.stage.read(b, pointer, row, place, v * lanes)
@@ -206,6 +226,14 @@ def _finish(
             finish([*outer, add_index(b, start, place) if not plan.apart else place], parts)
 
         step = REGISTERS_PER_FINISH * lanes
+        if isinstance(length, Reg) or is_symbolic_size(length):
+            last = as_index(b, length)
+            end = b.sub(last, modulo_index(b, last, step))
+            with b.loop(0, end, step) as loop:
+                part(loop.index, REGISTERS_PER_FINISH, None)
+            with b.loop(end, last, lanes) as rest:
+                part(rest.index, 1, mask_left(b, last, rest.index, lanes))
+            return
         if whole := length - length % step:
             with b.loop(0, whole, step) as loop:
                 part(loop.index, REGISTERS_PER_FINISH, None)
@@ -216,7 +244,7 @@ def _finish(
     joined = not plan.apart and plan.step[1:] == (1, 1)
     with b.loop(0, channels) as channel:
         if joined:
-            write(channel.index, b.constant(0, I64), rows * width)
+            write(channel.index, b.constant(0, I64), scale_index(b, rows, width))
         else:
             with b.loop(0, rows) as row:
                 write(channel.index, row.index, width)

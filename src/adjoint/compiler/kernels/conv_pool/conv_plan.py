@@ -10,11 +10,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from adjoint.compiler.ir.symbolic_size import size_value
+from adjoint.compiler.ir.symbolic_size import has_symbols, is_known_less, is_symbolic_size, size_value
 from adjoint.compiler.kernels.conv_pool.blocking import Grid, Split, choose_blocking
 from adjoint.compiler.kernels.conv_pool.padded_image import PaddedImage, plan_padded_image
 from adjoint.compiler.kernels.conv_pool.staging import Pair, Stage
 from adjoint.compiler.kernels.conv_pool.window_geometry import Shape, Triple, WindowSweep, iterate_places
+from adjoint.compiler.kernels.index_arithmetic import is_one, is_zero
 from adjoint.compiler.llvm.jit.target import Target
 from adjoint.compiler.llvm.types import Type
 
@@ -60,6 +61,7 @@ class ConvolutionPlan(NamedTuple):
     per_tile: int  # images
     chunks: int  # of the channels' blocks
     bands: Pair  # of slices, of rows
+    band: Triple  # places of a band; where sizes are symbols, the last one may have fewer
     apart: int  # dimensions before the last of an image that the result keeps apart: 0 if it is flat
     reason: str
 
@@ -75,7 +77,7 @@ class ConvolutionPlan(NamedTuple):
         written later.
         """
         lanes, pitch = self.grid.lanes, self.places.columns
-        rows = self.places.rows // self.bands[1]
+        rows = self.band.rows
         plane = (-(-rows * pitch // lanes) + 1) * lanes
         columns = tuple(((i, 0),) for i in range(self.step.columns))
         return Stage(self.type, lanes, self.step[1:], (0, 0), pitch, plane, self.result[3], columns)
@@ -110,7 +112,7 @@ def plan_convolution(
         (n + 2 * p - d * (k - 1) - 1) // s + 1
         for n, k, s, p, d in zip(x[2:], weight[2:], stride, padding, dilation, strict=True)
     )
-    if min(counts) < 1:
+    if any(is_known_less(n, 1) for n in counts):
         return None
     image, places, taps, steps, before, gaps = sweep_of(x, counts, weight, stride, padding, dilation, flat)
     starts = {
@@ -162,36 +164,41 @@ def _plan(
     lanes = target.lanes(type)
     terms = sum(map(len, seen)) * channels
     best = None
-    for dense in (False, True):
-        for bands in _divisions(places, result, step):
-            part = Triple(places.slices // bands[0], places.rows // bands[1], places.columns)
-            frame = plan_padded_image(image, channels, part, stride, starts, dense)
-            if max(frame.size(lanes), 8 * part.rows * part.columns) <= MAX_BAND_ELEMENTS:
+    for dense in choose_density(places):
+        whole = plan_padded_image(image, channels, places, stride, starts, dense, places)
+        for division in _divisions(places, result, step, whole, lanes):
+            bands, part = division
+            frame = plan_padded_image(image, channels, part, stride, starts, dense, places)
+            if has_symbols(part) or max(frame.size(lanes), 8 * part.rows * part.columns) <= MAX_BAND_ELEMENTS:
                 break
         joined = frame.width == part.columns
         rows, length = (1, part.rows * part.columns) if joined else (part.rows, part.columns)
         cost, grid, split = choose_blocking(rows, length, result[0], type, target)
         copied = 0.0
         if not frame.in_place:
-            copied = channels * frame.slices * frame.rows * len(frame.planes) * -(-frame.width // lanes) * 4.0
-        total = (cost * terms * part.slices + copied) * bands[0] * bands[1]
+            registers = frame.slices * frame.rows * len(frame.planes) * -(-frame.width // lanes)
+            copied = channels * size_value(registers) * 4.0
+        total = (cost * terms * size_value(part.slices) + copied) * size_value(bands[0] * bands[1])
         if best is None or total < best[0]:
-            best = (total, bands, frame, grid, split)
+            best = (total, bands, part, frame, grid, split)
     assert best is not None
-    _, bands, frame, grid, split = best
+    _, bands, part, frame, grid, split = best
     by_start = dict(zip(starts, frame.offsets, strict=True))
     made = tuple(tuple(Phase(at, group_taps(each, by_start, taps)) for at, each in several) for several in phases)
-    number = bands[0] * bands[1]
-    flops = 2.0 * result[0] * channels * places.size * sum(map(len, seen))
+    number = size_value(bands[0] * bands[1])
+    flops = 2 * result[0] * channels * places.size * sum(map(len, seen))
     enough = TILE_FLOPS / target.slowdown
     count = size_value(images)  # how images are shared among tiles changes no bit
-    per_tile = min(count, max(1, round(enough * number / flops)))
-    chunks = min(split.number, max(1, int(flops / number / enough / 2))) if count * number < 8 else 1
+    if is_symbolic_size(flops):
+        per_tile = 1 + int(enough) // flops
+    else:
+        per_tile = min(count, max(1, round(enough * number / flops)))
+    chunks = min(split.number, max(1, int(size_value(flops) / number / enough / 2))) if count * number < 8 else 1
     kind = "in place" if frame.in_place else f"through a frame of {len(frame.planes)} planes"
     reason = f"direct, {split.largest} channels by {grid.vectors} vectors in registers, images read {kind}"
     return ConvolutionPlan(
         images, groups, (result[0], result[1], result[2], result[3]), type, frame, made, step, places,
-        grid, split, weight, per_tile, chunks, bands, apart, reason,
+        grid, split, weight, per_tile, chunks, bands, part, apart, reason,
     )  # fmt: skip
 
 
@@ -203,15 +210,43 @@ def sweep_of(
     return (sweep.merge_dimensions() if flat else sweep).triples
 
 
-def _divisions(places: Triple, result: Sequence[int], step: Triple) -> Iterator[Pair]:
-    """Numbers of bands, the largest bands first: of slices, then of rows of one slice.
+def choose_density(places: Triple) -> tuple[bool, ...]:
+    """Whether to try frames whose rows are dense: rows of a symbolic length are to be one line."""
+    return (not is_one(places.rows),) if has_symbols(places[1:]) else (False, True)
+
+
+def _divisions(
+    places: Triple, result: Sequence[int], step: Triple, frame: PaddedImage, lanes: int
+) -> Iterator[tuple[Pair, Triple]]:
+    """Numbers of bands and their places, the largest bands first: of slices, then of rows of one slice.
 
     Bands are of equal size. So a dimension in which phases have different numbers of places is not divided.
     """
+    if has_symbols(places):
+        yield _divide_symbolic(places, frame, lanes)
+        return
     slices, rows = (n if n * s == size else 1 for n, s, size in zip(places, step, result[1:3], strict=False))
-    yield from ((n, 1) for n in range(1, slices + 1) if slices % n == 0)
+    for n in (n for n in range(1, slices + 1) if slices % n == 0):
+        yield (n, 1), places._replace(slices=places.slices // n)
     if slices == places.slices:
-        yield from ((slices, n) for n in range(2, rows + 1) if rows % n == 0)
+        for n in (n for n in range(2, rows + 1) if rows % n == 0):
+            yield (slices, n), Triple(1, places.rows // n, places.columns)
+
+
+def _divide_symbolic(places: Triple, frame: PaddedImage, lanes: int) -> tuple[Pair, Triple]:
+    """The bands of an image whose size is a symbol: of slices, or of rows if there is one slice."""
+    staged = 8 * places.rows * places.columns
+    elements = frame.size(lanes)
+    at = int(is_one(places.slices))
+    if at and (frame.in_place or frame.channels * len(frame.planes) < 8):
+        elements = staged
+    size = places[at]
+    if is_one(size) or is_zero(elements):
+        return (1, 1), places
+    number = 1 + elements // MAX_BAND_ELEMENTS
+    each = (size + number - 1) // number
+    number = (size + each - 1) // each
+    return ((1, number), places._replace(rows=each)) if at else ((number, 1), places._replace(slices=each))
 
 
 def group_taps(seen: Mapping[Triple, Triple], offsets: Mapping[Triple, int], taps: Triple) -> tuple[TapSlice, ...]:

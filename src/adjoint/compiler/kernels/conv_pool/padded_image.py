@@ -11,13 +11,18 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
+from adjoint.compiler.ir.symbolic_size import has_symbols, is_known_less
 from adjoint.compiler.kernels.conv_pool.window_geometry import Triple
 from adjoint.compiler.kernels.index_arithmetic import (
     Index,
     add_index,
     add_strided,
+    as_index,
+    mask_left,
     max_index,
     min_index,
+    modulo_index,
+    require_known,
     scale_index,
     subtract_index,
 )
@@ -39,6 +44,7 @@ class PaddedImage(NamedTuple):
     width: int
     offsets: tuple[int, ...]  # one for each tap
     in_place: bool  # the image itself serves
+    max_width: int = 0  # in a call for which a part of the code is; 0: any
 
     @property
     def slice(self) -> int:
@@ -60,16 +66,15 @@ class PaddedImage(NamedTuple):
 
 
 def plan_padded_image(
-    image: Triple, channels: int, places: Triple, stride: Triple, starts: Sequence[Triple], dense: bool
+    image: Triple, channels: int, places: Triple, stride: Triple, starts: Sequence[Triple], dense: bool, whole: Triple
 ) -> PaddedImage:
     """The frame for taps which at the first place see the elements at `starts`.
 
     `dense`: rows of a plane follow each other without a gap, so that places are neighbours across them; then taps in
-    other columns have planes of their own.
+    other columns have planes of their own. `whole`: the places of all frames of an image.
     """
-    ahead = [max(s[d] for s in starts) + places[d] for d in range(3)]
-    behind = min(min(s) for s in starts)
-    fits = behind >= 0 and all(a <= n for a, n in zip(ahead, image, strict=True))
+    ahead = [max(s[d] for s in starts) + whole[d] for d in range(3)]
+    fits = min(map(min, starts)) >= 0 and all(is_known_less(a, n + 1) for a, n in zip(ahead, image, strict=True))
     if stride == (1, 1, 1) and fits and (not dense or image.columns == places.columns):
         offsets = tuple((z * image.rows + row) * image.columns + column for z, row, column in starts)
         return PaddedImage(channels, image, stride, (Triple(0, 0, 0),), *image, offsets, True)
@@ -95,9 +100,23 @@ def write_padded_image(
     b: Builder, frame: PaddedImage, image: Reg, memory: Reg, type: Type, first: tuple[Index, Index] = (0, 0)
 ) -> Reg:
     """Copy all channels of `image`, beginning with the slice and row that place `first` sees; the frame's address."""
-    slices, rows, columns = frame.image
+    _, rows, columns = frame.image
     if frame.in_place:
         return b.gep(image, add_strided(b, scale_index(b, first[1], columns), first[0], rows * columns), type)
+    if not has_symbols((columns, frame.width)):
+        _write_channels(b, frame, image, memory, type, first)
+        return memory
+    is_narrow = b.le(b.constant(frame.width, I64), type.lanes)  # so that each row is a register, without loops
+    for width, condition in ((type.lanes, is_narrow), (0, b.logical_not(is_narrow))):
+        with b.when(condition):
+            _write_channels(b, frame._replace(max_width=width), image, memory, type, first)
+    return memory
+
+
+def _write_channels(
+    b: Builder, frame: PaddedImage, image: Reg, memory: Reg, type: Type, first: tuple[Index, Index]
+) -> None:
+    slices, rows, columns = frame.image
     with b.loop(0, frame.channels) as channel:
         source = b.gep(image, b.mul(channel.index, frame.image.size), type)
         target = b.gep(memory, b.mul(channel.index, frame.channel), type)
@@ -107,7 +126,6 @@ def write_padded_image(
                 own = b.gep(target, scale_index(b, z, frame.slice), type)
                 theirs = None if seen is None else b.gep(source, scale_index(b, seen, rows * columns), type)
                 _write_slice(b, frame, planes, theirs, own, first[1], type)
-    return memory
 
 
 def _write_slice(
@@ -166,6 +184,9 @@ def _write_row(b: Builder, frame: PaddedImage, line: Reg | None, target: Reg, co
     much slower than all of it.
     """
     lanes, width, step = type.lanes, frame.width, frame.stride.columns
+    if has_symbols((frame.image.columns, width)):
+        _write_row_of_any_width(b, frame, line, target, column, type)
+        return
     high = min(width, max(0, -(-(frame.image.columns - column) // step)))
     low = min(-(-max(-column, 0) // step), high)
 
@@ -192,8 +213,37 @@ def _write_row(b: Builder, frame: PaddedImage, line: Reg | None, target: Reg, co
         b.store(load(start, kind(start)[0]), b.gep(target, start, type), min(width, lanes))
 
 
+def _write_row_of_any_width(
+    b: Builder, frame: PaddedImage, line: Reg | None, target: Reg, column: int, type: Type
+) -> None:
+    """One row of a plane whose width is a symbol: registers at its ends are read and written under masks."""
+    lanes, width, step = type.lanes, frame.width, frame.stride.columns
+
+    def write(place: Index, inside: tuple[Index, Index] | None) -> None:
+        value = b.constant(0.0, type) if line is None else load_places(b, line, place, column, step, inside, type)
+        mask = None if inside is None else mask_left(b, width, place, lanes)
+        b.store(value, b.gep(target, place, type), mask)
+
+    low = -(-max(-column, 0) // step)
+    high = as_index(b, min_index(b, width, max_index(b, -((column - frame.image.columns) // step), 0)))
+    if frame.max_width == lanes:
+        write(0, (low, high))
+        return
+    first = -(-low // lanes) * lanes  # all of a register from here on is inside, up to `last`
+    rest = b.sub(b.maximum(high, first), first)
+    last = b.sub(b.add(rest, first), modulo_index(b, rest, lanes))
+    for left in range(0, first, lanes):
+        write(left, (low, high))
+    with b.loop(first, last, lanes) as middle:
+        write(middle.index, None)
+    with b.when(b.lt(last, width)):  # no loop: its masks are the same for all rows
+        write(last, (low, high))
+    with b.loop(b.add(last, lanes), width, lanes) as right:
+        write(right.index, (low, high))
+
+
 def load_places(
-    b: Builder, line: Reg, place: Reg | int, column: int, step: int, inside: tuple[int, int] | None, type: Type
+    b: Builder, line: Reg, place: Index, column: int, step: int, inside: tuple[Index, Index] | None, type: Type
 ) -> Reg:
     """The elements that places see from `place` on, one every `step` from `column`; zero for places not `inside`.
 
@@ -204,28 +254,38 @@ def load_places(
     index = add_strided(b, column, place, step)
     pointer = b.emit(f"getelementptr {type.scalar.text}, ptr {line.name}, i64 {index.name}", PTR)
     if step == 1:
-        return b.load(pointer, type, _inside(b, place, list(range(lanes)), inside))
+        return b.load(pointer, type, find_lanes_inside(b, place, lanes, inside))
     if step > 2 or lanes == 2:
         places = b.mul(b.iota(lanes), step)
-        return b.gather(pointer, places, type.scalar, _inside(b, place, list(range(lanes)), inside))
+        return b.gather(pointer, places, type.scalar, find_lanes_inside(b, place, lanes, inside))
     halves = []
     for start in (0, lanes):
-        # What lies between may be beyond the image.
-        seen = [None if lane % 2 else (start + lane) // 2 for lane in range(lanes)]
-        mask = _inside(b, place, seen, inside)
+        mask = find_lanes_inside(b, place, lanes, inside, 2, start)
         halves.append(b.load(b.gep(pointer, start, type), type, mask))
     chosen = ", ".join(f"i32 {2 * lane}" for lane in range(lanes))
     first, second = (f"{type.text} {half.name}" for half in halves)
     return b.emit(f"shufflevector {first}, {second}, <{lanes} x i32> <{chosen}>", type)
 
 
-def _inside(b: Builder, place: Reg | int, ahead: Sequence[int | None], inside: tuple[int, int] | None) -> Reg | None:
-    """Lanes whose place, so much `ahead` of `place`, is inside, and never those of None; no mask for all."""
+def find_lanes_inside(
+    b: Builder, place: Index, lanes: int, inside: tuple[Index, Index] | None, every: int = 1, start: int = 0
+) -> Reg | None:
+    """Lanes whose place is inside, from `place` on; no mask for all.
+
+    With `every` 2 these are the elements that places see, from number `start` on. What lies between two of them may be
+    beyond the image, unless both are seen.
+    """
     if inside is None:
-        inside, place = (0, len(ahead)), 0
+        inside, place = (0, lanes), 0
     low, high = inside
-    if isinstance(place, int):
-        lanes = [a is not None and low <= place + a < high for a in ahead]
-        return None if all(lanes) else b.vector(lanes, BOOL)
-    places = b.add(b.vector([2**31 if a is None else a for a in ahead], I64), place)
-    return b.logical_and(b.ge(places, low), b.lt(places, high))
+    if all(type(at) is int for at in (place, low, high)):
+        known = range(require_known(low), require_known(high))
+        ahead = [divmod(start + lane, every) for lane in range(lanes)]
+        seen = [not between and require_known(place) + number in known for number, between in ahead]
+        return None if all(seen) else b.vector(seen, BOOL)
+    until = as_index(b, scale_index(b, subtract_index(b, high, place), every))
+    found = b.lane_mask(b.sub(until, start + every - 1), lanes)
+    if type(low) is int and (low == 0 or (type(place) is int and place >= low)):
+        return found
+    before = as_index(b, scale_index(b, subtract_index(b, low, place), every))
+    return b.logical_and(found, b.logical_not(b.lane_mask(b.sub(before, start), lanes)))

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from adjoint.compiler.ir.symbolic_size import size_value
+from adjoint.compiler.ir.symbolic_size import has_symbols, is_symbolic_size, size_value
 from adjoint.compiler.kernels.conv_pool.staging import Pair, Stage
+from adjoint.compiler.kernels.index_arithmetic import is_zero
 from adjoint.compiler.llvm.jit.target import Target
 from adjoint.compiler.llvm.types import Type
 
@@ -28,6 +29,12 @@ class Axis(NamedTuple):
     stride: int
     padding: int
     dilation: int
+    extra: int = 0  # elements behind the padding
+
+    @property
+    def is_symbolic(self) -> bool:
+        """True if sizes are known only when the kernel is called."""
+        return has_symbols((self.length, self.places))
 
     def valid_range(self, tap: int) -> Pair:
         """The places, from and to, at which a tap is inside."""
@@ -41,8 +48,31 @@ class Axis(NamedTuple):
         low, high = self.valid_range(0)[0], self.valid_range(self.taps - 1)[1]
         return low, max(low, high)
 
+    @property
+    def has_edges(self) -> bool:
+        """True if windows may reach over the beginning or the end."""
+        return bool(self.padding) or self.has_upper_edge
+
+    @property
+    def has_upper_edge(self) -> bool:
+        """True if the last windows may reach over the end."""
+        return not is_zero((self.length - 1 - self._reach + self.padding) // self.stride + 1 - self.places)
+
+    @property
+    def _reach(self) -> int:
+        return (self.taps - 1) * self.dilation
+
+    def count_stage_places(self) -> int:
+        """Count the places of a stage along this axis: of all windows, and of all elements."""
+        if self.is_symbolic:  # no less than either
+            return (self.length - 1 + 2 * self.padding + self.extra) // self.stride + 1
+        last = self.places - 1 + self._reach // self.stride
+        return max((self.length - 1 + self.padding) // self.stride, last) + 1
+
     def count_bodies(self) -> int:
         """Count the lines of windows that have code of their own: those at an edge, and all others together."""
+        if self.is_symbolic:
+            return 1 + bool(self.padding) + self.has_upper_edge
         low, high = self.inner
         return low + self.places - high + (high > low)
 
@@ -84,10 +114,7 @@ class PoolingPlan(NamedTuple):
     def stage(self) -> Stage:
         """The memory in which a slice of an image's gradient is added up, towards the input."""
         _, down, across = self.axes
-        rows, places = (
-            max((a.length - 1 + a.padding) // a.stride, a.places - 1 + (a.taps - 1) * a.dilation // a.stride) + 1
-            for a in (down, across)
-        )
+        rows, places = down.count_stage_places(), across.count_stage_places()
         columns = self.columns
         pitch = places + max(ahead for phase in columns for _, ahead in phase)
         plane = -(-(rows * pitch + self.lanes) // self.lanes) * self.lanes
@@ -110,15 +137,15 @@ class PoolingPlan(NamedTuple):
         return tuple(found)
 
     def target(self, tap: Tap) -> int:
-        """Return the offset of a tap's first place in the stages of all slices."""
-        deep, down, across = self.axes
+        """Return the offset of a tap's first place in the stage of its slice."""
+        _, down, across = self.axes
         stage = self.stage
-        z, y, x = tap[0] * deep.dilation - deep.padding, tap[1] * down.dilation, tap[2] * across.dilation
+        y, x = tap[1] * down.dilation, tap[2] * across.dilation
         plane, ahead = tap[2], (across.taps - 1) * across.dilation // across.stride
         if across.stride > 2:
             plane, ahead = x % across.stride, x // across.stride
         row = y % down.stride * stage.across + plane
-        return z * stage.size + row * stage.plane + y // down.stride * stage.pitch + ahead
+        return row * stage.plane + y // down.stride * stage.pitch + ahead
 
     @property
     def scratch(self) -> int:
@@ -141,24 +168,34 @@ def plan_pooling(
     if not type.is_float or 0 in x:
         return None
     axes = [
-        Axis(n, (n + 2 * p + e - d * (k - 1) - 1) // s + 1, k, s, p, d)
+        Axis(n, (n + 2 * p + e - d * (k - 1) - 1) // s + 1, k, s, p, d, e)
         for n, k, s, p, d, e in zip(x[-rank:], size, stride, padding, dilation, extra, strict=True)
     ]
     deep, down, across = [Axis(1, 1, 1, 1, 0, 1)] * (3 - rank) + axes
     # Half as wide a register is half the work, on some machines, where a row does not fill it.
-    lanes = min(target.lanes(type), max(4, 1 << (across.places - 1).bit_length()))
-    rows = deep.count_bodies() * down.count_bodies()
-    # At the edges and between them; a row's last vector may be at an edge too.
-    vectors = min(-(-across.places // lanes), 2 + across.inner[0] // lanes + (across.places - across.inner[1]) // lanes)
+    lanes = target.lanes(type)
+    rows = down.count_bodies() * (1 if deep.is_symbolic else deep.count_bodies())
+    if across.is_symbolic:
+        vectors = 2 + bool(across.padding)
+    else:
+        lanes = min(lanes, max(4, 1 << (across.places - 1).bit_length()))
+        # At the edges and between them; a row's last vector may be at an edge too.
+        low, high = across.inner
+        vectors = min(-(-across.places // lanes), 2 + low // lanes + (across.places - high) // lanes)
     taps = deep.taps * down.taps * across.taps
     if rows * vectors * taps > MAX_UNROLLED_TAPS:
         return None
     side_by_side = across.taps <= 2 and all(
-        a.stride == a.taps and a.padding == 0 and (a.dilation == 1 or a.taps == 1) and a.places * a.taps <= a.length
+        a.stride == a.taps
+        and a.padding == 0
+        and (a.dilation == 1 or a.taps == 1)
+        and (is_zero(a.extra) or (not a.is_symbolic and a.places * a.taps <= a.length))
         for a in (deep, down, across)
     )
     cycles = deep.places * down.places * -(-across.places // lanes) * taps * (12 if largest else 8)
-    per_tile = max(1, min(size_value(math.prod(x[:-rank])), TILE_CYCLES // cycles))
-    reason = f"pooling, {lanes} windows of {taps} taps at a time, {per_tile} images a tile"
+    per_tile = max(1, min(size_value(math.prod(x[:-rank])), TILE_CYCLES // size_value(cycles)))
+    if is_symbolic_size(cycles):
+        per_tile = 1 + TILE_CYCLES // cycles
+    reason = f"pooling, {lanes} windows of {taps} taps at a time, {per_tile!r} images a tile"
     lead, apart = x[:-rank], 0 if flat else rank - 1
     return PoolingPlan(lead, (deep, down, across), largest, type, lanes, per_tile, side_by_side, apart, reason)

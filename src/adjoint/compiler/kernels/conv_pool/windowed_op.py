@@ -9,11 +9,8 @@ from typing import Any, NamedTuple
 from adjoint.compiler.ir.graph import Value
 from adjoint.compiler.kernels.conv_pool.conv import write_convolution
 from adjoint.compiler.kernels.conv_pool.conv_plan import ConvolutionPlan, plan_convolution, plan_convolution_input
-from adjoint.compiler.kernels.conv_pool.conv_weight_grad import (
-    ConvolutionWeightPlan,
-    plan_convolution_weight,
-    write_convolution_weight,
-)
+from adjoint.compiler.kernels.conv_pool.conv_weight_grad import write_convolution_weight
+from adjoint.compiler.kernels.conv_pool.conv_weight_plan import ConvolutionWeightPlan, plan_convolution_weight
 from adjoint.compiler.kernels.conv_pool.pooling import write_pooling, write_pooling_input
 from adjoint.compiler.kernels.conv_pool.pooling_plan import PoolingPlan, plan_pooling
 from adjoint.compiler.kernels.kernel import Finish
