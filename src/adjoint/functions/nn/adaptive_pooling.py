@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from adjoint.core.random.generator import default_generator
+from adjoint.core.tensor.size import has_symbolic
 from adjoint.core.tensor.tensor import Tensor, constant
 from adjoint.core.typing import Array, Operand
 from adjoint.functions.api.channels_last import preserve_channels_last
@@ -60,6 +61,8 @@ def _adaptive_max_pool(
     if not all(sizes) or not input.numel():
         empty = make_empty_pool(name, input, sizes)
         return (empty, select.cast(empty.detach(), dtype=np.dtype(np.int64))) if return_indices else empty
+    if has_symbolic(*shape[lead:]) and not has_symbolic(*sizes) and not return_indices:
+        return _max_pool_parts(rank, input, sizes)
     parts = [_part_positions(n, s) for n, s in zip(shape[lead:], sizes, strict=True)]
     x: Operand = input
     for axis, (n, at) in enumerate(zip(shape[lead:], parts, strict=True), lead):
@@ -107,11 +110,12 @@ def average_parts(x: Operand, sizes: Sequence[int]) -> Tensor:
     for d, parts in enumerate(sizes, x.ndim - len(sizes)):
         shape = x.array.shape
         n = shape[d]
-        if n % parts == 0:
+        # not asked of a size that is another in each call, unless the number of parts is so too
+        if (has_symbolic(parts) or not has_symbolic(n)) and n % parts == 0:
             apart = movement.reshape(x, shape=(*shape[:d], parts, n // parts, *shape[d + 1 :]))
             x = reduction.mean(apart, axes=(d + 1,), keepdims=False)
             continue
-        bounds = [(i * n // parts, -(-(i + 1) * n // parts)) for i in range(parts)]
+        bounds = _split_into_parts(n, parts)
         x = cat([reduction.mean(x.narrow(d, a, b - a), axes=(d,), keepdims=True) for a, b in bounds], d)
     return x
 
@@ -171,6 +175,19 @@ def _part_positions(length: int, parts: int) -> Array:
     starts, ends = numbers * length // parts, -(-(numbers + 1) * length // parts)
     taps = np.arange((ends - starts).max())
     return np.minimum(starts[:, None] + taps, ends[:, None] - 1)
+
+
+def _split_into_parts(length: int, parts: int) -> list[tuple[int, int]]:
+    """Return where each of as many parts begins and ends."""
+    return [(i * length // parts, -(-(i + 1) * length // parts)) for i in range(parts)]
+
+
+def _max_pool_parts(rank: int, x: Operand, sizes: Sequence[int]) -> Operand:
+    """Return the largest elements of parts, one dimension after the other: of equal ones the first of all."""
+    for d in reversed(range(x.ndim - rank, x.ndim)):
+        parts = _split_into_parts(x.array.shape[d], sizes[d - x.ndim + rank])
+        x = cat([x.narrow(d, a, b - a).max(d, keepdim=True)[0] for a, b in parts], d)
+    return x if rank == 1 else rename_node(x, f"AdaptiveMaxPool{rank}DBackward0")
 
 
 def _max_pool_blocks(

@@ -14,11 +14,13 @@ from adjoint.core.graph.source_location import warn_user
 from adjoint.core.op.eager_kernels import SmallArrayKernel, kernel_provider
 from adjoint.core.op.families import with_eager_fast_path
 from adjoint.core.runtime.mode import mode
+from adjoint.core.tensor.size import as_float, as_size, has_symbolic
 from adjoint.core.tensor.tensor import Tensor, constant
-from adjoint.core.typing import Array, NumpyDtype, Operand
+from adjoint.core.typing import Array, NumpyDtype, Operand, Shape
 from adjoint.functions.api.compute_dtype import autocast_float32
 from adjoint.functions.api.publish import rename_node
-from adjoint.ops.creation import even_steps_array
+from adjoint.functions.shape.join import cat
+from adjoint.ops.creation import even_steps, even_steps_array, full
 from adjoint.ops.elementwise import arithmetic, comparison, select
 from adjoint.ops.indexing import indexing
 from adjoint.ops.movement import movement
@@ -195,7 +197,7 @@ def _apply_padding_mode(at: Tensor, n: int, padding: str, aligned: bool) -> Tens
         at = _reflect_coordinates(at, *((0, 2 * (n - 1)) if aligned else (-1, 2 * n - 1)))
     # clipped to [0, n - 1]; on the bounds too the gradient is 0, and NaN becomes 0
     above = select.where(comparison.gt(at, 0.0), at, 0.0)
-    return select.where(comparison.ge(above, float(n - 1)), float(n - 1), above)
+    return select.where(comparison.ge(above, as_float(n - 1)), as_float(n - 1), above)
 
 
 def _reflect_coordinates(at: Tensor, twice_low: int, twice_high: int) -> Operand:
@@ -252,7 +254,7 @@ def _gather_weighted_corner(flat: Tensor, corner: Sequence[Tap], sides: Sequence
     place: Operand = 0
     weight: Operand = None
     for (at, share), n in zip(corner, sides, strict=True):
-        within = comparison.logical_and(comparison.ge(at, 0.0), comparison.lt(at, float(n)))
+        within = comparison.logical_and(comparison.ge(at, 0.0), comparison.lt(at, as_float(n)))
         inside = within if inside is None else comparison.logical_and(inside, within)
         step = select.cast(select.where(within, at, 0.0), dtype=np.dtype(np.int64))
         place = place * n + step
@@ -292,12 +294,25 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
     elif min(size) <= 0:
         raise ValueError(f"Expected non-zero, positive output size. Got {size}")
     kind = np.dtype(np.float32) if theta.array.dtype.kind == "V" else theta.array.dtype
-    axes = np.meshgrid(*(_pixel_centers(n, bool(align_corners), kind) for n in size[2:]), indexing="ij")
-    rows = np.stack([*(a.ravel() for a in axes[::-1]), np.ones(axes[0].size, kind)], -1)  # (P, rank + 1)
-    points = movement.reshape(constant(rows), shape=(1, *rows.shape))
+    points = _make_points(tuple(size[2:]), bool(align_corners), kind)  # (P, rank + 1)
+    points = movement.reshape(points, shape=(1, *points.array.shape))
     maps = movement.permute(theta, axes=(0, 2, 1))
     out = movement.reshape(select.cast(points, dtype=theta.array.dtype) @ maps, shape=(theta.shape[0], *size[2:], rank))
     return rename_node(out, "AffineGridGeneratorBackward0")
+
+
+def _make_points(sizes: Shape, aligned: bool, kind: NumpyDtype) -> Tensor:
+    """Return the centres of all pixels, the last dimension's first, and 1 behind each."""
+    if not has_symbolic(*sizes):
+        axes = np.meshgrid(*(_pixel_centers(n, aligned, kind) for n in sizes), indexing="ij")
+        return constant(np.stack([*(a.ravel() for a in axes[::-1]), np.ones(axes[0].size, kind)], -1))
+    columns = [full(shape=(math.prod(sizes), 1), value=1, dtype=kind)]
+    for d, n in enumerate(sizes):
+        at: Operand = even_steps(-1.0, 1.0, steps=as_size(n), dtype=kind)
+        at = at if aligned else at * (n - 1) / n
+        along = movement.reshape(at, shape=(*(1,) * d, n, *(1,) * (len(sizes) - d - 1)))
+        columns.insert(0, movement.reshape(movement.expand(along, shape=sizes), shape=(math.prod(sizes), 1)))
+    return cat(columns, 1)
 
 
 def _pixel_centers(n: int, aligned: bool, kind: NumpyDtype) -> Array:

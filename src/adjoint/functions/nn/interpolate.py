@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 
 from adjoint.core.dtype.dtype_info import scalar_type
 from adjoint.core.graph.source_location import warn_user
+from adjoint.core.tensor.size import has_symbolic
 from adjoint.core.tensor.tensor import Tensor, constant
 from adjoint.core.typing import Array, NumpyDtype, Operand, Params, Shape
 from adjoint.functions.api.channels_last import preserve_channels_last
@@ -17,7 +17,13 @@ from adjoint.functions.api.compute_dtype import in_float32
 from adjoint.functions.api.publish import rename_node
 from adjoint.functions.linalg.matmul import matmul
 from adjoint.functions.nn.adaptive_pooling import average_parts
-from adjoint.functions.nn.resampling import resample, resize_whole
+from adjoint.functions.nn.resampling import (
+    find_cubic_weights,
+    resample,
+    resample_in_call,
+    resize_whole,
+    scale_size,
+)
 from adjoint.ops.elementwise import arithmetic, select
 
 __all__ = ["interpolate", "upsample", "upsample_bilinear", "upsample_nearest"]
@@ -115,6 +121,9 @@ def interpolate(
     out: Operand = input
     dims = list(enumerate(zip(input.array.shape[2:], new, scales, strict=True), 2))
     for axis, (old_size, new_size, scale) in reversed(dims) if mode in NEAREST else dims:  # whole rows are copied last
+        if has_symbolic(old_size, new_size):
+            out = resample_in_call(out, axis, new_size, scale, mode, aligned, mode in NEAREST)
+            continue
         taps = _taps(old_size, new_size, scale, mode, aligned, dtype)
         out = resample(out, axis, taps)
     return _name_upsample_node(out, mode, new, scales, aligned)
@@ -171,10 +180,10 @@ def _output_sizes(input: Tensor, size: Operand, scale_factor: Operand) -> tuple[
         new = [n.__index__() if isinstance(n, Tensor) else n for n in new]
     else:
         scales = factors = _per_dimension(scale_factor, len(old), old, "scale_factor")
-        new = [math.floor(n * factor) for n, factor in zip(old, factors, strict=True)]
-    if max(new) >= 2**31:
+        new = [scale_size(n, factor) for n, factor in zip(old, factors, strict=True)]
+    if any(n >= 2**31 for n in new):
         raise RuntimeError(f"interpolate: the output would have a size of {max(new)}, which is too large")
-    if min(new) <= 0:
+    if any(n <= 0 for n in new):
         raise RuntimeError(
             f"Input and output sizes should be greater than 0, but got input {list(old)} and output {list(new)}"
         )
@@ -260,15 +269,5 @@ def _taps(
         return [(low, (1 - upper).astype(kind)), (np.minimum(low + 1, old - 1), upper.astype(kind))]
     low = np.floor(source).astype(np.int64)
     t = source - low.astype(wide)
-    weights = _cubic_kernel_outer(t + 1), _cubic_kernel_inner(t), _cubic_kernel_inner(1 - t), _cubic_kernel_outer(2 - t)
+    weights = find_cubic_weights(t)
     return [(np.clip(low + d, 0, old - 1), w.astype(kind)) for d, w in zip((-1, 0, 1, 2), weights, strict=True)]
-
-
-def _cubic_kernel_inner(x: Array) -> Array:
-    """Return the cubic kernel for distances up to 1. Source: Keys, 1981, with a = -0.75."""
-    return (1.25 * x - 2.25) * x * x + 1
-
-
-def _cubic_kernel_outer(x: Array) -> Array:
-    """Return the cubic kernel for distances from 1 to 2."""
-    return ((-0.75 * x + 3.75) * x - 6) * x + 3

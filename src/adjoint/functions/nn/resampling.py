@@ -4,26 +4,35 @@ In eager mode native code adds the few elements, and for the gradient those new 
 without it, it is a matrix product, for which NumPy has BLAS. Compiled steps see the elements that are added. A product
 also reads those whose weight is 0, so where its result is not finite the elements are added after all. New elements
 that are each a copy of one old element are copied, and their gradients added, without any product.
+
+Between sizes that are others in each call of a compiled step, places and weights are computed in the call. Their
+arithmetic is that of `interpolate` on tables, in the same order and with the same rounding: a quotient of two sizes is
+one of float64, which rounded to float32 is that of float32 numbers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
-from math import prod
+from math import floor, prod
 
 import numpy as np
 
 from adjoint.core.op.eager_kernels import SmallArrayKernel, kernel_provider
 from adjoint.core.op.families import with_eager_fast_path
 from adjoint.core.runtime.mode import mode, nondefault
+from adjoint.core.tensor.size import has_symbolic
 from adjoint.core.tensor.tensor import Tensor, constant
-from adjoint.core.typing import Array, Operand, Shape
-from adjoint.ops.elementwise import arithmetic
+from adjoint.core.typing import Array, NumpyDtype, Operand, Shape
+from adjoint.functions.creation.creation import arange
+from adjoint.ops.elementwise import arithmetic, select
 from adjoint.ops.indexing import indexing
+from adjoint.ops.movement import movement
 
 Taps = Sequence[tuple[Array, Array | None]]  # positions of old elements, one for each new one, and their weights
 RESAMPLE = SmallArrayKernel("resample")
+Places = tuple[Operand, Operand]  # what a tap is in a call: positions, and weights or None
+MAX_EXACT_DENOMINATOR = 1 << 12  # of a factor, up to which a size times it is a quotient of integers
 MAX_DENSE_SIZE = 512  # old elements: a product with a longer dimension takes more time than the sum
 
 
@@ -186,3 +195,112 @@ def _multiply(x: Array, matrix: Array, axis: int) -> Array:
     else:
         out = x.reshape(prod(lead), x.shape[axis]) @ matrix.T
     return out.reshape(*lead, len(matrix), *trail)
+
+
+def scale_size(n: int, factor: float) -> int:
+    """Return ⌊n · factor⌋; of a size that is another in each call, one that is a size too where the factor is short."""
+    if has_symbolic(n) and not has_symbolic(factor) and np.isfinite(factor):
+        over, under = float(factor).as_integer_ratio()
+        if under <= MAX_EXACT_DENOMINATOR:
+            return n * over // under
+    return floor(n * factor)
+
+
+def resample_in_call(
+    x: Tensor, axis: int, new: int, scale: float | None, mode: str, aligned: bool, copies: bool
+) -> Tensor:
+    """Return x resampled along `axis` to a `new` size, where that or its own is another in each call.
+
+    `copies`: each new element is a copy of an old one.
+    """
+    old = x.array.shape[axis]
+    if copies and (times := _find_copies(old, new, scale)):
+        return _repeat_elements(x, axis, times)
+    places = _find_nearest(old, new, scale, mode) if copies else _find_places(old, new, scale, mode, aligned, x)
+    terms = []
+    for positions, weight in places:
+        term = indexing.index(x, positions, pattern=(*[None] * axis, 0))
+        shape = (new, *(1 for _ in x.array.shape[axis + 1 :]))
+        terms.append(term if weight is None else arithmetic.mul(term, movement.reshape(weight, shape=shape)))
+    out: Tensor = reduce(arithmetic.add, terms)
+    return out
+
+
+def _find_copies(old: int, new: int, scale: float | None) -> int:
+    """Return how many copies of each element there are in every call; 0 if that is not known, or is no power of two.
+
+    Of other numbers the rounded step may find the neighbour of the element that it stands for.
+    """
+    times = new // old if scale is None else scale
+    is_whole = (
+        not has_symbolic(times) and times == int(times) and (scale is not None or not has_symbolic(new - times * old))
+    )
+    count = int(times) if is_whole else 0
+    return count if count > 0 and not count & (count - 1) else 0
+
+
+def _repeat_elements(x: Tensor, axis: int, times: int) -> Tensor:
+    if times == 1:
+        return x
+    shape = x.array.shape
+    apart = movement.reshape(x, shape=(*shape[: axis + 1], 1, *shape[axis + 1 :]))
+    wide = movement.expand(apart, shape=(*shape[: axis + 1], times, *shape[axis + 1 :]))
+    return movement.reshape(wide, shape=(*shape[:axis], shape[axis] * times, *shape[axis + 1 :]))
+
+
+def _find_nearest(old: int, new: int, scale: float | None, mode: str) -> list[Places]:
+    to = _count(new, np.dtype(np.float32))
+    at = arithmetic.floor(
+        (to + (0.5 if mode == "nearest-exact" else 0.0)) * _step(old, new, scale, np.dtype(np.float32))
+    )
+    return [(_as_positions(at).clamp(max=old - 1), None)]
+
+
+def _find_places(old: int, new: int, scale: float | None, mode: str, aligned: bool, like: Tensor) -> list[Places]:
+    wide = np.dtype(np.float32 if like.array.dtype == np.float32 else np.float64)
+    to = _count(new, wide)
+    if aligned:
+        source = to * ((old - 1) / (new - 1)) if new > 1 else to * 0.0
+    else:
+        source = (to + 0.5) * _step(old, new, scale, wide) - 0.5
+
+    def weigh(weight: Operand) -> Operand:
+        return select.cast(weight, dtype=like.array.dtype)
+
+    if mode != "bicubic":
+        source = source.clamp(min=0.0)
+        low = _as_positions(source).clamp(max=old - 1)
+        upper = (source - select.cast(low, dtype=wide)).clamp(max=1.0)
+        return [(low, weigh(1 - upper)), ((low + 1).clamp(max=old - 1), weigh(upper))]
+    low = _as_positions(arithmetic.floor(source))
+    t = source - select.cast(low, dtype=wide)
+    weights = find_cubic_weights(t)
+    return [((low + d).clamp(0, old - 1), weigh(w)) for d, w in zip((-1, 0, 1, 2), weights, strict=True)]
+
+
+def find_cubic_weights(t: Operand) -> tuple[Operand, Operand, Operand, Operand]:
+    """Return the weights of the four elements around a place, `t` behind the second.
+
+    Source: Keys, 1981, with a = -0.75.
+    """
+
+    def inner(x: Operand) -> Operand:  # up to a distance of 1
+        return (1.25 * x - 2.25) * x * x + 1
+
+    def outer(x: Operand) -> Operand:  # from 1 to 2
+        return ((-0.75 * x + 3.75) * x - 6) * x + 3
+
+    return outer(t + 1), inner(t), inner(1 - t), outer(2 - t)
+
+
+def _step(old: int, new: int, scale: float | None, kind: NumpyDtype) -> float:
+    """Return the distance of neighbouring new elements in old ones."""
+    return old / new if scale is None else float(kind.type(1.0 / scale))
+
+
+def _count(new: int, kind: NumpyDtype) -> Operand:
+    return select.cast(arange(new), dtype=kind)
+
+
+def _as_positions(x: Operand) -> Operand:
+    return select.cast(x, dtype=np.dtype(np.int64))

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from adjoint.core.runtime.deterministic import alert_not_deterministic
-from adjoint.core.tensor.tensor import Tensor, constant
+from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
 from adjoint.functions.api.channels_last import preserve_channels_last
 from adjoint.functions.api.dim_args import per_dimension
 from adjoint.functions.api.publish import rename_node
 from adjoint.functions.nn.per_rank import per_rank
+from adjoint.ops.creation import zeros
 from adjoint.ops.indexing import indexing, scatter
 from adjoint.ops.movement import movement
 from adjoint.ops.movement.sliding_windows import count_windows, windows
@@ -142,13 +143,13 @@ def _max_unpool(
     reach = zip(input.array.shape[lead:], steps, size, frame, strict=True)
     sides = _unpool_sizes(name, [(n - 1) * s + k - 2 * p for n, s, k, p in reach], steps, output_size)
     shape, total = (*input.array.shape[:lead], *sides), math.prod(sides)
-    complaint = f"{name}: found an invalid max index: {{}} (output volumes are of size {'x'.join(map(str, sides))})"
+    complaint = f"{name}: found an invalid max index: {{}} (output volumes are of size {'x'.join(map(repr, sides))})"
     indexing.check_range(indices, total, complaint, low=0, error=RuntimeError)
     count = math.prod(input.array.shape[lead:])
     flat, at = (movement.reshape(x, shape=(*x.array.shape[:lead], count)) for x in (input, indices))
-    zeros = constant(np.zeros((*input.array.shape[:lead], total), input.array.dtype))
+    nothing = zeros((*input.array.shape[:lead], total), input.array.dtype)
     return rename_node(
-        movement.reshape(scatter.scatter(zeros, flat, at, axis=lead), shape=shape), f"MaxUnpool{rank}DBackward0"
+        movement.reshape(scatter.scatter(nothing, flat, at, axis=lead), shape=shape), f"MaxUnpool{rank}DBackward0"
     )
 
 
@@ -219,7 +220,7 @@ def unfold(
     places = tuple(
         (n + 2 * p - d * (k - 1) - 1) // s + 1 for n, p, d, k, s in zip(spatial, frame, gaps, size, steps, strict=True)
     )
-    if min(places) < 1:
+    if any(n < 1 for n in places):
         raise RuntimeError(
             f"Given input with spatial size {tuple(spatial)}, kernel_size={size}, dilation={gaps}, padding={frame}, "
             f"calculated shape of the array of sliding blocks as {places}, but its components must be at least one."
