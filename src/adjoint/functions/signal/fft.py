@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from operator import index
 
 from adjoint.core.dtype.dtype import DTYPES, complex_type, default
+from adjoint.core.tensor.size import as_size
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Function
 from adjoint.functions.api.dim_args import one_dim
@@ -124,7 +125,7 @@ def _normalization_factor(norm: str | None, sizes: tuple[int, ...], inverse: boo
 def _transform_one_dim(
     transform: Function, name: str, x: Tensor, n: int | None, dim: int, norm: str | None, inverse: bool
 ) -> Tensor:
-    if n is not None and index(n) < 1:
+    if n is not None and as_size(n) < 1:
         raise RuntimeError(f"Invalid number of data points ({n}) specified")
     return transform(name, x, None if n is None else (n,), (index(dim),), norm, inverse)
 

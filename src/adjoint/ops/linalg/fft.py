@@ -15,8 +15,13 @@ from adjoint.core.op.eager_kernels import RowKernel
 from adjoint.core.op.families import primitive
 from adjoint.core.op.op import op_of
 from adjoint.core.op.spec import Spec
+from adjoint.core.tensor.size import has_symbolic
 from adjoint.core.typing import Array, NumpyDtype, Operand, Shape
+from adjoint.ops.creation import iota
 from adjoint.ops.elementwise.arithmetic import mul
+from adjoint.ops.elementwise.comparison import eq, logical_or
+from adjoint.ops.elementwise.select import cast, where
+from adjoint.ops.movement.movement import reshape
 
 Axes = tuple[int, ...]
 LINE_C2C, LINE_R2C, LINE_C2R = map(RowKernel, ("line_c2c", "line_r2c", "line_c2r"))
@@ -167,6 +172,11 @@ def fft_c2r(x: Array, *, axes: Axes, n: int, scale: float) -> Array:
 def _scale_mirrored(spectrum: Any, n: int, axis: int, factor: float) -> Any:
     """Multiply by `factor` the elements of half a spectrum that stand for two: all but their own mirror images."""
     array = getattr(spectrum, "array", spectrum)
+    if has_symbolic(n):
+        at = iota(count=n // 2 + 1, start=0, step=1, dtype=np.dtype(np.int64))
+        alone = logical_or(eq(at, 0), eq(mul(at, 2), n))
+        weight = cast(where(alone, 1.0, factor), dtype=real_type(array.dtype))
+        return spectrum * reshape(weight, shape=(n // 2 + 1, *(1,) * (len(array.shape) - axis - 1)))
     weights = np.full(n // 2 + 1, factor, real_type(array.dtype))
     weights[0] = 1
     if n % 2 == 0:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
+from adjoint.compiler.ir.symbolic_size import is_symbolic_size, size_value
 from adjoint.compiler.kernels.rows.fft_stages import (
     SpectrumPlane,
     factorize,
@@ -51,13 +52,13 @@ def plan_transform(
 ) -> RowPlan | None:
     """Plan a transform over n elements along `axis`; None if NumPy is to compute it. `kind`: c2c, r2c or c2r."""
     lines, real = find_lines(x, axis), FLOATS.get(real_type(x.dtype).itemsize)
-    if lines is None or real is None or not lines.lines or not x.dtype.isnative:
+    if lines is None or real is None or not lines.lines or not x.dtype.isnative or is_symbolic_size(n):
         return None
     radices = factorize(n if kind == "c2c" or n % 2 else n // 2)
     if not 1 < n <= MAX_LENGTH or radices is None:
         return None
     lanes = target.lanes(real)
-    if 2 * lines.lines < lanes and n > MAX_LENGTH_OF_ONE:
+    if 2 * size_value(lines.lines) < lanes and n > MAX_LENGTH_OF_ONE:
         return None
     half = n // 2 + 1
     count, parts = (n, 1) if kind == "c2r" else (half if kind == "r2c" else n, 2)
@@ -68,7 +69,7 @@ def plan_transform(
     source = _Line(half if kind == "c2r" else n, 1 if kind == "r2c" else 2, _form_of(lines, by_columns))
     result = _Line(count, parts, _form_of(out_lines, by_columns))
     units = lines.outer * -(-lines.inner // lanes) if by_columns else -(-lines.lines // lanes)
-    seconds = SECONDS_PER_ELEMENT * lines.lines * n * target.slowdown
+    seconds = SECONDS_PER_ELEMENT * size_value(lines.lines) * n * target.slowdown
     tiles, each = split_units(units, seconds)
     bits = struct.unpack("<q", struct.pack("<d", scale))[0]
     strides = (lines.outer_stride, lines.stride, lines.inner_stride)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import prod
 
 from adjoint.compiler.ir.strided_view import row_major
+from adjoint.compiler.ir.symbolic_size import size_value
 from adjoint.compiler.kernels.rows.plan import (
     LineTable,
     RowOperand,
@@ -36,7 +37,7 @@ def plan_search(x: RowOperand, values: RowOperand, *, right: bool, dtype: NumpyD
         return None
     count = found // rows
     chunks = -(-count // CHUNK_VALUES)
-    seconds = SECONDS_PER_STEP * found * x.shape[-1].bit_length()
+    seconds = SECONDS_PER_STEP * size_value(found) * size_value(x.shape[-1]).bit_length()
     tiles, each = split_units(rows * chunks, seconds)
     numbers = (rows * chunks, each, chunks, count, x.shape[-1])
     return RowPlan("search", (x.dtype.str, dtype.str, right), numbers, values.shape, dtype, tiles, 0, seconds)
