@@ -9,12 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from adjoint.core.dtype.dtype import int64
 from adjoint.core.op.autocast import autocast_down
 from adjoint.core.op.families import with_eager_fast_path
 from adjoint.core.runtime.mode import mode, nondefault
+from adjoint.core.tensor.size import has_symbolic
 from adjoint.core.tensor.storage import is_inference
-from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.tensor.tensor import Tensor, constant
 from adjoint.core.typing import Array
+from adjoint.functions.creation.creation import full
 from adjoint.functions.elementwise.pointwise import relu
 from adjoint.functions.linalg.matmul import addmm, linear, mm
 from adjoint.functions.nn.dropout import dropout
@@ -25,6 +30,8 @@ from adjoint.ops.elementwise import arithmetic, transcendental
 from adjoint.ops.linalg import matmul as contraction
 from adjoint.ops.linalg.blas_products import multiply_matrices
 from adjoint.ops.movement import movement
+from adjoint.ops.nn.recurrent_record import MAX_ROLES, list_record_parts, sweep_record, take_part
+from adjoint.ops.nn.recurrent_steps import NATIVE_DTYPES
 
 __all__ = ["gru_cell", "lstm_cell", "recurrent_layers", "rnn_relu_cell", "rnn_tanh_cell"]
 
@@ -46,16 +53,17 @@ def recurrent_layers(
     input: Tensor,
     start: State,
     weights: Sequence[Sequence[Weights]],
-    sizes: Sequence[int],
+    sizes: Sequence[int] | Tensor,
     dropout_p: float = 0.0,
     training: bool = False,
 ) -> tuple[Tensor, State]:
     """Return the outputs (N, D·H) for packed rows (N, I), and the last states (L·D, B, H), of L layers of D directions.
 
     `kind`: "LSTM", "GRU", "RNN_TANH" or "RNN_RELU". `sizes`: how many rows each time has, not growing; B is the first.
+    A tensor of them, for as many times as a compiled step has in each call, makes all times one op.
     `start` has the shapes of the last states. Between layers goes dropout. Raises RuntimeError for no times at all.
     """
-    if not sizes:
+    if not isinstance(sizes, Tensor) and not sizes:
         raise RuntimeError("Expected sequence length to be larger than 0 in RNN")
     if kind == "LSTM" and nondefault.count and mode.autocast is not None:
         input, start = autocast_down(input), tuple(map(autocast_down, start))
@@ -75,9 +83,11 @@ def recurrent_layers(
 
 
 def _run_direction(
-    kind: str, input: Tensor, sizes: Sequence[int], start: State, w: Weights, reverse: bool
+    kind: str, input: Tensor, sizes: Sequence[int] | Tensor, start: State, w: Weights, reverse: bool
 ) -> tuple[Tensor, State]:
     """Return the outputs (N, H) and the last state of one direction of one layer."""
+    if isinstance(sizes, Tensor):
+        return _run_in_one_op(kind, input, sizes, start, w, reverse)
     if nondefault.count and mode.interpreter is not None:
         whole: tuple[Tensor, State] | None = mode.interpreter.sweep(kind, input, tuple(sizes), start, w, reverse)
         if whole is not None:
@@ -100,6 +110,32 @@ def _run_direction(
     steps = [gates] if len(sizes) == 1 else split(gates, list(sizes))
     outputs, end = _run_time_steps(kind, steps, start, w.hh, recurrent_bias, w.hr, reverse)
     return _cat_parts(outputs, 0), end
+
+
+def equal_sizes(steps: int, batch: int) -> Sequence[int] | Tensor:
+    """Return how many rows each of so many times has: a tensor, if the number of times is another in each call."""
+    return full((steps,), batch, dtype=int64) if has_symbolic(steps) else [batch] * steps
+
+
+def _run_in_one_op(
+    kind: str, input: Tensor, sizes: Tensor, start: State, w: Weights, reverse: bool
+) -> tuple[Tensor, State]:
+    separate = kind == "GRU"
+    bias = w.bias_ih if separate or w.bias_ih is None else arithmetic.add(w.bias_ih, w.bias_hh)
+    gates = linear(input, w.ih, bias)
+    order = stack([sizes.cumsum(0) - sizes, sizes], 1)
+    order = order.flip(0) if reverse else order
+    extras = {"cells": start[1] if kind == "LSTM" else None, "bias": w.bias_hh if separate else None, "hr": w.hr}
+    given = {role: x for role, x in extras.items() if x is not None}
+    kinds = {x.array.dtype for x in (gates, w.hh, start[0], *given.values())}
+    if len(kinds) > 1 or not kinds <= NATIVE_DTYPES.keys():
+        raise NotImplementedError(f"{kind}: any number of times takes one type, float32 or float64, not {kinds}")
+    inputs, roles = (gates, order, w.hh, start[0]), tuple(given)
+    absent = [constant(np.zeros(0, gates.array.dtype))] * (MAX_ROLES - len(given))
+    record = sweep_record(*inputs, *given.values(), *absent, kind=kind, roles=roles)
+    more = [x.array for x in given.values()]
+    parts = list_record_parts(gates.array, order.array, w.hh.array, start[0].array, more, kind, roles)
+    return take_part(record, parts, 0), tuple(take_part(record, parts, 1 + i) for i in range(len(start)))
 
 
 def _gates_composite(

@@ -10,11 +10,11 @@ from typing import Any
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import DeviceLike, DtypeLike, Operand
 from adjoint.functions.creation.creation import empty, zeros
-from adjoint.functions.nn.recurrent import Weights, recurrent_layers
+from adjoint.functions.nn.recurrent import Weights, equal_sizes, recurrent_layers
 from adjoint.nn import init
 from adjoint.nn.module.module import Module
 from adjoint.nn.module.parameter import Parameter
-from adjoint.nn.utils.packed_sequence import PackedSequence, batch_sizes_of, pack_like
+from adjoint.nn.utils.packed_sequence import PackedSequence, pack_like, row_counts_of
 
 __all__ = ["GRU", "LSTM", "RNN", "RNNBase"]
 GATE_COUNTS = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
@@ -98,13 +98,11 @@ class RNNBase(Module):
     def forward(self, input: Tensor | PackedSequence, hx: Any = None) -> Any:
         if isinstance(input, PackedSequence):
             order, back = input.sorted_indices, input.unsorted_indices
-            sizes = batch_sizes_of(input)
+            sizes, batch = row_counts_of(input)
             state = (
-                self._initial_state(input.data, sizes[0])
-                if hx is None
-                else _permute_batch(self._split_state(hx), order)
+                self._initial_state(input.data, batch) if hx is None else _permute_batch(self._split_state(hx), order)
             )
-            self._check(input.data, 2, sizes[0], state)
+            self._check(input.data, 2, batch, state)
             output, last = self._run_layers(input.data, sizes, state)
             return pack_like(input, output), self._join_state(_permute_batch(last, back))
         rank = input.ndim
@@ -122,14 +120,14 @@ class RNNBase(Module):
         self._check(input, 3, batch, state)
         timed = input.transpose(0, 1) if self.batch_first else input  # (T, B, I)
         steps = timed.array.shape[0]
-        output, last = self._run_layers(timed.reshape(steps * batch, self.input_size), [batch] * steps, state)
+        output, last = self._run_layers(timed.reshape(steps * batch, self.input_size), equal_sizes(steps, batch), state)
         output = output.reshape(steps, batch, output.array.shape[1])
         if rank == 2:
             return output.squeeze(1), self._join_state(tuple(part.squeeze(1) for part in last))
         return output.transpose(0, 1) if self.batch_first else output, self._join_state(last)
 
     def _run_layers(
-        self, rows: Tensor, sizes: Sequence[int], start: tuple[Tensor, ...]
+        self, rows: Tensor, sizes: Sequence[int] | Tensor, start: tuple[Tensor, ...]
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
         each = [
             Weights(**{name.partition("_l")[0].removeprefix("weight_"): getattr(self, name) for name in names})

@@ -5,6 +5,8 @@ Modules, in reading order:
 - `clip_grad`: Limits for gradients, by their common norm or element by element.
 - `packed_sequence`: Sequences of different lengths: padded to one tensor, or packed so that each time has a row for
   those that last.
+- `traced_packing`: Packing in a compiled step, which does so with other lengths in each call: rows are found between
+  two programs.
 - `parameter_vector`: All parameters as one vector, and back.
 - `parametrize`: Parameters that are functions of others: computed anew whenever they are read, from what is trained
   instead.

@@ -10,12 +10,15 @@ import numpy as np
 
 from adjoint.core.dtype.dtype import dtype, float16, float32, float64, int8, int16, int32, int64, uint8
 from adjoint.core.runtime.explanation_slot import explain_errors
+from adjoint.core.runtime.mode import mode
 from adjoint.core.tensor.tensor import Tensor, constant
 from adjoint.core.typing import Array
 from adjoint.functions.creation.creation import full
 from adjoint.functions.shape.join import cat
+from adjoint.nn.utils.traced_packing import has_traced_values, pack_in_call, pad_in_call
 from adjoint.ops.elementwise import select
 from adjoint.ops.movement import movement
+from adjoint.ops.nn.recurrent_steps import NATIVE_DTYPES
 
 __all__ = ["PackedSequence", "invert_permutation", "pack_padded_sequence", "pack_sequence", "pad_packed_sequence"]
 __all__ += ["pad_sequence", "unpack_sequence", "unpad_sequence"]
@@ -92,6 +95,15 @@ class PackedSequence(_PackedFields):
         return False
 
 
+def row_counts_of(sequence: PackedSequence) -> tuple[list[int] | Tensor, int]:
+    """Return the number of rows at each step, a tensor where it is another in each call of a step, and of sequences."""
+    batch: int | None = sequence.__dict__.get("batch")
+    if batch is not None:
+        return sequence.batch_sizes, batch
+    sizes = batch_sizes_of(sequence)
+    return sizes, sizes[0]
+
+
 def batch_sizes_of(sequence: PackedSequence) -> list[int]:
     """Return the number of rows at each step, as integers, also while a step that packs the sequence is traced."""
     known: list[int] | None = sequence.__dict__.get("sizes")
@@ -134,6 +146,8 @@ def pack_padded_sequence(
     """
     if not input.numel():
         raise RuntimeError("Cannot pack empty tensors.")
+    if has_traced_values(lengths) and input.array.dtype in NATIVE_DTYPES and mode.autocast is None:
+        return _pack_in_call(input, lengths, batch_first, enforce_sorted)
     given = [int(n) for n in (lengths.tolist() if isinstance(lengths, Tensor) else lengths)]
     sorted_indices = None
     if not enforce_sorted:
@@ -148,6 +162,18 @@ def pack_padded_sequence(
     data = movement.reshape(input, shape=(steps * batch, *input.array.shape[2:])).index_select(0, _as_integers(at))
     packed = PackedSequence(data, _as_integers(sizes), sorted_indices)
     packed.__dict__["sizes"] = sizes
+    return packed
+
+
+def _pack_in_call(input: Tensor, lengths: Any, batch_first: bool, enforce_sorted: bool) -> PackedSequence:
+    batch = input.array.shape[0 if batch_first else 1]
+    if lengths.array.shape != (batch,):
+        raise RuntimeError(
+            f"Expected `len(lengths)` to be equal to batch_size, but got {lengths.shape[0]} (batch_size={batch})"
+        )
+    data, sizes, order = pack_in_call(input, lengths, batch_first, enforce_sorted)
+    packed = PackedSequence(data, sizes, order)
+    packed.__dict__["batch"] = batch
     return packed
 
 
@@ -192,6 +218,14 @@ def pad_packed_sequence(
         (tensor([[1, 2, 3],
                 [4, 0, 0]]), tensor([3, 1]))
     """
+    back = sequence.unsorted_indices
+    if "batch" in sequence.__dict__:
+        _, batch = row_counts_of(sequence)
+        padded, lengths = pad_in_call(sequence.data, sequence.batch_sizes, batch, padding_value, total_length)
+        padded = padded.transpose(0, 1) if batch_first else padded
+        return padded if back is None else padded.index_select(0 if batch_first else 1, back), (
+            lengths if back is None else lengths.index_select(0, back)
+        )
     sizes = batch_sizes_of(sequence)
     steps = len(sizes) if total_length is None else total_length
     if steps < len(sizes):
@@ -199,7 +233,7 @@ def pad_packed_sequence(
             "Expected total_length to be at least the length of the longest sequence in input, but got "
             f"total_length={total_length} and max sequence length being {len(sizes)}"
         )
-    data, back = sequence.data, sequence.unsorted_indices
+    data = sequence.data
     at, there = np.zeros((steps, sizes[0]), np.int64), np.zeros((steps, sizes[0]), np.bool_)
     for t, (start, size) in enumerate(zip(np.cumsum([0, *sizes[:-1]]), sizes, strict=True)):
         at[t, :size], there[t, :size] = np.arange(start, start + size), True

@@ -15,4 +15,6 @@ Modules, in reading order:
 - `recurrent_kinds`: The steps of each kind of recurrent layer in NumPy, and the arrays that its native steps take.
 - `recurrent_steps`: The run of a recurrent layer over its steps, on arrays: the products with the weight, and who
   computes the rest.
+- `recurrent_record`: A recurrent layer's run over any number of steps as one op, for compiled steps whose sequences
+  have any length.
 """
