@@ -7,8 +7,7 @@ Modules, in reading order:
   neighbours.
 - `staging`: A result in scratch memory before it is finished, its elements apart by where they lie between two steps.
 - `conv_plan`: The plan of a direct convolution: which phases it has, how an image is framed, how the work is cut.
-- `conv_weight_plan`: The plan of the gradient of a convolution's weight: which sums stay in registers, what a tile
-  owns, what is framed.
+- `conv_weight_plan`: The plan of the gradient of a convolution's weight: what is in registers, what a tile owns.
 - `pooling_plan`: The plan of a pooling kernel: where windows stand, which are inside, where a gradient waits for its
   other parts.
 - `window_edges`: Where windows reach over the edges of an image: the loops along an axis, and the lanes that are
