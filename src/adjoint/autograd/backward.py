@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from adjoint.core.runtime.slot import Slot
 from adjoint.core.tensor.size import Size
 from adjoint.core.tensor.sparse_array import is_sparse
 from adjoint.core.tensor.tensor import Tensor, constant
+from adjoint.core.typing import Array, NumpyDtype
 from adjoint.ops.elementwise.select import cast
 
 TensorOrEdge = Tensor | GradientEdge
@@ -128,13 +130,14 @@ def grad(
     nodes = _nodes(targets)
     retain = create_graph if retain_graph is None else retain_graph
 
-    def compute_grads(*gradients: Tensor | None) -> Sequence[Tensor | None]:
-        seeds = _seeds(roots, gradients)
-        found = engine.run_grad(seeds, retain_graph=retain, create_graph=create_graph, targets=nodes)
-        return [found.get(node) for node in nodes]
-
-    gradients = _gradients(roots, grad_outputs)
-    found = _map_rows(compute_grads, roots, gradients) if is_grads_batched else compute_grads(*gradients)
+    if is_grads_batched:
+        gradients = _gradients(roots, grad_outputs)
+        found = _map_rows(partial(_compute_grads, roots, nodes, retain, create_graph), roots, gradients)
+    else:
+        by_node = engine.run_grad(
+            _seeds(roots, grad_outputs), retain_graph=retain, create_graph=create_graph, targets=nodes
+        )
+        found = [by_node.get(node) for node in nodes]
     result = []
     for i, (tensor, g) in enumerate(zip(targets, found, strict=True)):
         if g is None and materialize_grads:
@@ -153,6 +156,14 @@ def grad(
             g = sparse.wrap_gradient(g)
         result.append(g)
     return tuple(result)
+
+
+def _compute_grads(
+    roots: tuple[TensorOrEdge, ...], nodes: list[Any], retain: bool, create_graph: bool, *gradients: Tensor | None
+) -> Sequence[Tensor | None]:
+    """Return what arrives at each of the nodes, for these gradients of the roots."""
+    found = engine.run_grad(_seeds(roots, gradients), retain_graph=retain, create_graph=create_graph, targets=nodes)
+    return [found.get(node) for node in nodes]
 
 
 def _as_tuple(tensors: Any) -> tuple[TensorOrEdge, ...]:
@@ -199,6 +210,11 @@ def _map_rows(
     return map_in_front_slot.call(compute_grads, gradients)
 
 
+@cache
+def _one(dtype: NumpyDtype) -> Array:
+    return np.ones((), dtype)
+
+
 def make_seed(i: int, root: TensorOrEdge, g: Tensor | None) -> tuple[Any, Tensor]:
     """Return the node of a root, the i-th, and the gradient that enters there: `g`, or 1 for a scalar."""
     node = resolve_node(root)
@@ -207,14 +223,14 @@ def make_seed(i: int, root: TensorOrEdge, g: Tensor | None) -> tuple[Any, Tensor
     like = root.array if isinstance(root, Tensor) else node
     shape, dtype = like.shape, like.dtype
     if g is None:
-        if not all(n == 1 for n in shape):
+        if shape and not all(n == 1 for n in shape):
             raise RuntimeError(
                 f"grad can be implicitly created only for scalar outputs; this one has shape {tuple(shape)}. "
                 "Reduce it first, as in .sum().backward(), or pass backward(gradient=...)."
             )
         if not is_floating(like) or dtype.kind == "c":
             raise RuntimeError(f"grad can be implicitly created only for real scalar outputs but got {DTYPES[dtype]}")
-        return node, constant(np.ones(shape, dtype))
+        return node, constant(np.ones(shape, dtype) if shape else _one(dtype).copy())
     if not isinstance(g, Tensor):
         raise TypeError(f"gradients can be either Tensors or None, but got {type(g).__name__}")
     if g.array.shape != shape:

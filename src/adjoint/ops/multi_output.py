@@ -12,7 +12,7 @@ from adjoint.core.dtype.dtype import default
 from adjoint.core.graph.node import OutputSlot
 from adjoint.core.runtime.mode import mode, nondefault, recorded_by_caller
 from adjoint.core.tensor.tensor import Tensor, wrap
-from adjoint.core.typing import Params, Shape
+from adjoint.core.typing import Array, Operand, Params, Shape
 from adjoint.ops.linalg.packed_factors import unpack_parts
 from adjoint.ops.movement.movement import reshape
 from adjoint.ops.movement.split import SplitOutputs
@@ -31,6 +31,14 @@ class OutputParts(SplitOutputs):
 
     def __dir__(self) -> list[str]:
         return sorted({*object.__dir__(self), *(f"_saved_{name}" for name in self.settings)})
+
+    def _write_pieces(self, out: Operand, arrived: Sequence[Array | None]) -> Array:
+        start = 0
+        for g, shape in zip(arrived, self.pieces, strict=True):
+            stop = start + prod(shape[out.ndim - 1 :])
+            out[..., start:stop] = 0 if g is None else g.reshape(*out.shape[:-1], stop - start)
+            start = stop
+        return out
 
     def _reshape_for_cat(self, g: Tensor) -> Tensor:
         lead = self.parents[0].shape[:-1]

@@ -23,9 +23,11 @@ from adjoint.autograd.engine.accumulate_grad import accumulate, collect_captures
 from adjoint.autograd.engine.error_notes import add_node_note, last_pass
 from adjoint.autograd.engine.graph_task import UNDEFINED, GraphTask, Root, runs_user_code
 from adjoint.autograd.engine.masked_node import MaskLink, passes_masks, run_masked_node
-from adjoint.autograd.engine.node_call import call_node, recompute_typed, sum_to_input
-from adjoint.autograd.engine.saved_values import rule_arguments, saved_arrays
+from adjoint.autograd.engine.node_call import call_node, deliver_to_owner, recompute_typed, sum_to_input
+from adjoint.autograd.engine.recorded_node import can_run_recorded, run_recorded_node
+from adjoint.autograd.engine.saved_values import free_saved_values, rule_arguments, saved_arrays
 from adjoint.autograd.engine.where_masks import propagate_where_mask
+from adjoint.core.graph.hooks import hooked_leaves
 from adjoint.core.graph.node import FREED, Leaf, Node, OutputSlot, Vertex
 from adjoint.core.graph.not_implemented import refuse_gradient
 from adjoint.core.runtime.explanation_slot import explanation_slot
@@ -75,28 +77,39 @@ MAX_NESTED_PASSES = 40  # so many passes within each other fit in the frames tha
 
 
 def _run_pass(gradients: GraphTask, finish: Callable[[], Result]) -> Result:
-    """Run the whole pass, then `finish`, then the callbacks that were queued meanwhile."""
+    """Run the whole pass, then `finish`, then the callbacks that were queued meanwhile.
+
+    Rules of arrays record nothing, whatever the mode; it is switched when other code is about to run.
+    """
     passes = _running.passes
     if passes and len(passes) % MAX_NESTED_PASSES == 0 and not IN_BROWSER:
         return _run_pass_in_thread(gradients, finish, passes)
     depth, recording = len(passes), mode.recording
     try:
         passes.append(gradients)
-        with np.errstate(all="ignore"), ModeScope(recording=gradients.create_graph):
+        if not gradients.on_arrays and recording is not gradients.create_graph:
+            set_modes(recording=gradients.create_graph)
+        with np.errstate(all="ignore"):
             interpreter = None if gradients.on_arrays else mode.interpreter
             if interpreter is None or runs_user_code(gradients.input_buffers):
-                _run_all_nodes(gradients)
+                for _ in run_nodes(gradients):
+                    pass
             else:
                 interpreter.run_library_code(_run_all_nodes, gradients)
+            if hooked_leaves or gradients.callbacks:
+                gradients.stop_recording()
             result = finish()
             for callback in gradients.callbacks:
                 callback()
+        if mode.recording is not recording:
+            set_modes(recording=recording)
         return result
     except Exception as error:
+        set_modes(recording=recording)
         add_node_note(error, run_nodes.__code__)
         explanation_slot.call(error)
         raise
-    except BaseException:  # Ctrl-C, perhaps just as the block was about to be left
+    except BaseException:  # Ctrl-C, perhaps just as the mode was about to be restored
         set_modes(recording=recording)
         raise
     finally:
@@ -162,6 +175,11 @@ def call_at_end_of_all(callback: Callable[[], object]) -> None:
     _running.passes[0].callbacks.append(callback)
 
 
+def is_leaf(node: Vertex) -> bool:
+    """Return whether a node is that of a leaf."""
+    return type(node) is Leaf
+
+
 def run_nodes(gradients: GraphTask, stepwise: bool = False) -> Iterator[tuple[Vertex, Operand]]:
     """Run the nodes, newest first. `stepwise`: before each, yield it with its gradient.
 
@@ -174,12 +192,16 @@ def run_nodes(gradients: GraphTask, stepwise: bool = False) -> Iterator[tuple[Ve
         gradients.needed_nodes,
         gradients.exec_nodes,
     )
-    watched = stepwise or useful is not None
+    # arrivals at leaves are captured when the walk is over
+    watched = stepwise or not all(map(is_leaf, gradients.capture_nodes or ()))
     free, bare, where_masks = not gradients.retain_graph, gradients.on_arrays, gradients.where_masks
     pending = gradients.pending_edges
     watcher = mode.anomaly_detector if nondefault.count else None
     run = getattr(watcher, "pull", call_node)
     plain = bare and run is call_node
+    recorded = gradients.create_graph and not (nondefault.count and mode.needs_slow_path)
+    if pending or watcher is not None:
+        gradients.stop_recording()
     complex64, complex128 = COMPLEX_DTYPES
     ready = [(-node.sequence_nr, node) for node in arrived if type(node) is not Leaf]
     heapify(ready)
@@ -187,6 +209,8 @@ def run_nodes(gradients: GraphTask, stepwise: bool = False) -> Iterator[tuple[Ve
     while node is not None:
         g = arrived.pop(node)
         if watched or node.hooks is not None:
+            if node.hooks is not None:
+                gradients.stop_recording()
             g = gradients.run_tensor_hooks(node, g)
             if stepwise:
                 yield node, g
@@ -195,7 +219,7 @@ def run_nodes(gradients: GraphTask, stepwise: bool = False) -> Iterator[tuple[Ve
                 continue
         newest = None
         op = node.op
-        mask = gradients.take_where_mask(node, g) if where_masks else None
+        mask = gradients.take_where_mask(node, g) if where_masks and node in where_masks else None
         if mask is not None and op is not None and not passes_masks(op):
             mask = None
         dtype = node.dtype
@@ -270,11 +294,23 @@ def run_nodes(gradients: GraphTask, stepwise: bool = False) -> Iterator[tuple[Ve
             and dtype is not complex64
             and dtype is not complex128
         ):
+            if op is not None and op.runs_user_code:
+                gradients.stop_recording()
             for parent in run_masked_node(gradients, node, g, mask):
                 heappush(ready, (-parent.sequence_nr, parent))
             if free and node.saved_values is not None:
                 node.saved_values = FREED
+        elif type(node) is OutputSlot and not watched and mask is None and g is not UNDEFINED and run is call_node:
+            owner = node.owner
+            if (useful is None or owner in useful) and deliver_to_owner(gradients, node, g):
+                heappush(ready, (-owner.sequence_nr, owner))
+        elif recorded and can_run_recorded(node, g) and mask is None:
+            for parent in run_recorded_node(gradients, node, g):
+                heappush(ready, (-parent.sequence_nr, parent))
+            if free and node.saved_values is not None:
+                free_saved_values(node, keep_numbers=True)
         else:
+            gradients.stop_recording()
             mask = mask.array() if type(mask) is MaskLink else mask
             if not bare:
                 set_backward_origin(node)
@@ -294,10 +330,7 @@ def run_nodes(gradients: GraphTask, stepwise: bool = False) -> Iterator[tuple[Ve
                 if first and type(parent) is not Leaf:
                     heappush(ready, (-parent.sequence_nr, parent))
             if free and type(node) is not OutputSlot and node.saved_values is not None:
-                saved = node.saved_values
-                # a recorded pass keeps numbers: a composite saves them where the op that it stands for saves nothing
-                if bare or type(saved) is not tuple or any(hasattr(value, "dtype") for value in saved):
-                    node.saved_values = FREED
+                free_saved_values(node, keep_numbers=not bare)
         if pending:
             for parent in node.parents:
                 if parent in pending:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from adjoint.core.graph.grad_dtype import ANY_DTYPE
 from adjoint.core.graph.hooks import HookDict, hooked_leaves
 from adjoint.core.graph.node import Leaf, Node, SavedValues, Vertex
 from adjoint.core.op.elementwise_kernels import ADD
-from adjoint.core.runtime.mode import mode, nondefault
+from adjoint.core.runtime.mode import mode, nondefault, set_modes
 from adjoint.core.tensor.sparse_array import SparseArray, is_sparse, tensor_of_gradient
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Array, Operand
@@ -100,6 +101,14 @@ class GraphTask:
             if type(total) is np.ndarray or not is_sparse(total):  # sparse gradients are joined, not added in place
                 self.owned_buffers.add(node)
         return have is None
+
+    def stop_recording(self) -> None:
+        """Switch recording off, until the pass is over, since code other than rules of arrays is about to run.
+
+        A pass that is recorded, traced or pushed forward has set its mode before.
+        """
+        if self.on_arrays and mode.recording:
+            set_modes(recording=False)
 
     def include_hooked_targets(self, targets: Iterable[Vertex]) -> None:
         """Let the targets that nobody else needs run too where they have hooks: these see what comes to rest there."""
@@ -213,23 +222,25 @@ def runs_user_code(roots: Iterable[Vertex]) -> bool:
 
 def nodes_leading_to(wanted: set[Vertex], roots: Iterable[Vertex]) -> set[Vertex]:
     """Return the nodes below the roots from which a path leads to a wanted one."""
-    oldest = min((node.sequence_nr for node in wanted), default=0)  # what is older cannot lead to any of them
-    reached = {root for root in roots if type(root) is not Leaf}
+    oldest = min([node.sequence_nr for node in wanted], default=0)  # what is older cannot lead to any of them
+    reached: set[Vertex] = {root for root in roots if type(root) is not Leaf}
     stack = list(reached)
+    dead_end = False
     while stack:
         for parent in stack.pop().parents:
-            if (
-                parent is not None
-                and type(parent) is not Leaf
-                and parent.sequence_nr >= oldest
-                and parent not in reached
-            ):
+            if parent is None or parent in reached:
+                continue
+            if type(parent) is Leaf:
+                dead_end = dead_end or parent not in wanted
+            elif parent.sequence_nr >= oldest:
                 reached.add(parent)
                 stack.append(parent)
+            else:
+                dead_end = True
+    if not dead_end and wanted.isdisjoint(reached):  # all paths end at wanted leaves
+        return reached
     leading: set[Vertex] = set()
-    for node in sorted(
-        reached, key=lambda node: node.sequence_nr
-    ):  # the oldest first: parents before those made from them
+    for node in sorted(reached, key=attrgetter("sequence_nr")):  # parents before those made from them
         for parent in node.parents:
             if parent in wanted or parent in leading:
                 leading.add(node)

@@ -22,6 +22,7 @@ from adjoint.core.tensor.tensor import Tensor, wrap
 from adjoint.core.typing import Function, NumpyDtype, Operand
 from adjoint.ops.elementwise.complex import conj
 from adjoint.ops.elementwise.select import cast
+from adjoint.ops.movement.split import SplitOutputs
 from adjoint.ops.reduction.reduction import sum_array_to, sum_to
 
 ndarray = np.ndarray
@@ -60,6 +61,8 @@ def apply_rules(gradients: GraphTask, node: GraphNode, g: Operand, mask: Operand
         if interpreter is None or node.op.runs_user_code or type(node.saved_values) is SavedValues:
             return _apply_op_rules(gradients, node, g, mask)
         return interpreter.run_library_code(_apply_op_rules, gradients, node, g, mask)
+    if isinstance(node, SplitOutputs) and gradients.on_arrays and _are_arrays(g):
+        return [sum_to_input(gradients, node.pull_arrays(g), node.parents[0])]
     given = [gradients.wrap_gradient(one) for one in g] if type(g) is OutputGrads else [gradients.wrap_gradient(g)]
     pulled = node.pull(given)
     return [
@@ -98,6 +101,20 @@ def _apply_op_rules(gradients: GraphTask, node: Node, g: Operand, mask: Operand)
         is_typed = type(array) is ndarray and array.dtype is parent.dtype and array.shape == parent.shape
         pulled.append(d if is_typed else sum_to_input(gradients, d, parent))
     return pulled
+
+
+def _are_arrays(grads: Operand) -> bool:
+    """Return whether the gradients of several outputs are dense arrays, or None."""
+    return type(grads) is OutputGrads and all(g is None or type(g) is ndarray for g in grads)
+
+
+def deliver_to_owner(gradients: GraphTask, slot: OutputSlot, g: Operand) -> bool:
+    """Add the gradient of one of several outputs to those of its node; True if it is the first that arrives there."""
+    owner, have = slot.owner, gradients.input_buffers.get(slot.owner)
+    if have is None or have[slot.number] is not None:
+        return gradients.add_gradient(owner, call_node(gradients, slot, g)[0])
+    have[slot.number] = g
+    return False
 
 
 def call_gradient_rule(op: Op, i: int, dtype: NumpyDtype, g: Operand, arguments: Sequence[Operand]) -> Operand:

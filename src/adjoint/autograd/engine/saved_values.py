@@ -31,6 +31,7 @@ def unpack_node_values(gradients: GraphTask, node: Node) -> Any:
     saved = check_saved(node)
     if type(saved) is not SavedValues:
         return saved
+    gradients.stop_recording()  # hooks of the user's unpack
     if gradients.unpacked_values[0] is not node:
         gradients.unpacked_values = (
             node,
@@ -70,7 +71,19 @@ def check_saved(node: Node) -> tuple[Operand, ...] | SavedValues | None:
 def saved_as_tensors(node: Node, saved: Operands, create_graph: bool) -> tuple[Operand, ...]:
     """Return the saved values as tensors; with their history if the backward pass itself is to be recorded."""
     makers = (*node.parents, node) if create_graph else (None,) * len(saved)
-    return tuple([restore_saved(value, maker) for value, maker in zip(saved, makers, strict=True)])
+    return tuple([
+        None if value is None else restore_saved(value, maker) for value, maker in zip(saved, makers, strict=True)
+    ])  # fmt: skip
+
+
+def free_saved_values(node: Any, keep_numbers: bool) -> None:
+    """Free what a node has saved, at the end of its part of a pass that frees the graph.
+
+    A recorded pass keeps numbers: a composite saves them where the op that it stands for saves nothing.
+    """
+    saved = node.saved_values
+    if not keep_numbers or type(saved) is not tuple or any(hasattr(value, "dtype") for value in saved):
+        node.saved_values = FREED
 
 
 def rule_arguments(node: Node, rule: Rule, saved: Any, i: int = 0) -> Sequence[Operand]:

@@ -82,7 +82,7 @@ class Op:
         self.raises = raises
         self.grad_slice = grad_slice
         self.where_mask = where_mask
-        self.fast_backward = where_mask is None
+        self.fast_backward = where_mask is None and not self.runs_user_code
         self.public: Function = lambda *inputs, **params: call(self, inputs, params)
         self.node_name = _make_node_class(self.name, node)
         self.preserves_strides = lies = preserves_strides or family == "unary"  # as its operand does in memory

@@ -27,9 +27,9 @@ from adjoint.core.tensor.storage import (
     view_of,
 )
 from adjoint.core.tensor.tensor import Tensor, wrap
-from adjoint.core.typing import Params, Shape
+from adjoint.core.typing import Array, Operand, Params, Shape
 from adjoint.ops.creation import zeros
-from adjoint.ops.movement.movement import cat, reshape, select, slice
+from adjoint.ops.movement.movement import WHOLE_DIM, cat, reshape, select, slice
 
 MULTI_OUTPUT = CreationMeta.MULTI_OUTPUT_NODE
 
@@ -155,6 +155,18 @@ class SplitOutputs(GraphNode):
         ]
         return [cat(*joined, axis=self.axis) if len(joined) > 1 else joined[0]]
 
+    def pull_arrays(self, arrived: Sequence[Array | None]) -> Array:
+        """Return the array that `pull` gives in a tensor, without the calls of ops."""
+        return self._write_pieces(np.empty(self.parents[0].shape, self.dtype), arrived)
+
+    def _write_pieces(self, out: Operand, arrived: Sequence[Array | None]) -> Array:
+        lead, start = (WHOLE_DIM,) * self.axis, 0
+        for g, shape in zip(arrived, self.pieces, strict=True):
+            stop = start + shape[self.axis]
+            out[(*lead, builtins.slice(start, stop))] = 0 if g is None else g
+            start = stop
+        return out
+
     def _reshape_for_cat(self, g: Tensor) -> Tensor:
         return g
 
@@ -175,6 +187,12 @@ class UnbindBackward0(SplitOutputs):
     """The node of `unbind`, whose pieces lack the dimension."""
 
     __slots__ = ()
+
+    def _write_pieces(self, out: Operand, arrived: Sequence[Array | None]) -> Array:
+        lead = (WHOLE_DIM,) * self.axis
+        for i, g in enumerate(arrived):
+            out[(*lead, i)] = 0 if g is None else g
+        return out
 
     def _reshape_for_cat(self, g: Tensor) -> Tensor:
         shape = g.array.shape

@@ -122,6 +122,10 @@ def _with_kept_axes(rule: Rule) -> Rule:
             kept = kept_shape(given[shape_place], given[axes_place])
             arguments = [given[i] if i != out_place else given[i].reshape(kept) for i in places]
             return rule(g.reshape(kept) if g.ndim else g, *arguments)
+        if type(getattr(g, "array", None)) is np.ndarray:  # the same with tensors, of a backward pass that is recorded
+            kept = kept_shape(given[shape_place], given[axes_place])
+            arguments = [given[i] if i != out_place else reshape(given[i], shape=kept) for i in places]
+            return rule(reshape(g, shape=kept) if g.array.ndim else g, *arguments)
         values = dict(zip(asked, given, strict=True))
         axes = values["axes"]
         kept = tuple(1 if i in axes else n for i, n in enumerate(values["x_shape"]))
