@@ -122,3 +122,16 @@ def test_sizes_may_be_tensors() -> None:
         t.nn.functional.interpolate(t.tensor(x), size=[t.tensor([7], dtype=t.int32), t.tensor(3)]) for t in (ad, torch)
     )
     assert np.array_equal(found.numpy(), wanted.numpy())
+
+
+@pytest.mark.parametrize("mode", ["nearest", "bilinear", "bicubic"])
+def test_weights_are_made_once_for_sizes_and_types(mode: str) -> None:
+    image = ad.arange(48.0).reshape(1, 1, 6, 8).requires_grad_()
+    double = image.detach().double().requires_grad_()
+    for _ in range(2):
+        for x in (image, double):
+            x.grad = None
+            F.interpolate(x, scale_factor=0.5, mode=mode).square().sum().backward()
+    assert image.grad is not None and double.grad is not None
+    assert image.grad.dtype == ad.float32 and double.grad.dtype == ad.float64
+    np.testing.assert_allclose(image.grad.numpy(), double.grad.numpy(), rtol=1e-5, atol=1e-4)

@@ -9,7 +9,7 @@ import pytest
 
 import adjoint as ad
 from adjoint.core.op.eager_kernels import eager_kernels
-from adjoint.ops.indexing.row_positions import positions_along, positions_of_indices
+from adjoint.ops.indexing.row_positions import are_in_range, drop_repeats, positions_along, positions_of_indices
 
 KEYS: list[tuple[Any, ...]] = [
     (slice(None), [3, -1, 3, 0]), ([[1], [-2]], [3, 0, 3]), (slice(None), slice(None), [[0, 2], [2, 2]]),
@@ -61,3 +61,20 @@ def test_indices_out_of_range_have_no_positions() -> None:
     assert positions_of_indices((3, 4), (np.array([-5]),), (None, 0)) is None
     assert positions_along((3, 4), np.array([[0, 3]]), 0) is None
     assert positions_along((3, 4), np.array([[0, -1]]), 0) is None
+
+
+def test_repeated_elements_are_looked_at_once() -> None:
+    column = np.arange(6)[:, None]
+    wide = np.broadcast_to(column, (6, 1000))
+    assert drop_repeats(wide).shape == (6, 1)
+    assert are_in_range(wide, 6)
+    assert not are_in_range(wide, 5)
+    x = ad.arange(18.0).reshape(6, 3).requires_grad_()
+    at = ad.tensor([4, 0, 4])[:, None].expand(3, 3)
+    for source in (x, x.detach().t().contiguous().t().requires_grad_()):
+        out = source.gather(0, at)
+        np.testing.assert_array_equal(out.detach().numpy(), x.detach().numpy()[[4, 0, 4]])
+        (g,) = ad.autograd.grad(out.sum(), source)
+        assert g.sum(1).tolist() == [3.0, 0.0, 0.0, 0.0, 6.0, 0.0]
+    with pytest.raises(RuntimeError, match="out of bounds"):
+        x.gather(0, ad.tensor([6])[:, None].expand(1, 3))

@@ -25,7 +25,11 @@ def rows_of(kind: str, missing: float = 0.0) -> Any:
 @pytest.mark.parametrize("descending", [False, True])
 @pytest.mark.parametrize("count", [0, 1, 7, 49, 120, 200])
 @pytest.mark.parametrize("kind", KINDS)
-def test_leading_is_the_head_of_argsort(kind: str, count: int, descending: bool) -> None:
+@pytest.mark.parametrize("enough", [1, 2048])  # elements, from which on rows are parted
+def test_leading_is_the_head_of_argsort(
+    kind: str, count: int, descending: bool, enough: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sort, "MIN_PARTITION_SIZE", enough)
     for missing in (0.0, 0.5) if "float" in kind else (0.0,):
         x = ad.from_numpy(rows_of(kind, missing))
         found = sort.leading(x, axis=1, count=count, descending=descending)

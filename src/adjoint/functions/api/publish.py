@@ -180,10 +180,11 @@ def rename_node(out: Tensor, kind: str, **settings: object) -> Tensor:
 
     The node shows the `settings` as parameters of its op.
     """
-    if isinstance(out.node, Node):
-        out.node.__class__ = named_node_class(kind)
+    node = out.node
+    if node is not None and isinstance(node, Node):
+        node.__class__ = named_node_class(kind)
         if settings:
-            out.node.params = (out.node.params or {}) | settings
+            node.params = (node.params or {}) | settings
     return out
 
 

@@ -33,10 +33,12 @@ def getitem(x: Tensor, key: Operand) -> Tensor:
 
     Raises IndexError for positions outside the tensor.
     """
-    out = _try_simple_getitem(x, key)
-    if out is not None:
-        return out
-    plan = find_basic_plan(x, key)
+    plan = find_basic_plan(x, key) if type(key) is tuple or type(key) is slice else None
+    if plan is None:
+        out = _try_simple_getitem(x, key)
+        if out is not None:
+            return out
+        plan = find_basic_plan(x, key)
     if plan is not None and (plan.sliced or plan.integers or plan.new):
         return _apply_basic_indices(x, plan)
     if nondefault.count and mode.interpreter is not None:

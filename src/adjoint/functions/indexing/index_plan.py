@@ -19,6 +19,7 @@ from adjoint.ops.movement import movement
 
 LONGEST_TUPLE = 32  # as in NumPy before 1.23, a longer list is an array
 SLICE_BOUND_TYPES = frozenset({int, type(None)})
+WHOLE_DIMENSION = None, None, None  # the bounds and the step of `:`
 SEQUENCE_INDEX_TYPES = (list, tuple, slice, Tensor, np.ndarray)
 
 
@@ -241,6 +242,9 @@ def find_basic_plan(x: Tensor, key: Operand) -> IndexPlan | None:
         kind = type(item)
         if kind is slice:
             start, stop, step = item.start, item.stop, item.step
+            if start is stop is step is None:
+                parts.append(WHOLE_DIMENSION)
+                continue
             if not (type(start) in SLICE_BOUND_TYPES and type(stop) in SLICE_BOUND_TYPES):
                 return None
             if step is not None and (type(step) is not int or step <= 0):

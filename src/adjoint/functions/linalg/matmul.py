@@ -8,7 +8,7 @@ import numpy as np
 
 from adjoint.core.dtype.dtype_info import scalar_type
 from adjoint.core.op.autocast import autocast_down
-from adjoint.core.op.families import with_eager_fast_path
+from adjoint.core.op.families import OPERANDS, with_eager_fast_path
 from adjoint.core.op.op import op_of
 from adjoint.core.op.spec import broadcast_shapes
 from adjoint.core.runtime.explanation_slot import with_explanation
@@ -23,7 +23,7 @@ from adjoint.ops.elementwise import arithmetic, select
 from adjoint.ops.linalg import matmul as contraction
 from adjoint.ops.linalg.blas_products import multiply_matrices
 from adjoint.ops.movement import movement
-from adjoint.ops.operators import as_operator, as_reflected_operator
+from adjoint.ops.operators import as_reflected_operator
 from adjoint.ops.reduction import reduction
 
 __all__ = ["addmm", "bilinear", "bmm", "dot", "linear", "matmul", "mm", "mv", "outer"]
@@ -116,7 +116,14 @@ def _product(input: Operand, other: Operand) -> Tensor:
     return movement.reshape_unshared(product, product.array.shape[:-1]) if y_rank == 1 else product
 
 
-for _name, _f in {"__matmul__": as_operator(matmul), "__rmatmul__": as_reflected_operator(matmul)}.items():
+def _call_as_operator(x: Tensor, y: Operand) -> Operand:
+    """Return `x @ y`."""
+    if type(y) is Tensor and not nondefault.count:
+        return _product(x, y)
+    return matmul(x, y) if isinstance(y, OPERANDS) else NotImplemented
+
+
+for _name, _f in {"__matmul__": _call_as_operator, "__rmatmul__": as_reflected_operator(matmul)}.items():
     setattr(Tensor, _name, _f)
 
 

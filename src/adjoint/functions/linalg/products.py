@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import reduce
+from functools import lru_cache, reduce
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from adjoint.core.dtype.dtype import promote
 from adjoint.core.graph.node import next_sequence_nr
 from adjoint.core.op.families import with_eager_fast_path
 from adjoint.core.tensor.tensor import Tensor, constant, method
-from adjoint.core.typing import Array, Operand
+from adjoint.core.typing import Array, Operand, Shape
 from adjoint.functions.api.compute_dtype import autocast_lower, in_float32
 from adjoint.functions.api.dim_args import one_dim
 from adjoint.functions.api.legacy_overloads import with_leading_factors
@@ -22,6 +22,7 @@ from adjoint.functions.shape import as_strided, shape
 from adjoint.ops.elementwise import arithmetic, select
 from adjoint.ops.elementwise.complex import conj, is_complex
 from adjoint.ops.indexing import indexing
+from adjoint.ops.movement import movement
 from adjoint.ops.mutation.inplace import write_in_place
 from adjoint.ops.reduction import reduction
 
@@ -188,11 +189,21 @@ def chain_matmul(*matrices: Tensor | Sequence[Tensor], out: Tensor | None = None
 @with_out
 def kron(input: Tensor, other: Tensor) -> Tensor:
     """Return Kronecker's product: every element of `input` times the whole of `other`."""
-    n = max(input.ndim, other.ndim)
-    x, y = ((1,) * (n - len(t.array.shape)) + tuple(t.array.shape) for t in (input, other))
-    left = shape.reshape(input, tuple(k for size in x for k in (size, 1)))
-    right = shape.reshape(other, tuple(k for size in y for k in (1, size)))
-    return shape.reshape(arithmetic.mul(left, right), tuple(a * b for a, b in zip(x, y, strict=True)))
+    sizes = input.array.shape, other.array.shape
+    find = _find_kron_shapes if type(input.array) is type(other.array) is np.ndarray else _find_kron_shapes.__wrapped__
+    left, right, whole = find(*sizes)  # sizes may be symbols
+    spread = arithmetic.mul(movement.reshape(input, shape=left), movement.reshape(other, shape=right))
+    return movement.reshape_unshared(spread, whole)
+
+
+@lru_cache(256)
+def _find_kron_shapes(x: Shape, y: Shape) -> tuple[Shape, Shape, Shape]:
+    """Return the shapes in which two operands are multiplied, and that of the result."""
+    n = max(len(x), len(y))
+    x, y = ((1,) * (n - len(sizes)) + tuple(sizes) for sizes in (x, y))
+    left = tuple([k for size in x for k in (size, 1)])
+    right = tuple([k for size in y for k in (1, size)])
+    return left, right, tuple([a * b for a, b in zip(x, y, strict=True)])
 
 
 @public()

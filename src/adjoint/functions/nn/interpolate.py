@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from adjoint.functions.api.publish import rename_node
 from adjoint.functions.linalg.matmul import matmul
 from adjoint.functions.nn.adaptive_pooling import average_parts
 from adjoint.functions.nn.resampling import (
+    Taps,
     find_cubic_weights,
     resample,
     resample_in_call,
@@ -246,9 +248,8 @@ def _per_dimension(given: Operand, rank: int, old: Shape, what: str) -> list[Any
     return list(given)
 
 
-def _taps(
-    old: int, new: int, scale: float | None, mode: str, aligned: bool, kind: NumpyDtype
-) -> list[tuple[Array, Array | None]]:
+@lru_cache(64)
+def _taps(old: int, new: int, scale: float | None, mode: str, aligned: bool, kind: NumpyDtype) -> Taps:
     """Return the positions along one dimension that each new element is made of, and their weights."""
     # PyTorch's rounding decides on the places
     wide: type[np.floating[Any]] = np.float32 if kind == np.float32 or mode in NEAREST else np.float64
@@ -256,7 +257,7 @@ def _taps(
     to = np.arange(new, dtype=wide)
     if mode in NEAREST:
         at = np.floor((to + wide(0.5 if mode == "nearest-exact" else 0.0)) * step)
-        return [(np.minimum(at.astype(np.int64), old - 1), None)]
+        return Taps([(np.minimum(at.astype(np.int64), old - 1), None)])
     if aligned:
         step = wide(old - 1) / wide(new - 1) if new > 1 else wide(0)
         source = to * step
@@ -266,8 +267,8 @@ def _taps(
         source = np.maximum(source, wide(0))
         low = np.minimum(source.astype(np.int64), old - 1)
         upper = np.minimum(source - low.astype(wide), wide(1))
-        return [(low, (1 - upper).astype(kind)), (np.minimum(low + 1, old - 1), upper.astype(kind))]
+        return Taps([(low, (1 - upper).astype(kind)), (np.minimum(low + 1, old - 1), upper.astype(kind))])
     low = np.floor(source).astype(np.int64)
     t = source - low.astype(wide)
     weights = find_cubic_weights(t)
-    return [(np.clip(low + d, 0, old - 1), w.astype(kind)) for d, w in zip((-1, 0, 1, 2), weights, strict=True)]
+    return Taps([(np.clip(low + d, 0, old - 1), w.astype(kind)) for d, w in zip((-1, 0, 1, 2), weights, strict=True)])

@@ -50,7 +50,7 @@ def layer_norm(
 
 def normalized_axes(input: Tensor, normalized_shape: Sequence[int]) -> tuple[int, ...]:
     """Return the last dimensions. Raises RuntimeError if their sizes are not those of `normalized_shape`."""
-    shape, rank = tuple(normalized_shape), input.ndim
+    shape, rank = tuple(normalized_shape), len(input.array.shape)
     if tuple(input.array.shape[rank - len(shape) :]) != shape or not shape:
         raise RuntimeError(
             f"Given normalized_shape={list(shape)}, expected input with shape [*{''.join(f', {n}' for n in shape)}], "

@@ -29,7 +29,21 @@ from adjoint.ops.elementwise import arithmetic, select
 from adjoint.ops.indexing import indexing
 from adjoint.ops.movement import movement
 
-Taps = Sequence[tuple[Array, Array | None]]  # positions of old elements, one for each new one, and their weights
+
+class Taps(list[tuple[Array, Array | None]]):
+    """The positions of old elements, one for each new one, and their weights, several times.
+
+    `stacked` and `transposed` have them as native code takes them, for each type of numbers.
+    """
+
+    __slots__ = ("stacked", "transposed")
+
+    def __init__(self, taps: Sequence[tuple[Array, Array | None]]) -> None:
+        super().__init__(taps)
+        self.stacked: dict[NumpyDtype, tuple[Array, Array]] = {}
+        self.transposed: dict[tuple[NumpyDtype, int], tuple[Array, Array]] = {}
+
+
 RESAMPLE = SmallArrayKernel("resample")
 Places = tuple[Operand, Operand]  # what a tap is in a call: positions, and weights or None
 MAX_EXACT_DENOMINATOR = 1 << 12  # of a factor, up to which a size times it is a quotient of integers
@@ -81,7 +95,7 @@ def _align_weight(weight: Array, x: Operand, axis: int) -> Tensor:
 
 def _resample_dx(g: Operand, x_shape: Shape, axis: int, taps: Taps) -> Operand:
     if isinstance(g, np.ndarray):
-        out = _add_natively(g, axis, *_transpose_taps(x_shape[axis], *_stack_taps(taps, g)))
+        out = _add_natively(g, axis, *_transpose_taps(taps, x_shape[axis], g))
         if out is None and x_shape[axis] <= MAX_DENSE_SIZE:
             out = _multiply(g, _weights(x_shape[axis], taps, g).T, axis)
         if out is not None and np.isfinite(out.sum()):
@@ -114,12 +128,20 @@ def _add_natively(x: Array, axis: int, places: Array, weights: Array) -> Array |
 
 def _stack_taps(taps: Taps, like: Array) -> tuple[Array, Array]:
     """The positions and the weights, both (taps, new)."""
-    weights = [np.ones(len(positions)) if weight is None else weight for positions, weight in taps]
-    return np.stack([p for p, _ in taps]).astype(np.int64), np.stack(weights).astype(like.dtype, copy=False)
+    found = taps.stacked.get(like.dtype)
+    if found is None:
+        weights = [np.ones(len(positions)) if weight is None else weight for positions, weight in taps]
+        places = np.stack([p for p, _ in taps]).astype(np.int64)
+        taps.stacked[like.dtype] = found = places, np.stack(weights).astype(like.dtype, copy=False)
+    return found
 
 
-def _transpose_taps(old: int, places: Array, weights: Array) -> tuple[Array, Array]:
+def _transpose_taps(taps: Taps, old: int, like: Array) -> tuple[Array, Array]:
     """For each old element the new ones that it is part of, and their weights, both (most, old), filled up with 0."""
+    known = taps.transposed.get((like.dtype, old))
+    if known is not None:
+        return known
+    places, weights = _stack_taps(taps, like)
     owners = places.ravel()
     order = np.argsort(owners, kind="stable")
     owners = owners[order]
@@ -129,6 +151,7 @@ def _transpose_taps(old: int, places: Array, weights: Array) -> tuple[Array, Arr
     users, shares = np.zeros(shape, np.int64), np.zeros(shape, weights.dtype)
     users[slots, owners] = order % places.shape[1]
     shares[slots, owners] = weights.ravel()[order]
+    taps.transposed[like.dtype, old] = users, shares
     return users, shares
 
 

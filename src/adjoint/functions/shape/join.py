@@ -6,12 +6,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from adjoint.core.dtype.dtype import promote
+from adjoint.core.dtype.dtype import default, promote
 from adjoint.core.op.apply import apply
+from adjoint.core.op.evaluation import evaluate
 from adjoint.core.op.families import with_eager_fast_path
 from adjoint.core.op.op import op_of
-from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import Array
+from adjoint.core.op.recorder import record_output
+from adjoint.core.runtime.mode import mode, nondefault
+from adjoint.core.tensor.tensor import Tensor, wrap
+from adjoint.core.typing import Array, Params
 from adjoint.functions.api.dim_args import one_dim
 from adjoint.functions.api.out import with_out
 from adjoint.functions.api.publish import public
@@ -23,6 +26,7 @@ from adjoint.ops.movement import movement
 __all__ = ["cat", "column_stack", "concat", "concatenate", "dstack", "hstack", "row_stack", "stack", "vstack"]
 
 _CAT = op_of(movement.cat)
+ndarray = np.ndarray
 
 
 @public(method=False)
@@ -41,7 +45,7 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
         tensor([[0., 0., 1., 1.]])
     """
     if (axis := _common_axis(tensors, dim)) is not None:
-        return apply(_CAT, tuple(tensors), {"axis": axis})
+        return _join(tensors, axis)
     if isinstance(tensors, Tensor):
         raise TypeError("cat(): argument 'tensors' (position 1) must be tuple of Tensors, not Tensor")
     if not len(tensors):
@@ -72,6 +76,30 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
                 )
     parts = [p if p.array.dtype == target else select.cast(p, dtype=target) for p in parts]
     return movement.cat(*parts, axis=axis)
+
+
+def _join(parts: Sequence[Tensor], axis: int) -> Tensor:
+    """Return what the call of the op does, in which any of the parts might be no tensor."""
+    params: Params = {"axis": axis}
+    if default.narrow or nondefault.inference_used or (nondefault.count and mode.needs_slow_path):
+        return apply(_CAT, tuple(parts), params)
+    arrays, nodes, sizes = [], [], []
+    recorded = False
+    for part in parts:
+        array, node = part.array, part.node
+        if type(array) is not ndarray:
+            return apply(_CAT, tuple(parts), params)
+        arrays.append(array)
+        nodes.append(node)
+        sizes.append(array.shape)
+        recorded = recorded or node is not None
+    data = evaluate(_CAT, tuple(arrays), params)
+    if recorded and not (nondefault.count and not mode.recording):
+        return record_output(data, _CAT, tuple(nodes), params, tuple(sizes), None)
+    out = wrap(data)
+    if nondefault.count and mode.detach_record is not None:
+        out._detach_record, out.storage_ = mode.detach_record, mode.detach_record.memory
+    return out
 
 
 def _common_axis(parts: Sequence[Tensor], dim: int) -> int | None:

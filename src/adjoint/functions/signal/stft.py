@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from adjoint.core.dtype.dtype import is_floating
 from adjoint.core.graph.source_location import warn_user
 from adjoint.core.runtime.mode import mode
 from adjoint.core.tensor.tensor import Tensor, constant
-from adjoint.core.typing import NumpyDtype
+from adjoint.core.typing import Array, NumpyDtype
 from adjoint.functions.api.publish import public
 from adjoint.functions.elementwise.complex import is_complex, view_as_real
 from adjoint.functions.signal import fft
@@ -194,6 +195,14 @@ def _pad_both_ends(x: Tensor, by: int, pad_mode: str) -> Tensor:
             f"stft: padding size should be less than the corresponding input dimension, but got: padding ({by}, {by}) "
             f"at dimension {x.ndim - 1} of input {list(x.array.shape)}"
         )
-    places = np.pad(np.arange(n), by, PAD_MODES[pad_mode])
     every: tuple[slice, ...] = (slice(None),) * (x.ndim - 1)
-    return x[(*every, constant(places))]
+    find = _find_padding_places if type(n) is int else _find_padding_places.__wrapped__  # sizes may be symbols
+    return x[(*every, constant(find(n, by, pad_mode)))]
+
+
+@lru_cache(64)
+def _find_padding_places(n: int, by: int, pad_mode: str) -> Array:
+    """Return the position of each element of the padded signal in the signal."""
+    places = np.pad(np.arange(n), by, PAD_MODES[pad_mode])
+    places.flags.writeable = False
+    return places

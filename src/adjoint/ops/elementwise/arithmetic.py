@@ -70,7 +70,7 @@ def div(x: Operand, y: Operand) -> Operand:
 
 
 def _check_divisor(name: str, y: Array) -> None:
-    if y.dtype.kind in "iub" and not np.all(y):
+    if y.dtype.kind in "iub" and not (y.all() if y.ndim else y):  # `np.all` takes as long as the division
         raise RuntimeError(f"ZeroDivisionError: {name} of integers by zero")
 
 

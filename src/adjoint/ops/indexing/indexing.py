@@ -17,7 +17,14 @@ from adjoint.core.tensor.sparse_array import SparseArray, sparse_gradient_slot
 from adjoint.core.typing import Array, Operand, Shape
 from adjoint.ops.elementwise.arithmetic import add
 from adjoint.ops.elementwise.comparison import ge, logical_and, lt
-from adjoint.ops.indexing.row_positions import ADD_ROWS, Pattern, positions_along, positions_of_indices, row_starts
+from adjoint.ops.indexing.row_positions import (
+    ADD_ROWS,
+    Pattern,
+    drop_repeats,
+    positions_along,
+    positions_of_indices,
+    row_starts,
+)
 from adjoint.ops.movement.movement import is_bare, reshape
 from adjoint.ops.reduction.reduction import all
 
@@ -144,7 +151,10 @@ def _picks_rows(indices: Array, axis: int, row: Shape) -> bool:
     """True if `indices` along the first dimension hold one index for each whole row, expanded over it."""
     if axis or indices.ndim < 2 or indices.shape[1:] != row or not indices.size:
         return False
-    return not any(step for step, n in zip(indices.strides[1:], row, strict=True) if n > 1)
+    for step, n in zip(indices.strides[1:], row, strict=True):  # noqa: SIM110  a third of the time of `any`
+        if step and n > 1:
+            return False
+    return True
 
 
 def _first_column(indices: Array) -> Array:
@@ -196,7 +206,8 @@ def gather(x: Operand, indices: Operand, *, axis: int) -> Array:
         if found is not None:
             return found
     if _picks_rows(indices, axis, x.shape[1:]):
-        return x[_first_column(indices)]
+        rows = _first_column(indices)
+        return x.take(rows, 0) if x.flags.c_contiguous else x[rows]  # a third of the time
     return x[index_grid(x.shape, indices, axis)]
 
 
@@ -272,7 +283,7 @@ def all_in_range(indices: Tensor, size: int) -> bool:
     """True if all indices are known to lie in [0, size): an eager check at half the cost of `check_range`."""
     if has_interpreter() or type(indices.array) is not np.ndarray or indices.array.dtype != np.int64:
         return False
-    unsigned = indices.array.view(np.uint64)  # negative ones become the largest
+    unsigned = drop_repeats(indices.array).view(np.uint64)  # negative ones become the largest
     return not unsigned.size or bool(np.maximum.reduce(unsigned, None) < size)
 
 

@@ -100,8 +100,16 @@ def row_starts(count: int, step: int) -> Array:
     return starts
 
 
+def drop_repeats(x: Array) -> Array:
+    """Return a view of an expanded array, with one element in place of each that is repeated."""
+    if 0 in x.strides and x.size:
+        return x[tuple([slice(0, 1) if not step else slice(None) for step in x.strides])]
+    return x
+
+
 def are_in_range(indices: Array, n: int) -> bool:
     """Return whether all indices are known to lie in [0, n)."""
+    indices = drop_repeats(indices)
     if indices.dtype != np.int64:
         return not indices.size or (int(indices.min()) >= 0 and int(indices.max()) < n)
     return not indices.size or bool(np.maximum.reduce(indices.view(np.uint64), None) < n)  # -1 becomes the largest

@@ -6,6 +6,7 @@ kept. Each of the three is linear, and its gradient is its adjoint. None is norm
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -177,8 +178,14 @@ def _scale_mirrored(spectrum: Any, n: int, axis: int, factor: float) -> Any:
         alone = logical_or(eq(at, 0), eq(mul(at, 2), n))
         weight = cast(where(alone, 1.0, factor), dtype=real_type(array.dtype))
         return spectrum * reshape(weight, shape=(n // 2 + 1, *(1,) * (len(array.shape) - axis - 1)))
-    weights = np.full(n // 2 + 1, factor, real_type(array.dtype))
+    return spectrum * _mirror_weights(n, len(array.shape) - axis - 1, factor, real_type(array.dtype))
+
+
+@lru_cache(64)
+def _mirror_weights(n: int, dims_after: int, factor: float, dtype: NumpyDtype) -> Array:
+    weights = np.full(n // 2 + 1, factor, dtype)
     weights[0] = 1
     if n % 2 == 0:
         weights[-1] = 1
-    return spectrum * weights.reshape((-1,) + (1,) * (len(array.shape) - axis - 1))
+    weights.flags.writeable = False
+    return weights.reshape((-1,) + (1,) * dims_after)

@@ -25,6 +25,8 @@ Shapes = tuple[Shape, ...]
 def pack_parts(x: Array, *parts: Operand) -> Array:
     """The parts, arrays (…, *shape) where x is (…, m, n), as one array."""
     lead = x.shape[:-2]
+    if not lead:
+        return np.concatenate([part.reshape(-1) for part in parts])
     return np.concatenate([part.reshape(*lead, prod(part.shape[len(lead) :])) for part in parts], -1)
 
 

@@ -209,9 +209,9 @@ def diagonal_length(rows: int, columns: int, above: int) -> int:
 
 
 def _diagonal(x: Array, *, at: Corner) -> Array:
-    found = np.diagonal(x, *at)
+    found: Operand = x.diagonal(*at)
     if x.flags.writeable:
-        found.flags.writeable = True
+        found.setflags(True)  # by position it takes a sixth of the time of `found.flags.writeable = True`
     return found
 
 

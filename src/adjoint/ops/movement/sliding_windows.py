@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Iterator
+from functools import lru_cache
 from itertools import product
 
 import numpy as np
@@ -12,6 +14,7 @@ from adjoint.core.op.spec import Spec
 from adjoint.core.typing import Array, Operand
 
 Sizes = tuple[int, ...]
+MIN_TAPS_AT_ONCE = 8  # NumPy's loop over a few elements takes longer than a call for each
 
 
 def count_windows(length: int, size: int, stride: int, dilation: int) -> int:
@@ -45,15 +48,31 @@ def windows(x: Array, *, size: Sizes, stride: Sizes, dilation: Sizes) -> Array:
         g, size=x_shape[-_window_rank(x_shape, shape) :], stride=stride, dilation=dilation
     ),
 )
-def fold(x: Array, *, shape: Sizes, stride: Sizes, dilation: Sizes) -> Array:
+def fold(x: Operand, *, shape: Sizes, stride: Sizes, dilation: Sizes) -> Array:
     """Add windows back where they came from, into zeros of `shape`: the transpose of `windows`."""
     n = _window_rank(x.shape, shape)
-    out: Operand = np.zeros(shape, x.dtype)
+    out: Array = np.zeros(shape, x.dtype)
     lead = len(shape) - n
-    places, size = x.shape[lead : lead + n], x.shape[lead + n :]
-    for taps, where in zip(np.ndindex(*size), tap_slices(places, size, stride, dilation), strict=True):
-        out[(..., *where)] += x[(..., *taps)]
+    places, size, steps = x.shape[lead : lead + n], x.shape[lead + n :], out.strides[lead:]
+    moves = [step * s for step, s in zip(steps, stride, strict=True)]
+    gaps = [step * d for step, d in zip(steps, dilation, strict=True)]
+    strides = (*out.strides[:lead], *moves, *gaps)
+    for taps in _disjoint_taps(size, stride, dilation):
+        widths = [tap.stop - tap.start for tap in taps]
+        offset = builtins.sum([tap.start * gap for tap, gap in zip(taps, gaps, strict=True)])
+        part: Operand = np.ndarray((*shape[:lead], *places, *widths), x.dtype, out, offset, strides)
+        part += x[(..., *taps)]
     return out
+
+
+@lru_cache(256)
+def _disjoint_taps(size: Sizes, stride: Sizes, dilation: Sizes) -> list[tuple[slice, ...]]:
+    """Return ranges of taps that see no element twice at any two places: as many as the stride has, without gaps."""
+    ranges = []
+    for count, s, d in zip(size, stride, dilation, strict=True):
+        most = s if d == 1 and s >= MIN_TAPS_AT_ONCE else 1
+        ranges.append([slice(first, min(first + most, count)) for first in range(0, count, most)])
+    return list(product(*ranges))
 
 
 def tap_slices(shape: Sizes, size: Sizes, stride: Sizes, dilation: Sizes) -> Iterator[tuple[slice, ...]]:

@@ -143,9 +143,19 @@ def _is_possible(x: Array, most: int = MAX_ELEMENTS) -> bool:
     return kernel_provider.enabled and 0 < x.size <= most and x.flags.c_contiguous and x.dtype.char in "fd"
 
 
+@lru_cache(64)
+def _axes_around_channels(rank: int) -> Axes:
+    return (0, *range(2, rank))
+
+
+@lru_cache(64)
+def _last_axes(rank: int, count: int) -> Axes:
+    return tuple(range(rank - count, rank))
+
+
 def _channels_of(x: Array, axes: Axes) -> tuple[int, Array, int] | None:
     """The number of channels, x as (N, C, elements) or (N, C), and the elements; None if `axes` leave no channels."""
-    if x.ndim < 2 or axes != (0, *range(2, x.ndim)):
+    if x.ndim < 2 or axes != _axes_around_channels(x.ndim):
         return None
     n, c, *rest = x.shape
     plane = prod(rest)
@@ -157,7 +167,7 @@ def _channels_of(x: Array, axes: Axes) -> tuple[int, Array, int] | None:
 def _row_of(x: Array, axes: Axes, *vectors: Array | None) -> int:
     """The number of elements of the last dimensions, if `axes` are these, and the vectors are as long; else 0."""
     shape = x.shape[x.ndim - len(axes) :]
-    if axes != tuple(range(x.ndim - len(axes), x.ndim)):
+    if axes != _last_axes(x.ndim, len(axes)):
         return 0
     for v in vectors:  # a third of the time of `any` and a generator
         if v is not None and v.shape != shape:
