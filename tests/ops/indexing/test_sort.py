@@ -1,11 +1,14 @@
 """Parts of an order are what sorting everything gives, ties and NaN included."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 import adjoint as ad
+from adjoint.core.op import eager_kernels
+from adjoint.core.op.eager_kernels import RowKernel
 from adjoint.ops.indexing import indexing, sort
 
 KINDS = ["float32", "float64", "int64", "uint8", "bool"]
@@ -45,3 +48,18 @@ def test_ranked_is_an_element_of_argsort(kind: str, rank: int) -> None:
         found = sort.index_at_rank(x, axis=1, rank=rank)
         whole = indexing.argsort(x, axis=1, descending=False)
         np.testing.assert_array_equal(found.numpy(), whole.numpy()[:, rank : rank + 1])
+
+
+def test_many_calls_of_small_rows_load_the_kernel_of_positions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(eager_kernels, "MAX_CALLS_OF_SMALL_ROWS", 3)
+    loaded: list[str] = []
+
+    def load(name: str) -> Any:
+        loaded.append(name)
+        return lambda x, **params: np.zeros(1)
+
+    monkeypatch.setattr(eager_kernels, "row_kernel_slot", SimpleNamespace(call=load))
+    positions, sums = RowKernel("leading", finds_positions=True), RowKernel("cumsum")
+    found = [kernel.call(np.ones(4)) for _ in range(5) for kernel in (positions, sums)]
+    assert loaded == ["leading"]
+    assert [x is None for x in found] == [True, True] * 3 + [False, True] * 2

@@ -54,6 +54,7 @@ row_kernel_slot: Slot[Callable[[str], Function | None]] = Slot("row_kernel", _de
 make_sampler: Slot[Callable[[Array], Any]] = Slot("drawer", _decline)  # from a random stream's state
 
 
+MAX_CALLS_OF_SMALL_ROWS = 1000  # of fewer elements than that: a program of few such calls starts sooner without it
 MIN_FIRST_SIZE = 512  # elements for which a row kernel is loaded: programs of small arrays start without the compiler
 
 
@@ -281,17 +282,23 @@ class StackFunction:
 class RowKernel:
     """A native function along a dimension of arrays of any size: `call(*operands, **params)` with an op's parameters.
 
-    It returns a new array, or None if NumPy should compute it.
+    It returns a new array, or None if NumPy should compute it. `finds_positions`: its results are integers, the same
+    whoever computes them, so that many calls of small arrays load it, too.
     """
 
-    __slots__ = ("call", "name")
+    __slots__ = ("_calls", "_finds_positions", "call", "name")
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *, finds_positions: bool = False) -> None:
         self.name = name
+        self._calls, self._finds_positions = 0, finds_positions
         self.call: Function = self._resolve_and_call
 
     def _resolve_and_call(self, *operands: Operand, **params: object) -> Array | None:
-        if not kernel_provider.enabled or not any(type(x) is ndarray and x.size >= MIN_FIRST_SIZE for x in operands):
+        arrays = [x for x in operands if type(x) is ndarray]
+        if not arrays or not kernel_provider.enabled:  # without arrays a step is being traced
+            return None
+        self._calls += self._finds_positions
+        if self._calls <= MAX_CALLS_OF_SMALL_ROWS and not any(x.size >= MIN_FIRST_SIZE for x in arrays):
             return None
         self.call = row_kernel_slot.call(self.name) or _decline
         return self.call(*operands, **params)

@@ -31,7 +31,7 @@ from adjoint.ops.reduction.reduction import all
 if TYPE_CHECKING:
     from adjoint.core.tensor.tensor import Tensor
 
-ARGSORT = RowKernel("argsort")
+ARGSORT = RowKernel("argsort", finds_positions=True)
 GATHER = SmallArrayKernel("gather")
 
 

@@ -12,8 +12,9 @@ from adjoint.core.op.op import op_of
 from adjoint.core.op.spec import Spec
 from adjoint.core.typing import Array, NumpyDtype, Operand
 
-SEARCHSORTED, LEADING = RowKernel("searchsorted"), RowKernel("leading")
-MEDIAN_INDEX, INDEX_AT_RANK = RowKernel("median_index"), RowKernel("index_at_rank")
+SEARCHSORTED, LEADING, MEDIAN_INDEX, INDEX_AT_RANK = (
+    RowKernel(name, finds_positions=True) for name in ("searchsorted", "leading", "median_index", "index_at_rank")
+)
 MIN_PARTITION_LENGTH = 64  # elements: shorter rows are sorted as fast as they are parted
 MIN_PARTITION_SIZE = 2048  # elements: fewer are sorted in the time of the calls that part them
 
@@ -67,7 +68,7 @@ def leading(x: Array, *, axis: int, count: int, descending: bool) -> Array:
     size = rows.shape[-1]
     is_short = x.size < MIN_PARTITION_SIZE or size < MIN_PARTITION_LENGTH or 4 * count >= size
     if is_short or not count or (x.dtype.kind == "f" and np.isnan(x).any()):
-        places = _in_order(rows, descending)[..., :count]
+        places = _in_order(rows, descending, count)
     else:
         last = size - count if descending else count - 1
         edge = np.partition(rows, last, axis=-1)[..., last : last + 1]
@@ -75,15 +76,17 @@ def leading(x: Array, *, axis: int, count: int, descending: bool) -> Array:
         left = count - inside.sum(-1, keepdims=True)
         chosen = inside | (equal & (np.cumsum(equal, -1) <= left))
         some = np.nonzero(chosen)[-1].reshape(*rows.shape[:-1], count)
-        places = np.take_along_axis(some, _in_order(np.take_along_axis(rows, some, -1), descending), -1)
+        places = np.take_along_axis(some, _in_order(np.take_along_axis(rows, some, -1), descending, count), -1)
     return np.ascontiguousarray(places if rows is x else np.swapaxes(places, axis, -1))
 
 
-def _in_order(rows: Array, descending: bool) -> Array:
+def _in_order(rows: Array, descending: bool, count: int) -> Array:
+    """Return the first `count` indices of a stable sort of rows."""
     if not descending:
-        return np.argsort(rows, axis=-1, kind="stable")
-    order = np.argsort(rows[..., ::-1], axis=-1, kind="stable")
-    return rows.shape[-1] - 1 - order[..., ::-1]
+        return rows.argsort(-1, "stable")[..., :count]
+    size = rows.shape[-1]
+    order = rows[..., ::-1].argsort(-1, "stable")[..., size - count :]
+    return size - 1 - order[..., ::-1]
 
 
 @primitive(spec=_position_spec)
