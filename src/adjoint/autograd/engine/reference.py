@@ -18,6 +18,7 @@ import numpy as np
 from adjoint.autograd.engine.graph_task import UNDEFINED, GraphTask, OutputGrads, Root
 from adjoint.autograd.engine.node_call import call_node
 from adjoint.core.graph.node import Leaf, Vertex
+from adjoint.core.runtime.mode import ModeScope
 from adjoint.core.tensor.tensor import Tensor, wrap
 from adjoint.core.typing import Operand
 
@@ -31,7 +32,7 @@ def compute_gradients(roots: Sequence[Root], targets: Iterable[Vertex]) -> list[
     gradients: dict[Vertex, Operand] = {}  # for each node the gradient of its output, as far as it is summed
     for node, g in roots:
         gradients[node] = _add(gradients.get(node, UNDEFINED), g.array)
-    with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"), ModeScope(recording=False):
         for node in sort_topologically(node for node, _ in roots):
             if type(node) is not Leaf and node in gradients:
                 for parent, g in zip(node.parents, call_node(task, node, gradients[node]), strict=True):

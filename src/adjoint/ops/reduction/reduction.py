@@ -17,6 +17,7 @@ from adjoint.core.op.families import Declaration, primitive, publish
 from adjoint.core.op.op import Op, Rule, op_of
 from adjoint.core.op.signature import parameters_of, with_parameters
 from adjoint.core.op.spec import Spec
+from adjoint.core.runtime.mode import has_interpreter
 from adjoint.core.tensor.size import as_float
 from adjoint.core.typing import Array, Function, NumpyDtype, Operand, Shape
 from adjoint.ops.elementwise.comparison import eq, isnan, logical_and, logical_or
@@ -345,7 +346,9 @@ def accumulate(ufunc: np.ufunc, x: Array, axis: int, dtype: NumpyDtype) -> Array
 
 def sum_to(g: Tensor, shape: Shape) -> Operand:
     """`g` summed over the dimensions along which an operand of `shape` was broadcast."""
-    lead, axes = _broadcast_axes(tuple(g.shape), shape)
+    array = g.array
+    find = _broadcast_axes.__wrapped__ if has_interpreter() else _broadcast_axes  # sizes may be symbols
+    lead, axes = find(tuple(array.shape), shape)
     out = sum(g, axes=axes, keepdims=True) if axes else g
     return reshape_unshared(out, shape) if lead else out
 
@@ -357,6 +360,7 @@ def sum_array_to(g: Array, shape: Shape) -> Array:
     return out.reshape(shape) if lead else out
 
 
+@lru_cache(1024)
 def _broadcast_axes(whole: Shape, shape: Shape) -> tuple[int, tuple[int, ...]]:
     """Return how many dimensions `whole` has more than `shape`, and those along which `shape` was broadcast."""
     lead = len(whole) - len(shape)
@@ -366,5 +370,5 @@ def _broadcast_axes(whole: Shape, shape: Shape) -> tuple[int, tuple[int, ...]]:
 @lru_cache(1024)
 def _broadcast_axes_of_array(whole: Shape, shape: Shape) -> tuple[int, tuple[int, ...]]:
     """Return what `_broadcast_axes` does, without new dimensions of size 1; sizes of a traced step may be symbols."""
-    lead, axes = _broadcast_axes(whole, shape)
+    lead, axes = _broadcast_axes.__wrapped__(whole, shape)
     return lead, tuple([axis for axis in axes if whole[axis] != 1])
