@@ -41,16 +41,25 @@ def test_folds_have_the_bits_of_a_loop(
     least: int, shape: Sizes, size: Sizes, stride: Sizes, dilation: Sizes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sliding_windows, "MIN_TAPS_AT_ONCE", least)
-    sliding_windows._disjoint_taps.cache_clear()
+    sliding_windows._find_disjoint_taps.cache_clear()
     whole = np.zeros(shape, np.float32)
     seen = op_of(windows).evaluate(whole, size=size, stride=stride, dilation=dilation)
     x = np.random.default_rng(0).standard_normal(seen.shape).astype(np.float32)
     found = op_of(fold).evaluate(x, shape=shape, stride=stride, dilation=dilation)
-    sliding_windows._disjoint_taps.cache_clear()
+    sliding_windows._find_disjoint_taps.cache_clear()
     np.testing.assert_array_equal(found, add_tap_by_tap(x, shape, stride, dilation))
 
 
 def test_taps_as_many_as_the_stride_are_added_at_once() -> None:
-    assert len(sliding_windows._disjoint_taps((256,), (64,), (1,))) == 4
-    assert len(sliding_windows._disjoint_taps((3, 3), (2, 2), (1, 1))) == 9
-    assert len(sliding_windows._disjoint_taps((16,), (8,), (2,))) == 16
+    assert len(sliding_windows._find_disjoint_taps((256,), (64,), (1,), (4,))) == 4
+    assert len(sliding_windows._find_disjoint_taps((3, 3), (2, 2), (1, 1), (12, 4))) == 9
+    assert len(sliding_windows._find_disjoint_taps((16,), (8,), (2,), (8,))) == 16
+
+
+def test_windows_of_a_turned_array_are_those_of_its_copy() -> None:
+    x = np.arange(30.0).reshape(5, 6)
+    for lying in (x, x.T.copy().T, x[:, ::1]):
+        seen = op_of(windows).evaluate(lying, size=(2, 3), stride=(1, 2), dilation=(2, 1))
+        assert not seen.flags.writeable
+        assert np.shares_memory(seen, lying)
+        np.testing.assert_array_equal(seen[1, 0], x[1:4:2, :3])

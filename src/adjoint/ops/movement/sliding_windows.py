@@ -6,6 +6,7 @@ import builtins
 from collections.abc import Iterator
 from functools import lru_cache
 from itertools import product
+from typing import Any
 
 import numpy as np
 
@@ -38,7 +39,12 @@ def windows(x: Array, *, size: Sizes, stride: Sizes, dilation: Sizes) -> Array:
     lead, steps = x.strides[: x.ndim - len(size)], x.strides[x.ndim - len(size) :]
     shape = _windows_spec(x, size=size, stride=stride, dilation=dilation).shape
     strides = (*lead, *map(int.__mul__, steps, stride), *map(int.__mul__, steps, dilation))
-    return np.lib.stride_tricks.as_strided(x, shape, strides, writeable=False)
+    if not x.flags.c_contiguous or not x.size:
+        return np.lib.stride_tricks.as_strided(x, shape, strides, writeable=False)
+    out = np.ndarray(shape, x.dtype, x, 0, strides)  # a tenth of the time of `as_strided`
+    set_flags: Operand = out.setflags
+    set_flags(False)
+    return out
 
 
 @primitive(
@@ -54,25 +60,34 @@ def fold(x: Operand, *, shape: Sizes, stride: Sizes, dilation: Sizes) -> Array:
     out: Array = np.zeros(shape, x.dtype)
     lead = len(shape) - n
     places, size, steps = x.shape[lead : lead + n], x.shape[lead + n :], out.strides[lead:]
-    moves = [step * s for step, s in zip(steps, stride, strict=True)]
-    gaps = [step * d for step, d in zip(steps, dilation, strict=True)]
+    moves = tuple(map(int.__mul__, steps, stride))
+    gaps = tuple(map(int.__mul__, steps, dilation))
     strides = (*out.strides[:lead], *moves, *gaps)
-    for taps in _disjoint_taps(size, stride, dilation):
-        widths = [tap.stop - tap.start for tap in taps]
-        offset = builtins.sum([tap.start * gap for tap, gap in zip(taps, gaps, strict=True)])
-        part: Operand = np.ndarray((*shape[:lead], *places, *widths), x.dtype, out, offset, strides)
-        part += x[(..., *taps)]
+    seen = (*shape[:lead], *places)
+    for taps, widths, offset in _find_disjoint_taps(size, stride, dilation, gaps):
+        part: Operand = np.ndarray((*seen, *widths), x.dtype, out, offset, strides)
+        part += x[taps]
     return out
 
 
 @lru_cache(256)
-def _disjoint_taps(size: Sizes, stride: Sizes, dilation: Sizes) -> list[tuple[slice, ...]]:
-    """Return ranges of taps that see no element twice at any two places: as many as the stride has, without gaps."""
+def _find_disjoint_taps(
+    size: Sizes, stride: Sizes, dilation: Sizes, gaps: Sizes
+) -> list[tuple[tuple[Any, ...], Sizes, int]]:
+    """Return ranges of taps that see no element twice at any two places: as many as the stride has, without gaps.
+
+    Each as a key of the last dimensions, with its sizes, and the bytes between the first tap and the first of all.
+    """
     ranges = []
     for count, s, d in zip(size, stride, dilation, strict=True):
         most = s if d == 1 and s >= MIN_TAPS_AT_ONCE else 1
-        ranges.append([slice(first, min(first + most, count)) for first in range(0, count, most)])
-    return list(product(*ranges))
+        ranges.append([(first, min(most, count - first)) for first in range(0, count, most)])
+    found = []
+    for taps in product(*ranges):
+        key = (..., *[slice(first, first + width) for first, width in taps])
+        offset = builtins.sum([first * gap for (first, _), gap in zip(taps, gaps, strict=True)])
+        found.append((key, tuple([width for _, width in taps]), offset))
+    return found
 
 
 def tap_slices(shape: Sizes, size: Sizes, stride: Sizes, dilation: Sizes) -> Iterator[tuple[slice, ...]]:
