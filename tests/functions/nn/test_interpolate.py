@@ -132,6 +132,7 @@ def test_weights_are_made_once_for_sizes_and_types(mode: str) -> None:
         for x in (image, double):
             x.grad = None
             F.interpolate(x, scale_factor=0.5, mode=mode).square().sum().backward()
-    assert image.grad is not None and double.grad is not None
-    assert image.grad.dtype == ad.float32 and double.grad.dtype == ad.float64
+    assert image.grad is not None
+    assert double.grad is not None
+    assert (image.grad.dtype, double.grad.dtype) == (ad.float32, ad.float64)
     np.testing.assert_allclose(image.grad.numpy(), double.grad.numpy(), rtol=1e-5, atol=1e-4)

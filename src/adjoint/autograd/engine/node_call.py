@@ -61,7 +61,8 @@ def apply_rules(gradients: GraphTask, node: GraphNode, g: Operand, mask: Operand
         if interpreter is None or node.op.runs_user_code or type(node.saved_values) is SavedValues:
             return _apply_op_rules(gradients, node, g, mask)
         return interpreter.run_library_code(_apply_op_rules, gradients, node, g, mask)
-    if isinstance(node, SplitOutputs) and gradients.on_arrays and _are_arrays(g):
+    dense = type(g) is OutputGrads and all(one is None or type(one) is ndarray for one in g)
+    if dense and isinstance(node, SplitOutputs):
         return [sum_to_input(gradients, node.pull_arrays(g), node.parents[0])]
     given = [gradients.wrap_gradient(one) for one in g] if type(g) is OutputGrads else [gradients.wrap_gradient(g)]
     pulled = node.pull(given)
@@ -101,11 +102,6 @@ def _apply_op_rules(gradients: GraphTask, node: Node, g: Operand, mask: Operand)
         is_typed = type(array) is ndarray and array.dtype is parent.dtype and array.shape == parent.shape
         pulled.append(d if is_typed else sum_to_input(gradients, d, parent))
     return pulled
-
-
-def _are_arrays(grads: Operand) -> bool:
-    """Return whether the gradients of several outputs are dense arrays, or None."""
-    return type(grads) is OutputGrads and all(g is None or type(g) is ndarray for g in grads)
 
 
 def deliver_to_owner(gradients: GraphTask, slot: OutputSlot, g: Operand) -> bool:

@@ -6,8 +6,6 @@ written out: for a product it takes two thirds of the time.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from adjoint.autograd.engine.graph_task import GraphTask
@@ -38,7 +36,7 @@ def can_run_recorded(node: Vertex, g: Operand) -> bool:
 def run_recorded_node(gradients: GraphTask, node: Node, g: Tensor) -> list[Operand]:
     """Deliver to the parents of a node what its rules give, as tensors with a history; return those reached first."""
     op, useful, arrived, parents = node.op, gradients.needed_nodes, gradients.input_buffers, node.parents
-    saved: Any = node.saved_values
+    saved: Operand = node.saved_values
     if saved is not None:
         if type(saved) is not tuple or node.sequence_nr < mutation_log.last:
             saved = unpack_node_values(gradients, node)

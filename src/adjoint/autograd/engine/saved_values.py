@@ -8,7 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from adjoint.autograd.engine.graph_task import GraphTask
-from adjoint.core.graph.node import FREED, Node, PackedValue, SavedValues, freed_error
+from adjoint.core.graph.node import FREED, GraphNode, Node, PackedValue, SavedValues, freed_error
 from adjoint.core.op.op import Op, Rule
 from adjoint.core.tensor.mutation_log import check_version, mutation_log
 from adjoint.core.tensor.tensor import restore_saved
@@ -71,12 +71,11 @@ def check_saved(node: Node) -> tuple[Operand, ...] | SavedValues | None:
 def saved_as_tensors(node: Node, saved: Operands, create_graph: bool) -> tuple[Operand, ...]:
     """Return the saved values as tensors; with their history if the backward pass itself is to be recorded."""
     makers = (*node.parents, node) if create_graph else (None,) * len(saved)
-    return tuple([
-        None if value is None else restore_saved(value, maker) for value, maker in zip(saved, makers, strict=True)
-    ])  # fmt: skip
+    pairs = zip(saved, makers, strict=True)
+    return tuple([None if value is None else restore_saved(value, maker) for value, maker in pairs])
 
 
-def free_saved_values(node: Any, keep_numbers: bool) -> None:
+def free_saved_values(node: GraphNode, keep_numbers: bool) -> None:
     """Free what a node has saved, at the end of its part of a pass that frees the graph.
 
     A recorded pass keeps numbers: a composite saves them where the op that it stands for saves nothing.

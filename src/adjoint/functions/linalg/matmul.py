@@ -120,7 +120,9 @@ def _call_as_operator(x: Tensor, y: Operand) -> Operand:
     """Return `x @ y`."""
     if type(y) is Tensor and not nondefault.count:
         return _product(x, y)
-    return matmul(x, y) if isinstance(y, OPERANDS) else NotImplemented
+    if isinstance(y, OPERANDS):
+        return matmul(x, y)
+    return NotImplemented
 
 
 for _name, _f in {"__matmul__": _call_as_operator, "__rmatmul__": as_reflected_operator(matmul)}.items():

@@ -286,12 +286,7 @@ def t(input: Tensor) -> Tensor:
 
 def _reverse_dims(self: Tensor) -> Tensor:
     """Return the dimensions in reverse order."""
-    return movement.permute(self, axes=_reversed_axes(len(self.array.shape)))
-
-
-@cache
-def _reversed_axes(rank: int) -> tuple[int, ...]:
-    return tuple(range(rank))[::-1]
+    return movement.permute(self, axes=movement.reverse_axes(len(self.array.shape)))
 
 
 def _transpose_last_two(self: Tensor) -> Tensor:

@@ -8,7 +8,6 @@ something from some 500 rows on; results that do not depend on the number of thr
 from __future__ import annotations
 
 from functools import lru_cache, partial
-from typing import Any
 
 import numpy as np
 
@@ -18,7 +17,7 @@ from adjoint.core.typing import Array, Function, Operand
 try:  # what `np.linalg` calls itself: its checks and conversions take up to twice the time of a small matrix
     from numpy.linalg import _umath_linalg
 
-    _drivers: Any = _umath_linalg
+    _drivers: Operand = _umath_linalg
 except ImportError:  # it is not NumPy's public interface
     _drivers = None
 

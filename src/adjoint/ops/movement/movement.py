@@ -83,6 +83,12 @@ def swap(x: Operand, a: int, b: int) -> Tensor:
 
 
 @cache
+def reverse_axes(rank: int) -> tuple[int, ...]:
+    """The permutation that reverses the order of dimensions."""
+    return tuple(range(rank))[::-1]
+
+
+@cache
 def exchange(rank: int, a: int, b: int) -> tuple[int, ...]:
     """The permutation that exchanges dimensions a and b of `rank`. Raises IndexError for other dimensions."""
     axes = list(range(rank))

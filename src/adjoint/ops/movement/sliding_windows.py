@@ -6,7 +6,6 @@ import builtins
 from collections.abc import Iterator
 from functools import lru_cache
 from itertools import product
-from typing import Any
 
 import numpy as np
 
@@ -71,9 +70,7 @@ def fold(x: Operand, *, shape: Sizes, stride: Sizes, dilation: Sizes) -> Array:
 
 
 @lru_cache(256)
-def _find_disjoint_taps(
-    size: Sizes, stride: Sizes, dilation: Sizes, gaps: Sizes
-) -> list[tuple[tuple[Any, ...], Sizes, int]]:
+def _find_disjoint_taps(size: Sizes, stride: Sizes, dilation: Sizes, gaps: Sizes) -> list[tuple[Operand, Sizes, int]]:
     """Return ranges of taps that see no element twice at any two places: as many as the stride has, without gaps.
 
     Each as a key of the last dimensions, with its sizes, and the bytes between the first tap and the first of all.
