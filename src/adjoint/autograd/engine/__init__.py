@@ -14,4 +14,6 @@ Modules, in reading order:
 - `masked_node`: A node whose gradient carries a mask of `where`, in a pass on bare arrays: the masks are computed
   when a rule asks.
 - `engine`: The backward walk: each node runs once, after all that used its output.
+- `recorded_node`: One node of a backward pass that is itself recorded, for a second derivative: its rules run as ops
+  on tensors.
 """
