@@ -52,7 +52,7 @@ def test_sizes_that_wait_for_their_turn_share_the_program_made_meanwhile() -> No
     compiled = ad.compile(lambda x: (x * 2).cumsum(0))
     compiled(ad.arange(3.0))
     waiting = ad.arange(5.0)
-    key, _ = compiled._arguments.make_key(*pytree.flatten(((waiting,), {})))
+    key, _ = compiled.integers.make_key(*pytree.flatten(((waiting,), {})))
     compiled._programs[key] = Signature()  # as a thread leaves it which waits for another's trace
     compiled(ad.arange(4.0))
     compiled(ad.arange(3.0))  # the latest program, which every call tries first, is for another size

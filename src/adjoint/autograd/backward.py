@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from functools import cache, partial
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -130,14 +130,13 @@ def grad(
     nodes = _nodes(targets)
     retain = create_graph if retain_graph is None else retain_graph
 
-    if is_grads_batched:
-        gradients = _gradients(roots, grad_outputs)
-        found = _map_rows(partial(_compute_grads, roots, nodes, retain, create_graph), roots, gradients)
-    else:
-        by_node = engine.run_grad(
-            _seeds(roots, grad_outputs), retain_graph=retain, create_graph=create_graph, targets=nodes
-        )
-        found = [by_node.get(node) for node in nodes]
+    def compute_grads(*gradients: Tensor | None) -> Sequence[Tensor | None]:
+        seeds = _seeds(roots, gradients)
+        found = engine.run_grad(seeds, retain_graph=retain, create_graph=create_graph, targets=nodes)
+        return [found.get(node) for node in nodes]
+
+    gradients = _gradients(roots, grad_outputs)
+    found = _map_rows(compute_grads, roots, gradients) if is_grads_batched else compute_grads(*gradients)
     result = []
     for i, (tensor, g) in enumerate(zip(targets, found, strict=True)):
         if g is None and materialize_grads:
@@ -156,14 +155,6 @@ def grad(
             g = sparse.wrap_gradient(g)
         result.append(g)
     return tuple(result)
-
-
-def _compute_grads(
-    roots: tuple[TensorOrEdge, ...], nodes: list[Any], retain: bool, create_graph: bool, *gradients: Tensor | None
-) -> Sequence[Tensor | None]:
-    """Return what arrives at each of the nodes, for these gradients of the roots."""
-    found = engine.run_grad(_seeds(roots, gradients), retain_graph=retain, create_graph=create_graph, targets=nodes)
-    return [found.get(node) for node in nodes]
 
 
 def _as_tuple(tensors: Any) -> tuple[TensorOrEdge, ...]:

@@ -1,4 +1,4 @@
-"""A backward pass switches recording off before any code but the rules of arrays runs, and restores it at its end."""
+"""A backward pass switches recording off for all that runs within, and restores it at its end."""
 
 from __future__ import annotations
 

@@ -28,7 +28,6 @@ from adjoint.autograd.engine.node_call import call_node, deliver_to_owner, recom
 from adjoint.autograd.engine.recorded_node import can_run_recorded, run_recorded_node
 from adjoint.autograd.engine.saved_values import free_saved_values, rule_arguments, saved_arrays
 from adjoint.autograd.engine.where_masks import propagate_where_mask
-from adjoint.core.graph.hooks import hooked_leaves
 from adjoint.core.graph.node import FREED, Leaf, Node, OutputSlot, Vertex
 from adjoint.core.graph.not_implemented import refuse_gradient
 from adjoint.core.runtime.explanation_slot import explanation_slot
@@ -78,17 +77,14 @@ MAX_NESTED_PASSES = 40  # so many passes within each other fit in the frames tha
 
 
 def _run_pass(gradients: GraphTask, finish: Callable[[], Result]) -> Result:
-    """Run the whole pass, then `finish`, then the callbacks that were queued meanwhile.
-
-    Rules of arrays record nothing, whatever the mode; it is switched when other code is about to run.
-    """
+    """Run the whole pass, then `finish`, then the callbacks that were queued meanwhile."""
     passes = _running.passes
     if passes and len(passes) % MAX_NESTED_PASSES == 0 and not IN_BROWSER:
         return _run_pass_in_thread(gradients, finish, passes)
     depth, recording = len(passes), mode.recording
     try:
         passes.append(gradients)
-        if not gradients.on_arrays and recording is not gradients.create_graph:
+        if recording is not gradients.create_graph:
             set_modes(recording=gradients.create_graph)
         with np.errstate(all="ignore"):
             interpreter = None if gradients.on_arrays else mode.interpreter
@@ -96,8 +92,6 @@ def _run_pass(gradients: GraphTask, finish: Callable[[], Result]) -> Result:
                 deque(run_nodes(gradients), 0)
             else:
                 interpreter.run_library_code(deque, run_nodes(gradients), 0)
-            if hooked_leaves or gradients.callbacks:
-                gradients.stop_recording()
             result = finish()
             for callback in gradients.callbacks:
                 callback()
@@ -195,8 +189,6 @@ def run_nodes(gradients: GraphTask, stepwise: bool = False) -> Iterator[tuple[Ve
     run = getattr(watcher, "pull", call_node)
     plain = bare and run is call_node
     recorded = gradients.create_graph and not (nondefault.count and mode.needs_slow_path)
-    if pending or watcher is not None:
-        gradients.stop_recording()
     complex64, complex128 = COMPLEX_DTYPES
     ready = [(-node.sequence_nr, node) for node in arrived if type(node) is not Leaf]
     heapify(ready)
@@ -204,8 +196,6 @@ def run_nodes(gradients: GraphTask, stepwise: bool = False) -> Iterator[tuple[Ve
     while node is not None:
         g = arrived.pop(node)
         if watched or node.hooks is not None:
-            if node.hooks is not None:
-                gradients.stop_recording()
             g = gradients.run_tensor_hooks(node, g)
             if stepwise:
                 yield node, g
@@ -289,8 +279,6 @@ def run_nodes(gradients: GraphTask, stepwise: bool = False) -> Iterator[tuple[Ve
             and dtype is not complex64
             and dtype is not complex128
         ):
-            if op is not None and op.runs_user_code:
-                gradients.stop_recording()
             for parent in run_masked_node(gradients, node, g, mask):
                 heappush(ready, (-parent.sequence_nr, parent))
             if free and node.saved_values is not None:
@@ -305,7 +293,6 @@ def run_nodes(gradients: GraphTask, stepwise: bool = False) -> Iterator[tuple[Ve
             if free and node.saved_values is not None:
                 free_saved_values(node, keep_numbers=True)
         else:
-            gradients.stop_recording()
             mask = mask.array() if type(mask) is MaskLink else mask
             if not bare:
                 set_backward_origin(node)

@@ -13,7 +13,7 @@ from adjoint.core.graph.grad_dtype import ANY_DTYPE
 from adjoint.core.graph.hooks import HookDict, hooked_leaves
 from adjoint.core.graph.node import Leaf, Node, SavedValues, Vertex
 from adjoint.core.op.elementwise_kernels import ADD
-from adjoint.core.runtime.mode import mode, nondefault, set_modes
+from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.sparse_array import SparseArray, is_sparse, tensor_of_gradient
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Array, Operand
@@ -101,14 +101,6 @@ class GraphTask:
             if type(total) is np.ndarray or not is_sparse(total):  # sparse gradients are joined, not added in place
                 self.owned_buffers.add(node)
         return have is None
-
-    def stop_recording(self) -> None:
-        """Switch recording off, until the pass is over, since code other than rules of arrays is about to run.
-
-        A pass that is recorded, traced or pushed forward has set its mode before.
-        """
-        if self.on_arrays and mode.recording:
-            set_modes(recording=False)
 
     def include_hooked_targets(self, targets: Iterable[Vertex]) -> None:
         """Let the targets that nobody else needs run too where they have hooks: these see what comes to rest there."""

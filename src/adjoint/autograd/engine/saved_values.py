@@ -31,7 +31,6 @@ def unpack_node_values(gradients: GraphTask, node: Node) -> Any:
     saved = check_saved(node)
     if type(saved) is not SavedValues:
         return saved
-    gradients.stop_recording()  # hooks of the user's unpack
     if gradients.unpacked_values[0] is not node:
         gradients.unpacked_values = (
             node,

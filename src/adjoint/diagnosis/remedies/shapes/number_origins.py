@@ -68,7 +68,8 @@ def find_number(source: SourceFile, node: ast.expr, *, is_shared: bool) -> Numbe
         if items is not None:
             node, is_shared = items, True
             continue
-        if not is_shared and not isinstance(scope, ast.Module) and _count_reads(scope, node.id) > 1:
+        uses = [each for each in ast.walk(scope) if isinstance(each, ast.Name) and each.id == node.id]
+        if not is_shared and not isinstance(scope, ast.Module) and len(uses) > 1:
             return None
         if node.id not in parameter_names(scope):
             statement = find_assignment(source, scope, node.id, node)
@@ -103,10 +104,6 @@ def _find_iterated(source: SourceFile, node: ast.Name) -> ast.Name | None:
                 return names[0] if names else None
         around = source.parents.get(around)
     return None
-
-
-def _count_reads(scope: ast.AST, name: str) -> int:
-    return sum(isinstance(each, ast.Name) and each.id == name for each in ast.walk(scope))
 
 
 def _find_only_call(source: SourceFile, scope: ast.AST) -> ast.Call | None:
