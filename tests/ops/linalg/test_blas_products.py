@@ -117,7 +117,9 @@ def test_infinities_and_nans_reach_only_their_rows() -> None:
 @pytest.mark.parametrize("dtype", [np.int64, np.int8, np.bool_, np.complex64, np.float16])
 def test_other_types_are_as_numpy_has_them(dtype: type) -> None:
     x, y = ((rng.random(shape) * 3).astype(dtype) for shape in ((210, 200), (200, 200)))
-    assert multiply_matrices(x, y).tobytes() == (x @ y).tobytes()
+    with one_blas_thread:  # several split complex products elsewhere
+        expected = x @ y
+    assert multiply_matrices(x, y).tobytes() == expected.tobytes()
 
 
 @pytest.mark.parametrize(("x", "y"), [((0, 5), (5, 7)), ((3, 0), (0, 7)), ((0, 2, 3), (0, 3, 4)), ((2, 3), (3, 0))])
