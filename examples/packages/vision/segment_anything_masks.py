@@ -16,8 +16,8 @@ decoder = MaskDecoder(
     transformer_dim=32, transformer=TwoWayTransformer(depth=2, embedding_dim=32, num_heads=4, mlp_dim=64),
     num_multimask_outputs=3, iou_head_depth=2, iou_head_hidden_dim=32,
 )  # fmt: skip
-model = Sam(encoder, prompts, decoder).double()
-image = torch.rand(3, 100, 128, dtype=torch.float64) * 255
+model = Sam(encoder, prompts, decoder)
+image = torch.rand(3, 100, 128) * 255
 point = {"point_coords": torch.tensor([[[30.0, 40.0]]]), "point_labels": torch.tensor([[1]])}
 found = model([{"image": image, "original_size": (100, 128), **point}], multimask_output=True)[0]
 print(*(f"{value:.4f}" for value in found["iou_predictions"].flatten().tolist()), int(found["masks"].sum()))
