@@ -142,7 +142,7 @@ def _transpose_taps(taps: Taps, old: int, like: Array) -> tuple[Array, Array]:
     if known is not None:
         return known
     places, weights = _stack_taps(taps, like)
-    owners = places.ravel()
+    owners = places.ravel().astype(np.intp, copy=False)
     order = np.argsort(owners, kind="stable")
     owners = owners[order]
     counts = np.bincount(owners, minlength=old)
@@ -159,7 +159,7 @@ def _repeat_taps_dx(g: Operand, x_shape: Shape, axis: int, taps: Taps) -> Operan
     """The gradient in x: for each old element the sum of those of its copies, which are neighbours."""
     if not isinstance(g, np.ndarray):
         return _add_taps_back(g, x_shape, axis, taps)
-    counts = np.bincount(taps[0][0], minlength=x_shape[axis])
+    counts = np.bincount(taps[0][0].astype(np.intp, copy=False), minlength=x_shape[axis])
     starts = np.cumsum(counts) - counts
     out = np.empty(x_shape, g.dtype)
     every = _count_copies(counts)
@@ -179,7 +179,7 @@ def _repeat_taps_dx(g: Operand, x_shape: Shape, axis: int, taps: Taps) -> Operan
 @with_eager_fast_path(composite=_add_taps, dx=_repeat_taps_dx)
 def _repeat_taps(x: Array, *, axis: int, taps: Taps) -> Array:
     """x at the positions, which are in ascending order, of the only tap."""
-    positions = taps[0][0]
+    positions = taps[0][0].astype(np.intp, copy=False)
     every = _count_copies(np.bincount(positions, minlength=x.shape[axis]))
     if not every or axis < x.ndim - 1:
         return x.take(positions, axis, mode="clip")

@@ -157,7 +157,8 @@ def to_compressed(
         rows, columns, values = rows[order], columns[order], take_rows(values, order)
     along, across = (rows, columns) if layout is sparse_csr else (columns, rows)
     lines, matrices = held.pattern.shape[batch_dims + (layout is sparse_csc)], prod(batch)
-    counts = np.bincount(ravel_keys(np.stack([*numbers, along]), (*batch, lines)), minlength=matrices * lines)
+    keys = ravel_keys(np.stack([*numbers, along]), (*batch, lines)).astype(np.intp, copy=False)
+    counts = np.bincount(keys, minlength=matrices * lines)
     counts = counts.reshape(matrices, lines)
     if (counts.sum(1) * matrices != held.pattern.count).any():
         raise RuntimeError("Expect the same number of specified elements per batch.")

@@ -104,7 +104,7 @@ def index_add(x: Array, *indices: Array, shape: Shape, pattern: Pattern) -> Arra
     node="IndexAddBackward0",
     dx=lambda g: g,
     dsource=lambda g, indices, axis: (
-        g.take(indices, axis)
+        g.take(indices.astype(np.intp, copy=False), axis)
         if is_bare(g)
         else index(g, indices, pattern=(None,) * axis + (0,) + (None,) * (len(g.shape) - axis - 1))
     ),
@@ -129,7 +129,7 @@ def add_slices(x: Array, source: Array, indices: Array, *, axis: int) -> Array:
 )
 def lookup_sparse(x: Operand, rows: Array, *, padding: int | None) -> Operand:
     """The rows of x at indices; the gradient is a sparse tensor of those that were looked up, but for the `padding`."""
-    return x.take(rows, 0)
+    return x.take(rows.astype(np.intp, copy=False), 0)
 
 
 def _sparse_rows(g: Operand, rows: Operand, shape: Shape, padding: int | None) -> Operand:
@@ -206,7 +206,7 @@ def gather(x: Operand, indices: Operand, *, axis: int) -> Array:
         if found is not None:
             return found
     if _picks_rows(indices, axis, x.shape[1:]):
-        rows = _first_column(indices)
+        rows = _first_column(indices).astype(np.intp, copy=False)
         return x.take(rows, 0) if x.flags.c_contiguous else x[rows]  # a third of the time
     return x[index_grid(x.shape, indices, axis)]
 
