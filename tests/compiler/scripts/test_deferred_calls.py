@@ -136,3 +136,11 @@ class Tuner:
     names: dict[str, Any] = {"optimizer": optim.SGD([ad.ones(1, requires_grad=True)], lr=0.1)}
     exec(program, names)
     assert reaches_training_state(names["Tuner"]())
+
+
+def test_an_object_of_which_nothing_is_known_is_no_book() -> None:
+    class Proxy:
+        def __getattr__(self, name: str) -> Any:
+            raise RuntimeError("no object is bound")
+
+    assert reaches_training_state(Proxy())

@@ -138,23 +138,26 @@ def reaches_training_state(book: object) -> bool:
     stack, seen = [book], {id(book)}
     for kind in type(book).__mro__:
         stack += [each for each in vars(kind).values() if isinstance(each, FunctionType)]
-    while stack:
-        value = stack.pop()
-        if is_training_state(value):
-            return True
-        if isinstance(value, FunctionType):
-            names = value.__code__.co_names
-            inside = [value.__globals__[name] for name in names if name in value.__globals__]
-            inside += [value.__closure__, value.__defaults__]
-        else:
-            inside = gc.get_referents(value)
-        for each in inside:
-            if not gc.is_tracked(each) or isinstance(each, ModuleType | type | BuiltinFunctionType):
-                continue
-            has_graph = getattr(each, "grad_fn", None) is not None  # which leads to all that it was computed of
-            if not has_graph and id(each) not in seen and len(seen) < MAX_OBJECTS:
-                seen.add(id(each))
-                stack.append(each)
+    try:
+        while stack:
+            value = stack.pop()
+            if is_training_state(value):
+                return True
+            if isinstance(value, FunctionType):
+                names = value.__code__.co_names
+                inside = [value.__globals__[name] for name in names if name in value.__globals__]
+                inside += [value.__closure__, value.__defaults__]
+            else:
+                inside = gc.get_referents(value)
+            for each in inside:
+                if not gc.is_tracked(each) or isinstance(each, ModuleType | type | BuiltinFunctionType):
+                    continue
+                has_graph = getattr(each, "grad_fn", None) is not None  # which leads to all that it was computed of
+                if not has_graph and id(each) not in seen and len(seen) < MAX_OBJECTS:
+                    seen.add(id(each))
+                    stack.append(each)
+    except Exception:  # noqa: BLE001  whatever an object that stands for another raises: nothing is known of it
+        return True
     return False
 
 
