@@ -6,18 +6,9 @@ import ast
 import textwrap
 
 import pytest
+from tests.support.training_regions import STEP, split
 
 from adjoint.compiler.scripts.region_finder import find_training_regions
-
-STEP = "out = model(x)\nloss = f(out, y)\nloss.backward()\nopt.step()"
-
-
-def split(loop: str, around: str = "") -> tuple[list[str], list[str]]:
-    """The statements of the only region in a loop over batches, and those of the loop behind it."""
-    tree = ast.parse(f"{around}for x, y in batches:\n{textwrap.indent(loop, '    ')}")
-    (region,) = find_training_regions(tree)
-    block = region.place.block
-    return [*map(ast.unparse, region.statements)], [*map(ast.unparse, block[region.stop :])]
 
 
 def test_metrics_are_part_of_the_region() -> None:

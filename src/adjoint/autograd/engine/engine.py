@@ -84,9 +84,7 @@ def _run_pass(gradients: GraphTask, finish: Callable[[], Result]) -> Result:
     depth, recording = len(passes), mode.recording
     try:
         passes.append(gradients)
-        if recording is not gradients.create_graph:
-            set_modes(recording=gradients.create_graph)
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"), ModeScope(recording=gradients.create_graph):
             interpreter = None if gradients.on_arrays else mode.interpreter
             if interpreter is None or runs_user_code(gradients.input_buffers):
                 deque(run_nodes(gradients), 0)
@@ -95,15 +93,12 @@ def _run_pass(gradients: GraphTask, finish: Callable[[], Result]) -> Result:
             result = finish()
             for callback in gradients.callbacks:
                 callback()
-        if mode.recording is not recording:
-            set_modes(recording=recording)
         return result
     except Exception as error:
-        set_modes(recording=recording)
         add_node_note(error, run_nodes.__code__)
         explanation_slot.call(error)
         raise
-    except BaseException:  # Ctrl-C, perhaps just as the mode was about to be restored
+    except BaseException:  # Ctrl-C, perhaps just as the block was about to be left
         set_modes(recording=recording)
         raise
     finally:

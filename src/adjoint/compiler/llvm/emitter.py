@@ -27,7 +27,7 @@ HOST_IS_X86 = platform.machine().lower() in ("x86_64", "amd64", "i386", "i686", 
 
 
 class _EntrySizes(NamedTuple):
-    """What computes the sizes of a call at the beginning of a kernel, whose text that is to be inserted in."""
+    """The code at the beginning of a kernel that computes the sizes of a call, and the text that takes it in."""
 
     place: int
     lines: list[str]

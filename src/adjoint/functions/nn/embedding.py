@@ -40,8 +40,7 @@ def embedding(
     rows = weight.array.shape[0]
     if padding_idx is not None and not -rows <= padding_idx < rows:
         raise AssertionError("Padding_idx must be within num_embeddings")
-    if not indexing.all_in_range(input, rows):
-        indexing.check_range(input, rows, f"index out of range in self: {{}}, embedding has {rows!r} rows", low=0)
+    indexing.check_range(input, rows, f"index out of range in self: {{}}, embedding has {rows!r} rows", low=0)
     if max_norm is not None:
         embedding_renorm_(weight, input, max_norm, norm_type)
     padding = None if padding_idx is None else padding_idx % rows

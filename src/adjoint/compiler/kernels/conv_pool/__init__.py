@@ -10,7 +10,7 @@ Modules, in reading order:
 - `conv_weight_plan`: The plan of the gradient of a convolution's weight: what is in registers, what a tile owns.
 - `pooling_plan`: The plan of a pooling kernel: where windows stand, which are inside, where a gradient waits for its
   other parts.
-- `window_edges`: Where windows reach over the edges of an image: the loops along an axis, and the lanes that are
+- `window_edges`: Windows that reach over the edges of an image: the loops along an axis, and the lanes that are
   inside.
 - `conv`: Direct convolution, forward and towards the input: sums in registers over a framed image, without columns.
 - `conv_weight_grad`: The gradient of a convolution's weight: sums over images and places, the lanes of a register

@@ -211,7 +211,7 @@ def sweep_of(
 
 
 def choose_density(places: Triple) -> tuple[bool, ...]:
-    """Whether to try frames whose rows are dense: rows of a symbolic length are to be one line."""
+    """Return the frames to try, False for rows with gaps and True for dense ones: a symbolic length needs one line."""
     return (not is_one(places.rows),) if has_symbols(places[1:]) else (False, True)
 
 

@@ -1,4 +1,4 @@
-"""Where windows reach over the edges of an image: the loops along an axis, and the lanes that are inside.
+"""Windows that reach over the edges of an image: the loops along an axis, and the lanes that are inside.
 
 Of a size known now, each line of windows at an edge has code of its own, with constant masks. Where the size is a
 symbol, all lines at an edge share a loop, and their masks are those of the call.
