@@ -229,10 +229,15 @@ def test_phases_of_more_tiles_than_a_word_can_count_run_on_one_thread() -> None:
     assert set(many.threads[:: thread_pool.TILE_COUNT_LIMIT // 64]) == {0}
 
 
-def stall_worker(seconds: float) -> None:
-    """Run a phase of two tiles in which a worker that has one in hand stops for so long."""
+def stall_worker(seconds: float, ns_on_several: int = 0) -> None:
+    """Run a phase of two tiles in which a worker that has one in hand stops for so long.
+
+    `ns_on_several`: how long phases ran on several threads before, if not always.
+    """
     bench = Bench(2)
     call = bench.segment(bench.step("stall"), threads=2).call
+    if ns_on_several:
+        alone_until().value = time.monotonic_ns() - ns_on_several
 
     def release() -> None:
         while not bench.arrived[0]:
@@ -267,6 +272,18 @@ def test_after_a_worker_was_stopped_phases_run_on_one_thread_for_some_time() -> 
     alone_until().value = time.monotonic_ns() - 1
     call()
     assert sorted(both.threads) == [0, 1]
+
+
+@needs_threads
+def test_a_stop_soon_after_another_doubles_the_time_on_one_thread() -> None:
+    ad.set_num_threads(2)
+    stall_worker(0.01)
+    duration = thread_pool.pool_word(thread_pool.pool_address() + thread_pool.ALONE_FOR)
+    duration.value = 60 * 10**9
+    stall_worker(2.0, ns_on_several=10**6)
+    assert duration.value >= 120 * 10**9
+    stall_worker(0.01, ns_on_several=10**12)
+    assert duration.value < 120 * 10**9
 
 
 @needs_threads

@@ -21,8 +21,9 @@ LINE_PAIR_BYTES = 128  # bytes that no two threads write at once: a pair of cach
 PHASE, DONE, SLEEPERS, BUSY, WORK, CALLS, STARTED, SIGNALS, ALONE, RANGES = (i * LINE_PAIR_BYTES for i in range(10))
 # Addresses of functions, and of the number of threads; the ticks of the clock in a second where it counts them.
 CREATE, YIELD, WAIT, WAKE, BLOCK, COUNT, CLOCK, NAP, TICKS_PER_SECOND = (CALLS + 8 * i for i in range(9))
-# Of the thread that has the pool: the ns on the clock until which it works alone, and room to read the clock.
-ALONE_UNTIL, CLOCK_READING = ALONE, ALONE + 8
+# Of the thread that has the pool: the ns on the clock until which it works alone, how many ns it does, and room to read
+# the clock.
+ALONE_UNTIL, ALONE_FOR, CLOCK_READING = ALONE, ALONE + 8, ALONE + 16
 PHASE_BYTES = 4  # of the phase that sleepers watch: its number
 NAP_MICROSECONDS = 50  # sleeps between looks for the last tiles
 WOKEN_AT_ONCE = 2  # each of which wakes as many

@@ -7,7 +7,8 @@ that took something. After a fork the child has no workers, and does all alone u
 
 Beside other work, a worker may lose its processor with a tile in hand. The phase then has to wait for it, and waits
 asleep. A wait much longer than a tile takes tells that this happened. Then phases run on one thread for some time, in
-proportion to the wait: waits take at most a share of the time, whatever else runs on the machine.
+proportion to the wait: waits take at most a share of the time, whatever else runs on the machine. Where such a wait
+soon follows the last, that time doubles: beside work that stays, a program is about as fast as on one thread.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.jit.target import host
 from adjoint.compiler.llvm.types import I32, I64, NULL, PTR, U8, U64
 from adjoint.compiler.runtime.system_threads import (
+    ALONE_FOR,
     ALONE_UNTIL,
     BUSY,
     COUNT,
@@ -35,6 +37,7 @@ from adjoint.compiler.runtime.system_threads import (
     find_thread_system,
     pool_word,
 )
+from adjoint.core.op.thread_crew import MAX_STALL_SHARE, STALL_SHARE
 from adjoint.core.runtime.threads import MAX_THREADS, count
 
 # For each thread: what is taken of its range, the pool, its number, its handle.
@@ -43,7 +46,6 @@ TILE_COUNT_LIMIT = 1 << 24  # fewer in a phase
 SPINS_BETWEEN_LOOKS = 256  # waits for the last tiles, before it looks at the clock: some 10 µs
 MAX_SPIN_NS = 1_000_000  # spins for the last tiles no longer, however long a tile takes
 MIN_STALL_NS = 200_000  # a wait that is longer than a tile takes by this: another program had the worker's processor
-STALL_SHARE = 8  # stalls under an eighth of a phase are borne; after others it works alone, 8 times as long
 SPINS_BEFORE_SLEEP = 2048  # reads of PHASE before a worker goes to sleep: some 50 µs, what it takes to wake one
 
 
@@ -55,6 +57,7 @@ def write_pool(b: Builder) -> None:
     _write_take(b)
     _write_worker(b)
     _write_open(b)
+    _write_retreat(b)
     _write_settle(b)
     _write_phase(b)
 
@@ -80,7 +83,7 @@ def pool_address() -> int:
 
 def _reset_pool(pool: int) -> None:
     """A pool without workers."""
-    for at in (PHASE, DONE, SLEEPERS, BUSY, STARTED, ALONE_UNTIL):
+    for at in (PHASE, DONE, SLEEPERS, BUSY, STARTED, ALONE_UNTIL, ALONE_FOR):
         pool_word(pool + at).value = 0
     for thread in range(MAX_THREADS + 1):
         for i, word in enumerate((0, pool, thread)):
@@ -211,7 +214,24 @@ def _write_settle(b: Builder) -> None:
         stall = b.sub(b.sub(end, taken), tile)
         is_long = b.gt(b.mul(stall, STALL_SHARE), b.sub(end, begin))
         with b.when(b.logical_and(is_long, b.gt(stall, MIN_STALL_NS))):
-            b.store(b.add(end, b.mul(stall, STALL_SHARE)), b.gep(pool, ALONE_UNTIL, U8))
+            b.call("retreat", [pool, begin, end, stall])
+
+
+def _write_retreat(b: Builder) -> None:
+    """`retreat(pool, begin, end, stall)`: work alone from `end` on, for a time in proportion to a stall.
+
+    Phases ran on several threads between the last such time and `begin`. If that was the shorter time, the other work
+    stays, and the new time is twice the last.
+    """
+    with b.function("retreat", [PTR, I64, I64, I64]) as (pool, begin, end, stall):
+        until, duration = b.gep(pool, ALONE_UNTIL, U8), b.gep(pool, ALONE_FOR, U8)
+        last = b.load(duration, I64)
+        follows = b.lt(b.sub(begin, b.load(until, I64)), last)
+        doubled = b.minimum(b.shl(last, 1), b.mul(stall, MAX_STALL_SHARE))
+        shortest = b.mul(stall, STALL_SHARE)
+        alone = b.select(follows, b.maximum(doubled, shortest), shortest)
+        b.store(alone, duration)
+        b.store(b.add(end, alone), until)
 
 
 def _write_phase(b: Builder) -> None:

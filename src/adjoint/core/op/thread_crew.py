@@ -3,7 +3,8 @@
 The thread that calls takes parts itself, and the others take what is left. At the end it withdraws the work of those
 that have not begun, and waits, asleep, for those that have a part in hand. If it waits much longer than a part takes,
 another program has the processor of such a thread: calls then run on one thread for some time, in proportion to the
-wait. `compiler/runtime/thread_pool.py` does the same for compiled kernels.
+wait, and twice as long as last time where one such wait soon follows another. `compiler/runtime/thread_pool.py` does
+the same for compiled kernels.
 """
 
 from __future__ import annotations
@@ -22,20 +23,21 @@ if TYPE_CHECKING:
 
 MIN_STALL_SECONDS = 2e-4  # a wait that is longer than a part takes by this is a stall
 STALL_SHARE = 8  # stalls under an eighth of a call are borne; after others calls run alone, 8 times as long
+MAX_STALL_SHARE = 64  # and at most 64 times as long, where one stall follows another
 
 
 class ThreadCrew:
     """The threads, which are started when they are first needed.
 
-    `alone_until`: the time, by `time.perf_counter`, until which calls run on one thread.
+    `alone_until`: the time, by `time.perf_counter`, until which calls run on one thread; `alone_seconds`: how long.
     """
 
-    __slots__ = ("_callers", "_executor", "alone_until")
+    __slots__ = ("_callers", "_executor", "alone_seconds", "alone_until")
 
     def __init__(self) -> None:
         self._executor: ThreadPoolExecutor | None = None
         self._callers: set[int] = set()
-        self.alone_until = 0.0
+        self.alone_until = self.alone_seconds = 0.0
 
     def run(self, work: Callable[[int], object], parts: int, threads: int) -> None:
         """Call `work(0)` to `work(parts - 1)`, each once, in any order, on at most `threads` threads."""
@@ -80,13 +82,15 @@ class ThreadCrew:
 
     def forget_threads(self) -> None:
         """Start anew in a forked process, which has no threads but one."""
-        self._executor, self._callers, self.alone_until = None, set(), 0.0
+        self._executor, self._callers, self.alone_until, self.alone_seconds = None, set(), 0.0, 0.0
 
     def _note_stall(self, begin: float, taken: float, mine: int) -> None:
         end = time.perf_counter()
         stall = end - taken - (taken - begin) / mine
         if stall > max(MIN_STALL_SECONDS, (end - begin) / STALL_SHARE):
-            self.alone_until = end + STALL_SHARE * stall
+            doubled = 2 * self.alone_seconds if begin - self.alone_until < self.alone_seconds else 0.0
+            self.alone_seconds = max(STALL_SHARE * stall, min(doubled, MAX_STALL_SHARE * stall))
+            self.alone_until = end + self.alone_seconds
 
     def _start(self) -> ThreadPoolExecutor:
         if self._executor is None:
