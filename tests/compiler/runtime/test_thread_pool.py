@@ -277,12 +277,11 @@ def test_after_a_worker_was_stopped_phases_run_on_one_thread_for_some_time() -> 
 @needs_threads
 def test_a_stop_soon_after_another_doubles_the_time_on_one_thread() -> None:
     ad.set_num_threads(2)
-    stall_worker(0.01)
     duration = thread_pool.pool_word(thread_pool.pool_address() + thread_pool.ALONE_FOR)
     duration.value = 60 * 10**9
     stall_worker(2.0, ns_on_several=10**6)
     assert duration.value >= 120 * 10**9
-    stall_worker(0.01, ns_on_several=10**12)
+    stall_worker(1.0, ns_on_several=10**12)
     assert duration.value < 120 * 10**9
 
 

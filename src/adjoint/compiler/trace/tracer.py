@@ -204,7 +204,7 @@ class Tracer(StepMemory, CheckpointBlocks, EquationOrigins, Interpreter):
         """The values of a small tensor of integers or truths, for which what follows holds."""
         if reader in STORAGE_READERS:
             self.refuse_storage(reader)
-        return self.adopt(tensor).refuse(reader) if self.events is None else self.events.decide_values(tensor, reader)
+        return self.adopt(tensor).refuse(reader) if self.events is None else self.events.show_values(tensor, reader)
 
     def show(self, tensor: Tensor) -> str | None:
         return show_tensor(self.events, tensor)

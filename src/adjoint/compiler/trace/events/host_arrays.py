@@ -1,7 +1,8 @@
 """Arrays of NumPy's that a traced step computes on: each call of the step makes NumPy's calls with its own values.
 
 `x.numpy()` of a tensor without values gives a `HostArray`. What NumPy computes of it is a host call, once in each call
-of the step, and its result an input of what follows: another `HostArray`, or a number.
+of the step, and its result an input of what follows: another `HostArray`, or a number. Where a program needs the values
+themselves, those of a few integers are an answer, for which what follows holds; of others there is no such program.
 """
 
 from __future__ import annotations
@@ -13,12 +14,14 @@ from typing import Protocol
 
 import numpy as np
 
+from adjoint.compiler.ir.graph import Value
 from adjoint.core.tensor.external_aliases import export_array
 from adjoint.core.tensor.tensor import Tensor, wrap
-from adjoint.core.typing import Array, Function, Operand, Operands
+from adjoint.core.typing import Array, Function, NumpyDtype, Operand, Operands
 from adjoint.ops.movement.movement import select
 
 MAX_LISTED_ELEMENTS = 64  # of an array whose elements become numbers that a program reads one by one
+MAX_DECIDED_ELEMENTS = 64  # of a tensor whose values, all of them, decide how a step goes on
 ATTRIBUTES = frozenset(("shape", "dtype", "ndim", "size", "itemsize", "nbytes"))  # which shapes and types tell
 CHANGING_METHODS = frozenset(
     ("byteswap", "fill", "itemset", "partition", "put", "resize", "setfield", "setflags", "sort")
@@ -29,6 +32,8 @@ class NumpyCalls(Protocol):
     """Calls NumPy for a step that is traced, in each of its calls."""
 
     def call(self, function: Function, args: Operands, kwargs: dict[str, Operand] | None = None) -> Operand: ...
+
+    def decide_values(self, tensor: Tensor, reader: str) -> Array: ...
 
     def refuse(self, refuse: Callable[[], None]) -> None: ...
 
@@ -64,8 +69,8 @@ class HostArray(np.lib.mixins.NDArrayOperatorsMixin):
             self._refuse("a write into its array")
         return self._calls.call(function, args, options)
 
-    def __array__(self, *_: Operand, **__: Operand) -> Operand:
-        return self._refuse("numpy()")
+    def __array__(self, dtype: NumpyDtype | None = None, copy: bool | None = None) -> Array:
+        return np.array(self._read("numpy()"), dtype=dtype, copy=copy)
 
     def __getattr__(self, name: str) -> Operand:
         if name in ATTRIBUTES:
@@ -77,11 +82,13 @@ class HostArray(np.lib.mixins.NDArrayOperatorsMixin):
         if callable(getattr(np.ndarray, name)):
             return lambda *args, **options: self._calls.call(call_method, (self, name, *args), options)
         if name not in ("T", "real", "imag"):
-            self._refuse(f"{name} of its array")
+            return getattr(self._read(f"{name} of its array"), name)
         return self._calls.call(getattr, (self, name))
 
     def tolist(self) -> Operand:
         """Return the elements as nested lists of numbers that each call reads."""
+        if has_few_integers(self.traced_tensor.array):
+            return self._read("tolist()").tolist()
         if self.traced_tensor.array.size > MAX_LISTED_ELEMENTS:
             return self._calls.call(call_method, (self, "tolist"))
         return list_elements(self.traced_tensor.detach())
@@ -102,6 +109,8 @@ class HostArray(np.lib.mixins.NDArrayOperatorsMixin):
         return int(self.shape[0])
 
     def __iter__(self) -> Iterator[Operand]:
+        if has_few_integers(self.traced_tensor.array):
+            return iter(self._read("numpy()"))
         return iter([self[i] for i in range(len(self))])
 
     def __bool__(self) -> bool:
@@ -114,10 +123,18 @@ class HostArray(np.lib.mixins.NDArrayOperatorsMixin):
         return int(self.traced_tensor.detach())
 
     def __repr__(self) -> str:
-        return str(self._refuse("str() of its array"))
+        return repr(self._read("str() of its array"))
 
-    def _refuse(self, reader: str) -> Operand:
-        return self._calls.refuse(partial(self.traced_tensor.array.refuse, reader))
+    def _read(self, reader: str) -> Array:
+        return self._calls.decide_values(self.traced_tensor, reader)
+
+    def _refuse(self, reader: str) -> None:
+        self._calls.refuse(partial(self.traced_tensor.array.refuse, reader))
+
+
+def has_few_integers(values: Value | Array) -> bool:
+    """Return whether the values together, of integers or truths, can be an answer."""
+    return values.size <= MAX_DECIDED_ELEMENTS and values.dtype.kind in "biu"
 
 
 def call_method(array: Array, name: str, *args: Operand, **options: Operand) -> Operand:

@@ -8,7 +8,6 @@ from typing import Protocol
 
 import numpy as np
 
-from adjoint.compiler.ir.graph import Value
 from adjoint.compiler.ir.symbolic_size import SymbolicSize, as_number, is_symbolic_size
 from adjoint.compiler.trace.events.host_arrays import HostArray
 from adjoint.compiler.trace.frames.host_functions import (
@@ -26,17 +25,13 @@ from adjoint.compiler.trace.symbolic_number import NumberArithmetic, SymbolicNum
 from adjoint.core.runtime import pytree
 from adjoint.core.tensor.printing import format_tensor
 from adjoint.core.tensor.tensor import Tensor, wrap
-from adjoint.core.typing import Array, Function, Operand, Operands
+from adjoint.core.typing import Function, Operand, Operands
 
-MAX_DECIDED_ELEMENTS = 64  # of a tensor whose values, all of them, decide how a step goes on
 QUESTIONS = (math.isfinite, math.isinf, math.isnan)  # which raise nothing
 
 
 class HostCalls(Protocol):
     """Answers what a step asks of the call that is traced, and calls what is no part of its graph."""
-
-    def decide_values(self, tensor: Tensor, reader: str) -> Array:
-        """Answer which values a small tensor has; what follows holds for these."""
 
     @property
     def arithmetic(self) -> NumberArithmetic:
@@ -54,11 +49,6 @@ class HostCalls(Protocol):
         is_sized: bool = False,
     ) -> Operand:
         """Call `function` once in each call of the step, with the values that its arguments have then."""
-
-
-def can_decide(symbol: Value) -> bool:
-    """True for a tensor small enough that all its values together can be an answer: of integers or truths."""
-    return symbol.size <= MAX_DECIDED_ELEMENTS and symbol.dtype.kind in "biu"
 
 
 def return_number(number: float) -> float:

@@ -20,8 +20,8 @@ from adjoint.compiler.ir.size_terms import MIN_SYMBOL
 from adjoint.compiler.ir.symbolic_size import SymbolicSize, as_number
 from adjoint.compiler.passes.index_checks import is_refusable
 from adjoint.compiler.program.tree_codegen import write_rebuilder
-from adjoint.compiler.trace.events.host_arrays import HostArray, as_argument, is_array_result
-from adjoint.compiler.trace.events.host_calls import can_decide, holds_symbols, return_number
+from adjoint.compiler.trace.events.host_arrays import HostArray, as_argument, has_few_integers, is_array_result
+from adjoint.compiler.trace.events.host_calls import holds_symbols, return_number
 from adjoint.compiler.trace.events.shown_history import ShownHistory, history_to_show, show_with_history
 from adjoint.compiler.trace.events.traced_values import TracedValues
 from adjoint.compiler.trace.frames.constants import is_same_constant
@@ -33,7 +33,7 @@ from adjoint.core.op.spec import Spec
 from adjoint.core.runtime import pytree
 from adjoint.core.runtime.mode import has_interpreter, tracing_paused
 from adjoint.core.tensor.tensor import Tensor, wrap
-from adjoint.core.typing import Function, Operand, Operands
+from adjoint.core.typing import Array, Function, Operand, Operands
 
 if TYPE_CHECKING:
     from adjoint.compiler.trace.tracer import Tracer
@@ -190,12 +190,16 @@ class StepEvents:
         self._append(event)
         return answer
 
-    def decide_values(self, tensor: Tensor, reader: str) -> Operand:
-        """Answer which values a small tensor has in this call, for which what follows holds; else a stand-in."""
+    def show_values(self, tensor: Tensor, reader: str) -> Operand:
+        """Return an array that each call computes on, or answer which values a small tensor has in this call."""
         value = self.tracer.adopt(tensor)
-        if not can_decide(value):
-            if reader in ("numpy()", "tolist()") and value.dtype.kind != "V":
-                return HostArray(tensor, self)
+        is_array = reader == "numpy()" or (reader == "tolist()" and not has_few_integers(value))
+        return HostArray(tensor, self) if is_array and value.dtype.kind != "V" else self.decide_values(tensor, reader)
+
+    def decide_values(self, tensor: Tensor, reader: str) -> Array:
+        """Answer which values a few integers have in this call, for which what follows holds; refuse others."""
+        value = self.tracer.adopt(tensor)
+        if not has_few_integers(value):
             self.refuse(partial(value.refuse, reader))
         mark = self._mark()
         answer = self._take("decision", lambda: Outcome("decision", self.values.array(value).copy())).value
