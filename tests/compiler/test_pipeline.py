@@ -19,8 +19,9 @@ from adjoint.compiler.ir.graph import Argument, Graph
 from adjoint.compiler.ir.interpreter import evaluate
 from adjoint.compiler.kernels import kernel_kinds
 from adjoint.compiler.llvm.jit.target import Target
-from adjoint.compiler.passes import fusion_rules, gated_matmul
+from adjoint.compiler.passes import fusion_rules
 from adjoint.compiler.passes.partition import TracedBackward
+from adjoint.compiler.passes.rewrites import gated_matmul
 from adjoint.compiler.pipeline import PIPELINE, Pass, StepFacts, run_pipeline
 from adjoint.compiler.report.loop_text import format_loops
 from adjoint.compiler.trace.result_table import collect_effects
@@ -71,6 +72,24 @@ CASES: dict[str, tuple[str, str]] = {
           %4: f32[15,4] = reshape(%1, shape=(15, 4))
           %5: f32[2,4] = mm(%3, %4)
           return %5
+        """,
+    ),
+    "merge_slices": (  # the gradients of two halves side by side
+        """
+        graph g
+          %0: f32[2,3] = argument a
+          %1: f32[2,1] = argument b
+          %2: f32[2,4] = unslice(%0, bounds=((0, 2, 1), (0, 3, 1)), shape=(2, 4))
+          %3: f32[2,4] = unslice(%1, bounds=((0, 2, 1), (3, 4, 1)), shape=(2, 4))
+          %4: f32[2,4] = add(%3, %2)
+          return %4
+        """,
+        """
+        graph g
+          %0: f32[2,3] = argument a
+          %1: f32[2,1] = argument b
+          %2: f32[2,4] = cat(%0, %1, axis=1)
+          return %2
         """,
     ),
     "merge_products": (  # one product for two that are added

@@ -1,6 +1,6 @@
 """The pipeline from a traced graph to kernels: a list of passes with names.
 
-Each pass is a function. The first nine make a graph of a graph; `inline_producers`, `fuse` and `lower` make the plan of
+Each pass is a function. The first ten make a graph of a graph; `inline_producers`, `fuse` and `lower` make the plan of
 its kernels. `passes.partition` cuts a step whose `backward()` is called outside in two, after SIMPLIFY; SCHEDULE then
 runs for each half.
 """

@@ -88,7 +88,8 @@ def test_groups_are_as_good_as_those_that_would_be_found_anew(function: Callable
     for x, y in zip(results, wanted, strict=True):
         np.testing.assert_array_equal(x.numpy(), y.numpy())
     assert len(kept.kernels) <= len(anew.kernels)
-    assert kept.binding.plan.size <= anew.binding.plan.size
+    one_value = 128  # bytes; in another order of the groups, a value may find no place between others
+    assert kept.binding.plan.size <= anew.binding.plan.size + (one_value if function in BETTER else 0)
     assert count_bytes(kept) <= 1.001 * count_bytes(anew)
     if function not in BETTER:
         assert [kernel.name for kernel in kept.kernels.values()] == [kernel.name for kernel in anew.kernels.values()]

@@ -22,15 +22,12 @@ Modules, in reading order:
   last bit.
 - `cost_model`: The cost model: bytes and operations of equations and groups, and when to compute a value again.
 - `rematerialize`: Rematerialisation: values of the forward pass that backward computes again from less memory.
-- `gated_matmul`: Gated matrix products: a weight whose columns are gates is copied once, with all gates of a unit
-  side by side.
 - `inline_producers`: Inlining of producers: cheap values are computed by each kernel that reads them, instead of
   being stored.
-- `matmul_rewrites`: Rewrites of matrix products: one long product for a sum of many, operands transposed in place of
-  results.
 - `simplify`: Simplification: rules applied, constants folded, equal equations shared, dead ones removed.
 - `fusion_rules`: Fusion's rules: when an equation can join a group, when two groups can be one kernel, and the reason
   if not.
 - `regrouping`: The groups of a long program after inlining: each takes in the copies that it reads.
 - `loops`: Loops that Python unrolled into a traced graph: found again, and planned by a few of their turns.
+- `rewrites`: Rewrites of whole expressions, which no rule of one equation and its operands can say.
 """

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from adjoint.compiler.ir.graph import Constant, Graph, Value
-from adjoint.compiler.passes.gated_matmul import interleave_gates
 from adjoint.compiler.passes.index_checks import needs_index_check
 from adjoint.compiler.passes.materialize import may_raise
-from adjoint.compiler.passes.matmul_rewrites import merge_products, merge_sums, transpose_products
 from adjoint.compiler.passes.rewriter import Rewriter
+from adjoint.compiler.passes.rewrites.gated_matmul import interleave_gates
+from adjoint.compiler.passes.rewrites.matmul_rewrites import merge_products, merge_sums, transpose_products
+from adjoint.compiler.passes.rewrites.slice_gradients import merge_slices
 
 
 def apply_rules(graph: Graph) -> Graph:
@@ -20,7 +21,7 @@ def apply_rules(graph: Graph) -> Graph:
     return rewriter.out
 
 
-REWRITES = (apply_rules, merge_sums, merge_products, transpose_products, interleave_gates)
+REWRITES = (apply_rules, merge_slices, merge_sums, merge_products, transpose_products, interleave_gates)
 
 
 def rewrite(graph: Graph) -> Graph:

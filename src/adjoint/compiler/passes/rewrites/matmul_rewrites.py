@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from adjoint.compiler.ir.graph import Graph, Value, ValueOrigin, op_of
 from adjoint.compiler.passes.rewriter import Rewriter
+from adjoint.compiler.passes.rewrites.sums import Sums, is_sum
 from adjoint.core.op.spec import Spec
 from adjoint.ops.linalg.matmul import mm
 from adjoint.ops.movement.movement import cat, permute, reshape
@@ -94,36 +95,15 @@ class _MatmulSums:
     """The sums of matrix products of a graph that one long product is to give."""
 
     def __init__(self, graph: Graph) -> None:
-        self.users, self.outputs = graph.users(), set(graph.outputs)
         self.stacks = {frozenset(v.operands): v for v in graph.equations if v.op.name == "cat"}
         self.found: dict[Value, SumTerms] = {}
-        inner: set[Value] = set()
-        for v in reversed(graph.equations):
-            if v not in inner and _is_sum(v):
-                terms = self._terms(v, inner)
-                products = [t for t in terms if t.op is not None and t.op.name == "mm" and self._is_only_in_sum(t, v)]
-                if len(products) > 1 and self._is_worth_merging(products):
-                    order = self._order([p.operands[1] for p in products])
-                    products = [products[i] for i in order]
-                    self.found[v] = SumTerms(products, [t for t in terms if t not in products])
-
-    def _terms(self, root: Value, inner: set[Value]) -> list[Value]:
-        """Return the terms of a sum, with inner sums that nobody else reads taken apart and added to `inner`."""
-        terms: list[Value] = []
-        stack = [root]
-        while stack:
-            v = stack.pop()
-            if v is root or (_is_sum(v) and self._is_only_in_sum(v, root)):
-                inner.add(v)
-                stack.extend(reversed(v.operands))
-            else:
-                terms.append(v)
-        return terms
-
-    def _is_only_in_sum(self, v: Value, root: Value) -> bool:
-        """True if only the sum reads a term, which runs when that does."""
-        same = v.origin is None or root.origin is None or v.origin.checkpoint == root.origin.checkpoint
-        return len(self.users[v]) == 1 and v not in self.outputs and v.shape == root.shape and same
+        sums = Sums(graph)
+        for v, terms in sums.find(lambda v: is_sum(v) and v.dtype.kind == "f" and len(v.shape) == 2):
+            products = [t for t in terms if t.op is not None and t.op.name == "mm" and sums.is_only_in_sum(t, v)]
+            if len(products) > 1 and self._is_worth_merging(products):
+                order = self._order([p.operands[1] for p in products])
+                products = [products[i] for i in order]
+                self.found[v] = SumTerms(products, [t for t in terms if t not in products])
 
     def _is_worth_merging(self, products: list[Value]) -> bool:
         """True if the operands that are to be copied are less than the sums in between."""
@@ -141,17 +121,6 @@ class _MatmulSums:
         if stack is None or not apart or stack.params["axis"] != 0:
             return list(range(len(operands)))
         return [operands.index(x) for x in stack.operands]
-
-
-def _is_sum(v: Value) -> bool:
-    """True for a sum of two values of its shape."""
-    return (
-        v.op is not None
-        and v.op.name == "add"
-        and v.dtype.kind == "f"
-        and len(v.shape) == len(v.operands) == 2
-        and all(x.shape == v.shape and x.dtype == v.dtype for x in v.operands)
-    )
 
 
 def _as_long_product(v: Value, terms: SumTerms, renamed: dict[Value, Value], rewriter: Rewriter) -> Value:
