@@ -61,6 +61,28 @@ def test_same_values_as_numpy(name: str, dtype: type) -> None:
             _assert_same(native(number, x), ufunc(number, x))
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("length", [2, 3, 5, 8, 11, 15, 31])
+@pytest.mark.parametrize("lead", [(513,), (64, 9), (3, 7, 30), (700, 2)], ids=str)
+def test_rows_shorter_than_a_register_and_parts_of_rows(lead: tuple[int, ...], length: int, dtype: type) -> None:
+    native = arithmetic("divide", np.divide)
+    assert native is not None
+    x, row, column = (_draw(shape, dtype) for shape in ((*lead, length), (length,), (*lead, 1)))
+    wide = _draw((*lead, length + 3), dtype)
+    inner = wide[..., 1 : length + 1]
+    pairs = [
+        (x, row), (row, x), (x, column), (column, x), (column, row), (row, column), (inner, x), (x, inner),
+        (inner, wide[..., 3:]), (inner, row), (column, inner), (x[..., :1], inner), (inner, 2.0), (0.5, inner),
+        (x[::2], row), (x[::-1], x), (inner[::3], inner[::3]), (x[..., ::2], x[..., ::2]),
+        (np.broadcast_to(row, x.shape), x), (x, wide[..., 4:5]), (x[0], inner), (inner[:0], x[:0]),
+    ]  # fmt: skip
+    with np.errstate(all="ignore"):
+        for a, b in pairs:
+            found, expected = native(a, b), np.divide(a, b)
+            _assert_same(found, expected)
+            assert found.strides == expected.strides
+
+
 def test_numpy_computes_what_is_not_for_the_native_function() -> None:
     native = arithmetic("add", np.add)
     assert native is not None
