@@ -21,7 +21,7 @@ from adjoint.core.typing import Array
 MAX_UNTHREADED = 9_216
 MAX_UNTHREADED_MATRICES = 262_144
 MIN_SHARED = 16_000_000  # from some 0.5 ms on; to wake another thread takes up to 0.3 ms
-MIN_PART = 8_000_000  # the second operand is packed anew for each part
+MIN_PART = 16_000_000  # the second operand is packed anew for each part: parts of half that cost a fifth more
 MAX_PARTS = 8
 PART_MULTIPLE = 64  # of rows or columns, as the blocks of BLAS have
 
