@@ -61,7 +61,7 @@ def find_source(origin: Origin | None, name: str, stack: Stack) -> NamedValue | 
         place = origin.place_in_tuple(name) if place is None else place
         is_loop = isinstance(origin.node, (ast.For, ast.AsyncFor))
         node = _leave_forms(getattr(origin.node, "iter", None) if is_loop else origin.value_of(name), place)
-        around = _frames_around(origin, stack)
+        around = find_frames_around(origin, stack)
         if not isinstance(node, (ast.Name, ast.Attribute)) or not around or text_of(node) == name:
             return found
         further, name = find_origin(origin.source, node, around), text_of(node)
@@ -90,7 +90,7 @@ def _leave_forms(node: ast.AST | None, place: int | None) -> ast.AST | None:
     return node
 
 
-def _frames_around(origin: Origin, stack: Stack) -> Stack:
+def find_frames_around(origin: Origin, stack: Stack) -> Stack:
     """Return the frames from the one whose statement an origin is, outward."""
     scope = origin.source.scope_of(origin.node)
     name = "<module>" if isinstance(scope, ast.Module) else getattr(scope, "name", "")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 import inspect
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -33,8 +34,9 @@ from adjoint.diagnosis.source_expressions import (
 )
 
 MAX_SEARCHED_ELEMENTS = 1 << 20
-MODULE_CALLS = frozenset({"_wrapped_call_impl", "_call_impl", "__call__", "trace_forward"})
+MODULE_CALLS = frozenset({"_wrapped_call_impl", "_call_impl", "_watched_call", "__call__", "trace_forward"})
 MISSING = object()
+CREATION = re.compile(r"\.(?:zeros|ones|empty|full|randn?|new_\w+)$")
 TENSOR_ATTRIBUTES = frozenset({"T", "mT", "H", "data", "grad"})
 
 
@@ -162,6 +164,7 @@ def describe_return(returned: Origin, place: int | None = None) -> str:
     given = given.value if isinstance(given, ast.Yield) else given
     if isinstance(given, ast.Tuple) and place is not None and place < len(given.elts):
         given = given.elts[place]
+    given = _leave_creation(given)
     while isinstance(given, (ast.Call, ast.Attribute, ast.Subscript)):  # of x.method(…), x[…] and x.name, it is x
         if isinstance(given, ast.Attribute) and text_of(given.value) == "self":
             break
@@ -172,11 +175,18 @@ def describe_return(returned: Origin, place: int | None = None) -> str:
         kept = returned.source.attribute_assignments.get((getattr(owner, "name", ""), given.attr))
         return f"{told}, made at {Origin(returned.source, kept[0]).describe()}" if kept else told
     if isinstance(given, ast.Tuple):  # of several, that of the first
-        given = next((each for each in given.elts if isinstance(each, ast.Name)), given)
+        given = next((each for each in map(_leave_creation, given.elts) if isinstance(each, ast.Name)), given)
     if not isinstance(given, ast.Name):
         return told
     made = find_assignment(returned.source, returned.source.scope_of(given), given.id, given)
     return told if made is None else f"{told}, made at {Origin(returned.source, made).describe()}"
+
+
+def _leave_creation(node: ast.AST | None) -> ast.AST | None:
+    """Return the name of the shape of which `torch.zeros(shape)` makes a tensor."""
+    is_made = isinstance(node, ast.Call) and CREATION.search(text_of(node.func)) is not None
+    named = [each for each in node.args if isinstance(each, ast.Name)] if isinstance(node, ast.Call) else []
+    return named[0] if is_made and len(named) == 1 else node
 
 
 def find_return_in(code: CodeType) -> Origin | None:

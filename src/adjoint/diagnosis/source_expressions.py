@@ -238,7 +238,13 @@ def find_attribute_assignment(owner: object, name: str) -> tuple[SourceFile, ast
             continue
         source = parse_source(file)
         found = [] if source is None else source.attribute_assignments.get((kind.__name__, name), [])
-        found = [each for each in found if held is None or _makes_alike(each, held)] or found
+        alike = [each for each in found if held is None or _makes_alike(each, held)]
+        outside = [] if source is None or alike else source.outside_assignments.get(name, [])
+        around = [source.statement_of(each) for each in outside] if source is not None else []
+        later = [each for each in around if isinstance(each, ast.stmt) and _makes_alike(each, held)]
+        if source is not None and later:
+            return source, later[-1]
+        found = alike or found
         if source is not None and found:
             methods = [getattr(source.scope_of(node), "name", "") for node in found]
             return source, found[methods.index("__init__") if "__init__" in methods else 0]
@@ -250,8 +256,22 @@ def _makes_alike(statement: ast.stmt, module: object) -> bool:
     call = getattr(statement, "value", None)
     if not isinstance(call, ast.Call) or text_of(call.func).rpartition(".")[2] != type(module).__name__:
         return False
+    names = parameters_of(type(module).__init__)[1:] if hasattr(type(module), "forward") else []
+    for name, each in zip(names, call.args, strict=False):
+        if (
+            isinstance(each, ast.Constant)
+            and isinstance(each.value, int)
+            and each.value != getattr(module, name, each.value)
+        ):
+            return False  # a size that it has not
     is_listed = type(module).__name__ == "Sequential" and not any(isinstance(each, ast.Starred) for each in call.args)
     return not is_listed or len(call.args) == len(module.__dict__["_modules"])
+
+
+def parameters_of(function: object) -> tuple[str, ...]:
+    """Return the names of the parameters of a function of Python."""
+    code = getattr(function, "__code__", None)
+    return code.co_varnames[: code.co_argcount] if inspect.iscode(code) else ()
 
 
 def find_function(source: SourceFile, line: int) -> ast.FunctionDef | None:

@@ -34,6 +34,10 @@ Modules, in reading order:
   carried on, writes.
 """
 
+from adjoint.diagnosis.remedies.language import exchanged_names as exchanged_names  # isort: skip
+from adjoint.diagnosis.remedies.language import loops as loops  # isort: skip
+from adjoint.diagnosis.remedies.language import sources_of_none as sources_of_none  # isort: skip
+from adjoint.diagnosis.remedies.language import overridden_methods as overridden_methods  # isort: skip
 from adjoint.diagnosis.remedies.language import names as names  # isort: skip
 from adjoint.diagnosis.remedies.language import messages as messages  # isort: skip
 from adjoint.diagnosis.remedies import functions as functions  # isort: skip
@@ -78,5 +82,6 @@ from adjoint.diagnosis.remedies.trials import origins as origins  # isort: skip
 from adjoint.diagnosis.remedies.trials import changed_lines as changed_lines  # isort: skip
 from adjoint.diagnosis.remedies.trials import settings as settings  # isort: skip
 from adjoint.diagnosis.remedies.language import arguments as arguments  # isort: skip
+from adjoint.diagnosis.remedies.language import own_attributes as own_attributes  # isort: skip
 from adjoint.diagnosis.remedies.language import told_causes as told_causes  # isort: skip
 from adjoint.diagnosis.remedies.registry import find_remedy as find_remedy

@@ -13,7 +13,7 @@ from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import MISSING, NamedValue, evaluate, find_origin, is_module
 from adjoint.diagnosis.remedies.registry import argument_node, at, name_argument, remedy, shape_of
 from adjoint.diagnosis.repairs.trial import compute
-from adjoint.diagnosis.source_expressions import find_expression, parse_source, text_of
+from adjoint.diagnosis.source_expressions import SourceFile, find_expression, parse_source, text_of
 
 MAX_DEPTH = 3  # of objects within objects
 
@@ -97,6 +97,17 @@ def cut_last_batches(failure: Failure, match: re.Match[str]) -> str | None:
     return None
 
 
+def _find_unreduced(source: SourceFile) -> list[str]:
+    """Return the calls of a file with `reduction="none"`, each with its place."""
+    calls = [each for each in ast.walk(source.tree) if isinstance(each, ast.Call)]
+    return [
+        f"{text_of(call)} at {source.place_of(call)}"
+        for call in calls
+        for each in call.keywords
+        if each.arg == "reduction" and isinstance(each.value, ast.Constant) and each.value.value == "none"
+    ]
+
+
 @remedy(
     r"must be real number, not (\w+)|unsupported format string passed to (\w+)\.__format__|required argument is not"
 )
@@ -108,6 +119,9 @@ def format_number(failure: Failure, match: re.Match[str]) -> str | None:
         if not isinstance(node, (ast.Name, ast.Attribute, ast.Call, ast.Subscript)):
             continue
         value = compute(node, failure.frame)
+        formatted = failure.locals.get("self")
+        is_property = found is not None and isinstance(found[0].parents.get(node), ast.FormattedValue)
+        value = formatted if value is MISSING and is_property and isinstance(formatted, Tensor) else value
         if value is MISSING or type(value).__name__ != kind:
             continue
         text = text_of(node)
@@ -118,6 +132,9 @@ def format_number(failure: Failure, match: re.Match[str]) -> str | None:
             return f"{text}{at(own)} is a tensor: {text}.item()"
         if isinstance(value, Tensor) and value.ndim:
             told = f"{text}{at(own)} has {value.numel()} elements, {tuple(value.shape)}"
+            losses = [] if found is None else _find_unreduced(found[0])
+            if len(losses) == 1:
+                told = f"{told}, as {losses[0]} gives one loss for each sample"
             return f"{told}, and one number is printed: {text}.mean().item()"
         if isinstance(value, (list, tuple, Tensor)):
             return f"{text}{at(own)} holds {len(value)} numbers: one of them, {text}[0], or print it as it is, %s"

@@ -28,7 +28,8 @@ RESULTS_OF_LAYERS = {
 @remedy(
     r"tuple indices must be integers|'tuple' object has no attribute|'tuple' object cannot be|"
     r"nested lists differ|must be Tensor, not tuple|unsupported operand type\(s\) for .*'tuple'|but got tuple|"
-    r"got <class 'tuple'>|only integer tensors of a single element can be converted to an index"
+    r"got <class 'tuple'>|expected np.ndarray \(got tuple\)|"
+    r"only integer tensors of a single element can be converted to an index"
 )
 def unpack_tuple(failure: Failure, match: re.Match[str]) -> str | None:
     """Several results where one tensor belongs: those of a layer, or of a function that returns more than one."""

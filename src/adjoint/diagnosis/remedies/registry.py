@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ast
 import copy
+import inspect
 import re
 from collections.abc import Callable
 from typing import TypeAlias
 
 from adjoint.core.typing import Operand, Shape
+from adjoint.diagnosis.call_stack import user_files
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import MISSING, NamedValue, Origin, evaluate, find_origin, find_return_in, is_module
 from adjoint.diagnosis.output_layer import find_output_layer
@@ -242,6 +244,23 @@ def find_length(failure: Failure) -> Origin | None:
     if failure.frame.f_code.co_name != "__getitem__" or code is None:
         return None
     return find_return_in(code)
+
+
+def find_getter(failure: Failure) -> Origin | None:
+    """Return the result of `__getitem__` of the dataset whose samples a loader has put together, or was to."""
+    owner = failure.locals.get("loader", failure.locals.get("self"))
+    dataset = failure.locals.get("dataset", getattr(owner, "dataset", None))
+    code = getattr(getattr(type(dataset), "__getitem__", None), "__code__", None)
+    return None if code is None or not user_files[code.co_filename] else find_return_in(code)
+
+
+def find_meaning(function: Operand, name: str) -> str:
+    """Return what the function's documentation says of a parameter."""
+    text = inspect.getdoc(function) or ""
+    found = re.search(
+        rf"^ *{name}(?: \(.*?\))?: (.+?)(?:\.(?:\s|$)|\n *\w+(?: \(.*?\))?: |\n\n|$)", text, re.MULTILINE | re.DOTALL
+    )
+    return "" if found is None else " ".join(found[1].split())
 
 
 def named_parts(failure: Failure) -> list[NamedValue]:

@@ -10,9 +10,10 @@ from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
 from adjoint.diagnosis.call_stack import user_files
 from adjoint.diagnosis.failure import Failure
-from adjoint.diagnosis.operands import find_return_in
+from adjoint.diagnosis.operands import MISSING, find_return_in
 from adjoint.diagnosis.remedies.registry import at, remedy, shape_of
-from adjoint.diagnosis.source_expressions import find_function, parse_source, text_of
+from adjoint.diagnosis.repairs.trial import compute
+from adjoint.diagnosis.source_expressions import find_function, parse_source, shorten, text_of
 
 MAX_PARTS = 4
 
@@ -98,3 +99,27 @@ def _write_batch(samples: list[Operand]) -> str | None:
         else:
             made.append(f"torch.tensor({text})" if all(isinstance(part, (int, float)) for part in parts) else text)
     return f"({', '.join(made)})"
+
+
+@remedy(r"setting an array element with a sequence|inhomogeneous shape|nested lists differ|expected sequence of length")
+def pad_lists(failure: Failure, match: re.Match[str]) -> str | None:
+    """Lists of numbers of several lengths, such as the words of sentences, that are to make one array."""
+    for node in ast.walk(failure.line.node) if failure.line is not None else ():
+        call = node if isinstance(node, ast.Call) and node.args else None
+        held = MISSING if call is None else compute(call.args[0], failure.frame)
+        if call is None or not isinstance(held, (list, tuple)) or len(held) < 2:
+            continue
+        sizes = [len(each) if hasattr(each, "__len__") and not isinstance(each, str) else -1 for each in held]
+        if len(set(sizes)) < 2:
+            continue
+        name = text_of(call.args[0])
+        own = failure.find_operand(name)
+        if -1 in sizes:
+            place = sizes.index(-1)
+            told = f"{name}{at(own)} holds {shorten(repr(held[place]))} at place {place}, and a list at another"
+            return f"{told}: lists of one length"
+        shown = ", ".join(map(str, sizes[:MAX_PARTS])) + (", …" if len(sizes) > MAX_PARTS else "")
+        item = "x" if isinstance(held[0], Tensor) else "torch.as_tensor(x)"
+        padded = f"nn.utils.rnn.pad_sequence([{item} for x in {name}], batch_first=True)"
+        return f"{name}{at(own)} holds {len(held)} lists of other lengths, {shown}: {padded} pads them to the longest"
+    return None

@@ -17,5 +17,15 @@ Modules, in reading order:
 - `python_numbers`: Remedies for Python numbers where tensors belong: the `.item()` that made them, in this function
   or another.
 - `missing_keys`: Remedies for keys that a dictionary, a `ModuleDict` or a checkpoint has not.
+- `exchanged_names`: Remedies for values that stand in each other's place: arguments and results in another order than
+  their names.
+- `loops`: Remedies for loops and unpackings: numbers without enumerate, keys where pairs or values are meant, none at
+  all.
+- `sources_of_none`: Remedies for None that a function has given: for a key that it did not find, for a case that it
+  does not know.
+- `overridden_methods`: Remedies for classes of the user's that derive from the library's: what their methods give and
+  are called with.
+- `own_attributes`: Remedies for attributes and fields of objects of the user's or of Python: settings, dataclasses, the
+  environment.
 - `told_causes`: Remedies for errors whose message tells the cause whole: for each, what to write instead.
 """

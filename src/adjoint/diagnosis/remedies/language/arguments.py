@@ -12,7 +12,7 @@ from adjoint.core.typing import Operand
 from adjoint.diagnosis.call_stack import user_files
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import MISSING, describe_value, evaluate, is_module
-from adjoint.diagnosis.remedies.registry import at, remedy
+from adjoint.diagnosis.remedies.registry import at, find_meaning, remedy
 from adjoint.diagnosis.repairs.expression import parameter_names
 from adjoint.diagnosis.repairs.trial import compute
 from adjoint.diagnosis.source_expressions import text_of
@@ -135,15 +135,6 @@ def _find_call(failure: Failure, name: str) -> tuple[ast.Call | None, Operand]:
         if function is not MISSING and getattr(function, "__name__", None) == last:
             return call, function
     return None, MISSING
-
-
-def find_meaning(function: Operand, name: str) -> str:
-    """Return what the function's documentation says of a parameter."""
-    text = inspect.getdoc(function) or ""
-    found = re.search(
-        rf"^ *{name}(?: \(.*?\))?: (.+?)(?:\.(?:\s|$)|\n *\w+(?: \(.*?\))?: |\n\n|$)", text, re.MULTILINE | re.DOTALL
-    )
-    return "" if found is None else " ".join(found[1].split())
 
 
 def is_truth(function: Operand, name: str) -> bool:

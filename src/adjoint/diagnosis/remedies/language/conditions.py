@@ -13,6 +13,7 @@ from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import MISSING, describe_value, evaluate, is_module
+from adjoint.diagnosis.remedies.language.loops import explain_emptiness
 from adjoint.diagnosis.remedies.registry import at, find_length, remedy
 from adjoint.diagnosis.repairs.trial import compute
 from adjoint.diagnosis.source_expressions import find_expression, text_of
@@ -77,6 +78,9 @@ def divide_by_some(failure: Failure, match: re.Match[str]) -> str | None:
     told = f"{text_of(divisor)}{locate(failure, divisor)} is 0"
     if isinstance(divisor, ast.Call) and text_of(divisor.func) == "len" and divisor.args:
         inner = divisor.args[0]
+        empty = explain_emptiness(failure, inner)
+        if empty is not None:
+            return f"{told}, for {empty}"
         kind = type(evaluate(inner, failure.frame)).__name__
         reason = (
             "fewer samples than one batch, with drop_last=True, or none"

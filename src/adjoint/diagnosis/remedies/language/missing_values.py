@@ -229,12 +229,27 @@ def _explain_missing_gradient(failure: Failure, operand: NamedValue) -> str:
         if isinstance(made, ast.Assign) and any(text_of(each) == operand.text for each in ast.walk(made.value)):
             told = f"{name} = … at {place} makes a new tensor, without requires_grad and without a gradient"
             return f"{told}: {name} -= … under no_grad() changes the one that has it"
+    origin = operand.origin
+    loop = None if origin is None else origin.node
+    is_loop = isinstance(loop, ast.For) and "parameters(" in text_of(loop.iter)
+    if isinstance(owner, Tensor) and isinstance(loop, ast.For) and is_loop and not _awaits_backward(failure, loop):
+        why = "is frozen" if not owner.requires_grad else "took no part in the loss"
+        told = f"{name} is each parameter of {text_of(loop.iter)} at {origin.place() if origin is not None else ''}"
+        return f"{told} in turn, and one {why}, which has no gradient: if {operand.text} is not None before it"
     if isinstance(owner, Tensor) and not owner.requires_grad:
         return f"{name} does not require grad: requires_grad=True where it is made"
     uncalled = _find_uncalled_backward(failure)
     if uncalled is not None:
         return f"{uncalled} names the method, and does not call it: add () there"
     return f"{operand.text} is None until backward() has reached {name}: call it before, on a loss made of {name}"
+
+
+def _awaits_backward(failure: Failure, loop: ast.For) -> bool:
+    """Return whether no parameter of the module that a loop goes through has a gradient yet."""
+    calls = [each for each in ast.walk(loop.iter) if isinstance(each, ast.Call)]
+    owners = [evaluate(call.func.value, failure.frame) for call in calls if isinstance(call.func, ast.Attribute)]
+    modules = [each for each in owners if is_module(each)]
+    return not any(p.grad is not None for each in modules for p in each.parameters())
 
 
 def _find_uncalled_backward(failure: Failure) -> str | None:

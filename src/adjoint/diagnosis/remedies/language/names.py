@@ -13,6 +13,7 @@ from adjoint.core.runtime.similar_names import find_shared_word, find_spelling
 from adjoint.core.typing import Operand
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import MISSING, NamedValue, Origin, evaluate, find_origin, find_return_in, is_module
+from adjoint.diagnosis.remedies.language.loops import explain_emptiness
 from adjoint.diagnosis.remedies.registry import at, remedy
 from adjoint.diagnosis.source_expressions import SourceFile, find_expression, text_of
 
@@ -74,6 +75,11 @@ def assign_first(failure: Failure, match: re.Match[str]) -> str | None:
     if name in failure.frame.f_globals and all(each.lineno >= line for each in made):
         told = f"{name} is a name of the module, and {place} makes it a local one"
         return f"{told}: global {name} at the top of the function, or give it as an argument"
+    around = source.scope_of(scope)
+    outer = next(iter(source.assignments_in(around).get(name, ())), None)
+    if isinstance(around, ast.FunctionDef) and outer is not None and all(each.lineno >= line for each in made):
+        told = f"{name} at {source.place_of(outer)} is a name of the function around, and {place} makes it a local one"
+        return f"{told}: nonlocal {name} at the top of {getattr(scope, 'name', 'the function')}"
     earlier = [each for each in made if each.lineno < line]
     block = find_block(source, earlier[-1], node) if earlier else None
     if block is None:
@@ -83,6 +89,9 @@ def assign_first(failure: Failure, match: re.Match[str]) -> str | None:
         origin = find_origin(source, block.iter, failure.stack)
         size = f", and {text_of(block.iter)}{at(NamedValue('', None, origin))} is empty" if _is_empty(held) else ""
         told = f"{name} is made in the loop at {source.place_of(block)}, which ran not once{size}"
+        reason = explain_emptiness(failure, block.iter)
+        if reason is not None:
+            return f"{told}: {reason}"
         return f"{told}: {name} = … before the loop, or see that it has items"
     word = BLOCKS.get(type(block).__name__, "the block")
     condition = f" {text_of(block.test)!r}" if isinstance(block, (ast.If, ast.While)) else ""

@@ -25,7 +25,7 @@ from adjoint.diagnosis.operands import (
     find_return_in,
     is_module,
 )
-from adjoint.diagnosis.remedies.registry import at, named_parts, remedy
+from adjoint.diagnosis.remedies.registry import at, find_getter, named_parts, remedy
 from adjoint.diagnosis.repairs.expression import bracket
 from adjoint.diagnosis.repairs.trial import compute
 from adjoint.diagnosis.source_expressions import SourceFile, text_of
@@ -223,7 +223,9 @@ def unpack_as_many(failure: Failure, match: re.Match[str]) -> str | None:
         and isinstance(samples, (list, tuple))
         and isinstance(samples[0], (list, tuple))
     ):
+        returned = find_getter(failure)
         told = f"each item of {text_of(starred.value)} holds {len(samples[0])} values"
+        told += "" if returned is None else f", {returned.describe()}"
         names_given = statement.targets[0] if isinstance(statement, ast.Assign) else None
         named = list(map(text_of, getattr(names_given, "elts", ())))
         fitting_names = [*named, *["_"] * len(samples[0])][: len(samples[0])]

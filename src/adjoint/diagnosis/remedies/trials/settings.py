@@ -12,8 +12,8 @@ from contextlib import suppress
 from adjoint.diagnosis.callbacks import SIGNATURE_ERROR
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import evaluate, is_module
-from adjoint.diagnosis.remedies.language.arguments import find_meaning, is_truth
-from adjoint.diagnosis.remedies.registry import at, remedy
+from adjoint.diagnosis.remedies.language.arguments import is_truth
+from adjoint.diagnosis.remedies.registry import at, find_meaning, remedy
 from adjoint.diagnosis.remedies.trials.options import find_settings
 from adjoint.diagnosis.repairs.expression import parameter_names
 from adjoint.diagnosis.repairs.trial import Trial, compute

@@ -45,7 +45,7 @@ class Targets(WatchRule):
     def _report_empty(self, loader: Operand, place: Place, name: str) -> None:
         samples, size = length_of(loader.dataset), loader.batch_size
         problem = f"{name} gives no batch: {samples} samples, batches of {size}, and drop_last={loader.drop_last}"
-        advice = "a smaller batch_size, or drop_last=False"
+        advice = "a smaller batch_size, or drop_last=False" if samples else "look at what fills its dataset"
         self.report("no-batches", place, name, problem, advice, samples)
 
     def see_call(self, call: LibraryCall) -> None:

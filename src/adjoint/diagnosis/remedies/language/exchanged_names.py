@@ -1,0 +1,79 @@
+"""Remedies for values that stand in each other's place: arguments and results in another order than their names."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from adjoint.diagnosis.failure import Failure
+from adjoint.diagnosis.remedies.registry import remedy
+from adjoint.diagnosis.source_expressions import SourceFile, parameter_names, text_of
+
+MIN_NAME = 2  # letters: `x` and `y` are names of too many things
+
+
+@remedy(r"^(?!.*(?:is not defined|not associated with a value|referenced before))")
+def exchange_arguments(failure: Failure, match: re.Match[str]) -> str | None:
+    """A call whose arguments are named as the function's parameters are, in another order."""
+    source: SourceFile | None = None if failure.line is None else failure.line.source
+    if source is None or failure.line is None:
+        return None
+    named = {_last_name(each) for each in ast.walk(source.statement_of(failure.line.node))}
+    functions = _functions_by_name(source)
+    for call in ast.walk(source.tree):
+        function = functions.get(text_of(call.func).rpartition(".")[2]) if isinstance(call, ast.Call) else None
+        if not isinstance(call, ast.Call) or function is None:
+            continue
+        names = parameter_names(function)
+        names = names[names[:1] in (["self"], ["cls"]) :]
+        given = [_last_name(each) for each in call.args]
+        exchanged = {name for name, own in zip(given, names, strict=False) if name != own and name in names}
+        moved = [name for name in exchanged if names.index(name) < len(given) and given[names.index(name)] in exchanged]
+        if len(moved) < 2 or not all(len(name) >= MIN_NAME for name in moved) or not named & set(moved):
+            continue
+        order = [call.args[given.index(own)] if own in moved else each for own, each in zip(names, call.args)]  # noqa: B905
+        written = ", ".join(map(text_of, [*order, *call.keywords]))
+        told = f"{text_of(call)} at {source.place_of(call)} gives {' and '.join(sorted(moved, key=given.index))} in"
+        where = f"{function.name} at {source.place_of(function)}" if function.name != "__init__" else "its __init__"
+        told = f"{told} each other's place, as {where} takes {', '.join(names[: len(given)])}"
+        return f"{told}: {text_of(call.func)}({written})"
+    return None
+
+
+def _functions_by_name(source: SourceFile) -> dict[str, ast.FunctionDef]:
+    """Return the functions of a file by the names with which they are called: an `__init__` by that of its class."""
+    found = [each for each in ast.walk(source.tree) if isinstance(each, ast.FunctionDef)]
+    return {
+        getattr(source.parents.get(each), "name", "") if each.name == "__init__" else each.name: each for each in found
+    }
+
+
+def _last_name(node: ast.AST) -> str:
+    return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+
+
+@remedy(r"^(?!.*(?:is not defined|not associated with a value|referenced before))")
+def exchange_results(failure: Failure, match: re.Match[str]) -> str | None:
+    """Names that a statement gives to a function's results in another order than the function returns them."""
+    source: SourceFile | None = None if failure.line is None else failure.line.source
+    if source is None or failure.line is None:
+        return None
+    named = {_last_name(each) for each in ast.walk(source.statement_of(failure.line.node))}
+    functions = _functions_by_name(source)
+    for node in ast.walk(source.tree):
+        target = node.targets[0] if isinstance(node, ast.Assign) else None
+        call = node.value if isinstance(node, ast.Assign) else None
+        if not isinstance(target, ast.Tuple) or not isinstance(call, ast.Call):
+            continue
+        function = functions.get(text_of(call.func).rpartition(".")[2])
+        for returned in ast.walk(function) if function is not None else ():
+            value = returned.value if isinstance(returned, ast.Return) else None
+            if not isinstance(value, ast.Tuple):
+                continue
+            given, names = [_last_name(each) for each in value.elts], [_last_name(each) for each in target.elts]
+            is_moved = given != names and sorted(given) == sorted(names) and len(set(names)) == len(names)
+            if is_moved and all(len(each) >= MIN_NAME for each in names) and named & set(names):
+                told = f"{source.text_of(node)} at {source.place_of(node)} names in another order what"
+                told = f"{told} {text_of(returned)} at {source.place_of(returned)} gives"
+                return f"{told}: {', '.join(given)} = {text_of(call)}"
+    return None

@@ -1,0 +1,104 @@
+"""Remedies for None that a function has given: for a key that it did not find, for a case that it does not know."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from adjoint.core.runtime.similar_names import find_spelling
+from adjoint.core.typing import Operand
+from adjoint.diagnosis.failure import Failure
+from adjoint.diagnosis.operands import MISSING
+from adjoint.diagnosis.remedies.registry import at, find_part, named_parts, remedy
+from adjoint.diagnosis.source_expressions import SourceFile, find_function, parse_source, text_of
+from adjoint.diagnosis.value_trace import ValueStep, find_called, trace_value
+
+MAX_SHOWN_KEYS = 6
+
+
+@remedy(r"'?NoneType'?")
+def find_source_of_none(failure: Failure, match: re.Match[str]) -> str | None:
+    """A lookup, or a chain of cases, in a function of the user's that gave None for what it was called with."""
+    for operand in named_parts(failure):
+        node = find_part(failure, operand.text)
+        if operand.value is not None or node is None or operand.text.endswith(".grad"):
+            continue
+        for step in trace_value(failure, node):
+            told = (_describe_lookup(step) if step.depth else None) or _describe_unknown_case(step)
+            if told is not None:
+                return f"{operand.text}{at(operand)} is None, as {told}"
+    return None
+
+
+def _describe_lookup(step: ValueStep) -> str | None:
+    """Return which key `table.get(key)` of a function that has returned did not find."""
+    call = step.node
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute) or call.func.attr != "get":
+        return None
+    held = step.compute(call.func.value)
+    key = step.compute(call.args[0]) if len(call.args) == 1 else MISSING
+    if not isinstance(held, dict) or not isinstance(key, (str, int)) or key in held:
+        return None
+    return f"{text_of(call)} at {step.place()} finds no {key!r}: {_choose(key, list(held))}"
+
+
+def _choose(key: Operand, known: list[Operand]) -> str:
+    """Return which of the known keys or cases is meant, or what they are."""
+    near = find_spelling(key, [each for each in known if isinstance(each, str)]) if isinstance(key, str) else None
+    shown = ", ".join(map(repr, known[:MAX_SHOWN_KEYS])) + (", …" if len(known) > MAX_SHOWN_KEYS else "")
+    return f"{near!r} is meant, perhaps" if near is not None else f"one of {shown}" if known else "it is empty"
+
+
+def _describe_unknown_case(step: ValueStep) -> str | None:
+    """Return which value a chain of `if kind == "a": return …` of a function that is called does not know."""
+    function = find_called(step, step.node) if isinstance(step.node, ast.Call) else MISSING
+    code = getattr(function, "__code__", None)
+    source = None if code is None else parse_source(code.co_filename)
+    scope = None if source is None or code is None else find_function(source, code.co_firstlineno)
+    if source is None or scope is None or not isinstance(scope.body[-1], ast.If):
+        return None
+    inside = ValueStep(source, step.node, step.stack, step, function)
+    subjects: dict[str, ast.expr] = {}
+    known: list[Operand] = []
+    for statement in scope.body:
+        branch: ast.stmt | None = statement
+        while isinstance(branch, ast.If):
+            subject, cases = _read_test(branch.test)
+            if subject is not None:
+                subjects[text_of(subject)] = subject
+                known += cases
+            if branch.orelse and not (len(branch.orelse) == 1 and isinstance(branch.orelse[0], ast.If)):
+                return None  # it has an else
+            branch = branch.orelse[0] if branch.orelse else None
+    if len(subjects) != 1 or not known:
+        return None
+    text, subject = next(iter(subjects.items()))
+    value = inside.compute(subject)
+    if not isinstance(value, (str, int)) or value in known:
+        return None
+    told = f"{scope.name} at {source.place_of(scope)} returns nothing where {text} is {value!r}"
+    literal = find_literal(source, value, scope)
+    return f"{told}{literal}: {_choose(value, known)}, or an else that raises ValueError"
+
+
+def _read_test(test: ast.expr) -> tuple[ast.expr | None, list[Operand]]:
+    """Return what a test such as `kind == "a"` or `kind in ("a", "b")` looks at, and for which values."""
+    if not isinstance(test, ast.Compare) or len(test.ops) != 1:
+        return None, []
+    other = test.comparators[0]
+    if isinstance(test.ops[0], ast.Eq) and isinstance(other, ast.Constant):
+        return test.left, [other.value]
+    if isinstance(test.ops[0], ast.In) and isinstance(other, (ast.Tuple, ast.List, ast.Set)):
+        return test.left, [each.value for each in other.elts if isinstance(each, ast.Constant)]
+    return None, []
+
+
+def find_literal(source: SourceFile, value: Operand, but: ast.AST) -> str:
+    """Return ", from train.py:15" for the only place of a file where a text stands, outside of a function."""
+    inside = set(ast.walk(but))
+    found = [
+        node
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.Constant) and isinstance(value, str) and node.value == value and node not in inside
+    ]
+    return f", from {source.place_of(found[0])}" if len(found) == 1 else ""
