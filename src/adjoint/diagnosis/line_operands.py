@@ -10,7 +10,14 @@ from types import ModuleType
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.diagnosis.call_stack import Stack
 from adjoint.diagnosis.operands import MISSING, NamedValue, Origin, evaluate, find_origin, find_return, is_module
-from adjoint.diagnosis.source_expressions import find_expression, text_of
+from adjoint.diagnosis.source_expressions import (
+    SourceFile,
+    find_assignment,
+    find_expression,
+    find_only_call,
+    parameter_names,
+    text_of,
+)
 
 MAX_STEPS_BACK = 8
 
@@ -62,6 +69,8 @@ def find_source(origin: Origin | None, name: str, stack: Stack) -> NamedValue | 
         is_loop = isinstance(origin.node, (ast.For, ast.AsyncFor))
         node = _leave_forms(getattr(origin.node, "iter", None) if is_loop else origin.value_of(name), place)
         around = find_frames_around(origin, stack)
+        if isinstance(node, ast.Name) and not around and found is None:
+            return find_given(origin.source, node)
         if not isinstance(node, (ast.Name, ast.Attribute)) or not around or text_of(node) == name:
             return found
         further, name = find_origin(origin.source, node, around), text_of(node)
@@ -72,9 +81,29 @@ def find_source(origin: Origin | None, name: str, stack: Stack) -> NamedValue | 
     return found
 
 
+def find_given(source: SourceFile, node: ast.Name) -> NamedValue | None:
+    """Return the argument that the only call of a function which has returned gives one of its parameters."""
+    scope = source.scope_of(node)
+    names = [each for each in parameter_names(scope) if each not in ("self", "cls")]
+    call = find_only_call(source, scope) if node.id in names else None
+    given = None if call is None else next((each.value for each in call.keywords if each.arg == node.id), None)
+    if call is not None and given is None and names.index(node.id) < len(call.args):
+        given = call.args[names.index(node.id)]
+    if given is None or isinstance(given, ast.Constant):
+        return None
+    made = find_assignment(source, source.scope_of(given), given.id, given) if isinstance(given, ast.Name) else None
+    return NamedValue(node.id, MISSING, Origin(source, made or given))
+
+
 def _leave_forms(node: ast.AST | None, place: int | None) -> ast.AST | None:
     """Return what an expression gives in another form: of `torch.from_numpy(x)[i].float()`, it is x."""
-    while isinstance(node, (ast.Call, ast.Subscript)):
+    while isinstance(node, (ast.Call, ast.Subscript, ast.BinOp)):
+        if isinstance(node, ast.BinOp):  # of x * -1, it is x
+            sides = [each for each in (node.left, node.right) if not _is_number(each)]
+            if len(sides) != 1:
+                break
+            node = sides[0]
+            continue
         if isinstance(node, ast.Subscript):
             node = node.value
             continue
@@ -88,6 +117,10 @@ def _leave_forms(node: ast.AST | None, place: int | None) -> ast.AST | None:
         else:
             break
     return node
+
+
+def _is_number(node: ast.expr) -> bool:
+    return isinstance(node.operand if isinstance(node, ast.UnaryOp) else node, ast.Constant)
 
 
 def find_frames_around(origin: Origin, stack: Stack) -> Stack:

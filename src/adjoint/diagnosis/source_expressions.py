@@ -274,6 +274,23 @@ def parameters_of(function: object) -> tuple[str, ...]:
     return code.co_varnames[: code.co_argcount] if inspect.iscode(code) else ()
 
 
+def find_only_call(source: SourceFile, scope: ast.AST) -> ast.Call | None:
+    """Return the only call of a function of the file, or of the class whose `__init__` it is."""
+    name = getattr(scope, "name", "")
+    if name == "__init__":
+        name = getattr(source.parents.get(scope), "name", "")
+    calls = [
+        each
+        for each in ast.walk(source.tree)
+        if isinstance(each, ast.Call) and text_of(each.func).rpartition(".")[2] == name
+    ]
+    if len({text_of(each) for each in calls}) != 1:
+        return None
+    is_starred = any(isinstance(each, ast.Starred) for each in calls[0].args)
+    is_unpacked = any(each.arg is None for each in calls[0].keywords)
+    return None if is_starred or is_unpacked else calls[0]
+
+
 def find_function(source: SourceFile, line: int) -> ast.FunctionDef | None:
     """Return the function that begins, with its decorators, at a line."""
     for node in ast.walk(source.tree):

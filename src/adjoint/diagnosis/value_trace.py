@@ -8,7 +8,7 @@ import inspect
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from adjoint.core.typing import Operand
+from adjoint.core.typing import Operand, Shape
 from adjoint.diagnosis.call_stack import Stack, user_files
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.line_operands import find_frames_around
@@ -142,11 +142,51 @@ def _enter(step: ValueStep, origin: Origin, name: str) -> list[ValueStep]:
     """Return the value that a statement assigns, as a step."""
     value, place = origin.value_of(name), origin.place_in_tuple(name)
     if isinstance(origin.node, (ast.For, ast.AsyncFor)):
-        return [replace(step, node=origin.node.iter, keys=())]
+        return _enter_loop(step, origin.node, place)
     if value is None or value is step.node:
         return []
     is_whole = place is None or value is not origin.value
     return [replace(step, node=value, keys=step.keys if is_whole or place is None else (*step.keys, place))]
+
+
+def _enter_loop(step: ValueStep, loop: ast.For | ast.AsyncFor, place: int | None) -> list[ValueStep]:
+    """Return what a loop takes its items from, and which of them the name has: of `d.items()` by the key."""
+    whole, target = loop.iter, loop.target
+    parts = target.elts if isinstance(target, ast.Tuple) else []
+    called = whole.func.attr if isinstance(whole, ast.Call) and isinstance(whole.func, ast.Attribute) else ""
+    if called == "items" and place == 1 and isinstance(whole, ast.Call) and isinstance(whole.func, ast.Attribute):
+        key = step.compute(parts[0])
+        return [replace(step, node=whole.func.value, keys=(key,) if isinstance(key, (int, str)) else ())]
+    name = text_of(whole.func) if isinstance(whole, ast.Call) else ""
+    if name == "zip" and place is not None and isinstance(whole, ast.Call) and place < len(whole.args):
+        return [replace(step, node=whole.args[place], keys=())]
+    if name in ("enumerate", "tqdm", "iter") and isinstance(whole, ast.Call) and whole.args:
+        return [replace(step, node=whole.args[0], keys=())]
+    return [replace(step, node=whole, keys=())]
+
+
+def find_root(first: ValueStep, size: int) -> tuple[str, str] | None:
+    """Return the name and the place of what a value of so many rows was computed from, through layers and functions."""
+    step, found = first, None
+    for _ in range(MAX_STEPS):
+        shape: Shape = getattr(step.compute(step.node), "shape", ()) if isinstance(step.node, ast.Name) else ()
+        if isinstance(step.node, ast.Name) and (step.call is not None or shape[:1] == (size,)):
+            origin = find_origin(step.source, step.node, step.stack) if step.call is None and step.stack else None
+            if origin is not None and not isinstance(origin.node, (ast.For, ast.AsyncFor)):
+                found = text_of(step.node), origin.place()
+        former = _find_former(step)
+        if not former and isinstance(step.node, ast.Call):
+            call = step.node
+            is_method = isinstance(call.func, ast.Attribute) and step.call is not None
+            owner = MISSING if not isinstance(call.func, ast.Attribute) else step.compute(call.func.value)
+            is_method = is_method or (owner is not MISSING and not inspect.ismodule(owner) and not is_module(owner))
+            first_argument = next(iter(call.args), None)
+            inner = call.func.value if is_method and isinstance(call.func, ast.Attribute) else first_argument
+            former = [] if inner is None else [replace(step, node=inner, keys=())]
+        if not former:
+            return found
+        step = former[0]
+    return found
 
 
 def _find_results(step: ValueStep, call: ast.Call) -> list[ValueStep]:

@@ -37,6 +37,7 @@ Modules, in reading order:
 from adjoint.diagnosis.remedies.language import exchanged_names as exchanged_names  # isort: skip
 from adjoint.diagnosis.remedies.language import loops as loops  # isort: skip
 from adjoint.diagnosis.remedies.language import sources_of_none as sources_of_none  # isort: skip
+from adjoint.diagnosis.remedies.language import own_functions as own_functions  # isort: skip
 from adjoint.diagnosis.remedies.language import overridden_methods as overridden_methods  # isort: skip
 from adjoint.diagnosis.remedies.language import names as names  # isort: skip
 from adjoint.diagnosis.remedies.language import messages as messages  # isort: skip
@@ -69,6 +70,7 @@ from adjoint.diagnosis.remedies import operations as operations
 
 from adjoint.diagnosis.remedies.language import python_values as python_values  # isort: skip
 from adjoint.diagnosis.remedies.language import missing_keys as missing_keys  # isort: skip
+from adjoint.diagnosis.remedies.shapes import size_origins as size_origins  # isort: skip
 from adjoint.diagnosis.remedies.shapes import broadcasting as broadcasting  # isort: skip
 from adjoint.diagnosis.remedies.shapes import fitting as fitting  # isort: skip
 from adjoint.diagnosis.remedies.shapes import views as views  # isort: skip

@@ -278,6 +278,10 @@ def give_function(failure: Failure, match: re.Match[str]) -> str | None:
         layer = next((name for name in dir(nn) if name.lower() == last), None)
         if layer is not None and match[1] in ("int", "float"):
             return f"{text_of(node.func)}{at(own)} is {value}, a number, and no layer: nn.{layer}({value}) there"
+        if isinstance(value, (list, tuple)) and value and all(map(callable, value)):
+            given = ", ".join(map(text_of, (*node.args, *node.keywords)))
+            told = f"{text_of(node.func)}{at(own)} is a {match[1]} of {len(value)} {type(value[0]).__name__}"
+            return f"{told}, each to be called: [f({given}) for f in {text_of(node.func)}]"
         return f"{text_of(node.func)}{at(own)} is a {match[1]}: square brackets read its parts, round ones call"
     return None
 

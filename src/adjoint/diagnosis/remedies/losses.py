@@ -23,6 +23,7 @@ from adjoint.diagnosis.remedies.registry import (
     remedy,
     shape_of,
 )
+from adjoint.diagnosis.remedies.shapes.number_origins import describe_number
 from adjoint.diagnosis.remedies.shapes.unpacked_values import find_uneven_product
 from adjoint.diagnosis.repairs.trial import compute
 from adjoint.diagnosis.source_expressions import text_of
@@ -166,14 +167,16 @@ def count_classes(failure: Failure, match: re.Match[str]) -> str:
     if beyond is not None and len(beyond) == 1 and found > 2 * (last + 1) and value is not None:
         where = at(next((each for each in failure.tensors() if each.value is value), None))
         told = f"{y}{where} holds {found} beside the classes 0 to {last}, perhaps for places without one"
-        return f"{told}: ignore_index={found}"
-    layer = find_scores_layer(failure)
-    if layer is None:
+        layer = failure.module()
+        by = describe_number(layer, 2, "ignore_index", found)
+        return f"{told}: ignore_index={found}{f' in {layer.text}{at(layer)}{by}' if layer is not None and by else ''}"
+    scored = find_scores_layer(failure)
+    if scored is None:
         return f"the scores have {last + 1} classes: the last layer needs {found + 1} outputs, or {y} is wrong"
     count = max(found, int(value.max()) if isinstance(value, Tensor) and value.numel() else 0) + 1
     return (
-        f"{layer.describe()} gives {pluralize(last + 1, 'score')}, and {y} goes to {count - 1}: "
-        f"{layer.write_with(count)} there"
+        f"{scored.describe()} gives {pluralize(last + 1, 'score')}, and {y} goes to {count - 1}: "
+        f"{scored.write_with(count)} there"
     )
 
 

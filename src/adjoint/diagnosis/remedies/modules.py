@@ -59,6 +59,16 @@ def rename_keys(failure: Failure, match: re.Match[str]) -> str | None:
     return f"the state is of a part: load it into that, model.{prefix.rstrip('.')}.load_state_dict(state)"
 
 
+def _are_alike(failure: Failure, own: str, saved: str) -> bool:
+    """Return whether the part of the model that a state lacks has the shapes of one that the state holds."""
+    model = next((each.value for each in failure.operands if is_module(each.value)), None)
+    state = failure.locals.get("state_dict")
+    held = {} if model is None else dict(model.state_dict())
+    pairs = [(name, f"{saved}.{name.removeprefix(own + '.')}") for name in held if name.startswith(f"{own}.")]
+    known = [(held[name], state[other]) for name, other in pairs if isinstance(state, Mapping) and other in state]
+    return all(tuple(x.shape) == tuple(y.shape) for x, y in known)
+
+
 def _rename_parts(failure: Failure, missing: list[str], unexpected: list[str]) -> str:
     """Return how to rename a state whose names end as the model's do."""
     pairs = {}
@@ -70,6 +80,8 @@ def _rename_parts(failure: Failure, missing: list[str], unexpected: list[str]) -
         pairs[key.rpartition(".")[0]] = other[0].rpartition(".")[0]
     if len(pairs) == 1 and len(missing) == len(unexpected):
         ((own, saved),) = pairs.items()
+        if not _are_alike(failure, own, saved):
+            return ""
         state = name_argument(failure, 0, default="state")
         told = f"{own} of the model was saved as {saved}"
         return f'{told}: {{k.replace("{saved}.", "{own}."): v for k, v in {state}.items()}}'

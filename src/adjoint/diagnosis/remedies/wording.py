@@ -36,6 +36,10 @@ def fit_output_gradient(failure: Failure, match: re.Match[str]) -> str:
         if len(held) != 1:
             return f"{given} is {list(shape_of(match[2]))}, and the output {list(wanted)}: a gradient of that shape"
         name = held[0]
+    own = failure.find_operand(given)
+    if own is not None and isinstance(own.value, Tensor) and own.value.numel() == 1 and not match[3]:
+        told = f"{given}{at(own)} is [{match[2]}], a list of one number, and {name} has no dimensions"
+        return f"{told}: {name}.backward({given}.squeeze()), or torch.tensor(1.0) there"
     return f"{given} is [{match[2]}], and {name} [{match[3]}]: a gradient of that shape, torch.ones_like({name})"
 
 

@@ -55,6 +55,8 @@ def reshape(
     ways += [f"{own}.flatten(1)"] if value.ndim > 2 and is_input else []
     ways += [f"{own}.T"] if value.ndim == 2 else []
     ways += [f"{own}.permute(0, 3, 1, 2)", f"{own}.permute(0, 2, 3, 1)"] if value.ndim == 4 else []
+    is_image = value.ndim == 3 and value.shape[2] in (1, 3, 4) and min(value.shape[:2]) > value.shape[2]
+    ways += [f"{own}.permute(2, 0, 1)"] if is_image else []
     ways += [f"{own}.transpose({i}, {j})" for i, j in combinations(range(value.ndim), 2)] if value.ndim > 2 else []
     ways += [f"{own}.permute(2, 0, 1)", f"{own}.permute(2, 0, 1).unsqueeze(0)"] if value.ndim == 3 else []
     for other, each in values:

@@ -25,6 +25,8 @@ Modules, in reading order:
   does not know.
 - `overridden_methods`: Remedies for classes of the user's that derive from the library's: what their methods give and
   are called with.
+- `own_functions`: Remedies for functions of the user's: arguments handed on by `**kwargs`, methods of other parameters,
+  mixins.
 - `own_attributes`: Remedies for attributes and fields of objects of the user's or of Python: settings, dataclasses, the
   environment.
 - `told_causes`: Remedies for errors whose message tells the cause whole: for each, what to write instead.

@@ -189,6 +189,21 @@ def count_parameters(failure: Failure, match: re.Match[str]) -> str | None:
     return f"{told}: the vector of a model of the same sizes"
 
 
+@remedy(r"not supported between instances of '(?:list|tuple)' and '(?:int|float)'")
+def give_one_number(failure: Failure, match: re.Match[str]) -> str | None:
+    """A list of one number among the settings of a call."""
+    node = failure.node
+    for keyword in node.keywords if isinstance(node, ast.Call) else ():
+        value, held = evaluate(keyword.value, failure.frame), text_of(keyword.value)
+        items = value.items() if keyword.arg is None and isinstance(value, dict) else [(keyword.arg, value)]
+        for name, each in items:
+            if isinstance(each, (list, tuple)) and all(isinstance(part, (int, float)) for part in each):
+                own = f"{held}[{name!r}]" if keyword.arg is None else held
+                told = f"{own}{at(failure.find_operand(held))} is the {type(each).__name__} {each}"
+                return f"{told}, and one number is wanted: {own}[0], or {each[0] if each else 0} there"
+    return None
+
+
 @remedy(r"not supported between instances of 'str' and '(?:int|float)'")
 def give_number(failure: Failure, match: re.Match[str]) -> str:
     """A text where a number belongs."""

@@ -9,6 +9,7 @@ from adjoint.core.runtime.similar_names import find_similar_name
 from adjoint.core.typing import Operand
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import NamedValue, evaluate, find_origin, is_module
+from adjoint.diagnosis.remedies.language.sources_of_none import find_literal
 from adjoint.diagnosis.remedies.registry import at, find_length, remedy
 from adjoint.diagnosis.repairs.trial import compute
 from adjoint.diagnosis.source_expressions import text_of
@@ -43,13 +44,28 @@ def name_keys(failure: Failure, match: re.Match[str]) -> str | None:
                     known = ", ".join(map(repr, texts[:6])) + (", …" if len(texts) > 6 else "")
                     told = f"{name} has no {match[1]!r}, only {known}"
                     return f"{told}: {name}.get({key}, …), with a number for what is unknown"
+                inner = _find_within(held, match[1], text_of(node.value))
+                if inner is not None:
+                    known = ", ".join(map(repr, held))
+                    return f"{text_of(node.value)} has no {match[1]!r}, only {known}: {inner} holds it"
                 near = find_similar_name(match[1], texts) or next(
                     (key for key in texts if key in match[1] or match[1] in key), None
                 )
                 saved = _find_save(failure, node, match[1]) if near is None else None
                 told_key = _describe_missing_key(failure, node, match[1])
+                is_far = failure.line is not None and not isinstance(node.slice, ast.Constant)
+                where = find_literal(failure.line.source, match[1], ast.Pass()) if failure.line and is_far else ""
+                told += f", and no {match[1]!r}{where.replace(', from', ' at')}" if where else ""
                 return saved or (told_key if near is None else f"{told}: {near!r} is meant, perhaps")
     return None
+
+
+def _find_within(held: Operand, key: str, text: str) -> str | None:
+    """Return where the only dict within another one that has a key holds it: `cfg['train']['epochs']`."""
+    found = (
+        [name for name, each in held.items() if isinstance(each, dict) and key in each] if type(held) is dict else []
+    )
+    return f"{text}[{found[0]!r}][{key!r}]" if len(found) == 1 else None
 
 
 def _find_save(failure: Failure, node: ast.Subscript, key: str) -> str | None:

@@ -15,6 +15,7 @@ from adjoint.core.typing import Operand
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import MISSING, NamedValue, evaluate, find_origin, is_module
 from adjoint.diagnosis.remedies.registry import at, find_class, remedy
+from adjoint.diagnosis.repairs.trial import compute
 from adjoint.diagnosis.source_expressions import parse_source, text_of
 
 MAX_SHOWN_NAMES = 10
@@ -106,7 +107,13 @@ def join_alike(failure: Failure, match: re.Match[str]) -> str | None:
     other = sides[0] if match[3] else sides[1]
     own = failure.find_operand(text_of(other))
     value = evaluate(other, failure.frame)
-    told = f"{text_of(other)}{at(own)} is a {kind if value is MISSING else type(value).__name__}"
+    kind_of = kind if value is MISSING else type(value).__name__
+    told = f"{text_of(other)}{at(own)} is {'an' if kind_of[0] in 'aeiou' else 'a'} {kind_of}"
+    first = compute(sides[0], failure.frame)
+    if isinstance(node, ast.AugAssign) and first == "" and kind in ("float", "int"):
+        held = failure.find_operand(text_of(getattr(sides[0], "value", sides[0])))
+        begin = "0.0" if kind == "float" else "0"
+        return f"{text_of(sides[0])}{at(held)} begins as an empty text, and numbers are added to it: {begin} there"
     if match[1] in (None, "str"):
         return f"{told}, and the other side a text: str({text_of(other)}), or an f-string"
     one = f"[{text_of(other)}]" if match[1] == "list" else f"({text_of(other)},)"

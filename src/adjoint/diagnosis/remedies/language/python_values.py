@@ -25,12 +25,14 @@ from adjoint.diagnosis.operands import (
     find_return_in,
     is_module,
 )
+from adjoint.diagnosis.remedies.language.own_functions import locate_keyword
 from adjoint.diagnosis.remedies.registry import at, find_getter, named_parts, remedy
 from adjoint.diagnosis.repairs.expression import bracket
 from adjoint.diagnosis.repairs.trial import compute
 from adjoint.diagnosis.source_expressions import SourceFile, text_of
 from adjoint.nn.module.module import Module
 
+PAIRED = re.compile(r"^enumerate\(|\.items\(\)$|\.named_\w+\(\)$|^zip\([^,]+,[^,]+\)$")
 SPLITTING = re.compile(r"chunk|split|unbind")
 SYNONYMS = {
     "learning_rate": "lr", "l2": "weight_decay", "decay": "weight_decay", "axis": "dim", "dims": "dim",
@@ -69,7 +71,7 @@ def name_keywords(failure: Failure, match: re.Match[str]) -> str | None:
     advice = f"{similar}= is meant, perhaps; " if similar else f"it knows no {match[1]}=, leave it out; "
     if match[1] == "verbose" and "optimizer" in names:
         advice = "schedules tell nothing, leave verbose= out: print(scheduler.get_last_lr()) in the loop; "
-    return f"{advice}it takes {', '.join(names)}"
+    return f"{advice}it takes {', '.join(names)}{locate_keyword(failure, match[1])}"
 
 
 def _called_function(failure: Failure) -> Operand:
@@ -159,6 +161,9 @@ def unpack_as_many(failure: Failure, match: re.Match[str]) -> str | None:
                 f"{each}[{(keys or ['x'])[0]!r}]"
             )
         count = f" {match[2]}" if match[2] else " more"
+        nested = _nest_names(statement, match)
+        if nested is not None:
+            return nested
         dataset = _describe_dataset(failure, statement)
         return f"each {each} of {text} holds{count}: as many names as that{dataset}"
     called = value.func if isinstance(value, ast.Call) else None
@@ -231,6 +236,21 @@ def unpack_as_many(failure: Failure, match: re.Match[str]) -> str | None:
         fitting_names = [*named, *["_"] * len(samples[0])][: len(samples[0])]
         return f"{told}, and here are {names} names: {', '.join(fitting_names)} = {text}"
     return f"as many names as {text} gives{f', which has {count}' if count else ''}"
+
+
+def _nest_names(statement: ast.For | ast.AsyncFor, match: re.Match[str]) -> str | None:
+    """Return how to name the items of `zip(models.items(), optimizers)`, of which some are pairs themselves."""
+    call, target = statement.iter, statement.target
+    if not isinstance(call, ast.Call) or not isinstance(target, ast.Tuple) or text_of(call.func) != "zip":
+        return None
+    counts = [2 if PAIRED.search(text_of(each)) else 1 for each in call.args]
+    if sum(counts) != len(target.elts) or len(counts) == sum(counts):
+        return None
+    names, parts = list(map(text_of, target.elts)), []
+    for count in counts:
+        parts.append(names[0] if count == 1 else f"({', '.join(names[:count])})")
+        names = names[count:]
+    return f"{text_of(call)} gives one item of each, of which some are pairs: for {', '.join(parts)} in {text_of(call)}"
 
 
 def _describe_dataset(failure: Failure, statement: ast.For | ast.AsyncFor) -> str:

@@ -264,6 +264,12 @@ def give_spatial_dimensions(failure: Failure, match: re.Match[str]) -> str:
     if missing <= 0:
         return f"{told}: flatten or leave out {1 - missing if missing else 1} of them"
     channels = getattr(getattr(failure.module(), "value", None), "in_channels", 0)
+    side = round((shape[-1] / channels) ** (1 / (count - 2))) if channels and len(shape) == 2 else 0
+    if side > 1 and channels * side ** (count - 2) == shape[1]:
+        sizes = ", ".join(map(str, (channels, *(side,) * (count - 2))))
+        given = name_argument(failure, 0, "input", x)
+        told = told.replace(f"and {x}{locate_tensor(failure, x)} is", f"and {given} is")
+        return f"{told}: {given}.view(-1, {sizes}) makes images of its {shape[1]} features"
     if "transpose" in match[3] or (len(shape) == 2 and shape[1] == channels):
         return f"{told}: {x}[{', '.join([':'] * len(shape) + ['None'] * missing)}] is {(*shape, *(1,) * missing)}"
     return f"{told}: {x}[{', '.join(['None'] * missing)}] is {(*(1,) * missing, *shape)}"

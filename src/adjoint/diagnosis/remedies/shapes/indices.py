@@ -264,6 +264,14 @@ def stay_in_bounds(failure: Failure, match: re.Match[str]) -> str:
         if held is not None and y.ndim == 1 and len(y) == size and int(y.max()) < held.value.shape[1]:
             told = f"{held.text}[{index.text}] takes rows, and {index.text}{at(index)} names a column of each"
             return f"{told}: {held.text}[torch.arange(len({index.text})), {index.text}]"
+    plain = next((x for x in failure.operands if type(x.value) is int and x.value == int(match[1])), None)
+    node = failure.node
+    if plain is not None and isinstance(node, ast.Subscript) and text_of(node.slice) == plain.text:
+        held = failure.find_operand(text_of(node.value))
+        told = f"{text_of(node.value)}{at(held)} has {size} rows, 0 to {size - 1}, and {plain.text} is {plain.value}"
+        loop = None if plain.origin is None else plain.origin.node
+        if isinstance(loop, ast.For) and plain.origin is not None:
+            return f"{told}, of the loop at {plain.origin.describe()} one turn too many: range up to {size} there"
     if index is not None:
         told = f"{index.text}{at(index)} holds {match[1]}"
         return f"{told}: indices of dimension {match[2]} go from 0 to {size - 1}, or -{size} to -1"

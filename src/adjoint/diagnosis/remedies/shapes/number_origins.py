@@ -6,7 +6,14 @@ import ast
 from dataclasses import dataclass
 
 from adjoint.diagnosis.operands import NamedValue
-from adjoint.diagnosis.source_expressions import SourceFile, find_assignment, find_value_of, parameter_names, text_of
+from adjoint.diagnosis.source_expressions import (
+    SourceFile,
+    find_assignment,
+    find_only_call,
+    find_value_of,
+    parameter_names,
+    text_of,
+)
 
 MAX_STEPS_BACK = 6
 
@@ -80,7 +87,7 @@ def find_number(source: SourceFile, node: ast.expr, *, is_shared: bool) -> Numbe
                 return None
             found, node = NumberOrigin(node.id, source, statement), value
             continue
-        call = _find_only_call(source, scope)
+        call = find_only_call(source, scope)
         if call is None:
             return None
         names = [each for each in parameter_names(scope) if each != "self"]
@@ -104,23 +111,6 @@ def _find_iterated(source: SourceFile, node: ast.Name) -> ast.Name | None:
                 return names[0] if names else None
         around = source.parents.get(around)
     return None
-
-
-def _find_only_call(source: SourceFile, scope: ast.AST) -> ast.Call | None:
-    """Return the only call of a function of the file, or of the class whose `__init__` it is."""
-    name = getattr(scope, "name", "")
-    if name == "__init__":
-        name = getattr(source.parents.get(scope), "name", "")
-    calls = [
-        each
-        for each in ast.walk(source.tree)
-        if isinstance(each, ast.Call) and text_of(each.func).rpartition(".")[2] == name
-    ]
-    if len({text_of(each) for each in calls}) != 1:
-        return None
-    is_starred = any(isinstance(each, ast.Starred) for each in calls[0].args)
-    is_unpacked = any(each.arg is None for each in calls[0].keywords)
-    return None if is_starred or is_unpacked else calls[0]
 
 
 def _has_default(scope: ast.AST, name: str) -> bool:

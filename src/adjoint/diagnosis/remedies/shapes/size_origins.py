@@ -1,0 +1,158 @@
+"""Remedies for sizes that differ, by what made them: a size that a call was given, a reduction that one side lacks."""
+
+from __future__ import annotations
+
+import ast
+import copy
+import re
+from collections.abc import Iterator
+
+from adjoint.core.typing import Shape
+from adjoint.diagnosis.failure import Failure
+from adjoint.diagnosis.operands import MISSING, evaluate, find_origin
+from adjoint.diagnosis.remedies.registry import at, remedy, shape_of
+from adjoint.diagnosis.repairs.expression import parse
+from adjoint.diagnosis.repairs.trial import compute
+from adjoint.diagnosis.source_expressions import text_of
+from adjoint.diagnosis.value_trace import ValueStep, find_root, trace_step
+
+DIFFERING = (
+    r"shapes \(([\d, ]*)\) (?:and )?\(([\d, ]*)\)|"
+    r"^where\(bool\[([\d,]*)\], \w+\[[\d,]*\], \w+\[([\d,]*)\]\): operands could not be"
+)
+MIN_SIZE = 3  # smaller numbers are sizes of too many things
+REDUCTION = re.compile(r"\.(?:sum|mean|max|min|squeeze|flatten|argmax|item)\([^()]*\)(?:\.values|\[0\])?$")
+
+
+def _find_sides(failure: Failure, match: re.Match[str]) -> list[tuple[ast.expr, Shape]]:
+    """Return the two sides of an operation with their shapes, which the error tells."""
+    node = failure.node
+    shapes = [shape_of(each) for each in match.groups() if each is not None]
+    sides: list[ast.expr] = []
+    if isinstance(node, ast.BinOp):
+        sides = [node.left, node.right]
+    elif isinstance(node, ast.AugAssign):
+        sides = [node.target, node.value]
+    elif (
+        isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr.startswith("masked_fill")
+    ):
+        sides, shapes = [node.args[0], node.func.value], shapes[:2]
+    return list(zip(sides, shapes, strict=False)) if len(shapes) >= 2 and len(sides) == 2 else []
+
+
+def _name(failure: Failure, node: ast.expr) -> str:
+    """Return the text of one side with the line that made it."""
+    inner = next((each for each in ast.walk(node) if isinstance(each, ast.Name)), node)
+    text = text_of(node) if isinstance(node, (ast.Name, ast.Attribute)) else text_of(inner)
+    return f"{text}{at(failure.find_operand(text))}"
+
+
+@remedy(r"operands could not be broadcast together with shapes \(([\d, ]*)\) \(([\d, ]*)\)")
+def reshape_alike(failure: Failure, match: re.Match[str]) -> str | None:
+    """Arrays of as many numbers in another shape."""
+    sides = _find_sides(failure, match)
+    for own, other in ((0, 1), (1, 0)) if len(sides) == 2 else ():
+        (node, shape), (_, wanted) = sides[own], sides[other]
+        count = 1
+        for each in wanted:
+            count *= each
+        if len(shape) != 1 or shape[0] != count or len(wanted) < 2:
+            continue
+        value = compute(node, failure.frame)
+        where = at(failure.find_operand(text_of(node))) if value is not MISSING else ""
+        sizes = ", ".join(map(str, wanted))
+        return f"{text_of(node)}{where} has {count} numbers in a row, and {tuple(wanted)} is wanted: .reshape({sizes})"
+    return None
+
+
+@remedy(DIFFERING)
+def reduce_alike(failure: Failure, match: re.Match[str]) -> str | None:
+    """Two values of one expression, of which one was reduced and the other was not."""
+    sides = _find_sides(failure, match)
+    if failure.line is None or not all(isinstance(each, ast.Name) for each, _ in sides):
+        return None
+    found = [find_origin(failure.line.source, each, failure.stack) for each, _ in sides]
+    made = [each for each in found if each is not None and each.value is not None]
+    texts = [text_of(each.value) for each in made if each.value is not None]
+    for whole, short in ((0, 1), (1, 0)) if len(texts) == 2 else ():
+        reduction = REDUCTION.search(texts[whole])
+        if reduction is None or texts[whole] != texts[short] + reduction[0]:
+            continue
+        name, other = text_of(sides[short][0]), text_of(sides[whole][0])
+        told = f"{other} at {made[whole].place()} goes through {reduction[0]}, and {name} at {made[short].place()}"
+        return f"{told} does not: {name} = {texts[whole]} there"
+    return None
+
+
+@remedy(DIFFERING)
+def give_other_size(failure: Failure, match: re.Match[str]) -> str | None:
+    """A call that was given the size of something else: a mask of another length, an identity of another batch."""
+    sides = _find_sides(failure, match)
+    for own, other in ((0, 1), (1, 0)) if len(sides) == 2 else ():
+        node, shape = sides[own]
+        partner, wanted = sides[other]
+        pairs = {(p, q) for p, q in zip(shape[::-1], wanted[::-1], strict=False) if p not in (q, 1)}
+        if len(pairs) != 1 or not 1 < len(shape) == len(wanted):
+            continue
+        ((size, number),) = pairs
+        found = _find_size(failure, node, size) if size >= MIN_SIZE else None
+        if found is None or failure.line is None:
+            continue
+        step, call, given = found
+        is_here = step.call is None and step.source.scope_of(call) is failure.line.source.scope_of(failure.line.node)
+        dim = next(i for i in range(len(wanted)) if wanted[i] == number)
+        is_named = isinstance(partner, (ast.Name, ast.Attribute))
+        written = parse(f"{text_of(partner)}.size({dim})") if is_named and is_here else ast.Constant(number)
+        given_value = {id(each): written for each in given}
+        changed = copy.deepcopy(call, given_value)
+        told = f"{_name(failure, node)} has {size} there, by {text_of(given[0])} in {text_of(call)} at {step.place()}"
+        return f"{told}, and {_name(failure, partner)} {number}: {text_of(changed)} there"
+    return None
+
+
+def _find_size(failure: Failure, node: ast.expr, size: int) -> tuple[ValueStep, ast.Call, list[ast.expr]] | None:
+    """Return the call that was given a size, among those that made one side, with the arguments that are it."""
+    for first in _first_steps(failure, node):
+        for step in trace_step(first):
+            for call in ast.walk(step.node):
+                if not isinstance(call, ast.Call) or text_of(call.func).endswith((".view", ".reshape")):
+                    continue
+                if isinstance(evaluate(call.func, failure.frame), type):
+                    continue  # a layer, whose sizes other remedies know
+                parts = [each for each in (*call.args, *(part.value for part in call.keywords))]
+                values = [MISSING if isinstance(each, ast.Constant) else step.compute(each) for each in parts]
+                pairs = zip(parts, values, strict=True)
+                given = [each for each, value in pairs if type(value) is int and value == size]
+                if given:
+                    return step, call, given
+    return None
+
+
+def _first_steps(failure: Failure, node: ast.expr) -> Iterator[ValueStep]:
+    """Yield a side of the operation, and the names in it."""
+    if failure.line is None:
+        return
+    for each in ast.walk(node):
+        if isinstance(each, (ast.Call, ast.Name)) and not isinstance(getattr(each, "ctx", None), ast.Store):
+            yield ValueStep(failure.line.source, each, failure.stack)
+
+
+@remedy(DIFFERING, is_last=True)
+def match_samples(failure: Failure, match: re.Match[str]) -> str | None:
+    """Results of inputs with different numbers of samples."""
+    sides = _find_sides(failure, match)
+    if len(sides) != 2 or failure.line is None:
+        return None
+    (first, a), (second, b) = sides
+    if len(a) != len(b) or not a or a[0] == b[0] or a[1:] != b[1:] or min(a[0], b[0]) < 2:
+        return None
+    roots = []
+    for node, shape in ((first, a), (second, b)):
+        names = [each for each in ast.walk(node) if isinstance(each, ast.Name)]
+        starts = [ValueStep(failure.line.source, each, failure.stack) for each in (node, *names)]
+        found = [root for each in starts if (root := find_root(each, shape[0])) is not None]
+        roots += found[:1]
+    if len(roots) != 2 or roots[0][0] == roots[1][0]:
+        return None
+    (x, place), (y, other) = roots
+    return f"{x} at {place} has {a[0]} and {y} at {other} {b[0]} samples: as many in both"
