@@ -208,8 +208,10 @@ def _is_telling(operand: NamedValue) -> bool:
         return False
     if is_module(value) or operand.text == "self":
         return False
-    is_plain = not hasattr(value, "__dict__") or hasattr(value, "shape") or isinstance(value, (list, tuple))
-    return is_plain or (operand.origin is not None and not hasattr(value, "param_groups"))
+    held = getattr(value, "__dict__", None)  # of the object alone: __getattr__ may be the user's
+    is_shaped = hasattr(type(value), "shape") or "shape" in (held or ())
+    is_plain = held is None or is_shaped or isinstance(value, (list, tuple))
+    return is_plain or (operand.origin is not None and "param_groups" not in (held or ()))
 
 
 def _reads_parameters(origin: Origin) -> bool:

@@ -118,14 +118,19 @@ def _find_former(step: ValueStep) -> list[ValueStep]:
 def _find_assigned(step: ValueStep, node: ast.Name | ast.Attribute) -> list[ValueStep]:
     """Return the expression that a statement, or a call, gave a name or an attribute."""
     name = text_of(node)
+    owner = step.compute(node.value) if isinstance(node, ast.Attribute) else MISSING
+    static = inspect.getattr_static(type(owner), getattr(node, "attr", ""), None) if owner is not MISSING else None
+    getter = getattr(static, "fget", getattr(static, "func", None))
+    if isinstance(node, ast.Attribute) and inspect.isfunction(getter):  # of a property
+        return _find_results(step, ast.copy_location(ast.Call(node, [], []), node), getter)
     if step.call is None and step.stack:
         origin = find_origin(step.source, node, step.stack)
         around = None if origin is None else find_frames_around(origin, step.stack)
         return [] if origin is None else _enter(replace(step, source=origin.source, stack=around or ()), origin, name)
     scope = step.source.scope_of(node)
     if isinstance(node, ast.Attribute):
-        owner = getattr(step.source.scope_of(scope), "name", "")
-        made = step.source.attribute_assignments.get((owner, node.attr), []) if text_of(node.value) == "self" else []
+        kind = getattr(step.source.scope_of(scope), "name", "")
+        made = step.source.attribute_assignments.get((kind, node.attr), []) if text_of(node.value) == "self" else []
         return _enter(step, Origin(step.source, made[0]), name) if made else []
     statement = find_assignment(step.source, scope, name, node)
     if statement is not None:
@@ -189,16 +194,16 @@ def find_root(first: ValueStep, size: int) -> tuple[str, str] | None:
     return found
 
 
-def _find_results(step: ValueStep, call: ast.Call) -> list[ValueStep]:
+def _find_results(step: ValueStep, call: ast.Call, getter: Operand = None) -> list[ValueStep]:
     """Return what the user's function that is called returns."""
-    function = find_called(step, call)
+    function = find_called(step, call) if getter is None else getter
     code = getattr(function, "__code__", None)
     source = parse_source(code.co_filename) if code is not None and user_files[code.co_filename] else None
     scope = None if source is None or code is None else find_function(source, code.co_firstlineno)
     if source is None or scope is None or step.depth >= MAX_CALLS:
         return []
     found = [each for each in ast.walk(scope) if isinstance(each, ast.Return) and source.scope_of(each) is scope]
-    whole = replace(step, keys=())
+    whole = replace(step, node=call, keys=())
     return [ValueStep(source, each.value, step.stack, whole, function, step.keys) for each in found[::-1] if each.value]
 
 
@@ -230,6 +235,8 @@ def _find_argument(step: ValueStep, name: str) -> ast.expr | None:
     names = [] if scope is None else parameter_names(scope)
     if scope is None or not isinstance(call, ast.Call) or name not in names:
         return None
+    if names[0] == name == "self" and isinstance(call.func, ast.Attribute):
+        return call.func.value
     named = next((each.value for each in call.keywords if each.arg == name), None)
     is_starred = any(isinstance(each, ast.Starred) for each in call.args)
     place = names.index(name) - (names[0] in ("self", "cls"))

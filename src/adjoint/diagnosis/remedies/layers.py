@@ -245,6 +245,8 @@ def match_skip_sizes(failure: Failure, match: re.Match[str]) -> str | None:
         return enlarged
     if len(p) != len(q) or p[0] != q[0] or p[2:] == q[2:] or p[2:] == (q[3:] + q[2:3]):
         return None
+    if 1 in (*p[2:], *q[2:]) and sum(m != n for m, n in zip(p, q, strict=True)) == 1:
+        return None  # one more step of a sequence: another dimension is meant
     small, large = (a, b) if p[2:] <= q[2:] else (b, a)
     sizes = f"{small.text}{at(small)} is {tuple(small.value.shape[2:])}, {large.text} {tuple(large.value.shape[2:])}"
     made = find_producer(failure, find_part(failure, small.text))

@@ -222,6 +222,23 @@ def index_list_by_each(failure: Failure, match: re.Match[str]) -> str | None:
     return None
 
 
+def _find_tensor(value: Operand, path: str) -> str | None:
+    """Return the way to the first tensor within dicts and lists: `history['val'][0]`."""
+    if isinstance(value, Tensor):
+        return path
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, (list, tuple)) else ()
+    return next((found for key, each in items if (found := _find_tensor(each, f"{path}[{key!r}]")) is not None), None)
+
+
+def _find_append(failure: Failure, path: str) -> str:
+    """Return ", kept at train.py:9: history['val'].append(loss)" for the line that fills a list."""
+    source = None if failure.line is None else failure.line.source
+    for node in ast.walk(source.tree) if source is not None else ():
+        if isinstance(node, ast.Call) and text_of(node.func) == f"{path}.append" and source is not None:
+            return f", kept at {source.place_of(node)}: {text_of(node)}"
+    return ""
+
+
 @remedy(r"Object of type (?:Tensor|Parameter) is not JSON serializable")
 def give_plain_numbers(failure: Failure, match: re.Match[str]) -> str | None:
     """Tensors in what is written as JSON."""
@@ -229,6 +246,10 @@ def give_plain_numbers(failure: Failure, match: re.Match[str]) -> str | None:
     if x is not None:
         return f"{x.text}{at(x)} is a tensor: {x.text}.{'item' if x.value.numel() == 1 else 'tolist'}()"
     for each in failure.operands:
+        path = _find_tensor(each.value, each.text)
+        if path is not None and path.count("[") > 1:
+            filled = _find_append(failure, path.rpartition("[")[0])
+            return f"{path} of {each.text}{at(each)} is a tensor{filled}: .item() of what is kept there"
         if isinstance(each.value, dict):
             keys = [repr(key) for key, value in each.value.items() if isinstance(value, Tensor)]
             return f"{each.text}{at(each)} holds tensors at {', '.join(keys)}: .item() of each, or .tolist()"

@@ -75,7 +75,8 @@ def convert(part: ast.expr, value: Operand, library: str, message: str) -> Itera
         ways += [f"{library}.tensor({text})", f"({text},)", f"[{text}]"]
     elif isinstance(value, str):
         ways += ["-1"] if "integer" in message or "int" in message.split() else []
-        ways += [f"float({text})", f"int({text})"]
+        kinds = ("int", "float") if value.strip().lstrip("+-").isdigit() else ("float", "int")
+        ways += [f"{kind}({text})" for kind in kinds]
         ways += [f"{library}.{value}"] if value.isidentifier() else []
     elif isinstance(value, dict):
         ways += [f"len({text})"] if "integer" in message else []

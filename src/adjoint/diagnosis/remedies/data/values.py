@@ -7,6 +7,8 @@ import os
 import re
 from contextlib import suppress
 
+import numpy as np
+
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
 from adjoint.diagnosis.failure import Failure
@@ -34,6 +36,11 @@ def number_strings(failure: Failure, match: re.Match[str]) -> str:
             f"{texts.text}.astype('float32')" if hasattr(texts.value, "astype") else f"[float(v) for v in {texts.text}]"
         )
         return f"{texts.text}{at(texts)} holds numbers as texts: {way}"
+    rows = next((each for each in failure.locals.values() if isinstance(each, (list, tuple)) and each), None)
+    first = rows[0] if rows is not None else None
+    if rows is not None and isinstance(first, (list, tuple)) and all(_holds_digits(each) for each in rows):
+        given = name_argument(failure, 0, "data", "rows")
+        return f"{given} holds numbers as texts: [[float(v) for v in row] for row in {given}]"
     return "texts become numbers first: {name: i for i, name in enumerate(sorted(set(names)))}, and the i of each"
 
 
@@ -72,6 +79,11 @@ def replace_none(failure: Failure, match: re.Match[str]) -> str | None:
     if given is not None and any(isinstance(each, (list, tuple)) for each in given.value.ravel().tolist()):
         told = f"{given.text}{at(given)} holds lists as objects, for their lengths differ"
         return f"{told}: pad them to one length, or a tensor of each"
+    places = [] if given is None else [i for i, each in np.ndenumerate(given.value) if each is None]
+    if given is not None and places:
+        at_place = ", ".join(map(str, places[0]))
+        told = f"{given.text}{at(given)} holds None at [{at_place}]"
+        return f"{told}: a number for it where the data is read, or {given.text}.astype('float32'), which makes it NaN"
     if given is not None:
         return f"{given.text}{at(given)} holds objects: {given.text}.astype('float32'), where all are numbers"
     if "nested" in failure.message and not any(each is None for each in values or ()):

@@ -212,13 +212,13 @@ def _describe_frozen_module(failure: Failure, source: SourceFile, node: ast.AST)
 
 
 def find_freezing(source: SourceFile) -> str:
-    """Return the line that sets `requires_grad` to False."""
+    """Return the line that sets `requires_grad` to False, or by a condition."""
     for node in ast.walk(source.tree):
         target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "func", None)
         given = node.args if isinstance(node, ast.Call) else []
         value = node.value if isinstance(node, ast.Assign) else next(iter(given), None)
         name = getattr(target, "attr", "")
-        if name.rstrip("_") == "requires_grad" and isinstance(value, ast.Constant) and value.value is False:
+        if name.rstrip("_") == "requires_grad" and getattr(value, "value", value is not None) is False:
             return f" by {Origin(source, node).describe()}"
     return ""
 

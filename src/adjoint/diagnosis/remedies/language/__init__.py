@@ -21,10 +21,14 @@ Modules, in reading order:
   their names.
 - `loops`: Remedies for loops and unpackings: numbers without enumerate, keys where pairs or values are meant, none at
   all.
+- `plain_values`: Remedies for values of Python and NumPy of another kind than the line takes: tuples, generators,
+  dicts, archives.
 - `sources_of_none`: Remedies for None that a function has given: for a key that it did not find, for a case that it
   does not know.
 - `overridden_methods`: Remedies for classes of the user's that derive from the library's: what their methods give and
   are called with.
+- `dynamic_names`: Remedies for names that a program makes as it runs: `getattr(model, name)`, settings that a text
+  names.
 - `own_functions`: Remedies for functions of the user's: arguments handed on by `**kwargs`, methods of other parameters,
   mixins.
 - `own_attributes`: Remedies for attributes and fields of objects of the user's or of Python: settings, dataclasses, the

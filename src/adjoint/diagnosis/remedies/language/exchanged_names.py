@@ -6,8 +6,9 @@ import ast
 import re
 
 from adjoint.diagnosis.failure import Failure
+from adjoint.diagnosis.operands import evaluate, is_module
 from adjoint.diagnosis.remedies.registry import remedy
-from adjoint.diagnosis.source_expressions import SourceFile, parameter_names, text_of
+from adjoint.diagnosis.source_expressions import SourceFile, find_function, parameter_names, text_of
 
 MIN_NAME = 2  # letters: `x` and `y` are names of too many things
 
@@ -29,6 +30,16 @@ def exchange_arguments(failure: Failure, match: re.Match[str]) -> str | None:
         given = [_last_name(each) for each in call.args]
         exchanged = {name for name, own in zip(given, names, strict=False) if name != own and name in names}
         moved = [name for name in exchanged if names.index(name) < len(given) and given[names.index(name)] in exchanged]
+        if not moved and len(exchanged) == 1 and named & set(names):
+            name = exchanged.pop()
+            own = names[given.index(name)]
+            if own in named and own not in given and name not in {each.arg for each in call.keywords}:
+                rest = [text_of(each) for each in call.args if _last_name(each) != name]
+                keywords = [f"{name}={text_of(call.args[given.index(name)])}", *map(text_of, call.keywords)]
+                told = f"{text_of(call)} at {source.place_of(call)} gives {name} in the place of {own}"
+                where = f"{function.name} at {source.place_of(function)}" if function.name != "__init__" else "__init__"
+                told = f"{told}, as {where} takes {', '.join(names)}"
+                return f"{told}: {text_of(call.func)}({', '.join([*rest, *keywords])})"
         if len(moved) < 2 or not all(len(name) >= MIN_NAME for name in moved) or not named & set(moved):
             continue
         order = [call.args[given.index(own)] if own in moved else each for own, each in zip(names, call.args)]  # noqa: B905
@@ -52,6 +63,14 @@ def _last_name(node: ast.AST) -> str:
     return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
 
 
+def _find_forward(failure: Failure, source: SourceFile, call: ast.Call) -> ast.FunctionDef | None:
+    """Return the definition of the forward of a module that is called."""
+    values = (evaluate(call.func, place.frame) for place in failure.stack)
+    module = next((each for each in values if is_module(each)), None)
+    code = getattr(getattr(type(module), "forward", None), "__code__", None)
+    return None if code is None or code.co_filename != source.name else find_function(source, code.co_firstlineno)
+
+
 @remedy(r"^(?!.*(?:is not defined|not associated with a value|referenced before))")
 def exchange_results(failure: Failure, match: re.Match[str]) -> str | None:
     """Names that a statement gives to a function's results in another order than the function returns them."""
@@ -65,7 +84,7 @@ def exchange_results(failure: Failure, match: re.Match[str]) -> str | None:
         call = node.value if isinstance(node, ast.Assign) else None
         if not isinstance(target, ast.Tuple) or not isinstance(call, ast.Call):
             continue
-        function = functions.get(text_of(call.func).rpartition(".")[2])
+        function = functions.get(text_of(call.func).rpartition(".")[2]) or _find_forward(failure, source, call)
         for returned in ast.walk(function) if function is not None else ():
             value = returned.value if isinstance(returned, ast.Return) else None
             if not isinstance(value, ast.Tuple):

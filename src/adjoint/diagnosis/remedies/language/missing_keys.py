@@ -21,6 +21,16 @@ def name_keys(failure: Failure, match: re.Match[str]) -> str | None:
     if not isinstance(failure.error, KeyError):
         return None
     for node in ast.walk(failure.line.node) if failure.line is not None else ():
+        owner = (
+            evaluate(node.value, failure.frame) if isinstance(node, ast.Attribute) and node.attr == match[1] else None
+        )
+        if isinstance(owner, dict) and isinstance(node, ast.Attribute) and type(owner) is not dict:
+            name = text_of(node.value)
+            near = find_similar_name(match[1], map(str, owner)) or next(
+                (key for key in owner if str(key).startswith(match[1]) or match[1].startswith(str(key))), None
+            )
+            told = f"{name}{at(failure.find_operand(name))} has no {match[1]}, only {', '.join(map(str, owner))}"
+            return f"{told}: {name}.{near} is meant, perhaps" if near else f"{told}: {match[1]!r} among its keys"
         if isinstance(node, ast.Subscript):
             held: Operand = compute(node.value, failure.frame)
             held = vars(held)["_modules"] if is_module(held) else held

@@ -35,9 +35,11 @@ def find_giving_call(failure: Failure) -> tuple[SourceFile, ast.Call, Stack] | N
         if not isinstance(call, ast.Call):
             return found
         found, scope = (source, call, failure.stack[i:]), source.scope_of(call)
-        handed = [text_of(each.value) for each in call.keywords if each.arg is None]
-        own = getattr(getattr(scope, "args", None), "kwarg", None)
-        if own is None or own.arg not in handed:
+        handed = {text_of(each.value) for each in call.keywords if each.arg is None}
+        handed |= {text_of(each.value) for each in call.args if isinstance(each, ast.Starred)}
+        arguments = getattr(scope, "args", None)
+        own = {each.arg for each in (getattr(arguments, "kwarg", None), getattr(arguments, "vararg", None)) if each}
+        if not own & handed:
             return found
     return found
 
@@ -55,6 +57,11 @@ def locate_keyword(failure: Failure, name: str) -> str:
         origin = find_origin(source, each.value, stack) if isinstance(held, dict) and name in held else None
         if origin is not None:
             return f"; {name!r} is a key of {text_of(each.value)} at {origin.place()}"
+        texts = [
+            part for part in ast.walk(source.tree) if isinstance(part, ast.Constant) and f'"{name}"' in str(part.value)
+        ]
+        if each.arg is None and len(texts) == 1:
+            return f"; {name!r} stands in the text at {source.place_of(texts[0])}"
     return ""
 
 
@@ -77,7 +84,8 @@ def hand_options_on(failure: Failure, match: re.Match[str]) -> str | None:
             told = f"{text_of(each.value)}{where} has no {names[0]!r}, which {match[1].removesuffix('.__init__')} takes"
             return f"{told}: {near!r} is meant, perhaps" if near else f"{told}: {names[0]!r} among its keys"
     given = ", ".join([*map(text_of, call.args), *map(text_of, call.keywords), *(f"{name}=…" for name in names)])
-    told = f"{match[1].removesuffix('.__init__')} takes {', '.join(names)}, and {text_of(call)} at"
+    name = re.sub(r"\.__(?:init|new)__$", "", match[1])
+    told = f"{name} takes {', '.join(names)}, and {text_of(call)} at"
     return f"{told} {source.place_of(call)} gives none: {text_of(call.func)}({given})"
 
 

@@ -8,7 +8,7 @@ import re
 from adjoint.core.runtime.similar_names import find_spelling
 from adjoint.core.typing import Operand
 from adjoint.diagnosis.failure import Failure
-from adjoint.diagnosis.operands import MISSING
+from adjoint.diagnosis.operands import MISSING, evaluate
 from adjoint.diagnosis.remedies.registry import at, find_part, named_parts, remedy
 from adjoint.diagnosis.source_expressions import SourceFile, find_function, parse_source, text_of
 from adjoint.diagnosis.value_trace import ValueStep, find_called, trace_value
@@ -19,6 +19,13 @@ MAX_SHOWN_KEYS = 6
 @remedy(r"'?NoneType'?")
 def find_source_of_none(failure: Failure, match: re.Match[str]) -> str | None:
     """A lookup, or a chain of cases, in a function of the user's that gave None for what it was called with."""
+    for each in ast.walk(failure.line.node) if failure.line is not None else ():
+        if isinstance(each, ast.Attribute) and evaluate(each, failure.frame) is MISSING:  # of a property
+            for step in trace_value(failure, each):
+                told = _describe_lookup(step) if step.depth else None
+                if told is not None:
+                    owner = failure.find_operand(text_of(each.value))
+                    return f"{text_of(each)}, of {text_of(each.value)}{at(owner)}, is None, as {told}"
     for operand in named_parts(failure):
         node = find_part(failure, operand.text)
         if operand.value is not None or node is None or operand.text.endswith(".grad"):
@@ -37,8 +44,10 @@ def _describe_lookup(step: ValueStep) -> str | None:
         return None
     held = step.compute(call.func.value)
     key = step.compute(call.args[0]) if len(call.args) == 1 else MISSING
-    if not isinstance(held, dict) or not isinstance(key, (str, int)) or key in held:
+    if not isinstance(held, dict) or not isinstance(key, (str, int, type(None))) or key in held:
         return None
+    if key is None:
+        return f"{text_of(call)} at {step.place()} looks for {text_of(call.args[0])}, which is None: give it a value"
     return f"{text_of(call)} at {step.place()} finds no {key!r}: {_choose(key, list(held))}"
 
 

@@ -125,6 +125,15 @@ def fit_value(failure: Failure, match: re.Match[str]) -> str:
 def give_index_dimensions(failure: Failure, match: re.Match[str]) -> str | None:
     """An index of gather or scatter with fewer dimensions."""
     tensors = failure.tensors()
+    call = failure.node
+    method = call.func if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) else None
+    given = argument_node(failure, 1, "index")
+    if method is not None and given is not None and isinstance(given, ast.Subscript):
+        held, places = compute(method.value, failure.frame), compute(given, failure.frame)
+        if isinstance(held, Tensor) and isinstance(places, Tensor) and held.ndim - places.ndim > 0:
+            way = f"{text_of(given)}{'.unsqueeze(-1)' * (held.ndim - places.ndim)}"
+            told = f"{text_of(given)} is {tuple(places.shape)}, and {text_of(method.value)} {tuple(held.shape)}"
+            return f"{told}: an index has as many dimensions, {way}"
     if len(tensors) < 2:
         return None
     x, index = tensors[0], tensors[1]

@@ -42,8 +42,9 @@ def _find_sides(failure: Failure, match: re.Match[str]) -> list[tuple[ast.expr, 
 
 def _name(failure: Failure, node: ast.expr) -> str:
     """Return the text of one side with the line that made it."""
-    inner = next((each for each in ast.walk(node) if isinstance(each, ast.Name)), node)
-    text = text_of(node) if isinstance(node, (ast.Name, ast.Attribute)) else text_of(inner)
+    names = [text_of(each) for each in ast.walk(node) if isinstance(each, (ast.Name, ast.Attribute))]
+    held = {each.text for each in failure.tensors()}
+    text = next((each for each in names if each in held), text_of(node))
     return f"{text}{at(failure.find_operand(text))}"
 
 
@@ -119,7 +120,7 @@ def _find_size(failure: Failure, node: ast.expr, size: int) -> tuple[ValueStep, 
                     continue
                 if isinstance(evaluate(call.func, failure.frame), type):
                     continue  # a layer, whose sizes other remedies know
-                parts = [each for each in (*call.args, *(part.value for part in call.keywords))]
+                parts = [*call.args, *(part.value for part in call.keywords)]
                 values = [MISSING if isinstance(each, ast.Constant) else step.compute(each) for each in parts]
                 pairs = zip(parts, values, strict=True)
                 given = [each for each, value in pairs if type(value) is int and value == size]

@@ -29,6 +29,7 @@ from adjoint.diagnosis.remedies.registry import (
 from adjoint.diagnosis.repairs.expression import bracket
 from adjoint.diagnosis.repairs.trial import compute
 from adjoint.diagnosis.source_expressions import text_of
+from adjoint.diagnosis.value_trace import ValueStep, find_root
 
 
 @remedy(r"zero-dimensional tensor \(at position \d+\) cannot be concatenated")
@@ -118,6 +119,20 @@ def reshape_instead(failure: Failure, match: re.Match[str]) -> str:
     return f"{x}.reshape({sizes}), which copies where it must, or {x}.contiguous().view({sizes})"
 
 
+def _find_batches(failure: Failure, parts: list[tuple[str, Shape]]) -> str | None:
+    """Return what two parts of different numbers of samples were computed from, where it has such numbers itself."""
+    node = failure.node.args[0] if isinstance(failure.node, ast.Call) and failure.node.args else None
+    listed = node.elts if isinstance(node, (ast.List, ast.Tuple)) else []
+    if failure.line is None or len(listed) != 2 or failure.locals.get("dim") == 0:
+        return None
+    starts = [ValueStep(failure.line.source, each, failure.stack) for each in listed]
+    found = [find_root(start, shape[0]) for start, (_, shape) in zip(starts, parts, strict=True)]
+    if found[0] is None or found[1] is None or found[0] == found[1]:
+        return None
+    (x, place), (y, other) = found[0], found[1]
+    return f"{x} at {place} has {parts[0][1][0]} and {y} at {other} {parts[1][1][0]} samples: as many in both"
+
+
 @remedy(r"Sizes of tensors must match except in dimension")
 def fit_cat(failure: Failure, match: re.Match[str]) -> str | None:
     """Tensors to be joined that differ in another dimension."""
@@ -127,13 +142,17 @@ def fit_cat(failure: Failure, match: re.Match[str]) -> str | None:
         if len({(*shape[:dim], *shape[dim + 1 :]) for shape in shapes}) == 1:
             sizes = {shape[dim] for shape in shapes}
             name = next((name for name, shape in parts if shape[dim] == 1 < max(sizes)), None)
-            if name is not None and len(sizes) == 2 and dim != len(shapes[0]) - 1:
+            is_step = len(shapes[0]) == 4 and dim == 2
+            if name is not None and len(sizes) == 2 and dim != len(shapes[0]) - 1 and not is_step:
                 wanted = ", ".join(["-1"] * dim + [str(max(sizes))] + ["-1"] * (len(shapes[0]) - dim - 1))
                 return f"{name} has 1 in dimension {dim}, the others {max(sizes)}: {name}.expand({wanted}) before it"
             node = failure.node
             call = text_of(node.func) if isinstance(node, ast.Call) else ""
             if call and not call.endswith(("cat", "concat", "concatenate", "hstack", "vstack")):
                 continue  # a function joins them along another
+            roots = _find_batches(failure, parts) if dim == 0 and len(shapes) == 2 and 1 not in sizes else None
+            if roots is not None:
+                return roots
             given = "…" if not isinstance(node, ast.Call) or not node.args else text_of(node.args[0])
             given = given if len(given) < MAX_NAME_CHARACTERS else "[…]"
             return f"they differ in dimension {dim} alone: {call or 'cat'}({given}, dim={dim})"

@@ -45,7 +45,7 @@ def choose_option(failure: Failure, match: re.Match[str]) -> str | None:
         ):
             continue
         options = _run_options(failure, whole, part, value)
-        if not options:
+        if not options or any(each.startswith("_") for each in options):  # names of the library's own
             continue
         meant = _choose_nearest(value, options)
         name = next(
