@@ -279,11 +279,15 @@ def find_only_call(source: SourceFile, scope: ast.AST) -> ast.Call | None:
     name = getattr(scope, "name", "")
     if name == "__init__":
         name = getattr(source.parents.get(scope), "name", "")
-    calls = [
-        each
-        for each in ast.walk(source.tree)
-        if isinstance(each, ast.Call) and text_of(each.func).rpartition(".")[2] == name
-    ]
+    calls = []
+    for each in ast.walk(source.tree):
+        if not isinstance(each, ast.Call):
+            continue
+        is_super = text_of(each.func) == "super().__init__"
+        owner = source.scope_of(source.scope_of(each)) if is_super else None
+        bases = [text_of(base).rpartition(".")[2] for base in getattr(owner, "bases", ())]
+        if text_of(each.func).rpartition(".")[2] == name or name in bases:
+            calls.append(each)
     if len({text_of(each) for each in calls}) != 1:
         return None
     is_starred = any(isinstance(each, ast.Starred) for each in calls[0].args)

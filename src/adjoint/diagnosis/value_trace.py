@@ -216,6 +216,9 @@ def find_called(step: ValueStep, call: ast.Call) -> Operand:
         if called is MISSING and isinstance(call.func, ast.Attribute):
             owners = (evaluate(call.func.value, place.frame) for place in step.stack)
             owner = next((each for each in owners if each is not MISSING), None)
+            made = call.func.value.func if isinstance(call.func.value, ast.Call) else None
+            kinds = [] if made is None else [evaluate(made, place.frame) for place in step.stack]
+            owner = next((each for each in kinds if isinstance(each, type)), owner)  # of Model().fit(…)
             called = inspect.getattr_static(owner if isinstance(owner, type) else type(owner), call.func.attr, MISSING)
     elif isinstance(call.func, ast.Name):
         called = getattr(step.function, "__globals__", {}).get(call.func.id, MISSING)

@@ -40,6 +40,7 @@ from adjoint.diagnosis.remedies.language import plain_values as plain_values  # 
 from adjoint.diagnosis.remedies.language import sources_of_none as sources_of_none  # isort: skip
 from adjoint.diagnosis.remedies.language import own_functions as own_functions  # isort: skip
 from adjoint.diagnosis.remedies.language import dynamic_names as dynamic_names  # isort: skip
+from adjoint.diagnosis.remedies.language import results as results  # isort: skip
 from adjoint.diagnosis.remedies.language import overridden_methods as overridden_methods  # isort: skip
 from adjoint.diagnosis.remedies.language import names as names  # isort: skip
 from adjoint.diagnosis.remedies.language import messages as messages  # isort: skip

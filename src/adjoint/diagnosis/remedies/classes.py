@@ -65,6 +65,13 @@ def call_module(failure: Failure, match: re.Match[str]) -> str | None:
     given = [each for each in failure.operands if is_module(each.value) and type(each.value).__name__ in match.groups()]
     node: ast.AST | None = failure.node
     if given and match[3] and isinstance(node, ast.Call) and any(True for _ in given[0].value.parameters()):
+        weight = vars(given[0].value)["_parameters"].get("weight")
+        if type(given[0].value).__name__ == "Embedding" and weight is not None:
+            passed = [
+                f"{given[0].text}.weight" if text_of(each) == given[0].text else text_of(each) for each in node.args
+            ]
+            told = f"{given[0].text}{at(given[0])} is a module, whose table is its weight"
+            return f"{told}: {text_of(node.func)}({', '.join(passed)})"
         used = {each.text for each in failure.operands}
         held = failure.frame.f_locals.items()
         x = next((name for name, each in held if isinstance(each, Tensor) and name not in used), "…")

@@ -155,6 +155,8 @@ def fill_vector(failure: Failure, match: re.Match[str]) -> str:
     size = "" if x is None else f", {tuple(x.value.shape)},"
     if x is not None and x.origin is not None and isinstance(x.origin.node, ast.For):
         return f"{name}{size} is a vector, as biases are, and a matrix is wanted: if {name}.ndim > 1: before it"
+    if name.endswith(".weight") and x is not None:
+        return f"{name}{size} is a vector, such as that of a normalisation: if {name}.ndim > 1: before it"
     return f"{name}{size} is a vector, and fans are those of a matrix: nn.init.zeros_({name}), or leave it as it is"
 
 

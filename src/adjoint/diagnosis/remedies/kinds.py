@@ -282,6 +282,8 @@ def give_function(failure: Failure, match: re.Match[str]) -> str | None:
             given = ", ".join(map(text_of, (*node.args, *node.keywords)))
             told = f"{text_of(node.func)}{at(own)} is a {match[1]} of {len(value)} {type(value[0]).__name__}"
             return f"{told}, each to be called: [f({given}) for f in {text_of(node.func)}]"
+        if isinstance(value, (int, float)):
+            return f"{text_of(node.func)}{at(own)} is the number {value}, and is called: a function there"
         return f"{text_of(node.func)}{at(own)} is a {match[1]}: square brackets read its parts, round ones call"
     return None
 

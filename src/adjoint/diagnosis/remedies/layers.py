@@ -263,6 +263,13 @@ def match_skip_sizes(failure: Failure, match: re.Match[str]) -> str | None:
             if told is not None:
                 return told
     mode = {3: "linear", 4: "bilinear", 5: "trilinear"}[len(p)]
+    listed = argument_node(failure, 0, "tensors")
+    texts = [text_of(each) for each in listed.elts] if isinstance(listed, (ast.List, ast.Tuple)) else []
+    if len(texts) == 2 and small.text not in texts and large.text in texts:  # what is joined is computed of it
+        computed = texts[1 - texts.index(large.text)]
+        told = f"{computed} has another height and width than {large.text}{at(large)}, {tuple(large.value.shape[2:])}"
+        told = f"{told}, which is no multiple of the strides that halve it"
+        return f"{told}: F.interpolate({computed}, size={large.text}.shape[2:], mode={mode!r})"
     return f"{sizes}: {small.text} = F.interpolate({small.text}, size={large.text}.shape[2:], mode={mode!r}) before it"
 
 

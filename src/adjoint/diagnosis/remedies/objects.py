@@ -294,7 +294,7 @@ def reduce_elements(failure: Failure, match: re.Match[str]) -> str | None:
     return f"{given.text}{at(given)} has {given.value.numel()} elements, where one number is meant: reduce it first"
 
 
-@remedy(r"'(?:builtin_function_or_method|method|function|method_descriptor)'")
+@remedy(r"'(?:builtin_function_or_method|method|function|method_descriptor)'|for p type method|and q type method")
 def call_method(failure: Failure, match: re.Match[str]) -> str | None:
     """A method or a function that is named, and not called."""
     for operand in _routines(failure):

@@ -87,6 +87,10 @@ def name_operand(failure: Failure, shape: Shape, place: int) -> str:
                 if held is not None and tuple(held.shape) == shape and layer is not None:
                     return f"{layer.text}.{name}{at(layer)}"
         text = text if value is MISSING else ""
+    if isinstance(parts[place] if text else None, ast.Subscript) and len(text) <= MAX_NAME_CHARACTERS:
+        held = compute(parts[place], failure.frame)
+        if tuple(getattr(held, "shape", ())) == shape:
+            return text  # R[idx], and not idx of the same shape
     default = text if 0 < len(text) <= MAX_NAME_CHARACTERS else ("the first", "the second")[place]
     return name_of_shape(failure, shape, default)
 

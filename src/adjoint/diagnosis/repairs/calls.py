@@ -130,4 +130,5 @@ def read_otherwise(node: ast.Subscript) -> Iterator[Edit]:
     yield Edit(node, parse(f"list({held})[{key}]"))
     yield Edit(node, parse(f"{held}()[{key}]"))
     yield Edit(node, parse(f"{held}[0][{key}]"))
-    yield Edit(node, parse(f"{held}({key})"))
+    if not any(isinstance(each, ast.Slice) for each in ast.walk(node.slice)):
+        yield Edit(node, parse(f"{held}({key})"))

@@ -159,7 +159,14 @@ def give_same_keys(failure: Failure, match: re.Match[str]) -> str | None:
     lacking = [i for i, each in enumerate(samples) if isinstance(each, dict) and match[1] not in each]
     if not lacking:
         return None
-    return f"sample {lacking[0]} of the batch has no {match[1]!r}, which sample 0 has: all with the same keys"
+    told = f"sample {lacking[0]} of the batch has no {match[1]!r}, which sample 0 has"
+    source = None if failure.line is None else failure.line.source
+    keys = sorted(map(repr, samples[lacking[0]]))
+    for node in ast.walk(source.tree) if source is not None else ():
+        if source is not None and isinstance(node, ast.Dict) and sorted(text_of(x) for x in node.keys if x) == keys:
+            told += f", but {', '.join(keys)}, by {text_of(node)} at {source.place_of(node)}"
+            break
+    return f"{told}: all with the same keys"
 
 
 @remedy(r"batch must contain tensors, numpy arrays, numbers, dicts or lists; found <class '([\w.]+)'>")

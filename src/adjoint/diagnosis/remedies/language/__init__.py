@@ -25,6 +25,8 @@ Modules, in reading order:
   dicts, archives.
 - `sources_of_none`: Remedies for None that a function has given: for a key that it did not find, for a case that it
   does not know.
+- `results`: Remedies for results of calls: those that return nothing, and those of several parts that a call takes one
+  by one.
 - `overridden_methods`: Remedies for classes of the user's that derive from the library's: what their methods give and
   are called with.
 - `dynamic_names`: Remedies for names that a program makes as it runs: `getattr(model, name)`, settings that a text

@@ -341,6 +341,7 @@ def name_attributes(failure: Failure, match: re.Match[str]) -> str | None:
                 last = f" to {name}[{len(held) - 1}]" if len(held) > 1 else ""
                 told = f"{name} holds its parts by number, {name}[0]{last}, and has no {match[1]}"
                 return f"{told}: {name}[0], or a Sequential of an OrderedDict, which names them"
+            held += [name for name in vars(owner) if not name.startswith("_") and name != "training"]
             return f"{hint}it has {', '.join(held) or 'no parts'}: assign self.{match[1]} in __init__"
         groups = vars(owner).get("param_groups") if hasattr(owner, "__dict__") else None
         key = SYNONYMS.get(match[1], match[1])

@@ -22,7 +22,7 @@ def find_source_of_none(failure: Failure, match: re.Match[str]) -> str | None:
     for each in ast.walk(failure.line.node) if failure.line is not None else ():
         if isinstance(each, ast.Attribute) and evaluate(each, failure.frame) is MISSING:  # of a property
             for step in trace_value(failure, each):
-                told = _describe_lookup(step) if step.depth else None
+                told = describe_lookup(step) if step.depth else None
                 if told is not None:
                     owner = failure.find_operand(text_of(each.value))
                     return f"{text_of(each)}, of {text_of(each.value)}{at(owner)}, is None, as {told}"
@@ -31,13 +31,13 @@ def find_source_of_none(failure: Failure, match: re.Match[str]) -> str | None:
         if operand.value is not None or node is None or operand.text.endswith(".grad"):
             continue
         for step in trace_value(failure, node):
-            told = (_describe_lookup(step) if step.depth else None) or _describe_unknown_case(step)
+            told = (describe_lookup(step) if step.depth else None) or _describe_unknown_case(step)
             if told is not None:
                 return f"{operand.text}{at(operand)} is None, as {told}"
     return None
 
 
-def _describe_lookup(step: ValueStep) -> str | None:
+def describe_lookup(step: ValueStep) -> str | None:
     """Return which key `table.get(key)` of a function that has returned did not find."""
     call = step.node
     if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute) or call.func.attr != "get":
@@ -48,7 +48,8 @@ def _describe_lookup(step: ValueStep) -> str | None:
         return None
     if key is None:
         return f"{text_of(call)} at {step.place()} looks for {text_of(call.args[0])}, which is None: give it a value"
-    return f"{text_of(call)} at {step.place()} finds no {key!r}: {_choose(key, list(held))}"
+    where = find_literal(step.source, key, step.node)
+    return f"{text_of(call)} at {step.place()} finds no {key!r}{where}: {_choose(key, list(held))}"
 
 
 def _choose(key: Operand, known: list[Operand]) -> str:

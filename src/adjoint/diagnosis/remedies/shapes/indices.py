@@ -301,6 +301,13 @@ def stay_in_bounds(failure: Failure, match: re.Match[str]) -> str:
         return f"indices of dimension {match[2]} go from 0 to {size - 1}, or -{size} to -1"
     shape, dim = tuple(own.value.shape), int(match[2])
     told = f"{own.text}{at(own)} is {shape}: dimension {dim} has {size}, places 0 to {size - 1}"
+    number = next((x for x in failure.operands if type(x.value) is int and x.value == int(match[1])), None)
+    if number is not None:
+        source = number.source.origin if number.source is not None else None
+        where = (
+            at(number) if source is None or number.source is None else f" of {number.source.text} at {source.place()}"
+        )
+        told += f", and {number.text}{where} is {number.value}: {number.text} below {size}, or a larger {own.text}"
     others = [i for i, n in enumerate(shape) if n > abs(int(match[1])) and i != dim and size > 1]
     return f"{told}; dimension {others[0]} has {shape[others[0]]}" if len(others) == 1 else told
 

@@ -145,7 +145,7 @@ def match_samples(failure: Failure, match: re.Match[str]) -> str | None:
     if len(sides) != 2 or failure.line is None:
         return None
     (first, a), (second, b) = sides
-    if len(a) != len(b) or not a or a[0] == b[0] or a[1:] != b[1:] or min(a[0], b[0]) < 2:
+    if len(a) != len(b) or len(a) < 2 or a[0] == b[0] or a[1:] != b[1:] or min(a[0], b[0]) < 2:
         return None
     roots = []
     for node, shape in ((first, a), (second, b)):
