@@ -27,6 +27,7 @@ from adjoint.diagnosis.source_expressions import (
     find_expression,
     find_result,
     find_value_of,
+    is_comprehension_item,
     parameter_names,
     parse_source,
     shorten,
@@ -36,6 +37,7 @@ from adjoint.diagnosis.source_expressions import (
 MAX_SEARCHED_ELEMENTS = 1 << 20
 MODULE_CALLS = frozenset({"_wrapped_call_impl", "_call_impl", "_watched_call", "__call__", "trace_forward"})
 MISSING = object()
+COMPREHENSIONS = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")  # functions of Python 3.11
 CREATION = re.compile(r"\.(?:zeros|ones|empty|full|randn?|new_\w+)$")
 TENSOR_ATTRIBUTES = frozenset({"T", "mT", "H", "data", "grad"})
 
@@ -284,6 +286,8 @@ def find_origin(source: SourceFile, node: ast.expr, stack: Stack) -> Origin | No
     if not isinstance(node, ast.Name):
         return None
     scope = source.scope_of(node)
+    if len(stack) > 1 and stack[0].frame.f_code.co_name in COMPREHENSIONS and not is_comprehension_item(source, node):
+        return find_origin(source, node, stack[1:])
     value = evaluate(node, stack[0].frame)
     repeated = _find_former_turn(source, node, stack[0].frame)
     if repeated is not None:

@@ -258,11 +258,8 @@ def _makes_alike(statement: ast.stmt, module: object) -> bool:
         return False
     names = parameters_of(type(module).__init__)[1:] if hasattr(type(module), "forward") else []
     for name, each in zip(names, call.args, strict=False):
-        if (
-            isinstance(each, ast.Constant)
-            and isinstance(each.value, int)
-            and each.value != getattr(module, name, each.value)
-        ):
+        size = getattr(module, name, None)
+        if isinstance(each, ast.Constant) and type(each.value) is int and type(size) is int and each.value != size:
             return False  # a size that it has not
     is_listed = type(module).__name__ == "Sequential" and not any(isinstance(each, ast.Starred) for each in call.args)
     return not is_listed or len(call.args) == len(module.__dict__["_modules"])
@@ -272,6 +269,17 @@ def parameters_of(function: object) -> tuple[str, ...]:
     """Return the names of the parameters of a function of Python."""
     code = getattr(function, "__code__", None)
     return code.co_varnames[: code.co_argcount] if inspect.iscode(code) else ()
+
+
+def is_comprehension_item(source: SourceFile, node: ast.Name) -> bool:
+    """Return whether a comprehension around a name gives it its values, and not the function around that."""
+    around: ast.AST | None = node
+    while around is not None and not isinstance(around, ast.stmt):
+        targets = (part for each in getattr(around, "generators", ()) for part in ast.walk(each.target))
+        if any(isinstance(part, ast.Name) and part.id == node.id for part in targets):
+            return True
+        around = source.parents.get(around)
+    return False
 
 
 def find_only_call(source: SourceFile, scope: ast.AST) -> ast.Call | None:

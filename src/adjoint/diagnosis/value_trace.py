@@ -67,8 +67,12 @@ class ValueStep:
         for each in ast.walk(node):
             if isinstance(each, ast.Name) and self.call is not None:
                 argument = _find_argument(self, each.id)
+                made = find_assignment(self.source, self.source.scope_of(each), each.id, each) if not argument else None
+                value = getattr(made, "value", None)
                 if argument is not None:
                     given[id(each)] = argument
+                elif isinstance(value, (ast.Dict, ast.List, ast.Tuple, ast.Constant)):  # a table of the function's own
+                    given[id(each)] = value
         bound: ast.expr = given.get(id(node)) or copy.deepcopy(node, given)
         return bound
 

@@ -131,6 +131,7 @@ def round_number(failure: Failure, match: re.Match[str]) -> str | None:
                 return (
                     f"{each.text}{at(each)} is {each.value}: // divides whole numbers, {made.replace(' / ', ' // ', 1)}"
                 )
+            made = made if each.text.isidentifier() or each.text.startswith("self.") else ""
             return f"{each.text}{at(each)} is {each.value}, and a whole number is wanted: int({made or each.text})"
     for node in ast.walk(failure.line.node) if failure.line is not None else ():
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):

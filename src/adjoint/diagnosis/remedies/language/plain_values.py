@@ -177,3 +177,44 @@ def add_losses(failure: Failure, match: re.Match[str]) -> str | None:
     text, rest = text_of(node.args[0]), ", ".join(["each", *map(text_of, (*node.args[1:], *node.keywords))])
     told = f"{text}{at(failure.find_operand(text))} is a list of {len(value)} outputs, each with its own loss"
     return f"{told}: sum({name}({rest}) for each in {text})"
+
+
+@remedy(r"unsupported operand type\(s\) for /: 'str' and 'str'")
+def join_paths(failure: Failure, match: re.Match[str]) -> str | None:
+    """Parts of a path that are texts, which / does not join."""
+    node = failure.node
+    if not isinstance(node, ast.BinOp):
+        return None
+    left, right = text_of(node.left), text_of(node.right)
+    own = at(failure.find_operand(left)) or _locate(failure, node.left)
+    return f"{left}{own} is a text, and / joins paths: Path({left}) / {right}, or os.path.join({left}, {right})"
+
+
+@remedy(r"unsupported operand type\(s\) for \+: 'int' and '(dict|list|tuple)'")
+def sum_parts(failure: Failure, match: re.Match[str]) -> str | None:
+    """A sum of dicts or lists, of which one part each is meant."""
+    node = failure.node
+    held = evaluate(node.args[0], failure.frame) if isinstance(node, ast.Call) and len(node.args) == 1 else None
+    if not isinstance(node, ast.Call) or text_of(node.func) != "sum" or not isinstance(held, (list, tuple)) or not held:
+        return None
+    text = text_of(node.args[0])
+    around = None if failure.line is None else failure.line.source.parents.get(node)
+    key = around.slice if isinstance(around, ast.Subscript) else ast.Constant(next(iter(held[0]), 0))
+    part = text_of(key) if isinstance(held[0], dict) or isinstance(around, ast.Subscript) else "0"
+    own = at(failure.find_operand(text)) or _locate(failure, node.args[0])
+    told = f"{text}{own} holds {len(held)} of {match[1]}, which do not add up"
+    return f"{told}: sum(each[{part}] for each in {text})"
+
+
+@remedy(r"boolean index did not match indexed array along (?:axis|dimension) (\d+).* (?:is|of) (\d+) but .*? (\d+)")
+def fit_mask(failure: Failure, match: re.Match[str]) -> str | None:
+    """A mask of NumPy of another length than what it chooses from."""
+    for node in ast.walk(failure.line.node) if failure.line is not None else ():
+        held = evaluate(node.value, failure.frame) if isinstance(node, ast.Subscript) else None
+        mask = evaluate(node.slice, failure.frame) if isinstance(node, ast.Subscript) else None
+        if not isinstance(node, ast.Subscript) or not isinstance(held, np.ndarray) or not isinstance(mask, np.ndarray):
+            continue
+        x, m = text_of(node.value), text_of(node.slice)
+        told = f"{m}{_locate(failure, node.slice)} has {len(mask)} truths, and {x}{_locate(failure, node.value)}"
+        return f"{told} {len(held)} rows: a mask computed of {x}, with one truth for each row"
+    return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from dataclasses import replace
 
 from adjoint.core.runtime.similar_names import find_spelling
 from adjoint.core.typing import Operand
@@ -11,7 +12,7 @@ from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import MISSING, evaluate
 from adjoint.diagnosis.remedies.registry import at, find_part, named_parts, remedy
 from adjoint.diagnosis.source_expressions import SourceFile, find_function, parse_source, text_of
-from adjoint.diagnosis.value_trace import ValueStep, find_called, trace_value
+from adjoint.diagnosis.value_trace import ValueStep, find_called, trace_step, trace_value
 
 MAX_SHOWN_KEYS = 6
 
@@ -26,6 +27,12 @@ def find_source_of_none(failure: Failure, match: re.Match[str]) -> str | None:
                 if told is not None:
                     owner = failure.find_operand(text_of(each.value))
                     return f"{text_of(each)}, of {text_of(each.value)}{at(owner)}, is None, as {told}"
+    for call in ast.walk(failure.line.node) if failure.line is not None else ():
+        if failure.line is None or not isinstance(call, ast.Call):
+            continue
+        told = _describe_unknown_case(ValueStep(failure.line.source, call, failure.stack))
+        if told is not None:
+            return f"{text_of(call)} is None, as {told}"
     for operand in named_parts(failure):
         node = find_part(failure, operand.text)
         if operand.value is not None or node is None or operand.text.endswith(".grad"):
@@ -65,11 +72,24 @@ def _describe_unknown_case(step: ValueStep) -> str | None:
     code = getattr(function, "__code__", None)
     source = None if code is None else parse_source(code.co_filename)
     scope = None if source is None or code is None else find_function(source, code.co_firstlineno)
-    if source is None or scope is None or not isinstance(scope.body[-1], ast.If):
+    if source is None or scope is None or not isinstance(scope.body[-1], (ast.If, ast.Match)):
         return None
     inside = ValueStep(source, step.node, step.stack, step, function)
+    last = scope.body[-1]
+    if isinstance(last, ast.If) and not last.orelse:
+        for name in (each for each in ast.walk(last.test) if isinstance(each, ast.Name)):
+            looked = (describe_lookup(former) for former in trace_step(replace(inside, node=name)))
+            told = next((each for each in looked if each is not None), None)
+            if told is not None:
+                return f"{told}; {scope.name} at {source.place_of(scope)} returns nothing then"
     subjects: dict[str, ast.expr] = {}
     known: list[Operand] = []
+    for case in last.cases if isinstance(last, ast.Match) else ():
+        if not isinstance(case.pattern, ast.MatchValue) or not isinstance(case.pattern.value, ast.Constant):
+            return None
+        subject = last.subject if isinstance(last, ast.Match) else None
+        subjects |= {} if subject is None else {text_of(subject): subject}
+        known.append(case.pattern.value.value)
     for statement in scope.body:
         branch: ast.stmt | None = statement
         while isinstance(branch, ast.If):
