@@ -182,3 +182,13 @@ def test_remedies_are_tried_too_where_the_library_stands_in_for_torch(tmp_path: 
         display_name.rename("adjoint")
     assert error is not None
     assert "x.masked_fill(mask.unsqueeze(1), 0.0), where mask.unsqueeze(1) is (3, 1, 5)" in error.__notes__[-1]
+
+
+def test_arguments_are_followed_through_the_calls_that_the_doctor_watches(tmp_path: Path) -> None:
+    program = (
+        HEAD + "import io\nclass Net(nn.Module):\n    def forward(self, x, rows):\n        return x[rows]\n"
+        "far = torch.tensor([7])\nwith torch.doctor(file=io.StringIO()):\n    Net()(torch.ones(3), far)\n"
+    )
+    error = run_program(program, tmp_path / "watched.py")
+    assert error is not None
+    assert "from watched.py:9: far = torch.tensor([7])" in error.__notes__[-1]

@@ -6,9 +6,15 @@ import ast
 import re
 
 from adjoint.diagnosis.failure import Failure
-from adjoint.diagnosis.operands import evaluate, is_module
+from adjoint.diagnosis.operands import MISSING, evaluate, is_module
 from adjoint.diagnosis.remedies.registry import remedy
-from adjoint.diagnosis.source_expressions import SourceFile, find_function, parameter_names, text_of
+from adjoint.diagnosis.source_expressions import (
+    SourceFile,
+    find_expression,
+    find_function,
+    parameter_names,
+    text_of,
+)
 
 MIN_NAME = 2  # letters: `x` and `y` are names of too many things
 
@@ -42,6 +48,8 @@ def exchange_arguments(failure: Failure, match: re.Match[str]) -> str | None:
                 return f"{told}: {text_of(call.func)}({', '.join([*rest, *keywords])})"
         if len(moved) < 2 or not all(len(name) >= MIN_NAME for name in moved) or not named & set(moved):
             continue
+        if not _is_running(failure, call, function) and _are_alike(failure, call, moved):
+            continue  # done before, and as it was meant, perhaps
         order = [call.args[given.index(own)] if own in moved else each for own, each in zip(names, call.args)]  # noqa: B905
         written = ", ".join(map(text_of, [*order, *call.keywords]))
         told = f"{text_of(call)} at {source.place_of(call)} gives {' and '.join(sorted(moved, key=given.index))} in"
@@ -49,6 +57,25 @@ def exchange_arguments(failure: Failure, match: re.Match[str]) -> str | None:
         told = f"{told} each other's place, as {where} takes {', '.join(names[: len(given)])}"
         return f"{told}: {text_of(call.func)}({written})"
     return None
+
+
+def _is_running(failure: Failure, call: ast.Call, function: ast.FunctionDef) -> bool:
+    """Return whether the call, or the function, is among the frames of the failure."""
+    found = [find_expression(place) for place in failure.stack]
+    nodes = [each[1] for each in found if each is not None]
+    return any(node is call for node in nodes) or any(
+        place.frame.f_code.co_name == function.name for place in failure.stack
+    )
+
+
+def _are_alike(failure: Failure, call: ast.Call, names: list[str]) -> bool:
+    """Return whether the arguments that may have changed places are of one class, so that nothing tells them apart."""
+    given = [each for each in call.args if _last_name(each) in names]
+    values = [evaluate(each, place.frame) for each in given for place in failure.stack]
+    known = [value for value in values if value is not MISSING]
+    if known and all(type(value) is int and re.search(rf"\b{value}\b", failure.message) for value in known):
+        return len(set(known)) < 2  # sizes, of which the error tells
+    return len({type(value) for value in known}) < 2
 
 
 def _functions_by_name(source: SourceFile) -> dict[str, ast.FunctionDef]:

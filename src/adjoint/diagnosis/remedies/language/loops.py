@@ -15,6 +15,7 @@ from adjoint.diagnosis.source_expressions import find_attribute_assignment, text
 
 NUMBER_NAME = re.compile(r"(?:.*_)?(?:i|j|k|n|it|idx|index|iteration|iter|step|epoch|num)")
 NUMBERING = ("enumerate", "zip", "items", "range", "product", "permutations", "combinations")
+NAMING = ("parameters", "buffers", "children", "modules")  # which have a form with names
 
 
 @remedy(r"unpack|^iteration over a 0-d tensor|object is not iterable")
@@ -25,8 +26,10 @@ def number_items(failure: Failure, match: re.Match[str]) -> str | None:
     if failure.line is None or not isinstance(statement, (ast.For, ast.AsyncFor)) or not isinstance(target, ast.Tuple):
         return None
     called = statement.iter.func if isinstance(statement.iter, ast.Call) else None
-    if called is not None and text_of(called).rpartition(".")[2] in NUMBERING:
+    if called is not None and text_of(called).rpartition(".")[2] in (*NUMBERING, *NAMING):
         return None
+    if isinstance(evaluate(statement.iter, failure.frame), dict):
+        return None  # of which the pairs are meant
     first = target.elts[0]
     is_nested = len(target.elts) == 2 and isinstance(target.elts[1], (ast.Tuple, ast.List))
     if not isinstance(first, ast.Name) or not (is_nested or NUMBER_NAME.fullmatch(first.id)):

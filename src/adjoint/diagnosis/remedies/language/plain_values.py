@@ -91,6 +91,8 @@ def index_list_by_array(failure: Failure, match: re.Match[str]) -> str | None:
         if not isinstance(node, ast.Subscript):
             continue
         held, places = compute(node.value, failure.frame), compute(node.slice, failure.frame)
+        if failure.frame.f_code.co_name == "__getitem__":
+            return None  # which is given a list by a sampler of batches
         if isinstance(held, (list, tuple)) and isinstance(places, (np.ndarray, list)) and len(np.shape(places)) == 1:
             name, index = text_of(node.value), text_of(node.slice)
             told = f"{name}{at(failure.find_operand(name))} is a {type(held).__name__}, which takes one place at a time"

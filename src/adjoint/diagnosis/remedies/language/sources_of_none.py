@@ -82,6 +82,12 @@ def _describe_unknown_case(step: ValueStep) -> str | None:
             told = next((each for each in looked if each is not None), None)
             if told is not None:
                 return f"{told}; {scope.name} at {source.place_of(scope)} returns nothing then"
+    test = last.test if isinstance(last, ast.If) and not last.orelse else None
+    if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.In):
+        key, held = inside.compute(test.left), inside.compute(test.comparators[0])
+        if isinstance(held, (dict, list, tuple, set)) and isinstance(key, (str, int)) and key not in held:
+            told = f"{scope.name} at {source.place_of(scope)} returns nothing where {text_of(test.left)} is {key!r}"
+            return f"{told}{find_literal(source, key, scope)}: {_choose(key, list(held))}"
     subjects: dict[str, ast.expr] = {}
     known: list[Operand] = []
     for case in last.cases if isinstance(last, ast.Match) else ():

@@ -238,7 +238,7 @@ def _find_wide_mask(failure: Failure, name: str, size: int, wanted: int) -> str 
 def _fits_around(failure: Failure, text: str) -> bool:
     """Return whether the expression around the line runs with another in its place."""
     node = failure.node
-    if failure.line is None or not isinstance(node, ast.expr):
+    if failure.line is None or not isinstance(node, ast.expr) or "the " in text:  # of an operand without a name
         return False
     around = node
     while isinstance(parent := failure.line.source.parents.get(around), ast.expr):

@@ -21,6 +21,7 @@ DIFFERING = (
     r"^where\(bool\[([\d,]*)\], \w+\[[\d,]*\], \w+\[([\d,]*)\]\): operands could not be"
 )
 MIN_SIZE = 3  # smaller numbers are sizes of too many things
+SIZE_OF = re.compile(r"^len\(|\.size\(|\.shape\[")  # of another tensor, to which it belongs
 REDUCTION = re.compile(r"\.(?:sum|mean|max|min|squeeze|flatten|argmax|item)\([^()]*\)(?:\.values|\[0\])?$")
 
 
@@ -121,7 +122,8 @@ def _find_size(failure: Failure, node: ast.expr, size: int) -> tuple[ValueStep, 
                 if isinstance(evaluate(call.func, failure.frame), type):
                     continue  # a layer, whose sizes other remedies know
                 parts = [*call.args, *(part.value for part in call.keywords)]
-                values = [MISSING if isinstance(each, ast.Constant) else step.compute(each) for each in parts]
+                own = [isinstance(each, ast.Constant) or SIZE_OF.search(text_of(each)) for each in parts]
+                values = [MISSING if known else step.compute(each) for each, known in zip(parts, own, strict=True)]
                 pairs = zip(parts, values, strict=True)
                 given = [each for each, value in pairs if type(value) is int and value == size]
                 if given:
