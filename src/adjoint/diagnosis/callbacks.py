@@ -32,6 +32,7 @@ SIGNATURES = {
     "register_prehook": ("grad_outputs",),
     "apply": ("module",),
 }
+HOLDERS = ("call", "init_fn", "pack_hook", "unpack_hook")  # attributes of hooks with options, and of a worker's job
 SAMPLE_METHODS = ("__getitem__", "__getitems__", "__iter__")
 
 
@@ -102,8 +103,8 @@ def _functions_of(value: Operand, is_applied: bool) -> Iterator[Callback]:
         held = [vars(value).get(name) for name in methods] if issubclass(value, Function) else []
     elif inspect.isfunction(value) or inspect.ismethod(value):
         held = [value]
-    elif is_name_of_package(type(value).__module__) and (hasattr(value, "call") or hasattr(value, "init_fn")):
-        held = [getattr(value, name, None) for name in ("call", "init_fn")]  # a hook with its options, a worker's job
+    elif is_name_of_package(type(value).__module__) and any(hasattr(value, name) for name in HOLDERS):
+        held = [getattr(value, name, None) for name in HOLDERS]
     elif not is_module(value):
         found = (vars(kind).get(name) for kind in type(value).__mro__ for name in (*SAMPLE_METHODS, "__len__"))
         held = list(found)

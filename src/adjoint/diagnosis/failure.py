@@ -55,8 +55,16 @@ class Failure:
 
     @property
     def message(self) -> str:
-        """The error's own words."""
-        return str(self.error)
+        """The error's own words; of a key error of the library, without the quotes that `str` puts around them."""
+        told = self.error.args[0] if isinstance(self.error, KeyError) and len(self.error.args) == 1 else None
+        return told if isinstance(told, str) and " " in told and self._is_raised_by_library else str(self.error)
+
+    @property
+    def _is_raised_by_library(self) -> bool:
+        trace = self.error.__traceback__
+        while trace is not None and trace.tb_next is not None:
+            trace = trace.tb_next
+        return trace is not None and library_files[trace.tb_frame.f_code.co_filename]
 
     @cached_property
     def locals(self) -> dict[str, Operand]:
@@ -146,7 +154,8 @@ class Failure:
 
     def tensors(self) -> list[NamedValue]:
         """Return the operands that are tensors."""
-        return [each for each in self.operands if isinstance(each.value, Tensor)]
+        found = (each for each in self.operands if isinstance(each.value, Tensor))
+        return [each for each in found if not hasattr(type(each.value), "materialize")]  # a lazy one has no shape yet
 
     def describe_operands(self) -> list[str]:
         """Return a line for each operand that tells something."""

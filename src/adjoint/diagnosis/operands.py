@@ -127,6 +127,8 @@ def describe_value(value: object) -> str:
 
 def describe_tensor(x: Tensor) -> str:
     """Return type and shape; of integers, such as classes and indices, the least and the greatest too."""
+    if hasattr(type(x), "materialize"):
+        return "a parameter of a lazy layer, without a shape yet"
     array = x.array
     if not isinstance(array, np.ndarray):
         return describe(array) if hasattr(array, "dtype") else "a tensor"
@@ -246,7 +248,9 @@ def evaluate(node: ast.expr, frame: FrameType) -> Operand:
 def read_attribute(owner: object, name: str) -> Operand:
     """Return an attribute that the object holds or a module has registered; MISSING where it would be computed."""
     if isinstance(owner, Tensor):
-        return getattr(owner, name) if name in TENSOR_ATTRIBUTES else MISSING
+        with suppress(Exception):  # one that a tensor of this shape has not, which may be the error
+            return getattr(owner, name) if name in TENSOR_ATTRIBUTES else MISSING
+        return MISSING
     held = getattr(owner, "__dict__", {})
     for table in (held, *(held.get(key) or {} for key in ("_parameters", "_buffers", "_modules"))):
         if isinstance(table, Mapping) and name in table:

@@ -26,6 +26,7 @@ Modules, in reading order:
   name.
 - `functions`: Remedies for functions that are given: called too early, with another result than a transform or a
   loader takes.
+- `requirements`: Remedies for what a function requires of its arguments, by the kind of requirement.
 - `language`: Remedies for what Python itself refuses: names, calls, values, and None.
 - `trials`: Remedies that were tried: other options, other numbers, and changed lines, with which the call runs.
 - `holders`: Remedies for values that another object holds, or that come in pairs: wrapped data sets, zipped loaders,
@@ -44,6 +45,7 @@ from adjoint.diagnosis.remedies.language import results as results  # isort: ski
 from adjoint.diagnosis.remedies.language import overridden_methods as overridden_methods  # isort: skip
 from adjoint.diagnosis.remedies.language import names as names  # isort: skip
 from adjoint.diagnosis.remedies.language import messages as messages  # isort: skip
+from adjoint.diagnosis.remedies import requirements as requirements  # isort: skip
 from adjoint.diagnosis.remedies import functions as functions  # isort: skip
 from adjoint.diagnosis.remedies.language import callables as callables  # isort: skip
 from adjoint.diagnosis.remedies.shapes import batches as batches  # isort: skip

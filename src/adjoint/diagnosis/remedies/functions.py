@@ -127,6 +127,8 @@ def return_scalar(failure: Failure, match: re.Match[str]) -> str | None:
         if match[1] in ("float", "int") and value is not None:
             text = text_of(value).removesuffix(".item()")
             text = text[6:-1] if text.startswith("float(") else text
+            if isinstance(value, ast.Constant):
+                return f"{name}{where} gives the same number for all inputs: a tensor that is computed of them"
             return f"{name}{where} gives a Python number, which has no graph: return {text}"
         if match[1]:
             return f"{name}{where} gives a {match[1]}: the loss first, and has_aux=True for what comes with it"

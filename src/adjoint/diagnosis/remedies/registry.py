@@ -6,7 +6,8 @@ import ast
 import copy
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from types import ModuleType
 from typing import TypeAlias
 
 from adjoint.core.typing import Operand, Shape
@@ -14,7 +15,7 @@ from adjoint.diagnosis.call_stack import user_files
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import MISSING, NamedValue, Origin, evaluate, find_origin, find_return_in, is_module
 from adjoint.diagnosis.output_layer import find_output_layer
-from adjoint.diagnosis.repairs.expression import bracket
+from adjoint.diagnosis.repairs.expression import bracket, parameter_names
 from adjoint.diagnosis.repairs.trial import compute
 from adjoint.diagnosis.source_expressions import parse_source, text_of
 
@@ -149,6 +150,39 @@ def name_argument(failure: Failure, place: int, keyword: str = "", default: str 
     return text if 0 < len(text) <= MAX_NAME_CHARACTERS else default
 
 
+def find_named_argument(failure: Failure, name: str) -> ast.expr | None:
+    """Return the expression that the user's call gives for a parameter of that name, by its name or by its place."""
+    node = failure.node
+    if not isinstance(node, ast.Call):
+        return None
+    named = next((each.value for each in node.keywords if each.arg == name), None)
+    names = parameter_names(node, failure.frame)
+    place = names.index(name) if name in names else len(node.args)
+    is_plain = not any(isinstance(each, ast.Starred) for each in node.args[: place + 1])
+    return named or (node.args[place] if place < len(node.args) and is_plain else None)
+
+
+def name_owner(failure: Failure, default: str = "it") -> str:
+    """Return the text of the object whose method the line calls or whose attribute it reads, with its line."""
+    node = failure.node.func if isinstance(failure.node, ast.Call) else failure.node
+    if not isinstance(node, ast.Attribute) or isinstance(evaluate(node.value, failure.frame), ModuleType):
+        return default
+    text = text_of(node.value)
+    return f"{text}{at(failure.find_operand(text))}" if len(text) <= MAX_NAME_CHARACTERS else default
+
+
+def find_settings(failure: Failure, call: ast.Call) -> Iterator[tuple[ast.expr, ast.expr, str]]:
+    """Yield the arguments of the call, and of the call that made the module: each with the call, and the line."""
+    for part in (*call.args, *(each.value for each in call.keywords)):
+        yield part, call, ""
+    layer: NamedValue | None = failure.module()
+    made = None if layer is None or layer.origin is None else layer.origin.value
+    if isinstance(made, ast.Call) and layer is not None and layer.text == text_of(call.func):
+        whole = ast.Call(made, call.args, call.keywords)
+        for part in (*made.args, *(each.value for each in made.keywords)):
+            yield part, whole, at(layer)
+
+
 def find_part(failure: Failure, text: str) -> ast.expr | None:
     """Return the part of the line that is written so."""
     nodes = ast.walk(failure.line.node) if failure.line is not None else ()
@@ -233,7 +267,8 @@ def require_grad_last(made: ast.expr) -> str | None:
 
 def find_class(kind: type) -> str | None:
     """Return the line of the user's program at which a class is defined, as `train.py:9`."""
-    code = next((each.__code__ for each in vars(kind).values() if hasattr(each, "__code__")), None)
+    functions = (getattr(each, "__func__", each) for each in vars(kind).values())
+    code = next((each.__code__ for each in functions if hasattr(each, "__code__")), None)
     source = None if code is None else parse_source(code.co_filename)
     for node in ast.walk(source.tree) if source is not None else ():
         if isinstance(node, ast.ClassDef) and node.name == kind.__name__ and source is not None:

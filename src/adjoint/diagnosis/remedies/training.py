@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from difflib import get_close_matches
 from pathlib import Path
 from types import MethodType
 
@@ -121,8 +122,10 @@ def name_group_key(failure: Failure, match: re.Match[str]) -> str | None:
             if isinstance(group, ast.Dict)
             else {}
         )
-        if keys and "params" not in keys and {"lr", "weight_decay", "param"} & {*keys} and failure.line is not None:
-            near = next((key for key in keys if "param" in str(key)), next(iter(keys)))
+        near = next((key for key in keys if "param" in str(key) or get_close_matches(str(key), ["params"])), None)
+        is_group = near is not None or {"lr", "weight_decay"} & {*keys}
+        if keys and "params" not in keys and is_group and failure.line is not None:
+            near = next(iter(keys)) if near is None else near
             return f"the key {near!r} at {failure.line.source.place_of(keys[near])} is to be 'params'"
     return None
 

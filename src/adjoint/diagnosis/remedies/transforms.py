@@ -189,6 +189,7 @@ def fit_interpolation(failure: Failure, match: re.Match[str]) -> str | None:
         told = f"{x.text}{at(x)}, {shape}, is one image, and a batch is wanted"
         return f"{told}: {x.text}.unsqueeze(0) is {(1, *shape)}"
     mode = {3: "linear", 4: "bilinear", 5: "trilinear"}.get(count)
+    mode = "bicubic" if match[2] == "cubic" and count == 4 else mode
     where = "" if layer is None or "Upsample" not in type(layer.value).__name__ else f" in {layer.text}{at(layer)}"
     form = {3: "(batch, channels, length)", 4: "(batch, channels, height, width)"}.get(count, "volumes")
     return (

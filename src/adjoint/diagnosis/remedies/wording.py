@@ -10,7 +10,7 @@ from adjoint.core.tensor.tensor import Tensor
 from adjoint.diagnosis.callbacks import find_callbacks
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import MISSING, NamedValue, describe_value, evaluate, is_module
-from adjoint.diagnosis.remedies.registry import argument_node, at, name_argument, remedy, shape_of
+from adjoint.diagnosis.remedies.registry import argument_node, at, find_named_argument, name_argument, remedy, shape_of
 from adjoint.diagnosis.repairs.trial import compute
 from adjoint.diagnosis.source_expressions import text_of
 
@@ -70,12 +70,11 @@ def give_wanted_value(failure: Failure, match: re.Match[str]) -> str:
 def _find_argument(failure: Failure, name: str) -> NamedValue | None:
     """Return the expression that the user's call gives for a parameter of that name."""
     node = failure.node
-    for keyword in node.keywords if isinstance(node, ast.Call) else ():
-        if keyword.arg == name:
-            text = text_of(keyword.value)
-            known = failure.find_operand(text)
-            return known or NamedValue(text, evaluate(keyword.value, failure.frame))
-    return None
+    given = find_named_argument(failure, name) or find_named_argument(failure, "tensor")
+    if given is None or not isinstance(node, ast.Call):
+        return None
+    text = text_of(given)
+    return failure.find_operand(text) or NamedValue(text, evaluate(given, failure.frame))
 
 
 @remedy(r"you can only change requires_grad flags of leaf variables")

@@ -14,6 +14,7 @@ from adjoint.diagnosis.repairs.trial import PURE_BUILTINS, Trial, compute
 METHODS = {"add": "append", "push": "append", "length": "numel", "extend": "update"}  # of what other objects have
 # functions of which users take one for the other
 SIBLINGS = {"from_numpy": "tensor", "view": "reshape", "tensor": "stack cat", "as_tensor": "stack", "cat": "stack"}
+SIBLINGS |= {"split": "array_split"}
 SIBLINGS |= {"stack": "cat concatenate", "concatenate": "stack", "transpose": "permute swapaxes"}
 SIBLINGS |= dict.fromkeys(("mm", "bmm", "mv", "dot"), "matmul")
 

@@ -74,7 +74,8 @@ def convert(part: ast.expr, value: Operand, library: str, message: str) -> Itera
         )
         ways += [f"{library}.tensor({text})", f"({text},)", f"[{text}]"]
     elif isinstance(value, str):
-        ways += ["-1"] if "integer" in message or "int" in message.split() else []
+        is_of_count = "integer" in message or ("int" in message.split() and "float" not in message.split())
+        ways += ["-1"] if is_of_count else []
         kinds = ("int", "float") if value.strip().lstrip("+-").isdigit() else ("float", "int")
         ways += [f"{kind}({text})" for kind in kinds]
         ways += [f"{library}.{value}"] if value.isidentifier() else []

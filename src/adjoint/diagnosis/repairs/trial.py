@@ -214,6 +214,15 @@ def compute(node: ast.expr, frame: FrameType) -> Operand:
         return MISSING
 
 
+def runs(node: ast.expr, frame: FrameType) -> bool:
+    """Return whether an expression can be carried out on copies, and raises nothing."""
+    try:
+        Trial(node, frame).run(node)
+    except Exception:  # noqa: BLE001  what a changed line may raise
+        return False
+    return True
+
+
 def is_safe(function: Operand) -> bool:
     """Return whether a call runs code of the library, NumPy or Python alone, and has no effect outside of it."""
     if isinstance(function, DispatchedFunction):  # as all are, once a subclass of Tensor is there

@@ -136,10 +136,10 @@ def _find_entry(failure: Failure, node: ast.expr | None, end: str) -> Origin | N
     return None
 
 
-@remedy(r"device type at start of device string: (\S+)|Invalid device string: '([^']*)'")
+@remedy(r"device type at start of device string: (\S+)|Invalid device string: '([^']*)'|autocast device_type '([^']*)'")
 def name_device(failure: Failure, match: re.Match[str]) -> str:
     """A device by a name that is none."""
-    name = match[1] or match[2]
+    name = match[1] or match[2] or match[3]
     given = next((each for each in failure.operands if each.value == name and isinstance(each.value, str)), None)
     told = repr(name) if given is None else f"{given.text}{at(given)} is {name!r}"
     if TYPE_NAME.match(name):
@@ -229,14 +229,6 @@ def rebuild_optimizer(failure: Failure, match: re.Match[str]) -> str:
     return "the state belongs to an optimizer of another model: make model and optimizer as they were saved"
 
 
-@remedy(r"Invalid (?:beta parameter|learning rate|epsilon value|weight_decay value|momentum value|rho value).*: (\S+)")
-def choose_hyperparameter(failure: Failure, match: re.Match[str]) -> str:
-    """A number that an optimizer cannot use."""
-    if "beta" in failure.message:
-        return "betas lie in [0, 1), as in betas=(0.9, 0.999)"
-    return f"{match[1]} is below 0: a number of 0 or more, as in lr=1e-3"
-
-
 @remedy(r"probability tensor contains either `inf`, `nan` or element < 0")
 def make_probabilities(failure: Failure, match: re.Match[str]) -> str:
     """Weights that are no probabilities."""
@@ -244,7 +236,7 @@ def make_probabilities(failure: Failure, match: re.Match[str]) -> str:
     if x is None or not x.value.numel():
         return "probabilities come from softmax, not from scores"
     told = f"{x.text}{at(x)} goes from {float(x.value.min()):.4g} to {float(x.value.max()):.4g}"
-    return f"{told}; probabilities come from softmax, not from scores"
+    return f"{told}, and probabilities are wanted: torch.softmax({x.text}, -1) makes them of scores"
 
 
 @remedy(

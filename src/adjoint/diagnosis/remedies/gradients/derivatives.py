@@ -220,6 +220,9 @@ def share_argument(failure: Failure, match: re.Match[str]) -> str | None:
     single = [text_of(each) for each, value in zip(node.args, values, strict=True) if not getattr(value, "ndim", 0)]
     if not single:
         return None
+    value = values[0]
+    if len(values) == 1 and isinstance(value, (list, tuple)) and all(isinstance(each, (int, float)) for each in value):
+        return f"{single[0]} is a {type(value).__name__} of numbers, and vmap maps tensors: torch.tensor({single[0]})"
     dims = ", ".join("None" if not getattr(value, "ndim", 0) else "0" for value in values)
     return f"{single[0]} has no dimension to go along: None for what all examples share, in_dims=({dims})"
 

@@ -14,6 +14,7 @@ from adjoint.diagnosis.operand_history import walk_back
 from adjoint.diagnosis.operands import Origin, evaluate, find_origin, find_return_in, is_module
 from adjoint.diagnosis.remedies.registry import argument_node, at, first_tensor, remedy
 from adjoint.diagnosis.repairs.expression import bracket
+from adjoint.diagnosis.repairs.trial import compute
 from adjoint.diagnosis.source_expressions import SourceFile, text_of
 
 CUTTING_METHODS = {
@@ -285,4 +286,11 @@ def detach_first(failure: Failure, match: re.Match[str]) -> str:
 @remedy(r"[Oo]nly Tensors of floating point (?:and complex )?dtype can require gradients")
 def use_floats(failure: Failure, match: re.Match[str]) -> str:
     """A tensor of integers that is to be learned."""
+    node = failure.node
+    for part in node.args if isinstance(node, ast.Call) else ():
+        value = compute(part, failure.frame) if isinstance(part, (ast.Call, ast.Name)) else None
+        if isinstance(value, Tensor) and not value.is_floating_point() and isinstance(node, ast.Call):
+            own = failure.find_operand(text_of(part))
+            kind = str(value.dtype).rpartition(".")[2]
+            return f"{text_of(part)}{at(own)} is {kind}, and integers have no gradient: {bracket(part)}.float()"
     return "dtype=torch.float32, or values with a point: integers have no gradient"

@@ -1,17 +1,11 @@
 """Remedies for errors whose message tells the cause whole: for each, what to write instead.
 
-They come after all that know the line. `{x}` stands for the line's first tensor, with the line that made it, `{call}`
-for what it calls, and `{1}` for what the pattern has found.
+They come after all that know the line.
 """
 
 from __future__ import annotations
 
-import ast
-import re
-
-from adjoint.diagnosis.failure import Failure
-from adjoint.diagnosis.remedies.registry import at, remedy
-from adjoint.diagnosis.source_expressions import text_of
+from adjoint.diagnosis.remedies.requirements.advice import register_advice
 
 ADVICE = {
     # passes backward, hooks and custom functions
@@ -94,7 +88,7 @@ ADVICE = {
     r"unsupported range": "an end that is finite",
     r"At least one of 'min' or 'max' must not be None": "{call}(min=…), or max=…",
     r"start_dim cannot come after end_dim": "start_dim first, and end_dim=-1",
-    r"duplicate dims are not allowed|appears multiple times in the list of dims": "each dimension once",
+    r"duplicate dims are not allowed|appears multiple times in the list of dims|repeated dim in": "each dimension once",
     r"should contain the same number of dims as destination": "as many dimensions in both",
     r"cannot sample n_sample <= 0 samples": "a number of samples of 1 or more",
     r"Specify the reduction dim with the 'dim' argument": "{x} is empty: a batch with samples, or dim=",
@@ -107,16 +101,4 @@ ADVICE = {
 }
 
 
-def describe_cause(failure: Failure, match: re.Match[str]) -> str:
-    """Return the advice for the message, with the names of the line."""
-    x = next(iter(failure.tensors()), None)
-    node = failure.node
-    call = text_of(node.func) if isinstance(node, ast.Call) else "the call"
-    texts = {str(i): text for i, text in enumerate((match[0], *match.groups()))}
-    advice = ADVICE[match.re.pattern].replace("{x}", "the tensor" if x is None else x.text).replace("{call}", call)
-    advice = re.sub(r"\{(\d)(!r)?\}", lambda found: (repr if found[2] else str)(texts[found[1]]), advice)
-    return f"{x.text}{at(x)} is {tuple(x.value.shape)}; {advice}" if x is not None and x.text in advice else advice
-
-
-for _pattern in ADVICE:
-    remedy(_pattern, is_last=True)(describe_cause)
+register_advice(ADVICE, is_last=True)

@@ -5,28 +5,44 @@ from __future__ import annotations
 import ast
 import copy
 import re
-from collections.abc import Iterator
 from difflib import get_close_matches
 from types import CodeType, TracebackType
 
 from adjoint.core.graph.source_location import library_files
 from adjoint.diagnosis.failure import Failure
-from adjoint.diagnosis.operands import NamedValue, evaluate
-from adjoint.diagnosis.remedies.registry import at, remedy
+from adjoint.diagnosis.operands import evaluate
+from adjoint.diagnosis.remedies.registry import at, find_settings, remedy
 from adjoint.diagnosis.repairs.trial import Trial, UntriableError
 from adjoint.diagnosis.source_expressions import text_of
 
 MAX_TRIED = 60
 MAX_LISTED = 8
 NO_OPTION = "no option"
-MEANT = {
+MEANT = {  # the words of other libraries, with what is taken for them, the first that is an option
     "average": "mean",
     "avg": "mean",
     "add": "sum",
     "total": "sum",
-    "none": "none",
-    "swish": "silu",
     "zero": "zeros",
+    "swish": "silu relu",
+    "silu": "relu",
+    "gelu": "relu",
+    "elu": "relu",
+    "mish": "relu",
+    "lrelu": "leaky_relu",
+    "edge": "replicate",
+    "mirror": "reflect",
+    "symmetric": "reflect",
+    "wrap": "circular",
+    "same_upper": "same",
+    "same_lower": "same",
+    "cubic": "bicubic",
+    "unitary": "ortho",
+    "triangle": "triangular",
+    "random": "different",
+    "frobenius": "fro",
+    "nuclear": "nuc",
+    "low": "medium",
 }
 
 
@@ -38,36 +54,26 @@ def choose_option(failure: Failure, match: re.Match[str]) -> str | None:
         return None
     for part, whole, where in find_settings(failure, node):
         value = part.value if isinstance(part, ast.Constant) else evaluate(part, failure.frame)
-        if (
-            not isinstance(value, str)
-            or not re.fullmatch(r"[\w-]+", value)
-            or not re.search(rf"(?<!\w){re.escape(value)}(?!\w)", failure.message)
-        ):
+        keyword = next((each for each in ast.walk(whole) if isinstance(each, ast.keyword) and each.value is part), None)
+        name = "" if keyword is None else f"{keyword.arg}="
+        if not isinstance(value, str) or not re.fullmatch(r"[\w-]+", value):
+            continue
+        is_told = re.search(rf"(?<!\w){re.escape(value)}(?!\w)", failure.message) is not None
+        is_named = keyword is not None and re.search(rf"\b{keyword.arg}\b.* one of", failure.message)
+        if not is_told and not is_named:
             continue
         options = _run_options(failure, whole, part, value)
         if not options or any(each.startswith("_") for each in options):  # names of the library's own
             continue
         meant = _choose_nearest(value, options)
-        name = next(
-            (f"{each.arg}=" for each in ast.walk(whole) if isinstance(each, ast.keyword) and each.value is part), ""
-        )
         listed = ", ".join(map(repr, options[:MAX_LISTED]))
+        listed += ", …" if len(options) > MAX_LISTED else ""
         own = failure.find_operand(text_of(part))
-        told = f"{name}{text_of(part)}{at(own)}{where} is none of {listed}"
-        return f"{told}: {name}{meant!r}" if meant else told
+        told = f"{name}{text_of(part)}{at(own)}{where}"
+        if len(options) == 1:
+            return f"{told} does not fit: {name}{options[0]!r} does"
+        return f"{told} is none of {listed}: {name}{meant!r}" if meant else f"{told} is none of {listed}"
     return None
-
-
-def find_settings(failure: Failure, call: ast.Call) -> Iterator[tuple[ast.expr, ast.expr, str]]:
-    """Yield the arguments of the call, and of the call that made the module: each with the call, and the line."""
-    for part in (*call.args, *(each.value for each in call.keywords)):
-        yield part, call, ""
-    layer: NamedValue | None = failure.module()
-    made = None if layer is None or layer.origin is None else layer.origin.value
-    if isinstance(made, ast.Call) and layer is not None and layer.text == text_of(call.func):
-        whole = ast.Call(made, call.args, call.keywords)
-        for part in (*made.args, *(each.value for each in made.keywords)):
-            yield part, whole, at(layer)
 
 
 def _run_options(failure: Failure, whole: ast.expr, part: ast.expr, value: str) -> list[str]:
@@ -81,7 +87,7 @@ def _run_options(failure: Failure, whole: ast.expr, part: ast.expr, value: str) 
         try:
             trial.run(changed)
         except UntriableError:
-            return [each for each in listed if each != value]
+            return [each for each in _find_told_texts(failure.message) if each not in (value, "or", "and")]
         except Exception:  # noqa: BLE001  not one of the options
             continue
         found.append(text)
@@ -90,9 +96,8 @@ def _run_options(failure: Failure, whole: ast.expr, part: ast.expr, value: str) 
 
 def _find_texts(failure: Failure) -> tuple[list[str], list[str]]:
     """Return the texts that the message quotes or a collection of the failed function holds, and those of its code."""
-    named = failure.message.partition("one of: ")[2]
-    listed, others = re.findall(r"'([\w-]+)'", failure.message) + re.findall(r"[\w-]+", named), list[str]()
-    if named:
+    listed, others = _find_told_texts(failure.message), list[str]()
+    if "one of" in failure.message and len(listed) > 1:
         return listed, others
     trace: TracebackType | None = failure.error.__traceback__
     frames = []
@@ -111,14 +116,22 @@ def _find_texts(failure: Failure) -> tuple[list[str], list[str]]:
     return listed, others
 
 
+def _find_told_texts(message: str) -> list[str]:
+    """Return the texts that a message quotes, or that it lists after "one of"."""
+    named = re.search(r"one of:? \W*(\w[^.)]*)", message)
+    quoted = re.findall(r"""['"]([\w-]+)['"]""", message)
+    return list(dict.fromkeys(quoted)) or ([] if named is None else re.findall(r"[\w-]+", named[1]))
+
+
 def _choose_nearest(value: str, options: list[str]) -> str | None:
     """Return the option that is meant by another word."""
-    if MEANT.get(value.lower()) in options:
-        return MEANT[value.lower()]
+    word = value.lower()
+    known = [each for each in MEANT.get(word, "").split() if each in options]
+    if known:
+        return known[0]
     for each in options:
-        if each.lower() == value.lower() or (
-            min(len(each), len(value)) > 2
-            and (value.startswith(each) or each.endswith(value) or each.startswith(value))
+        if each.lower() == word or (
+            min(len(each), len(word)) > 2 and (word.startswith(each) or each.endswith(word) or each.startswith(word))
         ):
             return each
-    return next(iter(get_close_matches(value, options, 1, 0.8)), None) or (options[0] if len(options) == 1 else None)
+    return next(iter(get_close_matches(word, options, 1, 0.8)), None)

@@ -13,8 +13,7 @@ from adjoint.diagnosis.callbacks import SIGNATURE_ERROR
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import evaluate, is_module
 from adjoint.diagnosis.remedies.language.arguments import is_truth
-from adjoint.diagnosis.remedies.registry import at, find_meaning, remedy
-from adjoint.diagnosis.remedies.trials.options import find_settings
+from adjoint.diagnosis.remedies.registry import at, find_meaning, find_settings, remedy
 from adjoint.diagnosis.repairs.expression import parameter_names
 from adjoint.diagnosis.repairs.trial import Trial, compute
 from adjoint.diagnosis.source_expressions import text_of
@@ -65,13 +64,17 @@ def change_number(failure: Failure, match: re.Match[str]) -> str | None:
     if not isinstance(node, ast.Call) or SIGNATURE_ERROR.match(failure.message):
         return None
     settings = [(*each, compute(each[0], failure.frame)) for each in find_settings(failure, node)]
-    count = sum(isinstance(value, (int, float)) for *_, value in settings)
-    for part, whole, where, value in settings:
-        if isinstance(value, bool) or not isinstance(value, (int, float)):
+    settings = [each for each in settings if type(each[3]) in (int, float) and abs(each[3]) != float("inf")]
+    named = [(_name_of(failure, part, whole), part, whole, where, value) for part, whole, where, value in settings]
+
+    def is_told(name: str) -> bool:
+        return bool(name) and re.search(rf"\b{re.escape(name)}\b", failure.message) is not None
+
+    for name, part, whole, where, value in sorted(named, key=lambda each: not is_told(each[0])):
+        is_known = re.search(rf"(?<![\d.]){re.escape(str(value))}(?![\d.])", failure.message) is not None
+        if not is_told(name) and not is_known and len(settings) > 1:
             continue
-        name = _name_of(failure, part, whole)
-        is_told = name and re.search(rf"\b{re.escape(name)}\b", failure.message)
-        if not is_told and count > 1 and not re.search(rf"(?<![\d.]){re.escape(str(value))}(?![\d.])", failure.message):
+        if not Trial(whole, failure.frame).fails_alike(failure.error):
             continue
         fitting = _find_fitting(failure, whole, part, value)
         if fitting is None:
@@ -156,6 +159,8 @@ def give_setting(failure: Failure, match: re.Match[str]) -> str | None:
         with suppress(Exception):  # it is no flag
             Trial(whole, failure.frame).run(whole)
             return text_of(whole)
+    if is_flag:
+        return None
     arguments = ", ".join([*map(text_of, (*node.args, *node.keywords)), f"{missing[0]}=…"])
     meaning = find_meaning(function, missing[0])
     return f"{text_of(node.func)}({arguments}){f'; {missing[0]}: {meaning}' if meaning else ''}"

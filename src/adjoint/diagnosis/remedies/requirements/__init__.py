@@ -1,0 +1,31 @@
+"""Remedies for what a function requires of its arguments, by the kind of requirement.
+
+Modules, in reading order:
+
+- `advice`: Remedies for errors whose message tells the cause whole: for each, what to write instead, in the names of
+  the line.
+- `value_ranges`: Remedies for values that a function cannot use: bounds in the wrong order, NaN, sums of 0, numbers too
+  large.
+- `dtypes`: Remedies for types of numbers that a function does not compute with: masks, complex and real numbers,
+  layouts.
+- `sparse_layouts`: Remedies for sparse tensors: functions that take dense ones, both kinds in one call, and results
+  that are dense.
+- `module_parts`: Remedies for parts of modules: functions where modules belong, names that are no texts,
+  parametrizations, pruning.
+- `checkpoint_files`: Remedies for files: damaged ones, those that other programs wrote, folders, text mode, values that
+  no file keeps.
+- `function_transforms`: Remedies for derivatives of functions: inputs and directions of one structure, dual levels,
+  stacks of models.
+- `derivatives`: Remedies for derivatives that a function or a distribution has not, and for NaN that a pass has found.
+- `training_calls`: Remedies for what drives a training: optimizers, scalers, autocast, data sets, averages, logs.
+"""
+
+from adjoint.diagnosis.remedies.requirements import advice as advice
+from adjoint.diagnosis.remedies.requirements import checkpoint_files as checkpoint_files
+from adjoint.diagnosis.remedies.requirements import derivatives as derivatives
+from adjoint.diagnosis.remedies.requirements import dtypes as dtypes
+from adjoint.diagnosis.remedies.requirements import function_transforms as function_transforms
+from adjoint.diagnosis.remedies.requirements import module_parts as module_parts
+from adjoint.diagnosis.remedies.requirements import sparse_layouts as sparse_layouts
+from adjoint.diagnosis.remedies.requirements import training_calls as training_calls
+from adjoint.diagnosis.remedies.requirements import value_ranges as value_ranges
