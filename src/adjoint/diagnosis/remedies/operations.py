@@ -328,17 +328,6 @@ def copy_array(failure: Failure, match: re.Match[str]) -> str:
     return "np.ascontiguousarray(…) or .copy() of the array, whose rows run backwards"
 
 
-@remedy(r"Expected primals to be a tuple|Expected tangents to be a tuple")
-def give_tuples(failure: Failure, match: re.Match[str]) -> str:
-    """Arguments of a transform that are not in a tuple."""
-    node = failure.node
-    if isinstance(node, ast.Call) and len(node.args) == 3:
-        texts = [text_of(each) if isinstance(each, ast.Tuple) else f"({text_of(each)},)" for each in node.args[1:]]
-        rest = ", ".join([text_of(node.args[0]), *texts, *map(text_of, node.keywords)])
-        return f"inputs and tangents are tuples, one of each for each argument: {text_of(node.func)}({rest})"
-    return "inputs and tangents are tuples, one of each for each argument: jvp(f, (x,), (v,))"
-
-
 @remedy(r"support the deepcopy protocol")
 def copy_leaf(failure: Failure, match: re.Match[str]) -> str:
     """A copy of a tensor with a graph."""

@@ -69,7 +69,8 @@ def call_otherwise(node: ast.Call, trial: Trial, library: str, message: str) -> 
             yield write(f"[{', '.join(arguments[:-1])}]", arguments[-1], *keywords)
         if len(node.args) == 2 and "elements of" not in message:
             yield write(arguments[1], arguments[0], *keywords)
-        if len(node.args) == 3:  # of which two have changed places
+        are_numbers = all(type(evaluate(each, trial.frame)) in (int, float) for each in node.args)
+        if len(node.args) == 3 and not are_numbers:  # of which two have changed places
             for order in ((0, 2, 1), (1, 0, 2), (2, 1, 0)):
                 yield write(*(arguments[i] for i in order), *keywords)
     if isinstance(called, type) and node.args:

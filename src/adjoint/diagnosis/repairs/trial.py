@@ -68,15 +68,13 @@ EFFECTS = frozenset(
         "retain_grad",
         "save",
         "seed",
-        "set_default_device",
-        "set_default_dtype",
-        "set_num_threads",
         "share_memory_",
         "step",
         "to_file",
         "tofile",
     )
 )
+SETTERS = ("set_", "use_", "enable_")  # how functions begin that change what all others do
 STORES = {"setitem()": operator.setitem, "setattr()": setattr}  # of statements that store, by names that none has
 PLAIN_TYPES = (int, float, complex, bool, str, bytes, type(None), type(Ellipsis), slice, range, np.generic, np.dtype)
 FORBIDDEN = (ast.Lambda, ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr)
@@ -227,7 +225,8 @@ def is_safe(function: Operand) -> bool:
     """Return whether a call runs code of the library, NumPy or Python alone, and has no effect outside of it."""
     if isinstance(function, DispatchedFunction):  # as all are, once a subclass of Tensor is there
         function = function.function
-    if is_module(function) or getattr(function, "__name__", "") in EFFECTS:
+    name = getattr(function, "__name__", "")
+    if is_module(function) or name in EFFECTS or name.startswith(SETTERS):
         return False
     if any(function is each for each in STORES.values()):
         return True

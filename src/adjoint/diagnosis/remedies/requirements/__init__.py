@@ -8,6 +8,8 @@ Modules, in reading order:
   large.
 - `dtypes`: Remedies for types of numbers that a function does not compute with: masks, complex and real numbers,
   layouts.
+- `dimension_counts`: Remedies for tensors of another number of dimensions, or of other sizes, than a function is
+  defined for.
 - `sparse_layouts`: Remedies for sparse tensors: functions that take dense ones, both kinds in one call, and results
   that are dense.
 - `module_parts`: Remedies for parts of modules: functions where modules belong, names that are no texts,
@@ -23,6 +25,7 @@ Modules, in reading order:
 from adjoint.diagnosis.remedies.requirements import advice as advice
 from adjoint.diagnosis.remedies.requirements import checkpoint_files as checkpoint_files
 from adjoint.diagnosis.remedies.requirements import derivatives as derivatives
+from adjoint.diagnosis.remedies.requirements import dimension_counts as dimension_counts
 from adjoint.diagnosis.remedies.requirements import dtypes as dtypes
 from adjoint.diagnosis.remedies.requirements import function_transforms as function_transforms
 from adjoint.diagnosis.remedies.requirements import module_parts as module_parts

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
+from adjoint.core.tensor.tensor import Tensor
 from adjoint.diagnosis.callbacks import find_callbacks
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import evaluate
@@ -139,7 +140,7 @@ def give_one_matrix(failure: Failure, match: re.Match[str]) -> str | None:
     if not given:
         x = next(iter(failure.tensors()), None)
         value = x.value if x is not None else compute(node.args[0], failure.frame) if node.args else None
-        size = value.shape[-1] if hasattr(value, "shape") and len(value.shape) else "n"
+        size = value.shape[-1] if isinstance(value, Tensor) and value.ndim else "n"
         rest = ", ".join(map(text_of, (*node.args, *node.keywords)))
         return f"{text_of(node.func)}({rest}, covariance_matrix=torch.eye({size}))"
     return f"one of them says all: leave {', '.join(f'{name}=' for name in given[1:])} out"

@@ -6,6 +6,8 @@ import ast
 import copy
 import re
 
+import numpy as np
+
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import NamedValue, evaluate
@@ -176,8 +178,8 @@ def leave_meta(failure: Failure, match: re.Match[str]) -> str:
 def swap_bytes(failure: Failure, match: re.Match[str]) -> str | None:
     """An array of NumPy in the order of bytes of another machine."""
     for each in failure.operands:
-        kind = getattr(each.value, "dtype", None)
-        if not isinstance(each.value, Tensor) and hasattr(kind, "newbyteorder"):
+        kind = each.value.dtype if isinstance(each.value, np.ndarray) else None
+        if kind is not None and not kind.isnative:
             wanted = f"{kind.kind}{kind.itemsize}"
             return f"{each.text}{at(each)} is {kind.str!r}, big-endian: {each.text}.astype({wanted!r})"
     return None

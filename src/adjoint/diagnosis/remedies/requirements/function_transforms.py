@@ -11,11 +11,22 @@ from adjoint.core.tensor.tensor import Tensor
 from adjoint.diagnosis.call_stack import user_files
 from adjoint.diagnosis.callbacks import Callback
 from adjoint.diagnosis.failure import Failure
-from adjoint.diagnosis.operands import MISSING, NamedValue, evaluate, find_return_in, is_module
+from adjoint.diagnosis.operands import MISSING, evaluate, find_return_in, is_module
 from adjoint.diagnosis.remedies.registry import argument_node, at, find_class, find_named_argument, remedy
 from adjoint.diagnosis.repairs.expression import bracket
 from adjoint.diagnosis.repairs.trial import compute
 from adjoint.diagnosis.source_expressions import text_of
+
+
+@remedy(r"Expected primals to be a tuple|Expected tangents to be a tuple")
+def give_tuples(failure: Failure, match: re.Match[str]) -> str:
+    """Arguments of a transform that are not in a tuple."""
+    node = failure.node
+    if isinstance(node, ast.Call) and len(node.args) == 3:
+        texts = [text_of(each) if isinstance(each, ast.Tuple) else f"({text_of(each)},)" for each in node.args[1:]]
+        rest = ", ".join([text_of(node.args[0]), *texts, *map(text_of, node.keywords)])
+        return f"inputs and tangents are tuples, one of each for each argument: {text_of(node.func)}({rest})"
+    return "inputs and tangents are tuples, one of each for each argument: jvp(f, (x,), (v,))"
 
 
 @remedy(r"Expected primals and tangents to have the same python structure|Expected the tangents .* same argspec")
@@ -160,7 +171,9 @@ def return_mapped(failure: Failure, match: re.Match[str]) -> str:
 @remedy(r"You must implement the (jvp|forward) function for custom|setup_context is not implemented")
 def define_method(failure: Failure, match: re.Match[str]) -> str | None:
     """A method that a custom function has not."""
-    kind = next((value for value in map(_own_class, _callees(failure)) if value is not None), None)
+    nodes = [each.value for each in ast.walk(failure.node) if isinstance(each, ast.Attribute)] if failure.node else []
+    values = (evaluate(each, failure.frame) for each in nodes)
+    kind = next((each for each in values if isinstance(each, type) and issubclass(each, Function)), None)
     where = None if kind is None else find_class(kind)
     name = "the Function" if kind is None else f"{kind.__name__}{'' if where is None else f' at {where}'}"
     signature = {
@@ -168,16 +181,6 @@ def define_method(failure: Failure, match: re.Match[str]) -> str | None:
         "forward": "def forward(ctx, *inputs), which returns the outputs",
     }.get(match[1] or "", "def setup_context(ctx, inputs, output), which saves what backward reads")
     return f"{name} has no {match[1] or 'setup_context'}: @staticmethod {signature}"
-
-
-def _callees(failure: Failure) -> list[NamedValue]:
-    nodes = [] if failure.node is None else [each for each in ast.walk(failure.node) if isinstance(each, ast.Attribute)]
-    return [NamedValue(text_of(each), evaluate(each.value, failure.frame)) for each in nodes]
-
-
-def _own_class(operand: NamedValue) -> type | None:
-    value = operand.value
-    return value if isinstance(value, type) and issubclass(value, Function) else None
 
 
 @remedy(

@@ -9,19 +9,11 @@ import re
 
 from adjoint import nn
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import Operand
 from adjoint.diagnosis.callbacks import find_callbacks
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import MISSING, evaluate, find_return_in, is_module
 from adjoint.diagnosis.remedies.registry import argument_node, at, find_class, find_named_argument, name_owner, remedy
 from adjoint.diagnosis.source_expressions import text_of
-
-
-def _find_module_of(function: Operand) -> str | None:
-    """Return the module that computes what a function does: `nn.ReLU()` for `torch.relu`."""
-    name = getattr(function, "__name__", "").rstrip("_")
-    kind = next((each for each in dir(nn) if each.lower() == name.replace("_", "")), None)
-    return None if kind is None else f"nn.{kind}()"
 
 
 @remedy(r"`module` is not an nn\.Module, found <class '(\w+)'>|module should be of type: |Expected a Module; got")
@@ -40,9 +32,10 @@ def make_module(failure: Failure, match: re.Match[str]) -> str | None:
             continue
         if isinstance(function, type) and hasattr(function, "forward"):
             return f"{text_of(part)} is a class: {text_of(part)}()"
-        wanted = _find_module_of(function) if inspect.isroutine(function) else None
+        name = getattr(function, "__name__", "").replace("_", "") if inspect.isroutine(function) else ""
+        wanted = next((each for each in dir(nn) if each.lower() == name), None)
         told = f"{text_of(part)} is a function, and a module is wanted"
-        return f"{told}: {wanted}" if wanted else f"{told}: a class of nn.Module whose forward calls it"
+        return f"{told}: nn.{wanted}()" if wanted else f"{told}: a class of nn.Module whose forward calls it"
     return None
 
 

@@ -134,8 +134,8 @@ def name_datasets(failure: Failure, match: re.Match[str]) -> str | None:
     node = failure.node
     if not isinstance(node, ast.Call):
         return None
-    parts = [f"{text_of(each)}={text_of(each)}" if isinstance(each, ast.Name) else f"x{i}={text_of(each)}"
-             for i, each in enumerate(node.args)]  # fmt: skip
+    names = [text_of(each) if isinstance(each, ast.Name) else f"x{i}" for i, each in enumerate(node.args)]
+    parts = [f"{name}={text_of(each)}" for name, each in zip(names, node.args, strict=True)]
     return f"all by name, or none: {text_of(node.func)}({', '.join([*parts, *map(text_of, node.keywords)])})"
 
 

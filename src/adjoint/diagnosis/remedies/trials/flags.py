@@ -33,7 +33,7 @@ def turn_flag(failure: Failure, match: re.Match[str]) -> str | None:
         if isinstance(value, bool) and _runs_otherwise(failure, node, module, name, not value):
             shapes = ", ".join(f"{x.text} {tuple(x.value.shape)}" for x in failure.tensors())
             order = "(batch, time, features)" if not value else "(time, batch, features)"
-            told = f" reads {order}: {shapes}" if name == "batch_first" else f" gets {shapes}"
+            told = f" reads {order}: {shapes}" if name == "batch_first" else f" gets {shapes or 'it'}"
             return f"with {name}={not value}, {own.text}{at(own)}{told}; write {name}={not value} there"
     return None
 

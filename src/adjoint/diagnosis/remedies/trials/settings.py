@@ -23,7 +23,7 @@ MAX_TRIED = 40
 REQUIRING = re.compile(r"must|needs?\b|require|at least one|specify|provide|None|missing|define")
 MATCHING = re.compile(r"match|mismatch|same|equal|agree|but got|Found|inconsistent", re.IGNORECASE)
 EXCLUDING = re.compile(
-    r"only one|together|mutually|exclusive|both|either|only be specified|cannot be|not support|only used|to be None|"
+    r"only one|together|mutually|exclusive|both|either|only be \w+|cannot be|not support|only used|to be None|"
     r"should not be|must not"
 )
 
@@ -67,12 +67,13 @@ def change_number(failure: Failure, match: re.Match[str]) -> str | None:
     settings = [each for each in settings if type(each[3]) in (int, float) and abs(each[3]) != float("inf")]
     named = [(_name_of(failure, part, whole), part, whole, where, value) for part, whole, where, value in settings]
 
-    def is_told(name: str) -> bool:
-        return bool(name) and re.search(rf"\b{re.escape(name)}\b", failure.message) is not None
+    def find_place(name: str) -> float:  # in the message
+        found = re.search(rf"\b{re.escape(name)}\b", failure.message, re.IGNORECASE) if name else None
+        return float("inf") if found is None else found.start()
 
-    for name, part, whole, where, value in sorted(named, key=lambda each: not is_told(each[0])):
+    for name, part, whole, where, value in sorted(named, key=lambda each: find_place(each[0])):
         is_known = re.search(rf"(?<![\d.]){re.escape(str(value))}(?![\d.])", failure.message) is not None
-        if not is_told(name) and not is_known and len(settings) > 1:
+        if find_place(name) == float("inf") and not is_known and len(settings) > 1:
             continue
         if not Trial(whole, failure.frame).fails_alike(failure.error):
             continue
@@ -107,24 +108,27 @@ def _find_fitting(failure: Failure, whole: ast.expr, part: ast.expr, value: floa
     sizes = [size for each in failure.tensors() for size in each.value.shape]
     told = [int(each) for each in re.findall(r"(?<![\d.])\d{1,6}(?!\.?\d)", failure.message)]
     known: list[float] = [*sizes, *told, 0, 1, -1, *(n + d for n in (*sizes, *told, value) for d in (-1, 1)), -value]
-    if isinstance(value, float):
+    if isinstance(value, float) or "0, 1]" in failure.message:
         known += [*FRACTIONS, value / 100]
     else:
         known = [n for n in known if n == int(n)]
     trial = Trial(whole, failure.frame)
     is_of_match = MATCHING.search(failure.message) is not None  # then it is a size that the message tells
 
-    def rank(n: float) -> tuple[bool, float, float]:
-        return is_of_match and n not in told, abs(n - value), -n
+    share = value / 100 if value > 1 and "0, 1]" in failure.message else -value if value < 0 and 0 not in told else None
+
+    def rank(n: float) -> tuple[bool, bool, float, float]:
+        return is_of_match and n not in told, n != share, abs(n - value), -n
 
     for number in sorted(dict.fromkeys(known), key=rank)[:MAX_TRIED]:
         if number == value:
             continue
         try:
-            trial.run(copy.deepcopy(whole, {id(part): ast.Constant(type(value)(number))}))
+            fitting = type(value)(number) if number == type(value)(number) else number
+            trial.run(copy.deepcopy(whole, {id(part): ast.Constant(fitting)}))
         except Exception:  # noqa: BLE001  what a changed line may raise
             continue
-        return type(value)(number)
+        return fitting
     return None
 
 
