@@ -53,6 +53,8 @@ MISTAKES = {path: read_mistakes(path) for path in sorted(FOLDER.glob("*.txt"))}
 )
 def test_a_mistake_is_named(path: Path, mistake: Mistake, tmp_path: Path, request: Any, monkeypatch: Any) -> None:
     monkeypatch.chdir(tmp_path)
+    if "sparse" in mistake.program:
+        request.getfixturevalue("asking")
     failed: list[Exception] = []
     monkeypatch.setattr(registry, "report_failed_remedy", failed.append)
     error = run_program(HEAD + mistake.program, tmp_path / f"{mistake.name}.py")

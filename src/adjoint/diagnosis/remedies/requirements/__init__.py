@@ -10,6 +10,8 @@ Modules, in reading order:
   layouts.
 - `dimension_counts`: Remedies for tensors of another number of dimensions, or of other sizes, than a function is
   defined for.
+- `made_sizes`: Remedies for sizes that a line above has written: short tables, windows past an end, lists with
+  tensors, lengths.
 - `sparse_layouts`: Remedies for sparse tensors: functions that take dense ones, both kinds in one call, and results
   that are dense.
 - `module_parts`: Remedies for parts of modules: functions where modules belong, names that are no texts,
@@ -28,6 +30,7 @@ from adjoint.diagnosis.remedies.requirements import derivatives as derivatives
 from adjoint.diagnosis.remedies.requirements import dimension_counts as dimension_counts
 from adjoint.diagnosis.remedies.requirements import dtypes as dtypes
 from adjoint.diagnosis.remedies.requirements import function_transforms as function_transforms
+from adjoint.diagnosis.remedies.requirements import made_sizes as made_sizes
 from adjoint.diagnosis.remedies.requirements import module_parts as module_parts
 from adjoint.diagnosis.remedies.requirements import sparse_layouts as sparse_layouts
 from adjoint.diagnosis.remedies.requirements import training_calls as training_calls

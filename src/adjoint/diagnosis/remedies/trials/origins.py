@@ -39,17 +39,17 @@ def change_origin(failure: Failure, match: re.Match[str]) -> str | None:
     node = None if failure.line is None else call_of(failure.line.node)
     if node is None:
         return None
-    for operand, made in _find_made(failure):
-        whole = _substitute(node, operand.text, made)
+    for operand, made in find_made(failure):
+        whole = substitute(node, operand.text, made)
         if not Trial(whole, failure.frame).fails_alike(failure.error):
             continue  # what it is made of has changed since
         for changed, told in _change(failure, made):
-            if _runs_with(failure, node, operand, changed):
+            if runs_with(failure, node, operand, changed):
                 return f"{operand.text}{at(operand)} {told}: {operand.text} = {text_of(changed)} there"
     return None
 
 
-def _find_made(failure: Failure) -> Iterator[tuple[NamedValue, ast.expr]]:
+def find_made(failure: Failure) -> Iterator[tuple[NamedValue, ast.expr]]:
     """Yield the operands that a statement of the same function gave a value, with the expression of it."""
     for operand in failure.operands:
         origin = operand.origin
@@ -81,7 +81,7 @@ def _change(failure: Failure, made: ast.expr) -> Iterator[tuple[ast.expr, str]]:
             yield copy.deepcopy(made, {id(call): call.func.value}) if call is not made else call.func.value, told
 
 
-def _substitute(node: ast.expr, name: str, made: ast.expr) -> ast.expr:
+def substitute(node: ast.expr, name: str, made: ast.expr) -> ast.expr:
     """Return the expression with another in place of a name."""
     places = {
         id(each): made
@@ -91,11 +91,11 @@ def _substitute(node: ast.expr, name: str, made: ast.expr) -> ast.expr:
     return made if id(node) in places else copy.deepcopy(node, places)
 
 
-def _runs_with(failure: Failure, node: ast.expr, operand: NamedValue, changed: ast.expr) -> bool:
+def runs_with(failure: Failure, node: ast.expr, operand: NamedValue, changed: ast.expr) -> bool:
     """Return whether the line runs with its operand made in another way, and gives nothing larger than it takes."""
     try:
-        result = Trial(_substitute(node, operand.text, changed), failure.frame).run(
-            _substitute(node, operand.text, changed)
+        result = Trial(substitute(node, operand.text, changed), failure.frame).run(
+            substitute(node, operand.text, changed)
         )
     except Exception:  # noqa: BLE001  what a changed line may raise
         return False

@@ -11,13 +11,15 @@ from contextlib import suppress
 
 from adjoint.diagnosis.callbacks import SIGNATURE_ERROR
 from adjoint.diagnosis.failure import Failure
-from adjoint.diagnosis.operands import evaluate, is_module
+from adjoint.diagnosis.operands import NamedValue, evaluate, is_module
 from adjoint.diagnosis.remedies.language.arguments import is_truth
 from adjoint.diagnosis.remedies.registry import at, find_meaning, find_settings, remedy
-from adjoint.diagnosis.repairs.expression import parameter_names
+from adjoint.diagnosis.remedies.trials.origins import find_made, runs_with, substitute
+from adjoint.diagnosis.repairs.expression import call_of, parameter_names
 from adjoint.diagnosis.repairs.trial import Trial, compute
 from adjoint.diagnosis.source_expressions import text_of
 
+MAKERS = frozenset({"zeros", "ones", "eye", "full", "empty", "arange"})
 FRACTIONS = (0.5, 0.0, 1.0, 0.1, 0.9, 0.01, 1e-3)
 MAX_TRIED = 40
 REQUIRING = re.compile(r"must|needs?\b|require|at least one|specify|provide|None|missing|define")
@@ -141,6 +143,38 @@ def _without_keywords(failure: Failure, node: ast.Call) -> Iterator[tuple[ast.ex
                 rest = ast.Call(call.func, call.args, [each for each in call.keywords if each is not keyword])
                 if keyword.arg is not None:
                     yield (rest if call is whole else copy.deepcopy(whole, {id(call): rest})), keyword
+
+
+@remedy(r"shape|size of tensor a|broadcast")
+def change_made_size(failure: Failure, match: re.Match[str]) -> str | None:
+    """An operand that is made new, with sizes that the line writes and that differ from the others'."""
+    node = None if failure.line is None else call_of(failure.line.node)
+    for operand, made in reversed([*find_made(failure)]) if node is not None else ():
+        if node is None or not Trial(substitute(node, operand.text, made), failure.frame).fails_alike(failure.error):
+            continue
+        for changed, told in _change_sizes(failure, operand, made):
+            if runs_with(failure, node, operand, changed):
+                return f"{operand.text}{at(operand)} {told}: {operand.text} = {text_of(changed)} there"
+    return None
+
+
+def _change_sizes(failure: Failure, operand: NamedValue, made: ast.expr) -> Iterator[tuple[ast.expr, str]]:
+    """Yield a call that makes a new tensor with a size of another operand in place of one that it writes."""
+    if failure.module() is not None or not any(
+        isinstance(each, ast.Call) and text_of(each.func).rpartition(".")[2] in MAKERS for each in ast.walk(made)
+    ):
+        return
+    others = {size: None for each in failure.tensors() if each is not operand for size in each.value.shape}
+    numbers = {each.value for each in ast.walk(made) if isinstance(each, ast.Constant) and type(each.value) is int}
+    for number in sorted(numbers & {*getattr(operand.value, "shape", ())}):
+        for size in others:
+            places = {
+                id(each): ast.Constant(size)
+                for each in ast.walk(made)
+                if isinstance(each, ast.Constant) and each.value == number and type(each.value) is int
+            }
+            if size != number:
+                yield copy.deepcopy(made, places), f"is {tuple(operand.value.shape)}"
 
 
 @remedy(r"", is_last=True)
