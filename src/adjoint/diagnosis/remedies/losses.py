@@ -210,6 +210,8 @@ def match_batches(failure: Failure, match: re.Match[str]) -> str:
         if steps and len(size) > 1 and prod(size[:2]) == max(scores, classes) == min(scores, classes) + steps * size[0]:
             name, part, cut = (x, each.text, f":-{steps}") if scores > classes else (y, each.text, f"{steps}:")
             told = f"{x} has {scores} rows and {y} {classes}, as one is shifted by {pluralize(steps, 'step')}"
+            if part not in name:
+                continue
             return f"{told}: {part}[:, {cut}] in place of {part} in {name}, made flat by .reshape"
     return f"{x} has {scores} rows and {y} {classes}: both come from one batch"
 

@@ -12,6 +12,8 @@ Modules, in reading order:
   defined for.
 - `made_sizes`: Remedies for sizes that a line above has written: short tables, windows past an end, lists with
   tensors, lengths.
+- `near_misses`: Remedies for lines that are nearly right: a class for its instance, one dimension too many, widths
+  paired wrongly.
 - `sparse_layouts`: Remedies for sparse tensors: functions that take dense ones, both kinds in one call, and results
   that are dense.
 - `module_parts`: Remedies for parts of modules: functions where modules belong, names that are no texts,
@@ -32,6 +34,7 @@ from adjoint.diagnosis.remedies.requirements import dtypes as dtypes
 from adjoint.diagnosis.remedies.requirements import function_transforms as function_transforms
 from adjoint.diagnosis.remedies.requirements import made_sizes as made_sizes
 from adjoint.diagnosis.remedies.requirements import module_parts as module_parts
+from adjoint.diagnosis.remedies.requirements import near_misses as near_misses
 from adjoint.diagnosis.remedies.requirements import sparse_layouts as sparse_layouts
 from adjoint.diagnosis.remedies.requirements import training_calls as training_calls
 from adjoint.diagnosis.remedies.requirements import value_ranges as value_ranges

@@ -42,6 +42,8 @@ def fit_linear(failure: Failure, match: re.Match[str]) -> str:
             return f"{told}: make that {expected} too, or the d_model of both one number"
         return f"{told}: kdim={shape[-1]}, vdim={shape[-1]} there, where it gives keys and values"
     for begin in range(len(shape) - 1):
+        if begin == 0 and len(shape) == 2:
+            continue  # a batch that has the features by chance
         if prod(shape[begin:]) == expected and x == "the input" and layer is not None and layer.text.endswith("]"):
             told = f"{layer.text}{at(layer)} takes {expected} features, and its input is {shape}"
             return f"{told}: nn.Flatten({'' if begin == 1 else begin}) before it"
