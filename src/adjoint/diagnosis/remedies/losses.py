@@ -146,6 +146,8 @@ def convert_image(failure: Failure, match: re.Match[str]) -> str:
     name = "the input" if x is None else f"{x.text}{at(x)}"
     scale = " / 255" if match[1] == "uint8" else ""
     method = {"float32": "float", "float64": "double"}.get(match[2], match[2])
+    if match[1].startswith("complex") and not match[2].startswith("complex"):
+        return f"{name} is {match[1]}, the parameters are {match[2]}: .abs(), or torch.view_as_real of it"
     return f"{name} is {match[1]}, the parameters are {match[2]}: .{method}(){scale}"
 
 

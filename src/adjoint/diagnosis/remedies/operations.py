@@ -70,6 +70,13 @@ def compare_first(failure: Failure, match: re.Match[str]) -> str:
     if len(numbers) == 1 and bool(((numbers[0].value == 0) | (numbers[0].value == 1)).all()):
         x = numbers[0]
         return f"{x.text}{at(x)} holds 0 and 1 as floats, and {match[1]} joins truths: {x.text}.bool()"
+    sign = {"and": "&", "or": "|", "xor": "^"}.get(match[1])
+    parts = [failure.node.left, failure.node.right] if isinstance(failure.node, ast.BinOp) else []
+    if parts and sign and numbers and not any(isinstance(each, ast.Constant) for each in parts):
+        sides = [bracket(each) for each in parts]
+        written = [f"({each} > 0)" if any(x.text == each for x in numbers) else each for each in sides]
+        told = f"{numbers[0].text}{at(numbers[0])} is of floats, and {sign} joins truths"
+        return f"{told}: {f' {sign} '.join(written)}, with the bound that is meant"
     return "& | ~ join truths: compare both sides first, (x > 0) & (y > 0)"
 
 
@@ -182,12 +189,6 @@ def batch_both(failure: Failure, match: re.Match[str]) -> str:
     if len(a) > 3 or len(b) > 3:
         return f"{told} of 3 dimensions: {bracket_text(x)} @ {bracket_text(y)} takes any number of them"
     return f"{told}: {bracket_text(x)} @ {bracket_text(y)} broadcasts a single matrix over the other's batch"
-
-
-@remedy(r"Padding length must be divisible by 2", is_last=True)
-def pad_both_sides(failure: Failure, match: re.Match[str]) -> str:
-    """An odd number of paddings."""
-    return "two numbers for each dimension, from the last on: (left, right, top, bottom)"
 
 
 @remedy(

@@ -88,12 +88,26 @@ def name_operand(failure: Failure, shape: Shape, place: int) -> str:
                 if held is not None and tuple(held.shape) == shape and layer is not None:
                     return f"{layer.text}.{name}{at(layer)}"
         text = text if value is MISSING else ""
-    if isinstance(parts[place] if text else None, ast.Subscript) and len(text) <= MAX_NAME_CHARACTERS:
-        held = compute(parts[place], failure.frame)
-        if tuple(getattr(held, "shape", ())) == shape:
-            return text  # R[idx], and not idx of the same shape
+    if (
+        value is MISSING
+        and 0 < len(text) <= MAX_NAME_CHARACTERS
+        and name_of_shape(failure, shape, "") != _root_of(parts[place])
+    ):
+        return text  # a tensor of that shape is an index or a divisor within it
     default = text if 0 < len(text) <= MAX_NAME_CHARACTERS else ("the first", "the second")[place]
     return name_of_shape(failure, shape, default)
+
+
+def _root_of(node: ast.expr) -> str:
+    """Return the text of what an expression begins with: of `x[0].exp() * 2`, it is x."""
+    while isinstance(node, (ast.Call, ast.Subscript, ast.BinOp, ast.Compare)):
+        if isinstance(node, ast.Call):
+            node = node.func.value if isinstance(node.func, ast.Attribute) and not node.args else ast.Constant(None)
+        elif isinstance(node, ast.BinOp):
+            node = node.right if isinstance(node.left, ast.Constant) else node.left
+        else:
+            node = node.value if isinstance(node, ast.Subscript) else node.left
+    return text_of(node)
 
 
 def describe_layer(failure: Failure, name: str = "the layer", kind: str = "Module") -> tuple[str, str]:

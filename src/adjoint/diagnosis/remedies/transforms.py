@@ -188,6 +188,9 @@ def fit_interpolation(failure: Failure, match: re.Match[str]) -> str | None:
     if x is not None and count == 3 and wanted == 4 and shape[0] in (1, 3, 4) and min(shape[1:]) > shape[0]:
         told = f"{x.text}{at(x)}, {shape}, is one image, and a batch is wanted"
         return f"{told}: {x.text}.unsqueeze(0) is {(1, *shape)}"
+    if x is not None and count == 2 and wanted == 3:
+        told = f"{x.text}{at(x)}, {shape}, has no channels, and (batch, channels, length) is wanted"
+        return f"{told}: {x.text}.unsqueeze(1) is {(shape[0], 1, shape[1])}"
     mode = {3: "linear", 4: "bilinear", 5: "trilinear"}.get(count)
     mode = "bicubic" if match[2] == "cubic" and count == 4 else mode
     where = "" if layer is None or "Upsample" not in type(layer.value).__name__ else f" in {layer.text}{at(layer)}"

@@ -8,7 +8,7 @@ import re
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import NamedValue, find_origin
-from adjoint.diagnosis.remedies.registry import argument_node, at, find_named_argument, remedy, shape_of
+from adjoint.diagnosis.remedies.registry import argument_node, at, find_named_argument, first_tensor, remedy, shape_of
 from adjoint.diagnosis.repairs.trial import compute
 from adjoint.diagnosis.source_expressions import text_of
 
@@ -209,3 +209,15 @@ def compare_numbers(failure: Failure, match: re.Match[str]) -> str | None:
             told = f"{name}{text_of(part)}{at(failure.find_operand(text_of(part)))} is a text, and a number is wanted"
             return f"{told}: {name}{value}" if re.fullmatch(r"-?[\d.]+(e-?\d+)?", value) else told
     return None
+
+
+@remedy(r"Padding length must be divisible by 2")
+def pad_both_sides(failure: Failure, match: re.Match[str]) -> str:
+    """An odd number of paddings, or more than there are dimensions."""
+    given, x = argument_node(failure, 1, "pad"), first_tensor(failure)
+    pads = None if given is None else compute(given, failure.frame)
+    own = next((each for each in failure.tensors() if each.text == x), None)
+    if own is not None and isinstance(pads, (list, tuple)) and len(pads) > 2 * own.value.ndim:
+        told = f"{own.text}{at(own)} has {own.value.ndim} dimensions, and {len(pads)} paddings are given"
+        return f"{told}: {2 * own.value.ndim} at most, two for each from the last dimension on"
+    return "two numbers for each dimension, from the last on: (left, right, top, bottom)"

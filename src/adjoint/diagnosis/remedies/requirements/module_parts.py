@@ -16,6 +16,16 @@ from adjoint.diagnosis.remedies.registry import argument_node, at, find_class, f
 from adjoint.diagnosis.source_expressions import text_of
 
 
+@remedy(r"(?:list|tuple) is not a Module subclass")
+def give_single_module(failure: Failure, match: re.Match[str]) -> str | None:
+    """A list of one module where the module itself is wanted."""
+    node = failure.node
+    for part in node.args if isinstance(node, ast.Call) else ():
+        if isinstance(part, (ast.List, ast.Tuple)) and len(part.elts) == 1:
+            return f"{text_of(part)} is a list: the module itself, {text_of(part.elts[0])}"
+    return None
+
+
 @remedy(r"`module` is not an nn\.Module, found <class '(\w+)'>|module should be of type: |Expected a Module; got")
 @remedy(r"'(function|builtin_function_or_method)' object has no attribute '(?:train|modules|named_modules|parameters)'")
 def make_module(failure: Failure, match: re.Match[str]) -> str | None:

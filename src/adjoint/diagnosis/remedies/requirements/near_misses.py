@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import copy
+import os
 import re
+from difflib import get_close_matches
 
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
@@ -238,3 +240,84 @@ def leave_inplace_out(failure: Failure, match: re.Match[str]) -> str | None:
         f"{text_of(call)} at {source.place_of(call)} overwrites its input, which the part before it needs in backward"
     )
     return f"{told}: {text_of(rest)} there"
+
+
+@remedy(r"'(int|float)' object is not subscriptable")
+def leave_item_out(failure: Failure, match: re.Match[str]) -> str | None:
+    """An item of what is one number, such as a list of one element of which squeeze has taken the last dimension."""
+    node = failure.node
+    if not isinstance(node, ast.Subscript) or not isinstance(node.value, ast.Call):
+        return None
+    called = text_of(node.value.func).rpartition(".")[2]
+    if called not in ("tolist", "item"):
+        return None
+    return f"{text_of(node.value)} is one number: without [{text_of(node.slice)}]"
+
+
+@remedy(r"linear: input is \(([\d, ]*)\), weight \((\d+), (\d+)\)")
+def join_directions(failure: Failure, match: re.Match[str]) -> str | None:
+    """The last state of a recurrent layer that goes both ways, one of its two directions."""
+    given, shape = argument_node(failure, 0, "input"), shape_of(match[1])
+    if not isinstance(given, ast.Subscript) or not shape or int(match[3]) != 2 * shape[-1]:
+        return None
+    own = failure.find_operand(text_of(given.value))
+    made = None if own is None or own.origin is None else own.origin.value
+    layer: Operand = evaluate(made.func, failure.frame) if isinstance(made, ast.Call) else None
+    if own is None or not getattr(layer, "bidirectional", False) or text_of(given.slice) != "-1":
+        return None
+    told = f"{own.text}{at(own)} has both directions, and {text_of(given)} is one of them"
+    return f"{told}: torch.cat([{own.text}[-2], {own.text}[-1]], -1) has {int(match[3])} features"
+
+
+@remedy(r"RNN input dtype \(\S*int\d+\) does not match weight dtype")
+def embed_tokens(failure: Failure, match: re.Match[str]) -> str | None:
+    """Indices of words where a recurrent layer takes vectors."""
+    layer = failure.module()
+    x = next((each for each in failure.tensors() if not each.value.is_floating_point()), None)
+    size = None if layer is None else getattr(layer.value, "input_size", None)
+    if x is None or layer is None or size is None or x.value.ndim > 2 or not x.value.numel():
+        return None
+    count = int(x.value.max()) + 1
+    told = f"{x.text}{at(x)} holds indices, {tuple(x.value.shape)}, and {layer.text}{at(layer)} takes vectors of {size}"
+    return f"{told}: nn.Embedding({count}, {size}) of them before it"
+
+
+@remedy(r"(\w+)\.forward\(\) takes (\d+) positional arguments? but (\d+) were given")
+def give_inputs_of_transform(failure: Failure, match: re.Match[str]) -> str | None:
+    """A derivative of a module that is called with more inputs than the module takes."""
+    node = failure.node
+    inner = node.func if isinstance(node, ast.Call) else None
+    if not isinstance(node, ast.Call) or not isinstance(inner, ast.Call) or not inner.args:
+        return None
+    module, count = evaluate(inner.args[0], failure.frame), int(match[2]) - 1
+    if not is_module(module) or type(module).__name__ != match[1] or len(node.args) <= count:
+        return None
+    rest = ", ".join(map(text_of, node.args[:count]))
+    told = f"{text_of(inner.args[0])} takes {count} input{'s' if count != 1 else ''}, and {len(node.args)} are given"
+    return f"{told}: {text_of(inner)}({rest})"
+
+
+@remedy(r"expected f\(\*primals\) to return only tensors, got unsupported type <class '(\w+)'>")
+def return_tensor(failure: Failure, match: re.Match[str]) -> str | None:
+    """A function whose derivative is asked for, and that ends with a Python number."""
+    for part in ast.walk(failure.node) if failure.node is not None else ():
+        body = part.body if isinstance(part, ast.Lambda) else None
+        if body is None:
+            continue
+        text = text_of(body)
+        whole = text.removesuffix(".item()").removesuffix(".tolist()")
+        told = f"{text_of(part)} gives a {match[1]}, which has no graph"
+        return f"{told}: {whole}" if whole != text else f"{told}: a tensor that is computed of its input"
+    return None
+
+
+@remedy(r"No such file or directory: '([^']+)'")
+def name_near_file(failure: Failure, match: re.Match[str]) -> str | None:
+    """A file whose name is written nearly right."""
+    folder, _, name = match[1].rpartition("/")
+    try:
+        held = os.listdir(folder or ".")
+    except OSError:
+        return None
+    near = get_close_matches(name, held, 1, 0.8)
+    return f"{folder or 'the working folder'} has {near[0]!r}, and no {name!r}" if near else None

@@ -82,6 +82,11 @@ def fit_broadcast(failure: Failure, match: re.Match[str]) -> str | None:
         if len(small) < len(large) and small == large[: len(small)]:
             added = len(large) - len(small)
             return f"add dimensions at the end: {name}{'.unsqueeze(-1)' * added} is {(*small, *(1,) * added)}"
+    for name, small, large in ((y, b, a), (x, a, b)):
+        if len(small) == 2 < len(large) and small[0] != small[1] and small[::-1] == large[:2] and "the " not in name:
+            added = len(large) - 2
+            told = f"{name}{locate_tensor(failure, name)} is {small}, the first sizes of {large} turned round"
+            return f"{told}: {name}.T{'.unsqueeze(-1)' * added} is {(*large[:2], *(1,) * added)}"
     pairs = _find_outer_table(failure, (x, a), (y, b))
     if pairs is not None:
         return pairs
@@ -171,6 +176,7 @@ def name_sizes(failure: Failure, match: re.Match[str]) -> str:
     if len(sizes) == 1 and HALVING.search(made) and max(sizes[0]) == 2 * min(sizes[0]):
         told += f"; {small}{at(own)} is one half, and {big}{locate_tensor(failure, big)} is for the whole"
         return f"{x} and {y} must agree in each dimension: {told}, so make {big} of half the size where it is made"
+    x, y = (f"{name}{'' if ' at ' in name else locate_tensor(failure, name)}" for name in (x, y))
     return f"{x} and {y} must agree in each dimension, or have 1 there, counted from the last: {told}"
 
 

@@ -226,7 +226,7 @@ def _find_wide_mask(failure: Failure, name: str, size: int, wanted: int) -> str 
         held = evaluate(part, failure.frame) if isinstance(part, (ast.Attribute, ast.Name)) else None
         if not isinstance(held, Tensor) or made is None or tuple(held.shape)[-2:] != (size, size) or size <= wanted:
             continue
-        if text_of(part) == name or held.node is not None:
+        if text_of(part) in (name, getattr(scores, "text", "")) or held.node is not None:
             continue
         known = [key for key, each in failure.frame.f_locals.items() if type(each) is int and each == wanted]
         cut = known[-1] if known else str(wanted)

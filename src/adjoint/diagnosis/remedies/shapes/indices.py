@@ -7,7 +7,7 @@ import re
 
 import numpy as np
 
-from adjoint.core.dtype.dtype import bool_, int8, int16, uint8
+from adjoint.core.dtype.dtype import bool_, int8, int16, int64, uint8
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import (
@@ -55,6 +55,18 @@ def convert_index(failure: Failure, match: re.Match[str]) -> str | None:
     mask = next((x for x in failure.tensors() if x.value.is_floating_point() and _is_mask_of(failure, x.value)), None)
     if mask is not None:
         return f"{mask.text}{at(mask)} holds 0 and 1 as floats, a mask of truths is bool: {mask.text}.bool()"
+    x = next((each for each in failure.tensors()[::-1] if each.value.is_floating_point()), None)
+    if (
+        isinstance(failure.node, ast.Subscript)
+        and x is not None
+        and x.value.numel() > 1
+        and float(x.value.min()) >= 0
+        and 0 < float(x.value.max()) < 1
+    ):
+        names = failure.frame.f_locals.items()
+        held = [key for key, each in names if isinstance(each, Tensor) and each.dtype == int64 and 0 < each.ndim < 3]
+        told = f"{x.text}{at(x)} holds shares of {float(x.value.min()):.2g} to {float(x.value.max()):.2g}, no indices"
+        return f"{told}: {held[0]} holds some" if len(held) == 1 else f"{told}: .argsort() or .argmax() gives those"
     return f"{float_tensor(failure)} holds floats, and indices are integers: .long()"
 
 

@@ -204,14 +204,13 @@ def fit_stack(failure: Failure, match: re.Match[str]) -> str:
     if len(rows) == 1 and dataset is not None:
         given = next((each for each in failure.operands if each.value is dataset), None)
         calls = [each.origin.value for each in failure.operands if each.origin is not None]
-        sources = [text_of(each.args[0]) for each in calls if isinstance(each, ast.Call) and each.args]
-        name = given.text if given is not None else next((each.strip("()[]") for each in sources), "*ds")
+        givens = [text_of(each.args[0]) for each in calls if isinstance(each, ast.Call) and each.args]
+        name = given.text if given is not None else next((each.strip("()[]") for each in givens), "*ds")
         told = (
             f"{name}{at(given)} is a {type(dataset).__name__} of {len(dataset)} tensors, so a dataset of "
             f"{len(dataset)} samples"
         )
-        inside = name if given is None else f"*{name}"
-        return f"{told}: torch.utils.data.TensorDataset({inside}) has one for each row"
+        return f"{told}: torch.utils.data.TensorDataset({'' if given is None else '*'}{name}) has one for each row"
     node = argument_node(failure, 0, "tensors")
     names = [text_of(each) for each in node.elts] if isinstance(node, (ast.List, ast.Tuple)) else []
     made = [each.origin for each in map(failure.find_operand, names) if each is not None and each.origin is not None]

@@ -19,6 +19,7 @@ from adjoint.diagnosis.repairs.expression import call_of, parameter_names
 from adjoint.diagnosis.repairs.trial import Trial, compute
 from adjoint.diagnosis.source_expressions import text_of
 
+SUBCLASS = "is not a "  # an error of another argument
 MAKERS = frozenset({"zeros", "ones", "eye", "full", "empty", "arange"})
 FRACTIONS = (0.5, 0.0, 1.0, 0.1, 0.9, 0.01, 1e-3)
 MAX_TRIED = 40
@@ -75,7 +76,7 @@ def change_number(failure: Failure, match: re.Match[str]) -> str | None:
 
     for name, part, whole, where, value in sorted(named, key=lambda each: find_place(each[0])):
         is_known = re.search(rf"(?<![\d.]){re.escape(str(value))}(?![\d.])", failure.message) is not None
-        if find_place(name) == float("inf") and not is_known and len(settings) > 1:
+        if find_place(name) == float("inf") and not is_known and (len(settings) > 1 or SUBCLASS in failure.message):
             continue
         if not Trial(whole, failure.frame).fails_alike(failure.error):
             continue
