@@ -177,6 +177,8 @@ def _describe_copy(failure: Failure, source: SourceFile, node: ast.AST) -> str |
                 keyword.arg == "requires_grad" and getattr(keyword.value, "value", True) is not False
                 for keyword in part.keywords
             ):
+                if not any(isinstance(each, (ast.Name, ast.Call)) for each in ast.walk(part.args[0])):
+                    continue  # of numbers that the line writes
                 place = Origin(source, part).place()
                 if isinstance(part.args[0], (ast.List, ast.Tuple, ast.ListComp)):
                     return f"{text_of(part.func)}(…) at {place}: {why}; torch.stack({text_of(part.args[0])}) keeps it"
