@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.compiler.kernels.kernel import ResultRegister
+from adjoint.compiler.kernels.kernel import Prepare, ResultRegister
 from adjoint.compiler.kernels.kernel_text import NAME_PLACEHOLDER
 from adjoint.compiler.kernels.matmul.matmul import MatmulPlan, MatrixStrides, plan_matmul, write_matmul
 from adjoint.compiler.llvm.builder import Builder
@@ -38,7 +38,7 @@ def plan(
     return plan_matmul(*shape, *sides, kind, machine or target.host(), direct=direct, precision=precision)
 
 
-def write(product: MatmulPlan, result: Sequence[int]) -> str:
+def write(product: MatmulPlan, result: Sequence[int], prepare: Prepare | None = None) -> str:
     """A kernel that adds each finished element to what is at its place, which `result` gives the strides of."""
     b = Builder()
     with b.kernel(NAME_PLACEHOLDER) as (args, tile, _):
@@ -53,7 +53,7 @@ def write(product: MatmulPlan, result: Sequence[int]) -> str:
                 at = b.gep(start, by, product.type)
                 b.store(b.add(b.load(at, value.type, mask), value), at, mask)
 
-        write_matmul(b, product, left, right, scratch, tile, finish)
+        write_matmul(b, product, left, right, scratch, tile, finish, prepare)
     return b.text()
 
 

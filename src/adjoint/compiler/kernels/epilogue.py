@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from adjoint.compiler.passes.fusion_group import Group
 
 Shape = tuple[int, ...]
+CACHE_LINE_BYTES = 64
 
 
 class Epilogue:
@@ -135,6 +136,20 @@ class EpilogueWriter:
             for value, access in self.epilogue.writes:
                 register = self.b.broadcast(self._register(value, part, places, known), part.value.type.lanes)
                 self._store(register, access, places[access], part)
+
+    def prefetch(self, origin: Sequence[Reg], rows: int, columns: int) -> None:
+        """Begin to bring near what a block of so many rows and columns is going to read and to write."""
+        if not any(access.strides[-2] and access.strides[-1] == 1 for access in self.epilogue.reads.values()):
+            return
+        b, places = self.b, self._origin_addresses(origin)
+        written = {access for _, access in self.epilogue.writes}
+        for access, place in places.items():
+            if is_generated(access.base) or access.strides[-1] != 1:
+                continue
+            type = from_dtype(access.base.dtype)
+            for row in range(rows if access.strides[-2] else 1):
+                for column in range(0, columns, CACHE_LINE_BYTES // type.itemsize):
+                    b.prefetch(b.gep(place, row * access.strides[-2] + column, type), access in written)
 
     def _origin_addresses(self, origin: Sequence[Reg]) -> dict[Access, Reg]:
         """Each access at the block's origin: an address, or the index of an element that is made."""

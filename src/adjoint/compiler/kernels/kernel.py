@@ -67,3 +67,7 @@ class ResultRegister(NamedTuple):
 # What a kernel does with a block of its result: `finish(origin, parts)` writes the code which computes what follows
 # from the elements and stores it. `origin`: an index (i64) for each dimension of the result.
 Finish = Callable[[Sequence[Reg], Sequence[ResultRegister]], None]
+
+# What a kernel may do before it sums a block of its result: `prepare(origin, rows, columns)` begins to bring near what
+# `finish` is going to read and write there.
+Prepare = Callable[[Sequence[Reg], int, int], None]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from adjoint.compiler.llvm.division import Division
-from adjoint.compiler.llvm.types import BOOL, I64, NULL, PTR, U8, Operand, Reg, Type
+from adjoint.compiler.llvm.types import BOOL, I32, I64, NULL, PTR, U8, Operand, Reg, Type
 
 
 class Memory(Division):
@@ -71,6 +71,11 @@ class Memory(Division):
             self.external_command(
                 f"llvm.masked.store.{stored.type.suffix}.p0", [stored, pointer, _alignment(stored.type), mask]
             )
+
+    def prefetch(self, pointer: Reg, write: bool = False) -> None:
+        """Begin to bring a cache line near, for reading or for writing; any address will do."""
+        rest = [Reg(str(number), I32) for number in (int(write), 3, 1)]  # to the first cache, as data
+        self.external_command("llvm.prefetch.p0", [pointer, *rest])
 
     def gather(self, pointer: Reg, offsets: Reg, type: Type, mask: Reg | int | None = None) -> Reg:
         """One element for each lane, `offsets` (i32 or i64) counted in elements from the pointer."""

@@ -153,6 +153,41 @@ def test_tiles_of_a_long_depth_read_operands_few_times(m: int, n: int) -> None:
     assert down * y.nbytes + across * x.nbytes <= 3 * (x.nbytes + y.nbytes)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", MACHINES)
+@pytest.mark.parametrize(("m", "n", "k"), [(131, 130, 1600), (97, 200, 2100), (331, 144, 700), (2, 256, 120_000)])
+def test_left_operand_over_many_pages_is_packed(name: str, dtype: Any, m: int, n: int, k: int) -> None:
+    x, y = matrix(m, k, layout="T", dtype=dtype), matrix(k, n, dtype=dtype, seed=1)
+    machine = machine_named(name)
+    product = plan(x, y, machine)
+    assert product.blocking.pack_left
+    pitch = product.left_pitch(product.blocking.rows)
+    assert pitch & (pitch - 1) == 0
+    assert_close(multiply(x, y, machine), x, y)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_tiles_pack_little_again(layout: str) -> None:
+    """A tile packs its rows and its columns: few tiles share either, so that all packing takes a small part."""
+    for m, n, k in [(1024, 384, 1024), (384, 1536, 1024), (256, 256, 256), (1024, 384, 1536)]:
+        product = plan(matrix(m, k, layout=layout[0]), matrix(k, n, layout=layout[1]))
+        _, down, across = product.grid
+        packed = product.blocking.pack_right * k * n * (down - 1) + product.blocking.pack_left * k * m * (across - 1)
+        assert down * across > 1
+        assert packed * 32 <= m * n * k
+
+
+def test_what_follows_is_prepared_for_each_block() -> None:
+    x, y = matrix(61, 40), matrix(40, 130)
+    product = plan(x, y, direct=True)
+    blocks: list[tuple[int, int]] = []
+    write(product, (130, 1), lambda origin, rows, columns: blocks.append((rows, columns)))
+    panels, rows, longer = product.blocking.panels(61)
+    heights = {rows + 1, rows} if 0 < longer < panels else {rows + (longer > 0)}
+    assert {height for height, _ in blocks} == heights
+    assert {width for _, width in blocks} == {product.blocking.width, 130 % product.blocking.width}
+
+
 def test_finished_from_registers_gives_the_same_bits() -> None:
     x, y = matrix(61, 40), matrix(40, 130)
     assert plan(x, y, direct=True).direct

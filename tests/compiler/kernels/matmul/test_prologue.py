@@ -198,3 +198,18 @@ def test_rounded_operands_are_computed_as_well() -> None:
     arrays = [np.ones(s, np.float32) for s in ((60, 48), (90, 48))]
     graph = fused(lambda x, w: x @ (w * 2.0).t(), *arrays).graph
     assert inline_producers(graph, (), "medium").inlined
+
+
+def test_a_product_prefetches_what_follows_it_reads() -> None:
+    x, w, r = (ad.tensor(np.ones(s, np.float32)) for s in [(64, 48), (48, 80), (64, 80)])
+    texts = {}
+    for name, step in {
+        "alone": lambda x, w, r: x @ w,
+        "bias": lambda x, w, r: x @ w + r[0],
+        "sum": lambda x, w, r: x @ w + r,
+    }.items():
+        compiled = ad.compile(step)
+        compiled(x, w, r)
+        texts[name] = "".join(kernel.text for kernel in compiled._program().kernels.values())
+    assert "prefetch" in texts["sum"]
+    assert "prefetch" not in texts["alone"] + texts["bias"]

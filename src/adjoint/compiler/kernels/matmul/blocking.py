@@ -25,6 +25,11 @@ BLOCK_ENTRY_CYCLES = 20.0  # of entering a block, its loops and branches
 STORE_CYCLES = 4.0  # for each register of a block's result
 FOLD_CYCLES = 3.0  # for each register whose lanes are added up
 COPY_CYCLES, TRANSPOSE_CYCLES, GATHER_CYCLES = 1.5, 5.0, 16.0  # for each register that packing fills
+FAR_COPY_CYCLES, FAR_TRANSPOSE_CYCLES = 9.0, 3.0  # more, of an operand that comes from beyond the second cache
+CACHE_LINE_BYTES = 64
+L1_BYTES, L2_BYTES = 1 << 15, 1 << 20  # of an operand that still comes from there while others pass through
+PACK_ROWS_CYCLES, PACK_LINE_CYCLES = 7.0, 20.0  # for each step of packed rows: up to half a cache line, and a whole one
+MAX_STRIDED_BYTES = 3 << 18  # over which such an operand may lie: its pages are then known to the core
 JOIN_PAIRS_CYCLES, TRANSPOSE_PAIRS_CYCLES, PARTIAL_PAIRS_CYCLES = (
     5.0,
     9.0,
@@ -164,18 +169,42 @@ def _blockings_along_columns(
     machine: Machine, m: int, n: int, k: int, left: MatrixStrides, right: MatrixStrides
 ) -> Iterator[Blocking]:
     lanes, size = machine.lanes, machine.itemsize
-    vectors = -(-n // lanes)
     if not m * n:
         return
     # Far rows push each other out of the cache before all panels have read them.
-    far = abs(right.row * size)
-    pack = right.column != 1 or (m >= 96 and (far % 2048 == 0 or k * far > 600 * 1024))
-    each = COPY_CYCLES if right.column == 1 else TRANSPOSE_CYCLES if right.row == 1 else GATHER_CYCLES
+    apart = abs(right.row * size)
+    pack = right.column != 1 or (m >= 96 and (apart % 2048 == 0 or k * apart > 600 * 1024))
     # A left operand which runs down its columns is read a few elements of each cache line at a time.
-    pack_left = left.row == 1 and m > 1 and n >= 8 * lanes and k >= 2 * _lines(left.column * size)
-    packing = pack * each * k * vectors + pack_left * 4 * COPY_CYCLES * k * m / lanes
+    far = abs(left.column) * k * size > MAX_STRIDED_BYTES
+    pack_left = left.row == 1 and m > 1 and n >= 8 * lanes and far
+    packing = right_packing_cycles(machine, n, k, right) if pack else 0.0
     aliased = ALIAS_CYCLES if left.column == 1 and abs(left.row * size) % 2048 == 0 else 0.0
-    yield from _blocks(machine, m, n, k, Blocking(False, 0, 0, 0, 0, pack_left, pack, packing), aliased)
+    yield from _blocks(machine, m, n, k, Blocking(False, 0, 0, 0, 0, pack_left, pack, packing), aliased, pack_left)
+
+
+def right_packing_cycles(machine: Machine, n: int, k: int, right: MatrixStrides) -> float:
+    """Return the cycles that packing all of the right operand takes once."""
+    near, far = COPY_CYCLES, FAR_COPY_CYCLES
+    if right.column != 1:
+        near, far = (TRANSPOSE_CYCLES if right.row == 1 else GATHER_CYCLES), FAR_TRANSPOSE_CYCLES
+    return k * -(-n // machine.lanes) * (near + far * _distance(k * n * machine.itemsize))
+
+
+def left_packing_cycles(machine: Machine, m: int, k: int, rows: int) -> float:
+    """Return the cycles that packing all of a left operand which runs down its columns takes once, in so many rows."""
+    lines = pad_rows(rows) * machine.itemsize / CACHE_LINE_BYTES
+    step = PACK_LINE_CYCLES * lines if lines > 0.5 else PACK_ROWS_CYCLES
+    return step * k * -(-m // rows) * _distance(k * m * machine.itemsize)
+
+
+def pad_rows(rows: int) -> int:
+    """Elements for one step of so many packed rows: a power of two, so that no register crosses a cache line."""
+    return 1 << (rows - 1).bit_length()
+
+
+def _distance(size: int) -> float:
+    """How much of the way from beyond the second cache an operand of so many bytes comes."""
+    return 0.0 if size <= L1_BYTES else 0.4 if size <= L2_BYTES else 1.0
 
 
 def _paired_blockings(
@@ -215,8 +244,10 @@ def pair_packing_costs(left: MatrixStrides, right: MatrixStrides) -> tuple[float
     )
 
 
-def _blocks(machine: Machine, m: int, n: int, k: int, packed: Blocking, aliased: float) -> Iterator[Blocking]:
-    """Blocks whose lanes run along columns, for operands `packed` at the price it names."""
+def _blocks(
+    machine: Machine, m: int, n: int, k: int, packed: Blocking, aliased: float, packs_rows: bool = False
+) -> Iterator[Blocking]:
+    """Blocks whose lanes run along columns, for operands `packed` at the price it names, and rows at their own."""
     lanes, size = machine.lanes, machine.itemsize
     vectors = -(-n // lanes)
     for wide in range(1, min(vectors, MAX_COLUMN_STREAMS) + 1):
@@ -227,7 +258,10 @@ def _blocks(machine: Machine, m: int, n: int, k: int, packed: Blocking, aliased:
         panels = -(-m // most)
         mean = m / panels
         full, rest = divmod(vectors, wide)
+        rows = -(-m // panels)
         cycles = packed.cycles + m * vectors * STORE_CYCLES
+        if packs_rows:
+            cycles += left_packing_cycles(machine, m, k, rows)
         for count, width in ((full, wide), (1 if rest else 0, rest)):
             if not count:
                 continue
@@ -242,9 +276,9 @@ def _blocks(machine: Machine, m: int, n: int, k: int, packed: Blocking, aliased:
             )
             if k * width * lanes * size > MAX_L1_PANEL_BYTES:
                 step = max(step, width * lanes * size / L2_BYTES_PER_CYCLE)
-            step += LOOP_TURN_CYCLES + STREAM_CYCLES * mean + aliased * max(mean - CACHE_WAYS, 0.0)
+            streams = 1.0 if packs_rows else mean
+            step += LOOP_TURN_CYCLES + STREAM_CYCLES * streams + aliased * max(mean - CACHE_WAYS, 0.0)
             cycles += count * panels * (k * step + BLOCK_ENTRY_CYCLES)
-        rows = -(-m // panels)
         sets, unroll = _choose_unrolling(rows, wide)
         yield packed._replace(rows=rows, width=wide * lanes, sets=sets, unroll=unroll, cycles=cycles)
 
@@ -301,9 +335,3 @@ def _sets(sums: float) -> int:
     while sets * sums < FMA_LATENCY_CYCLES * STARTS_PER_CYCLE:
         sets *= 2
     return sets
-
-
-def _lines(stride: int) -> int:
-    """Return how many lines the second cache (1 MiB) holds that lie `stride` bytes apart."""
-    power = stride & -stride if stride else 1
-    return (1 << 20) // max(power, 64)

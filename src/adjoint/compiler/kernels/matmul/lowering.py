@@ -14,7 +14,7 @@ from adjoint.compiler.ir.strided_view import StridedView
 from adjoint.compiler.ir.symbolic_size import find_symbols, is_symbolic_size
 from adjoint.compiler.kernels.elementwise import Access, Accesses
 from adjoint.compiler.kernels.epilogue import Epilogue
-from adjoint.compiler.kernels.kernel import Finish, Kernel
+from adjoint.compiler.kernels.kernel import Finish, Kernel, Prepare
 from adjoint.compiler.kernels.kernel_text import NAME_PLACEHOLDER, KernelMemo, make_kernel_text
 from adjoint.compiler.kernels.matmul.gated_epilogue import GatedEpilogue, finish_by_unit
 from adjoint.compiler.kernels.matmul.matmul import MatmulPlan, MatrixStrides, plan_matmul, write_matmul
@@ -139,10 +139,15 @@ def _write(
                 start = pointers[side.base]
                 operands.append(b.gep(start, begins[0], from_dtype(side.base.dtype)) if begins else start)
         numbers = [b.number(args, at + i) for i in range(len(epilogue.accesses.numbers))]
-        finish: Finish = epilogue.finish(b, pointers, numbers)
+        writer = epilogue.finish(b, pointers, numbers)
+        finish: Finish = writer
+        as_result = not (
+            plan.merged or plan.swapped or len(epilogue.roots) > 1
+        )  # a block's rows and columns are its own
+        prepare: Prepare | None = writer.prefetch if as_result else None
         if len(epilogue.roots) > 1:
             finish = finish_by_unit(b, finish, len(epilogue.roots))
-        write_matmul(b, plan, operands[0], operands[1], scratch, tile, finish)
+        write_matmul(b, plan, operands[0], operands[1], scratch, tile, finish, prepare)
     return b.text()
 
 

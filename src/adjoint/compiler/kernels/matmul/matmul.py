@@ -20,7 +20,7 @@ from adjoint.compiler.kernels.index_arithmetic import (
     subtract_index,
     unravel_index,
 )
-from adjoint.compiler.kernels.kernel import Finish, ResultRegister
+from adjoint.compiler.kernels.kernel import Finish, Prepare, ResultRegister
 from adjoint.compiler.kernels.matmul import amx_tiles
 from adjoint.compiler.kernels.matmul.blocking import TILE_ROWS, MatrixStrides
 from adjoint.compiler.kernels.matmul.microkernel import ColumnSpan, DepthRange, LoadSource, sum_columns, sum_depth
@@ -44,6 +44,7 @@ def write_matmul(
     scratch: Reg | None,
     tile: Reg,
     finish: Finish,
+    prepare: Prepare | None = None,
 ) -> None:
     """Write one tile of a product; its finished elements are handed to `finish` in blocks.
 
@@ -58,15 +59,16 @@ def write_matmul(
         x if isinstance(x, MatmulOperand) else MatmulOperand.plain(x, product.type, s)
         for x, s in zip(sides, strides, strict=True)
     )
-    writer = _MatmulWriter(b, product, scratch, finish)
+    writer = _MatmulWriter(b, product, scratch, finish, prepare)
     with amx_tiles.configure_tiles(b, writer.settings) if product.blocking.is_tiled else nullcontext():
         writer.tile(left, right, tile)
 
 
 class _MatmulWriter(PanelPacker):
-    def __init__(self, b: Builder, product: MatmulPlan, scratch: Reg, finish: Finish) -> None:
+    def __init__(self, b: Builder, product: MatmulPlan, scratch: Reg, finish: Finish, prepare: Prepare | None) -> None:
         super().__init__(b, product, scratch)
         self.finish = finish
+        self.prepare = prepare
 
     def tile(self, left: MatmulOperand, right: MatmulOperand, tile: Reg) -> None:
         """One tile: its part of the batch, matrix by matrix."""
@@ -152,6 +154,8 @@ class _MatmulWriter(PanelPacker):
                 self._ragged_block(left, right, row, span, stretch, place, first, origin)
             else:
                 for count in self.branch_by_count(turn.index, longer, self.rows + 1, self.panels, self.rows):
+                    if self.prepare is not None:
+                        self.prepare((*origin[:-1], row, origin[-1]), count, span.width)
                     sums = self._block(left, right, row, down, panel, count, span, stretch)
                     if self.product.direct:
                         self._hand_over(sums, span, (*origin[:-1], row, origin[-1]))
@@ -225,7 +229,7 @@ class _MatmulWriter(PanelPacker):
             length = self.product.line
             x = LoadSource(advance_address(b, self.packed_left, down, length, self.vector), length, 1)
         elif blocking.pack_left:
-            x = LoadSource(self.packed_rows(down, panel), 1, count)
+            x = LoadSource(self.packed_rows(panel), 1, self.product.left_pitch(count))
         y = LoadSource(self.packed_right, 1, blocking.width) if packed else LoadSource(right, 1, plane.right.row)
         return sum_columns(b, x, y, self.vector, count, span, blocking.sets, stretch, packed, blocking.is_paired)
 

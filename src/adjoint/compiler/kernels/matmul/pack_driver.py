@@ -37,28 +37,23 @@ class PanelPacker(PanelLayout):
     def _pack_rows(self, left: MatmulOperand, rows: Range, length: Index) -> None:
         """The panels of rows, a few steps for all at a time: neighbouring panels read the same cache lines."""
         b, paired = self.b, self.blocking.is_paired
-        top = self.row(rows[0])
         few = 16 if paired else 8
         with b.loop(0, length, few) as steps, b.loop(*rows) as turn:
-            row = self.row(turn.index)
-            source = left.skip_rows(b, row).skip_columns(b, steps.index)
-            place = self.packed_rows(subtract_index(b, row, top), subtract_index(b, turn.index, rows[0]))
+            source = left.skip_rows(b, self.row(turn.index)).skip_columns(b, steps.index)
+            place = self.packed_rows(subtract_index(b, turn.index, rows[0]))
             count = b.minimum(subtract_index(b, length, steps.index), few)
             first = bf16_pairs.halve_index(b, steps.index) if paired else steps.index
             for height in self.branch_by_count(turn.index, self.longer, self.rows + 1, self.panels, self.rows):
-                to = advance_address(b, place, first, height, self.vector)
+                pitch = self.product.left_pitch(height)
+                to = advance_address(b, place, first, pitch, self.vector)
                 if paired:
                     bf16_pairs.pack_columns(b, source.transpose, to, height, None, count)
                 else:
-                    packing.pack_rows(b, source, to, self.vector, height, count)
+                    packing.pack_rows(b, source, to, self.vector, height, pitch, count)
 
-    def packed_rows(self, down: Index, panel: Index) -> Reg:
-        """Return the address of a panel of packed rows, `down` rows and `panel` panels below the tile's first.
-
-        Panels lie a register apart: the last row is written by a whole one.
-        """
-        place = advance_address(self.b, self.packed_left, down, self.product.longest, self.vector)
-        return advance_address(self.b, place, panel, self.product.lanes, self.vector)
+    def packed_rows(self, panel: Index) -> Reg:
+        """Return the address of a panel of packed rows, so many panels below the tile's first."""
+        return advance_address(self.b, self.packed_left, panel, self.product.left_panel, self.vector)
 
     def pack_right(self, source: MatmulOperand, ragged: Reg | None, length: Index) -> None:
         """The panel that begins at `source`, of which `ragged` columns exist if that may be fewer than its width."""

@@ -98,13 +98,14 @@ def pack_transposed(
                 b.store(value, advance_address(b, out, i, width, vector))
 
 
-def pack_rows(b: Builder, source: MatmulOperand, place: Reg, vector: Type, rows: int, depth: Index) -> None:
-    """place[k * rows + i] = source[i, k] for neighbouring rows; writes up to a register beyond the end."""
+def pack_rows(b: Builder, source: MatmulOperand, place: Reg, vector: Type, rows: int, pitch: int, depth: Index) -> None:
+    """place[k * pitch + i] = source[i, k] for neighbouring rows; what is beyond them is written too."""
+    lanes = min(vector.lanes, pitch)
     with b.loop(0, depth) as turn:
         line = source.skip_columns(b, turn.index)
-        out = advance_address(b, place, turn.index, rows, vector)
-        for start in range(0, rows, vector.lanes):
-            value = line.skip_rows(b, start).load_column(b, vector.lanes, rows - start)
+        out = advance_address(b, place, turn.index, pitch, vector)
+        for start in range(0, rows, lanes):
+            value = line.skip_rows(b, start).load_column(b, lanes, min(rows - start, lanes))
             b.store(value, advance_address(b, out, start, 1, vector))
 
 

@@ -11,13 +11,14 @@ from typing import Any
 from adjoint.compiler.ir.symbolic_size import has_symbols, is_symbolic_size, size_value
 from adjoint.compiler.kernels.matmul.bf16_rounding import choose_rounding
 from adjoint.compiler.kernels.matmul.blocking import (
-    COPY_CYCLES,
-    TRANSPOSE_CYCLES,
+    STARTS_PER_CYCLE,
     Blocking,
     Machine,
     MatrixStrides,
     blockings,
+    left_packing_cycles,
     pair_packing_costs,
+    right_packing_cycles,
     round_up,
 )
 from adjoint.compiler.kernels.matmul.product import MatmulPlan, Plane, depth_steps, steps_per_turn
@@ -235,6 +236,11 @@ def _grid(machine: Machine, plane: Plane, blocking: Blocking, k: int) -> tuple[i
     reread_left, reread_right = (
         size / REREAD_BYTES_PER_MICROSECOND / one if size > MAX_CACHED_BYTES else 0.0 for size in sizes
     )
+    # The share of the time that packing takes once.
+    whole = m * n * k / (STARTS_PER_CYCLE * machine.lanes)
+    of_left = left_packing_cycles(machine, m, k, blocking.rows) / whole if blocking.pack_left else 0.0
+    of_right = right_packing_cycles(machine, n, k, plane.right) / whole if blocking.pack_right else 0.0
+    pair_left, pair_right = pair_packing_costs(plane.left, plane.right)
     best = (1, 1)
     least_time = math.inf
     for down in range(1, min(rows, each) + 1):
@@ -244,14 +250,11 @@ def _grid(machine: Machine, plane: Plane, blocking: Blocking, k: int) -> tuple[i
             # The share of packing and reading, which rows do for their columns again and columns for their rows.
             again = reread_left * (across - 1) + reread_right * (down - 1)
             if blocking.is_paired:
-                of_left, of_right = pair_packing_costs(plane.left, plane.right)
-                again += 2 * of_right * down / m + 2 * of_left * across / n
-            elif blocking.pack_right:
-                again += 2 * (COPY_CYCLES if plane.right.column == 1 else TRANSPOSE_CYCLES) * down / m
-            if blocking.pack_left and not blocking.is_paired:
-                again += 8 * COPY_CYCLES * across / n
+                again += 2 * pair_right * down / m + 2 * pair_left * across / n
+            else:
+                again += of_right * (down - 1) + of_left * (across - 1)
             # Tiles beyond those of two threads shorten the wait for the last one, which counts for less.
-            time = longest * 0.5 + again + 0.5 / parts + 0.02 * (longest * parts - 1)
+            time = longest * 0.5 + again + 0.25 / parts + 0.02 * (longest * parts - 1)
             if time < least_time:
                 best, least_time = (down, across), time
     return batch, *best

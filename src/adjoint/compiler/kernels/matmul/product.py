@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from adjoint.compiler.ir.symbolic_size import size_value
-from adjoint.compiler.kernels.matmul.blocking import Blocking, MatrixStrides, round_up
+from adjoint.compiler.kernels.matmul.blocking import Blocking, MatrixStrides, pad_rows, round_up
 from adjoint.compiler.llvm.types import Type
 
 Shape = tuple[int, ...]
@@ -66,6 +66,21 @@ class MatmulPlan(NamedTuple):
         line = round_up(self.longest, self.lanes)
         apart = self.blocking.is_paired and line * self.type.itemsize % 512 == 0  # or lines push each other out
         return line + self.lanes if apart else line
+
+    def left_pitch(self, rows: int) -> int:
+        """Elements from one step to the next in a panel of so many packed rows.
+
+        Pairs follow each other without a gap.
+        """
+        return rows if self.blocking.is_paired else pad_rows(self.blocking.rows)
+
+    @property
+    def left_panel(self) -> int:
+        """Elements from one panel of packed rows to the next.
+
+        They lie a register further apart than they are long: else the steps of all would share few sets of the cache.
+        """
+        return self.longest * self.left_pitch(self.blocking.rows) + self.lanes
 
     @property
     def padded_steps(self) -> int:

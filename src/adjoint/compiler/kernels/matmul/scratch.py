@@ -29,9 +29,8 @@ class Scratch(NamedTuple):
         rows, columns = largest_tile(product)
         left = right = 0  # bytes of one part
         if blocking.pack_left:
-            lines = blocking.along_depth or blocking.is_tiled
-            line = product.line if lines else max(product.line, depth + product.lanes)
-            left = round_up(rows * line * item + register, 64)
+            panels = -(-rows // blocking.rows)
+            left = round_up(max(rows * product.line, panels * product.left_panel) * item + register, 64)
         at = parts * left
         if blocking.pack_right and not blocking.along_depth and not blocking.is_paired:
             at += round_up(
