@@ -21,7 +21,7 @@ import numpy as np
 
 from adjoint.compiler.llvm.jit import engine, target
 
-CHAINS = 12  # of multiply-adds that do not wait for each other: more than two units have in flight
+CHAINS = {16: 12, 32: 24}  # multiply-adds that do not wait for each other, as many as registers hold, by their number
 TURNS = 1 << 18  # of the loop, each with one link of all chains
 SETS = tuple(int(mib * 2**20) for mib in (0.125, 0.5, 4, 16, 24, 64, 256))  # bytes that a sum works on
 LONG = 0.4  # seconds for each size
@@ -68,19 +68,20 @@ def peak(threads: int) -> float:
     """Flops per second of multiply-adds in vector registers, which read and write no memory."""
     host = target.host()
     lanes = host.vector_bits // 32
-    code = engine.load([host.emit_object(multiply_add_text(lanes))])
+    chains = CHAINS[host.vector_registers]
+    code = engine.load([host.emit_object(multiply_add_text(lanes, chains))])
     run = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(code.address("multiply_add"))
     results = [np.zeros(lanes, np.float32) for _ in range(threads)]
-    flops = 2.0 * lanes * CHAINS * TURNS * threads
+    flops = 2.0 * lanes * chains * TURNS * threads
     if threads == 1:
         return flops / least(lambda: run(results[0].ctypes.data), 1)
     with ThreadPoolExecutor(threads) as pool:
         return flops / least(lambda: list(pool.map(lambda result: run(result.ctypes.data), results)), threads)
 
 
-def multiply_add_text(lanes: int) -> str:
-    """A function in LLVM assembly: TURNS times x·x + sum → sum for each of CHAINS registers, and their total stored."""
-    vector, chains = f"<{lanes} x float>", range(CHAINS)
+def multiply_add_text(lanes: int, count: int) -> str:
+    """A function in LLVM assembly: TURNS times x·x + sum → sum for each of `count` registers, their total stored."""
+    vector, chains = f"<{lanes} x float>", range(count)
     starts = [f"  %s{i} = phi {vector} [ zeroinitializer, %entry ], [ %n{i}, %loop ]" for i in chains]
     links = [f"  %n{i} = call {vector} @llvm.fma.v{lanes}f32({vector} %x, {vector} %x, {vector} %s{i})" for i in chains]
     totals = [f"  %t{i + 1} = fadd {vector} {f'%t{i}' if i else 'zeroinitializer'}, %n{i}" for i in chains]
@@ -100,7 +101,7 @@ def multiply_add_text(lanes: int) -> str:
             "  br i1 %more, label %loop, label %end",
             "end:",
             *totals,
-            f"  store {vector} %t{CHAINS}, {vector}* %out, align 4",
+            f"  store {vector} %t{count}, {vector}* %out, align 4",
             "  ret void",
             "}",
         ]
