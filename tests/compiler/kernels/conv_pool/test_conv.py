@@ -14,10 +14,13 @@ from hypothesis import strategies as st
 from tests.support.kernels.single import equation
 from tests.support.kernels.windowed import NARROW, check, text_of
 
+from adjoint.compiler.ir.graph import Value
 from adjoint.compiler.kernels.conv_pool.conv_plan import ConvolutionPlan
+from adjoint.compiler.kernels.conv_pool.conv_weight_plan import ConvolutionWeightPlan
 from adjoint.compiler.kernels.conv_pool.windowed_op import plan_windowed_op
 from adjoint.compiler.llvm.jit.target import Target, host
 from adjoint.compiler.llvm.types import F32, F64
+from adjoint.core.op.spec import Spec
 from adjoint.ops.nn.convolution import convolution, convolution_input, convolution_weight
 from adjoint.ops.reduction.reduction import sum
 
@@ -92,6 +95,38 @@ def test_layers_on_a_narrow_machine(layer: Any) -> None:
     three_directions(layer, np.float32, NARROW)
 
 
+MANY_CHANNELS: dict[str, tuple[Shape, Shape, Shape, Shape, Shape, int]] = {
+    "same": ((3, 32, 7, 9), (64, 32, 3, 3), (1, 1), (1, 1), (1, 1), 1),
+    "halving": ((2, 16, 10, 8), (96, 16, 3, 3), (2, 2), (1, 1), (1, 1), 1),
+    "transposed": ((9, 48, 4, 4), (40, 48, 4, 4), (2, 2), (1, 1), (1, 1), 1),
+    "pointwise": ((4, 48, 5, 6), (70, 48, 1, 1), (1, 1), (0, 0), (1, 1), 1),
+    "not all lanes": ((2, 15, 6, 5), (64, 15, 3, 3), (1, 1), (2, 2), (1, 1), 1),
+    "in part a second register": ((2, 30, 6, 5), (64, 30, 3, 3), (1, 1), (0, 0), (1, 1), 1),
+    "few places": ((1, 16, 2, 2), (64, 16, 2, 2), (1, 1), (0, 0), (1, 1), 1),
+    "grouped": ((3, 64, 6, 7), (128, 32, 3, 2), (1, 2), (1, 1), (2, 1), 2),
+    "volume": ((2, 16, 4, 5, 6), (64, 16, 3, 3, 3), (1, 1, 1), (1, 1, 1), (1, 1, 1), 1),
+    "long": ((2, 32, 50), (64, 32, 9), (1,), (4,), (1,), 1),
+}
+targets = pytest.mark.parametrize("target", [None, pytest.param(NARROW, marks=narrow)], ids=["host", "narrow"])
+
+
+@pytest.mark.sweep(4)
+@pytest.mark.parametrize("layer", MANY_CHANNELS.values(), ids=MANY_CHANNELS)
+@dtypes
+@targets
+def test_gradients_of_weights_with_lanes_along_channels(layer: Any, dtype: Any, target: Target | None) -> None:
+    shape, weights, stride, padding, dilation, groups = layer
+    settings: Any = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+    x, weight = normal(shape, dtype, 0), normal(weights, dtype, 1)
+    g = normal(convolution.op.evaluate(x, weight, **settings).shape, dtype, 2)
+    made = check(convolution_weight, x, g, shape=weights, target=target, **settings)
+    assert isinstance(made.plan, ConvolutionWeightPlan)
+    assert made.plan.by_channel
+    one = check(convolution_weight, x[:1], g[:1], shape=weights, target=target, **settings)
+    assert isinstance(one.plan, ConvolutionWeightPlan)
+    assert one.plan.by_channel, "how many images there are has no part in it"
+
+
 sizes = {1: st.integers(1, 30), 2: st.integers(1, 20), 3: st.integers(1, 9)}
 few = st.integers(1, 3)
 
@@ -120,15 +155,27 @@ def test_few_images_are_split_by_channels_and_large_ones_by_rows() -> None:
     assert large.plan.bands[1] > 1
     assert large.tiles == large.plan.chunks * large.plan.bands[1]
     twice: Any = {**settings, "stride": (2, 2)}
-    g = normal((1, 8, 75, 75), np.float32, 0)
-    back = check(convolution_input, g, normal((8, 4, 3, 3), np.float32, 1), shape=(1, 4, 150, 150), **twice)
+    g = normal((1, 8, 110, 110), np.float32, 0)
+    back = check(convolution_input, g, normal((8, 4, 3, 3), np.float32, 1), shape=(1, 4, 220, 220), **twice)
     assert isinstance(back.plan, ConvolutionPlan)
     assert back.plan.bands[1] > 1
 
 
+def test_few_images_of_many_channels_are_framed_few_times() -> None:
+    settings: Any = {"stride": (1, 1), "padding": (1, 1), "dilation": (1, 1), "groups": 1}
+    for images in (1, 2, 4, 8):
+        x, weight = np.zeros((images, 256, 8, 8), "f4"), np.zeros((256, 256, 3, 3), "f4")
+        operands = [Value(None, (), {}, Spec(a.shape, a.dtype)) for a in (x, weight)]
+        made = plan_windowed_op(Value(convolution.op, tuple(operands), settings, Spec(x.shape, x.dtype)), host())
+        assert made is not None
+        assert isinstance(made.plan, ConvolutionPlan)
+        assert made.plan.bands == (1, 1)
+        assert made.plan.chunks * images == 8
+
+
 def test_large_volumes_are_split_by_slices_and_by_rows_of_one_slice() -> None:
     settings: Any = {"stride": (1, 1, 1), "padding": (1, 1, 1), "dilation": (1, 1, 1), "groups": 1}
-    deep = check(convolution, normal((1, 2, 20, 20, 50), "f4", 0), normal((2, 2, 3, 3, 3), "f4", 1), **settings)
+    deep = check(convolution, normal((1, 2, 30, 20, 50), "f4", 0), normal((2, 2, 3, 3, 3), "f4", 1), **settings)
     assert isinstance(deep.plan, ConvolutionPlan)
     assert deep.plan.bands[0] > 1
     assert deep.plan.bands[1] == 1

@@ -19,8 +19,9 @@ from adjoint.compiler.kernels.index_arithmetic import is_one, is_zero
 from adjoint.compiler.llvm.jit.target import Target
 from adjoint.compiler.llvm.types import Type
 
+FEW_TILES = 8  # enough to share among threads
 TILE_FLOPS = 2.5e6  # of a tile at least: about 25 µs with 512-bit registers
-MAX_BAND_ELEMENTS = 2**15  # elements of a frame, above which an image goes by bands of slices or rows
+MAX_BAND_ELEMENTS = 2**16  # elements of a frame, above which an image goes by bands of slices or rows
 
 
 class Term(NamedTuple):
@@ -193,7 +194,8 @@ def _plan(
         per_tile = 1 + int(enough) // flops
     else:
         per_tile = min(count, max(1, round(enough * number / flops)))
-    chunks = min(split.number, max(1, int(size_value(flops) / number / enough / 2))) if count * number < 8 else 1
+    # Each chunk of channels frames its image again: no more of them than make a few tiles for each thread.
+    chunks = min(split.number, -(-FEW_TILES // (count * number)), max(1, int(size_value(flops) / number / enough / 2)))
     kind = "in place" if frame.in_place else f"through a frame of {len(frame.planes)} planes"
     reason = f"direct, {split.largest} channels by {grid.vectors} vectors in registers, images read {kind}"
     return ConvolutionPlan(

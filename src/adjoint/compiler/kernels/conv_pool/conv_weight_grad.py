@@ -1,4 +1,7 @@
-"""The gradient of a convolution's weight: sums over images and places, the lanes of a register over places.
+"""The gradient of a convolution's weight: sums over images and places.
+
+The lanes of a register are places; or they are channels of the input, whose frame is turned then: no lane is wasted
+where rows are short, and none is added to another at the end.
 
 A few images at a time are framed (`frame`). Some of the result's channels by some taps stay in registers while all
 places of these images are added up; between images they wait in memory, every lane for itself. A tile owns channels of
@@ -23,13 +26,16 @@ from adjoint.compiler.kernels.index_arithmetic import (
     is_one,
     is_zero,
     modulo_index,
+    scale_index,
     split_size,
     unravel_index,
 )
 from adjoint.compiler.kernels.kernel import Finish, ResultRegister
-from adjoint.compiler.kernels.matmul.packing import fold_lanes
+from adjoint.compiler.kernels.matmul.blocking import MatrixStrides
+from adjoint.compiler.kernels.matmul.operand import MatmulOperand
+from adjoint.compiler.kernels.matmul.packing import fold_lanes, pack_transposed
 from adjoint.compiler.llvm.builder import Builder
-from adjoint.compiler.llvm.types import I64, Reg
+from adjoint.compiler.llvm.types import I32, I64, Reg, Type
 
 Registers = tuple[Reg, ...]
 Part = TypeVar("Part")
@@ -67,13 +73,27 @@ def write_convolution_weight(
             count: Index = plan.batch
             if not is_multiple(plan.images, plan.batch):
                 count = b.minimum(b.sub(plan.images, number), plan.batch)
-            if not frame.in_place:
+            in_place = frame.in_place and not plan.by_channel
+            if not in_place:
                 with b.loop(0, count) as image:
                     source = b.gep(here, b.mul(image.index, plan.inputs), type)
-                    memory = b.gep(scratch, b.mul(image.index, frame.size(lanes)), type)
-                    write_padded_image(b, frame, source, memory, vector)
-            _add(b, plan, here if frame.in_place else scratch, there, waiting, count)
+                    _write_frame(b, plan, source, scratch, image.index, vector)
+            _add(b, plan, here if in_place else b.gep(scratch, plan.source_frame_size, type), there, waiting, count)
         _finish(b, plan, waiting, first, modulo_index(b, inner, inward), finish)
+
+
+def _write_frame(b: Builder, plan: ConvolutionWeightPlan, source: Reg, scratch: Reg, image: Reg, vector: Type) -> None:
+    """The frame of one image of a batch, turned where lanes are channels: of each place one channel after another."""
+    frame, type = plan.frame, plan.type
+    memory = b.gep(b.gep(scratch, plan.source_frame_size, type), b.mul(image, plan.frame_size), type)
+    if not plan.by_channel:
+        write_padded_image(b, frame, source, memory, vector)
+        return
+    # The plain loop: for channel, place: turned[place, channel] = frame[channel, place].
+    framed = write_padded_image(b, frame, source, scratch, vector)
+    matrix = MatmulOperand.plain(framed, type, MatrixStrides((), 1, frame.channel))
+    ragged = b.constant(frame.channels, I64) if frame.channels < plan.pitch else None
+    pack_transposed(b, matrix, memory, vector, plan.pitch, ragged, frame.channel, frame.channel)
 
 
 def _add(b: Builder, plan: ConvolutionWeightPlan, frames: Reg, g: Reg, waiting: Reg, count: Index) -> None:
@@ -90,14 +110,13 @@ def _add(b: Builder, plan: ConvolutionWeightPlan, frames: Reg, g: Reg, waiting: 
 
 def _add_blocks(b: Builder, plan: ConvolutionWeightPlan, frames: Reg, g: Reg, waiting: Reg, count: Index) -> None:
     type, lanes = plan.type, plan.grid.lanes
-    frame = plan.frame
     window = plan.taps.size
 
     for start, size in plan.outward.blocks(b, 0, plan.outward.number):
         mine = b.gep(g, b.mul(start, plan.places.size), type)
-        sums_of = b.gep(waiting, b.mul(start, frame.channels * window * lanes), type)
-        with b.loop(0, frame.channels, plan.together) as channel:
-            seen = b.gep(frames, b.mul(channel.index, frame.channel), type)
+        sums_of = b.gep(waiting, b.mul(start, plan.channels * window * lanes), type)
+        with b.loop(0, plan.channels, plan.together) as channel:
+            seen = b.gep(frames, b.mul(channel.index, plan.channel), type)
             sums = b.gep(sums_of, b.mul(channel.index, window * lanes), type)
             _add_slices(b, plan, seen, mine, sums, size, count)
 
@@ -114,15 +133,18 @@ def _add_slices(
         sums: Reg,
         add: Callable[[Reg, Reg, Part], None],
     ) -> None:
-        """Add parts one after the other: in a loop if they are `flat` terms a step apart."""
-        by = uniform_step(flat)
-        if by is None or len(parts) == 1:
-            for part in parts:
-                add(seen, sums, part)
-            return
-        with b.loop(0, len(parts)) as loop:
-            moved = b.gep(seen, b.mul(loop.index, by.frame), plan.type)
-            add(moved, b.gep(sums, b.mul(loop.index, by.weight * plan.grid.lanes), plan.type), parts[0])
+        """Add parts one after the other: in loops over those that are a step apart, one for each phase of a stride."""
+        for phases in range(1, len(parts) + 1):
+            steps = [uniform_step(flat[phase::phases]) for phase in range(phases)]
+            if all(step or phase + phases >= len(parts) for phase, step in enumerate(steps)):
+                break
+        for phase, by in enumerate(steps):
+            if by is None:
+                add(seen, sums, parts[phase])
+                continue
+            with b.loop(0, len(parts[phase::phases])) as loop:
+                moved = b.gep(seen, b.mul(loop.index, by.frame), plan.type)
+                add(moved, b.gep(sums, b.mul(loop.index, by.weight * plan.grid.lanes), plan.type), parts[phase])
 
     def add_column(seen: Reg, sums: Reg, terms: Column) -> None:
         _add_column(b, plan, seen, g, sums, terms, size, count)
@@ -145,10 +167,10 @@ def _add_column(
 ) -> None:
     # The plain loop: for image, place, channel, tap: sums[channel, tap] += g[channel, place] * image[place + tap].
     # Unrolled: `size` channels by all taps of the column stay in registers while images and places pass by. A register
-    # holds one sum for each lane, which `_finish` adds up.
+    # holds one sum for each lane, which `_finish` adds up. Where lanes are channels of the input, each holds a sum.
     type, lanes = plan.type, plan.grid.lanes
     vector = type.of(lanes)
-    stride = plan.frame.channels * plan.taps.size * lanes
+    stride = plan.channels * plan.taps.size * lanes
     places = [b.gep(waiting, channel * stride + term.weight * lanes, type) for channel in range(size) for term in terms]
 
     def add(sums: Registers, g: Reg, seen: Reg, inside: Vector) -> Registers:
@@ -162,18 +184,28 @@ def _add_column(
                 new[at] = b.fma(given[channel], value, new[at])
         return tuple(new)
 
-    from_image = plan.inputs if plan.frame.in_place else plan.frame.size(lanes)
+    def add_place(sums: Registers, g: Reg, seen: Reg, _: Vector) -> Registers:
+        new = list(sums)
+        values = [b.load(b.gep(seen, term.frame, type), vector) for term in terms]
+        for channel in range(size):
+            spread = b.broadcast(b.load(b.gep(g, channel * plan.places.size, type), type), lanes)
+            for at, value in enumerate(values, channel * len(terms)):
+                new[at] = b.fma(spread, value, new[at])
+        return tuple(new)
+
+    step = add_place if plan.by_channel else add
+    from_image = plan.inputs if plan.frame.in_place and not plan.by_channel else plan.frame_size
     with b.loop(0, count, carried=[b.load(place, vector) for place in places]) as image:
         theirs = b.gep(g, b.mul(image.index, plan.groups * plan.result[0] * plan.places.size), type)
         ours = b.gep(seen, b.mul(image.index, from_image), type)
         sums = image.carried
         if is_one(plan.places.slices):
-            sums = _add_rows(b, plan, theirs, ours, sums, add)
+            sums = _add_rows(b, plan, theirs, ours, sums, step)
         else:
             with b.loop(0, plan.places.slices, carried=sums) as piece:
                 their_slice = b.gep(theirs, b.mul(piece.index, plan.places.rows * plan.places.columns), type)
-                our_slice = b.gep(ours, b.mul(piece.index, plan.frame.slice), type)
-                piece.yields(*_add_rows(b, plan, their_slice, our_slice, piece.carried, add))
+                our_slice = b.gep(ours, b.mul(piece.index, plan.frame.slice * plan.pitch), type)
+                piece.yields(*_add_rows(b, plan, their_slice, our_slice, piece.carried, step))
             sums = piece.results
         image.yields(*sums)
     for place, total in zip(places, image.results, strict=True):
@@ -187,14 +219,15 @@ def _add_rows(
     type, lanes = plan.type, plan.grid.lanes
     with b.loop(0, plan.grid.rows, carried=sums) as row:
         their_row = b.gep(theirs, b.mul(row.index, plan.grid.length), type)
-        our_row = b.gep(ours, b.mul(row.index, plan.frame.width), type)
+        our_row = b.gep(ours, b.mul(row.index, plan.frame.width * plan.pitch), type)
         sums = row.carried
-        whole, left = split_size(plan.grid.length, lanes)
+        step = 1 if plan.by_channel else lanes
+        whole, left = split_size(plan.grid.length, step)
         if plan.is_short:
             whole, left = 0, plan.grid.length
         if not is_zero(whole):
-            with b.loop(0, whole, lanes, carried=sums) as loop:
-                at = b.gep(their_row, loop.index, type), b.gep(our_row, loop.index, type)
+            with b.loop(0, whole, step, carried=sums) as loop:
+                at = b.gep(their_row, loop.index, type), b.gep(our_row, scale_index(b, loop.index, plan.pitch), type)
                 loop.yields(*add(loop.carried, *at, Vector(0, 0, lanes)))
             sums = loop.results
         if plan.is_short:
@@ -217,26 +250,47 @@ def _finish(b: Builder, plan: ConvolutionWeightPlan, waiting: Reg, first: Reg, i
     window = plan.taps.size
     held = plan.frame.channels * window
 
-    def part(index: Reg, origin: Sequence[Reg], mask: int | None) -> None:
-        pointer = b.gep(waiting, b.mul(index, lanes), type)
+    def part(outer: Reg, weight: Index, origin: Sequence[Reg], mask: int | None) -> None:
+        own = b.gep(waiting, b.mul(outer, plan.channels * window * lanes), type)
+        if plan.by_channel:
+            finish(origin, [ResultRegister((0,) * len(origin), _pick_sums(b, plan, own, weight, mask), mask)])
+            return
+        pointer = b.gep(own, scale_index(b, weight, lanes), type)
         rows = [b.load(b.gep(pointer, lane * lanes, type), type.of(lanes)) for lane in range(lanes)]
         finish(origin, [ResultRegister((0,) * len(origin), fold_lanes(b, rows), mask)])
 
     with b.loop(0, plan.outward.size) as outer:
         channel = b.add(first, outer.index)
-        before = b.mul(outer.index, held)
         if not plan.apart:
             start = b.mul(inner, window)
             if whole := held - held % lanes:
                 with b.loop(0, whole, lanes) as loop:
-                    part(b.add(before, loop.index), [channel, b.add(start, loop.index)], None)
+                    part(outer.index, loop.index, [channel, b.add(start, loop.index)], None)
             if held - whole:
-                part(b.add(before, whole), [channel, b.add(start, whole)], held - whole)
+                part(outer.index, whole, [channel, b.add(start, whole)], held - whole)
             return
         sizes = (plan.taps.slices, plan.taps.rows)[3 - plan.apart :]
         width = plan.taps.columns
         with b.loop(0, plan.frame.channels * math.prod(sizes)) as line:
             input, *row = unravel_index(b, line.index, (plan.frame.channels, *sizes))
             for column in range(0, width, lanes):
-                at = b.add(b.add(before, b.mul(line.index, width)), column)
-                part(at, [channel, b.add(inner, input), *row, b.constant(column, I64)], min(lanes, width - column))
+                at = b.add(b.mul(line.index, width), column)
+                part(
+                    outer.index,
+                    at,
+                    [channel, b.add(inner, input), *row, b.constant(column, I64)],
+                    min(lanes, width - column),
+                )
+
+
+def _pick_sums(b: Builder, plan: ConvolutionWeightPlan, sums: Reg, weight: Index, mask: int | None) -> Reg:
+    """Neighbouring weights of one of the result's channels, from a number on, of sums whose lanes are channels."""
+    # The plain loop: for channel, tap: weights[channel * window + tap] = sums[channel // lanes, tap, channel % lanes].
+    lanes, window, integer = plan.grid.lanes, plan.taps.size, I32.of(plan.grid.lanes)
+    number = b.add(b.iota(lanes, I32), b.cast(as_index(b, weight), I32))
+    channel = b.emit(f"udiv {integer.text} {number.name}, {b.constant(window, integer).name}", integer)
+    tap = b.sub(number, b.mul(channel, window))
+    group = b.shr(channel, (lanes - 1).bit_length())
+    lane = b.bitwise_and(channel, lanes - 1)
+    place = b.add(b.mul(b.add(b.mul(group, window), tap), lanes), lane)
+    return b.gather(sums, place, plan.type, mask)
