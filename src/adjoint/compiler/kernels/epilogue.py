@@ -138,18 +138,19 @@ class EpilogueWriter:
                 self._store(register, access, places[access], part)
 
     def prefetch(self, origin: Sequence[Reg], rows: int, columns: int) -> None:
-        """Begin to bring near what a block of so many rows and columns is going to read and to write."""
-        if not any(access.strides[-2] and access.strides[-1] == 1 for access in self.epilogue.reads.values()):
+        """Begin to bring near what a block of so many rows and columns is going to read, row by row."""
+        b = self.b
+        accesses = [a for a in self.epilogue.reads.values() if a.strides[-1] == 1 and a.strides[-2]]
+        accesses = [access for access in dict.fromkeys(accesses) if not is_generated(access.base)]
+        if not accesses:
             return
-        b, places = self.b, self._origin_addresses(origin)
-        written = {access for _, access in self.epilogue.writes}
-        for access, place in places.items():
-            if is_generated(access.base) or access.strides[-1] != 1:
-                continue
-            type = from_dtype(access.base.dtype)
-            for row in range(rows if access.strides[-2] else 1):
+        places = self._origin_addresses(origin)
+        with b.loop(0, rows) as row:
+            for access in accesses:
+                type = from_dtype(access.base.dtype)
+                line = b.gep(places[access], b.mul(row.index, access.strides[-2]), type)
                 for column in range(0, columns, CACHE_LINE_BYTES // type.itemsize):
-                    b.prefetch(b.gep(place, row * access.strides[-2] + column, type), access in written)
+                    b.prefetch(b.gep(line, column, type))
 
     def _origin_addresses(self, origin: Sequence[Reg]) -> dict[Access, Reg]:
         """Each access at the block's origin: an address, or the index of an element that is made."""

@@ -69,5 +69,5 @@ class ResultRegister(NamedTuple):
 Finish = Callable[[Sequence[Reg], Sequence[ResultRegister]], None]
 
 # What a kernel may do before it sums a block of its result: `prepare(origin, rows, columns)` begins to bring near what
-# `finish` is going to read and write there.
+# `finish` is going to read there.
 Prepare = Callable[[Sequence[Reg], int, int], None]

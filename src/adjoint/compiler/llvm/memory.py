@@ -72,9 +72,9 @@ class Memory(Division):
                 f"llvm.masked.store.{stored.type.suffix}.p0", [stored, pointer, _alignment(stored.type), mask]
             )
 
-    def prefetch(self, pointer: Reg, write: bool = False) -> None:
-        """Begin to bring a cache line near, for reading or for writing; any address will do."""
-        rest = [Reg(str(number), I32) for number in (int(write), 3, 1)]  # to the first cache, as data
+    def prefetch(self, pointer: Reg) -> None:
+        """Begin to bring a cache line near; any address will do."""
+        rest = [Reg(str(number), I32) for number in (0, 3, 1)]  # for reading, to the first cache, as data
         self.external_command("llvm.prefetch.p0", [pointer, *rest])
 
     def gather(self, pointer: Reg, offsets: Reg, type: Type, mask: Reg | int | None = None) -> Reg:
