@@ -253,8 +253,8 @@ def _grid(machine: Machine, plane: Plane, blocking: Blocking, k: int) -> tuple[i
                 again += 2 * pair_right * down / m + 2 * pair_left * across / n
             else:
                 again += of_right * (down - 1) + of_left * (across - 1)
-            # Tiles beyond those of two threads shorten the wait for the last one, which counts for less.
-            time = longest * 0.5 + again + 0.25 / parts + 0.02 * (longest * parts - 1)
+            # Two threads share an even number best; tiles beyond theirs, for more threads, count for less.
+            time = -(-parts // 2) * longest * 0.5 + again + 0.5 / parts
             if time < least_time:
                 best, least_time = (down, across), time
     return batch, *best
