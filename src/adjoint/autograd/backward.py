@@ -131,12 +131,14 @@ def grad(
     retain = create_graph if retain_graph is None else retain_graph
 
     def compute_grads(*gradients: Tensor | None) -> Sequence[Tensor | None]:
-        seeds = _seeds(roots, gradients)
+        seeds = [make_seed(i, root, g) for i, (root, g) in enumerate(zip(roots, gradients, strict=True))]
         found = engine.run_grad(seeds, retain_graph=retain, create_graph=create_graph, targets=nodes)
         return [found.get(node) for node in nodes]
 
-    gradients = _gradients(roots, grad_outputs)
-    found = _map_rows(compute_grads, roots, gradients) if is_grads_batched else compute_grads(*gradients)
+    if is_grads_batched:
+        found = _map_rows(compute_grads, roots, _gradients(roots, grad_outputs))
+    else:
+        found = compute_grads(*_gradients(roots, grad_outputs))
     result = []
     for i, (tensor, g) in enumerate(zip(targets, found, strict=True)):
         if g is None and materialize_grads:

@@ -9,7 +9,7 @@ from typing import Any, Self
 from numpy import ndarray
 
 from adjoint.autograd.grad_mode import no_grad
-from adjoint.core.runtime.mode import nondefault
+from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.size import Size
 from adjoint.core.tensor.tensor import Tensor, wrap
 from adjoint.core.typing import Operand
@@ -256,11 +256,13 @@ class Distribution:
         """Raise ValueError unless `value` is a tensor of the right shape within the support."""
         if not isinstance(value, Tensor):
             raise ValueError("The value argument to log_prob must be a Tensor")
-        shape, event = Size(value.shape), self._event_shape
-        if shape[len(shape) - len(event) :] != event:
+        shape, event = value.shape, self._event_shape
+        if event and shape[len(shape) - len(event) :] != event:
             raise ValueError(f"The right-most size of value must match event_shape: {shape} vs {event}.")
-        expected = Size((*self._batch_shape, *event))
-        if any(1 != i != j != 1 for i, j in zip(reversed(shape), reversed(expected), strict=False)):
+        expected = Size((*self._batch_shape, *event)) if event else self._batch_shape
+        if shape != expected and any(
+            1 != i != j != 1 for i, j in zip(reversed(shape), reversed(expected), strict=False)
+        ):
             raise ValueError(f"Value is not broadcastable with batch_shape+event_shape: {shape} vs {expected}.")
         try:
             support = self.support
@@ -296,10 +298,10 @@ class Distribution:
 
 
 def _is_satisfied(constraint: Constraint, value: Tensor) -> bool:
-    quick = type(value.array) is ndarray and not nondefault.count
-    valid = constraint.check(wrap(value.array) if quick and value.node is not None else value)
-    if quick and type(valid) is Tensor:  # which saves half of the time
-        return bool(valid.array.all())
+    plain = type(value) is Tensor and type(value.array) is ndarray and isinstance(constraint, Constraint)
+    if plain and not (nondefault.count and mode.needs_slow_path):
+        return constraint._holds_for_all(value if value.node is None else wrap(value.array))  # which saves half of it
+    valid = constraint.check(value)
     return not can_validate_values(valid) or bool(valid.all())
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,7 @@ from tests.support.checks import leaf
 
 import adjoint as ad
 from adjoint.autograd.engine import engine
+from adjoint.core.graph.node import GraphNode
 from adjoint.nn import functional as F
 
 LOSSES: dict[str, Callable[[Any, Any], Any]] = {
@@ -71,3 +73,31 @@ def test_a_value_written_since_is_noticed_in_a_recorded_pass() -> None:
     y.add_(1)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         ad.autograd.grad(loss, x, create_graph=True)
+
+
+def test_nodes_of_a_recorded_pass_name_the_line_that_called_for_it() -> None:
+    x, w = operands()
+    loss = (x.exp() ** 2.5 * w.tanh()).softmax(0).logsumexp(0)
+    line = sys._getframe().f_lineno + 1
+    grads = ad.autograd.grad(loss, (x, w), create_graph=True)
+    sites, stack = set(), [g.grad_fn for g in grads]
+    made = {id(node) for node in stack}
+    while stack:
+        node = stack.pop()
+        sites.add(node.site)
+        for parent, _ in node.next_functions:
+            if isinstance(parent, GraphNode) and id(parent) not in made and parent.sequence_nr > loss.node.sequence_nr:
+                made.add(id(parent))
+                stack.append(parent)
+    assert len(made) > 10
+    assert {(site.file, site.line) for site in sites} == {(__file__, line)}
+
+
+def test_nodes_of_users_hooks_in_a_recorded_pass_name_the_lines_of_the_hooks() -> None:
+    x, _ = operands()
+    y = x * 2
+    y.register_hook(lambda g: g * x)
+    line = sys._getframe().f_lineno - 1
+    (g,) = ad.autograd.grad(y.square().sum(), x, create_graph=True)
+    mul = g.grad_fn.next_functions[0][0]
+    assert mul.site.line == line

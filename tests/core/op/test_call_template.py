@@ -10,9 +10,9 @@ import pytest
 import adjoint as ad
 from adjoint.core.op.apply import apply
 from adjoint.core.op.op import op_of
-from adjoint.functions.linalg.matmul import _linear
+from adjoint.functions.linalg.matmul import _fold_rows, _linear
 from adjoint.ops.elementwise.select import _where
-from adjoint.ops.indexing.indexing import gather
+from adjoint.ops.indexing.indexing import gather, index
 from adjoint.ops.linalg.matmul import mm
 from adjoint.ops.reduction import reduction
 
@@ -21,7 +21,9 @@ CALLS: list[tuple[Any, tuple[Any, ...], dict[str, Any]]] = [
     (reduction.sum, (A,), {"axes": (0,), "keepdims": False}),
     (reduction.all, (A > 0,), {"axes": (1,), "keepdims": True}), (mm, (A, B), {}),
     (gather, (A, np.array([[0], [2], [1]])), {"axis": 1}), (_linear, (A, B, A[0]), {}),
-    (_linear, (A, B, None), {}), (_where, (A > 0, A, B), {}),
+    (_linear, (A, B, None), {}), (_linear, (A[0], B, A[1]), {}), (_where, (A > 0, A, B), {}),
+    (_fold_rows, (A.reshape(1, 3, 3), B), {}), (index, (A, np.array([2, 0])), {"pattern": (0, None)}),
+    (index, (A, np.array([2, 0]), np.array([1, 1])), {"pattern": (0, 1)}),
 ]  # fmt: skip
 
 
@@ -74,3 +76,24 @@ def test_nothing_is_recorded_without_grad_and_frozen_inference_tensors_are_refus
         frozen = ad.tensor(B)
     with pytest.raises(RuntimeError, match="Inference tensors cannot be saved"):
         mm(x, frozen)
+
+
+def test_a_result_that_the_caller_has_is_recorded_as_it_is() -> None:
+    x, places = ad.tensor(A, requires_grad=True), ad.tensor([[0], [2], [1]])
+    found = np.full((3, 1), 7.0)
+    out = gather(x, places, computed=found, axis=1)
+    assert out.array is found
+    out.sum().backward()
+    np.testing.assert_array_equal(x.grad.numpy(), [[1, 0, 0], [0, 0, 1], [0, 1, 0]])
+
+
+def test_memory_that_others_see_is_copied_before_it_is_kept_and_no_other() -> None:
+    shared = A.copy()
+    x, w = ad.from_numpy(shared), ad.tensor(B, requires_grad=True)
+    out = mm(x, w)
+    assert not np.may_share_memory(out.node.saved_values[0], shared)
+    own = ad.tensor(A)
+    assert mm(own, w).node.saved_values[0] is own.array
+    shared[:] = 0
+    out.sum().backward()
+    np.testing.assert_allclose(w.grad.numpy(), A.T @ np.ones((3, 3)))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 import pytest
 
 import adjoint as ad
+from adjoint.core.op import families
 from adjoint.core.op.apply import apply
 from adjoint.core.op.op import op_of
 from adjoint.ops.elementwise import arithmetic, comparison, transcendental
@@ -61,3 +63,40 @@ def test_call_of_two_operands_is_the_plain_call(function: Any, wants: tuple[bool
     x, y = operand(ARRAYS[0], wants[0]), operand(ARRAYS[4][:, :0], wants[1])
     with pytest.raises(RuntimeError, match="broadcast"):
         function(x, y)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_gradient_by_the_exponent_of_an_integer_base_has_the_precision_of_the_result(compiled: bool) -> None:
+    base = ad.tensor([3, 4, 2], dtype=ad.int32)
+
+    def slope(y: Any) -> Any:
+        return ad.autograd.grad((base**y).sum(), y)[0]
+
+    y = ad.tensor(1.304, dtype=ad.float64, requires_grad=True)
+    exact = sum(b**1.304 * math.log(b) for b in (3, 4, 2))
+    got = (ad.compile(slope) if compiled else slope)(y).item()
+    assert got == pytest.approx(exact, rel=1e-14)
+
+
+def test_comparisons_of_what_wants_a_gradient_call_no_plain_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = ad.tensor([1.0, -2.0], requires_grad=True)
+    monkeypatch.setattr(families, "apply", None)
+    assert (x > 0).tolist() == [True, False]
+    assert (x == x).tolist() == [True, True]
+    assert ad.isnan(x).tolist() == [False, False]
+    assert not (x > 0).requires_grad
+
+
+def test_integers_and_truths_beside_floats_call_no_plain_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = ad.tensor([1.0, -2.0], requires_grad=True)
+    expected = [(x * ad.tensor(values, dtype=dtype)).tolist() for values, dtype in MIXED]
+    monkeypatch.setattr(families, "apply", None)
+    for (values, dtype), want in zip(MIXED, expected, strict=True):
+        y = ad.tensor(values, dtype=dtype)
+        for out in (x * y, y * x):
+            assert out.dtype is ad.float32
+            assert out.tolist() == want
+        assert ad.autograd.grad((x * y).sum(), x)[0].tolist() == [float(v) for v in values]
+
+
+MIXED = [([3, 4], ad.int64), ([3, 4], ad.uint8), ([True, False], ad.bool)]

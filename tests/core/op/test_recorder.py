@@ -15,7 +15,8 @@ from adjoint.core.graph import node
 from adjoint.core.tensor import storage
 from adjoint.core.tensor.storage import View
 
-SLOTS = [name for name in node.Node.__slots__ if name not in ("__weakref__", "order", "at")]
+# `called` is the name that a function gives the node afterwards
+SLOTS = [name for name in node.Node.__slots__ if name not in ("__weakref__", "called")]
 
 
 def results(x: Any, y: Any) -> dict[str, Any]:

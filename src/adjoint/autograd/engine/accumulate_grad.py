@@ -143,13 +143,16 @@ def _finish_leaves(gradients: GraphTask, captured: bool = False) -> dict[Any, Op
 
     `captured`: they go to the caller, the leaves themselves take no part.
     """
-    leaves = gradients.input_buffers
+    leaves, captures = gradients.input_buffers, gradients.capture_nodes
     for leaf in list(leaves):
-        if (leaf.hooks is not None or gradients.capture_nodes is not None) and leaf not in gradients.pending_edges:
+        if leaf.hooks is None:  # as `_run_leaf_hooks` does it where there are none
+            if captures is not None and leaf in captures and leaves[leaf] is not UNDEFINED:
+                gradients.captured_grads[leaf] = leaves[leaf]
+        elif leaf not in gradients.pending_edges:
             _run_leaf_hooks(gradients, leaf, captured)
         if leaves[leaf] is UNDEFINED:
             del leaves[leaf]
-    if gradients.capture_nodes is not None:
+    if captures is not None:
         leaves.clear()
     return leaves
 

@@ -26,10 +26,11 @@ from adjoint.autograd.engine.graph_task import UNDEFINED, GraphTask, Root, runs_
 from adjoint.autograd.engine.masked_node import MaskLink, passes_masks, run_masked_node
 from adjoint.autograd.engine.node_call import call_node, deliver_to_owner, recompute_typed, sum_to_input
 from adjoint.autograd.engine.recorded_node import can_run_recorded, run_recorded_node
-from adjoint.autograd.engine.saved_values import free_saved_values, rule_arguments, saved_arrays
+from adjoint.autograd.engine.saved_values import free_saved_values, make_rule_call, saved_arrays
 from adjoint.autograd.engine.where_masks import propagate_where_mask
 from adjoint.core.graph.node import FREED, Leaf, Node, OutputSlot, Vertex
 from adjoint.core.graph.not_implemented import refuse_gradient
+from adjoint.core.graph.source_location import InstructionLocation, recorded_pass, user_instruction
 from adjoint.core.runtime.explanation_slot import explanation_slot
 from adjoint.core.runtime.mode import INHERITED_BY_THREADS, ModeScope, mode, nondefault, set_backward_origin, set_modes
 from adjoint.core.runtime.threads import IN_BROWSER
@@ -39,6 +40,7 @@ from adjoint.core.typing import Operand
 
 ndarray = np.ndarray
 Result = TypeVar("Result")
+NO_SLOTS = ()  # of a rule that asks for nothing: the empty tuple is one object
 COMPLEX_DTYPES = np.dtype(np.complex64), np.dtype(np.complex128)
 
 
@@ -73,6 +75,15 @@ class _RunningPasses(threading.local):
 
 
 _running = _RunningPasses()
+
+
+def _find_line() -> InstructionLocation:
+    """Return the user's line that called for the pass that this thread runs, which is recorded."""
+    line = _running.passes[-1].line if _running.passes else None
+    return user_instruction(3) if line is None else line
+
+
+recorded_pass.set(run_recorded_node.__code__, _find_line)
 MAX_NESTED_PASSES = 40  # so many passes within each other fit in the frames that Python gives a thread
 
 
@@ -84,17 +95,18 @@ def _run_pass(gradients: GraphTask, finish: Callable[[], Result]) -> Result:
     depth, recording = len(passes), mode.recording
     try:
         passes.append(gradients)
-        with np.errstate(all="ignore"), ModeScope(recording=gradients.create_graph):
-            interpreter = None if gradients.on_arrays else mode.interpreter
-            if interpreter is None or runs_user_code(gradients.input_buffers):
-                deque(run_nodes(gradients), 0)
+        with np.errstate(all="ignore"):
+            if recording is gradients.create_graph:
+                result = _run_nodes_and_finish(gradients, finish)
+                if mode.recording is not recording:  # a hook has set it
+                    set_modes(recording=recording)
             else:
-                interpreter.run_library_code(deque, run_nodes(gradients), 0)
-            result = finish()
-            for callback in gradients.callbacks:
-                callback()
+                with ModeScope(recording=gradients.create_graph):
+                    result = _run_nodes_and_finish(gradients, finish)
         return result
     except Exception as error:
+        if mode.recording is not recording:
+            set_modes(recording=recording)
         add_node_note(error, run_nodes.__code__)
         explanation_slot.call(error)
         raise
@@ -103,6 +115,18 @@ def _run_pass(gradients: GraphTask, finish: Callable[[], Result]) -> Result:
         raise
     finally:
         del passes[depth:]
+
+
+def _run_nodes_and_finish(gradients: GraphTask, finish: Callable[[], Result]) -> Result:
+    interpreter = None if gradients.on_arrays else mode.interpreter
+    if interpreter is None or runs_user_code(gradients.input_buffers):
+        deque(run_nodes(gradients), 0)
+    else:
+        interpreter.run_library_code(deque, run_nodes(gradients), 0)
+    result = finish()
+    for callback in gradients.callbacks:
+        callback()
+    return result
 
 
 def _run_pass_in_thread(gradients: GraphTask, finish: Callable[[], Result], passes: list[GraphTask]) -> Result:
@@ -216,10 +240,11 @@ def run_nodes(gradients: GraphTask, stepwise: bool = False) -> Iterator[tuple[Ve
             and dtype is not complex64
             and dtype is not complex128
         ):
-            rules, positions, saved = op.rules, op.saved_slots, node.saved_values
+            rules, positions, calls, saved = op.rules, op.saved_slots, op.rule_calls, node.saved_values
             if op.variadic:  # the last rule serves all further inputs
                 further = len(node.parents) - len(rules)
                 rules, positions = rules + rules[-1:] * further, positions + positions[-1:] * further
+                calls = calls + calls[-1:] * further
             # Plain code: `saved = saved_arrays(gradients, node)`. Skipped if nothing was packed and no array written
             # since the node was made.
             if saved is not None and (type(saved) is not tuple or node.sequence_nr < mutation_log.last):
@@ -237,13 +262,13 @@ def run_nodes(gradients: GraphTask, stepwise: bool = False) -> Iterator[tuple[Ve
                 slots = positions[i]
                 if type(slots) is int:
                     d = rule(g, saved[slots])
-                elif slots is None:
-                    if op.grad_slice is not None and parent in arrived:
+                elif slots is NO_SLOTS:
+                    d = rule(g)
+                else:
+                    if slots is None and op.grad_slice is not None and parent in arrived:
                         gradients.add_slice_gradient(node, parent, g)
                         continue
-                    d = rule(g, *rule_arguments(node, rule, saved, i))
-                else:
-                    d = rule(g, *[saved[slot] for slot in slots])
+                    d = (calls[i] or make_rule_call(op, i))(g, node, saved, i)
                 if type(d) is not ndarray or d.dtype is not dtype:
                     d = recompute_typed(gradients, node, rule, d, g, i)
                 if d.shape != parent.shape or parent.dtype is not dtype:

@@ -12,6 +12,7 @@ import numpy as np
 from adjoint.core.graph.grad_dtype import ANY_DTYPE
 from adjoint.core.graph.hooks import HookDict, hooked_leaves
 from adjoint.core.graph.node import Leaf, Node, SavedValues, Vertex
+from adjoint.core.graph.source_location import user_instruction
 from adjoint.core.op.elementwise_kernels import ADD
 from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.sparse_array import SparseArray, is_sparse, tensor_of_gradient
@@ -39,12 +40,13 @@ class GraphTask:
     - `where_masks`: for a node the gradient that has arrived, and where it holds none, since `where` chose otherwise.
     - `pending_edges`: for each leaf with hooks, how many edges have yet to deliver to it.
     - `capture_only`: the leaves take no part, their gradients go to the caller.
+    - `line`: the user's that called for a pass that is recorded, which the nodes of its ops name.
     """
 
     __slots__ = (
         "__weakref__", "callbacks", "capture_nodes", "capture_only", "captured_grads", "create_graph", "input_buffers",
         "needed_nodes", "on_arrays", "owned_buffers", "pending_edges", "retain_graph", "retained_grads", "exec_nodes",
-        "unpacked_values", "where_masks",
+        "unpacked_values", "where_masks", "line",
     )  # fmt: skip
 
     def __init__(
@@ -55,6 +57,7 @@ class GraphTask:
         )
         self.on_arrays = not (create_graph or lifted)
         self.create_graph, self.retain_graph = create_graph, retain_graph
+        self.line = user_instruction(2) if create_graph else None
         self.input_buffers: dict[Vertex, Operand] = {}
         self.where_masks: dict[Vertex, tuple[Operand, Operand]] = {}
         self.callbacks: list[Callable[[], object]] = []
@@ -64,7 +67,8 @@ class GraphTask:
         self.exec_nodes = (
             None if self.capture_nodes is None else nodes_leading_to(self.capture_nodes, [node for node, _ in roots])
         )
-        self.pending_edges = self._count_pending_edges(roots) if hooked_leaves else {}
+        # its dictionary, since the length of a WeakSet is a call of Python
+        self.pending_edges = self._count_pending_edges(roots) if hooked_leaves.data else {}
         self.capture_only = False
         self.needed_nodes = (
             None if self.capture_nodes is None or self.exec_nodes is None else self.exec_nodes | self.capture_nodes

@@ -6,6 +6,7 @@ says how the mask follows from that of the node before. Only a rule that reads v
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from math import isfinite
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from adjoint.autograd.engine.node_call import recompute_typed, sum_to_input
-from adjoint.autograd.engine.saved_values import rule_arguments, saved_arrays
+from adjoint.autograd.engine.saved_values import make_rule_call, rule_arguments, saved_arrays
 from adjoint.autograd.engine.where_masks import (
     MOVEMENT_OPS,
     apply_where_mask,
@@ -110,7 +111,7 @@ def run_masked_node(gradients: GraphTask, node: Node, g: Array, mask: MaskLink |
     saved = node.saved_values
     if saved is not None and (type(saved) is not tuple or node.sequence_nr < mutation_log.last):
         saved = saved_arrays(gradients, node)
-    rules, positions, dtype = op.rules, op.saved_slots, node.dtype
+    rules, positions, calls, dtype = op.rules, op.saved_slots, op.rule_calls, node.dtype
     last = len(rules) - 1
     by_element = passes_masks(op) == BY_ELEMENT
     reads = by_element and mask is not None and op.where_mask is None  # a `where` chooses zeros, and computes nothing
@@ -124,8 +125,14 @@ def run_masked_node(gradients: GraphTask, node: Node, g: Array, mask: MaskLink |
         if rule is None:
             refuse_gradient(parent)
         slots = positions[i] if i < last else positions[last]
-        arguments = (saved[slots],) if type(slots) is int else rule_arguments(node, rule, saved, i)
-        d = rule(g, *arguments)
+        arguments: Sequence[Operand] = ()
+        if reads:
+            arguments = (saved[slots],) if type(slots) is int else rule_arguments(node, rule, saved, i)
+            d = rule(g, *arguments)
+        elif type(slots) is int:
+            d = rule(g, saved[slots])
+        else:
+            d = (calls[min(i, last)] or make_rule_call(op, i))(g, node, saved, i)
         if type(d) is not ndarray or d.dtype is not dtype:
             d = recompute_typed(gradients, node, rule, d, g, i)
         if reads and mask is not None and arguments:

@@ -10,7 +10,7 @@ import numpy as np
 
 from adjoint.autograd.engine.graph_task import GraphTask
 from adjoint.autograd.engine.node_call import sum_to_input
-from adjoint.autograd.engine.saved_values import rule_arguments, unpack_node_values
+from adjoint.autograd.engine.saved_values import make_rule_call, unpack_node_values
 from adjoint.core.graph.node import Leaf, Node, Vertex
 from adjoint.core.graph.not_implemented import refuse_gradient
 from adjoint.core.tensor.mutation_log import mutation_log
@@ -41,7 +41,7 @@ def run_recorded_node(gradients: GraphTask, node: Node, g: Tensor) -> list[Opera
         if type(saved) is not tuple or node.sequence_nr < mutation_log.last:
             saved = unpack_node_values(gradients, node)
         saved = _restore_all(saved, node)
-    rules, positions = op.rules, op.saved_slots
+    rules, positions, calls = op.rules, op.saved_slots, op.rule_calls
     last = len(rules) - 1
     reached: list[Operand] = []
     i = -1
@@ -56,7 +56,7 @@ def run_recorded_node(gradients: GraphTask, node: Node, g: Tensor) -> list[Opera
         if type(slots) is int:
             d: Operand = rule(g, saved[slots])
         else:
-            d = rule(g, *rule_arguments(node, rule, saved, i))
+            d = (calls[min(i, last)] or make_rule_call(op, i))(g, node, saved, i)
         array = d.array
         if type(array) is not ndarray or array.shape != parent.shape or array.dtype is not parent.dtype:
             d = sum_to_input(gradients, d, parent)

@@ -126,9 +126,10 @@ class Node(GraphNode):
 
     __slots__ = (
         "__weakref__", "instruction_offset", "code", "dtype", "hooks", "op", "sequence_nr", "params", "parents",
-        "saved_values", "shape", "shapes",
+        "saved_values", "shape", "shapes", "called",
     )  # fmt: skip
     op: Op
+    called: str  # the name, where a function of several names gave one; most nodes leave it unset
     saved_values: Any
     params: Params | None
     shapes: tuple[tuple[int, ...], ...] | None
@@ -162,7 +163,7 @@ def named_node_class(name: str) -> type[Node]:
 def as_named_node(node: GraphNode | Leaf | None) -> GraphNode | Leaf | None:
     """Return `node`, its class changed to the one of its name."""
     if type(node) is Node:
-        node.__class__ = named_node_class(node.op.node_name(node))
+        node.__class__ = named_node_class(getattr(node, "called", None) or node.op.node_name(node))
     return node
 
 

@@ -6,6 +6,7 @@ import linecache
 import os
 import sys
 import warnings
+from collections.abc import Callable
 from itertools import islice
 from types import CodeType, FrameType
 from typing import NamedTuple
@@ -50,6 +51,28 @@ class _LibraryFiles(dict[str, bool]):
 library_files = _LibraryFiles()
 
 
+class RecordedPass:
+    """Where a search for the user's line ends in a backward pass that is recorded: its line is known.
+
+    Ops are called seven frames below it, which would take as long to walk as half of an op.
+    """
+
+    __slots__ = ("code", "find_line")
+
+    def __init__(self) -> None:
+        self.code: CodeType | None = None  # of the function of the pass that calls the rules of ops
+        self.find_line: Callable[[], InstructionLocation] = user_instruction  # of the pass that this thread runs
+
+    def set(self, code: CodeType, find_line: Callable[[], InstructionLocation]) -> None:
+        """Let searches of recorded ops end at the frames of `code`. Its file holds no code that the user's calls."""
+        self.code, self.find_line = code, find_line
+        recorder_files[code.co_filename] = False
+
+
+# As `library_files`, for the search that each recorded op makes, which ends at `RecordedPass.code`, too.
+recorder_files = _LibraryFiles()
+
+
 def user_frame(frame: FrameType) -> FrameType:
     """Return the first frame from `frame` outward that runs code outside the library; the outermost if none does."""
     while library_files[frame.f_code.co_filename]:
@@ -70,6 +93,9 @@ def user_instruction(depth: int = 1) -> InstructionLocation:
     """Return the user's line as a node stores it: code and offset. The innermost `depth` frames are the library's."""
     frame = user_frame(sys._getframe(depth))
     return frame.f_code, frame.f_lasti
+
+
+recorded_pass = RecordedPass()
 
 
 def warn_user(message: str, kind: type[Warning] = UserWarning) -> None:

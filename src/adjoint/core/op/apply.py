@@ -21,7 +21,7 @@ from adjoint.core.tensor.meta import any_meta
 from adjoint.core.tensor.shape_tracer import call_on_meta
 from adjoint.core.tensor.storage import InferenceLeaf, is_inference
 from adjoint.core.tensor.tensor import Tensor, restore_saved, wrap
-from adjoint.core.typing import Array, Operand, Operands, Params
+from adjoint.core.typing import Operand, Operands, Params
 
 ndarray, generic = np.ndarray, np.generic  # 0-d gradients between NumPy's functions are scalars
 NO_PARAMS: Params = {}
@@ -71,22 +71,6 @@ def apply(op: Op, inputs: Operands, params: Params) -> Tensor:
 def _scalar(op: Op, inputs: Operands, x: np.generic) -> Operand:
     """Return a scalar of NumPy's as a Python number beside tensors; between arrays it stands for one."""
     return x.item() if op.promotion is not None and any(isinstance(y, Tensor) for y in inputs) else np.asarray(x)
-
-
-def wrap_computed(op: Op, inputs: Operands, params: Params, data: Array) -> Tensor:
-    """Return what a call of the op returns, given its computed result, where no mode needs the slow path."""
-    out = wrap(data)
-    if nondefault.count:
-        if (cut := mode.detach_record) is not None:
-            out._detach_record, out.storage_ = cut, cut.memory
-        if not mode.recording:
-            return out
-    for x in inputs:
-        if isinstance(x, Tensor) and x.node is not None:
-            arrays = tuple([x.array if isinstance(x, Tensor) else x for x in inputs])
-            _record(op, inputs, arrays, params, out)
-            break
-    return out
 
 
 def _apply_slow(op: Op, inputs: Operands, params: Params) -> Tensor:

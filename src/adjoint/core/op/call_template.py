@@ -1,7 +1,7 @@
 """The call of an op with a fixed number of inputs and with parameters, written out like those of `families`.
 
 The text of the call is generated, once for each number of inputs. The plain code is `apply`, which gives the same
-results; a recorded call of two inputs takes it 2.5 times as long.
+results; a recorded call of two inputs takes it 2.5 times as long. `computed` is the result, if the caller has it.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ NAMES: dict[str, Operand] = {
 # `{…}` stands for the text of `_UNPACK` and the like, once for each input.
 _CALL = """
 def make(op, evaluated, rules, weight, masks, find_mask, copy_saved):
-    def call({inputs}, **params):
+    def call({inputs}, computed=None, **params):
         modes = mode.__dict__ if nondefault.count else None
         if default.narrow or (modes is not None and modes["needs_slow_path"]):
             return apply(op, ({inputs},), params)
@@ -58,7 +58,9 @@ def make(op, evaluated, rules, weight, masks, find_mask, copy_saved):
         unrecorded = ({unrecorded}) or (modes is not None and not modes["recording"])
         if not unrecorded and nondefault.inference_used and ({mixed}):
             return apply(op, ({inputs},), params)
-        if weight and ({worth}):
+        if computed is not None:
+            data = computed
+        elif weight and ({worth}):
             data = compute(op, ({arrays},), params)
         else:
             try:
@@ -80,7 +82,7 @@ def make(op, evaluated, rules, weight, masks, find_mask, copy_saved):
         if mask is None:
             mask = masks[wanting] = find_mask(wanting)
         saved = ({saved}, data if mask[-1] else None) if mask else None
-        if saved is not None and ({own} or externally_aliased):
+        if saved is not None and ({own} or (externally_aliased and ({shared}))):
             saved = copy_saved(({inputs},), saved)
         shapes = ({shapes},) if op.saves_shapes else None
         return record_output(data, op, ({nodes},), params or None, shapes, saved)
@@ -98,21 +100,37 @@ _UNPACK = """
             return apply(op, ({inputs},), params)"""
 
 
-def make_call(op: Op) -> Callable[..., Tensor]:
-    """Make the call of an op that promotes nothing, is not variadic, and has no effect."""
-    count, masks = len(op.inputs), dict[int, tuple[bool, ...]]()
+def make_call(op: Op, inputs: int | None = None) -> Callable[..., Tensor]:
+    """Make the call of an op that promotes nothing and has no effect; a variadic one is called with so many inputs."""
+    count, masks = len(op.inputs) if inputs is None else inputs, dict[int, tuple[bool, ...]]()
+    rules = tuple([op.rule(i) for i in range(count)])
     weight = 0.0 if op.native is None else math.inf if callable(op.native.weight) else op.native.weight
 
     def find_mask(wanting: int) -> tuple[bool, ...]:
         return op.saved_mask(tuple([bool(wanting >> i & 1) for i in range(count)])) or ()
 
-    function: Function = _compile_maker(count)(op, op.evaluate, op.rules, weight, masks, find_mask, _copy_saved)
+    function: Function = _compile_maker(count)(op, op.evaluate, rules, weight, masks, find_mask, _copy_saved)
     return function
+
+
+def make_variadic_call(op: Op) -> Callable[..., Tensor]:
+    """Make the call of a variadic op that promotes nothing and has no effect: a call for each number of inputs."""
+    calls: dict[int, Callable[..., Tensor]] = {}
+
+    def call(*inputs: Operand, **params: object) -> Tensor:
+        found = calls.get(len(inputs))
+        if found is None:
+            if not 0 < len(inputs) <= len(INPUT_NAMES):
+                return apply(op, inputs, params)
+            found = calls[len(inputs)] = make_call(op, len(inputs))
+        return found(*inputs, **params)
+
+    return call
 
 
 def can_write_call(op: Op) -> bool:
     """Return whether the op's call can be written out."""
-    return op.promotion is None and not op.effect and not op.variadic and 0 < len(op.inputs) <= len(INPUT_NAMES)
+    return op.promotion is None and not op.effect and 0 < len(op.inputs) <= len(INPUT_NAMES)
 
 
 @cache
@@ -133,6 +151,7 @@ def _compile_maker(count: int) -> Function:
         wanting=join("({x}_node is not None) << {i}", " | "),
         saved=join("{x}_array if mask[{i}] else None"),
         own=join("{x}_array is {x} and mask[{i}] and {x} is not None", " or "),
+        shared=join("{x}_array is not {x} and {x}.storage_ is not None", " or "),
         shapes=join("() if {x}_array is None else {x}_array.shape"),
         worth=join("({x}_array is not None and {x}_array.size * weight >= kernel_provider.min_seconds)", " or "),
     )

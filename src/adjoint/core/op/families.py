@@ -14,7 +14,7 @@ import numpy as np
 
 from adjoint.core.dtype.dtype import real_type
 from adjoint.core.op.apply import NO_PARAMS, apply
-from adjoint.core.op.call_template import can_write_call, make_call
+from adjoint.core.op.call_template import can_write_call, make_call, make_variadic_call
 from adjoint.core.op.elementwise_kernels import ArithmeticKernel, with_binary_kernel, with_unary_kernel
 from adjoint.core.op.evaluation import evaluate
 from adjoint.core.op.movement_call import make_movement_call
@@ -111,7 +111,7 @@ def unary(
                 type(xd) is not ndarray
                 or not (any_kind or xd.dtype.kind in quick)
                 or (nondefault.count and mode.is_intercepted)
-                or (xn is not None and not differentiable)
+                or (xn is not None and not differentiable and not bool_result)
             ):
                 return apply(op, (input,), NO_PARAMS)
             try:
@@ -120,7 +120,7 @@ def unary(
                 data = evaluate(op, (xd,), NO_PARAMS)
             if type(data) is not ndarray:
                 data = np.asarray(data)
-            if xn is None or (nondefault.count and not mode.recording):
+            if xn is None or bool_result or (nondefault.count and not mode.recording):
                 out = new(Tensor)
                 out.array = data
                 out.node = out._grad = out.storage_ = None
@@ -179,6 +179,8 @@ def binary(
         lacks_rules = not (has_dx and has_dy)
         saves = bool(needs_dx or needs_dy)
         any_kind = promotion == "common" and not unsupported_kinds
+        # kinds of elements that become floats beside floats
+        converted = "".join(set("biu").difference(unsupported_kinds)) if promotion == "common" else ""
         quick = "".join(set("fiubc").difference(unsupported_kinds)) if promotion == "common" else "f"
         takes_int = "i" in quick
         compute = op.evaluate if "f" in unsupported_kinds else function
@@ -214,7 +216,18 @@ def binary(
                 if type(xd) is ndarray:
                     dtype = xd.dtype
                     if type(yd) is ndarray:
-                        if dtype is not yd.dtype or not (any_kind or dtype.kind in quick):
+                        if dtype is not yd.dtype:
+                            # a number does not decide the type; bare arrays are gradients
+                            if not (xd.ndim and yd.ndim) or xd is input or yd is other:
+                                return otherwise(input, other)
+                            if dtype.kind == "f" and yd.dtype.kind in converted:
+                                yd = yd.astype(dtype)
+                            elif yd.dtype.kind == "f" and dtype.kind in converted:
+                                dtype = yd.dtype
+                                xd = xd.astype(dtype)
+                            else:
+                                return otherwise(input, other)
+                        if not (any_kind or dtype.kind in quick):
                             return otherwise(input, other)
                     elif not right or type(yd) not in NUMBERS:
                         return otherwise(input, other)
@@ -230,8 +243,11 @@ def binary(
                         if not (takes_int and dtype is INT64 and type(xd) is int and MIN_INT64 <= xd <= MAX_INT64):
                             return otherwise(input, other)
                         xd = int64(xd)
-                if lacks_rules and ((xn is not None and not has_dx) or (yn is not None and not has_dy)):
-                    return otherwise(input, other)
+                if lacks_rules:
+                    if bool_result:  # truths have no gradient
+                        xn = yn = None
+                    elif (xn is not None and not has_dx) or (yn is not None and not has_dy):
+                        return otherwise(input, other)
                 try:
                     data = compute(xd, yd) if ufunc_kernel is None else ufunc_kernel.call(xd, yd)
                 except EVALUATION_ERRORS as error:
@@ -319,7 +335,9 @@ def primitive(*, spec: Callable[..., Spec], family: str = "call", **facets: Any)
 
     def declare(function: Function) -> Function:
         op = _make_op(function, family=family, spec=spec, **facets)
-        return publish(make_call(op) if can_write_call(op) else op.public, op)
+        if not can_write_call(op):
+            return publish(op.public, op)
+        return publish(make_variadic_call(op) if op.variadic else make_call(op), op)
 
     return declare
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from adjoint.core.graph.node import Node, next_sequence_nr
-from adjoint.core.graph.source_location import library_files
+from adjoint.core.graph.source_location import recorded_pass, recorder_files
 from adjoint.core.op.apply import apply
 from adjoint.core.op.op_errors import EVALUATION_ERRORS, retry_ignoring_fp_errors
 from adjoint.core.runtime.mode import mode, nondefault
@@ -65,12 +65,14 @@ def make_movement_call(op: Op, function: Function, view: bool, method: Function 
             node.shapes, node.saved_values, node.hooks = (array.shape,) if saves_shapes else None, None, None
             node.shape, node.dtype = data.shape, data.dtype
             frame = _getframe(1)
-            while library_files[frame.f_code.co_filename]:
+            while recorder_files[frame.f_code.co_filename]:
                 outer = frame.f_back
                 if outer is None:
                     break
                 frame = outer
             node.code, node.instruction_offset = frame.f_code, frame.f_lasti
+            if node.code is recorded_pass.code:
+                node.code, node.instruction_offset = recorded_pass.find_line()
             node.sequence_nr = next_sequence_nr()
             out.node = node
         base = data.base

@@ -36,7 +36,7 @@ class Op:
         "holomorphic", "identity", "index", "inputs", "preserves_strides", "saves_shapes", "batch_leading", "linear",
         "name", "native", "needs", "node_name", "params", "grad_slice", "fast_backward", "saved_slots", "promotion",
         "public", "raises", "rules", "saves", "scalar", "spec", "inputs_without_rule", "values", "variadic",
-        "float32_variant", "runs_user_code",
+        "float32_variant", "runs_user_code", "rule_calls",
     )  # fmt: skip
 
     def __init__(
@@ -113,6 +113,7 @@ class Op:
             None if self.variadic or not places.keys() >= set(needs) else _unwrap_single([places[n] for n in needs])
             for needs in self.needs
         )
+        self.rule_calls: list[Function | None] = [None] * len(self.rules)  # see autograd.engine.saved_values
         self.saves_shapes = any(n.endswith("_shape") for needs in self.needs for n in needs)
 
     def rule(self, i: int) -> Rule | None:

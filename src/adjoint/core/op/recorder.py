@@ -11,7 +11,7 @@ from sys import _getframe
 from typing import TYPE_CHECKING, Any
 
 from adjoint.core.graph.node import GraphNode, Node, OutputSlot, Parents, next_sequence_nr
-from adjoint.core.graph.source_location import library_files
+from adjoint.core.graph.source_location import recorded_pass, recorder_files
 from adjoint.core.tensor.storage import MAX_FLAT_PATH_STEPS, CreationMeta, View
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Array, Operand, Params
@@ -37,12 +37,14 @@ def record_output(
         frame = _getframe(2)
     except ValueError:  # the op's call is the first function of its thread
         frame = _getframe(1)
-    while library_files[frame.f_code.co_filename]:
+    while recorder_files[frame.f_code.co_filename]:
         outer = frame.f_back
         if outer is None:
             break
         frame = outer
     node.code, node.instruction_offset = frame.f_code, frame.f_lasti
+    if node.code is recorded_pass.code:
+        node.code, node.instruction_offset = recorded_pass.find_line()
     node.sequence_nr = next_sequence_nr()
     out = new(Tensor)
     out.array, out.node = data, node
@@ -60,12 +62,14 @@ def attach_node(
     node.shapes, node.saved_values, node.hooks = shapes, saved, None
     node.shape, node.dtype = data.shape, data.dtype
     frame = _getframe(2)  # `apply`, or another caller of the function that collects what is saved
-    while library_files[frame.f_code.co_filename]:
+    while recorder_files[frame.f_code.co_filename]:
         outer = frame.f_back
         if outer is None:
             break
         frame = outer
     node.code, node.instruction_offset = frame.f_code, frame.f_lasti
+    if node.code is recorded_pass.code:
+        node.code, node.instruction_offset = recorded_pass.find_line()
     node.sequence_nr = next_sequence_nr()
     out.node = node
     return node

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.distributions.parameters import formula
@@ -20,6 +22,11 @@ class Constraint:
     def check(self, value: Tensor) -> Tensor:
         """Test each event: a bool tensor of the shape of the batch."""
         raise NotImplementedError
+
+    def _holds_for_all(self, value: Tensor) -> bool:
+        """Return whether `check` holds for all events of a tensor without history, in a mode that watches nothing."""
+        valid: Any = self.check(value)
+        return bool(np.logical_and.reduce(valid.array, None)) if type(valid) is Tensor else bool(valid.all())
 
     def __repr__(self) -> str:
         return f"{self.__class__.__name__.lstrip('_')}()"
@@ -110,6 +117,11 @@ class _IndependentConstraint(_DerivedConstraint):
         if result.dim() < self.reinterpreted_batch_ndims:
             raise ValueError(f"Expected value.dim() >= {self.event_dim} but got {value.dim()}")
         return all_rightmost(result, self.reinterpreted_batch_ndims)
+
+    def _holds_for_all(self, value: Tensor) -> bool:
+        if value.ndim < self.event_dim:
+            return super()._holds_for_all(value)  # which raises
+        return self.base_constraint._holds_for_all(value)
 
     def __repr__(self) -> str:
         name = self.__class__.__name__.lstrip("_")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.distributions.constraints.constraint import Constraint
 
@@ -11,6 +13,10 @@ class _Real(Constraint):
 
     def check(self, value: Tensor) -> Tensor:
         return value == value
+
+    def _holds_for_all(self, value: Tensor) -> bool:
+        array = value.array
+        return bool(np.logical_and.reduce(array == array, None))
 
 
 class _Boolean(Constraint):
@@ -96,6 +102,14 @@ class _IntegerInterval(_Interval):
 
     def check(self, value: Tensor) -> Tensor:
         return (value % 1 == 0) & super().check(value)
+
+    def _holds_for_all(self, value: Tensor) -> bool:
+        array, low, high = value.array, self.lower_bound, self.upper_bound
+        if array.dtype.kind not in "iu" or not array.size or type(low) is not int or type(high) is not int:
+            return super()._holds_for_all(value)
+        if not array.shape:
+            return low <= array.item() <= high
+        return low <= int(np.minimum.reduce(array, None)) and int(np.maximum.reduce(array, None)) <= high
 
 
 class _IntegerLessThan(_UpperBoundConstraint):

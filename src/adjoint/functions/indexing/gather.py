@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from adjoint.core.op.apply import wrap_computed
 from adjoint.core.op.eager_kernels import kernel_provider
-from adjoint.core.op.op import op_of
 from adjoint.core.op.spec import broadcast_shapes
 from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.tensor import Tensor
@@ -19,8 +17,6 @@ from adjoint.ops.indexing import indexing
 from adjoint.ops.movement import movement
 
 __all__ = ["gather", "index_select", "scatter_add", "take_along_dim"]
-
-_GATHER = op_of(indexing.gather)
 
 
 def is_of_positions(kind: NumpyDtype) -> bool:
@@ -78,7 +74,7 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
     if axis == rank - 1 and kernel_provider.enabled and not (nondefault.count and mode.needs_slow_path):
         x, indices = input.array, index.array
         if x.shape[:-1] == indices.shape[:-1] and (found := indexing.GATHER.call(x, indices)) is not None:
-            return wrap_computed(_GATHER, (input, index), {"axis": axis}, found)
+            return indexing.gather(input, index, computed=found, axis=axis)
     _check_index("gather", index, input, axis)
     return indexing.gather(input, index, axis=axis)
 

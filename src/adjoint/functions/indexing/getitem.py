@@ -25,7 +25,6 @@ from adjoint.ops.mutation import view_update
 from adjoint.ops.mutation.inplace import check_separate, check_writable, content_of, is_expanded, write_in_place
 
 __all__: list[str] = []
-_INDEX = op_of(indexing.index)
 
 
 def getitem(x: Tensor, key: Operand) -> Tensor:
@@ -46,7 +45,7 @@ def getitem(x: Tensor, key: Operand) -> Tensor:
     plan = IndexPlan(x.array.shape, key, is_read=True)
     out = _apply_basic_indices(x, plan)
     if plan.arrays:
-        return apply(_INDEX, (out, *plan.arrays), {"pattern": tuple(plan.pattern)})
+        return indexing.index(out, *plan.arrays, pattern=tuple(plan.pattern))
     if out is not x:
         return out
     return rename_node(movement.reshape(x, shape=x.array.shape), "AliasBackward0" if key is ... else "SliceBackward0")
@@ -71,7 +70,7 @@ def _try_simple_getitem(x: Tensor, key: Operand) -> Tensor | None:
     if kind is int:
         return movement.select(x, axis=0, at=key % shape[0]) if shape and -shape[0] <= key < shape[0] else None
     if kind is Tensor and shape and key.array.shape and key.array.dtype.kind == "i" and key.array.dtype.itemsize >= 4:
-        return apply(_INDEX, (x, key), {"pattern": (0,) + (None,) * (len(shape) - 1)})
+        return indexing.index(x, key, pattern=(0,) + (None,) * (len(shape) - 1))
     return None
 
 
@@ -103,7 +102,7 @@ def _try_index_arrays(x: Tensor, key: tuple[Operand, ...]) -> Tensor | None:
         return None
     for d, at in reversed(integers):
         x = movement.select(x, axis=d, at=at)
-    return apply(_INDEX, (x, *arrays), {"pattern": (*pattern, *(None,) * (rank - len(key)))})
+    return indexing.index(x, *arrays, pattern=(*pattern, *(None,) * (rank - len(key))))
 
 
 def _apply_basic_indices(x: Tensor, plan: IndexPlan) -> Tensor:

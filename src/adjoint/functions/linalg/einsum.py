@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 from string import ascii_lowercase, ascii_uppercase
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from adjoint.core.op.autocast import autocast_down
 from adjoint.core.runtime.explanation_slot import explain_errors
 from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import Operands
+from adjoint.core.typing import Operands, Shape
 from adjoint.ops.elementwise import arithmetic
 from adjoint.ops.linalg import matmul
 from adjoint.ops.movement import movement
@@ -47,6 +47,13 @@ def einsum(equation: Tensor | str, *operands: Any) -> Tensor:
     """
     if isinstance(equation, Tensor):
         equation, operands = _equation_from_sublists([equation, *operands])
+    if len(operands) == 2 and not (nondefault.count and mode.needs_slow_path):  # sizes may be symbols
+        x, y = operands
+        dtype = x.array.dtype
+        if dtype.kind in "fc" and y.array.dtype is dtype:
+            steps = _plan_pair(equation, x.array.shape, y.array.shape)
+            if steps is not None:
+                return _contract(steps, x, y)
     tensors = list(operands[0]) if len(operands) == 1 and isinstance(operands[0], (list, tuple)) else list(operands)
     terms, result = _parse_equation(equation.replace(" ", ""), tuple([t.ndim for t in tensors]))
     _check_sizes(terms, [t.array.shape for t in tensors])
@@ -165,27 +172,94 @@ def _contract_pair(x: Tensor, a: str, y: Tensor, b: str, later: str) -> tuple[Te
         x, y = reduction.widen_integers(x), reduction.widen_integers(y)
     if nondefault.count and mode.autocast is not None:
         x, y = autocast_down(x), autocast_down(y)
+    steps, letters = _plan_contraction(a, x.array.shape, b, y.array.shape, later)
+    return _contract(steps, x, y), letters
+
+
+class Layout(NamedTuple):
+    """The steps from an operand to its matrices, each None where it would change nothing."""
+
+    summed: tuple[int, ...] | None
+    axes: tuple[int, ...] | None
+    expanded: Shape | None
+    shape: Shape | None
+
+    def apply(self, x: Tensor) -> Tensor:
+        """Return the matrices of an operand."""
+        if self.summed is not None:
+            x = reduction.sum(x, axes=self.summed, keepdims=False)
+        if self.axes is not None:
+            x = movement.permute(x, axes=self.axes)
+        if self.expanded is not None:
+            x = movement.expand(x, shape=self.expanded)
+        return x if self.shape is None else movement.reshape(x, shape=self.shape)
+
+
+class Contraction(NamedTuple):
+    """The steps of a product of two operands: to their matrices, and from those of the result."""
+
+    left: Layout
+    right: Layout
+    shape: Shape | None
+    axes: tuple[int, ...] | None
+
+
+def _contract(steps: Contraction, x: Tensor, y: Tensor) -> Tensor:
+    product = matmul.bmm(steps.left.apply(x), steps.right.apply(y))
+    if steps.shape is not None:
+        product = movement.reshape(product, shape=steps.shape)
+    return product if steps.axes is None else movement.permute(product, axes=steps.axes)
+
+
+@lru_cache(1024)
+def _plan_pair(equation: str, x: Shape, y: Shape) -> Contraction | None:
+    """Return the steps of an equation of two operands of these shapes; None where one repeats a letter."""
+    terms, result = _parse_equation(equation.replace(" ", ""), (len(x), len(y)))
+    _check_sizes(terms, [x, y])
+    if any(len(set(term)) < len(term) for term in terms):
+        return None
+    rest, shapes, sums = [], [], []
+    for term, shape, other in zip(terms, (x, y), reversed(terms), strict=True):
+        gone = tuple([i for i, letter in enumerate(term) if letter not in other + result])
+        sums.append(gone or None)
+        rest.append("".join([letter for i, letter in enumerate(term) if i not in gone]))
+        shapes.append(tuple([n for i, n in enumerate(shape) if i not in gone]))
+    steps, letters = _plan_contraction(rest[0], shapes[0], rest[1], shapes[1], result)
+    axes = tuple([letters.index(letter) for letter in result])
+    return Contraction(
+        steps.left._replace(summed=sums[0]),
+        steps.right._replace(summed=sums[1]),
+        steps.shape,
+        None if axes == tuple(range(len(axes))) else axes,
+    )
+
+
+def _plan_contraction(a: str, x: Shape, b: str, y: Shape, later: str) -> tuple[Contraction, str]:
+    """Return the steps of the product of operands with these letters and shapes, and the letters of its result."""
     # Every letter of a pair is one of four: of both and of the result (batch), of both alone (summed, inner), of the
     # left operand alone (rows), of the right one alone (columns).
     batch = [c for c in a if c in b and c in later]
     inner = [c for c in a if c in b and c not in later]
     rows, columns = [c for c in a if c not in b], [c for c in b if c not in a]
-    sizes = dict(zip(b, y.array.shape, strict=True))
-    for letter, n in zip(a, x.array.shape, strict=True):
+    sizes = dict(zip(b, y, strict=True))
+    for letter, n in zip(a, x, strict=True):
         sizes[letter] = n if sizes.get(letter, 1) == 1 else sizes[letter]
 
-    def lay_out(t: Tensor, letters: str, *groups: list[str]) -> Tensor:
+    def lay_out(given: Shape, letters: str, *groups: list[str]) -> Layout:
         order = [c for group in groups for c in group]
         axes = tuple([letters.index(c) for c in order])
-        if axes != tuple(range(len(axes))):
-            t = movement.permute(t, axes=axes)
         whole = tuple([sizes[c] for c in order])
-        if t.array.shape != whole:
-            t = movement.expand(t, shape=whole)
         lead = [sizes[c] for c in groups[0]]
         shape = (*lead, *[movement.numel(tuple([sizes[c] for c in g])) for g in groups[1:]])
-        return t if shape == whole else movement.reshape(t, shape=shape)
+        return Layout(
+            None,
+            None if axes == tuple(range(len(axes))) else axes,
+            None if tuple([given[d] for d in axes]) == whole else whole,
+            None if shape == whole else shape,
+        )
 
-    product = matmul.bmm(lay_out(x, a, batch, rows, inner), lay_out(y, b, batch, inner, columns))
     letters = "".join(batch + rows + columns)
-    return movement.reshape(product, shape=tuple(sizes[c] for c in letters)), letters
+    shape = tuple([sizes[c] for c in letters])
+    is_whole = len(rows) == 1 == len(columns)
+    left, right = lay_out(x, a, batch, rows, inner), lay_out(y, b, batch, inner, columns)
+    return Contraction(left, right, None if is_whole else shape, None), letters

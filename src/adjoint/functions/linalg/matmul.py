@@ -91,6 +91,8 @@ def _product(input: Operand, other: Operand) -> Tensor:
         x_shape, y_shape = input.array.shape, other.array.shape
         if len(x_shape) == 2 == len(y_shape) and x_shape[1] == y_shape[0] and input.array.dtype is other.array.dtype:
             return contraction.mm(input, other)  # the common case, at once
+        if len(x_shape) > 2 <= len(y_shape) and x_shape[-1] == y_shape[-2] and input.array.dtype is other.array.dtype:
+            return _fold_rows(input, other) if len(y_shape) == 2 else contraction.bmm(input, other)
     for given in (input, other):
         if not isinstance(given, Tensor):
             raise TypeError(f"matmul(): both arguments must be Tensors, not {type(given).__name__}")
@@ -110,10 +112,39 @@ def _product(input: Operand, other: Operand) -> Tensor:
     x = movement.reshape_unshared(input, (1, *input.array.shape)) if x_rank == 1 else input
     y = movement.reshape_unshared(other, (*other.array.shape, 1)) if y_rank == 1 else other
     _check_inner_sizes("matmul", x, y)
-    product = contraction.mm(x, y) if x.ndim == y.ndim == 2 else contraction.bmm(x, y)
+    if x.ndim == y.ndim == 2:
+        product = contraction.mm(x, y)
+    else:
+        product = _fold_rows(x, y) if y.ndim == 2 else contraction.bmm(x, y)
     if x_rank == 1:
         product = movement.reshape_unshared(product, (*product.array.shape[:-2], product.array.shape[-1]))
     return movement.reshape_unshared(product, product.array.shape[:-1]) if y_rank == 1 else product
+
+
+def _rows_of(x: Array) -> Array:
+    return x if x.ndim == 2 else x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
+
+
+def _fold_rows_dx(g: Operand, y: Operand) -> Operand:
+    if type(g) is np.ndarray:
+        rows: Operand = contraction.multiply(contraction.mm, _rows_of(g), y.T if type(y) is np.ndarray else y.mT)
+        return rows.reshape(*g.shape[:-1], y.shape[0])
+    product = contraction.mm(_as_rows(g), movement.permute(y, axes=(1, 0), called="t"))
+    return movement.reshape(product, shape=(*g.shape[:-1], y.shape[0]))
+
+
+def _fold_rows_dy(g: Operand, x: Operand) -> Operand:
+    if type(g) is np.ndarray and type(x) is np.ndarray:
+        return contraction.multiply(contraction.mm, _rows_of(x).T, _rows_of(g))
+    return contraction.mm(movement.permute(_as_rows(x), axes=(1, 0), called="t"), _as_rows(g))
+
+
+@with_eager_fast_path(
+    composite=lambda x, y: contraction.bmm(x, y), node="UnsafeViewBackward0", dx=_fold_rows_dx, dy=_fold_rows_dy
+)
+def _fold_rows(x: Array, y: Array) -> Array:
+    """A stack of matrices times a matrix: all rows at once, as in `_linear`."""
+    return op_of(contraction.mm).evaluate(_rows_of(x), y).reshape(*x.shape[:-1], y.shape[1])
 
 
 def _call_as_operator(x: Tensor, y: Operand) -> Operand:
@@ -258,6 +289,9 @@ def _addmm(input: Array, mat1: Array, mat2: Array, *, beta: float, alpha: float)
 
 
 def _linear_composite(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    if len(x.array.shape) == 1:
+        row = movement.reshape(x, shape=(1, *x.array.shape))
+        return movement.reshape_unshared(_linear_composite(row, weight, bias), (weight.array.shape[0],))
     out = matmul(x, movement.permute(weight, axes=(1, 0), called="t"))
     return out if bias is None else arithmetic.add(out, bias)
 
@@ -311,7 +345,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Te
         input, weight, bias = autocast_down(input), autocast_down(weight), autocast_down(bias)
     x, w = input.array, weight.array
     rows, columns = x.shape, w.shape
-    if len(rows) > 1 and len(columns) == 2 and rows[-1] == columns[1] and x.dtype is w.dtype:  # as nearly all are
+    if rows and len(columns) == 2 and rows[-1] == columns[1] and x.dtype is w.dtype:  # as nearly all are
         return _linear(input, weight, bias)
     if not input.ndim or not weight.ndim:
         raise RuntimeError(
@@ -323,9 +357,6 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Te
             f"{weight.array.shape[-1]}: mat1 and mat2 shapes cannot be multiplied"
         )
     _check_same_dtype("linear", input, weight)
-    if input.ndim == 1:
-        row = movement.reshape(input, shape=(1, *input.array.shape))
-        return movement.reshape_unshared(linear(row, weight, bias), (weight.array.shape[0],))
     return _linear(input, weight, bias)
 
 

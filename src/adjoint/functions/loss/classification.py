@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
-
 import numpy as np
 
 from adjoint.core.dtype.dtype_info import scalar_type
-from adjoint.core.op.apply import wrap_computed
 from adjoint.core.op.eager_kernels import SmallArrayKernel, kernel_provider
 from adjoint.core.op.families import with_eager_fast_path
 from adjoint.core.runtime.mode import mode, nondefault
@@ -207,8 +204,8 @@ def _try_small_mean_nll(logs: Tensor, target: Tensor, ignore: int) -> Tensor | N
         or x.shape[:1] != classes.shape
     ):
         return None
-    loss, mean_nll = MEAN_NLL.call(x, np.ascontiguousarray(classes)), cast(Any, _mean_nll)
-    return None if loss is None else wrap_computed(mean_nll.op, (logs, target), {"ignore": ignore}, loss)
+    loss = MEAN_NLL.call(x, np.ascontiguousarray(classes))
+    return None if loss is None else _mean_nll(logs, target, computed=loss, ignore=ignore)
 
 
 def _mean_nll_composite(logs: Operand, target: Tensor, *, ignore: int) -> Operand:

@@ -9,7 +9,6 @@ import numpy as np
 
 from adjoint.core.dtype.dtype import DTYPES, default, is_floating, numpy_dtype
 from adjoint.core.dtype.dtype_info import scalar_type
-from adjoint.core.op.apply import wrap_computed
 from adjoint.core.op.autocast import autocast_up
 from adjoint.core.op.eager_kernels import SmallArrayKernel, kernel_provider
 from adjoint.core.op.op import op_of
@@ -40,7 +39,6 @@ __all__ = [
 
 # kinds of elements and of their sum; those of bfloat16 are V
 WIDENED_KINDS = {"bi", "bu", "bf", "bc", "ui", "uu", "uf", "uc", "ii", "iu", "if", "ic", "ff", "fc", "Vf"}
-_TAKE_ALONG_ROW = op_of(indexing.take_along_row)
 ROW_KERNELS = {name: SmallArrayKernel(name) for name in ("max", "min")}
 
 
@@ -338,7 +336,7 @@ def _max_or_min(
         found = ROW_KERNELS[name].call(x.array, places)
         if found is not None:
             indices = wrap(places)
-            return kind(wrap_computed(_TAKE_ALONG_ROW, (x, indices), {}, found), indices)
+            return kind(indexing.take_along_row(x, indices, computed=found), indices)
     indices = where_is(_detach_or_rewrap(x), axis=axis, keepdims=True)
     return _gather_extremes(x, indices, axis, keepdim, kind)
 

@@ -17,7 +17,7 @@ from adjoint.core.op.op_errors import refuse_bool_operand
 from adjoint.core.typing import Array, Operand
 from adjoint.ops.elementwise.comparison import logical_and
 from adjoint.ops.elementwise.complex import is_complex, real, sgn
-from adjoint.ops.elementwise.select import ORDERS_ZEROS, where
+from adjoint.ops.elementwise.select import ORDERS_ZEROS, cast, where
 from adjoint.ops.elementwise.transcendental import log
 
 if TYPE_CHECKING:
@@ -197,6 +197,12 @@ def _pow_dx_of_arrays(g: Operand, x: Operand, y: Operand) -> Operand:
     return np.where(y == 0, 0, g * (y * op_of(pow).evaluate(x, y - 1)))
 
 
+def _as_float(x: Operand, out: Operand) -> Operand:
+    """Return an operand of integers in the type of the result: their logarithms would be of the default type."""
+    dtype, result = (getattr(each, "array", each).dtype for each in (x, out))
+    return cast(x, dtype=result) if dtype.kind in "iu" and result.kind != dtype.kind else x
+
+
 def _pow_dy(g: Operand, x: Operand, y: Operand, out: Operand) -> Operand:
     """xʸ ln x, and its limit 0 where x = 0 and y ≥ 0."""
     of_complex = is_complex(g)
@@ -208,7 +214,7 @@ def _pow_dy(g: Operand, x: Operand, y: Operand, out: Operand) -> Operand:
             return g * (out * cmath.log(x))
         return g * (out * (math.log(x) if x > 0 else math.nan))
     zero = logical_and(x == 0, exponent >= 0)
-    base = where(zero, 1.0, x)
+    base = where(zero, 1.0, _as_float(x, out))
     return where(zero, 0.0, g * (out * log(base * (1.0 + 0.0j) if of_complex else base)))
 
 

@@ -113,11 +113,14 @@ def expand(x: Operand, *, shape: Shape) -> Array:
     return out
 
 
+_expand_array = op_of(expand).evaluate
+
+
 def expand_gradient(g: Operand, shape: Shape) -> Operand:
     """Return a gradient expanded; an array in a backward pass without the call of an op."""
-    if not is_bare(g):
+    if type(g) is not ndarray or mode.needs_slow_path:
         return expand(g, shape=shape)
-    return op_of(expand).evaluate(g, shape=shape)
+    return _expand_array(g, shape=shape)
 
 
 @lru_cache(1024)

@@ -113,6 +113,7 @@ def _bool_spec(x: Operand, *, axes: tuple[int, ...], keepdims: bool) -> Spec:
 def _with_kept_axes(rule: Rule) -> Rule:
     """`rule`, given its `g` and `out` with the reduced axes as size 1, whatever `keepdims` was."""
     names = parameters_of(rule).positional[1:]
+    of_shape = names == ("x_shape",)
     asked = tuple(dict.fromkeys((*names, "x_shape", "axes")))
     places = [asked.index(name) for name in names]
     shape_place, axes_place = asked.index("x_shape"), asked.index("axes")
@@ -121,6 +122,8 @@ def _with_kept_axes(rule: Rule) -> Rule:
     def with_kept_axes(g: Operand, *given: Operand) -> Tensor:
         if type(g) is np.ndarray:  # of a backward pass
             kept = kept_shape(given[shape_place], given[axes_place])
+            if of_shape:
+                return rule(g.reshape(kept) if g.ndim else g, given[shape_place])
             arguments = [given[i] if i != out_place else given[i].reshape(kept) for i in places]
             return rule(g.reshape(kept) if g.ndim else g, *arguments)
         if type(getattr(g, "array", None)) is np.ndarray:  # the same with tensors, of a backward pass that is recorded

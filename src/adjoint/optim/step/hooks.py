@@ -9,7 +9,7 @@ from typing import Any
 
 from adjoint.core.graph.hooks import HookDict, RemovableHandle, add_hook
 from adjoint.core.op.op_timer import find_op_timer
-from adjoint.core.runtime.mode import depends_on, guard_on
+from adjoint.core.runtime.mode import depends_on, guard_on, has_interpreter
 from adjoint.core.typing import Function
 
 GLOBAL_STEP_PRE_HOOKS: HookDict = OrderedDict()  # before each step of every optimizer
@@ -55,7 +55,8 @@ def with_step_hooks(step: Function) -> Function:
         optimizer._opt_called = True
         if STEP_HOOK_NAMES[0] not in vars(optimizer):  # one that wraps another, and has not run Optimizer.__init__
             return step(*args, **kwargs)
-        guard_on(optimizer, step_hook_ids, "hooks of the optimizer's step")
+        if has_interpreter():
+            guard_on(optimizer, step_hook_ids, "hooks of the optimizer's step")
         for hook in (*GLOBAL_STEP_PRE_HOOKS.values(), *optimizer._optimizer_step_pre_hooks.values()):
             replaced = hook(optimizer, args, kwargs)
             if replaced is not None:

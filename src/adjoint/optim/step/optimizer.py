@@ -10,7 +10,14 @@ from adjoint.autograd.grad_mode import enable_grad
 from adjoint.core.graph.hooks import HookDict, RemovableHandle, add_hook
 from adjoint.core.op.signature import check_keywords
 from adjoint.core.runtime.explanation_slot import explain_errors
-from adjoint.core.runtime.mode import ModeScope, depends_on, guard_on, refuse_while_tracing, undo_on_failure
+from adjoint.core.runtime.mode import (
+    ModeScope,
+    depends_on,
+    guard_on,
+    has_interpreter,
+    refuse_while_tracing,
+    undo_on_failure,
+)
 from adjoint.core.runtime.notebook import show_in_notebook
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Function, StateDict
@@ -151,12 +158,14 @@ class Optimizer:
         if closure is not None:
             with enable_grad():
                 loss = closure()
-        guard_on(self, _group_identities, "parameter groups of the optimizer", at_end=True)
-        undo_on_failure(_snapshot_state, self)
+        if has_interpreter():
+            guard_on(self, _group_identities, "parameter groups of the optimizer", at_end=True)
+            undo_on_failure(_snapshot_state, self)
         with ModeScope(recording=bool(self.defaults.get("differentiable"))):
             for group in self.param_groups:
                 self.update(group)
-        guard_on(self, _state_identities, "state tensors of the optimizer", at_end=True)
+        if has_interpreter():
+            guard_on(self, _state_identities, "state tensors of the optimizer", at_end=True)
         return loss
 
     def update(self, group: Group) -> None:
@@ -176,7 +185,8 @@ class Optimizer:
             >>> p.grad is None
             True
         """
-        guard_on(self, _group_identities, "parameter groups of the optimizer", at_end=True)
+        if has_interpreter():
+            guard_on(self, _group_identities, "parameter groups of the optimizer", at_end=True)
         for group in self.param_groups:
             for p in group["params"]:
                 if set_to_none:
