@@ -22,6 +22,7 @@ from adjoint.core.op.op_errors import EVALUATION_ERRORS, retry_ignoring_fp_error
 from adjoint.core.op.recorder import record_output
 from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.external_aliases import copy_if_aliased, externally_aliased
+from adjoint.core.tensor.storage import is_inference
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Array, Function, Operand
 
@@ -38,6 +39,7 @@ NAMES: dict[str, Operand] = {
     "compute": compute,
     "default": default,
     "externally_aliased": externally_aliased,
+    "is_inference": is_inference,
     "kernel_provider": kernel_provider,
     "mode": mode,
     "ndarray": np.ndarray,
@@ -52,7 +54,7 @@ _CALL = """
 def make(op, evaluated, rules, weight, masks, find_mask, copy_saved):
     def call({inputs}, computed=None, **params):
         modes = mode.__dict__ if nondefault.count else None
-        if default.narrow or (modes is not None and modes["needs_slow_path"]):
+        if (default.narrow and computed is None) or (modes is not None and modes["needs_slow_path"]):
             return apply(op, ({inputs},), params)
 {unpack}
         unrecorded = ({unrecorded}) or (modes is not None and not modes["recording"])
@@ -147,7 +149,7 @@ def _compile_maker(count: int) -> Function:
         arrays=join("{x}_array"),
         nodes=join("{x}_node"),
         unrecorded=join("{x}_node is None", " and "),
-        mixed=join("{x}_node is None", " or "),
+        mixed=join("({x}_node is None and is_inference({x}))", " or "),
         wanting=join("({x}_node is not None) << {i}", " | "),
         saved=join("{x}_array if mask[{i}] else None"),
         own=join("{x}_array is {x} and mask[{i}] and {x} is not None", " or "),

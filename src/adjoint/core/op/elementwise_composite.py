@@ -24,10 +24,13 @@ def with_elementwise_kernel(function: Function, *, same_bits: bool = True, small
     `small`, the same in NumPy's functions.
     """
     kernel = ElementwiseKernel(function, same_bits=same_bits, min_elements=_min_elements(same_bits, small))
+    is_small_first = small is not None and not same_bits
 
     def call(*operands: Operand) -> Operand:
-        if type(operands[0]) is ndarray:
-            found = kernel.find(operands, {})
+        first = operands[0]
+        if type(first) is ndarray:
+            # of fewer elements no kernel is ever made whose bits differ from those of NumPy
+            found = None if is_small_first and first.size < MIN_ELEMENTS else kernel.find(operands, {})
             if found is not None:
                 return found
             if small is not None and all(type(x) is ndarray or isinstance(x, (int, float)) for x in operands):

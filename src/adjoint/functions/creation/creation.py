@@ -19,7 +19,7 @@ from adjoint.core.tensor.memory_format import memory_format, strided
 from adjoint.core.tensor.shape_tracer import call_on_meta, device_like, move_to_device, on_requested_device
 from adjoint.core.tensor.size import has_symbolic
 from adjoint.core.tensor.sparse_array import sparse_zeros_slot
-from adjoint.core.tensor.tensor import Tensor, constant
+from adjoint.core.tensor.tensor import Tensor, constant, wrap
 from adjoint.core.typing import Array, DeviceLike, DtypeLike, Function, NumpyDtype, Operand, Shape, ShapeLike
 from adjoint.functions.api.dim_args import parse_named_size, parse_shape
 from adjoint.functions.api.memory_format import dim_order_for_copy
@@ -33,6 +33,9 @@ __all__ = [
     "arange", "as_tensor", "asarray", "empty", "empty_like", "eye", "from_numpy", "full", "full_like", "ones",
     "ones_like", "scalar_tensor", "tensor", "zeros", "zeros_like",
 ]  # fmt: skip
+
+NUMBERS = frozenset({int, float})
+MAX_PLAIN_ELEMENTS = 1 << 20  # of what is made at once; memory for more may be missing
 
 
 def finish_factory(out: Tensor, requires_grad: bool, device: DeviceLike) -> Tensor:
@@ -260,6 +263,17 @@ def full(
 
 
 def _make_full(shape: Shape, value: Operand, kind: NumpyDtype) -> Tensor:
+    if not nondefault.count and kind.kind == "f" and type(value) in NUMBERS:
+        count = 1
+        for n in shape:
+            if type(n) is not int or n < 0:
+                break
+            count *= n
+        else:
+            if count <= MAX_PLAIN_ELEMENTS:  # what most programs ask for; all else below
+                array = np.empty(shape, kind)
+                array.fill(value)
+                return wrap(array)
     if any(n < 0 for n in shape):
         raise RuntimeError(f"Trying to create tensor with negative dimension {min(shape)}: {list(shape)}")
     value = tensor(value) if has_symbolic(value) else value

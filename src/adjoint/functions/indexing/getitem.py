@@ -32,6 +32,10 @@ def getitem(x: Tensor, key: Operand) -> Tensor:
 
     Raises IndexError for positions outside the tensor.
     """
+    if type(key) is int:
+        shape = x.array.shape
+        if shape and -shape[0] <= key < shape[0]:
+            return movement.select(x, axis=0, at=key % shape[0])
     plan = find_basic_plan(x, key) if type(key) is tuple or type(key) is slice else None
     if plan is None:
         out = _try_simple_getitem(x, key)
@@ -67,8 +71,6 @@ def _try_simple_getitem(x: Tensor, key: Operand) -> Tensor | None:
     if kind is slice:
         return None
     shape = x.array.shape
-    if kind is int:
-        return movement.select(x, axis=0, at=key % shape[0]) if shape and -shape[0] <= key < shape[0] else None
     if kind is Tensor and shape and key.array.shape and key.array.dtype.kind == "i" and key.array.dtype.itemsize >= 4:
         return indexing.index(x, key, pattern=(0,) + (None,) * (len(shape) - 1))
     return None

@@ -93,6 +93,8 @@ def _product(input: Operand, other: Operand) -> Tensor:
             return contraction.mm(input, other)  # the common case, at once
         if len(x_shape) > 2 <= len(y_shape) and x_shape[-1] == y_shape[-2] and input.array.dtype is other.array.dtype:
             return _fold_rows(input, other) if len(y_shape) == 2 else contraction.bmm(input, other)
+        if len(x_shape) == 2 and y_shape == x_shape[1:] and input.array.dtype is other.array.dtype:
+            return contraction.mv(input, other)
     for given in (input, other):
         if not isinstance(given, Tensor):
             raise TypeError(f"matmul(): both arguments must be Tensors, not {type(given).__name__}")
@@ -149,7 +151,7 @@ def _fold_rows(x: Array, y: Array) -> Array:
 
 def _call_as_operator(x: Tensor, y: Operand) -> Operand:
     """Return `x @ y`."""
-    if type(y) is Tensor and not nondefault.count:
+    if type(y) is Tensor and not (nondefault.count and mode.autocast is not None):
         return _product(x, y)
     if isinstance(y, OPERANDS):
         return matmul(x, y)

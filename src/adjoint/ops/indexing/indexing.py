@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 ARGSORT = RowKernel("argsort", finds_positions=True)
 GATHER = SmallArrayKernel("gather")
+SECONDS_PER_ADDED_ELEMENT = 3e-9
 
 
 def indexed_shape(shape: Shape, index_shapes: list[tuple[int, ...]], pattern: Pattern) -> Shape:
@@ -60,7 +61,7 @@ def _can_sum_bare(g: Operand) -> bool:
     node="IndexBackward0",
     linear=True,
     dx=lambda g, x_shape, indices, pattern: (
-        compute(op_of(index_add), (g, *indices), {"shape": x_shape, "pattern": pattern})
+        _add_at(g, indices, x_shape, pattern)
         if _can_sum_bare(g)
         else index_add(g, *indices, shape=x_shape, pattern=pattern)
     ),
@@ -82,7 +83,9 @@ def index(x: Operand, *indices: Array, pattern: Pattern) -> Operand:
     family="index",
     spec=lambda x, *indices, shape, pattern: Spec(shape, x.dtype),
     linear=True,
-    native=lambda x, *indices, shape, pattern: 0.0 if _are_rows(x, indices, pattern) else x.size * 3e-9,
+    native=lambda x, *indices, shape, pattern: (
+        0.0 if _are_rows(x, indices, pattern) else x.size * SECONDS_PER_ADDED_ELEMENT
+    ),
     dx=lambda g, indices, pattern: index(g, *indices, pattern=pattern),
 )
 def index_add(x: Array, *indices: Array, shape: Shape, pattern: Pattern) -> Array:
@@ -95,6 +98,13 @@ def index_add(x: Array, *indices: Array, shape: Shape, pattern: Pattern) -> Arra
         return out
     np.add.at(out, _key(indices, pattern), x)
     return out
+
+
+def _add_at(g: Array, indices: tuple[Array, ...], shape: Shape, pattern: Pattern) -> Operand:
+    """Return `index_add` of arrays, which large ones leave to a kernel."""
+    if g.size * SECONDS_PER_ADDED_ELEMENT < kernel_provider.min_seconds:
+        return op_of(index_add).evaluate(g, *indices, shape=shape, pattern=pattern)
+    return compute(op_of(index_add), (g, *indices), {"shape": shape, "pattern": pattern})
 
 
 @with_eager_fast_path(

@@ -352,14 +352,22 @@ def sum_to(g: Tensor, shape: Shape) -> Operand:
     array = g.array
     find = _broadcast_axes.__wrapped__ if has_interpreter() else _broadcast_axes  # sizes may be symbols
     lead, axes = find(tuple(array.shape), shape)
+    if lead == len(axes) and array.dtype.itemsize < 8 and not has_interpreter():  # as `_has_native_sum` tells
+        return sum(g, axes=axes, keepdims=False) if axes else g
     out = sum(g, axes=axes, keepdims=True) if axes else g
     return reshape_unshared(out, shape) if lead else out
+
+
+_sum_array = op_of(sum).evaluate
 
 
 def sum_array_to(g: Array, shape: Shape) -> Array:
     """Return `sum_to` of an array, without the calls of ops."""
     lead, axes = _broadcast_axes_of_array(g.shape, shape)
-    out: Array = op_of(sum).evaluate(g, axes=axes, keepdims=True) if axes else g
+    if lead == len(axes) and axes and axes[-1] < lead and g.dtype.itemsize < 8:
+        found: Array = _sum_array(g, axes=axes, keepdims=False)
+        return found
+    out: Array = _sum_array(g, axes=axes, keepdims=True) if axes else g
     return out.reshape(shape) if lead else out
 
 
