@@ -167,8 +167,13 @@ def _compile_maker(count: int) -> Function:
 
 def _copy_saved(inputs: tuple[Operand, ...], saved: tuple[Array | None, ...]) -> tuple[Array | None, ...]:
     """Copy what is saved of the users' own arrays, who may write them, and of memory that others see."""
-    kept = [
-        value.copy() if value is not None and value is given else value
-        for value, given in zip(saved, (*inputs, None), strict=True)
-    ]
-    return tuple([copy_if_aliased(value) for value in kept] if externally_aliased else kept)
+    kept = list(saved)
+    own = len(inputs)
+    for i, value in enumerate(saved):
+        if value is None:
+            continue
+        if i < own and value is inputs[i]:
+            kept[i] = value.copy()
+        elif externally_aliased:
+            kept[i] = copy_if_aliased(value)
+    return tuple(kept)

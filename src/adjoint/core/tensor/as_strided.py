@@ -8,6 +8,7 @@ import numpy as np
 
 from adjoint.core.typing import Array, Operand
 
+ndarray = np.ndarray
 Sizes = tuple[int, ...]
 MAY_REFUSE_TO_COPY = tuple(map(int, np.__version__.split(".")[:2])) >= (2, 1)  # `reshape(…, copy=False)`
 
@@ -32,7 +33,9 @@ def owner(array: Operand) -> Operand:
     """Return the array that owns the memory of `array`."""
     while True:
         base = getattr(array, "base", None)
-        if type(base) is np.ndarray:
+        if base is None:
+            return array
+        if type(base) is ndarray:
             array = base
         elif type(base) is StridedInterface:
             array = base.base

@@ -108,8 +108,12 @@ def import_array(tensor: TensorLike, data: Any) -> None:
 
 def copy_if_aliased(array: Operand) -> Operand:
     """Return `array`, or a copy if somebody outside might write it, for a node to save."""
-    if type(array) is not ndarray or (array.base is None and id(array) not in externally_aliased):
-        return array  # it owns memory that only the library sees
+    if type(array) is not ndarray:
+        return array
+    base = array.base
+    memory = array if base is None else base
+    if id(memory) not in externally_aliased and (base is None or (type(base) is ndarray and base.base is None)):
+        return array  # only the library sees its memory
     return array.copy(order="K") if is_externally_aliased(array) else array
 
 

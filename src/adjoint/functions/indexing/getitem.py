@@ -112,7 +112,10 @@ def _apply_basic_indices(x: Tensor, plan: IndexPlan) -> Tensor:
     out = movement.slice(x, bounds=tuple(plan.bounds)) if plan.sliced else x
     for d, at in reversed(plan.integers):
         out = movement.select(out, axis=d, at=at)
-    return rename_node(movement.reshape(out, shape=tuple(plan.shape)), "UnsqueezeBackward0") if plan.new else out
+    if not plan.new:
+        return out
+    out = movement.reshape(out, shape=tuple(plan.shape))
+    return out if out.node is None else rename_node(out, "UnsqueezeBackward0")
 
 
 def setitem(x: Tensor, key: Operand, value: Operand) -> None:

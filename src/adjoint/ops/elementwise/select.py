@@ -101,6 +101,15 @@ def choose(condition: Operand, x: Operand, y: Operand) -> Operand:
 
     That costs a mask in the backward pass. The library's own formulas keep both branches finite and use `where`.
     """
+    if isinstance(x, Tensor) and type(x.array) is np.ndarray:  # as `_where_by` does it for what is usual
+        dtype = x.array.dtype
+        if isinstance(y, Tensor):
+            if y.array.dtype is dtype:
+                return _where_(condition, x, y)
+        elif type(y) is float and dtype.kind == "f":
+            return _where_(condition, x, np.asarray(y, dtype))
+    elif type(x) is np.ndarray and isinstance(y, Tensor) and y.array.dtype is x.dtype:
+        return _where_(condition, x, y)
     x, y = (v.item() if isinstance(v, np.generic) else v for v in (x, y))
     return _where_by(op_of(_where_), condition, x, y)
 

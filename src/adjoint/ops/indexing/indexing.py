@@ -203,11 +203,7 @@ def index_grid(shape: Shape, indices: Array, axis: int) -> tuple[Array, ...]:
     linear=True,
     native=4e-9,
     spec=lambda x, indices, *, axis: Spec(indices.shape, x.dtype),
-    dx=lambda g, indices, x_shape, axis: (
-        compute(op_of(scatter_add), (g, indices), {"shape": x_shape, "axis": axis})
-        if _can_sum_bare(g)
-        else scatter_add(g, indices, shape=x_shape, axis=axis)
-    ),
+    dx=lambda g, indices, x_shape, axis: _gather_dx(g, indices, x_shape, axis),
 )
 def gather(x: Operand, indices: Operand, *, axis: int) -> Array:
     """out[i…] = x[i…] with `indices[i…]` in place of the index along `axis`."""
@@ -238,6 +234,14 @@ def scatter_add(x: Array, indices: Array, *, shape: Shape, axis: int) -> Array:
         return out
     np.add.at(out, index_grid(shape, indices, axis), x)
     return out
+
+
+def _gather_dx(g: Operand, indices: Operand, shape: Shape, axis: int) -> Operand:
+    if not _can_sum_bare(g):
+        return scatter_add(g, indices, shape=shape, axis=axis)
+    if axis == len(shape) - 1 and g.shape == (*shape[:-1], 1):  # one element of each row, as the score of a label
+        return _put_along_row(g, indices, shape)
+    return compute(op_of(scatter_add), (g, indices), {"shape": shape, "axis": axis})
 
 
 def _column(x: Operand) -> Tensor:
