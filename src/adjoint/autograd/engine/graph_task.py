@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from adjoint.core.graph.grad_dtype import ANY_DTYPE
-from adjoint.core.graph.hooks import HookDict, hooked_leaves
+from adjoint.core.graph.hooks import HookDict, hooked_leaf_references
 from adjoint.core.graph.node import Leaf, Node, SavedValues, Vertex
 from adjoint.core.graph.source_location import user_instruction
 from adjoint.core.op.elementwise_kernels import ADD
@@ -67,8 +67,7 @@ class GraphTask:
         self.exec_nodes = (
             None if self.capture_nodes is None else nodes_leading_to(self.capture_nodes, [node for node, _ in roots])
         )
-        # its dictionary, since the length of a WeakSet is a call of Python
-        self.pending_edges = self._count_pending_edges(roots) if hooked_leaves.data else {}
+        self.pending_edges = self._count_pending_edges(roots) if hooked_leaf_references else {}
         self.capture_only = False
         self.needed_nodes = (
             None if self.capture_nodes is None or self.exec_nodes is None else self.exec_nodes | self.capture_nodes

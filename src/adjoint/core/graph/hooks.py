@@ -141,6 +141,7 @@ class HookableNode:
 
 # A backward pass counts what is to arrive at these, so that their hooks run as soon as it has.
 hooked_leaves: weakref.WeakSet[HookableNode] = weakref.WeakSet()
+hooked_leaf_references: set[object] = vars(hooked_leaves)["data"]  # which tells sooner whether there are any
 
 
 def hook_ids_of(node: HookableNode) -> tuple[tuple[int, ...], ...]:

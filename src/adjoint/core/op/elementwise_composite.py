@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from adjoint.core.op.eager_kernels import kernel_provider
-from adjoint.core.op.elementwise_kernels import KERNEL_TYPES, MIN_ELEMENTS, ElementwiseKernel, copy_names
+from adjoint.core.op.elementwise_kernels import ARRAY, KERNEL_TYPES, MIN_ELEMENTS, ElementwiseKernel, copy_names
 from adjoint.core.op.families import with_eager_fast_path
 from adjoint.core.op.op import Rule, op_of
 from adjoint.core.op.signature import parameters_of
@@ -77,6 +77,14 @@ def elementwise_composite(
         kernel = ElementwiseKernel(composite, same_bits=same_bits, min_elements=_min_elements(same_bits, small))
 
         def evaluate(*operands: Operand, **params: object) -> Array:
+            found: Array | None = None
+            x = operands[0]
+            if len(operands) == 1 and kernel.natives and x.ndim and x.size >= kernel.min_taken:  # as `find` begins
+                native = kernel.natives.get((ARRAY, *params.values()))
+                if native is not None and kernel_provider.enabled:
+                    found = native(x)
+                    if found is not None:
+                        return found
             found = kernel.find(operands, params)
             if found is not None:
                 return found
@@ -94,8 +102,8 @@ def elementwise_composite(
 
         def call(*inputs: Operand, **params: object) -> Tensor:
             dtype = inputs[0].array.dtype
-            plain = (dtype in KERNEL_TYPES or dtype.kind == "V") and all(
-                isinstance(x, Tensor) and x.array.dtype == dtype for x in inputs
+            plain = (dtype in KERNEL_TYPES or dtype.kind == "V") and (
+                len(inputs) == 1 or all(isinstance(x, Tensor) and x.array.dtype == dtype for x in inputs)
             )
             out: Tensor = whole(*inputs, **params) if plain else composite(*inputs, **params)
             return out

@@ -7,6 +7,7 @@ import numpy as np
 from adjoint.core.dtype.dtype_info import scalar_type
 from adjoint.core.op.eager_kernels import SmallArrayKernel, kernel_provider
 from adjoint.core.op.families import with_eager_fast_path
+from adjoint.core.op.op import op_of
 from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.size import as_float
 from adjoint.core.tensor.tensor import Tensor
@@ -17,6 +18,7 @@ from adjoint.functions.elementwise.activation import log_softmax
 from adjoint.functions.loss.regression import apply_loss_reduction, resolve_legacy_reduction
 from adjoint.ops.elementwise import arithmetic, comparison, select
 from adjoint.ops.indexing import indexing
+from adjoint.ops.linalg import matmul as contraction
 from adjoint.ops.movement import movement
 from adjoint.ops.reduction import reduction
 
@@ -217,17 +219,35 @@ def _mean_nll_composite(logs: Operand, target: Tensor, *, ignore: int) -> Operan
 
 def _mean_nll_dlogs(g: Operand, target: Operand, logs_shape: Shape, ignore: int) -> Operand:
     """Return -g/n at each counted sample's class."""
-    if kernel_provider.enabled and ignore < 0 and type(g) is np.ndarray:
-        out = np.zeros(logs_shape, g.dtype)
-        if MEAN_NLL_DX.call(g, np.ascontiguousarray(target), out) is not None:
-            return out
+    if type(g) is np.ndarray:
+        return op_of(_spread_mean_nll).evaluate(g, target, shape=logs_shape, ignore=ignore)
+    return _spread_mean_nll(g, target, shape=logs_shape, ignore=ignore)
+
+
+def _spread_mean_nll_composite(g: Operand, target: Operand, *, shape: Shape, ignore: int) -> Operand:
     counted = comparison.ne(target, ignore)
     array: Operand = getattr(g, "array", g)
     count = reduction.sum(select.cast(counted, dtype=array.dtype), axes=(0,), keepdims=False)
     share = select.where(counted, arithmetic.neg(arithmetic.div(g, count)), 0.0)
-    column = (logs_shape[0], 1)
+    column = (shape[0], 1)
     at = movement.reshape_unshared(select.where(counted, target, np.asarray(0, np.int64)), column)
-    return indexing.scatter_add(movement.reshape_unshared(share, column), at, shape=logs_shape, axis=1)
+    return indexing.scatter_add(movement.reshape_unshared(share, column), at, shape=shape, axis=1)
+
+
+@with_eager_fast_path(
+    composite=_spread_mean_nll_composite,
+    linear=True,
+    dg=lambda g, target, ignore: contraction.call_bare(_mean_nll, g, target, ignore=ignore),
+)
+def _spread_mean_nll(g: Array, target: Array, *, shape: Shape, ignore: int) -> Operand:
+    """The gradient of `_mean_nll`, and its transpose: -g/n at each counted sample's class."""
+    out = np.zeros(shape, g.dtype)
+    if kernel_provider.enabled and ignore < 0 and MEAN_NLL_DX.call(g, np.ascontiguousarray(target), out) is not None:
+        return out
+    counted = np.flatnonzero(target != ignore)
+    if counted.size:
+        out[counted, target[counted]] = -(g / g.dtype.type(counted.size))
+    return out
 
 
 @with_eager_fast_path(composite=_mean_nll_composite, node=NLL_NODE, dlogs=_mean_nll_dlogs)

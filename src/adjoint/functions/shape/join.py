@@ -10,7 +10,7 @@ from adjoint.core.dtype.dtype import default, promote
 from adjoint.core.op.apply import apply
 from adjoint.core.op.evaluation import evaluate
 from adjoint.core.op.families import with_eager_fast_path
-from adjoint.core.op.op import op_of
+from adjoint.core.op.op import Op, op_of
 from adjoint.core.op.recorder import record_output
 from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.tensor import Tensor, wrap
@@ -45,7 +45,7 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
         tensor([[0., 0., 1., 1.]])
     """
     if (axis := _common_axis(tensors, dim)) is not None:
-        return _join(tensors, axis)
+        return _join(_CAT, tensors, axis)
     if isinstance(tensors, Tensor):
         raise TypeError("cat(): argument 'tensors' (position 1) must be tuple of Tensors, not Tensor")
     if not len(tensors):
@@ -78,24 +78,24 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     return movement.cat(*parts, axis=axis)
 
 
-def _join(parts: Sequence[Tensor], axis: int) -> Tensor:
+def _join(op: Op, parts: Sequence[Tensor], axis: int) -> Tensor:
     """Return what the call of the op does, in which any of the parts might be no tensor."""
     params: Params = {"axis": axis}
     if default.narrow or nondefault.inference_used or (nondefault.count and mode.needs_slow_path):
-        return apply(_CAT, tuple(parts), params)
+        return apply(op, tuple(parts), params)
     arrays, nodes, sizes = [], [], []
     recorded = False
     for part in parts:
         array, node = part.array, part.node
         if type(array) is not ndarray:
-            return apply(_CAT, tuple(parts), params)
+            return apply(op, tuple(parts), params)
         arrays.append(array)
         nodes.append(node)
         sizes.append(array.shape)
         recorded = recorded or node is not None
-    data = evaluate(_CAT, tuple(arrays), params)
+    data = evaluate(op, tuple(arrays), params)
     if recorded and not (nondefault.count and not mode.recording):
-        return record_output(data, _CAT, tuple(nodes), params, tuple(sizes), None)
+        return record_output(data, op, tuple(nodes), params, tuple(sizes) if op.saves_shapes else None, None)
     out = wrap(data)
     if nondefault.count and mode.detach_record is not None:
         out._detach_record, out.storage_ = mode.detach_record, mode.detach_record.memory
@@ -149,7 +149,7 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
                 if type(part) is not Tensor or part.array.shape != shape or part.array.dtype is not dtype:
                     break
             else:
-                return apply(op_of(_stack), tuple(tensors), {"axis": dim % (len(shape) + 1)})
+                return _join(op_of(_stack), tensors, dim % (len(shape) + 1))
     check_tensor_list("stack", tensors)
     shape, dtype, mixed = tensors[0].array.shape, tensors[0].array.dtype, False
     for i, part in enumerate(tensors):

@@ -18,6 +18,7 @@ class FunctionModule(Module):
     function: Function
     operands: inspect.Signature
     settings: inspect.Signature
+    setting_names: tuple[str, ...]
     shown: bool | str
 
     def __init__(self, *args: object, **kwargs: object) -> None:
@@ -33,7 +34,9 @@ class FunctionModule(Module):
     def forward(self, *operands: object, **named: object) -> Tensor:
         if named:
             operands = self._bind("forward", self.operands, operands, named).args
-        return self.function(*operands, **{name: getattr(self, name) for name in self.settings.parameters})
+        if not self.setting_names:
+            return self.function(*operands)
+        return self.function(*operands, **{name: getattr(self, name) for name in self.setting_names})
 
     def _bind(
         self, method: str, signature: inspect.Signature, args: tuple[object, ...], named: dict[str, object]
@@ -83,6 +86,7 @@ def make_module_class(
         "function": staticmethod(function),
         "operands": inspect.Signature(parameters[:operands]),
         "settings": inspect.Signature(parameters[operands:]),
+        "setting_names": tuple([p.name for p in parameters[operands:]]),
         "shown": shown,
         "__signature__": inspect.Signature(parameters[operands:]),
         "__doc__": FunctionDocstring(name),

@@ -138,7 +138,9 @@ class Module:
 
     def __getattr__(self, name: str) -> Any:
         held = self.__dict__
-        for table in ("_parameters", "_buffers", "_modules"):
+        if "_parameters" in held and name in held["_parameters"]:  # most are
+            return held["_parameters"][name]
+        for table in ("_buffers", "_modules"):
             if table in held and name in held[table]:
                 return held[table][name]
         if name in hooks.HOOK_ATTRIBUTE_NAMES:

@@ -199,8 +199,12 @@ def _pow_dx_of_arrays(g: Operand, x: Operand, y: Operand) -> Operand:
 
 def _as_float(x: Operand, out: Operand) -> Operand:
     """Return an operand of integers in the type of the result: their logarithms would be of the default type."""
-    dtype, result = (getattr(each, "array", each).dtype for each in (x, out))
-    return cast(x, dtype=result) if dtype.kind in "iu" and result.kind != dtype.kind else x
+    array, result = _array_of(x), _array_of(out)
+    return cast(x, dtype=result.dtype) if array.dtype.kind in "iu" and result.dtype.kind not in "iu" else x
+
+
+def _array_of(x: Operand) -> Operand:
+    return getattr(x, "array", x)
 
 
 def _pow_dy(g: Operand, x: Operand, y: Operand, out: Operand) -> Operand:

@@ -101,15 +101,6 @@ def choose(condition: Operand, x: Operand, y: Operand) -> Operand:
 
     That costs a mask in the backward pass. The library's own formulas keep both branches finite and use `where`.
     """
-    if isinstance(x, Tensor) and type(x.array) is np.ndarray:  # as `_where_by` does it for what is usual
-        dtype = x.array.dtype
-        if isinstance(y, Tensor):
-            if y.array.dtype is dtype:
-                return _where_(condition, x, y)
-        elif type(y) is float and dtype.kind == "f":
-            return _where_(condition, x, np.asarray(y, dtype))
-    elif type(x) is np.ndarray and isinstance(y, Tensor) and y.array.dtype is x.dtype:
-        return _where_(condition, x, y)
     x, y = (v.item() if isinstance(v, np.generic) else v for v in (x, y))
     return _where_by(op_of(_where_), condition, x, y)
 
@@ -127,6 +118,15 @@ def where(condition: Operand, x: Operand, y: Operand) -> Operand:
     return _where_by(op_of(_where), condition, x, y)
 
 
+def _as_operand(value: Operand, dtype: NumpyDtype) -> Operand:
+    """Return a tensor or an array of this type, or a number as one; None for anything else."""
+    if isinstance(value, Tensor):
+        return value if value.array.dtype is dtype else None
+    if type(value) is float:
+        return np.asarray(value, dtype) if dtype.kind == "f" else None
+    return value if type(value) is np.ndarray and value.dtype is dtype else None
+
+
 def _select_or_number(native: SmallArrayKernel, condition: Array, x: Array, number: float) -> Array:
     """Return x where `condition` (`KEEP`) or where it does not hold (`FILL`), else the number."""
     if kernel_provider.enabled and x.shape == condition.shape:
@@ -139,8 +139,12 @@ def _select_or_number(native: SmallArrayKernel, condition: Array, x: Array, numb
 
 
 def _where_by(op: Op, condition: Operand, x: Operand, y: Operand) -> Operand:
-    if isinstance(x, Tensor) and isinstance(y, Tensor) and x.array.dtype is y.array.dtype:
-        return op.public(condition, x, y)
+    known = x if isinstance(x, Tensor) else y if isinstance(y, Tensor) else None
+    if known is not None and type(known.array) is np.ndarray:  # what is usual, at once
+        dtype = known.array.dtype
+        first, second = _as_operand(x, dtype), _as_operand(y, dtype)
+        if first is not None and second is not None:
+            return op.public(condition, first, second)
     arrays = [getattr(v, "array", v) for v in (x, y)]
     kinds: list[Any] = [getattr(a, "dtype", None) for a in arrays]
     if kinds[0] is not kinds[1] or kinds[0] is None:

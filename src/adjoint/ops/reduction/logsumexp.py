@@ -14,6 +14,8 @@ import numpy as np
 from adjoint.core.op.eager_kernels import SmallArrayKernel, kernel_provider
 from adjoint.core.op.families import with_eager_fast_path
 from adjoint.core.op.op import op_of
+from adjoint.core.runtime.mode import mode, nondefault
+from adjoint.core.tensor.tensor import wrap
 from adjoint.core.typing import Array, Operand
 from adjoint.ops.elementwise.comparison import isfinite
 from adjoint.ops.elementwise.complex import real
@@ -32,6 +34,9 @@ MAX_KERNEL_SIZE = 2**16  # elements
 
 def _find_shift(x: Operand, axes: Axes) -> Operand:
     """The largest elements, as constants, in dimensions of size 1; 0 where they are not finite."""
+    array = None if type(x) is np.ndarray or (nondefault.count and mode.is_intercepted) else x.array
+    if type(array) is np.ndarray and array.size and array.dtype.kind in "fc":  # of a recorded pass, without ops
+        return wrap(_find_shift_of_array(array, axes))
     constant = x if type(x) is np.ndarray else x.detach()
     top = reduction.max(real(constant), axes=axes, keepdims=True)
     return where(isfinite(top), top, 0.0)
@@ -78,9 +83,13 @@ def _order_axes_last(rank: int, axes: Axes) -> tuple[Axes, Axes]:
 
 def _exp_shifted(x: Array, axes: Axes) -> tuple[Array, Array]:
     """e to x minus the shift, and the shift."""
-    top = reduction.maximum_reduce(x.real, axes, None, None, True)
-    shift = np.where(np.isfinite(top), top, top.dtype.type(0))
+    shift = _find_shift_of_array(x, axes)
     return np.exp(x - shift), shift
+
+
+def _find_shift_of_array(x: Array, axes: Axes) -> Array:
+    top = reduction.maximum_reduce(x.real, axes, None, None, True)
+    return np.where(np.isfinite(top), top, top.dtype.type(0))
 
 
 @with_eager_fast_path(composite=_composite, node="LogsumexpBackward0", dx=_dx)
