@@ -63,7 +63,8 @@ def backward(
         tensor([ 3., 30.])
     """
     roots = _as_tuple(tensors)
-    seeds = _seeds(roots, grad_tensors)
+    given = _gradients(roots, grad_tensors)
+    seeds = [make_seed(i, root, g) for i, (root, g) in enumerate(zip(roots, given, strict=True))]
     retain = create_graph if retain_graph is None else retain_graph
     targets = None if inputs is None else _as_tuple(inputs)
     if targets is not None:
@@ -168,11 +169,6 @@ def _nodes(tensors: tuple[TensorOrEdge, ...]) -> list[Any]:
     if None in nodes:
         raise RuntimeError("One of the differentiated Tensors does not require grad")
     return nodes
-
-
-def _seeds(roots: tuple[TensorOrEdge, ...], given: Tensor | Sequence[Tensor | None] | None) -> list[tuple[Any, Tensor]]:
-    """Return each root's node with the gradient that enters there."""
-    return [make_seed(i, root, g) for i, (root, g) in enumerate(zip(roots, _gradients(roots, given), strict=True))]
 
 
 def _gradients(roots: tuple[TensorOrEdge, ...], given: Any) -> list[Tensor | None]:

@@ -11,8 +11,9 @@ from adjoint.core.dtype.dtype import DTYPES, complex_type, default, dtype, is_bf
 from adjoint.core.runtime.explanation_slot import with_explanation
 from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.size import Size
-from adjoint.core.typing import Array, DtypeLike, NumpyDtype, Operand, Operands
+from adjoint.core.typing import Array, DtypeLike, NumpyDtype, Operand, Operands, Shape
 
+MAX_PLAIN_ELEMENTS = 1 << 20  # of what is made at once: memory for more may be missing
 PYTHON_NUMBERS = {bool, int, float, complex}  # Python's numbers, which take the default types
 
 
@@ -157,3 +158,19 @@ def _common_dtype(kinds: set[Any]) -> NumpyDtype | None:
             return None
         common = known if common is None else promote_types(common, known)
     return None if common is None else common.numpy
+
+
+def try_plain_full(shape: Shape, value: Operand, dtype: NumpyDtype) -> Array | None:
+    """Return an array of floats filled with a Python number, for what most programs ask for; None for all else."""
+    if dtype.kind != "f" or type(value) not in (int, float):
+        return None
+    count = 1
+    for n in shape:
+        if type(n) is not int or n < 0:
+            return None
+        count *= n
+    if count > MAX_PLAIN_ELEMENTS:
+        return None
+    array = np.empty(shape, dtype)
+    array.fill(value)
+    return array

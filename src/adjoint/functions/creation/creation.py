@@ -13,7 +13,7 @@ from adjoint.core.dtype.dtype import DTYPES, as_dtype, default, is_floating, num
 from adjoint.core.dtype.dtype_info import scalar_type
 from adjoint.core.runtime.deterministic import poison_uninitialized
 from adjoint.core.runtime.mode import mode, nondefault
-from adjoint.core.tensor.construction import as_array
+from adjoint.core.tensor.construction import as_array, try_plain_full
 from adjoint.core.tensor.external_aliases import import_array
 from adjoint.core.tensor.memory_format import memory_format, strided
 from adjoint.core.tensor.shape_tracer import call_on_meta, device_like, move_to_device, on_requested_device
@@ -33,9 +33,6 @@ __all__ = [
     "arange", "as_tensor", "asarray", "empty", "empty_like", "eye", "from_numpy", "full", "full_like", "ones",
     "ones_like", "scalar_tensor", "tensor", "zeros", "zeros_like",
 ]  # fmt: skip
-
-NUMBERS = frozenset({int, float})
-MAX_PLAIN_ELEMENTS = 1 << 20  # of what is made at once; memory for more may be missing
 
 
 def finish_factory(out: Tensor, requires_grad: bool, device: DeviceLike) -> Tensor:
@@ -263,31 +260,20 @@ def full(
 
 
 def _make_full(shape: Shape, value: Operand, kind: NumpyDtype) -> Tensor:
-    if not nondefault.count and kind.kind == "f" and type(value) in NUMBERS:
-        count = 1
-        for n in shape:
-            if type(n) is not int or n < 0:
-                break
-            count *= n
-        else:
-            if count <= MAX_PLAIN_ELEMENTS:  # what most programs ask for; all else below
-                array = np.empty(shape, kind)
-                array.fill(value)
-                return wrap(array)
+    if not nondefault.count and (array := try_plain_full(shape, value, kind)) is not None:
+        return wrap(array)
     if any(n < 0 for n in shape):
         raise RuntimeError(f"Trying to create tensor with negative dimension {min(shape)}: {list(shape)}")
     value = tensor(value) if has_symbolic(value) else value
     if isinstance(value, Tensor):
         if value.numel() != 1:
             raise RuntimeError(f"a Tensor with {value.numel()} elements cannot be converted to Scalar")
-        if not (nondefault.count and mode.interpreter is not None):
-            value = value.item()
-        else:
+        if nondefault.count and mode.interpreter is not None:
             one = select.cast(movement.reshape(value.detach(), shape=()), dtype=kind)
             return select.copy(movement.expand(one, shape=shape))
+        value = value.item()
     if math.prod(n or 1 for n in shape) * kind.itemsize >= 2**63:
-        what = "Stride" if 0 in shape else "Storage size"
-        raise RuntimeError(f"{what} calculation overflowed with sizes={list(shape)}")
+        raise RuntimeError(f"{('Storage size', 'Stride')[0 in shape]} calculation overflowed with sizes={list(shape)}")
     if kind.kind in "iu":
         value = select.number_as_array(value, kind).item()
     if nondefault.count and mode.interpreter is not None:
@@ -297,8 +283,8 @@ def _make_full(shape: Shape, value: Operand, kind: NumpyDtype) -> Tensor:
             return constant(np.zeros(shape, kind))
         return constant(np.full(shape, value, kind))
     except MemoryError as error:
-        needed = math.prod(shape) * kind.itemsize
-        raise RuntimeError(f"can't allocate memory: {needed} bytes for a tensor of shape {list(shape)}") from error
+        needed = f"{math.prod(shape) * kind.itemsize} bytes for a tensor of shape {list(shape)}"
+        raise RuntimeError(f"can't allocate memory: {needed}") from error
 
 
 def _make_filled(

@@ -176,7 +176,7 @@ def _contract_pair(x: Tensor, a: str, y: Tensor, b: str, later: str) -> tuple[Te
     return _contract(steps, x, y), letters
 
 
-class Layout(NamedTuple):
+class OperandLayout(NamedTuple):
     """The steps from an operand to its matrices, each None where it would change nothing."""
 
     summed: tuple[int, ...] | None
@@ -198,8 +198,8 @@ class Layout(NamedTuple):
 class Contraction(NamedTuple):
     """The steps of a product of two operands: to their matrices, and from those of the result."""
 
-    left: Layout
-    right: Layout
+    left: OperandLayout
+    right: OperandLayout
     shape: Shape | None
     axes: tuple[int, ...] | None
 
@@ -245,13 +245,13 @@ def _plan_contraction(a: str, x: Shape, b: str, y: Shape, later: str) -> tuple[C
     for letter, n in zip(a, x, strict=True):
         sizes[letter] = n if sizes.get(letter, 1) == 1 else sizes[letter]
 
-    def lay_out(given: Shape, letters: str, *groups: list[str]) -> Layout:
+    def lay_out(given: Shape, letters: str, *groups: list[str]) -> OperandLayout:
         order = [c for group in groups for c in group]
         axes = tuple([letters.index(c) for c in order])
         whole = tuple([sizes[c] for c in order])
         lead = [sizes[c] for c in groups[0]]
         shape = (*lead, *[movement.numel(tuple([sizes[c] for c in g])) for g in groups[1:]])
-        return Layout(
+        return OperandLayout(
             None,
             None if axes == tuple(range(len(axes))) else axes,
             None if tuple([given[d] for d in axes]) == whole else whole,

@@ -138,14 +138,15 @@ def _fold_rows_dx(g: Operand, y: Operand) -> Operand:
     return movement.reshape(product, shape=(*g.shape[:-1], y.shape[0]))
 
 
-def _fold_rows_dy(g: Operand, x: Operand) -> Operand:
-    if type(g) is np.ndarray and type(x) is np.ndarray:
-        return contraction.multiply(contraction.mm, _rows_of(x).T, _rows_of(g))
-    return contraction.mm(movement.permute(_as_rows(x), axes=(1, 0), called="t"), _as_rows(g))
-
-
 @with_eager_fast_path(
-    composite=lambda x, y: contraction.bmm(x, y), node="UnsafeViewBackward0", dx=_fold_rows_dx, dy=_fold_rows_dy
+    composite=lambda x, y: contraction.bmm(x, y),
+    node="UnsafeViewBackward0",
+    dx=_fold_rows_dx,
+    dy=lambda g, x: (
+        contraction.multiply(contraction.mm, _rows_of(x).T, _rows_of(g))
+        if type(g) is type(x) is np.ndarray
+        else contraction.mm(movement.permute(_as_rows(x), axes=(1, 0), called="t"), _as_rows(g))
+    ),
 )
 def _fold_rows(x: Array, y: Array) -> Array:
     """A stack of matrices times a matrix: all rows at once, as in `_linear`."""

@@ -7,7 +7,6 @@ import numpy as np
 from adjoint.core.dtype.dtype_info import scalar_type
 from adjoint.core.op.eager_kernels import SmallArrayKernel, kernel_provider
 from adjoint.core.op.families import with_eager_fast_path
-from adjoint.core.op.op import op_of
 from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.size import as_float
 from adjoint.core.tensor.tensor import Tensor
@@ -217,13 +216,6 @@ def _mean_nll_composite(logs: Operand, target: Tensor, *, ignore: int) -> Operan
     return apply_loss_reduction(loss, "mean", select.cast(counted, dtype=logs.array.dtype))
 
 
-def _mean_nll_dlogs(g: Operand, target: Operand, logs_shape: Shape, ignore: int) -> Operand:
-    """Return -g/n at each counted sample's class."""
-    if type(g) is np.ndarray:
-        return op_of(_spread_mean_nll).evaluate(g, target, shape=logs_shape, ignore=ignore)
-    return _spread_mean_nll(g, target, shape=logs_shape, ignore=ignore)
-
-
 def _spread_mean_nll_composite(g: Operand, target: Operand, *, shape: Shape, ignore: int) -> Operand:
     counted = comparison.ne(target, ignore)
     array: Operand = getattr(g, "array", g)
@@ -250,7 +242,13 @@ def _spread_mean_nll(g: Array, target: Array, *, shape: Shape, ignore: int) -> O
     return out
 
 
-@with_eager_fast_path(composite=_mean_nll_composite, node=NLL_NODE, dlogs=_mean_nll_dlogs)
+@with_eager_fast_path(
+    composite=_mean_nll_composite,
+    node=NLL_NODE,
+    dlogs=lambda g, target, logs_shape, ignore: contraction.call_bare(
+        _spread_mean_nll, g, target, shape=logs_shape, ignore=ignore
+    ),
+)
 def _mean_nll(logs: Array, target: Array, *, ignore: int) -> Operand:
     counted = target != ignore
     count = np.count_nonzero(counted)

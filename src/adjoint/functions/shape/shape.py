@@ -339,8 +339,7 @@ def unsqueeze(input: Tensor, dim: int) -> Tensor:
     """
     shape = input.array.shape
     d = dim if type(dim) is int and 0 <= dim <= len(shape) else one_dim(dim, len(shape) + 1)
-    out = movement.reshape(input, shape=(*shape[:d], 1, *shape[d:]))
-    return out if out.node is None else rename_node(out, "UnsqueezeBackward0")
+    return rename_node(movement.reshape(input, shape=(*shape[:d], 1, *shape[d:])), "UnsqueezeBackward0")
 
 
 @public()
@@ -363,8 +362,7 @@ def squeeze(input: Tensor, dim: Dims = None, *others: int) -> Tensor:
         axis = one_dim(dim, len(shape))
         if shape[axis] == 1:
             shape = (*shape[:axis], *shape[axis + 1 :])
-        out = movement.reshape(input, shape=shape)
-        return out if out.node is None else rename_node(out, "SqueezeBackward1")
+        return rename_node(movement.reshape(input, shape=shape), "SqueezeBackward1")
     chosen = range(input.ndim) if dim is None else some_dims(dim, input.ndim)
     shape = tuple(n for d, n in enumerate(input.array.shape) if n != 1 or d not in chosen)
     kind = 0 if dim is None else 1 if isinstance(dim, int) else 2

@@ -197,16 +197,6 @@ def _pow_dx_of_arrays(g: Operand, x: Operand, y: Operand) -> Operand:
     return np.where(y == 0, 0, g * (y * op_of(pow).evaluate(x, y - 1)))
 
 
-def _as_float(x: Operand, out: Operand) -> Operand:
-    """Return an operand of integers in the type of the result: their logarithms would be of the default type."""
-    array, result = _array_of(x), _array_of(out)
-    return cast(x, dtype=result.dtype) if array.dtype.kind in "iu" and result.dtype.kind not in "iu" else x
-
-
-def _array_of(x: Operand) -> Operand:
-    return getattr(x, "array", x)
-
-
 def _pow_dy(g: Operand, x: Operand, y: Operand, out: Operand) -> Operand:
     """xʸ ln x, and its limit 0 where x = 0 and y ≥ 0."""
     of_complex = is_complex(g)
@@ -217,8 +207,12 @@ def _pow_dy(g: Operand, x: Operand, y: Operand, out: Operand) -> Operand:
         if of_complex or isinstance(x, complex):
             return g * (out * cmath.log(x))
         return g * (out * (math.log(x) if x > 0 else math.nan))
+    given: Operand = getattr(x, "array", x)
+    result: Operand = getattr(out, "array", out)
+    if given.dtype.kind in "iu" and result.dtype.kind in "fc":  # their logarithms would be of the default type
+        x = cast(x, dtype=result.dtype)
     zero = logical_and(x == 0, exponent >= 0)
-    base = where(zero, 1.0, _as_float(x, out))
+    base = where(zero, 1.0, x)
     return where(zero, 0.0, g * (out * log(base * (1.0 + 0.0j) if of_complex else base)))
 
 

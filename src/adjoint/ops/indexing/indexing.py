@@ -60,11 +60,7 @@ def _can_sum_bare(g: Operand) -> bool:
     spec=lambda x, *indices, pattern: Spec(indexed_shape(x.shape, [i.shape for i in indices], pattern), x.dtype),
     node="IndexBackward0",
     linear=True,
-    dx=lambda g, x_shape, indices, pattern: (
-        _add_at(g, indices, x_shape, pattern)
-        if _can_sum_bare(g)
-        else index_add(g, *indices, shape=x_shape, pattern=pattern)
-    ),
+    dx=lambda g, x_shape, indices, pattern: _index_dx(g, indices, x_shape, pattern),
 )
 def index(x: Operand, *indices: Array, pattern: Pattern) -> Operand:
     """x at integer index arrays, which broadcast together; each stands for one dimension of x."""
@@ -100,8 +96,10 @@ def index_add(x: Array, *indices: Array, shape: Shape, pattern: Pattern) -> Arra
     return out
 
 
-def _add_at(g: Array, indices: tuple[Array, ...], shape: Shape, pattern: Pattern) -> Operand:
-    """Return `index_add` of arrays, which large ones leave to a kernel."""
+def _index_dx(g: Operand, indices: tuple[Operand, ...], shape: Shape, pattern: Pattern) -> Operand:
+    """Return `index_add` of a gradient: of large arrays by a kernel."""
+    if not _can_sum_bare(g):
+        return index_add(g, *indices, shape=shape, pattern=pattern)
     if g.size * SECONDS_PER_ADDED_ELEMENT < kernel_provider.min_seconds:
         return op_of(index_add).evaluate(g, *indices, shape=shape, pattern=pattern)
     return compute(op_of(index_add), (g, *indices), {"shape": shape, "pattern": pattern})
