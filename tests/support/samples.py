@@ -467,6 +467,8 @@ def _contractions() -> list[Sample]:
         _sample(matmul._linear, draw("in", (5, 3)), draw("weight", (4, 3)), draw("bias", (4,))),
         _sample(matmul._linear, draw("in", (2, 5, 3)), draw("weight", (4, 3)), draw("bias", (4,)), label="3d"),
         _sample(matmul._linear, draw("in", (5, 3)), draw("weight", (4, 3)), None, label="no-bias"),
+        _sample(matmul._linear, draw("in", (3,)), draw("weight", (4, 3)), draw("bias", (4,)), label="1d"),
+        _sample(matmul._fold_rows, draw("in", (2, 5, 3)), draw("weight", (3, 4))),
         _sample(activation._gelu, draw("gelu", (3, 4))),
         _sample(activation._gelu_tanh, draw("gelu_tanh", (3, 4))),
         _sample(activation._silu, draw("silu", (3, 4))),
@@ -552,6 +554,10 @@ def _contractions() -> list[Sample]:
         _sample(regression.squared_error, draw("squares", (5,)), draw("target", (5,)), label="sum", reduction="sum"),
         _sample(classification._mean_nll, draw("logs", (4, 3)), np.array([2, 0, 1, 2]), ignore=-100),
         _sample(classification._mean_nll, draw("logs", (4, 3)), np.array([2, 9, 1, 9]), label="ignored", ignore=9),
+        _sample(classification._spread_mean_nll, draw("g", ()), np.array([2, 0, 1, 2]), shape=(4, 3), ignore=-100),
+        _sample(
+            classification._spread_mean_nll, draw("g", ()), np.array([2, 9, 9]), label="ignored", shape=(3, 3), ignore=9
+        ),
         _sample(
             classification._mean_weighted_nll,
             draw("logs", (4, 3)),
