@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import io
 import linecache
+import sys
 import warnings
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from benchmarks.workloads import TINY
@@ -52,6 +54,7 @@ MISTAKES = [
     *FIELD_MISTAKES,
     *read_mistakes("spellings.txt"),
     *read_mistakes("causes.txt"),
+    *read_mistakes("public_threads.txt"),
 ]
 EACH = pytest.mark.parametrize("mistake", [pytest.param(mistake, id=mistake.title) for mistake in MISTAKES])
 
@@ -84,7 +87,9 @@ def test_corrected_program_has_no_finding(mistake: Mistake, tmp_path: Path) -> N
     assert str(examine(mistake.corrected, tmp_path)).startswith("doctor: nothing found")
 
 
-SOUND = SOUND_PROGRAMS | SOUND_OPTIONS | SOUND_MODELS | read_blocks("sound_values.txt")
+SOUND = (
+    SOUND_PROGRAMS | SOUND_OPTIONS | SOUND_MODELS | read_blocks("sound_values.txt") | read_blocks("sound_threads.txt")
+)
 
 
 @pytest.mark.parametrize("source", [pytest.param(source, id=title) for title, source in SOUND.items()])
@@ -101,6 +106,15 @@ def hooks_in_place() -> tuple[object, ...]:
         nn.Module.__call__, dict(global_hooks._forward_hooks), dict(GLOBAL_STEP_PRE_HOOKS),
         dict(GLOBAL_STEP_POST_HOOKS), mode.anomaly_detector, nondefault.count,
     )  # fmt: skip
+
+
+def test_functions_of_a_namesake_are_watched_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    namesake = ModuleType("torch")  # as a program has it that imports torch before the doctor begins
+    namesake.__dict__["argmax"] = before = ad.argmax
+    monkeypatch.setitem(sys.modules, "torch", namesake)
+    with ad.doctor(file=io.StringIO()):
+        assert namesake.argmax is ad.argmax is not before
+    assert namesake.argmax is ad.argmax is before
 
 
 def test_nothing_is_left_behind() -> None:

@@ -14,6 +14,7 @@ Modules, in reading order:
 - `doctor`: `ad.doctor`: watches the first training steps of a program, and reports what is silently wrong.
 - `findings`: Findings of `ad.doctor`: what is wrong, the line to blame, the name, the number, and what to do.
 - `rules`: Rules of `ad.doctor`: each sees the events of a watched program, and names one kind of mistake.
+- `rule_order`: The rules of `ad.doctor`, in the order in which they see what a program does.
 - `watch`: The watch of a running program: its events, the facts they give, and the hooks that catch them.
 - `displays`: Displays of tensors and modules in notebooks.
 - `visualization`: Pictures of what runs: the graphs of tensors and models.

@@ -24,7 +24,6 @@ Modules, in reading order:
   in.
 - `states`: Rules on states: a state dict that was never copied, one that loads nothing, a target network that never
   follows.
-- `steps`: Rules on the order of a training step: clearing of gradients, rates, schedules, and what the loss does.
 - `targets`: Rules on what a loss gets: targets outside of its range, arguments in the wrong order, logits for
   logarithms.
 - `tokens`: Rules on padded sequences of tokens: padding that is learned, attended to, or that stands for a real

@@ -21,6 +21,7 @@ from adjoint.nn.layers.embedding import Embedding
 from adjoint.nn.layers.recurrent import RNNBase
 
 MIN_STEPS = 4  # of a sequence
+MAX_FREQUENCY = 50  # radians in a step
 
 
 class AttentionMask(WatchRule):
@@ -114,10 +115,16 @@ class FutureTokens(TokenRule):
         if x.array.ndim < 2 or x.array.shape[1] != module.num_embeddings:
             return
         y = target.array.reshape(ids.shape)
-        if self.is_masked and all(np.array_equal(each, y) for _, each in self.tokens if each.ndim == 2):
+        if self.is_masked and np.array_equal(ids, y):
             problem = (
                 f"the targets of cross_entropy are the tokens {ids.shape} that the model gets: each predicts itself"
             )
+            advice = "predict the next token: inputs ids[:, :-1], targets ids[:, 1:]"
+            place = self._find_maker(target, call.place)
+            self.report("targets-not-shifted", place, "target", problem, advice, ids.shape)
+        elif np.array_equal(y[:, 1:], ids[:, :-1]) and self.is_masked and not np.array_equal(y, ids):
+            problem = f"the targets of cross_entropy are the tokens {ids.shape} before those that the model gets: it "
+            problem += "has seen each already"
             advice = "predict the next token: inputs ids[:, :-1], targets ids[:, 1:]"
             place = self._find_maker(target, call.place)
             self.report("targets-not-shifted", place, "target", problem, advice, ids.shape)
@@ -185,3 +192,31 @@ class PositionByBatch(WatchRule):
 
     def begin_backward(self, backward: Backward) -> None:
         self.found = None
+
+
+class PositionFrequencies(WatchRule):
+    """A table of sines of positions, whose frequencies grow where they were to fall: neighbours look unlike."""
+
+    ops = frozenset({"sin", "cos"})
+    max_passes = 1
+
+    def see_op(self, op: Op, inputs: Operands, out: Tensor) -> None:
+        flow = self.facts.flow
+        made = flow.maker_past_moves(inputs[0])
+        if made is None or made.op != "mul" or len(made.tensors) != 2 or self.facts.has_found("position-frequencies"):
+            return
+        for positions, rates in (made.tensors, made.tensors[::-1]):
+            source = flow.maker_past_moves(rates)
+            steps = positions.array.ravel()
+            is_count = steps.size >= MIN_STEPS and np.array_equal(steps, np.arange(steps.size))
+            if source is None or source.op not in ("exp", "pow") or not is_count or not source.out.array.size:
+                continue
+            highest = float(source.out.array.max())
+            if highest >= MAX_FREQUENCY and float(source.out.array.min()) >= 1:
+                problem = (
+                    f"the frequencies of {op.name} of the positions go from 1 up to {highest:.4g}: steps beside each "
+                )
+                problem += "other have codes that are nothing like"
+                advice = "a minus: torch.exp(-math.log(10000.0) / d * torch.arange(0, d, 2))"
+                self.report("position-frequencies", source.place, op.name, problem, advice, f"{highest:.4g}")
+                return

@@ -16,10 +16,11 @@ from adjoint.core.typing import Operand, Operands
 from adjoint.diagnosis.findings import Place, place_of_frame, place_of_instruction
 from adjoint.diagnosis.source_expressions import SourceFile, parse_source, text_of
 from adjoint.diagnosis.watch.containers import MAX_ELEMENTS, find_container
-from adjoint.diagnosis.watch.events import Backward, ModuleCall, OptimizerStep, caller_frame
+from adjoint.diagnosis.watch.events import Backward, ModuleCall, OptimizerStep, caller_frame, caller_place
 from adjoint.diagnosis.watch.facts import Facts
 from adjoint.diagnosis.watch.frames import find_expression, user_frames
 from adjoint.diagnosis.watch.rule import WatchRule
+from adjoint.nn.module.module import Module
 
 DEPTH = 2  # passes through which a sum has grown
 MAX_TERMS = 16  # of a sum
@@ -27,6 +28,7 @@ MAX_NODES = 20_000
 MAX_SEARCHES = 40  # for the container, which cost time
 MAX_OUTPUTS = 3  # of models, in a pass
 MIN_KEPT = 3  # results of former steps in one container
+MIN_HOOKS = 3  # with the same code on a module
 
 
 class GrowingSum(WatchRule):
@@ -244,3 +246,32 @@ class CarriedGraph(WatchRule):
                 "detach() the state between steps (h = h.detach()), and leave out retain_graph=True",
                 old,
             )
+
+
+class RepeatedHook(WatchRule):
+    """A hook that is registered on the same module again and again, and never removed."""
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self.seen: dict[tuple[int, Operand], tuple[Module, Place, set[int]]] = {}  # and the passes before each
+
+    def hook_is_registered(self, module: Module, hook: Operand = None, *args: object, **kwargs: object) -> None:
+        """See a call of `register_forward_hook` and its like."""
+        code = getattr(hook, "__code__", None) or getattr(getattr(hook, "__func__", None), "__code__", None)
+        if code is not None:
+            _, _, passes = self.seen.setdefault((id(module), code), (module, caller_place(), set()))
+            passes.add(self.facts.iteration)
+
+    def finish(self) -> None:
+        for (_, code), (module, place, passes) in self.seen.items():
+            held = [*module._forward_hooks.values(), *module._forward_pre_hooks.values()]
+            held += module._backward_hooks.values()
+            count = sum(getattr(hook, "__code__", None) is code for hook in held)
+            if min(len(passes), count) >= MIN_HOOKS:
+                name = self.facts.names.name_of_module(module)
+                problem = (
+                    f"{name} has the hook {code.co_name} {count} times: it is registered again and again, and each "
+                )
+                problem += "call runs all of them"
+                advice = "register it once, or keep the handle and call its remove()"
+                self.report("hook-repeated", place, name, problem, advice, count)

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import ast
+import re
+from collections.abc import Iterator
 
 import numpy as np
 
-from adjoint.core.graph.source_location import library_files
+from adjoint.core.graph.source_location import Site, library_files
 from adjoint.core.op.op import Op
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand, Operands
-from adjoint.diagnosis.findings import Finding, place_of_frame
+from adjoint.diagnosis.findings import Finding, Place, place_of_frame
 from adjoint.diagnosis.rules.shapes import names_of_operands
-from adjoint.diagnosis.source_expressions import text_of
+from adjoint.diagnosis.source_expressions import SourceFile, parse_source, text_of
 from adjoint.diagnosis.watch.events import Backward, ModuleCall, caller_frame
-from adjoint.diagnosis.watch.facts import Facts, is_array
+from adjoint.diagnosis.watch.facts import Facts, is_array, op_name
 from adjoint.diagnosis.watch.frames import find_expression
 from adjoint.diagnosis.watch.library_calls import LibraryCall
 from adjoint.diagnosis.watch.rule import ALL_PASSES, WatchRule
+from adjoint.diagnosis.watch.value_flow import LossTerm
 
 MAX_PASSES = 4  # in which metrics are looked at
+MIN_LABELS = 4
+MAX_MEAN = 2  # the weight of a mean in a loss
+COUNT = re.compile(r"len\(\w+\)|[\w.]+\.size\(0\)|[\w.]+\.shape\[0\]")
 
 
 class AllPairsInMetric(WatchRule):
@@ -113,4 +119,57 @@ class MetricChoice(WatchRule):
         self.found = None
 
 
-MIN_LABELS = 4
+class SumOfMeans(WatchRule):
+    """Means over batches that are added up and divided by the number of samples."""
+
+    max_passes = 1
+
+    def begin_backward(self, backward: Backward) -> None:
+        root, frame = backward.roots[0], caller_frame()
+        name = next((name for name, value in frame.f_locals.items() if value is root), "")
+        source = parse_source(backward.place.site.file)
+        if source is None or not name or not all(map(is_mean_term, self.facts.flow.terms(root))):
+            return
+        for line, total, count in find_sums_of_items(source, name):
+            problem = (
+                f"{total} adds up the means {name} of batches, and {count} counts samples: the quotient is as many "
+            )
+            problem += "times too small as a batch has samples"
+            place = Place(Site(backward.place.site.file, line.lineno, ""))
+            advice = f"{total} += {name}.item() * len(x), or divide by the number of batches"
+            self.report("sum-of-means", place, total, problem, advice, line.lineno)
+            return
+
+
+def is_mean_term(term: LossTerm) -> bool:
+    """Return whether a term of a loss is a mean over samples."""
+    node: Operand = None if term.made is None else term.made.out.node
+    reduction = (getattr(node, "params", None) or {}).get("reduction", "")
+    size = term.value.array.size
+    return reduction == "mean" or op_name(node) == "mean_nll" or (size > 1 and term.factor * size <= MAX_MEAN)
+
+
+def find_sums_of_items(source: SourceFile, name: str) -> Iterator[tuple[ast.AugAssign, str, str]]:
+    """Yield the lines `total += loss.item()` whose total is divided by a number of samples, with both names."""
+    nodes = list(ast.walk(source.tree))
+    counts = {
+        text_of(node.target)
+        for node in nodes
+        if isinstance(node, ast.AugAssign) and COUNT.fullmatch(text_of(node.value))
+    }
+    quotients = [
+        (text_of(node.left), text_of(node.right))
+        for node in nodes
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div)
+    ]
+    quotients += [
+        (text_of(node.target), text_of(node.value))
+        for node in nodes
+        if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Div)
+    ]
+    for node in nodes:
+        if isinstance(node, ast.AugAssign) and text_of(node.value) in (f"{name}.item()", f"float({name})"):
+            total = text_of(node.target)
+            for left, right in quotients:
+                if left == total and (right in counts or re.fullmatch(r"len\([\w.]+\.dataset\)", right)):
+                    yield node, total, right

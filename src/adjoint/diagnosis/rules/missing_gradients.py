@@ -31,7 +31,7 @@ MAX_ENDS = 16  # ways that are followed
 FIRST_PASSES = 4  # whose graphs are walked for leaves
 HIDDEN_CUTS = ("argmax()", "with no_grad", "no_grad", "@no_grad", "with inference_mode", "inference_mode")
 # which programs use to print and to draw, too
-WEAK_CUTS = ("item()", "float()", "tolist()", "argmax()", "multinomial()", "bernoulli()")
+WEAK_CUTS = ("item()", "float()", "tolist()", "argmax()", "argmin()", "multinomial()", "bernoulli()")
 
 
 class MissingGradients(WatchRule):
@@ -258,7 +258,8 @@ class MissingGradients(WatchRule):
                 continue
             for root in names.roots.values():
                 for part in root.module.modules():
-                    key = next((key for key, value in vars(part).items() if value is tensor), None)
+                    held = (key for key, value in {**vars(part), **part._buffers}.items() if value is tensor)
+                    key = next(held, None)
                     if key is not None:
                         self._report_tensor_attribute(part, key, tensor)
 
@@ -327,12 +328,13 @@ class MissingGradients(WatchRule):
         calls = [] if owner is None else self.facts.called.get(id(owner), (owner, []))[1]
         if not calls and id(parameter) not in self.leaf_uses and id(parameter) not in self.ends:
             own = (cut for cut in self.facts.cuts if cut.parameters == frozenset({id(parameter)}))
-            cut = self._find_cut(-1) if owner is None else next(own, None)
-            if cut is not None:
+            is_of_module = "." in names.tensors.get(id(parameter), "")  # one that has never been called
+            if (cut := self._find_cut(-1) if owner is None and not is_of_module else next(own, None)) is not None:
                 return f"{cut.what} ends the history", cut.place, f"leave out {cut.what}, or do not train it"
             return (
                 "the forward pass does not use it",
-                names.origin_of_parameter(parameter),
+                names.origin_of_parameter(parameter)
+                or getattr(self.facts.find_optimizers().get(id(parameter)), "built", None),
                 "use it in forward, or remove it",
             )
         unrecorded = [call for call in calls if not call.is_recording]
@@ -362,8 +364,7 @@ class MissingGradients(WatchRule):
             return f"{what} ends the history of its result", made.place, f"leave out {what} on this way"
         time = calls[0].time if calls else -1
         loss_time = next((each for each in self.pass_times if each > time), sys.maxsize)
-        cut = self._find_cut(time, loss_time, parameter)
-        if cut is not None:
+        if (cut := self._find_cut(time, loss_time, parameter)) is not None:
             return f"{cut.what} ends the history of its result", cut.place, f"leave out {cut.what} on this way"
         if made is None:
             place, why = names.origin_of_parameter(parameter), "its result does not lead to the loss"

@@ -16,6 +16,7 @@ from adjoint.diagnosis.findings import Place, place_of_frame
 from adjoint.diagnosis.rules.settings import find_uncalled
 from adjoint.diagnosis.watch.events import Backward, ModuleCall, OptimizerStep, caller_frame, caller_place
 from adjoint.diagnosis.watch.facts import Facts, is_array
+from adjoint.diagnosis.watch.frames import find_library_call
 from adjoint.diagnosis.watch.rule import CHECKED_PASSES, WatchRule
 from adjoint.nn.layers.dropout import AlphaDropout, Dropout, FeatureAlphaDropout
 from adjoint.nn.layers.group_norm import GroupNorm
@@ -235,6 +236,8 @@ class SkippedMode(WatchRule):
     def _count_skip(self, name: str, what: str) -> None:
         frame, module = caller_frame(), self.facts.module()
         if module is None or not module.training or not self.facts.calls[-1].is_recording:
+            return
+        if find_library_call("forward") is not None:  # of a layer, which may be in another mode
             return
         if not library_files[frame.f_code.co_filename]:
             name = f"{name} in {self.facts.names.name_of_module(module)}"

@@ -11,7 +11,7 @@ from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand, Operands
 from adjoint.diagnosis.findings import Place, place_of_instruction
 from adjoint.diagnosis.watch.events import Backward, caller_place
-from adjoint.diagnosis.watch.facts import is_array, op_name, producer_of
+from adjoint.diagnosis.watch.facts import Facts, is_array, op_name, producer_of
 from adjoint.diagnosis.watch.frames import find_library_call
 from adjoint.diagnosis.watch.names import find_only_call
 from adjoint.diagnosis.watch.rule import CHECKED_PASSES, WatchRule
@@ -23,6 +23,8 @@ OPS_OF_LOGITS = frozenset({"logit_entropy", "logsigmoid", "abs"})  # in binary_c
 AFFINE = frozenset({"add", "sub", "mul", "div", "neg"})
 LIMITED = frozenset({"sigmoid", "tanh", "softmax", "hardtanh", "clamp_range", "atan", "hardsigmoid"})
 MIN_NUMBERS = 16
+MAX_MASKED = 16  # weights of attention that are kept until the backward pass
+MIN_PART = 0.1  # of weights or rows
 LINEAR = frozenset({"neg", "mean", "sum", "index", "gather"})
 
 
@@ -256,15 +258,21 @@ class DivergenceReduction(WatchRule):
 
 
 class LateMask(WatchRule):
-    """A mask of large negative numbers that is put into the result of softmax, and not into the scores."""
+    """A mask that is put into the result of softmax, and not into the scores: its weights sum to 1 no more."""
 
-    ops = frozenset({"where"})
+    ops = frozenset({"where", "mul"})
     max_passes = CHECKED_PASSES
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self.masked: list[tuple[Tensor, Place]] = []  # weights of attention of which some are 0
 
     def see_op(self, op: Op, inputs: Operands, out: Tensor) -> None:
         if out.node is None or self.facts.has_found("mask-after-softmax"):
             return
-        for weights, fill in (inputs[1:3], inputs[2:0:-1], inputs[:2], inputs[1::-1]):
+        self._note_zeros(inputs, out)
+        pairs = (inputs[1:3], inputs[2:0:-1], inputs[:2], inputs[1::-1])
+        for weights, fill in pairs if op.name == "where" else ():
             value = fill.array if isinstance(fill, Tensor) else fill
             if op_name(producer_of(weights)) != "softmax" or getattr(value, "size", 1) != 1:
                 continue
@@ -277,6 +285,30 @@ class LateMask(WatchRule):
             advice = "mask the scores, and take the softmax after that"
             self.report("mask-after-softmax", caller_place(), "masked_fill", problem, advice, f"{float(value):g}")
             return
+
+    def _note_zeros(self, inputs: Operands, out: Tensor) -> None:
+        """Note weights of attention (…, T, T) of which a mask has made a part 0."""
+        weights = next((x for x in inputs if op_name(producer_of(x)) == "softmax"), None)
+        shape = out.array.shape
+        masks = [x.array for x in inputs if isinstance(x, Tensor) and x.node is None and x.array.ndim >= 2]
+        if not any(((mask == 0) | (mask == 1)).all() for mask in masks):  # the factors of dropout are larger
+            return
+        if not isinstance(weights, Tensor) or len(shape) < 3 or shape[-1] != shape[-2] or weights.shape != out.shape:
+            return
+        if len(self.masked) < MAX_MASKED and self.facts.flow.is_open:
+            sums = out.array.sum(-1)
+            if ((sums > 0) & (sums < 1 - 1e-3)).mean() > MIN_PART and (out.array == 0).mean() > MIN_PART:
+                self.masked.append((out, caller_place()))
+
+    def begin_backward(self, backward: Backward) -> None:
+        masked, self.masked = self.masked, []
+        for weights, place in masked:
+            users = [user.op for user in self.facts.flow.users(weights)]
+            if "bmm" in users and len(users) == 1:
+                problem = f"a mask makes weights {tuple(weights.shape)} 0 after their softmax: the others sum to less "
+                problem += "than 1, and what is masked has a part in them"
+                advice = 'masked_fill(…, float("-inf")) of the scores, and the softmax after that'
+                self.report("mask-after-softmax", place, "mask", problem, advice, tuple(weights.shape))
 
 
 def is_distribution(array: Operand, axis: int) -> bool:

@@ -19,6 +19,9 @@ from adjoint.nn.layers.linear import Linear
 from adjoint.nn.module.module import Module
 
 MAX_WALKED = 2000
+MIN_WEIGHTS = 4
+SAMPLE = 256  # elements that tell most weights apart
+SAME = 1e-4  # relative distance of gradients
 
 
 class RepeatedLayer(WatchRule):
@@ -46,6 +49,30 @@ class RepeatedLayer(WatchRule):
             advice = "make each anew: nn.ModuleList([nn.Linear(…) for _ in range(n)])"
             place = self.facts.names.origin_of_module(container)
             self.report("same-layer-repeated", place, name, problem, advice, len(repeated))
+
+
+class EqualWeights(WatchRule):
+    """Weights of two layers that begin with the same values and get the same gradients: they stay alike forever."""
+
+    max_steps = 1
+
+    def before_step(self, step: OptimizerStep) -> None:
+        known: dict[tuple[object, ...], Tensor] = {}
+        for p in (each for each in step.record.parameters() if isinstance(each, Tensor)):
+            grad = p._grad
+            if p.array.ndim < 2 or p.array.size < MIN_WEIGHTS or grad is None or not np.ptp(p.array.flat[:SAMPLE]):
+                continue
+            other = known.setdefault((p.array.shape, p.array.flat[:SAMPLE].tobytes()), p)
+            if other is p or not np.array_equal(p.array, other.array):
+                continue
+            other_grad: Operand = other._grad
+            if grad.array.any() and np.allclose(grad.array, other_grad.array, SAME, SAME * np.abs(grad.array).max()):
+                one, two = map(self.facts.names.name_of_parameter, (other, p))
+                problem = f"{two} begins with the values of {one}, and gets the same gradient: both learn the same"
+                place = self.facts.names.origin_of_parameter(p)
+                advice = "make each anew, in place of copies of one"
+                self.report("same-initial-values", place, two, problem, advice, tuple(p.shape))
+                return
 
 
 class SharedDefault(WatchRule):

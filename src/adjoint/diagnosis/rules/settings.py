@@ -18,7 +18,6 @@ from adjoint.diagnosis.source_expressions import parse_source, text_of
 from adjoint.diagnosis.watch.events import Backward, OptimizerRecord, OptimizerStep, caller_place
 from adjoint.diagnosis.watch.facts import Facts, op_name
 from adjoint.diagnosis.watch.rule import WatchRule
-from adjoint.nn.module.module import Module
 
 MAX_PENALTY = 0.5  # the factor of the weights in their gradient
 MAX_DECAY = 0.03  # of the weights in a step, from which on nothing is learned
@@ -245,50 +244,6 @@ class FreshOptimizers(WatchRule):
                 problem += "times by now: what was learned is lost"
                 advice = "make both once, before the loop"
                 self.report("model-made-anew", made[0].made, made[0].name, problem, advice, len(made))
-
-
-class ClipOrder(WatchRule):
-    """Gradients that are clipped when they have been used, before there are any, or none at all."""
-
-    def __init__(self, facts: Facts) -> None:
-        super().__init__(facts)
-        self.seen: list[tuple[Place, str]] = []
-        self.last_step = 0  # the passes that had run at the last step
-
-    def after_step(self, step: OptimizerStep) -> None:
-        self.last_step = self.facts.iteration
-
-    def gradients_are_clipped(self, parameters: Operand = None, *args: object, **kwargs: object) -> None:
-        """See a call of `clip_grad_norm_` or `clip_grad_value_`."""
-        if isinstance(parameters, Iterator):
-            is_empty = getattr(parameters, "gi_frame", parameters) is None
-            what = "empty" if is_empty else "right"
-        else:
-            given = (
-                [parameters]
-                if isinstance(parameters, Tensor)
-                else list(parameters.parameters() if isinstance(parameters, Module) else parameters)
-            )
-            what = "right" if any(getattr(p, "grad", None) is not None for p in given) else "none"
-        if what != "empty" and self.facts.iteration == self.last_step:
-            what = "used" if self.facts.steps and what == "right" else "none"
-        self.seen.append((caller_place(), what))
-
-    def finish(self) -> None:
-        late = self.seen[1:]
-        words = {
-            "empty": "gets a generator whose parameters were taken: no gradient is clipped",
-            "used": "comes after the step, which used the gradients as they were",
-            "none": "comes before backward(): there are no gradients yet",
-        }
-        for what, told in words.items():
-            if len(late) >= 2 and all(each == what for _, each in late):
-                advice = (
-                    "a list of the parameters" if what == "empty" else "clip between backward() and optimizer.step()"
-                )
-                self.report(
-                    "clipping-in-vain", late[0][0], "clip_grad_norm_", f"clipping {told}", advice, len(self.seen)
-                )
 
 
 class Recompilations(WatchRule):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 from types import FrameType
 
 import numpy as np
@@ -18,6 +19,7 @@ from adjoint.diagnosis.watch.events import Backward, ModuleCall, caller_frame, c
 from adjoint.diagnosis.watch.facts import Facts, is_array, leaves_below, op_name
 from adjoint.diagnosis.watch.frames import find_expression, find_library_call, find_operands
 from adjoint.diagnosis.watch.rule import CHECKED_PASSES, WatchRule
+from adjoint.nn.layers.attention import MultiheadAttention
 from adjoint.nn.layers.recurrent import RNNBase
 
 SIGNS = {"sub": "-", "add": "+", "mul": "*", "div": "/"}
@@ -61,6 +63,11 @@ class MixedView(WatchRule):
             is_moved = made is not None and made.function in ("transpose", "permute")
             if before[1] * before[3] == after[2] and before[1] > 1 and not is_moved:
                 told = "transpose(1, 2) before the reshape"
+        elif x.node is None and len(before) == 4 and len(after) == 3 and is_cut_to_patches(before, after):
+            made = self.facts.flow.maker(x)
+            if made is None or made.family != "movement":
+                size = math.isqrt(after[2] // before[1])
+                told = f"unfold(2, {size}, {size}).unfold(3, {size}, {size}).permute(0, 2, 3, 1, 4, 5) before it"
         elif x.node is not None and len(before) >= 3 and before[0] != after[0] and after[1:] == before[1:2]:
             others = ", ".join(map(str, range(2, len(before))))
             told = f"permute(0, {others}, 1) before it" if before[1] not in (before[-1], 1) else ""
@@ -76,36 +83,57 @@ class MixedView(WatchRule):
             )
 
 
+def is_cut_to_patches(before: tuple[int, ...], after: tuple[int, ...]) -> bool:
+    """Return whether images (N, C, H, W) become as many values as their squares have: (N, patches, C * size ** 2)."""
+    count, channels, height, width = before
+    size = math.isqrt(after[2] // channels)
+    is_square = after[2] == channels * size * size and 1 < size < width and height % size == width % size == 0
+    return count == after[0] and is_square and after[1] > 1
+
+
 class BatchFirst(WatchRule):
     """A recurrent layer that goes along the batch, for its input has the batch first."""
 
     ops = frozenset({"mean_nll"})
-    modules = (RNNBase,)
+    modules = (RNNBase, MultiheadAttention)
 
     def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
         self.inputs: list[tuple[RNNBase, tuple[int, ...]]] = []  # since the last loss
+        self.samples = 0  # of the last batch that a loader gave
+
+    def batch_is_given(self, batch: Operand) -> None:
+        """See a batch of a loader."""
+        parts = list(batch.values()) if isinstance(batch, dict) else batch if isinstance(batch, (list, tuple)) else []
+        sizes = {part.array.shape[:1] for part in parts if is_array(part)}
+        self.samples = next(iter(sizes))[0] if len(sizes) == 1 and len(parts) > 1 and () not in sizes else 0
 
     def leave_module(self, call: ModuleCall, output: Operand) -> None:
         x = next(iter(call.tensors()), None)
-        if isinstance(call.module, RNNBase) and call.is_recording and x is not None and x.array.ndim == 3:
-            self.inputs.append((call.module, tuple(x.shape)))
+        if isinstance(call.module, self.modules) and call.is_recording and x is not None and x.array.ndim == 3:
+            if isinstance(call.module, RNNBase):
+                self.inputs.append((call.module, tuple(x.shape)))
+            if 1 < self.samples == x.array.shape[0] != x.array.shape[1] > 1 and not call.module.batch_first:
+                self._report(call.module, x.array.shape)
 
     def see_op(self, op: Op, inputs: Operands, out: Tensor) -> None:
         scores = inputs[0]
         for module, (first, second, _) in self.inputs if isinstance(scores, Tensor) else ():
             if not module.batch_first and scores.array.ndim == 2 and scores.array.shape[0] == first != second > 1:
-                name = self.facts.names.name_of_module(module)
-                self.report(
-                    "batch-first",
-                    self.facts.names.origin_of_module(module),
-                    name,
-                    f"{name} takes (time, batch, features), and goes along the {first} samples of its input "
-                    f"{(first, second, _)}: each sample is mixed with those before it",
-                    "make it with batch_first=True, or transpose(0, 1) its input",
-                    (first, second, _),
-                )
+                self._report(module, (first, second, _))
         self.inputs.clear()
+
+    def _report(self, module: Operand, shape: tuple[int, ...]) -> None:
+        name = self.facts.names.name_of_module(module)
+        self.report(
+            "batch-first",
+            self.facts.names.origin_of_module(module),
+            name,
+            f"{name} takes (time, batch, features), and goes along the {shape[0]} samples of its input "
+            f"{shape}: each sample is mixed with those before it",
+            "make it with batch_first=True, or transpose(0, 1) its input",
+            shape,
+        )
 
 
 class GraphRule(WatchRule):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import re
 import weakref
 from collections.abc import Iterator, Mapping
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -14,18 +16,29 @@ from adjoint.core.op.op import Op
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand, Operands
 from adjoint.diagnosis.findings import Place, place_of_frame
+from adjoint.diagnosis.operands import MISSING, evaluate
+from adjoint.diagnosis.rules.settings import EPOCHS, find_loop_variable
 from adjoint.diagnosis.source_expressions import SourceFile, parse_source, text_of
-from adjoint.diagnosis.watch.events import ModuleCall, caller_frame, caller_place
+from adjoint.diagnosis.watch.events import ModuleCall, OptimizerStep, caller_frame, caller_place
 from adjoint.diagnosis.watch.facts import Facts, is_array
-from adjoint.diagnosis.watch.frames import find_expression
+from adjoint.diagnosis.watch.frames import find_expression, user_frames
 from adjoint.diagnosis.watch.rule import WatchRule
 from adjoint.nn.module.module import Module
 
+MIN_RESETS = 4  # loads of one state
+ALIAS_STEP = 2  # of an optimizer, at which copies of models are looked for
+COPIES = re.compile(r"(?:^|_)(?:ref|reference|teacher|target|old|ema|frozen|momentum|shadow|best)(?:_|$|model|net)")
 MIN_STEPS = 10  # after which a target network counts as never updated, if no line does it
 
 
 class LoadedStates(WatchRule):
-    """A state dict that is the model's own memory, or whose names are all others."""
+    """A state dict that is the model's own memory, whose names are all others, or that takes each epoch back."""
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self.resets: dict[
+            int, tuple[Operand, list[int]]
+        ] = {}  # the state, and the steps before each load, by the model
 
     def state_is_loaded(
         self, module: Operand, state_dict: Operand, strict: bool = True, *args: object, **kwargs: object
@@ -33,6 +46,7 @@ class LoadedStates(WatchRule):
         """See a call of `load_state_dict`."""
         if not isinstance(module, Module) or not isinstance(state_dict, Mapping):
             return
+        self._note_reset(module, state_dict)
         own = dict(module.named_parameters(remove_duplicate=False))
         given = {name: value for name, value in state_dict.items() if isinstance(value, Tensor)}
         name = describe_argument()
@@ -49,6 +63,19 @@ class LoadedStates(WatchRule):
             advice = "copy it when you take it: copy.deepcopy(model.state_dict())"
             taken = next(find_takings(caller_place(), name), None)
             self.report("state-not-copied", taken or caller_place(), name, problem, advice, len(shared))
+
+    def _note_reset(self, module: Module, state: Operand) -> None:
+        """Look for the same state that is loaded in each epoch: what was learned in it is lost."""
+        known, steps = self.resets.setdefault(id(module), (state, []))
+        if known is not state or self.facts.steps in steps:
+            return
+        steps.append(self.facts.steps)
+        loop = find_loop_variable(caller_place())
+        if len(steps) == MIN_RESETS and loop is not None and EPOCHS.fullmatch(loop):
+            name = self.facts.names.name_of_module(module)
+            problem = f"{name} gets the same state in each turn of the loop over {loop}, {len(steps)} times by now: "
+            problem += "what was learned is lost"
+            self.report("model-made-anew", caller_place(), name, problem, "load it once, before the loop", len(steps))
 
 
 def find_takings(near: Place, name: str) -> Iterator[Place]:
@@ -188,3 +215,77 @@ def gives_weights(node: ast.AST, name: str) -> bool:
 def is_passed(text: str, name: str) -> bool:
     """Return whether an argument is the network itself, or its parameters or state."""
     return text.rpartition(".")[2] == name or f"{name}.parameters(" in text or f"{name}.state_dict(" in text
+
+
+class AliasedModel(WatchRule):
+    """A reference, teacher or target that is the trained model itself, under another name."""
+
+    max_steps = ALIAS_STEP + 1
+
+    def before_step(self, step: OptimizerStep) -> None:
+        if step.number != ALIAS_STEP:
+            return
+        frame = caller_frame()
+        source = parse_source(frame.f_code.co_filename, frame.f_globals)
+        trained = {id(p) for p in step.record.parameters()}
+        for node in ast.walk(source.tree) if source is not None else ():
+            value = node.value if isinstance(node, ast.Assign) and len(node.targets) == 1 else None
+            target = node.targets[0] if isinstance(node, ast.Assign) else None
+            name = text_of(target).rpartition(".")[2] if isinstance(target, (ast.Name, ast.Attribute)) else ""
+            is_shallow = isinstance(value, ast.Call) and text_of(value.func) in ("copy.copy", "copy") and value.args
+            value = value.args[0] if is_shallow and isinstance(value, ast.Call) else value
+            if (
+                not isinstance(value, (ast.Name, ast.Attribute))
+                or not COPIES.search(name)
+                or source is None
+                or target is None
+            ):
+                continue
+            model = next((v for v in map(partial(evaluate, value), user_frames(frame)) if v is not MISSING), None)
+            copy = next((v for v in map(partial(evaluate, target), user_frames(frame)) if v is not MISSING), None)
+            is_trained = isinstance(copy, Module) and any(id(p) in trained for p in copy.parameters())
+            if (copy is model or is_shallow) and is_trained and is_used(source, name):
+                what = "has the parameters of" if is_shallow else "is"
+                problem = (
+                    f"{text_of(target)} {what} {text_of(value)} itself, which is trained: both change with each step"
+                )
+                advice = f"a copy of it: copy.deepcopy({text_of(value)})"
+                place = Place(Site(source.name, value.lineno, ""))
+                self.report("model-not-copied", place, text_of(target), problem, advice, step.number)
+
+
+class ForgottenStates(WatchRule):
+    """A state dict that is updated and never loaded: the model does not see it."""
+
+    max_steps = 1
+
+    def before_step(self, step: OptimizerStep) -> None:
+        source = parse_source(step.place.site.file)
+        nodes = list(ast.walk(source.tree)) if source is not None else []
+        taken = {
+            text_of(node.targets[0])
+            for node in nodes
+            if isinstance(node, ast.Assign) and text_of(node.value).endswith(".state_dict()")
+        }
+        passed = {
+            text_of(each)
+            for node in nodes
+            if isinstance(node, ast.Call)
+            for each in (*node.args, *(k.value for k in node.keywords))
+        }
+        calls = {node.func for node in nodes if isinstance(node, ast.Call)}
+        for node in nodes:
+            if isinstance(node, ast.Attribute) and node.attr == "state_dict" and node not in calls:
+                around = None if source is None else source.parents.get(node)
+                if isinstance(around, (ast.Assign, ast.Call)):
+                    place = Place(Site(step.place.site.file, node.lineno, ""))
+                    problem = f"{text_of(node)} is the method itself, not the state that it gives: nothing is kept"
+                    self.report("method-not-called", place, text_of(node), problem, f"{text_of(node)}()", "")
+            called = node.func if isinstance(node, ast.Call) else None
+            if not isinstance(called, ast.Attribute) or called.attr != "update":
+                continue
+            owner = text_of(called.value)
+            if owner.endswith(".state_dict()") or owner in taken - passed:
+                problem = f"update() of {owner} changes a dict and not the model: nothing is loaded"
+                place = Place(Site(step.place.site.file, called.lineno, ""))
+                self.report("nothing-loaded", place, owner, problem, "load_state_dict(…) of the model", owner)

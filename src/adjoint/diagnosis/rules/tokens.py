@@ -17,6 +17,7 @@ from adjoint.diagnosis.watch.value_flow import MODULE_CALLS
 from adjoint.nn.layers.embedding import Embedding
 from adjoint.nn.module.module import Module
 
+MIN_LENGTHS = 3  # of sequences that end with the same number
 MAX_KEPT = 4  # inputs of embeddings in a pass
 MIN_PADDED_SHARE = 0.1  # of the targets
 MIN_PADDED_ROWS = 0.3
@@ -53,6 +54,27 @@ class TokenRule(WatchRule):
         return None
 
 
+class PaddingIndex(TokenRule):
+    """An embedding whose padding_idx is another number than that with which its tokens end."""
+
+    def begin_backward(self, backward: Backward) -> None:
+        for module, ids in self.tokens:
+            told = module.padding_idx
+            if told is None or ids.ndim != 2 or min(ids.shape) < 4 or self.facts.has_found("padding-index"):
+                continue
+            values, counts = np.unique(ids[:, -1], return_counts=True)
+            value = int(values[counts.argmax()])
+            run = np.cumprod((ids == value)[:, ::-1], axis=1).sum(axis=1)
+            is_padding = run.sum() == (ids == value).sum() and len(set(run.tolist())) >= MIN_LENGTHS
+            if value != told and is_padding and (run > 0).mean() >= MIN_PADDED_ROWS and run.mean() >= 1:
+                name = self.facts.names.name_of_module(module)
+                problem = f"the tokens {ids.shape} of {name} end with {value}, and its padding_idx is {told}: the "
+                problem += "padding is trained as a token"
+                place = self.facts.names.origin_of_module(module)
+                self.report("padding-index", place, name, problem, f"padding_idx={value}", value)
+        super().begin_backward(backward)
+
+
 def find_padding(module: Embedding, ids: Array) -> int | None:
     """Return the number with which many rows of tokens (N, T) end, and that stands nowhere else."""
     if ids.ndim != 2 or min(ids.shape) < 4:
@@ -61,7 +83,9 @@ def find_padding(module: Embedding, ids: Array) -> int | None:
     value = int(values[counts.argmax()]) if module.padding_idx is None else module.padding_idx
     run = np.cumprod((ids == value)[:, ::-1], axis=1).sum(axis=1)
     is_padding = run.sum() == (ids == value).sum() and len(set(run.tolist())) >= 2
-    return value if is_padding and (run > 0).mean() >= MIN_PADDED_ROWS and run.mean() >= 1 else None
+    is_told = module.padding_idx is not None and (run > 0).sum() >= 2
+    is_frequent = (run > 0).mean() >= MIN_PADDED_ROWS and run.mean() >= 1
+    return value if is_padding and (is_told or is_frequent) else None
 
 
 class PaddingInLoss(TokenRule):

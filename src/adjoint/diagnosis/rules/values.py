@@ -37,8 +37,16 @@ CAUSES = (
     "constant-input",
     "target-with-gradient",
     "mask-inverted",
+    "scaled-gradients",
 )
-CAUSES_OF_ZEROS = ("dead-units", "saturated-units", "zero-grad-before-step", "constant-weights", "norm-of-one-value")
+CAUSES_OF_ZEROS = (
+    "joined-along-batch",
+    "dead-units",
+    "saturated-units",
+    "zero-grad-before-step",
+    "constant-weights",
+    "norm-of-one-value",
+)
 POLES = frozenset({"log", "log2", "log10", "log1p", "div", "rsqrt", "reciprocal"})  # that are infinite at one place
 SMALL_SIZE = 4096
 MAX_WALKED = 500  # nodes behind a loss that are looked at
@@ -285,12 +293,18 @@ class GradientSizes(WatchRule):
         if not weights or self.facts.has_found(*CAUSES):
             return
         greatest = max(max(sizes) for _, sizes in weights)
-        of_all = max(max(sizes) for _, sizes in self.sizes.values())
+        largest = [  # of each optimizer, for one that trains an adversary has others
+            (max(max(self.sizes[id(p)][1]) for p in record.parameters() if id(p) in self.sizes), record)
+            for record in self.facts.optimizers.values()
+            if any(id(p) in self.sizes for p in record.parameters())
+        ]
+        limits = {id(p): size for size, record in largest for p in record.parameters()}
         if greatest == 0:
             self._report_zero(weights)
             return
         if len(weights) >= 3:
-            small = [(p, sizes) for p, sizes in weights if 0 < max(sizes) < VANISHED * of_all]
+            small = [(p, sizes) for p, sizes in weights if 0 < max(sizes) < VANISHED * limits[id(p)]]
+            of_all = limits[id(small[0][0])] if small else 0.0
             if small and not self.facts.has_found("softmax-dimension", "saturated-units"):
                 first = name = names.name_of_parameter(small[0][0])
                 place = names.origin_of_parameter(small[0][0])

@@ -12,11 +12,12 @@ from adjoint.core.typing import Operand
 from adjoint.diagnosis.findings import Place, Report
 from adjoint.diagnosis.watch.events import Backward, Cut, ModuleCall, OptimizerRecord
 from adjoint.diagnosis.watch.names import Names
-from adjoint.diagnosis.watch.value_flow import ValueFlow
+from adjoint.diagnosis.watch.value_flow import FLOW_PASSES, ValueFlow
 from adjoint.nn.module.module import Module
 from adjoint.optim.step.optimizer import Optimizer
 
 MAX_CUTS = 2000
+MAX_WAITING = 12  # passes
 
 
 class Facts:
@@ -31,7 +32,9 @@ class Facts:
         self.calls: list[ModuleCall] = []  # that run, the outermost first
         self.optimizers: dict[int, OptimizerRecord] = {}
         self.iteration = 0  # the number of backward passes
+        self.round = 0  # the same, but for those that come before each of several optimizers has made a step
         self.steps = 0  # of all optimizers
+        self.stepped_at = 0  # the passes that had run at the last step
         self.backwards: list[Backward] = []
         self.cuts: list[Cut] = []
         self.data_reads: list[tuple[Operand, int, str, Place]] = []  # memory read through `.data`, and its last write
@@ -44,6 +47,17 @@ class Facts:
         """Return the next time."""
         self.time += 1
         return self.time
+
+    def waits(self) -> bool:
+        """Return whether one of several optimizers has made no step yet."""
+        return len(self.made_optimizers) > max(len(self.optimizers), 1) and self.iteration < MAX_WAITING
+
+    def end_pass(self) -> None:
+        """Count a backward pass; while an optimizer waits for its first step, the second round goes on."""
+        self.iteration += 1
+        self.round += not (self.waits() and self.round == FLOW_PASSES - 1)
+        if self.round >= FLOW_PASSES:
+            self.flow.close()
 
     def module(self) -> Module | None:
         """Return the module whose forward runs, the innermost."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +12,7 @@ from adjoint.core.typing import Operand
 from adjoint.diagnosis.findings import Place
 from adjoint.diagnosis.watch.events import caller_place
 from adjoint.diagnosis.watch.frames import find_library_call
+from adjoint.diagnosis.watch.value_flow import ValueFlow
 
 ATTENTIONS = ("multi_head_attention_forward", "scaled_dot_product_attention")
 REDUCED_LOSSES = (
@@ -40,7 +41,11 @@ FUNCTIONS_OF_OP: Mapping[str, tuple[str, ...]] = {
     "sum": REDUCED_LOSSES,
     "attention": ATTENTIONS,
     "softmax": ATTENTIONS,
+    "safe_softmax": ATTENTIONS,  # with dropout
 }
+
+
+WRITTEN_ERRORS = {"pow": "mse_loss", "square": "mse_loss", "abs": "l1_loss"}
 
 
 @dataclass(frozen=True)
@@ -75,3 +80,27 @@ def find_running_call(op_name: str) -> LibraryCall | None:
     if frame is None or (op_name in ("mean_nll", "gather") and find_library_call("cross_entropy") is not None):
         return None
     return LibraryCall(frame.f_code.co_name, frame.f_locals)
+
+
+@dataclass(frozen=True)
+class WrittenLoss(LibraryCall):
+    """An error that a program writes out, `(prediction - target).pow(2).mean()`."""
+
+    line: Place
+
+    @property
+    def place(self) -> Place:
+        """The line that subtracts both."""
+        return self.line
+
+
+def find_written_losses(flow: ValueFlow, roots: Sequence[Tensor]) -> Iterator[WrittenLoss]:
+    """Yield the errors in a sum: powers of the difference of a prediction and of data of the same shape."""
+    for term in (term for root in roots for term in flow.terms(root)):
+        made = term.made
+        below = flow.maker(made.tensors[0]) if made is not None and made.op in WRITTEN_ERRORS else None
+        if made is None or below is None or below.op != "sub" or len(below.tensors) != 2:
+            continue
+        for x, target in (below.tensors, below.tensors[::-1]):
+            if x.node is not None and target.node is None and x.shape == target.shape:
+                yield WrittenLoss(WRITTEN_ERRORS[made.op], {"input": x, "target": target}, below.place)

@@ -80,7 +80,7 @@ class OpObserver:
             return
         if has_interpreter():
             return
-        iteration = self.facts.iteration
+        iteration = self.facts.round
         if self.facts.flow.is_open:
             self.facts.flow.note(op, inputs, out)
         self.of_all.call(iteration, op, inputs, out)

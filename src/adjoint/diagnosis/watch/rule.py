@@ -48,6 +48,9 @@ class WatchRule:
     def see_call(self, call: LibraryCall) -> None:
         """See a call of a loss or of attention, while it runs, in the first steps."""
 
+    def see_written_loss(self, call: LibraryCall) -> None:
+        """See an error that the program wrote out, at the backward pass, as `see_call` sees one of the library's."""
+
     def enter_module(self, call: ModuleCall) -> None:
         """See a module that is about to run."""
 

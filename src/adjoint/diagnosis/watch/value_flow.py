@@ -12,6 +12,7 @@ import numpy as np
 
 from adjoint.core.graph.source_location import InstructionLocation, library_files
 from adjoint.core.op.op import Op
+from adjoint.core.tensor.mutation_log import owner
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Array, Operand, Operands
 from adjoint.diagnosis.findings import Place, place_of_instruction
@@ -20,6 +21,7 @@ FLOW_PASSES = 2
 MAX_STEPS = 4096  # of the flow
 MAX_FLOW_BYTES = 1 << 26
 MAX_WALKED = 400
+DIGITS = 5  # after the point, of numbers that programs write
 MODULE_CALLS = frozenset({"_wrapped_call_impl", "_call_impl", "_watched_call"})
 WRAPPERS = frozenset({"call", "convert"})  # of functions that are published
 DRAWS = frozenset({"normal", "uniform"})
@@ -162,17 +164,26 @@ class ValueFlow:
         """
         behind = {id(made) for made in self.makers_behind(*roots)}
         last: Made | None = None
+        choice: Made | None = None  # of an index, which has no gradient anyway
+        is_detached = False
         queue, seen = [x], {id(x)}
         while queue and len(seen) < MAX_WALKED:
-            for made in self.users(queue.pop(0)):
+            source = queue.pop(0)
+            for made in self.users(source):
+                if made.out.node is not None and id(made) in behind and source.node is not None:
+                    is_detached |= all(each.node is None for each in made.tensors if each.array is source.array)
                 if id(made.out) in seen:
                     continue
                 seen.add(id(made.out))
+                if made.out.node is None and id(made) in behind:
+                    if made.out.array.dtype.kind == "f":
+                        return made, True
+                    choice = choice or made
+                    continue
                 queue.append(made.out)
-                if made.out.node is not None:
-                    last = made
-                elif id(made) in behind:
-                    return made, True
+                last = made if made.out.node is not None else last
+        if choice is not None and not is_detached:
+            return choice, True
         return None if last is None else (last, False)
 
     def find_constant(self, x: Tensor) -> Made | None:
@@ -212,10 +223,20 @@ class ValueFlow:
                 found.append(LossTerm(sign, x, made, factor))
             elif made is not None:
                 factor *= factor_of(made)
+                is_weighed = made.op == "mul" and not any(isinstance(x, (int, float)) and x == -1 for x in made.inputs)
+                if is_weighed and self._is_likelihood(parts[0][0]):
+                    parts = [(parts[0][0], 1)]  # its factor is a return, of whatever sign
                 stack += [(part, sign * each, factor) for part, each in parts]
         if self.is_open:
             self.sums[id(root)] = root, found
         return found
+
+    def _is_likelihood(self, x: Tensor) -> bool:
+        """Return whether a value is a log-probability, or the negative of one."""
+        made = self.maker_past_moves(x)
+        if made is not None and made.op == "neg":
+            made = self.maker_past_moves(made.tensors[0])
+        return made is not None and made.function == "log_prob"
 
 
 def is_alike(array: Array) -> bool:
@@ -259,8 +280,12 @@ def sign_of(factor: Operand) -> int:
         if factor.node is not None or not factor.array.size:
             return 0
         factor = factor.array
+        if not factor.ndim and owner(factor).size > 1:  # an item of data, such as returns
+            return 1
     values = np.asarray(factor)
     if values.dtype.kind not in "fiub" or not values.size:
         return 0
+    if not values.ndim and abs(round(float(values), DIGITS) - float(values)) > 1e-7 * abs(float(values)):
+        return 1  # nobody writes such a number: it is data
     is_negative = not values.ndim and (values < 0).all()  # of data, such as returns, the next batch may differ
     return 1 if (values >= 0).all() and values.any() else -1 if is_negative else 0

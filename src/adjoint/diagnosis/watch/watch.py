@@ -6,11 +6,10 @@ import sys
 import threading
 import weakref
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import wraps
 from itertools import product
-from types import ModuleType
 
 import numpy as np
 
@@ -33,10 +32,11 @@ from adjoint.diagnosis.watch.events import (
     root_mean_square,
 )
 from adjoint.diagnosis.watch.facts import Facts
+from adjoint.diagnosis.watch.library_calls import find_written_losses
 from adjoint.diagnosis.watch.names import describe_callee, name_of_value
 from adjoint.diagnosis.watch.op_observer import OpObserver
+from adjoint.diagnosis.watch.patches import Patches, call_first, classes_below
 from adjoint.diagnosis.watch.rule import RuleHandlers, WatchRule, find_rules_of_events
-from adjoint.diagnosis.watch.value_flow import FLOW_PASSES
 from adjoint.nn import functional
 from adjoint.nn import utils as nn_utils
 from adjoint.nn.module.module import Module
@@ -48,52 +48,6 @@ WATCHED_STEPS = frozenset({1, 2, *(4 * 3**i for i in range(12))})  # of an optim
 MEASURED_STEPS = 6  # in which the sizes of gradients are measured, as in those whose ops are watched
 QUIET_PERIOD = 4  # later steps of which one is seen by all rules, the others by those that must see every step
 MAX_KNOWN_CALLS = 8  # of each module
-
-
-class Patches:
-    """Replaced attributes with their former values."""
-
-    def __init__(self) -> None:
-        self.replaced: list[tuple[Operand, str, object]] = []
-
-    def replace(self, owner: Operand, name: str, make: Callable[[Operand], object]) -> None:
-        """Replace an attribute of a module, or of a class where it, or the base that it comes from, has it."""
-        if isinstance(owner, ModuleType):  # its `__dict__` would import all lazy names
-            kind, held = owner, getattr(owner, name)
-        else:
-            getattr(owner, name)  # one that is found late takes its place
-            kind = next(kind for kind in owner.__mro__ if name in vars(kind))
-            held = vars(kind)[name]
-        self.replaced.append((kind, name, held))
-        setattr(kind, name, make(held))
-
-    def restore(self) -> None:
-        """Give all attributes their former values."""
-        while self.replaced:
-            owner, name, held = self.replaced.pop()
-            setattr(owner, name, held)
-
-
-def call_first(notice: Function) -> Callable[[Function], Function]:
-    """Return a maker of methods that call `notice(self, *arguments)` ahead of the method they replace."""
-
-    def make(method: Function) -> Function:
-        def call(*args: object, **kwargs: object) -> Operand:
-            notice(*args, **kwargs)
-            return method(*args, **kwargs)
-
-        for name in ("__name__", "__qualname__", "__doc__", "__module__"):
-            setattr(call, name, getattr(method, name))
-        return call
-
-    return make
-
-
-def classes_below(kind: type[Operand]) -> Iterator[type[Operand]]:
-    """Yield a class and all its subclasses."""
-    yield kind
-    for below in kind.__subclasses__():
-        yield from classes_below(below)
 
 
 class Watch:
@@ -137,10 +91,16 @@ class Watch:
         self.patches.replace(Module, "__call__", self._watch_calls)
         self.patches.replace(Module, "train", call_first(self._call("mode_is_set")))
         self.patches.replace(Module, "load_state_dict", call_first(self._call("state_is_loaded")))
+        self.patches.replace(DataLoader, "__init__", call_first(self._call("loader_is_made")))
         self.patches.replace(DataLoader, "__iter__", call_first(self._call("loader_is_read")))
         self.patches.replace(LoaderIterator, "__next__", self._watch_batches)
         for name in ("clip_grad_norm_", "clip_grad_value_"):
             self.patches.replace(nn_utils, name, call_first(self._call("gradients_are_clipped")))
+        for name in ("register_forward_hook", "register_forward_pre_hook", "register_full_backward_hook"):
+            self.patches.replace(Module, name, call_first(self._call("hook_is_registered")))
+        scaler = self.package.amp.GradScaler
+        self.patches.replace(scaler, "scale", call_first(self._call("loss_is_scaled")))
+        self.patches.replace(scaler, "unscale_", call_first(self._call("gradients_are_unscaled")))
         for name in ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout"):
             self.patches.replace(functional, name, call_first(self._call("dropout_is_called")))
         for holder, name in product((Tensor, self.package), ("argmax", "max", "topk")):
@@ -168,7 +128,7 @@ class Watch:
             pass_watchers.remove(self._backward)
         self.facts.report.steps = self.facts.steps
         self.facts.flow.close()
-        RuleHandlers(self._find_rules("finish"), "finish", is_limited=False).call(self.facts.iteration)
+        RuleHandlers(self._find_rules("finish"), "finish", is_limited=False).call(self.facts.round)
 
     def _watch_compiler(self) -> None:
         """See what is compiled, once the compiler is loaded."""
@@ -204,7 +164,7 @@ class Watch:
 
         def notice(*args: object, **kwargs: object) -> None:
             if self._is_ours():
-                handlers.call(self.facts.iteration, *args, **kwargs)
+                handlers.call(self.facts.round, *args, **kwargs)
 
         return notice
 
@@ -301,7 +261,7 @@ class Watch:
             call.place = place_of_frame(caller_frame())
         if len(known) < MAX_KNOWN_CALLS:
             known.append(call)
-        self._find_module_handlers("enter_module", module, parent is None).call(facts.iteration, call)
+        self._find_module_handlers("enter_module", module, parent is None).call(facts.round, call)
 
     def _leave_module(self, module: Module, output: Operand) -> None:
         calls = self.facts.calls
@@ -313,7 +273,7 @@ class Watch:
             call = calls.pop()
             if call.module is module:
                 handlers = self._find_module_handlers("leave_module", module, call.parent is None)
-                handlers.call(self.facts.iteration, call, output)
+                handlers.call(self.facts.round, call, output)
                 break
 
     def _find_module_handlers(self, event: str, module: Module, is_root: bool) -> RuleHandlers:
@@ -339,7 +299,9 @@ class Watch:
                 for rule in self._find_rules(event)
                 if number < rule.max_steps and (rule.sees_every_step or not self.is_quiet)
             ]
-            found = self.handlers[key] = RuleHandlers(rules, event, is_limited=event == "begin_backward")
+            found = self.handlers[key] = RuleHandlers(
+                rules, event, is_limited=event in ("begin_backward", "see_written_loss")
+            )
         return found
 
     def _backward(self, roots: Sequence[Operand], is_retained: bool) -> AbstractContextManager[None]:
@@ -352,12 +314,12 @@ class Watch:
         backward = Backward(tensors, place_of_frame(caller_frame()), is_retained, facts.iteration, loss, began)
         is_seeing = mode.anomaly_detector is self.observer
         self.observer.pause()
-        self._find_step_handlers("begin_backward").call(facts.iteration, backward)
+        for written in find_written_losses(facts.flow, tensors) if facts.flow.is_open else ():
+            self._find_step_handlers("see_written_loss").call(facts.round, written)
+        self._find_step_handlers("begin_backward").call(facts.round, backward)
         backward.roots = ()
         facts.backwards.append(backward)
-        facts.iteration += 1
-        if facts.iteration >= FLOW_PASSES:
-            facts.flow.close()
+        facts.end_pass()
         return self.observer.resume_at_end() if is_seeing else nullcontext()
 
     def _before_step(self, optimizer: Optimizer, args: tuple[Operand, ...], kwargs: dict[str, Operand]) -> None:
@@ -380,19 +342,20 @@ class Watch:
         self.current_steps.append(step)
         if len(args) < 2 and not kwargs.get("closure"):  # a closure's ops are the program's own
             self.observer.pause()
-        self._find_step_handlers("before_step", step.number).call(facts.iteration, step)
+        self._find_step_handlers("before_step", step.number).call(facts.round, step)
 
     def _after_step(self, optimizer: Optimizer, args: tuple[Operand, ...], kwargs: dict[str, Operand]) -> None:
         if not self._is_ours() or not self.current_steps:
             return
         step = self.current_steps.pop()
-        self._find_step_handlers("after_step").call(self.facts.iteration, step)
+        self._find_step_handlers("after_step").call(self.facts.round, step)
         step.record.steps += 1
         self.facts.steps += 1
+        self.facts.stepped_at = self.facts.iteration
         if step.record.steps >= self.steps:
             self._stop_ops()
         number = step.record.steps
-        self.is_resting = number + 1 not in WATCHED_STEPS
+        self.is_resting = number + 1 not in WATCHED_STEPS and not self.facts.waits()
         self.is_quiet = self.is_resting and number >= MEASURED_STEPS and number % QUIET_PERIOD != 0
         (self.observer.pause if self.is_resting else self.observer.resume)()
 

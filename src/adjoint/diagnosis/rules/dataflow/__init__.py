@@ -4,10 +4,6 @@ Modules, in reading order:
 
 - `latent_noise`: Rules on noise: of a latent space whose deviation is its variance, that is drawn once, and that a
   model never saw.
-- `loss_scales`: Rules on the sizes of terms and predictions: a mean beside a sum, a mean over masked steps, a clamped
-  prediction.
-- `loss_signs`: Rules on the signs of a loss: terms that are made large or small without a limit, and terms without a
-  gradient.
 - `model_inputs`: Rules on what a model gets: a target with the same noise as the input, a random state, arguments
   that are crossed.
 - `policies`: Rules on policies: ratios of probabilities, the choice of surrogates, and values at an episode's end.
@@ -17,10 +13,14 @@ Modules, in reading order:
   their targets.
 - `scores`: Rules on scores before a softmax: scaled up, masked with 0, of each sample with itself, or probabilities
   already.
-- `training_loop`: Rules on loops: gradients that are cleared too often or come from another loss, schedules and
-  samplers.
+- `temporal_targets`: Rules on targets of reinforcement learning: the next value past an episode's end, indices for
+  values, the order.
 - `unused_results`: Rule on results that nobody uses: `x.clamp(0, 1)` or `loss + penalty` as a line of its own.
 - `weight_averages`: Rule on averages of weights: a copy that takes nearly all of the new ones in each step.
+- `choices`: Rules on choices: along the samples, by a confidence that learns, with margins of labels, against an
+  entropy.
+- `idle_parts`: Rules on what takes part and does nothing: tables of zeros, factors of 0, reversals that reverse
+  nothing, loaders.
 - `custom_functions`: Rule on functions of the user's with a backward of their own: gradients that are not those of
   their forward.
 - `unused_parts`: Rules on parts that are made and never used: a dropout that no forward calls, a schedule that never

@@ -28,7 +28,9 @@ class LatentDeviation(WatchRule):
         exponentials = [made for made in behind if made.op == "exp"]
         self._check_logarithm(exponentials)
         for scaled in exponentials:
-            if not any(is_noise_product(made, scaled.out) for made in flow.users(scaled.out)):
+            products = [made for made in flow.users(scaled.out) if is_noise_product(made, scaled.out)]
+            factors = [flow.maker_past_moves(x) for made in products for x in made.tensors if x is not scaled.out]
+            if not any(made is None or made.op in DRAWS for made in factors):  # and not data, such as advantages
                 continue
             source = flow.source(scaled.tensors[0])
             self._check_distribution(scaled)
@@ -185,6 +187,38 @@ class UnseenNoise(WatchRule):
                 "compare with the noise that was added",
                 tuple(target.shape),
             )
+
+    see_written_loss = see_call
+
+
+class NoiseCoefficients(WatchRule):
+    """Data and noise that are mixed by a product of rates and its rest, and not by their roots."""
+
+    max_passes = FLOW_PASSES
+
+    def begin_backward(self, backward: Backward) -> None:
+        flow = self.facts.flow
+        for made in flow.makers_behind(*backward.roots):
+            products = [flow.maker(x) for x in made.tensors] if made.op == "add" and made.out.node is None else []
+            factors = [
+                x
+                for each in products
+                for x in (each.tensors if each is not None and each.op == "mul" else ())
+                if x.array.size < made.out.array.size
+            ]
+            if len(products) != 2 or len(factors) != 2 or factors[0].shape != factors[1].shape:
+                continue
+            is_rest = abs(factors[0].array + factors[1].array - 1).max() < 1e-5
+            drawn = [flow.maker(x) for each in products if each is not None for x in each.tensors]
+            has_noise = any(each is not None and each.op in DRAWS for each in drawn)
+            cumulated = any(each.op == "cumprod" for each in flow.makers_behind(*factors))
+            if is_rest and has_noise and cumulated:
+                problem = (
+                    f"data and noise {tuple(made.out.shape)} are mixed by a and 1 - a: their variance is less than 1"
+                )
+                advice = "a.sqrt() * x + (1 - a).sqrt() * noise"
+                self.report("noise-coefficients", made.place, "noise", problem, advice, tuple(made.out.shape))
+                return
 
 
 class SampleGradient(WatchRule):

@@ -19,6 +19,7 @@ from adjoint.diagnosis.watch.rule import WatchRule
 MAX_SAMPLED = 32  # parameters
 SAMPLE = 256  # elements of a parameter that are compared before and after a step
 CAUSES_IN_VALUES = ("input-not-normalized", "nan", "exploding-gradients")
+TINY_RATE = 1e-7
 SMALL_RATE = 1.0  # of a loss that adds up its elements, for each of them
 DIVERGED = 10.0  # times the first loss
 
@@ -74,7 +75,8 @@ class LearningRate(WatchRule):
             losses = facts.losses()
             if rate <= 0 or not losses or len(facts.optimizers) > 1:
                 continue
-            if len(ratios) >= 3 and max(ratios) == 0:
+            is_tiny = rate <= TINY_RATE and record.rates[0] == record.rates[-1] and max(ratios, default=1.0) < TINY_RATE
+            if len(ratios) >= 3 and (max(ratios) == 0 or is_tiny):
                 self._report_too_small(record, rate, len(ratios))
             elif _diverges(losses):
                 self._report_divergence(record, rate, losses)
@@ -88,9 +90,8 @@ class LearningRate(WatchRule):
             "learning-rate-too-small",
             record.made or record.step_place,
             record.name,
-            f"{pluralize(count, 'step')} of {record.name} with lr={rate:.3g} changed no parameter: the steps are "
-            "below float32's "
-            "precision",
+            f"{pluralize(count, 'step')} of {record.name} with lr={rate:.3g} changed no parameter, or hardly: the "
+            "steps are below float32's precision",
             "set a larger lr, such as 1e-3",
             f"{rate:.3g}",
         )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+import numpy as np
+
 from adjoint.core.graph.source_location import Site
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.diagnosis.findings import Place
@@ -18,6 +20,8 @@ from adjoint.nn.layers.recurrent import RNNBase
 from adjoint.nn.module.module import Module
 
 ERRORS = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss")
+MIXING = frozenset({"bmm", "softmax", "safe_softmax", "attention"})
+MAX_DISTANCE_RATIO = 3
 TRIPLET = ("anchor", "positive", "negative")
 
 
@@ -127,3 +131,58 @@ def find_exchange(wanted: list[str], given: list[str]) -> tuple[str, str] | None
             if given[j] == want:
                 return get, want
     return None
+
+
+class TurnedTriplets(WatchRule):
+    """Triplets whose positives are much farther from the anchors than their negatives."""
+
+    max_passes = FLOW_PASSES
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self.ratios: dict[int, float] = {}
+        self.place: Place | None = None
+
+    def see_call(self, call: LibraryCall) -> None:
+        anchor, positive, negative = (call.tensor(name) for name in TRIPLET)
+        if call.name != "triplet_margin_loss" or anchor is None or positive is None or negative is None:
+            return
+        near, far = (float(np.sqrt(((anchor.array - x.array) ** 2).sum(-1)).mean()) for x in (positive, negative))
+        self.ratios[self.facts.iteration] = near / max(far, 1e-12)
+        self.place = call.place
+
+    def finish(self) -> None:
+        ratio = min(self.ratios.values()) if len(self.ratios) == FLOW_PASSES else 0.0
+        if ratio > MAX_DISTANCE_RATIO and not self.facts.has_found("arguments-crossed"):
+            problem = (
+                f"the positives are {ratio:.2g} times as far from the anchors as the negatives, before anything is "
+            )
+            problem += "learned: they are exchanged"
+            advice = "triplet_margin_loss(anchor, positive, negative)"
+            self.report("arguments-crossed", self.place, "positive", problem, advice, f"{ratio:.2g}")
+
+
+class JoinedSamples(WatchRule):
+    """Features of the same samples that are joined along the batch, and cut off again."""
+
+    max_passes = FLOW_PASSES
+
+    def begin_backward(self, backward: Backward) -> None:
+        flow = self.facts.flow
+        for made in flow.makers_behind(*backward.roots):
+            whole = flow.maker(made.tensors[0]) if made.op in ("slice", "select") and made.tensors else None
+            joined = [] if whole is None else [each for each in flow.makers_behind(whole.out) if each.op == "cat"]
+            if whole is not None and any(each.op in MIXING for each in flow.makers_behind(whole.out)):
+                continue  # the rows that are cut off have a part in the others
+            for each in joined:
+                rows = each.tensors[0].array.shape[:1]
+                alike = all(x.node is not None and x.array.shape[:1] == rows for x in each.tensors)
+                total = each.out.array.shape[:1]
+                is_cut = made.out.array.shape[:1] == rows and made.tensors[0].array.shape[:1] == total
+                is_only = len(flow.users(made.tensors[0])) == 1
+                if alike and is_cut and is_only and total[0] == len(each.tensors) * rows[0] > rows[0] > 1:
+                    problem = f"{len(each.tensors)} results for the same {rows[0]} samples are joined along the "
+                    problem += "batch, and the rows of all but the first are cut off: they change nothing"
+                    shape = tuple(each.out.shape)
+                    self.report("joined-along-batch", each.place, "cat", problem, "torch.cat(…, dim=1)", shape)
+                    return

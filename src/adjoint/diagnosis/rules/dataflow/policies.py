@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.diagnosis.watch.events import Backward
-from adjoint.diagnosis.watch.facts import is_array
+from adjoint.core.typing import Operand
+from adjoint.diagnosis.findings import Place
+from adjoint.diagnosis.watch.events import Backward, ModuleCall
+from adjoint.diagnosis.watch.facts import Facts, is_array
 from adjoint.diagnosis.watch.library_calls import LibraryCall
 from adjoint.diagnosis.watch.rule import WatchRule
 from adjoint.diagnosis.watch.value_flow import FLOW_PASSES, MODULE_CALLS, Made
+from adjoint.nn.module.module import Module
 
 CLAMPS = frozenset({"clamp", "clamp_range"})
 ERRORS = ("mse_loss", "smooth_l1_loss", "huber_loss", "l1_loss")
@@ -129,6 +132,8 @@ class GreaterOfCritics(WatchRule):
                 )
                 return
 
+    see_written_loss = see_call
+
 
 class BootstrapMask(WatchRule):
     """A reward plus the next value of those episodes alone that have ended."""
@@ -160,6 +165,61 @@ class BootstrapMask(WatchRule):
                     f"{mask.array.mean():.0%}",
                 )
                 return
+
+    see_written_loss = see_call
+
+
+class CriticValue(WatchRule):
+    """A policy that makes small what a critic says of its actions, and a critic that learns returns."""
+
+    max_passes = FLOW_PASSES
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self.values: dict[int, tuple[Tensor, Module, bool]] = {}  # of each module, and whether another gave its input
+        self.critics: set[int] = set()  # whose values have a reward plus a next value as their target
+        self.found: dict[Place, tuple[Module, int]] = {}
+
+    def leave_module(self, call: ModuleCall, output: Operand) -> None:
+        if call.parent is None or call.root.module is call.parent.module:
+            x = next(iter(call.tensors()), None)
+            if is_array(output) and x is not None and output.array.shape[-1:] == (1,):
+                self.values[id(output)] = output, call.module, x.node is not None
+
+    def see_call(self, call: LibraryCall) -> None:
+        target = call.tensor("target")
+        made = self.facts.flow.maker_past_moves(target)
+        known = self.values.get(id(self.facts.flow.source(call.tensor("input"))))
+        is_sum = made is not None and made.op == "add" and target is not None and target.node is None
+        if call.name in ERRORS and known is not None and is_sum:
+            self.critics.add(id(known[1]))
+
+    see_written_loss = see_call
+
+    def begin_backward(self, backward: Backward) -> None:
+        for root in backward.roots:
+            terms = self.facts.flow.terms(root)
+            if any(term.sign < 0 and id(term.value) in self.values for term in terms):
+                continue  # one of several critics may be of costs
+            for term in terms:
+                known = self.values.get(id(term.value))
+                if (
+                    known is not None
+                    and known[0] is term.value
+                    and term.sign > 0
+                    and known[2]
+                    and term.made is not None
+                ):
+                    place = (self.facts.flow.maker(root) or term.made).place
+                    self.found[place] = known[1], self.found.get(place, (known[1], 0))[1] + 1
+        self.values.clear()
+
+    def finish(self) -> None:
+        for place, (critic, count) in self.found.items():
+            if id(critic) in self.critics:
+                name = self.facts.names.name_of_module(critic)
+                problem = f"the value that {name} gives an action is in the loss with a plus: the policy makes it small"
+                self.report("negated-loss", place, name, problem, f"a minus before it: -{name}(…).mean()", count)
 
 
 def is_mask(x: Tensor) -> bool:

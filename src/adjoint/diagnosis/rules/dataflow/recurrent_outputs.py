@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import ast
+
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
 from adjoint.data.sampler import RandomSampler
+from adjoint.diagnosis.findings import Place
 from adjoint.diagnosis.rules.tokens import find_padding
-from adjoint.diagnosis.watch.events import Backward, ModuleCall
+from adjoint.diagnosis.source_expressions import parse_source
+from adjoint.diagnosis.watch.events import Backward, ModuleCall, caller_place
 from adjoint.diagnosis.watch.facts import Facts, is_array
 from adjoint.diagnosis.watch.rule import WatchRule
 from adjoint.diagnosis.watch.value_flow import FLOW_PASSES, Made
 from adjoint.nn.layers.embedding import Embedding
 from adjoint.nn.layers.recurrent import RNNBase
+from adjoint.nn.layers.recurrent_cells import RNNCellBase
+from adjoint.nn.module.module import Module
+
+MIN_DETACHED = 3  # steps of a pass
 
 
 class RecurrentOutputs(WatchRule):
@@ -100,6 +108,40 @@ class RecurrentOutputs(WatchRule):
             self.report("view-in-place-of-transpose", made.place, "view", problem, advice, after)
 
 
+class DetachedSteps(WatchRule):
+    """A cell that gets its own last state without its history, in each step of a sequence."""
+
+    modules = (RNNCellBase,)
+    max_passes = FLOW_PASSES
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self.states: dict[int, tuple[Operand, Module]] = {}  # the arrays of this pass, by identity
+        self.counts: dict[int, tuple[Module, int, Place]] = {}
+
+    def enter_module(self, call: ModuleCall) -> None:
+        given = call.inputs[1] if len(call.inputs) > 1 else None
+        states = given if isinstance(given, tuple) else (given,)
+        lost = [x for x in states if isinstance(x, Tensor) and x.node is None and id(x.array) in self.states]
+        if call.is_recording and lost and self.states[id(lost[0].array)][1] is call.module:
+            _, count, place = self.counts.get(id(call.module), (call.module, 0, caller_place()))
+            self.counts[id(call.module)] = call.module, count + 1, place
+
+    def leave_module(self, call: ModuleCall, output: Operand) -> None:
+        for x in output if isinstance(output, tuple) else (output,):
+            if isinstance(x, Tensor) and x.node is not None:
+                self.states[id(x.array)] = x.array, call.module
+
+    def begin_backward(self, backward: Backward) -> None:
+        counts, self.states, self.counts = self.counts, {}, {}
+        for module, count, place in counts.values():
+            if count >= MIN_DETACHED:
+                name = self.facts.names.name_of_module(module)
+                problem = f"{name} gets its own last state without a history in {count} steps of a pass: no step "
+                problem += "learns what a later one needs"
+                self.report("state-detached", place, name, problem, "detach() between batches alone", count)
+
+
 class CarriedState(WatchRule):
     """A state that one batch hands on to the next, although the loader shuffles the samples."""
 
@@ -130,11 +172,38 @@ class CarriedState(WatchRule):
             advice = "no state for each batch (None), or a loader with shuffle=False and batches that go on"
             self.report("state-of-other-samples", call.root.place, "state", problem, advice, self.batch)
 
+        if call.is_recording and given is None and self.states and call.parent is not None:
+            self._check_holder(call.parent.module, call)
+
+    def _check_holder(self, holder: Module, call: ModuleCall) -> None:
+        """Look for an attribute that holds the last state, where the layer begins without one."""
+        for key, value in vars(holder).items():
+            parts = value if isinstance(value, (tuple, list)) else (value,)
+            if any(isinstance(x, Tensor) and id(x.array) in self.states for x in parts):
+                name = f"{self.facts.names.name_of_module(holder)}.{key}"
+                if not is_read(holder, key):
+                    layer = self.facts.names.name_of_module(call.module)
+                    problem = (
+                        f"{name} keeps the state that {layer} has left, and {layer} gets none: it begins each time "
+                    )
+                    problem += "with zeros"
+                    self.report("state-unused", caller_place(), name, problem, f"{layer}(x, self.{key})", "None")
+
     def leave_module(self, call: ModuleCall, output: Operand) -> None:
         if call.is_recording and isinstance(output, tuple) and len(output) == 2:
             states = output[1] if isinstance(output[1], tuple) else (output[1],)
             self.states = {id(x.array): x.array for x in states if isinstance(x, Tensor)}
             self.batch_of_states = self.batch
+
+
+def is_read(holder: Module, key: str) -> bool:
+    """Return whether a line of the file of a class reads an attribute of this name."""
+    code = getattr(type(holder).forward, "__code__", None)
+    source = None if code is None else parse_source(code.co_filename)
+    nodes = ast.walk(source.tree) if source is not None else ()
+    return source is None or any(
+        isinstance(node, ast.Attribute) and node.attr == key and isinstance(node.ctx, ast.Load) for node in nodes
+    )
 
 
 def find_position(whole: Tensor, part: Tensor) -> tuple[int, int] | None:

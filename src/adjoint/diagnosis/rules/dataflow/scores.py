@@ -16,6 +16,7 @@ from adjoint.diagnosis.watch.value_flow import FLOW_PASSES, Made
 
 PRODUCTS = frozenset({"mm", "bmm", "matmul", "einsum"})
 MIN_BATCH = 6
+MAX_COSINE = 1.001
 SMALL_FILL = 1e-3
 PASSED = frozenset({"dropout", "where", "add", "mul", "div"})
 
@@ -49,7 +50,11 @@ class AttentionScores(WatchRule):
             if product is None or product.op not in PRODUCTS or value is None or value <= 1.5:
                 continue
             width = product.tensors[0].array.shape[-1]
-            if abs(value - width**0.5) < 0.01 * value or abs(value - width) < 0.01 * value:
+            is_root = (
+                abs(value**2 / width - round(value**2 / width)) < 0.01 and value**2 >= width
+            )  # of the model's, too
+            are_cosines = abs(product.out.array).max() <= MAX_COSINE
+            if (is_root or abs(value - width) < 0.01 * value) and not are_cosines:
                 self.report(
                     "scores-scaled-up",
                     made.place,

@@ -53,6 +53,9 @@ class Targets(WatchRule):
         if x is None or target is None or x.node is None or target.node is not None or len(self.batches) >= 64:
             return
         y, is_class = target.array, call.name in ("cross_entropy", "nll_loss")
+        ignored = call.arguments.get("ignore_index")
+        if is_class and isinstance(ignored, int) and y.dtype.kind in "iu" and not (y == ignored).all():
+            y = y[y != ignored]
         if y.size < MIN_SAMPLES or (not is_class and y.ndim > 1 and y.shape[-1] != 1):
             return
         described, place = self._describe(y), call.place

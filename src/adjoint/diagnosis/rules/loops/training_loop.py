@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-from adjoint.core.graph.source_location import definition_site
+import ast
+from itertools import pairwise, permutations
+
+from adjoint.core.graph.source_location import Site, definition_site
+from adjoint.core.runtime.text_table import pluralize
 from adjoint.core.tensor.mutation_log import owner
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
 from adjoint.data.sampler import WeightedRandomSampler
 from adjoint.diagnosis.findings import Place, place_of_frame
-from adjoint.diagnosis.rules.steps import find_gradient_owner, is_clear
+from adjoint.diagnosis.rules.loops.steps import find_gradient_owner, is_clear
+from adjoint.diagnosis.source_expressions import parse_source
 from adjoint.diagnosis.watch.events import Backward, ModuleCall, OptimizerRecord, OptimizerStep, caller_frame
 from adjoint.diagnosis.watch.facts import Facts, is_array, leaves_below
 from adjoint.diagnosis.watch.library_calls import LibraryCall
 from adjoint.diagnosis.watch.names import name_of_value, origin_of_name
 from adjoint.diagnosis.watch.rule import WatchRule
-from adjoint.diagnosis.watch.value_flow import FLOW_PASSES, MODULE_CALLS
+from adjoint.diagnosis.watch.value_flow import DRAWS, FLOW_PASSES, MODULE_CALLS
 from adjoint.nn.module.module import Module
 from adjoint.optim.lr.schedules import LambdaLR
 
 MIN_STEPS = 3
 MIN_WATCHED_STEPS = 2
 MAX_PASSES = 24
+MAX_STEPS = 24
 MAX_BASE_RATE = 0.5
 SAME_RATE = 0.05  # relative distance of a factor from the rate
 BINARY = ("binary_cross_entropy", "binary_cross_entropy_with_logits", "mse_loss")
@@ -74,6 +80,68 @@ class ClearedAccumulation(WatchRule):
         )
 
 
+class AccumulationStart(WatchRule):
+    """Gradients of several batches, but for the first step, which is made after one."""
+
+    max_passes = MAX_PASSES
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self.steps: list[tuple[int, Place]] = []  # passes before each
+
+    def before_step(self, step: OptimizerStep) -> None:
+        self.steps.append((self.facts.iteration, step.place))
+
+    def finish(self) -> None:
+        counts = [after[0] - before[0] for before, after in pairwise([(0, None), *self.steps])][:MAX_STEPS]
+        if len(self.facts.optimizers) == 1 and len(counts) >= MIN_STEPS and counts[0] == 1 < min(counts[1:]):
+            place = find_condition(self.steps[0][1])
+            problem = (
+                f"the first step is made after 1 backward pass, and the others after {counts[1]}: the gradients of "
+            )
+            problem += f"the last {counts[1] - 1} batches of an epoch go into the next"
+            advice = "if (i + 1) % steps == 0, where i begins at 0"
+            self.report("accumulation-begins-early", place, "step", problem, advice, counts[1])
+
+
+def find_condition(place: Place) -> Place:
+    """Return the line of the innermost `if` around a line; the line itself without one."""
+    source = parse_source(place.site.file)
+    around = [
+        node
+        for node in ast.walk(source.tree if source is not None else ast.Module([], []))
+        if isinstance(node, ast.If) and node.lineno <= place.site.line <= (node.end_lineno or 0)
+    ]
+    innermost = max(around, key=lambda node: node.lineno, default=None)
+    return place if innermost is None else Place(Site(place.site.file, innermost.lineno, ""))
+
+
+class SharedParameters(WatchRule):
+    """An optimizer that has all parameters of another one and more: it undoes what the other does."""
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self.order: list[int] = []  # the optimizers, each time that another one makes a step
+
+    def after_step(self, step: OptimizerStep) -> None:
+        key = id(step.record.optimizer)
+        if len(self.order) < MAX_STEPS and self.order[-1:] != [key]:
+            self.order.append(key)
+
+    def finish(self) -> None:
+        records = [each for each in self.facts.optimizers.values() if self.order.count(id(each.optimizer)) >= MIN_STEPS]
+        for one, other in permutations(records, 2):
+            whole, part = ({id(p) for p in each.parameters()} for each in (one, other))
+            others = {id(p) for each in records if each is not one for p in each.parameters()}
+            if part < whole and not (whole - part) & others:
+                problem = (
+                    f"{one.name} has all {pluralize(len(part), 'parameter')} of {other.name} too: its steps change "
+                )
+                problem += "them by its own loss, and undo those of the other"
+                advice = f"give {one.name} only the parameters that its loss is to change"
+                self.report("shared-parameters", one.built or one.made, one.name, problem, advice, len(part))
+
+
 class CriticSigns(WatchRule):
     """A critic's score of what a generator made, which both of them make small, or large."""
 
@@ -98,8 +166,10 @@ class CriticSigns(WatchRule):
             for term in self.facts.flow.terms(root):
                 known = self.scores.get(id(term.value))
                 if known is not None and known[0] is term.value and term.value.array.shape[-1:] == (1,):
-                    self.signs.setdefault(id(known[1]), []).append((known[2], term.sign, backward.place))
-                    self._compare(known[1], self.signs[id(known[1])], root)
+                    signs = self.signs.setdefault(id(known[1]), [])
+                    if (known[2], term.sign, backward.place) not in signs:  # a critic may make several steps
+                        signs.append((known[2], term.sign, backward.place))
+                        self._compare(known[1], signs, root)
         self.scores.clear()
 
     def _compare(self, critic: Module, signs: list[tuple[bool, int, Place]], root: Tensor) -> None:
@@ -178,6 +248,7 @@ class GeneratorTarget(WatchRule):
         self.targets: dict[tuple[int, int], set[float]] = {}  # of the judge, by judge and maker
         self.found: list[tuple[Place, float, Module]] = []
         self.blind: list[tuple[Place, float, Module, tuple[int, int]]] = []
+        self.noise: dict[int, list[tuple[Tensor, Place]]] = {}  # the inputs of makers, in the first passes
 
     def leave_module(self, call: ModuleCall, output: Operand) -> None:
         if not is_array(output) or not any(True for _ in call.module.parameters()):
@@ -188,6 +259,15 @@ class GeneratorTarget(WatchRule):
             if maker is not call.module:
                 self.judged = [*self.judged[-4:], (owner(output.array), call.module, maker, x.node is not None)]
         self.made = [*self.made[-4:], (owner(output.array), call.module)]
+
+    def enter_module(self, call: ModuleCall) -> None:
+        x = next(iter(call.tensors()), None)
+        made = self.facts.flow.maker(x) if self.facts.flow.is_open else None
+        known = self.noise.get(id(call.module), [])
+        is_first = made is not None and made.op in DRAWS
+        if call.is_recording and x is not None and x.node is None and (is_first or known):
+            place = made.place if made is not None else known[0][1]
+            self.noise.setdefault(id(call.module), known).append((x, place))
 
     def see_call(self, call: LibraryCall) -> None:
         x, target = call.tensor("input"), call.tensor("target")
@@ -209,7 +289,18 @@ class GeneratorTarget(WatchRule):
             elif self.targets.get(key) == {round(low)}:
                 self.found.append((call.place, low, maker))
 
+    def _check_noise(self) -> None:
+        """Look for a maker that gets the same noise in each pass."""
+        for maker in {key[1] for key in self.targets}:
+            inputs = self.noise.get(maker, [])
+            if len(inputs) >= MIN_STEPS and all(x is inputs[0][0] for x, _ in inputs):
+                problem = f"the noise {tuple(inputs[0][0].shape)} of the generator is the same in {len(inputs)} "
+                problem += "passes: it was drawn once, and the generator learns these samples alone"
+                place = inputs[0][1]
+                self.report("noise-repeats", place, "noise", problem, "draw it in each step", len(inputs))
+
     def finish(self) -> None:
+        self._check_noise()
         blind = [each for each in self.blind if len(self.targets[each[3]]) == 1]
         if len(blind) >= MIN_WATCHED_STEPS:
             place, target, judge, _ = blind[0]

@@ -17,6 +17,8 @@ from adjoint.nn.module.parameter import Parameter
 SQUARES = frozenset({"pow", "square"})
 PROBABILITIES = frozenset({"sigmoid", "softmax"})
 LINEAR = frozenset({"sum", "mean", "add", "mul", "div", "stack", "cat"})
+STEP_SIGNS = {"gt": ">", "lt": "<", "ge": ">=", "le": "<="}
+STEPS = (*STEP_SIGNS, "round", "floor", "ceil", "sign", "argmax")
 
 
 class LossSigns(WatchRule):
@@ -86,6 +88,17 @@ class LossSigns(WatchRule):
         if made.op != "div" or len(made.tensors) != 2:
             return
         above, below = made.tensors
+        if below.node is not None and above.node is not None:
+            whole = [term for term in self.facts.flow.terms(below) if term.value is above and term.sign < 0]
+            if whole and sum(term.sign > 0 for term in self.facts.flow.terms(below)) >= 2:
+                self._note(
+                    "negated-loss",
+                    root.place,
+                    "the overlap",
+                    "the share of overlap of the prediction with its target is the loss: it is made small",
+                    "1 - overlap as the loss",
+                )
+                return
         for term in self.facts.flow.terms(above) if below.node is not None else ():
             if term.sign < 0 or term.made is None or term.made.op not in PROBABILITIES:
                 continue
@@ -147,6 +160,20 @@ class LossSigns(WatchRule):
         negative = [term.made for term in terms if term.sign < 0 and term.made is not None]
         exponential = next((made for made in negative if made.op == "exp"), None)
         square = next((made for made in negative if made.op in SQUARES), None)
+        positive = [term.made for term in terms if term.sign > 0 and term.made is not None and term.made.op == "exp"]
+        values = {id(term.value) for term in terms if term.sign < 0}
+        shape = None if square is None else square.out.shape
+        sources = {id(self.facts.flow.source(made.tensors[0])) for made in positive if made.out.shape == shape}
+        is_turned = bool(sources & values)
+        if square is not None and exponential is None and is_turned:
+            self._note(
+                "negated-loss",
+                square.place,
+                "the divergence",
+                "the square of the mean in a divergence has another sign than the exponential of the variance: the "
+                "loss falls without a limit as it grows",
+                "-0.5 * (1 + logvar - mu**2 - logvar.exp()) for the divergence",
+            )
         if exponential is None or square is None or exponential.tensors[0] is square.tensors[0]:
             return
         self._note(
@@ -253,9 +280,17 @@ class ConstantTerm(WatchRule):
         if len(backward.roots) != 1:
             return
         flow = self.facts.flow
-        for term in flow.terms(backward.roots[0]):
+        terms = flow.terms(backward.roots[0])
+        for term in terms:
             if term.value.node is not None or term.made is None:
                 continue
+            step = self._find_step(term)
+            if step is not None and not any(term.value.array is each.value.array for each in terms if each is not term):
+                name = step.function if step.op == step.function else STEP_SIGNS.get(step.op, step.op)
+                problem = f"a term of the loss has no gradient: {name} of {tuple(step.tensors[0].shape)} is made of "
+                problem += "steps, and the term changes no parameter"
+                self.report("constant-term", step.place, name, problem, "the probabilities, without it", name)
+                return
             for source in flow.makers_behind(term.value):
                 if source.function == "log_prob" and source.out.node is not None:
                     self._report_likelihood(source, term.made)
@@ -273,6 +308,16 @@ class ConstantTerm(WatchRule):
                         tuple(gradient.shape),
                     )
                     return
+
+    def _find_step(self, term: LossTerm) -> Made | None:
+        """Return the comparison, rounding or choice at which the history of a term ends."""
+        if any(each.function == "detach" for each in self.facts.flow.makers_behind(term.value)):
+            return None
+        for made in self.facts.flow.makers_behind(term.value):
+            sources = [self.facts.flow.maker(x) for x in made.tensors] if made.op in STEPS else []
+            if made.out.node is None and any(each is not None and each.out.node is not None for each in sources):
+                return made  # an argmax gets its operand without a history
+        return None
 
     def _report_likelihood(self, likelihood: Made, term: Made) -> None:
         """Report a log-probability of a policy that has lost its history on the way to the loss."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import math
 import sys
 from collections.abc import Iterator
 from itertools import islice
@@ -21,9 +20,9 @@ from adjoint.diagnosis.watch.facts import Facts, is_array, leaves_below
 from adjoint.diagnosis.watch.names import describe_callee
 from adjoint.diagnosis.watch.rule import WatchRule
 from adjoint.nn.module.parameter import Parameter
-from adjoint.optim.lr.reduce_on_plateau import ReduceLROnPlateau
 
 MAX_SAMPLED = 32  # parameters
+VANISHED_RATE = 1e-3  # of the first one, in the later half of the steps
 MAX_HAND_MADE = 20  # passes in which steps by hand are looked for
 SAMPLE = 256  # elements of a parameter that are compared before and after a step
 
@@ -106,14 +105,18 @@ class MissingStep(WatchRule):
     def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
         self.asks_for_input_gradients = False
+        self.first: list[tuple[Operand, Operand]] = []  # some parameters, with their first values
 
     def begin_backward(self, backward: Backward) -> None:
         tensors: list[Operand] = [leaf.variable for leaf in leaves_below(backward.roots)]
+        known = [x for x in tensors if x is not None and is_array(x)]
+        self.first = [(x, x.array.ravel()[:SAMPLE].copy()) for x in known[:MAX_SAMPLED]]
         self.asks_for_input_gradients = any(x is not None and not isinstance(x, Parameter) for x in tensors)
 
     def finish(self) -> None:
         facts = self.facts
-        if self.asks_for_input_gradients:
+        has_changed = any(not np.array_equal(x.array.ravel()[:SAMPLE], before) for x, before in self.first)
+        if self.asks_for_input_gradients or has_changed:  # the latter by steps that the program writes out
             return
         if facts.steps == 0 and len(facts.backwards) >= 4 and len(facts.zeroed) >= 4:
             self.report(
@@ -187,7 +190,7 @@ class ScheduleOrder(WatchRule):
                     )
             late = rates[len(rates) // 2 :]
             is_zero = len(late) >= 3 and max(late) == 0
-            if is_zero or (len(late) >= 5 and max(late) < 1e-4 * max(rates[:2])):
+            if is_zero or (len(late) >= 5 and max(late) < VANISHED_RATE * max(rates[:2])):
                 by_hand = next(find_rate_writes(record.step_place), record.step_place)
                 self.report(
                     "learning-rate-vanishes",
@@ -274,35 +277,6 @@ def find_gradient_owner(near: Place) -> str:
         if isinstance(node, ast.Attribute) and node.attr == "grad"
     )
     return next(reads, "")
-
-
-class PlateauMode(WatchRule):
-    """`ReduceLROnPlateau(mode="max")` of a loss, which is to become small."""
-
-    def __init__(self, facts: Facts) -> None:
-        super().__init__(facts)
-        self.made: dict[int, tuple[Place, str, int]] = {}
-
-    def schedule_steps(self, schedule: Operand, metrics: Operand = None, *args: object, **kwargs: object) -> None:
-        """See the step of a schedule."""
-        if getattr(schedule, "mode", "") != "max" or not isinstance(schedule, ReduceLROnPlateau):
-            return
-        losses = self.facts.losses()[-64:]
-        value = float(metrics)
-        mean = sum(losses) / len(losses) if losses else math.nan
-        is_loss = any(abs(value - loss) <= 1e-6 * abs(loss) for loss in (*losses[-1:], mean)) and value != 1
-        if is_loss:
-            name, made = describe_callee(caller_frame())
-            place, _, count = self.made.get(id(schedule), (made or caller_place(), name, 0))
-            self.made[id(schedule)] = place, name, count + 1
-
-    def finish(self) -> None:
-        for place, name, count in self.made.values():
-            if count >= 3:
-                problem = (
-                    f'{name} takes the rate down while the loss falls: mode="max", and {count} times it got the loss'
-                )
-                self.report("plateau-mode", place, name, problem, 'mode="min" for a loss', count)
 
 
 def is_clear(parameter: Operand) -> bool:

@@ -5,18 +5,24 @@ from __future__ import annotations
 import numpy as np
 
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.diagnosis.rules.dataflow.loss_signs import SQUARES
+from adjoint.diagnosis.findings import Place
+from adjoint.diagnosis.rules.dataflow.losses.signs import SQUARES
 from adjoint.diagnosis.rules.dataflow.policies import CLAMPS, is_mask
+from adjoint.diagnosis.rules.probabilities import LIMITED
 from adjoint.diagnosis.rules.targets import BINARY, ERRORS
 from adjoint.diagnosis.watch.events import Backward
 from adjoint.diagnosis.watch.facts import Facts
 from adjoint.diagnosis.watch.library_calls import LibraryCall
 from adjoint.diagnosis.watch.rule import WatchRule
-from adjoint.diagnosis.watch.value_flow import FLOW_PASSES
+from adjoint.diagnosis.watch.value_flow import FLOW_PASSES, Made
 
+CLASS_LOSSES = ("cross_entropy", "nll_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits")
 MIN_BATCH = 8
+MIN_VALUES = 16  # of a sample
+MEANS = ("squared_error", "entropy", "logit_entropy")  # the ops of errors and of cross-entropies
 MIN_CLAMPED = 0.25  # share of a prediction
 MAX_UNMASKED = 0.9
+MIN_RATIO = 2  # of distances
 
 
 class UnevenReductions(WatchRule):
@@ -31,7 +37,7 @@ class UnevenReductions(WatchRule):
         means = [
             term.made
             for term in terms
-            if term.made is not None and term.made.op == "squared_error" and is_mean(term.made.out.node)
+            if term.made is not None and term.made.op in MEANS and is_mean(term.made.out.node)
         ]
         powers = {
             kind: term
@@ -53,6 +59,19 @@ class UnevenReductions(WatchRule):
                 'reduction="sum" in the error, or the mean of both over the samples',
                 size,
             )
+        elif len(shape) == 2 and shape[0] >= MIN_BATCH and size >= MIN_VALUES * shape[0]:
+            weight = exponential.factor * shape[0]  # of a sample's divergence
+            if any(abs(weight - each) < 1e-3 for each in (0.5, 1.0)):
+                self.report(
+                    "uneven-reductions",
+                    means[0].place,
+                    "reduction",
+                    f"the error is a mean over the {size // shape[0]} values of each sample and the divergence a sum "
+                    f"over its {shape[1]}: the error counts {size // shape[0]} times too little, and the code carries "
+                    "nothing",
+                    'reduction="sum" in the error, divided by the number of samples',
+                    size // shape[0],
+                )
 
 
 def is_mean(node: object) -> bool:
@@ -132,11 +151,29 @@ class ClampedPrediction(WatchRule):
 
     max_passes = FLOW_PASSES
 
+    def begin_backward(self, backward: Backward) -> None:
+        """Look for a logarithm of scores that are clamped to probabilities."""
+        flow = self.facts.flow
+        for made in flow.makers_behind(*backward.roots):
+            below = flow.maker(made.tensors[0]) if made.op == "log" else None
+            while below is not None and below.op in ("add", "sub") and len(below.tensors) == 1:
+                below = flow.maker(below.tensors[0])
+            source = None if below is None or below.op not in CLAMPS else flow.maker_past_moves(below.tensors[0])
+            if below is None or source is None or source.op in LIMITED:
+                continue
+            params = getattr(below.out.node, "params", None) or {}
+            if params.get("high") is not None:  # a lower limit alone keeps the logarithm finite
+                self._check_share(below)
+
     def see_call(self, call: LibraryCall) -> None:
         x = call.tensor("input")
         made = self.facts.flow.maker_past_moves(x)
         if call.name not in (*ERRORS, *BINARY) or x is None or made is None or made.op not in CLAMPS:
             return
+        self._check_share(made)
+
+    def _check_share(self, made: Made) -> None:
+        x = made.out
         share = float(np.mean(made.out.array != made.tensors[0].array))
         if share >= MIN_CLAMPED and made.out.node is not None:
             self.report(
@@ -148,3 +185,63 @@ class ClampedPrediction(WatchRule):
                 "sigmoid() for a prediction between 0 and 1; clamp only what is evaluated",
                 f"{share:.0%}",
             )
+
+
+class FocalMean(WatchRule):
+    """`exp(-loss)` of a loss that is a mean already: one factor for all samples."""
+
+    max_passes = FLOW_PASSES
+
+    def begin_backward(self, backward: Backward) -> None:
+        flow = self.facts.flow
+        for made in flow.makers_behind(*backward.roots):
+            negative = flow.maker(made.tensors[0]) if made.op == "exp" and not made.out.array.ndim else None
+            source = flow.maker(negative.tensors[0]) if negative is not None and negative.op == "neg" else None
+            if source is None or made.out.node is None or source.function not in CLASS_LOSSES:
+                continue
+            count = max((x.array.shape[0] for x in source.tensors if x.array.ndim), default=0)
+            if count > 1 and any(user.op in ("sub", "mul", "neg") for user in flow.users(made.out)):
+                problem = (
+                    f"the factor of the loss is made of its mean over {count} samples: it is the same for all, and "
+                )
+                problem += "weighs no sample"
+                advice = 'reduction="none" in the loss, and the mean at the end'
+                self.report("mean-before-loss", source.place, source.function, problem, advice, count)
+                return
+
+
+class ContrastPolarity(WatchRule):
+    """A contrastive loss whose labels are turned round: it pulls the pairs that differ, and parts those alike."""
+
+    max_passes = FLOW_PASSES
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self.found: list[tuple[Place, float]] = []
+
+    def begin_backward(self, backward: Backward) -> None:
+        flow = self.facts.flow
+        products = []  # the masks and the values that they keep
+        for made in flow.makers_behind(*backward.roots):
+            for mask, x in (made.tensors, made.tensors[::-1]) if made.op == "mul" and len(made.tensors) == 2 else ():
+                if is_mask(mask) and x.node is not None and x.shape == mask.shape:
+                    products.append((made, mask.array != 0, flow.maker(x)))
+        for made, is_pulled, pulled in products:
+            for _, is_parted, parted in products:
+                below = None if parted is None else flow.maker(parted.tensors[0])
+                is_margin = below is not None and below.op in ("relu", *CLAMPS)
+                if pulled is None or pulled.op not in SQUARES or not is_margin or not (is_pulled ^ is_parted).all():
+                    continue
+                distance = pulled.tensors[0].array
+                ratio = float(distance[is_pulled].mean() / max(distance[is_parted].mean(), 1e-12))
+                if ratio > MIN_RATIO:
+                    self.found.append((made.place, ratio))
+                return
+
+    def finish(self) -> None:
+        if len(self.found) == FLOW_PASSES:
+            place, ratio = self.found[0]
+            problem = f"the pairs that the loss pulls together begin {ratio:.2g} times as far apart as those that it "
+            problem += "parts: the labels are turned round"
+            advice = "same * distance**2 + (1 - same) * relu(margin - distance)**2"
+            self.report("contrast-inverted", place, "label", problem, advice, f"{ratio:.2g}")

@@ -1,0 +1,349 @@
+"""The rules of `ad.doctor`, in the order in which they see what a program does."""
+
+from __future__ import annotations
+
+from adjoint.diagnosis.rules.attention import (
+    AttentionMask,
+    FutureTokens,
+    PositionByBatch,
+    PositionFrequencies,
+)
+from adjoint.diagnosis.rules.class_weights import InvertedWeights
+from adjoint.diagnosis.rules.data import ConstantInput, InputScale, MixedOrder, SameBatch
+from adjoint.diagnosis.rules.dataflow.choices import (
+    ChosenDimension,
+    LearnedConfidence,
+    MarginLabels,
+    PolicyEntropy,
+)
+from adjoint.diagnosis.rules.dataflow.custom_functions import CustomGradients
+from adjoint.diagnosis.rules.dataflow.idle_parts import (
+    AttackGradients,
+    EqualVectors,
+    IdleReversal,
+    UnreadLoader,
+    ZeroFactor,
+)
+from adjoint.diagnosis.rules.dataflow.label_values import BalancedTwice, LossOfItself, SameTargets, TruncatedLabels
+from adjoint.diagnosis.rules.dataflow.latent_noise import (
+    LatentDeviation,
+    NoiseCoefficients,
+    RepeatedNoise,
+    SampleGradient,
+    UnseenNoise,
+)
+from adjoint.diagnosis.rules.dataflow.learning_rate import LearningRate
+from adjoint.diagnosis.rules.dataflow.losses.likelihoods import (
+    LikelihoodPairs,
+    QuantileChoice,
+    VarianceTerm,
+)
+from adjoint.diagnosis.rules.dataflow.losses.scales import (
+    ClampedPrediction,
+    ContrastPolarity,
+    FocalMean,
+    InvertedLossMask,
+    MaskedMean,
+    UnevenReductions,
+)
+from adjoint.diagnosis.rules.dataflow.losses.signs import AdvantageGradient, ConstantTerm, LinearPenalty, LossSigns
+from adjoint.diagnosis.rules.dataflow.losses.uses import (
+    RepeatedLoss,
+    UnusedLosses,
+)
+from adjoint.diagnosis.rules.dataflow.model_inputs import (
+    CrossedArguments,
+    JoinedSamples,
+    NoisyTarget,
+    RandomState,
+    TurnedTriplets,
+)
+from adjoint.diagnosis.rules.dataflow.policies import (
+    BootstrapMask,
+    CriticValue,
+    DuelingMean,
+    GreaterOfCritics,
+    PolicyRatio,
+)
+from adjoint.diagnosis.rules.dataflow.recurrent_outputs import (
+    CarriedState,
+    DetachedSteps,
+    RecurrentOutputs,
+)
+from adjoint.diagnosis.rules.dataflow.sample_order import ReadOrder, ShuffledAlone
+from adjoint.diagnosis.rules.dataflow.scores import AttentionScores, ContrastiveScores, ProbabilitiesAsLogits
+from adjoint.diagnosis.rules.dataflow.softmax_dimensions import SoftmaxDimension
+from adjoint.diagnosis.rules.dataflow.target_batches import Targets
+from adjoint.diagnosis.rules.dataflow.temporal_targets import ReturnOrder, TemporalTarget
+from adjoint.diagnosis.rules.dataflow.units import DeadUnits, SaturatedUnits
+from adjoint.diagnosis.rules.dataflow.unused_parts import UnfilledParameter, UnusedLayer, UnusedSchedule
+from adjoint.diagnosis.rules.dataflow.unused_results import UnusedResult
+from adjoint.diagnosis.rules.dataflow.weight_averages import AverageFactor
+from adjoint.diagnosis.rules.layer_options import AdamOptions, ClipSize, DroppedOutput, LayerOptions, NormalizedOutput
+from adjoint.diagnosis.rules.loops.clipping import ClipOrder, ScaledGradients
+from adjoint.diagnosis.rules.loops.evaluation import (
+    EvaluationScale,
+    LogitThreshold,
+    RowScale,
+    SharedSamples,
+)
+from adjoint.diagnosis.rules.loops.schedules import (
+    FreshSchedules,
+    PlateauMode,
+    ScheduleUnit,
+)
+from adjoint.diagnosis.rules.loops.steps import Clearing, HandMadeStep, MissingStep, ScheduleOrder
+from adjoint.diagnosis.rules.loops.training_loop import (
+    AbsoluteSchedule,
+    AccumulationStart,
+    ClearedAccumulation,
+    CriticSigns,
+    ForeignGradients,
+    GeneratorTarget,
+    SamplerWeights,
+    SharedParameters,
+)
+from adjoint.diagnosis.rules.loss_terms import (
+    ConstantPenalty,
+    LossSign,
+    MeanBeforeLoss,
+    NormalizedBatch,
+    NormOverBatch,
+    WeightsAfterReduction,
+)
+from adjoint.diagnosis.rules.memory import CarriedGraph, GrowingSum, KeptResults, RecordedEvaluation, RepeatedHook
+from adjoint.diagnosis.rules.metrics import (
+    AllPairsInMetric,
+    MetricChoice,
+    SumOfMeans,
+)
+from adjoint.diagnosis.rules.missing_gradients import MissingGradients
+from adjoint.diagnosis.rules.modes import (
+    EvaluationMode,
+    FrozenDropout,
+    FrozenNorm,
+    PartInEvaluation,
+    SingleValueNorm,
+    SkippedMode,
+    TrainingMode,
+)
+from adjoint.diagnosis.rules.probabilities import (
+    DivergenceReduction,
+    LateMask,
+    MissingLogarithm,
+    RepeatedActivation,
+    SoftmaxForLabels,
+)
+from adjoint.diagnosis.rules.repeated_layers import (
+    EqualWeights,
+    LostSharing,
+    MissingActivation,
+    RepeatedLayer,
+    SharedDefault,
+)
+from adjoint.diagnosis.rules.settings import (
+    ConstantWeights,
+    FreshOptimizers,
+    OptimizerOptions,
+    Recompilations,
+    SharedMemory,
+    UnreadAttributes,
+)
+from adjoint.diagnosis.rules.shapes import (
+    AllPairs,
+    BatchFirst,
+    DoublePrecision,
+    MixedView,
+    PooledChannels,
+    WrappedIntegers,
+)
+from adjoint.diagnosis.rules.states import (
+    AliasedModel,
+    ForgottenStates,
+    LoadedStates,
+    TargetNetwork,
+)
+from adjoint.diagnosis.rules.targets import (
+    IgnoredClass,
+    LossArguments,
+    TargetDistribution,
+    TargetRange,
+    TargetScale,
+)
+from adjoint.diagnosis.rules.tokens import (
+    PaddedMean,
+    PaddingAsToken,
+    PaddingInAttention,
+    PaddingIndex,
+    PaddingInLoss,
+)
+from adjoint.diagnosis.rules.values import FirstNaN, GradientSizes
+from adjoint.diagnosis.rules.writes import ExpandedWrite, HiddenWrite, OverwrittenShortcut, RepeatedWrite
+from adjoint.diagnosis.watch.rule import WatchRule
+
+# Causes come before their effects: a later rule reads what those before have found.
+RULES: tuple[type[WatchRule], ...] = (
+    RepeatedActivation,
+    SoftmaxDimension,
+    SoftmaxForLabels,
+    PooledChannels,
+    MissingLogarithm,
+    DivergenceReduction,
+    AllPairs,
+    AllPairsInMetric,
+    MetricChoice,
+    SumOfMeans,
+    LateMask,
+    BatchFirst,
+    DoublePrecision,
+    WrappedIntegers,
+    LossArguments,
+    TargetRange,
+    TargetScale,
+    SamplerWeights,
+    TargetDistribution,
+    IgnoredClass,
+    InvertedWeights,
+    MeanBeforeLoss,
+    WeightsAfterReduction,
+    NormOverBatch,
+    NormalizedBatch,
+    ConstantPenalty,
+    LossSign,
+    PaddingInLoss,
+    PaddingInAttention,
+    PaddingAsToken,
+    PaddingIndex,
+    PaddedMean,
+    RecurrentOutputs,
+    DetachedSteps,
+    CarriedState,
+    AttentionScores,
+    ContrastiveScores,
+    ProbabilitiesAsLogits,
+    LatentDeviation,
+    RepeatedNoise,
+    UnseenNoise,
+    NoiseCoefficients,
+    LossSigns,
+    LinearPenalty,
+    VarianceTerm,
+    QuantileChoice,
+    LikelihoodPairs,
+    ConstantTerm,
+    UnusedLosses,
+    RepeatedLoss,
+    AdvantageGradient,
+    SampleGradient,
+    ClampedPrediction,
+    InvertedLossMask,
+    MaskedMean,
+    UnevenReductions,
+    FocalMean,
+    ContrastPolarity,
+    PolicyRatio,
+    ChosenDimension,
+    LearnedConfidence,
+    MarginLabels,
+    PolicyEntropy,
+    BootstrapMask,
+    TemporalTarget,
+    ReturnOrder,
+    DuelingMean,
+    GreaterOfCritics,
+    CriticValue,
+    LossOfItself,
+    SameTargets,
+    TruncatedLabels,
+    BalancedTwice,
+    NoisyTarget,
+    RandomState,
+    CrossedArguments,
+    JoinedSamples,
+    TurnedTriplets,
+    AverageFactor,
+    UnusedResult,
+    AttackGradients,
+    EqualVectors,
+    IdleReversal,
+    UnreadLoader,
+    ZeroFactor,
+    UnusedLayer,
+    UnusedSchedule,
+    UnfilledParameter,
+    CustomGradients,
+    ReadOrder,
+    ShuffledAlone,
+    GeneratorTarget,
+    AbsoluteSchedule,
+    ClearedAccumulation,
+    AccumulationStart,
+    SharedParameters,
+    CriticSigns,
+    ForeignGradients,
+    AttentionMask,
+    FutureTokens,
+    PositionByBatch,
+    PositionFrequencies,
+    RepeatedLayer,
+    EqualWeights,
+    SharedDefault,
+    MissingActivation,
+    LayerOptions,
+    DroppedOutput,
+    NormalizedOutput,
+    AdamOptions,
+    ClipSize,
+    LoadedStates,
+    AliasedModel,
+    ForgottenStates,
+    TargetNetwork,
+    OptimizerOptions,
+    UnreadAttributes,
+    SharedMemory,
+    ConstantWeights,
+    FreshOptimizers,
+    ClipOrder,
+    ScaledGradients,
+    MixedView,
+    Clearing,
+    MissingStep,
+    HandMadeStep,
+    ConstantInput,
+    MissingGradients,
+    EvaluationMode,
+    PartInEvaluation,
+    SkippedMode,
+    TrainingMode,
+    SingleValueNorm,
+    FrozenNorm,
+    FrozenDropout,
+    InputScale,
+    Targets,
+    EvaluationScale,
+    SharedSamples,
+    RowScale,
+    LogitThreshold,
+    SameBatch,
+    MixedOrder,
+    RepeatedWrite,
+    HiddenWrite,
+    ExpandedWrite,
+    OverwrittenShortcut,
+    LostSharing,
+    Recompilations,
+    GrowingSum,
+    KeptResults,
+    RecordedEvaluation,
+    RepeatedHook,
+    CarriedGraph,
+    FirstNaN,
+    ScheduleOrder,
+    ScheduleUnit,
+    FreshSchedules,
+    PlateauMode,
+    DeadUnits,
+    SaturatedUnits,
+    GradientSizes,
+    LearningRate,
+)

@@ -1,0 +1,12 @@
+"""Rules of `ad.doctor` on the terms of a loss: their signs, their sizes, and whether anything takes them.
+
+Modules, in reading order:
+
+- `signs`: Rules on the signs of a loss: terms that are made large or small without a limit, and terms without a
+  gradient.
+- `scales`: Rules on the sizes of terms and predictions: a mean beside a sum, a mean over masked steps, a clamped
+  prediction.
+- `uses`: Rules on the losses of a pass: those that no backward pass takes, and one that stands in the sum twice.
+- `likelihoods`: Rules on likelihoods: a variance without its logarithm, the smaller side of a quantile, all pairs of
+  log_prob.
+"""

@@ -1,0 +1,13 @@
+"""Rules of `ad.doctor` on the loops around a step: its order, its gradients, its schedules, and evaluation.
+
+Modules, in reading order:
+
+- `steps`: Rules on the order of a training step: clearing of gradients, rates, schedules, and what the loss does.
+- `training_loop`: Rules on loops: gradients that are cleared too often or come from another loss, schedules and
+  samplers.
+- `clipping`: Rules on gradients between backward and step: clipped too late or too early, and those that are still
+  scaled.
+- `schedules`: Rules on schedules: a mode that is not of the metric, and steps of another unit than the schedule counts.
+- `evaluation`: Rules on evaluation: data in another scale than in training, samples of both, and thresholds of
+  logits.
+"""
