@@ -25,13 +25,16 @@ from adjoint.compiler.trace.symbolic_number import NumberArithmetic, SymbolicNum
 from adjoint.core.runtime import pytree
 from adjoint.core.tensor.printing import format_tensor
 from adjoint.core.tensor.tensor import Tensor, wrap
-from adjoint.core.typing import Function, Operand, Operands
+from adjoint.core.typing import Array, Function, Operand, Operands
 
 QUESTIONS = (math.isfinite, math.isinf, math.isnan)  # which raise nothing
 
 
 class HostCalls(Protocol):
     """Answers what a step asks of the call that is traced, and calls what is no part of its graph."""
+
+    def show_values(self, tensor: Tensor, reader: str) -> Array:
+        """Return an array that each call computes on, or the values of a few integers in the call that is traced."""
 
     @property
     def arithmetic(self) -> NumberArithmetic:
