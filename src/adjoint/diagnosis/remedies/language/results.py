@@ -147,12 +147,6 @@ def join_in_one(failure: Failure, match: re.Match[str]) -> str | None:
     return f"{told}: {text_of(node.func)}({first} + {second})"
 
 
-@remedy(r"Invalid rank (\d+), rank should be in the interval \[0, (\d+)\]")
-def count_ranks(failure: Failure, match: re.Match[str]) -> str:
-    """A rank past the last."""
-    return f"ranks go from 0 to {match[2]}, and this is {match[1]}: rank={match[2]} is the last, and get_rank() the own"
-
-
 @remedy(r"Parameter '(\w+)' of module (.*) has to be pruned before")
 def remove_if_pruned(failure: Failure, match: re.Match[str]) -> str | None:
     """A module without the mask that is to be made permanent."""

@@ -117,21 +117,16 @@ def copy_model(failure: Failure, match: re.Match[str]) -> str:
     return f"a module is changed in its place: copy.deepcopy({name}).to({', '.join(given)}) is a copy"
 
 
-@remedy(r"does not have a parametrization on (\w+)|Parameter '(\w+)' of module .* has to be pruned before")
+@remedy(r"does not have a parametrization on (\w+)")
 def leave_removal_out(failure: Failure, match: re.Match[str]) -> str | None:
-    """A parametrization or a pruning that is taken away, and that was never made."""
+    """A parametrization that is taken away, and that was never made."""
     module = failure.named_module()
     if module is None:
         return None
-    name = f"{module.text}.{match[1] or match[2]}"
-    is_pruned = "pruned" in match[0]
-    held = getattr(module.value, "parametrizations", {})
-    others = [] if is_pruned else [*held]
-    others += [key.removesuffix("_mask") for key in vars(module.value)["_buffers"] if key.endswith("_mask")]
-    kind = "pruned" if is_pruned else "parametrized"
-    told = f"{module.text}{at(module)} has no {kind} {match[1] or match[2]}"
-    way = "leave this line out" if is_pruned else f"leave this line out, or register one for {name} first"
-    return f"{told}, but {', '.join(others)}" if others else f"{told}: {way}"
+    others = ", ".join(getattr(module.value, "parametrizations", {}))
+    told = f"{module.text}{at(module)} has no parametrized {match[1]}"
+    way = f"leave this line out, or register one for {module.text}.{match[1]} first"
+    return f"{told}, but {others}" if others else f"{told}: {way}"
 
 
 @remedy(r"Serialization of parametrized modules is only supported through state_dict")
