@@ -83,6 +83,27 @@ def run_program(text: str, path: Path) -> BaseException | None:
     return None
 
 
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("F.hardsigmoid(values)", "hardsigmoid(): argument 'input' (position 1) must be Tensor, not list"),
+        ("torch.roll(values, 1)", "roll(): argument 'input' (position 1) must be Tensor, not list"),
+        ("values.cumsum(0)", "'list' object has no attribute 'cumsum'"),
+    ],
+)
+def test_an_uncaught_error_names_the_argument_that_is_no_tensor(line: str, message: str, tmp_path: Path) -> None:
+    error = run_program(f"{HEAD}values = [1.0, -2.0]\n{line}\n", tmp_path / "misplaced.py")
+    assert error is not None
+    assert str(error) == message
+    assert "values: [1.0, -2.0], from misplaced.py:5: values = [1.0, -2.0]" in error.__notes__[-1]
+
+
+def test_an_uncaught_error_tells_where_its_values_come_from_without_a_remedy(tmp_path: Path) -> None:
+    error = run_program(HEAD + "total, count = 3, 0\ntotal / count\n", tmp_path / "plain.py")
+    assert error is not None
+    assert "from plain.py:5: total, count = 3, 0" in error.__notes__[-1]
+
+
 def last_line(error: BaseException, file: str) -> int:
     trace, line = error.__traceback__, 0
     while trace is not None:

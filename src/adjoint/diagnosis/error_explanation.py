@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from types import TracebackType
+from types import FrameType, TracebackType
 
 from adjoint.core.graph.source_location import library_files
 from adjoint.core.runtime.package_name import is_name_of_package
@@ -35,16 +35,31 @@ def add_explanation(error: BaseException) -> None:
 def add_uncaught_explanation(error: BaseException, trace: TracebackType | None) -> None:
     """Add a note to an error that nothing has caught, if none was added when it left the library.
 
-    One that Python raised in the user's own line gets it where there is a remedy, or a value of the library's.
+    One that Python raised in the user's own line gets it where there is a remedy, a value of the library's, or a value
+    whose line is known.
     """
     with suppress(Exception):
         stack = find_stack(trace)
         if stack and EXPLANATION not in error.__dict__:
             failure = inspect_failure(error, stack)
             remedy = find_remedy(failure)
-            is_of_library = any(_is_of_library(each.value) for each in failure.operands)
-            if remedy or is_of_library or (stack[0].called and library_files[stack[0].called[0].f_code.co_filename]):
+            called = stack[0].called[0] if stack[0].called else None
+            is_in_library = called is not None and library_files[called.f_code.co_filename]
+            if called is not None and is_in_library and isinstance(error, AttributeError):
+                _name_misplaced_value(error, called)
+            is_known = any(_is_of_library(each.value) or each.origin is not None for each in failure.operands)
+            if remedy or is_known or is_in_library:
                 _replace_note(error, describe_failure(failure, remedy))
+
+
+def _name_misplaced_value(error: AttributeError, called: FrameType) -> None:
+    """Let the message name the argument that is no tensor, where an attribute of tensors was looked for in it."""
+    code, given = called.f_code, called.f_locals
+    annotations = getattr(called.f_globals.get(code.co_name), "__annotations__", {})
+    for place, label in enumerate(code.co_varnames[: code.co_argcount], 1):
+        if annotations.get(label) == "Tensor" and label in given and given[label] is error.obj:
+            kind = type(error.obj).__name__
+            error.args = (f"{code.co_name}(): argument '{label}' (position {place}) must be Tensor, not {kind}",)
 
 
 def describe_failure(failure: Failure, remedy: str | None) -> str:
