@@ -193,6 +193,7 @@ CALLS: dict[str, Call] = {
     "variance": lambda x, y: x.var(-1), "variance_of_all": lambda x, y: x.var(),
     "deviation": lambda x, y: x.std(-1), "deviation_of_all": lambda x, y: x.std(), "sum": lambda x, y: x.sum(-1),
     "sum_of_all": lambda x, y: x.sum(), "mean": lambda x, y: x.mean(-1), "mean_of_all": lambda x, y: x.mean(),
+    "norm": lambda x, y: x.norm(dim=-1), "norm_of_all": lambda x, y: x.norm(),
     "max": lambda x, y: x.max(-1), "min": lambda x, y: x.min(-1),
     "sum_columns": lambda x, y: _repeat(x.abs(), 40, 2).sum(0), "max_rows": lambda x, y: _repeat(x, 150, 2).amax(-1),
     "max_columns": lambda x, y: _repeat(x, 150, 2).amax(0), "min_rows": lambda x, y: _repeat(x, 150, 2).amin(-1),

@@ -10,7 +10,7 @@ import numpy as np
 
 from adjoint.core.op.eager_kernels import KernelFunction, SmallArrayKernel, kernel_provider
 from adjoint.core.op.elementwise_composite import with_elementwise_kernel
-from adjoint.core.op.elementwise_kernels import DIVIDE, MULTIPLY
+from adjoint.core.op.elementwise_kernels import DIVIDE, MULTIPLY, ElementwiseKernel
 from adjoint.core.op.families import binary, unary
 from adjoint.core.op.op import op_of
 from adjoint.core.op.op_errors import refuse_bool_operand
@@ -216,6 +216,9 @@ def _pow_dy(g: Operand, x: Operand, y: Operand, out: Operand) -> Operand:
     return where(zero, 0.0, g * (out * log(base * (1.0 + 0.0j) if of_complex else base)))
 
 
+CUBE = ElementwiseKernel(lambda x: x * x * x, same_bits=True)
+
+
 @binary(
     scalar="pow",
     unsupported_kinds="b",
@@ -226,7 +229,10 @@ def _pow_dy(g: Operand, x: Operand, y: Operand, out: Operand) -> Operand:
 def pow(x: Operand, y: Operand) -> Operand:
     """x to the power y."""
     if type(y) in (int, float) and y in (0.5, 2, 3):  # 20 times as fast as NumPy's power
-        return np.sqrt(x) if y == 0.5 else np.square(x) if y == 2 else np.multiply(np.square(x), x)
+        if y == 3:
+            found = CUBE.find((x,), {})
+            return np.multiply(np.square(x), x) if found is None else found
+        return np.sqrt(x) if y == 0.5 else np.square(x)
     if getattr(y, "dtype", BOOL).kind in "iu" or type(y) is int:
         whole = type(x) is int or getattr(x, "dtype", BOOL).kind in "iu"
         if whole and np.any(np.less(y, 0)):

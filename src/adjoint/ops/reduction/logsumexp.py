@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 Axes = tuple[int, ...]
 LOGSUMEXP, LOGSUMEXP_DX = SmallArrayKernel("logsumexp"), SmallArrayKernel("logsumexp_dx")
-MAX_KERNEL_SIZE = 2**16  # elements
+MAX_COPIED_SIZE = 2**16  # elements of an array that is laid out anew for a kernel
 
 
 def _find_shift(x: Operand, axes: Axes) -> Operand:
@@ -52,7 +52,7 @@ def _composite(x: Tensor, *, axes: Axes, keepdims: bool) -> Tensor:
 
 def _dx(g: Operand, x: Operand, axes: Axes) -> Operand:
     if type(x) is np.ndarray and type(g) is np.ndarray:
-        if _takes_kernel(x):
+        if _takes_kernel(x, axes):
             order, back = _order_axes_last(x.ndim, axes)
             laid, count = x.transpose(order), x.ndim - len(axes)
             shape = laid.shape
@@ -70,8 +70,10 @@ def _dx(g: Operand, x: Operand, axes: Axes) -> Operand:
     return powers * (reshape(g, shape=tuple(total.shape)) / total)
 
 
-def _takes_kernel(x: Array) -> bool:
-    return 0 < x.size <= MAX_KERNEL_SIZE and x.dtype.kind == "f" and kernel_provider.enabled
+def _takes_kernel(x: Array, axes: Axes) -> bool:
+    if not x.size or x.dtype.kind != "f" or not kernel_provider.enabled:
+        return False
+    return x.size <= MAX_COPIED_SIZE or (x.flags.c_contiguous and axes == tuple(range(x.ndim - len(axes), x.ndim)))
 
 
 @lru_cache(256)
@@ -95,7 +97,7 @@ def _find_shift_of_array(x: Array, axes: Axes) -> Array:
 @with_eager_fast_path(composite=_composite, node="LogsumexpBackward0", dx=_dx)
 def logsumexp(x: Array, *, axes: Axes, keepdims: bool) -> Array:
     """ln Σ eˣ over `axes`, which have elements."""
-    if _takes_kernel(x):
+    if _takes_kernel(x, axes):
         order, _ = _order_axes_last(x.ndim, axes)
         laid = x.transpose(order)
         found = LOGSUMEXP.call(np.ascontiguousarray(laid).reshape(*laid.shape[: x.ndim - len(axes)], -1))

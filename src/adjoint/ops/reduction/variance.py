@@ -25,6 +25,7 @@ Axes = tuple[int, ...]
 SMALLEST_SURE, LARGEST_SURE = 1e-24, 1e38  # variances between which no square of float32 left its range
 WIDER = {HALF: SINGLE, SINGLE: np.dtype(np.float64)}
 DEVIATION, DEVIATION_OF_ALL = SmallArrayKernel("deviation"), SmallArrayKernel("deviation_of_all")
+NORM, NORM_OF_ALL = SmallArrayKernel("norm"), SmallArrayKernel("norm_of_all")
 VARIANCE, VARIANCE_OF_ALL = SmallArrayKernel("variance"), SmallArrayKernel("variance_of_all")
 
 
@@ -70,12 +71,12 @@ def variance(x: Array, *, axes: Axes, keepdims: bool, freedom: float) -> Operand
 
 
 def _try_kernels(
-    rows: SmallArrayKernel, whole: SmallArrayKernel, x: Array, axes: Axes, keepdims: bool, freedom: float
+    rows: SmallArrayKernel, whole: SmallArrayKernel, x: Array, axes: Axes, keepdims: bool, *numbers: float
 ) -> Array | None:
     """Reduce an array by a routine; None if NumPy should, as where kept dimensions are to lie as those of x."""
     if keepdims and not x.flags.c_contiguous:
         return None
-    found = try_small_reduction(rows, whole, x, axes, freedom)
+    found = try_small_reduction(rows, whole, x, axes, *numbers)
     return found if found is None or not keepdims else found.reshape(reduction.kept_shape(x.shape, axes))
 
 
@@ -139,4 +140,6 @@ def _euclidean_norm_dx(g: Operand, x: Operand, out: Operand, axes: Axes) -> Oper
 )
 def euclidean_norm(x: Array, *, axes: Axes, keepdims: bool) -> Operand:
     """√Σx² over `axes`, of real numbers; at 0 its gradient is taken as 0."""
+    if (found := _try_kernels(NORM, NORM_OF_ALL, x, axes, keepdims)) is not None:
+        return found
     return np.sqrt(op_of(reduction.sum).evaluate(np.square(x), axes=axes, keepdims=keepdims))

@@ -1,4 +1,4 @@
-"""Sums and extremes along rows."""
+"""Sums, norms and extremes along rows."""
 
 from __future__ import annotations
 
@@ -26,8 +26,18 @@ def _mean(b: Builder, kind: Type, lanes: int, x: ArrayOperand, out: ArrayOperand
     _sum_rows(b, kind, lanes, x, out, lambda total, length: b.div(total, b.cast(length, kind)))
 
 
+def _norm(b: Builder, kind: Type, lanes: int, x: ArrayOperand, out: ArrayOperand) -> None:
+    _sum_rows(b, kind, lanes, x, out, lambda total, length: b.sqrt(total), lambda value: b.mul(value, value))
+
+
 def _sum_rows(
-    b: Builder, kind: Type, lanes: int, x: ArrayOperand, out: ArrayOperand, finish: Callable[[Reg, Reg], Reg]
+    b: Builder,
+    kind: Type,
+    lanes: int,
+    x: ArrayOperand,
+    out: ArrayOperand,
+    finish: Callable[[Reg, Reg], Reg],
+    term: Callable[[Reg], Reg] = lambda value: value,
 ) -> None:
     """Sums in float64, then finished: of float32 no more than the total is rounded, which is infinite where it is."""
     rows = Rows(b, kind, lanes, x, count=out.size)
@@ -37,7 +47,7 @@ def _sum_rows(
             start = blocks.index
 
             def body(index: Reg, mask: Reg | None, total: Reg) -> list[Reg]:
-                return [b.add(total, b.cast(rows.load(0, b.add(start, index), mask), F64))]
+                return [b.add(total, b.cast(term(rows.load(0, b.add(start, index), mask)), F64))]
 
             count = b.minimum(b.sub(rows.length, start), MAX_SEQUENTIAL_SUM)
             (part,) = sweep(b, count, lanes, [nothing], body)
@@ -76,6 +86,8 @@ ROUTINES = {
     "sum_of_all": SmallArrayEntry("x", over_all(_sum), less=ALL_DIMS, most=UNLIMITED),
     "mean": SmallArrayEntry("x", _mean, less=1, most=UNLIMITED),
     "mean_of_all": SmallArrayEntry("x", over_all(_mean), less=ALL_DIMS, most=UNLIMITED),
+    "norm": SmallArrayEntry("x", _norm, less=1, most=UNLIMITED),
+    "norm_of_all": SmallArrayEntry("x", over_all(_norm), less=ALL_DIMS, most=UNLIMITED),
     "max": SmallArrayEntry("xi", partial(_extreme, largest=True), less=1, copies=1),
     "min": SmallArrayEntry("xi", partial(_extreme, largest=False), less=1, copies=1),
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from adjoint.compiler.kernels.small_arrays.entry import ArrayOperand, SmallArrayEntry
+from adjoint.compiler.kernels.small_arrays.entry import UNLIMITED, ArrayOperand, SmallArrayEntry
 from adjoint.compiler.kernels.small_arrays.row_loop import Rows
 from adjoint.compiler.llvm.types import Reg, Type
 
@@ -76,8 +76,8 @@ def _logsumexp_dx(b: Builder, kind: Type, lanes: int, x: ArrayOperand, g: ArrayO
 
 
 ROUTINES = {
-    "logsumexp": SmallArrayEntry("x", _logsumexp, less=1),
-    "logsumexp_dx": SmallArrayEntry("xx", _logsumexp_dx),
+    "logsumexp": SmallArrayEntry("x", _logsumexp, less=1, most=UNLIMITED),
+    "logsumexp_dx": SmallArrayEntry("xx", _logsumexp_dx, most=UNLIMITED),
     "softmax": SmallArrayEntry("x", _softmax, copies=1),
     "log_softmax": SmallArrayEntry("x", _log_softmax, copies=1),
     "softmax_dx": SmallArrayEntry("xx", _softmax_dx, copies=2),
