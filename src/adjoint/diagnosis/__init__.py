@@ -24,4 +24,6 @@ Modules, in reading order:
   too.
 - `line_operands`: Operands of the line that failed: the parts of its expression, and what slices and batches were
   made of.
+- `value_trace`: The way of a value through a program: assignments, arguments, results of functions, items, and
+  attributes.
 """

@@ -174,3 +174,20 @@ def test_forward_mode_and_vmap() -> None:
     mapped = ad.vmap(lambda v: v.softmax(0))(x)
     assert mapped.dtype is ad.bfloat16
     assert (mapped == x.softmax(1)).all()
+
+
+@pytest.mark.needs_processes
+@pytest.mark.parametrize("first", ["float32", "bfloat16"])
+def test_a_gradient_is_rounded_once_whatever_type_came_first(first: str) -> None:
+    """The quotient's rule computes in float32 and rounds its result, where it ran for float32 before, and where not."""
+    said = output_of(
+        "import adjoint as ad\n"
+        "def gradient(dtype):\n"
+        "    x = (ad.arange(24) * 0.37 - 4).to(dtype).requires_grad_()\n"
+        "    (ad.ones(24, dtype=dtype) / (x.abs() + 1)).sum().backward()\n"
+        "    return x.grad\n"
+        f"gradient(ad.{first})\n"
+        "x = (ad.arange(24) * 0.37 - 4).bfloat16().float()\n"
+        "print(ad.equal(gradient(ad.bfloat16), (-x.sign() / (x.abs() + 1).bfloat16().float().square()).bfloat16()))"
+    )
+    assert said == "True"

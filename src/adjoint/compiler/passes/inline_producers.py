@@ -152,44 +152,52 @@ def _reads_by_group(fusion: Fusion) -> ReadsByGroup:
 
 def _copy_for_readers(fusion: Fusion, chosen: dict[Value, list[Value]]) -> InlinedGraph:
     """The graph in which each group that reads a chosen value has its own copy of the equations that give it."""
-    graph, out = fusion.graph, Graph(fusion.graph.name, fusion.graph.sizes)
-    out.inputs = graph.inputs
-    renamed: dict[Value, Value] = {v: v for v in graph.inputs}
-    copies: dict[tuple[Group, Value], Value] = {}
-    late: set[Value] = set()
-
-    def resolve_operand(value: Value, group: Group | None) -> Value:
-        """Return the value that stands for an operand in a group's equations."""
-        view = fusion.views[value]
-        if group is None or view.base not in chosen or fusion.maker[view.base] is group:
-            return renamed[value]
-        if value is not view.base:  # moved: the movement is copied too
-            key = group, value
-            if key not in copies:
-                copies[key] = out.add_like(value, partial(resolve_operand, group=group))
-            return copies[key]
-        for each in chosen[value]:
-            key = group, each
-            if key not in copies:
-                copies[key] = out.add_like(each, partial(inner, group=group))
-                late.add(copies[key])
-        return copies[group, value]
-
-    def inner(value: Value, group: Group) -> Value:
-        base = fusion.views[value].base
-        if (group, base) in copies and value is base:
-            return copies[group, base]
-        if base in chosen or (group, base) in copies:
-            return resolve_operand(value, group)
-        return renamed[value]
-
+    graph, copier = fusion.graph, _ProducerCopier(fusion, chosen)
+    out, renamed = copier.out, copier.renamed
     for v in graph.equations:
-        renamed[v] = out.add_like(v, partial(resolve_operand, group=fusion.maker.get(v)))
+        renamed[v] = out.add_like(v, partial(copier.resolve_operand, group=fusion.maker.get(v)))
     out.outputs = [renamed[v] for v in graph.outputs]
     out = eliminate_dead_code(out)
     regrouped = None
     if len(graph.equations) >= MIN_EQUATIONS_TO_REGROUP:
         owners = {renamed[v]: group for v, group in fusion.maker.items()}
-        owners.update({copy: group for (group, _), copy in copies.items()})
+        owners.update({copy: group for (group, _), copy in copier.copies.items()})
         regrouped = regroup(fusion, out, owners, renamed)
-    return InlinedGraph(out, late & set(out.equations), regrouped)
+    return InlinedGraph(out, copier.late & set(out.equations), regrouped)
+
+
+class _ProducerCopier:
+    """The new graph with what has become of each value, and the copies that groups have: `late` are the chosen ones."""
+
+    def __init__(self, fusion: Fusion, chosen: dict[Value, list[Value]]) -> None:
+        self.fusion, self.chosen = fusion, chosen
+        self.out = Graph(fusion.graph.name, fusion.graph.sizes)
+        self.out.inputs = fusion.graph.inputs
+        self.renamed: dict[Value, Value] = {v: v for v in fusion.graph.inputs}
+        self.copies: dict[tuple[Group, Value], Value] = {}
+        self.late: set[Value] = set()
+
+    def resolve_operand(self, value: Value, group: Group | None) -> Value:
+        """Return the value that stands for an operand in a group's equations."""
+        view, copies = self.fusion.views[value], self.copies
+        if group is None or view.base not in self.chosen or self.fusion.maker[view.base] is group:
+            return self.renamed[value]
+        if value is not view.base:  # moved: the movement is copied too
+            key = group, value
+            if key not in copies:
+                copies[key] = self.out.add_like(value, partial(self.resolve_operand, group=group))
+            return copies[key]
+        for each in self.chosen[value]:
+            key = group, each
+            if key not in copies:
+                copies[key] = self.out.add_like(each, partial(self._resolve_in_copy, group=group))
+                self.late.add(copies[key])
+        return copies[group, value]
+
+    def _resolve_in_copy(self, value: Value, group: Group) -> Value:
+        base = self.fusion.views[value].base
+        if (group, base) in self.copies and value is base:
+            return self.copies[group, base]
+        if base in self.chosen or (group, base) in self.copies:
+            return self.resolve_operand(value, group)
+        return self.renamed[value]

@@ -92,6 +92,7 @@ def _make_float32_variant(op: Op) -> Op:
         setattr(twin, slot, getattr(op, slot))
     twin.evaluate, twin.composite, twin.native, twin.float32_variant = evaluate, composite, None, twin
     twin.rules = tuple([None if rule is None else _upcast_rule(rule) for rule in op.rules])
+    twin.rule_calls = [None] * len(twin.rules)
     return twin
 
 

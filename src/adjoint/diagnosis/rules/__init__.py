@@ -31,4 +31,5 @@ Modules, in reading order:
 - `values`: Rules on values: the first NaN, gradients that vanish or explode, units that never fire.
 - `writes`: Rules on writes: data that changes with each pass, and values that are written behind the graph's back.
 - `dataflow`: Rules of `ad.doctor` on where values come from and go to: their sources, their signs, their order.
+- `loops`: Rules of `ad.doctor` on the loops around a step: its order, its gradients, its schedules, and evaluation.
 """

@@ -13,8 +13,7 @@ Modules, in reading order:
 - `window_edges`: Windows that reach over the edges of an image: the loops along an axis, and the lanes that are
   inside.
 - `conv`: Direct convolution, forward and towards the input: sums in registers over a framed image, without columns.
-- `conv_weight_grad`: The gradient of a convolution's weight: sums over images and places, the lanes of a register
-  over places.
+- `conv_weight_grad`: The gradient of a convolution's weight: sums over images and places.
 - `pooling`: Pooling, forward and towards the input: a tile takes whole images, lanes run along a row of windows.
 - `windowed_op`: The equations that slide windows over images, with the planner and the writer of each.
 - `lowering`: Convolution and pooling, forward and backward, as kernels of a graph.

@@ -25,15 +25,15 @@ Modules, in reading order:
   dicts, archives.
 - `sources_of_none`: Remedies for None that a function has given: for a key that it did not find, for a case that it
   does not know.
-- `results`: Remedies for results of calls: those that return nothing, and those of several parts that a call takes one
-  by one.
+- `results`: Remedies for results of calls: those that return nothing, and those of several parts that a call takes
+  one by one.
 - `overridden_methods`: Remedies for classes of the user's that derive from the library's: what their methods give and
   are called with.
 - `dynamic_names`: Remedies for names that a program makes as it runs: `getattr(model, name)`, settings that a text
   names.
-- `own_functions`: Remedies for functions of the user's: arguments handed on by `**kwargs`, methods of other parameters,
-  mixins.
-- `own_attributes`: Remedies for attributes and fields of objects of the user's or of Python: settings, dataclasses, the
-  environment.
+- `own_functions`: Remedies for functions of the user's: arguments handed on by `**kwargs`, methods of other
+  parameters, mixins.
+- `own_attributes`: Remedies for attributes and fields of objects of the user's or of Python: settings, dataclasses,
+  the environment.
 - `told_causes`: Remedies for errors whose message tells the cause whole: for each, what to write instead.
 """

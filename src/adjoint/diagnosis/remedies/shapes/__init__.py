@@ -15,8 +15,8 @@ Modules, in reading order:
   a window.
 - `number_origins`: Origins of numbers: where the size of a layer comes from, through the arguments of the classes
   around it.
-- `size_origins`: Remedies for sizes that differ, by what made them: a size that a call was given, a reduction that one
-  side lacks.
+- `size_origins`: Remedies for sizes that differ, by what made them: a size that a call was given, a reduction that
+  one side lacks.
 - `unpacked_values`: Remedies by what stands beside a value: the others that one statement unpacked, and tensors with
   its sizes.
 """

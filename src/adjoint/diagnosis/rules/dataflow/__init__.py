@@ -35,4 +35,5 @@ Modules, in reading order:
 - `lost_parts`: Parts that no model has registered: who holds them, and the lines that made them.
 - `learning_rate`: Rule on learning rates: a loss that grows, steps as large as the parameters, or too small to change
   them.
+- `losses`: Rules of `ad.doctor` on the terms of a loss: their signs, their sizes, and whether anything takes them.
 """

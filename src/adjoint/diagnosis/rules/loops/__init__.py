@@ -7,7 +7,8 @@ Modules, in reading order:
   samplers.
 - `clipping`: Rules on gradients between backward and step: clipped too late or too early, and those that are still
   scaled.
-- `schedules`: Rules on schedules: a mode that is not of the metric, and steps of another unit than the schedule counts.
+- `schedules`: Rules on schedules: a mode that is not of the metric, and steps of another unit than the schedule
+  counts.
 - `evaluation`: Rules on evaluation: data in another scale than in training, samples of both, and thresholds of
   logits.
 """
