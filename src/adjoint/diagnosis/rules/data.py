@@ -17,7 +17,7 @@ from adjoint.core.typing import Operand, Operands
 from adjoint.diagnosis.findings import Place, place_of_frame, place_of_instruction
 from adjoint.diagnosis.rules.settings import find_calls
 from adjoint.diagnosis.source_expressions import parse_source
-from adjoint.diagnosis.watch.events import ModuleCall, caller_frame, caller_place, root_mean_square
+from adjoint.diagnosis.watch.events import ModuleCall, OptimizerStep, caller_frame, caller_place, root_mean_square
 from adjoint.diagnosis.watch.facts import Facts, is_array
 from adjoint.diagnosis.watch.frames import user_frames
 from adjoint.diagnosis.watch.library_calls import LibraryCall
@@ -135,6 +135,10 @@ class SameBatch(WatchRule):
                 "call manual_seed once, before the loop",
                 count,
             )
+
+    def before_step(self, step: OptimizerStep) -> None:
+        if not step.number and self.facts.steps:  # of another model, for whose training the generator is seeded anew
+            self.draws.clear()
 
     def loader_is_read(self, loader: Operand) -> None:
         """See a pass over a loader begin."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from adjoint.core.graph.node import Leaf
-from adjoint.core.graph.source_location import library_files
+from adjoint.core.graph.source_location import Site, library_files
 from adjoint.core.op.op import Op
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand, Operands
 from adjoint.diagnosis.findings import Place, place_of_instruction
-from adjoint.diagnosis.watch.events import Backward, caller_place
+from adjoint.diagnosis.watch.events import Backward, OptimizerStep, caller_place
 from adjoint.diagnosis.watch.facts import Facts, is_array, op_name, producer_of
 from adjoint.diagnosis.watch.frames import find_library_call
 from adjoint.diagnosis.watch.names import find_only_call
@@ -34,6 +34,26 @@ class RepeatedActivation(WatchRule):
     ops = frozenset({"log_softmax", "softmax", "logsumexp", "softplus", "sigmoid", *OPS_OF_LOGITS})
     max_passes = CHECKED_PASSES
 
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self.over_one: dict[Site, Place] = {}  # lines whose softmax was over one value
+        self.over_several: set[Site] = set()  # and those of others, as of memories that grow
+
+    def before_step(self, step: OptimizerStep) -> None:
+        self.finish()
+
+    def finish(self) -> None:
+        for site in self.over_one.keys() - self.over_several:
+            self.report(
+                "one-class",
+                self.over_one[site],
+                "softmax",
+                "softmax is over one value: the result is 1, whatever it is",
+                "use sigmoid for one output, or give one output for each class",
+                1,
+            )
+        self.over_one.clear()
+
     def see_op(self, op: Op, inputs: Operands, out: Tensor) -> None:
         made = producer_of(inputs[0])
         name = op_name(made)
@@ -56,8 +76,12 @@ class RepeatedActivation(WatchRule):
                 self._report_twice(made, name, op.name)
             return
         loss = find_library_call("cross_entropy") if op.name == "log_softmax" else None
-        if op.name == "softmax" and out.node is not None and out.array.shape[out_params(out)["axis"]] == 1:
-            self._report_one_class(out)
+        if op.name == "softmax" and out.node is not None:
+            place = caller_place()
+            if out.array.shape[out_params(out)["axis"]] == 1:
+                self.over_one[place.site] = place
+            else:
+                self.over_several.add(place.site)
         if name not in {*NORMALIZED, "sigmoid", "relu"}:
             if loss is not None and made is not None and isinstance(inputs[0], Tensor):
                 array, axis = inputs[0].array, out_params(out)["axis"]
@@ -118,16 +142,6 @@ class RepeatedActivation(WatchRule):
                     place if place is None or type(last).__name__ in place.text else find_only_call(place, type(last))
                 )
         return None
-
-    def _report_one_class(self, out: Tensor) -> None:
-        self.report(
-            "one-class",
-            caller_place(),
-            "softmax",
-            f"softmax of {tuple(out.shape)} is over one value: the result is 1, whatever it is",
-            "use sigmoid for one output, or give one output for each class",
-            tuple(out.shape),
-        )
 
     def _report_sigmoid(self, made: Operand, name: str) -> None:
         self.report(

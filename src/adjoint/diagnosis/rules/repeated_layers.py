@@ -76,7 +76,7 @@ class EqualWeights(WatchRule):
 
 
 class SharedDefault(WatchRule):
-    """A layer as a default argument, which all objects of a class share."""
+    """A layer with parameters as a default argument, which all objects of a class share."""
 
     max_steps = 1
 
@@ -89,6 +89,8 @@ class SharedDefault(WatchRule):
                 for value in defaults:
                     if not isinstance(value, Module) or all(value is not each for each in part._modules.values()):
                         continue
+                    if next(value.parameters(), None) is None and next(value.buffers(), None) is None:
+                        continue  # an activation, which all may share
                     if id(value) in seen:
                         key = next(key for key, each in part._modules.items() if each is value)
                         kind = type(part).__name__

@@ -50,7 +50,11 @@ class MixedView(WatchRule):
             return
         before, after = x.array.shape, out.array.shape
         told = ""
-        if len(before) == len(after) >= 3 and before != after and sorted(before) == sorted(after) and min(before) > 1:
+        is_moved_on = len(before) == len(after) >= 3 and before != after and sorted(before) == sorted(after)
+        if is_moved_on and min(before) > 1:
+            maker = self.facts.flow.maker(x)
+            if maker is not None and maker.function in ("cat", "pad"):
+                return  # a padded tensor is viewed so to shift each row further than the one before
             places = [before.index(size) for size in after] if len(set(before)) == len(before) else []
             told = f"permute({', '.join(map(str, places))})" if places else "permute(…)"
         elif len(before) == 3 and len(after) == 4 and before[0] == after[0] and min(after) > 1:
