@@ -11,6 +11,8 @@ import pytest
 
 import adjoint as ad
 import adjoint.nn.functional as F
+from adjoint.core.op.eager_kernels import eager_kernels
+from adjoint.ops.reduction.reduction import sum_array_to
 from adjoint.ops.reduction.summation import BLOCK_ROWS, MIN_ROWS, add_up
 
 Reduction = Callable[[Any], Any]
@@ -226,3 +228,16 @@ def test_bits_do_not_depend_on_the_number_of_threads(name: str) -> None:
     finally:
         ad.set_num_threads(before)
     assert found[0] == found[1] == found[2]
+
+
+@pytest.mark.parametrize("with_kernels", [True, False])
+@pytest.mark.parametrize("shape", [(), (3,), (1, 3)])
+def test_the_gradient_of_what_was_broadcast_is_an_array(shape: tuple[int, ...], with_kernels: bool) -> None:
+    with eager_kernels(with_kernels):
+        found = sum_array_to(np.ones((5, 4, 3), np.float32), shape)
+        x = ad.ones(shape, requires_grad=True)
+        (ad.ones(5, 4, 3) + x.amax().expand(shape)).sum().backward()
+    assert type(found) is np.ndarray
+    np.testing.assert_array_equal(found, np.full(shape, 60 / max(np.prod(shape), 1)))
+    assert x.grad is not None
+    assert x.grad.sum().item() == pytest.approx(60)

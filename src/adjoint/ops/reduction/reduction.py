@@ -365,8 +365,7 @@ def sum_array_to(g: Array, shape: Shape) -> Array:
     """Return `sum_to` of an array, without the calls of ops."""
     lead, axes = _broadcast_axes_of_array(g.shape, shape)
     if lead == len(axes) and axes and axes[-1] < lead and g.dtype.itemsize < 8:
-        found: Array = _sum_array(g, axes=axes, keepdims=False)
-        return found
+        return np.asarray(_sum_array(g, axes=axes, keepdims=False))  # of one element NumPy makes a scalar
     out: Array = _sum_array(g, axes=axes, keepdims=True) if axes else g
     return out.reshape(shape) if lead else out
 
