@@ -43,7 +43,7 @@ class ValueStep:
 
     @property
     def depth(self) -> int:
-        """How many functions around it have returned."""
+        """The number of functions around it that have returned."""
         return 0 if self.call is None else 1 + self.call.depth
 
     def place(self) -> str:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable, Mapping
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from adjoint.core.op.spec import Spec
 if TYPE_CHECKING:
     from adjoint.core.op.op import Op
 
+Found = TypeVar("Found")
 COMMUTATIVE_OPS = frozenset(
     {"add", "mul", "eq", "ne", "logical_and", "logical_or", "logical_xor", "bitwise_and", "bitwise_or", "bitwise_xor"}
 )
@@ -119,6 +120,25 @@ class Rewriter:
         self.out.equations.append(value)
         self.new_values.add(value)
         return value
+
+
+def replace_equations(
+    graph: Graph,
+    found: Mapping[Value, Found],
+    replace: Callable[[Value, Found, dict[Value, Value], Rewriter], Value],
+) -> Graph:
+    """Return the graph with what `replace` makes in place of each equation in `found`; the graph itself if none is."""
+    if not found:
+        return graph
+    rewriter = Rewriter(graph)
+    renamed: dict[Value, Value] = {v: rewriter.input(v) for v in graph.inputs}
+    for v in graph.equations:
+        if v in found:
+            renamed[v] = replace(v, found[v], renamed, rewriter)
+        else:
+            renamed[v] = rewriter.rebuild_if_changed(v, renamed)
+    rewriter.out.outputs = [renamed[v] for v in graph.outputs]
+    return rewriter.out
 
 
 def _merge_origins(origin: ValueOrigin | None, other: ValueOrigin | None) -> ValueOrigin | None:

@@ -52,7 +52,7 @@ library_files = _LibraryFiles()
 
 
 class RecordedPass:
-    """Where a search for the user's line ends in a backward pass that is recorded: its line is known.
+    """The end of a search for the user's line in a backward pass that is recorded: its line is known.
 
     Ops are called seven frames below it, which would take as long to walk as half of an op.
     """

@@ -203,7 +203,7 @@ def pad_rows(rows: int) -> int:
 
 
 def _distance(size: int) -> float:
-    """How much of the way from beyond the second cache an operand of so many bytes comes."""
+    """The share of the way from beyond the second cache that an operand of so many bytes comes."""
     return 0.0 if size <= L1_BYTES else 0.4 if size <= L2_BYTES else 1.0
 
 

@@ -7,8 +7,8 @@ from math import prod
 from typing import NamedTuple
 
 from adjoint.compiler.ir.graph import Graph, Value, ValueOrigin, op_of
-from adjoint.compiler.passes.rewriter import Rewriter
-from adjoint.compiler.passes.rewrites.sums import Sums, is_sum
+from adjoint.compiler.passes.rewriter import Rewriter, replace_equations
+from adjoint.compiler.passes.rewrites.sums import Sums, add_terms, is_sum
 from adjoint.core.op.spec import Spec
 from adjoint.ops.linalg.matmul import mm
 from adjoint.ops.movement.movement import cat, permute, reshape
@@ -29,17 +29,7 @@ def merge_products(graph: Graph) -> Graph:
     Done where copying these costs less than writing and reading the sums in between: for the gradient of a weight that
     every step of a loop uses.
     """
-    found = _MatmulSums(graph).found
-    if not found:
-        return graph
-    rewriter = Rewriter(graph)
-    renamed: dict[Value, Value] = {v: rewriter.input(v) for v in graph.inputs}
-    for v in graph.equations:
-        renamed[v] = (
-            _as_long_product(v, found[v], renamed, rewriter) if v in found else rewriter.rebuild_if_changed(v, renamed)
-        )
-    rewriter.out.outputs = [renamed[v] for v in graph.outputs]
-    return rewriter.out
+    return replace_equations(graph, _MatmulSums(graph).found, _as_long_product)
 
 
 def transpose_products(graph: Graph) -> Graph:
@@ -128,9 +118,7 @@ def _as_long_product(v: Value, terms: SumTerms, renamed: dict[Value, Value], rew
     right = _concatenate([renamed[p.operands[1]] for p in terms.products], 0, v.origin, rewriter)
     spec = Spec(v.shape, v.dtype)
     total = rewriter.make(Value(MM, (left, right), {}, spec, terms.products[0].origin))
-    for x in terms.others:
-        total = rewriter.make(Value(v.op, (total, renamed[x]), {}, spec, v.origin))
-    return total
+    return add_terms(v, [total, *(renamed[x] for x in terms.others)], rewriter)
 
 
 def _concatenate(parts: Sequence[Value], axis: int, origin: ValueOrigin | None, rewriter: Rewriter) -> Value:

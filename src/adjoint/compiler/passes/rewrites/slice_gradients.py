@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from adjoint.compiler.ir.graph import Graph, Value, ValueOrigin, op_of
-from adjoint.compiler.passes.rewriter import Rewriter
-from adjoint.compiler.passes.rewrites.sums import Sums, is_sum
+from adjoint.compiler.passes.rewriter import Rewriter, replace_equations
+from adjoint.compiler.passes.rewrites.sums import Sums, add_terms, is_sum
 from adjoint.core.op.spec import Spec
 from adjoint.ops.movement.movement import Bounds, cat, unslice
 
@@ -38,15 +38,7 @@ def merge_slices(graph: Graph) -> Graph:
 
     The result is equal, but for the sign of zeros.
     """
-    found = _find_sliced_sums(graph)
-    if not found:
-        return graph
-    rewriter = Rewriter(graph)
-    renamed: dict[Value, Value] = {v: rewriter.input(v) for v in graph.inputs}
-    for v in graph.equations:
-        renamed[v] = _add_up(v, found[v], renamed, rewriter) if v in found else rewriter.rebuild_if_changed(v, renamed)
-    rewriter.out.outputs = [renamed[v] for v in graph.outputs]
-    return rewriter.out
+    return replace_equations(graph, _find_sliced_sums(graph), _add_up)
 
 
 def _find_sliced_sums(graph: Graph) -> dict[Value, SlicedSum]:
@@ -102,10 +94,7 @@ def _add_up(v: Value, terms: SlicedSum, renamed: dict[Value, Value], rewriter: R
         part = _concatenate(each, renamed, v.origin, rewriter)
         params = {"shape": v.shape, "bounds": each.bounds}
         values.append(rewriter.make(Value(UNSLICE, (part,), params, spec, v.origin)))
-    total = values[0]
-    for x in values[1:]:
-        total = rewriter.make(Value(v.op, (total, x), {}, spec, v.origin))
-    return total
+    return add_terms(v, values, rewriter)
 
 
 def _concatenate(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from adjoint.compiler.ir.graph import Graph, Value
+from adjoint.compiler.passes.rewriter import Rewriter
+from adjoint.core.op.spec import Spec
 
 
 class Sums:
@@ -47,3 +49,11 @@ def is_sum(v: Value) -> bool:
         and len(v.operands) == 2
         and all(x.shape == v.shape and x.dtype == v.dtype for x in v.operands)
     )
+
+
+def add_terms(v: Value, terms: Sequence[Value], rewriter: Rewriter) -> Value:
+    """Return the sum of the terms, one added after another, in place of the sum `v`."""
+    total = terms[0]
+    for x in terms[1:]:
+        total = rewriter.make(Value(v.op, (total, x), {}, Spec(v.shape, v.dtype), v.origin))
+    return total

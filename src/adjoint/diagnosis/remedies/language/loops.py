@@ -139,13 +139,13 @@ def count_results(failure: Failure, match: re.Match[str]) -> str | None:
     if all(name in texts for name in names):
         fitting = [each if each in names else "_" for each in texts]
     elif len(texts) > len(names):
-        fitting = _spread(names, texts)
+        fitting = _place_names(names, texts)
     else:
         return f"{told}: one more value there, or {', '.join(names[: len(texts)])} = {text_of(statement.value)}"
     return f"{told}: {', '.join(fitting)} = {text_of(statement.value)}"
 
 
-def _spread(names: list[str], texts: list[str]) -> list[str]:
+def _place_names(names: list[str], texts: list[str]) -> list[str]:
     """Return the names in places of their own among more values: the last one last where that value is like it."""
     missing = len(texts) - len(names)
     is_last = names[-1] == texts[-1] or (texts[-1] in ("{}", "dict()", "info") and names[-1] in ("info", "infos", "_"))
