@@ -6,6 +6,7 @@ from contextlib import suppress
 from types import FrameType, TracebackType
 
 from adjoint.core.graph.source_location import library_files
+from adjoint.core.op.op_errors import describe_misplaced_value
 from adjoint.core.runtime.package_name import is_name_of_package
 from adjoint.diagnosis.call_stack import find_stack, release_locals
 from adjoint.diagnosis.failure import Failure, inspect_failure
@@ -58,8 +59,7 @@ def _name_misplaced_value(error: AttributeError, called: FrameType) -> None:
     annotations = getattr(called.f_globals.get(code.co_name), "__annotations__", {})
     for place, label in enumerate(code.co_varnames[: code.co_argcount], 1):
         if annotations.get(label) == "Tensor" and label in given and given[label] is error.obj:
-            kind = type(error.obj).__name__
-            error.args = (f"{code.co_name}(): argument '{label}' (position {place}) must be Tensor, not {kind}",)
+            error.args = (describe_misplaced_value(code.co_name, label, place, error.obj),)
 
 
 def describe_failure(failure: Failure, remedy: str | None) -> str:

@@ -107,10 +107,12 @@ def _refuse_other_than_tensors(error: Exception, function: Function, args: Opera
     annotations = getattr(function, "__annotations__", {})
     for place, (label, x) in enumerate(zip(parameters_of(function).positional, args, strict=False), 1):
         if annotations.get(label) == "Tensor" and not hasattr(x, "array"):
-            kind = type(x).__name__
-            raise TypeError(
-                f"{function.__name__}(): argument '{label}' (position {place}) must be Tensor, not {kind}"
-            ) from error
+            raise TypeError(describe_misplaced_value(function.__name__, label, place, x)) from error
+
+
+def describe_misplaced_value(name: str, label: str, place: int, value: object) -> str:
+    """Return PyTorch's message for an argument that is no tensor; `place` counts from 1."""
+    return f"{name}(): argument '{label}' (position {place}) must be Tensor, not {type(value).__name__}"
 
 
 def make_kind_check(name: str, unsupported_kinds: str) -> Function:
@@ -150,5 +152,4 @@ def refuse_numbers(name: str, inputs: tuple[str, ...], numbers: str, x: Operand,
         places = [i for i in places if "xy"[i] not in numbers]
     for i in places:
         label = ("input", "other")[i] if inputs[i] in ("x", "y") else inputs[i]
-        kind = type((x, y)[i]).__name__
-        raise TypeError(f"{name}(): argument '{label}' (position {i + 1}) must be Tensor, not {kind}")
+        raise TypeError(describe_misplaced_value(name, label, i + 1, (x, y)[i]))
