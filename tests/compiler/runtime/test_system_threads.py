@@ -25,7 +25,6 @@ CALLS = """
 declare i64 @syscall(i64, ...)
 declare i32 @pthread_create(ptr, ptr, ptr, ptr)
 declare i32 @clock_gettime(i32, ptr)
-declare i32 @sched_yield()
 declare i32 @usleep(i32)
 
 define ptr @counted() {
@@ -75,10 +74,6 @@ define ptr @CreateThread(ptr %security, i64 %stack, ptr %function, ptr %argument
   %runs = icmp eq i32 %failed, 0
   %result = select i1 %runs, ptr @counts, ptr null
   ret ptr %result
-}
-define i32 @SwitchToThread() {
-  %r = call i32 @sched_yield()
-  ret i32 1
 }
 define i32 @QueryPerformanceCounter(ptr %reading) {
   %spec = alloca [2 x i64]
@@ -168,9 +163,7 @@ def test_pool_runs_on_the_calls_of_another_system(system: type[PosixThreads], tm
         (WindowsThreads(), "aarch64-pc-windows-msvc-elf"), (PosixThreads(), "riscv64-unknown-linux-gnu"),
     ],
 )  # fmt: skip
-def test_pool_is_compiled_for_each_system(
-    system: PosixThreads, triple: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pool_is_compiled_for_each_system(system: PosixThreads, triple: str, monkeypatch: pytest.MonkeyPatch) -> None:
     machine = Target.from_triple(triple)
     monkeypatch.setattr(thread_pool, "find_thread_system", lambda triple: system)
     monkeypatch.setattr(thread_pool, "host", lambda: machine)

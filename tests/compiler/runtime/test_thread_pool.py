@@ -293,6 +293,39 @@ def test_the_thread_that_waits_for_a_stopped_worker_sleeps() -> None:
     assert time.thread_time() - used < (time.monotonic() - begin) / 2
 
 
+def count_lost_processors() -> int:
+    """How often threads of this process but the main one had a processor and lost it to others."""
+    found = 0
+    for task in set(os.listdir("/proc/self/task")) - {str(os.getpid())}:
+        with open(f"/proc/self/task/{task}/status") as status:
+            found += next(int(line.split()[1]) for line in status if line.startswith("nonvoluntary_ctxt_switches"))
+    return found
+
+
+@needs_threads
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads Linux's counts of a thread's switches")
+def test_a_worker_that_waits_beside_other_work_does_not_offer_its_processor() -> None:
+    """Where it does, it stays runnable for many turns of the scheduler, and the main thread gets a smaller share."""
+    ad.set_num_threads(2)
+    sleepers = thread_pool.pool_word(thread_pool.pool_address() + thread_pool.SLEEPERS)
+    assert meets(2)
+    waits = 5
+    loops = [subprocess.Popen([sys.executable, "-S", "-c", "while True: pass"]) for _ in range(os.cpu_count() or 1)]
+    try:
+        before = count_lost_processors()
+        for _ in range(waits):
+            alone_until().value = 0
+            assert meets(2)
+            while not sleepers.value:
+                time.sleep(0.001)
+        lost = count_lost_processors() - before
+    finally:
+        for loop in loops:
+            loop.kill()
+            loop.wait()
+    assert lost < 20 * waits
+
+
 def in_a_child(work: Callable[[], bool]) -> None:
     """Fork, and have the child say whether `work()` is true."""
     child = os.fork()

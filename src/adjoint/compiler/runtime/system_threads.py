@@ -1,6 +1,6 @@
 """The system's threads, as the pool asks for them: to start one, to sleep on a word and be woken, to read a clock.
 
-Each system has its own calls, and one interface here: the functions `start`, `doze`, `wake`, `yield_now`, `nap`, `now`
+Each system has its own calls, and one interface here: the functions `start`, `doze`, `wake`, `nap`, `now`
 and `block_signals` of the pool's module. Linux sleeps by futex, macOS by `os_sync_wait_on_address` (from 14.4 on),
 Windows by `WaitOnAddress`; threads of other systems look at the word between short naps.
 """
@@ -20,7 +20,7 @@ LINE_PAIR_BYTES = 128  # bytes that no two threads write at once: a pair of cach
 # Offsets into the pool. PHASE is the number of the phase (32 bits), its tiles (24 bits) and its threads (8 bits).
 PHASE, DONE, SLEEPERS, BUSY, WORK, CALLS, STARTED, SIGNALS, ALONE, RANGES = (i * LINE_PAIR_BYTES for i in range(10))
 # Addresses of functions, and of the number of threads; the ticks of the clock in a second where it counts them.
-CREATE, YIELD, WAIT, WAKE, BLOCK, COUNT, CLOCK, NAP, TICKS_PER_SECOND = (CALLS + 8 * i for i in range(9))
+CREATE, WAIT, WAKE, BLOCK, COUNT, CLOCK, NAP, TICKS_PER_SECOND = (CALLS + 8 * i for i in range(8))
 # Of the thread that has the pool: the ns on the clock until which it works alone, how many ns it does, and room to read
 # the clock.
 ALONE_UNTIL, ALONE_FOR, CLOCK_READING = ALONE, ALONE + 8, ALONE + 16
@@ -40,7 +40,6 @@ class PosixThreads:
 
     functions: ClassVar[dict[int, str]] = {
         CREATE: "pthread_create",
-        YIELD: "sched_yield",
         BLOCK: "pthread_sigmask",
         CLOCK: "clock_gettime",
         NAP: "usleep",
@@ -60,7 +59,7 @@ class PosixThreads:
         """Write the functions of the interface."""
         self._write_start(b)
         self._write_clock(b)
-        self._write_naps(b)
+        self._write_nap(b)
         self._write_sleep(b)
 
     def _write_start(self, b: Builder) -> None:
@@ -78,10 +77,8 @@ class PosixThreads:
             b.call(b.field(pool, CLOCK, PTR), [clock, reading], I32)
             b.returns(b.add(b.mul(b.number(reading, 0), NS_PER_SECOND), b.number(reading, 1)))
 
-    def _write_naps(self, b: Builder) -> None:
-        """`yield_now(pool)`: offer the processor to others; `nap(pool)`: sleep for about 50 µs."""
-        with b.function("yield_now", [PTR]) as (pool,):
-            b.call(b.field(pool, YIELD, PTR), [], I32)
+    def _write_nap(self, b: Builder) -> None:
+        """`nap(pool)`: sleep for about 50 µs."""
         with b.function("nap", [PTR]) as (pool,):
             b.call(b.field(pool, NAP, PTR), [b.constant(NAP_MICROSECONDS, I32)], I32)
 
@@ -137,7 +134,6 @@ class WindowsThreads(PosixThreads):
 
     functions: ClassVar[dict[int, str]] = {
         CREATE: "CreateThread",
-        YIELD: "SwitchToThread",
         WAIT: "WaitOnAddress",
         WAKE: "WakeByAddressSingle",
         CLOCK: "QueryPerformanceCounter",
@@ -171,9 +167,7 @@ class WindowsThreads(PosixThreads):
             rest = b.floor_divide(b.mul(b.sub(ticks, b.mul(seconds, rate)), NS_PER_SECOND), rate)
             b.returns(b.cast(b.add(b.mul(seconds, NS_PER_SECOND), rest), I64))
 
-    def _write_naps(self, b: Builder) -> None:
-        with b.function("yield_now", [PTR]) as (pool,):
-            b.call(b.field(pool, YIELD, PTR), [], I32)
+    def _write_nap(self, b: Builder) -> None:
         with b.function("nap", [PTR]) as (pool,):
             b.call(b.field(pool, NAP, PTR), [b.constant(1, I32)])  # ms: it has no shorter one
 

@@ -91,14 +91,16 @@ def _reset_pool(pool: int) -> None:
 
 
 def _write_relax(b: Builder, triple: str) -> None:
-    """`relax(pool, turn)`: wait a moment; each 32nd turn the processor is offered to others."""
-    with b.function("relax", [PTR, I64]) as (pool, turn):
+    """`relax()`: wait a moment, and keep the processor.
+
+    To offer it with `sched_yield` costs a turn of the scheduler, which may be milliseconds: beside other work, workers
+    then wait for the processor in order to wait for a phase, and take the share of the thread that has something to do.
+    """
+    with b.function("relax", []):
         if triple.startswith(("x86_64", "i386", "i686")):
             b.external_command("llvm.x86.sse2.pause", [])
         elif triple.startswith(("aarch64", "arm64")):
             b.external_command("llvm.aarch64.hint", [b.constant(1, I32)])
-        with b.when(b.eq(b.bitwise_and(turn, 31), 31)):
-            b.call("yield_now", [pool])
 
 
 def _write_take(b: Builder) -> None:
@@ -138,10 +140,10 @@ def _write_worker(b: Builder) -> None:
     """`worker(own)`: a thread that helps with each phase in which it has a range."""
     with b.function("await_phase", [PTR, I64], I64) as (pool, last):
         published, sleepers, one = b.gep(pool, PHASE, U8), b.gep(pool, SLEEPERS, U8), b.constant(1, I64)
-        with b.loop(0, SPINS_BEFORE_SLEEP) as spins:
+        with b.loop(0, SPINS_BEFORE_SLEEP):
             seen = b.atomic_load(published, I64, "acquire")
             b.return_if(b.ne(seen, last), seen)
-            b.call("relax", [pool, spins.index])
+            b.call("relax", [])
         with b.repeat([b.constant(50, I64)]) as naps:
             (nap,) = naps.carried
             b.atomic_update("add", sleepers, one, "seq_cst")
@@ -202,7 +204,7 @@ def _write_settle(b: Builder) -> None:
         with b.repeat([b.constant(0, I64)]) as waiting:
             (turn,) = waiting.carried
             waiting.ends_if(b.eq(b.atomic_load(done, U64, "acquire"), others))
-            b.call("relax", [pool, b.constant(0, I64)])
+            b.call("relax", [])
             is_look = b.eq(b.bitwise_and(turn, SPINS_BETWEEN_LOOKS - 1), SPINS_BETWEEN_LOOKS - 1)
             with b.when(is_look, [turn]) as looking:
                 is_late = b.gt(b.call("now", [pool], I64), patience)
