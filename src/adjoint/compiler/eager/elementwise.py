@@ -16,26 +16,28 @@ from adjoint.core.op.eager_kernels import report_kernel_errors
 from adjoint.core.typing import Function, Operands, Params
 
 
-def make_elementwise_kernel(function: Function, kinds: Operands, params: Params) -> Function | None:
+def make_elementwise_kernel(
+    function: Function, kinds: Operands, params: Params, writes: bool = False
+) -> Function | None:
     """Return the native function; None for functions outside the package, and where the kernel cannot be made.
 
-    `kinds`: of each operand, as `core.op.elementwise_kernels` has them.
+    `kinds`: of each operand, as `core.op.elementwise_kernels` has them. `writes`: it writes into the first one.
     """
-    key = _function_key(function, kinds, params)
+    key = _function_key(function, kinds, params, writes)
     if key is None:
         return None
 
     def write() -> str:
         from adjoint.compiler.eager.elementwise_text import write_elementwise
 
-        return write_elementwise(f"elementwise_{key}", function, kinds, params)
+        return write_elementwise(f"elementwise_{key}", function, kinds, params, writes)
 
     with report_kernel_errors(function.__qualname__):
         return load_routine(f"elementwise_{key}", write)
     return None
 
 
-def _function_key(function: Function, kinds: Operands, params: Params) -> str | None:
+def _function_key(function: Function, kinds: Operands, params: Params, writes: bool) -> str | None:
     """The digest of all that decides the kernel; None if that cannot be told."""
     if type(function) is not FunctionType or not function.__module__.startswith("adjoint."):
         return None
@@ -45,6 +47,6 @@ def _function_key(function: Function, kinds: Operands, params: Params) -> str | 
     code = function.__code__
     body = op.name if op is not None else code.co_firstlineno, code.co_code.hex(), code.co_names, code.co_consts
     facts = repr(
-        (source_fingerprint(*DECLARING_LAYERS), function.__module__, function.__qualname__, body, kinds, params)
+        (source_fingerprint(*DECLARING_LAYERS), function.__module__, function.__qualname__, body, kinds, params, writes)
     )
     return None if " at 0x" in facts else digest(facts)[:32]

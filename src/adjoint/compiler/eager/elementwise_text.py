@@ -6,7 +6,7 @@ import numpy as np
 
 from adjoint.compiler.ir.graph import Argument, Constant, Graph, Value
 from adjoint.compiler.kernels.elementwise import compute
-from adjoint.compiler.kernels.small_arrays.entry import UNLIMITED, ArrayOperand, SmallArrayEntry, sweep, text
+from adjoint.compiler.kernels.small_arrays.entry import ALL_DIMS, UNLIMITED, ArrayOperand, SmallArrayEntry, sweep, text
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.jit.target import host
 from adjoint.compiler.llvm.types import Reg, Type, from_dtype
@@ -21,16 +21,20 @@ from adjoint.core.typing import Function, NumpyDtype, Operand, Operands, Params
 TRACED_SHAPE = (7,)  # of the arrays that stand for those of any shape
 
 
-def write_elementwise(name: str, function: Function, kinds: Operands, params: Params) -> str:
-    """The module of the kernel. Raises ValueError if a part of the function is no equation of elements."""
+def write_elementwise(name: str, function: Function, kinds: Operands, params: Params, writes: bool) -> str:
+    """The module of the kernel. Raises ValueError if a part of the function is no equation of elements.
+
+    `writes`: it writes the result into the first operand.
+    """
     graphs = {
         from_dtype(dtype): _trace(function, kinds, params, dtype) for dtype in map(np.dtype, (np.float32, np.float64))
     }
 
-    letters = "".join("x" if kind is ARRAY else "f" for kind in kinds if kind in (ARRAY, SCALAR))
+    letters = "".join("x" if kind is ARRAY else "n" for kind in kinds if kind in (ARRAY, SCALAR))
 
     def write(b: Builder, kind: Type, lanes: int, *operands: ArrayOperand | Reg) -> None:
         *given, out = operands
+        out = given[0] if writes else out
         spread = [x if isinstance(x, ArrayOperand) else b.broadcast(x, lanes) for x in given]
 
         def body(index: Reg, mask: Reg | None) -> list[Reg]:
@@ -45,7 +49,8 @@ def write_elementwise(name: str, function: Function, kinds: Operands, params: Pa
         assert isinstance(out, ArrayOperand)
         sweep(b, out.size, lanes, [], body)
 
-    return text(name, SmallArrayEntry(letters, write, like=letters.index("x"), most=UNLIMITED), host())
+    less, like = ALL_DIMS if writes else 0, letters.index("x")
+    return text(name, SmallArrayEntry(letters, write, like=like, less=less, most=UNLIMITED, alike=True), host())
 
 
 def _trace(function: Function, kinds: Operands, params: Params, dtype: NumpyDtype) -> Graph:

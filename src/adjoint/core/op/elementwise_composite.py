@@ -12,9 +12,10 @@ from adjoint.core.op.families import with_eager_fast_path
 from adjoint.core.op.op import Rule, op_of
 from adjoint.core.op.signature import parameters_of
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import Array, Function, Operand
+from adjoint.core.typing import Array, Function, NumpyDtype, Operand
 
 ndarray = np.ndarray
+MIN_SIZE_TO_WRITE_INTO = 2**14  # elements: fewer are computed and copied in less time than it takes to look at memory
 
 
 def with_elementwise_kernel(function: Function, *, same_bits: bool = True, small: Function | None = None) -> Function:
@@ -29,6 +30,11 @@ def with_elementwise_kernel(function: Function, *, same_bits: bool = True, small
     def call(*operands: Operand) -> Operand:
         first = operands[0]
         if type(first) is ndarray:
+            native = kernel.of_arrays
+            if native is not None and first.size >= kernel.min_taken and kernel_provider.enabled:
+                found = native(*operands)
+                if found is not None:
+                    return found
             # of fewer elements no kernel is ever made whose bits differ from those of NumPy
             found = None if is_small_first and first.size < MIN_ELEMENTS else kernel.find(operands, {})
             if found is not None:
@@ -40,13 +46,7 @@ def with_elementwise_kernel(function: Function, *, same_bits: bool = True, small
     def call_pair(g: Operand, x: Operand) -> Operand:  # as above, but for what most rules ask for: a fifth of the time
         if type(g) is ndarray:
             native = kernel.of_arrays
-            if (
-                native is not None
-                and type(x) is ndarray
-                and g.shape == x.shape
-                and g.size >= kernel.min_taken
-                and kernel_provider.enabled
-            ):
+            if native is not None and g.size >= kernel.min_taken and kernel_provider.enabled:
                 found = native(g, x)
                 if found is not None:
                     return found
@@ -55,6 +55,36 @@ def with_elementwise_kernel(function: Function, *, same_bits: bool = True, small
     whole = copy_names(call_pair if len(parameters_of(function).positional) == 2 else call, function)
     vars(whole)["kernel"] = kernel
     return whole
+
+
+def compute_into_first(function: Function, *arrays: Array) -> Array:
+    """Compute a function that `elementwise_composite` declares; into the first array where a kernel may write there.
+
+    Else the result is a new array.
+    """
+    kernel: ElementwiseKernel = vars(function)["kernel"]
+    first, *others = arrays
+    if first.size >= MIN_SIZE_TO_WRITE_INTO and kernel_provider.enabled:
+        for x in others:
+            if x is not first and (x.base is not None or first.base is not None) and np.may_share_memory(x, first):
+                break
+        else:
+            if kernel.write_into_first(arrays):
+                return first
+    out: Array = op_of(function).evaluate(*arrays)
+    return out
+
+
+def _needs_no_kernel(rule: Rule) -> bool:
+    """Return whether a rule has a kernel of its own, or passes its gradient on as it is."""
+    return "kernel" in vars(rule) or len(parameters_of(rule).positional) == 1
+
+
+def _has_dtype(x: Operand, dtype: NumpyDtype) -> bool:
+    """Return whether an operand is a tensor of this type, or a number as an array of it."""
+    if isinstance(x, Tensor):
+        return bool(x.array.dtype == dtype)
+    return type(x) is ndarray and x.dtype == dtype and not x.shape
 
 
 def _min_elements(same_bits: bool, small: Function | None) -> int:
@@ -85,6 +115,10 @@ def elementwise_composite(
                     found = native(x)
                     if found is not None:
                         return found
+            elif not params and kernel.of_arrays is not None and x.size >= kernel.min_taken and kernel_provider.enabled:
+                found = kernel.of_arrays(*operands)
+                if found is not None:
+                    return found
             found = kernel.find(operands, params)
             if found is not None:
                 return found
@@ -94,7 +128,7 @@ def elementwise_composite(
             return out
 
         fast = {
-            name: rule if "kernel" in vars(rule) else with_elementwise_kernel(rule, same_bits=same_bits)
+            name: rule if _needs_no_kernel(rule) else with_elementwise_kernel(rule, same_bits=same_bits)
             for name, rule in rules.items()
         }
         publish = with_eager_fast_path(composite=composite, node=node, preserves_strides=True, **fast)
@@ -103,12 +137,12 @@ def elementwise_composite(
         def call(*inputs: Operand, **params: object) -> Tensor:
             dtype = inputs[0].array.dtype
             plain = (dtype in KERNEL_TYPES or dtype.kind == "V") and (
-                len(inputs) == 1 or all(isinstance(x, Tensor) and x.array.dtype == dtype for x in inputs)
+                len(inputs) == 1 or all(_has_dtype(x, dtype) for x in inputs)
             )
             out: Tensor = whole(*inputs, **params) if plain else composite(*inputs, **params)
             return out
 
-        vars(call)["op"] = op_of(whole)
+        vars(call)["op"], vars(call)["kernel"] = op_of(whole), kernel
         return copy_names(call, composite)
 
     return declare

@@ -29,9 +29,9 @@ def _decline(*operands: object) -> None:
 
 
 ARRAY, SCALAR = None, ()  # operands of a kernel; a number that is part of its text is (number,)
-# Makes the native function of arrays and floats from a function of tensors, the kinds of its operands, and its
-# parameters. The native function returns None for arrays that are not row-major.
-elementwise_slot: Slot[Callable[[Function, Operands, Params], Function | None]] = Slot("elementwise", _decline)
+# Makes the native function of arrays and floats from a function of tensors, the kinds of its operands, its parameters,
+# and whether it writes into the first of them. It returns None for arrays of several shapes, and if not row-major.
+elementwise_slot: Slot[Callable[..., Function | None]] = Slot("elementwise", _decline)
 arithmetic_slot: Slot[Callable[[str, Function], Function | None]] = Slot("arithmetic", _decline)  # by name
 MAX_CALLS_WITHOUT_KERNEL = 1000  # of small arrays: few take less time than the compiler takes to load
 
@@ -41,18 +41,21 @@ class ElementwiseKernel:
 
     `same_bits`: a kernel gives the bits of NumPy, so it need not depend on the operands alone when it comes; arrays of
     fewer than `min_elements` take one after `MAX_CALLS_WITHOUT_KERNEL` calls, or, if the bits differ, never.
-    `of_arrays`: the kernel of arrays alone, of one shape and `min_taken` elements, once there is one; it looks at types
-    and layout itself.
+    `of_arrays`: the kernel of arrays alone, of `min_taken` elements, and of arrays without dimensions, once there is
+    one; it looks at types, shapes and layout itself. `into_first`: the same, which writes into the first array.
     `natives`: the kernels by the kinds of arrays, the numbers and the parameters, of which none is 0: -0.0 equals 0.0.
     """
 
-    __slots__ = ("_calls", "function", "kernels", "min_elements", "min_taken", "natives", "of_arrays", "same_bits")
+    __slots__ = (
+        "_calls", "function", "into_first", "kernels", "min_elements", "min_taken", "natives", "of_arrays", "same_bits",
+    )  # fmt: skip
 
     def __init__(self, function: Function, *, same_bits: bool = False, min_elements: int = MIN_ELEMENTS) -> None:
         self.function, self.same_bits, self.min_elements = function, same_bits, min_elements
         self.min_taken = 0 if same_bits else min_elements  # elements of what a kernel takes once it is there
         self._calls = 0
         self.of_arrays: Function | None = None
+        self.into_first: Function | None = None
         self.kernels: dict[object, Function | None] = {}
         self.natives: dict[object, Function] = {}
 
@@ -115,7 +118,7 @@ class ElementwiseKernel:
             return None
         if 0 not in marks:
             self.natives[*marks,] = kernel
-            if not params and all(kind is ARRAY for kind in kinds):
+            if not params and all(type(x) is ndarray and bool(x.shape) is bool(any(x.strides)) for x in operands):
                 self.of_arrays = kernel
         found: Array | None = kernel(*given)
         return _call_row_major(kernel, first, given) if found is None else found
@@ -126,6 +129,20 @@ class ElementwiseKernel:
         with handlers_deferred():  # a handler's ops are none of the kernel's, whose function is traced
             self.kernels[key] = made = elementwise_slot.call(self.function, kinds, params)
         return made
+
+    def write_into_first(self, operands: tuple[Array, ...]) -> bool:
+        """Write the function of arrays into the first of them if there is a kernel for it; return whether it did.
+
+        The others must be of its type, and share no element with it but at the same place.
+        """
+        if self.into_first is None:
+            if self.of_arrays is None:
+                return False
+            kinds = tuple([ARRAY if x.shape else SCALAR for x in operands])
+            self.into_first = _decline
+            with handlers_deferred():
+                self.into_first = elementwise_slot.call(self.function, kinds, {}, True) or _decline
+        return self.into_first(*operands) is not None
 
 
 class ArithmeticKernel:

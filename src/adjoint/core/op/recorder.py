@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from adjoint.core.graph.node import GraphNode, Node, OutputSlot, Parents, next_sequence_nr
 from adjoint.core.graph.source_location import recorded_pass, recorder_files
+from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.storage import MAX_FLAT_PATH_STEPS, CreationMeta, View
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Array, Operand, Params
@@ -49,6 +50,19 @@ def record_output(
     out = new(Tensor)
     out.array, out.node = data, node
     out._grad = out.storage_ = None
+    return out
+
+
+def wrap_unrecorded(data: Array) -> Tensor:
+    """Return a tensor of the array `data` without history, which notes where recording was switched off."""
+    out = new(Tensor)
+    out.array = data
+    out.node = out._grad = out.storage_ = None
+    if nondefault.count:
+        cut = mode.detach_record
+        if cut is not None:
+            out._detach_record = cut
+            out.storage_ = cut.memory
     return out
 
 

@@ -68,7 +68,7 @@ def _with_compute_dtype(function: Function, follows_autocast: bool, by_input: bo
                 and args
                 and type(args[0]) is Tensor
                 and args[0].array.dtype.char != "e"
-                and not (follows_autocast and nondefault.count)
+                and not (follows_autocast and nondefault.count and mode.autocast is not None)
             ):
                 return function(*args, **kwargs)  # as nearly always
             if follows_autocast and nondefault.count and mode.autocast is not None:

@@ -111,7 +111,7 @@ def try_inplace_ufunc(ufunc: np.ufunc, x: Tensor, other: Operand, factor: Operan
 def try_inplace_compute(
     compute: Callable[..., Array | None], x: Tensor, args: Operands, kwargs: Mapping[str, Operand]
 ) -> bool:
-    """Write `compute` of the arrays into x and return True if no history exists or is recorded.
+    """Write `compute` of the arrays into x, if it does not itself, and return True if no history is there or recorded.
 
     The operands are numbers, and tensors of the shape of x, of its type or bool.
     """
@@ -143,6 +143,7 @@ def try_inplace_compute(
         return False
     if type(data) is not ndarray or data.dtype is not dtype or data.shape != array.shape:
         return False
-    array[...] = data
+    if data is not array:
+        array[...] = data
     mark_quiet_write(x, array, 3)
     return True

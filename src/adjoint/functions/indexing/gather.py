@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from adjoint.core.op.eager_kernels import kernel_provider
+from adjoint.core.op.elementwise_kernels import KERNEL_TYPES
 from adjoint.core.op.spec import broadcast_shapes
 from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.tensor import Tensor
@@ -28,15 +29,17 @@ def _check_index(name: str, index: Tensor, input: Tensor, axis: int) -> None:
     """Raise RuntimeError for an index that is not of integers, has another rank, is too large or out of range."""
     if not is_of_positions(index.array.dtype):
         raise RuntimeError(f"{name}(): Expected dtype int32/int64 for index")
-    if index.ndim != input.ndim:
+    at, shape = index.array.shape, input.array.shape
+    if len(at) != len(shape):
         raise RuntimeError("Index tensor must have the same number of dimensions as input tensor")
-    for d, (n, m) in enumerate(zip(index.array.shape, input.array.shape, strict=True)):
-        if d != axis and n > m:
-            raise RuntimeError(
-                f"Size does not match at dimension {d} expected index {list(index.array.shape)} to be no larger than "
-                f"self {list(input.array.shape)} apart from dimension {axis}"
-            )
-    size = input.array.shape[axis] if input.ndim else 1
+    if at != shape:
+        for d, (n, m) in enumerate(zip(at, shape, strict=True)):
+            if d != axis and n > m:
+                raise RuntimeError(
+                    f"Size does not match at dimension {d} expected index {list(at)} to be no larger than self "
+                    f"{list(shape)} apart from dimension {axis}"
+                )
+    size = shape[axis] if shape else 1
     if indexing.all_in_range(index, size):
         return
     complaint = f"index {{}} is out of bounds for dimension {axis} with size {{size}}"
@@ -129,6 +132,8 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     part = src
     if src.array.shape != index.array.shape:
         part = movement.slice(src, bounds=tuple((0, n, 1) for n in index.array.shape))
+    if input.array.dtype in KERNEL_TYPES and input.array.shape:
+        return indexing.add_along(input, part, index, axis=axis)
     return arithmetic.add(input, indexing.scatter_add(part, index, shape=input.array.shape, axis=axis))
 
 

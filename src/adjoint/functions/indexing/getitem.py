@@ -6,13 +6,15 @@ import numpy as np
 
 from adjoint.core.graph.source_location import user_site
 from adjoint.core.op.apply import apply
+from adjoint.core.op.families import INT64, MAX_INT64, MIN_INT64
 from adjoint.core.op.op import op_of
+from adjoint.core.op.recorder import wrap_unrecorded
 from adjoint.core.op.spec import broadcast_shapes
 from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.as_strided import as_writable
 from adjoint.core.tensor.size import has_symbolic
 from adjoint.core.tensor.storage import Storage, mark_written, view_of
-from adjoint.core.tensor.tensor import Tensor, constant
+from adjoint.core.tensor.tensor import Tensor, constant, wrap
 from adjoint.core.typing import Array, Operand, Shape
 from adjoint.functions.api.publish import rename_node
 from adjoint.functions.api.quiet_write import mark_quiet_write, quiet_array
@@ -20,6 +22,7 @@ from adjoint.functions.indexing.index_plan import IndexPlan, deprecate, find_bas
 from adjoint.functions.indexing.traced_masks import MISMATCH, drop_leading_ones, masked_assign_traced
 from adjoint.ops.elementwise import select
 from adjoint.ops.indexing import indexing
+from adjoint.ops.indexing.nonzero import find_nonzero
 from adjoint.ops.movement import movement
 from adjoint.ops.mutation import view_update
 from adjoint.ops.mutation.inplace import check_separate, check_writable, content_of, is_expanded, write_in_place
@@ -71,9 +74,30 @@ def _try_simple_getitem(x: Tensor, key: Operand) -> Tensor | None:
     if kind is slice:
         return None
     shape = x.array.shape
-    if kind is Tensor and shape and key.array.shape and key.array.dtype.kind == "i" and key.array.dtype.itemsize >= 4:
-        return indexing.index(x, key, pattern=(0,) + (None,) * (len(shape) - 1))
+    if kind is Tensor and shape and key.array.shape:
+        dtype = key.array.dtype
+        if dtype.kind == "i" and dtype.itemsize >= 4:
+            return indexing.index(x, key, pattern=(0,) + (None,) * (len(shape) - 1))
+        if dtype.kind == "b":
+            return _try_mask(x, key.array)
     return None
+
+
+def _try_mask(x: Tensor, mask: Array) -> Tensor | None:
+    """Return the elements of x where a mask of its first dimensions is true, at once; None if it is no such mask."""
+    array = x.array
+    if (
+        type(array) is not np.ndarray
+        or type(mask) is not np.ndarray
+        or mask.shape != array.shape[: mask.ndim]
+        or (nondefault.count and mode.needs_slow_path)
+    ):
+        return None
+    if x.node is None or (nondefault.count and not mode.recording):
+        return wrap_unrecorded(np.asarray(array[mask], order="C"))
+    places = [wrap(each) for each in find_nonzero(mask)]
+    pattern = (*range(mask.ndim), *(None,) * (array.ndim - mask.ndim))
+    return indexing.index(x, *places, pattern=pattern, computed=np.asarray(array[mask], order="C"))
 
 
 def _try_index_arrays(x: Tensor, key: tuple[Operand, ...]) -> Tensor | None:
@@ -124,7 +148,7 @@ def setitem(x: Tensor, key: Operand, value: Operand) -> None:
     Raises RuntimeError for a value that does not broadcast to the region, IndexError for positions outside the tensor.
     """
     basic = find_basic_plan(x, key)
-    if basic is not None and _try_quiet_assign(x, basic, value):
+    if _try_quiet_assign(x, basic, value) if basic is not None else _try_quiet_index_assign(x, key, value):
         return
     plan = basic or IndexPlan(x.array.shape, key)
     if nondefault.count and has_symbolic(value):  # a number that each call of a compiled step brings
@@ -158,18 +182,78 @@ def setitem(x: Tensor, key: Operand, value: Operand) -> None:
 
 def _try_quiet_assign(x: Tensor, plan: IndexPlan, value: Operand) -> bool:
     """Let NumPy assign to slices and positions, and return True, if that changes nothing but elements of x."""
-    array = quiet_array(x, value)
-    if array is None or (type(x.storage_) is Storage and x.storage_.aliases[0]() is not x):
-        return False  # of a detached tensor, only the written part is to count as written
+    array = _quiet_array_of_owner(x, value)
+    if array is None:
+        return False
     if type(value) is Tensor:
         value = value.array
         if type(value) is not np.ndarray or value.dtype is not array.dtype or value.shape != tuple(plan.shape):
             return False
-    elif not (type(value) in select.NUMBERS and array.dtype.kind == "f"):
+    elif not _is_number_of(value, array):
         return False
     array[tuple(plan.basic)] = value
     mark_quiet_write(x, array)
     return True
+
+
+def _quiet_array_of_owner(x: Tensor, value: Operand) -> Array | None:
+    """Return the array of x if an assignment changes nothing but its elements, and x is no detached tensor.
+
+    Of that, only the written part is to count as written.
+    """
+    array = quiet_array(x, value)
+    return None if type(x.storage_) is Storage and x.storage_.aliases[0]() is not x else array
+
+
+def _is_number_of(value: Operand, array: Array) -> bool:
+    """Return whether NumPy converts a number to the type of an array as PyTorch does."""
+    kind, dtype = type(value), array.dtype
+    if dtype.kind == "f":
+        return kind in select.NUMBERS
+    if dtype is INT64:
+        return kind is int and MIN_INT64 <= value <= MAX_INT64
+    return kind is bool and dtype.kind == "b"
+
+
+def _try_quiet_index_assign(x: Tensor, key: Operand, value: Operand) -> bool:
+    """Let NumPy assign at index arrays or where a mask is true, and return True, if that changes only elements of x."""
+    array = _quiet_array_of_owner(x, value)
+    if array is None:
+        return False
+    if type(value) is Tensor:
+        value = value.array
+        if type(value) is not np.ndarray or value.dtype is not array.dtype:
+            return False
+    elif not _is_number_of(value, array):
+        return False
+    keys = _array_keys(key if type(key) is tuple else (key,), array)
+    if keys is None:
+        return False
+    try:
+        if keys[0].dtype.kind == "b" and keys[0].ndim == array.ndim and not getattr(value, "ndim", 0):
+            np.putmask(array, keys[0], value)  # a tenth of the time where the mask is large
+        else:
+            array[keys] = value
+    except (IndexError, ValueError):  # of which the general way tells in PyTorch's words; nothing is written
+        return False
+    mark_quiet_write(x, array)
+    return True
+
+
+def _array_keys(key: tuple[Operand, ...], array: Array) -> tuple[Array, ...] | None:
+    """Return the arrays of a key of one mask, or of vectors of positions alone; None for any other key."""
+    arrays = []
+    for item in key:
+        if type(item) is not Tensor or type(item.array) is not np.ndarray or not item.array.shape:
+            return None
+        arrays.append(item.array)
+    first = arrays[0] if arrays else None
+    if len(arrays) == 1 and first is not None and first.dtype.kind == "b":
+        return (first,) if first.shape == array.shape[: first.ndim] else None
+    for index in arrays:
+        if index.dtype.kind != "i" or index.dtype.itemsize < 4:
+            return None
+    return tuple(arrays) if 0 < len(arrays) <= array.ndim else None
 
 
 def _indexed_shape(plan: IndexPlan) -> Shape:

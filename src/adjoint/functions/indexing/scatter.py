@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy import ndarray
 
+from adjoint.core.op.eager_kernels import kernel_provider
 from adjoint.core.op.elementwise_kernels import KERNEL_TYPES
 from adjoint.core.runtime.deterministic import alert_not_deterministic
 from adjoint.core.runtime.mode import mode, nondefault
@@ -30,6 +32,7 @@ from adjoint.functions.shape.diag_tril import diagonal
 from adjoint.ops.elementwise import arithmetic, select
 from adjoint.ops.indexing import indexing
 from adjoint.ops.indexing import scatter as ops
+from adjoint.ops.indexing.row_positions import ADD_ROWS
 from adjoint.ops.movement import movement
 from adjoint.ops.mutation import view_update
 
@@ -191,6 +194,8 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
 
     Raises: RuntimeError for a fractional `alpha` between integers.
     """
+    if alpha == 1 and (found := _try_add_rows(input, dim, index, source)) is not None:
+        return found
     axis, at, part = _check_row_index("index_add", index, input, dim, source)
     if part.array.dtype.kind in "iub" and not float(alpha).is_integer():
         raise RuntimeError(
@@ -202,6 +207,29 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
     x = _at_least_1d(input)
     out = arithmetic.add(x, indexing.index_add(part, at, shape=x.array.shape, pattern=(None,) * axis + (0,)))
     return rename_node(out if input.ndim else movement.reshape(out, shape=()), "IndexAddBackward0")
+
+
+def _try_add_rows(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor | None:
+    """Return `index_add` of rows by native code, which looks at types and indices; None where that is not for it."""
+    if not kernel_provider.enabled or dim != 0 or type(source) is not Tensor or type(index) is not Tensor:
+        return None
+    x, places, rows = input.array, index.array, source.array
+    shape = x.shape
+    if (
+        type(x) is not ndarray
+        or type(rows) is not ndarray
+        or not rows.size
+        or rows.shape != (*places.shape, *shape[1:])
+        or len(places.shape) != 1
+        or x.dtype not in KERNEL_TYPES
+        or (nondefault.count and mode.needs_slow_path)
+    ):
+        return None
+    out = x.copy()
+    flat, added = (out, rows) if len(shape) == 2 else (each.reshape(len(each), -1) for each in (out, rows))
+    if not out.flags.c_contiguous or ADD_ROWS.call(added, places, flat) is None:
+        return None
+    return indexing.add_slices(input, source, index, computed=out, axis=0)
 
 
 @public(inplace=True)

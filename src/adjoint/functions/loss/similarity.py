@@ -289,7 +289,10 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-08) 
     if kind.rank < 2:
         raise RuntimeError(f"expected common dtype to be floating point, yet common dtype is {kind!r}")
     x1, x2 = (x if x.dtype is kind else select.cast(x, dtype=kind.numpy) for x in (x1, x2))
-    x1, x2 = broadcast_tensors(x1, x2)
+    first, second = x1.array.shape, x2.array.shape
+    rank = len(first)
+    if rank != len(second) or not -rank <= dim < rank or first[dim] != second[dim]:
+        x1, x2 = broadcast_tensors(x1, x2)
     product = arithmetic.mul(normalize(x1, 2.0, dim, eps), normalize(x2, 2.0, dim, eps))
     axis = one_dim(dim, product.ndim)
     return _sum(product, axes=(axis,) if product.ndim else (), keepdims=False)

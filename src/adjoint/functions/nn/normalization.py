@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from adjoint.core.op.elementwise_kernels import KERNEL_TYPES
 from adjoint.core.op.op_timer import find_op_timer
 from adjoint.core.runtime.mode import ModeScope, mode, nondefault
 from adjoint.core.tensor.tensor import Tensor, tangents_of, wrap
@@ -26,6 +27,7 @@ from adjoint.ops.nn.normalization import (
     with_moments,
 )
 from adjoint.ops.nn.pooling import window_sum
+from adjoint.ops.reduction.variance import unit_vectors
 
 __all__ = ["batch_norm", "instance_norm", "layer_norm"]
 
@@ -237,6 +239,9 @@ def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, o
     """Return x / max(‖x‖ₚ, eps) along `dim`."""
     if out is not None:
         return write_out(out, normalize, input, p, dim, eps)
+    rank = len(input.array.shape)
+    if p == 2 and type(dim) is int and -rank <= dim < rank and eps > 0 and input.array.dtype in KERNEL_TYPES:
+        return unit_vectors(input, axis=dim % rank, least=float(eps))
     return arithmetic.div(input, clamp(norm(input, p, dim, keepdim=True), min=eps))
 
 

@@ -13,6 +13,7 @@ from adjoint.core.op.autocast import autocast_up
 from adjoint.core.op.eager_kernels import SmallArrayKernel, kernel_provider
 from adjoint.core.op.op import op_of
 from adjoint.core.op.op_errors import refuse_numbers
+from adjoint.core.op.recorder import wrap_unrecorded
 from adjoint.core.op.spec import describe
 from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.tensor import Tensor, constant, wrap
@@ -337,13 +338,22 @@ def _max_or_min(
         if found is not None:
             indices = wrap(places)
             return kind(indexing.take_along_row(x, indices, computed=found), indices)
-    indices = where_is(_detach_or_rewrap(x), axis=axis, keepdims=True)
+    indices = find_positions(where_is, x, axis=axis, keepdims=True)
     return _gather_extremes(x, indices, axis, keepdim, kind)
 
 
 def _detach_or_rewrap(x: Tensor) -> Tensor:
     """Return the values of x, for an op that has no gradient and gives no view."""
     return x.detach() if nondefault.count else wrap(x.array)
+
+
+def find_positions(search: Function, x: Tensor, **params: object) -> Tensor:
+    """Return the positions in x that an op without a gradient finds."""
+    array = x.array
+    if type(array) is np.ndarray and array.dtype.kind != "V" and not (nondefault.count and mode.needs_slow_path):
+        return wrap_unrecorded(op_of(search).evaluate(array, **params))
+    found: Tensor = search(_detach_or_rewrap(x), **params)
+    return found
 
 
 def _scalar_extreme(x: Tensor, kind: type[Extreme]) -> Extreme:

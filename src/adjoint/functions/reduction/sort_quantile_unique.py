@@ -21,10 +21,10 @@ from adjoint.functions.api.publish import public, rename_node
 from adjoint.functions.api.return_types import Extreme
 from adjoint.functions.reduction.reduce import (
     _check_not_empty,
-    _detach_or_rewrap,
     _gather_extremes,
     _scalar_extreme,
     check_ordered,
+    find_positions,
 )
 from adjoint.functions.shape.shape import ravel
 from adjoint.ops.elementwise import arithmetic, comparison, select
@@ -69,7 +69,7 @@ def argsort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: b
     check_ordered("sort", input)
     if not input.ndim:
         return _scalar_extreme(input, return_types.sort).indices
-    return indexing.argsort(_detach_or_rewrap(input), axis=one_dim(dim, input.ndim), descending=descending)
+    return find_positions(indexing.argsort, input, axis=one_dim(dim, input.ndim), descending=descending)
 
 
 @public()
@@ -103,7 +103,7 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
         raise RuntimeError(f"selected index k out of range: topk with k={k} along a dimension of size {size}")
     if not input.ndim:
         return _scalar_extreme(input, return_types.topk)
-    leading = ordering.leading(_detach_or_rewrap(input), axis=axis, count=k, descending=largest)
+    leading = find_positions(ordering.leading, input, axis=axis, count=k, descending=largest)
     out = _gather_extremes(input, leading, axis, True, return_types.topk)
     rename_node(out[0], "TopkBackward0")
     return out
@@ -121,7 +121,7 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Ext
         raise RuntimeError("kthvalue(): selected number k out of range for dimension " + str(axis))
     if not input.ndim:
         return _scalar_extreme(input, return_types.kthvalue)
-    ranked = ordering.index_at_rank(_detach_or_rewrap(input), axis=axis, rank=k - 1)
+    ranked = find_positions(ordering.index_at_rank, input, axis=axis, rank=k - 1)
     found = _gather_extremes(input, ranked, axis, keepdim, return_types.kthvalue)
     return return_types.kthvalue(rename_node(found.values, "KthvalueBackward0"), found.indices)
 
@@ -152,7 +152,7 @@ def _median(input: Tensor, dim: int | None, keepdim: bool, ignore_nan: bool) -> 
     if not input.ndim:
         return _scalar_extreme(input, pair)
     found = _gather_extremes(
-        input, ordering.median_index(_detach_or_rewrap(input), axis=axis, ignore_nan=ignore_nan), axis, keepdim, pair
+        input, find_positions(ordering.median_index, input, axis=axis, ignore_nan=ignore_nan), axis, keepdim, pair
     )
     return pair(rename_node(found.values, kind + "1"), found.indices)
 

@@ -11,9 +11,9 @@ from adjoint.core.op.apply import apply
 from adjoint.core.op.evaluation import evaluate
 from adjoint.core.op.families import with_eager_fast_path
 from adjoint.core.op.op import Op, op_of
-from adjoint.core.op.recorder import record_output
+from adjoint.core.op.recorder import record_output, wrap_unrecorded
 from adjoint.core.runtime.mode import mode, nondefault
-from adjoint.core.tensor.tensor import Tensor, wrap
+from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Array, Params
 from adjoint.functions.api.dim_args import one_dim
 from adjoint.functions.api.out import with_out
@@ -96,10 +96,7 @@ def _join(op: Op, parts: Sequence[Tensor], axis: int) -> Tensor:
     data = evaluate(op, tuple(arrays), params)
     if recorded and not (nondefault.count and not mode.recording):
         return record_output(data, op, tuple(nodes), params, tuple(sizes) if op.saves_shapes else None, None)
-    out = wrap(data)
-    if nondefault.count and mode.detach_record is not None:
-        out._detach_record, out.storage_ = mode.detach_record, mode.detach_record.memory
-    return out
+    return wrap_unrecorded(data)
 
 
 def _common_axis(parts: Sequence[Tensor], dim: int) -> int | None:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from adjoint.core.tensor.tensor import Tensor
 
 ARGSORT = RowKernel("argsort", finds_positions=True)
-GATHER = SmallArrayKernel("gather")
+GATHER, ADD_ALONG_ROWS = SmallArrayKernel("gather"), SmallArrayKernel("add_along_rows")
 SECONDS_PER_ADDED_ELEMENT = 3e-9
 
 
@@ -224,7 +224,12 @@ def gather(x: Operand, indices: Operand, *, axis: int) -> Array:
 )
 def scatter_add(x: Array, indices: Array, *, shape: Shape, axis: int) -> Array:
     """x added at `indices` along `axis` into zeros of `shape`: the transpose of `gather`."""
-    out, x = np.zeros(shape, x.dtype), x[tuple(slice(n) for n in indices.shape)]
+    out = np.zeros(shape, x.dtype)
+    if x.shape != indices.shape:
+        x = x[tuple(slice(n) for n in indices.shape)]
+    if kernel_provider.enabled and axis == len(shape) - 1 and indices.size and indices.shape[:-1] == shape[:-1]:
+        if ADD_ALONG_ROWS.call(x, indices, out) is not None:
+            return out
     if _picks_rows(indices, axis, shape[1:]):
         return _add_rows(out, _first_column(indices), x)
     places = positions_along(shape, indices, axis)
@@ -232,6 +237,24 @@ def scatter_add(x: Array, indices: Array, *, shape: Shape, axis: int) -> Array:
         return out
     np.add.at(out, index_grid(shape, indices, axis), x)
     return out
+
+
+@with_eager_fast_path(
+    composite=lambda x, source, indices, *, axis: add(
+        x, scatter_add(source, indices, shape=x.array.shape, axis=axis)
+    ),
+    node="ScatterAddBackward0",
+    dx=lambda g: g,
+    dsource=lambda g, indices, axis: gather(g, indices, axis=axis),
+)
+def add_along(x: Array, source: Array, indices: Array, *, axis: int) -> Array:
+    """x with the elements of `source` added at `indices` along `axis`, none negative."""
+    if kernel_provider.enabled and axis == x.ndim - 1 and indices.size and indices.shape[:-1] == x.shape[:-1]:
+        out = x.copy("C")
+        if ADD_ALONG_ROWS.call(source, indices, out) is not None:
+            return out
+    total: Array = x + op_of(scatter_add).evaluate(source, indices, shape=x.shape, axis=axis)
+    return total
 
 
 def _gather_dx(g: Operand, indices: Operand, shape: Shape, axis: int) -> Operand:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cache
 from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from adjoint.core.op.eager_kernels import SmallArrayKernel, try_small_reduction
+from adjoint.core.op.eager_kernels import SmallArrayKernel, kernel_provider, try_small_reduction
+from adjoint.core.op.elementwise_kernels import DIVIDE, MULTIPLY
 from adjoint.core.op.families import with_eager_fast_path
 from adjoint.core.op.op import op_of
 from adjoint.core.runtime.mode import mode, nondefault
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
 Axes = tuple[int, ...]
 SMALLEST_SURE, LARGEST_SURE = 1e-24, 1e38  # variances between which no square of float32 left its range
+MAX_TRANSPOSED_ELEMENTS = 2**12  # elements up to which rows are copied from columns: NumPy takes ten calls for them
 WIDER = {HALF: SINGLE, SINGLE: np.dtype(np.float64)}
 DEVIATION, DEVIATION_OF_ALL = SmallArrayKernel("deviation"), SmallArrayKernel("deviation_of_all")
 NORM, NORM_OF_ALL = SmallArrayKernel("norm"), SmallArrayKernel("norm_of_all")
@@ -76,8 +79,17 @@ def _try_kernels(
     """Reduce an array by a routine; None if NumPy should, as where kept dimensions are to lie as those of x."""
     if keepdims and not x.flags.c_contiguous:
         return None
-    found = try_small_reduction(rows, whole, x, axes, *numbers)
+    if len(axes) == 1 < x.ndim and axes[0] != x.ndim - 1 and x.size <= MAX_TRANSPOSED_ELEMENTS:
+        found = rows.call(x.transpose(_move_last(axes[0], x.ndim)), *numbers) if kernel_provider.enabled else None
+    else:
+        found = try_small_reduction(rows, whole, x, axes, *numbers)
     return found if found is None or not keepdims else found.reshape(reduction.kept_shape(x.shape, axes))
+
+
+@cache
+def _move_last(axis: int, rank: int) -> Axes:
+    """Return the permutation that puts a dimension last."""
+    return (*range(axis), *range(axis + 1, rank), axis)
 
 
 def _variance_array(x: Array, axes: Axes, keepdims: bool, freedom: float) -> Array:
@@ -143,3 +155,34 @@ def euclidean_norm(x: Array, *, axes: Axes, keepdims: bool) -> Operand:
     if (found := _try_kernels(NORM, NORM_OF_ALL, x, axes, keepdims)) is not None:
         return found
     return np.sqrt(op_of(reduction.sum).evaluate(np.square(x), axes=axes, keepdims=keepdims))
+
+
+def _normalize_composite(x: Tensor, *, axis: int, least: float) -> Operand:
+    length = select.clamp_range(euclidean_norm(x, axes=(axis,), keepdims=True), low=least, high=None)
+    return arithmetic.div(x, length)
+
+
+def _unit_vectors_dx(g: Operand, x: Operand, axis: int, least: float) -> Operand:
+    """(g - y Σ g y) / length, with y = x / length; where the length is `least`, it does not depend on x."""
+    if movement.is_bare(g) and movement.is_bare(x):
+        norm = op_of(euclidean_norm).evaluate(x, axes=(axis,), keepdims=True)
+        length = np.maximum(norm, least)
+        unit = DIVIDE.call(x, length)
+        along = op_of(reduction.sum).evaluate(MULTIPLY.call(g, unit), axes=(axis,), keepdims=True)
+        along = np.where(norm >= least, along, 0.0).astype(x.dtype, copy=False)
+        return DIVIDE.call(g - MULTIPLY.call(unit, along), length)
+    norm = euclidean_norm(x, axes=(axis,), keepdims=True)
+    length = select.clamp_range(norm, low=least, high=None)
+    unit = arithmetic.div(x, length)
+    along = reduction.sum(arithmetic.mul(g, unit), axes=(axis,), keepdims=True)
+    along = select.where(comparison.ge(norm, least), along, 0.0)
+    return arithmetic.div(arithmetic.sub(g, arithmetic.mul(unit, along)), length)
+
+
+@with_eager_fast_path(
+    composite=_normalize_composite, node="DivBackward0", preserves_strides=True, dx=_unit_vectors_dx
+)
+def unit_vectors(x: Array, *, axis: int, least: float) -> Operand:
+    """x / max(‖x‖, least) along `axis`, of real numbers."""
+    length = np.maximum(op_of(euclidean_norm).evaluate(x, axes=(axis,), keepdims=True), least)
+    return DIVIDE.call(x, length)

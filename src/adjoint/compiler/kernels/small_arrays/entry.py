@@ -43,10 +43,12 @@ Body = Callable[..., Sequence[Reg]]  # of a loop: the index, a mask, and what is
 class SmallArrayEntry(NamedTuple):
     """A routine to be written.
 
-    `operands`, a letter for each: `x` numbers of one type, float32 or float64; `i` int64; `b` bool; `f` a Python float.
+    `operands`, a letter for each: `x` numbers of one type, float32 or float64; `i` int64; `b` bool; `f` a Python float;
+    `n` a Python float or an array without dimensions of that type.
     The result has the shape of operand `like`, without its last `less` dimensions, or without `ALL_DIMS`. `most`:
     elements that the first numbers may have; with more than `MAX_GIL_ELEMENTS` other threads run meanwhile.
     `copies`: so many of the first operands, none of which it writes, are copied where they are not row-major.
+    `alike`: arrays `x` of other shapes than operand `like` are not for it.
     """
 
     operands: str
@@ -55,6 +57,7 @@ class SmallArrayEntry(NamedTuple):
     less: int = 0
     most: int = MAX_GIL_ELEMENTS
     copies: int = 0
+    alike: bool = False
 
 
 def text(name: str, routine: SmallArrayEntry, target: Target) -> str:
@@ -80,7 +83,14 @@ def text(name: str, routine: SmallArrayEntry, target: Target) -> str:
 def _compute_result(b: Builder, kind: Type, lanes: int, words: Reg, args: Reg, routine: SmallArrayEntry) -> Reg:
     """A new array with the result, or a null pointer."""
     objects = [(letter, b.argument(args, i)) for i, letter in enumerate(routine.operands)]
-    operands = [b.cast(b.field(x, HEAD, F64), kind) if letter == "f" else _array(b, x) for letter, x in objects]
+    operands = [
+        b.cast(b.field(x, HEAD, F64), kind)
+        if letter == "f"
+        else _number(b, kind, words, x)
+        if letter == "n"
+        else _array(b, x)
+        for letter, x in objects
+    ]
     first = operands[routine.operands.index("x")]
     assert isinstance(first, ArrayOperand)
     with b.when(b.le(first.size, routine.most), [NULL]) as small:
@@ -152,6 +162,17 @@ def _array(b: Builder, held: Reg) -> ArrayOperand:
     return ArrayOperand(data, *loop.results)
 
 
+def _number(b: Builder, kind: Type, words: Reg, held: Reg) -> Reg:
+    """The number that a float or an array without dimensions holds."""
+    number = b.constant(0.0, kind)
+    is_float = _has_word(b, held, TYPE, words, FLOAT)
+    with b.when(is_float, [number]) as of_float:
+        of_float.yields(b.cast(b.field(held, HEAD, F64), kind))
+    with b.when(b.logical_not(is_float), of_float.results) as of_array:
+        of_array.yields(b.load(b.field(held, DATA, PTR), kind))
+    return of_array.results[0]
+
+
 def _check_types_and_call(b: Builder, symbol: str, words: Reg, args: Reg, routine: SmallArrayEntry) -> Reg:
     """The result; a null pointer where the operands are not as they should be."""
     letters = routine.operands
@@ -159,6 +180,8 @@ def _check_types_and_call(b: Builder, symbol: str, words: Reg, args: Reg, routin
     fits = b.constant(True, BOOL)
     for held, letter in zip(objects, letters, strict=True):
         right = _has_word(b, held, TYPE, words, FLOAT if letter == "f" else ARRAY)
+        if letter == "n":
+            right = b.logical_or(right, _has_word(b, held, TYPE, words, FLOAT))
         fits = b.logical_and(fits, right)
     with b.when(fits, [NULL]) as looked:
         looked.yields(_check_dtypes_and_call(b, symbol, words, args, objects, routine))
@@ -177,6 +200,11 @@ def _check_dtypes_and_call(
     for i, (held, letter) in enumerate(zip(objects, letters, strict=True)):
         if letter == "f":
             continue
+        if letter == "n":
+            fits = b.logical_and(fits, _is_number(b, words, held, kind))
+            continue
+        if routine.alike and letter == "x" and i != routine.like:
+            fits = b.logical_and(fits, _has_shape_of(b, held, objects[routine.like]))
         wanted = {"i": INTEGERS, "b": TRUTHS}.get(letter)
         fits = b.logical_and(
             fits, b.eq(b.field(held, DTYPE, PTR), kind if wanted is None else b.argument(words, wanted))
@@ -195,6 +223,27 @@ def _check_dtypes_and_call(
     with b.when(gapped, [*direct.results]) as copied:
         copied.yields(_copy_and_call(b, symbol, words, objects, routine, single))
     return copied.results[0]
+
+
+def _is_number(b: Builder, words: Reg, held: Reg, kind: Reg) -> Reg:
+    """True for a float, and for an array of this type without dimensions."""
+    is_array = b.logical_not(_has_word(b, held, TYPE, words, FLOAT))
+    with b.when(is_array, [b.constant(True, BOOL)]) as looked:
+        right = b.logical_and(b.eq(b.field(held, DTYPE, PTR), kind), b.eq(b.field(held, RANK, I32), 0))
+        looked.yields(b.logical_and(right, _is_dense(b, held)))
+    return looked.results[0]
+
+
+def _has_shape_of(b: Builder, held: Reg, other: Reg) -> Reg:
+    """True if two arrays have the same sizes."""
+    rank = b.field(held, RANK, I32)
+    with b.when(b.eq(rank, b.field(other, RANK, I32)), [b.constant(False, BOOL)]) as looked:
+        sizes, others = b.field(held, SIZES, PTR), b.field(other, SIZES, PTR)
+        with b.loop(0, b.cast(rank, I64), carried=[b.constant(True, BOOL)]) as dim:
+            n, m = (b.load(b.gep(each, dim.index, I64), I64) for each in (sizes, others))
+            dim.yields(b.logical_and(dim.carried[0], b.eq(n, m)))
+        looked.yields(*dim.results)
+    return looked.results[0]
 
 
 def _is_dense(b: Builder, held: Reg) -> Reg:
@@ -219,7 +268,7 @@ def _copy_and_call(
     copies, are_made = [], b.constant(True, BOOL)
     for i, (held, letter) in enumerate(zip(objects, routine.operands, strict=True)):
         operand = held
-        if letter != "f" and i < routine.copies:
+        if letter not in "fn" and i < routine.copies:
             operand = b.call(b.argument(words, COPY), [held, order], PTR)
             copies.append(operand)
             are_made = b.logical_and(are_made, b.ne(operand, NULL))

@@ -45,6 +45,21 @@ def indices_are_within(b: Builder, indices: ArrayOperand, size: Reg, lanes: int)
     return b.hand(sweep(b, indices.size, lanes, [b.constant(True, BOOL.of(lanes))], body)[0])
 
 
+def _add_along_rows(
+    b: Builder, kind: Type, lanes: int, x: ArrayOperand, indices: ArrayOperand, out: ArrayOperand, done: ArrayOperand
+) -> Reg:
+    """out[r, indices[r, j]] += x[r, j]; left alone where an index is negative or too large."""
+    within = indices_are_within(b, indices, out.last, min(lanes, 8))
+    with b.when(within), b.loop(0, b.floor_divide(indices.size, indices.last)) as row:
+        target = b.gep(out.data, b.mul(row.index, out.last), kind)
+        start = b.mul(row.index, indices.last)
+        with b.loop(0, indices.last) as column:
+            at = b.add(start, column.index)
+            place = b.gep(target, b.load(b.gep(indices.data, at, I64), I64), kind)
+            b.store(b.add(b.load(place, kind), b.load(b.gep(x.data, at, kind), kind)), place)
+    return within
+
+
 def _mean_nll(b: Builder, kind: Type, lanes: int, logs: ArrayOperand, target: ArrayOperand, out: ArrayOperand) -> Reg:
     """-Σ logs[r, target[r]] / rows; left alone where a class is negative or too large."""
     lanes = min(lanes, 8)
@@ -115,6 +130,7 @@ ROUTINES = {
             "smaller_rows": "minimum",
         }.items()
     },
+    "add_along_rows": SmallArrayEntry("xix", _add_along_rows, less=ALL_DIMS, most=UNLIMITED, copies=2),
     "gather": SmallArrayEntry("xi", _gather, like=1, copies=2),
     "mean_nll": SmallArrayEntry("xi", _mean_nll, less=ALL_DIMS, copies=2),
     "mean_nll_dx": SmallArrayEntry("xix", _mean_nll_dx, less=ALL_DIMS),
