@@ -29,6 +29,7 @@ from adjoint.ops.elementwise import (
     bitwise,
     comparison,
     float_functions,
+    scaled_sums,
     select,
     transcendental,
 )
@@ -111,6 +112,20 @@ def _sample(function: Any, *inputs: Any, label: str = "", smooth: Any = None, **
         smooth = [i for i, x in enumerate(inputs) if np.ndim(x) >= 0 and getattr(x, "dtype", np.dtype(int)).kind == "f"]
     with_rule = tuple(i for i in smooth if op.rule(i) is not None)
     return Sample(name, function, tuple(inputs), params, with_rule)
+
+
+def _scaled_sums() -> list[Sample]:
+    x, y = draw("augend", (3, 4)), draw("factor", (3, 4))
+    ops = scaled_sums
+    return [
+        _sample(ops.add_product, x, y, draw("other", (3, 4)), np.array(0.7)),
+        _sample(ops.add_product, x, draw("factor", (4,)), draw("other", (3, 1)), np.array(-1.5), label="broadcast"),
+        _sample(ops.add_quotient, x, y, draw("divisor", (3, 4), 1.0, 2.0), np.array(0.7)),
+        _sample(ops.interpolate, x, y, draw("weight", (3, 4), 0.1, 0.4)),
+        _sample(ops.interpolate, x, y, draw("weight", (3, 4), 0.6, 0.9), label="far"),
+        _sample(ops.approach, x, y, np.array(0.3), np.array(0.7)),
+        _sample(ops.reach, x, y, np.array(0.8), np.array(0.2)),
+    ]
 
 
 def _unary() -> list[Sample]:
@@ -378,6 +393,8 @@ def _positions() -> list[Sample]:
         ),
         _sample(indexing.add_slices, draw("a", (4, 3)), draw("b", (2, 3)), np.array([3, 0]), axis=0),
         _sample(indexing.add_slices, draw("a", (3, 4)), draw("b", (3, 3)), np.array([1, 2, 1]), label="1", axis=1),
+        _sample(indexing.add_along, draw("a", (3, 4)), draw("b", (3, 2)), np.array([[1, 1], [3, 0], [2, 1]]), axis=1),
+        _sample(indexing.add_along, draw("a", (3, 2)), draw("b", (1, 2)), np.array([[1, 2]]), label="first", axis=0),
         _sample(distance._euclidean, draw("a", (4, 3)), draw("b", (2, 3)), by_product=True),
         _sample(distance._euclidean, draw("a", (4, 3)), draw("b", (2, 3)), label="pairs", by_product=False),
         _sample(distance._pdist, draw("points", (4, 3)), p=2.0),
@@ -489,6 +506,7 @@ def _contractions() -> list[Sample]:
         _sample(loss_terms.huber, draw("near", (3, 4)), draw("far", (3, 4), 5.0, 9.0), delta=20.0),
         _sample(loss_terms.logit_entropy, draw("logits", (3, 4)), draw("chances", (3, 4), 0.0, 1.0)),
         _sample(loss_terms.square_error, draw("near", (3, 4)), draw("far", (3, 4))),
+        *_scaled_sums(),
         _sample(activation._softmax, draw("softmax", (3, 4)), axis=1),
         _sample(activation._softmax, draw("softmax", (3, 4, 2)), label="first", axis=0),
         _sample(activation._log_softmax, draw("log_softmax", (3, 4)), axis=1),
@@ -550,6 +568,8 @@ def _contractions() -> list[Sample]:
         _sample(variance.variance, draw("var", (3, 4)), axes=(1,), keepdims=False, freedom=3.0),
         _sample(variance.deviation, draw("std", (3, 4)), axes=(0, 1), keepdims=True, freedom=12.0),
         _sample(variance.euclidean_norm, draw("norm", (3, 4)), axes=(1,), keepdims=False),
+        _sample(variance.unit_vectors, draw("directions", (3, 4)), axis=1, least=1e-12),
+        _sample(variance.unit_vectors, draw("directions", (3, 4)), label="short", axis=0, least=100.0),
         _sample(regression.squared_error, draw("squares", (4, 3)), draw("target", (4, 3)), reduction="mean"),
         _sample(regression.squared_error, draw("squares", (5,)), draw("target", (5,)), label="sum", reduction="sum"),
         _sample(classification._mean_nll, draw("logs", (4, 3)), np.array([2, 0, 1, 2]), ignore=-100),

@@ -79,8 +79,7 @@ class Adam(Optimizer):
         options = OptionReader(group)
         lr, beta1, beta2, numbers, facts = read_adam_options(options)
         amsgrad = options.flag("amsgrad")
-        maximize, *_, slow = facts
-        small = (AMSGRAD_SMALL_KERNEL if amsgrad else ADAM_SMALL_KERNEL) if slow and not maximize else None
+        small = None if facts[0] else AMSGRAD_SMALL_KERNEL if amsgrad else ADAM_SMALL_KERNEL
         entries = self.like_parameter if amsgrad else self.like_parameter[:2]
         for p in params_with_grad(group):
             state = init_param_state(self.state[p], p, entries, group)

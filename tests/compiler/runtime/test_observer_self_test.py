@@ -68,7 +68,9 @@ def test_steps_run_eagerly_on_an_untried_python_that_does_not(monkeypatch: pytes
 
 
 @pytest.mark.usefixtures("_untried")
-def test_the_outcome_is_kept_with_what_is_known_of_the_machine(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_outcome_is_kept_with_what_is_known_of_the_machine(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     disk, runs = DiskCache.open(tmp_path / "cache"), []
     monkeypatch.setattr(observer_self_test, "default_disk_cache", lambda: disk)
     monkeypatch.setattr(observer_self_test, "run_self_test", lambda: runs.append(1) or "a fault")

@@ -163,7 +163,9 @@ def test_pool_runs_on_the_calls_of_another_system(system: type[PosixThreads], tm
         (WindowsThreads(), "aarch64-pc-windows-msvc-elf"), (PosixThreads(), "riscv64-unknown-linux-gnu"),
     ],
 )  # fmt: skip
-def test_pool_is_compiled_for_each_system(system: PosixThreads, triple: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pool_is_compiled_for_each_system(
+    system: PosixThreads, triple: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     machine = Target.from_triple(triple)
     monkeypatch.setattr(thread_pool, "find_thread_system", lambda triple: system)
     monkeypatch.setattr(thread_pool, "host", lambda: machine)

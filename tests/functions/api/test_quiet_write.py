@@ -14,7 +14,28 @@ from tests.support.errors import assert_raises
 import adjoint as ad
 
 Write = Callable[[Any, Any, Any], Any]
+
+
+def _assign(key: Callable[[Any], Any], value: Callable[[Any, Any], Any]) -> Write:
+    def write(x: Any, y: Any, m: Any) -> Any:
+        x[key(m)] = value(x, y)
+        return x
+
+    return write
+
+
+PLACES = ad.tensor([2, 0, 2])
 WRITES: dict[str, Write] = {
+    "number at positions": _assign(lambda m: PLACES, lambda x, y: 0.5),
+    "rows at positions": _assign(lambda m: PLACES[:2], lambda x, y: y[:2]),
+    "row at positions": _assign(lambda m: PLACES, lambda x, y: y[0]),
+    "number at pairs": _assign(lambda m: (PLACES, PLACES), lambda x, y: -1),
+    "column at pairs": _assign(lambda m: (PLACES[:2, None], PLACES[1:]), lambda x, y: y[:2, :1]),
+    "positions counted from the end": _assign(lambda m: PLACES - 3, lambda x, y: 2.0),
+    "number where true": _assign(lambda m: m, lambda x, y: 7),
+    "number of no dimensions where true": _assign(lambda m: m, lambda x, y: y[0, 0]),
+    "number in rows": _assign(lambda m: m[:, 0], lambda x, y: 7.5),
+    "part of itself at positions": _assign(lambda m: PLACES[:2], lambda x, y: x[1:3]),
     "relu_": lambda x, y, m: x.relu_(),
     "neg_": lambda x, y, m: x.neg_(),
     "zero_": lambda x, y, m: x.zero_(),
@@ -59,6 +80,50 @@ def test_a_node_notices_the_write(name: str) -> None:
     out = weight * x  # saves x
     WRITES[name](x, y, mask)
     assert_raises(RuntimeError, "modified by an inplace operation", lambda: out.sum().backward())
+
+
+@pytest.mark.parametrize("key", ["x[PLACES + 3]", "x[PLACES, PLACES + 9]", "x[PLACES]", "x[y[:1] > 0]"])
+def test_an_assignment_that_does_not_fit_writes_nothing(key: str) -> None:
+    x, y, _ = operands((3, 4), "float32")
+    before, version = x.clone(), x._version
+    value = "y[:2]" if key == "x[PLACES]" else "1.0"
+    with pytest.raises((IndexError, RuntimeError)):
+        exec(f"{key} = {value}", {"x": x, "y": y, "PLACES": PLACES})
+    assert ad.equal(x, before)
+    assert x._version == version
+
+
+@pytest.mark.parametrize("values", [[True, False], [3, -(2**63)]])
+def test_numbers_are_written_into_tensors_of_integers_and_truths(values: list[Any]) -> None:
+    x = ad.tensor([values[1]] * 4)
+    x[PLACES] = values[0]
+    assert x.tolist() == [values[0], values[1], values[0], values[1]]
+    x[x == ad.tensor(values[0])] = values[1]
+    assert x.tolist() == [values[1]] * 4
+
+
+LARGE_WRITES: dict[str, Callable[[Any, Any], Any]] = {
+    "lerp_": lambda x, y: x.lerp_(y, 0.25),
+    "lerp_ from the other end": lambda x, y: x.lerp_(y, 0.75),
+    "addcmul_": lambda x, y: x.addcmul_(y, y, value=0.5),
+    "addcdiv_": lambda x, y: x.addcdiv_(y, y + 4.0, value=-0.5),
+    "addcmul_ of the tensor itself": lambda x, y: x.addcmul_(x, x, value=2),
+    "lerp_ of memory that overlaps": lambda x, y: x[1:].lerp_(x[:-1], 0.25),
+    "clamp_": lambda x, y: x.clamp_(-0.5, 0.25),
+}
+
+
+@pytest.mark.parametrize("name", LARGE_WRITES)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_kernel_that_writes_into_its_operand_gives_the_same(name: str, dtype: str) -> None:
+    x, y, _ = operands((200, 100), dtype)
+    wanted = x * ad.ones((), dtype=x.dtype, requires_grad=True)
+    for _ in range(2):  # the second time, the kernel is there
+        address = x.data_ptr()
+        LARGE_WRITES[name](wanted, y)
+        LARGE_WRITES[name](x, y)
+        assert x.data_ptr() == address
+        np.testing.assert_array_equal(x.numpy(), wanted.detach().numpy())
 
 
 def test_numbers_and_shapes_that_are_not_plain_are_refused_as_before() -> None:

@@ -54,6 +54,9 @@ def collect_captures(gradients: GraphTask) -> dict[Vertex, Tensor]:
 
 def accumulate(gradients: GraphTask, targets: Iterable[Tensor] | None = None) -> None:
     """Add the gradients to the `.grad` of the leaves, or of `targets`, and of the tensors that retain theirs."""
+    is_plain = targets is None and gradients.on_arrays and gradients.capture_nodes is None
+    if is_plain and not gradients.retained_grads and _accumulate_in_plain_leaves(gradients):
+        return
     leaves = _finish_leaves(gradients)
     found: dict[Any, Operand] = leaves if targets is None else gradients.captured_grads
     tensors: list[tuple[Any, Any]] = (
@@ -79,6 +82,34 @@ def accumulate(gradients: GraphTask, targets: Iterable[Tensor] | None = None) ->
     for tensor, node in resting.items():
         if type(node) is Leaf and node.hooks is not None:
             _run_post_accumulate_hooks(gradients, node.hooks, tensor, found[node])
+
+
+def _accumulate_in_plain_leaves(gradients: GraphTask) -> bool:
+    """Add the gradients of arrays to the `.grad` of the leaves, or return False, having added none.
+
+    It does what `accumulate` does in general, where no leaf has hooks or a sparse gradient, in half the time.
+    """
+    leaves = gradients.input_buffers
+    stores: list[Callable[[], object]] = []
+    with _store_lock:
+        for leaf in leaves:
+            if type(leaf) is not Leaf or leaf.hooks is not None or type(leaves[leaf]) is not ndarray:
+                return False
+            tensor: Any = leaf.reference()
+            if tensor is None or tensor.node is not leaf:
+                return False
+            have, array = tensor._grad, tensor.array
+            if have is None:  # as `_make_store` does it
+                if getrefcount(leaves[leaf]) > 2 or leaves[leaf].base is not None:
+                    leaves[leaf] = leaves[leaf].copy()
+                g = leaves[leaf]
+                stores.append(partial(_set_grad, tensor, wrap(match_stride_order(g, array))))
+            elif type(have) is Tensor and have.node is None and type(have.array) is ndarray:
+                stores.append(_make_store(tensor, leaves, leaf, gradients))
+            else:
+                return False
+        deque(map(call, stores), maxlen=0)  # one call into C: no signal comes between two leaves
+    return True
 
 
 def _merge_leaves(tensors: Iterable[tuple[Any, Vertex]], resting: dict[Tensor, Vertex], gradients: GraphTask) -> None:

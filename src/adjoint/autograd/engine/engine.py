@@ -32,7 +32,15 @@ from adjoint.core.graph.node import FREED, Leaf, Node, OutputSlot, Vertex
 from adjoint.core.graph.not_implemented import refuse_gradient
 from adjoint.core.graph.source_location import InstructionLocation, recorded_pass, user_instruction
 from adjoint.core.runtime.explanation_slot import explanation_slot
-from adjoint.core.runtime.mode import INHERITED_BY_THREADS, ModeScope, mode, nondefault, set_backward_origin, set_modes
+from adjoint.core.runtime.mode import (
+    INHERITED_BY_THREADS,
+    ModeScope,
+    mode,
+    nondefault,
+    set_backward_origin,
+    set_modes,
+    switch_recording,
+)
 from adjoint.core.runtime.threads import IN_BROWSER
 from adjoint.core.tensor.mutation_log import mutation_log
 from adjoint.core.tensor.tensor import Tensor
@@ -101,8 +109,11 @@ def _run_pass(gradients: GraphTask, finish: Callable[[], Result]) -> Result:
                 if mode.recording is not recording:  # a hook has set it
                     set_modes(recording=recording)
             else:
-                with ModeScope(recording=gradients.create_graph):
+                switch_recording(gradients.create_graph)
+                try:
                     result = _run_nodes_and_finish(gradients, finish)
+                finally:
+                    switch_recording(recording)
         return result
     except Exception as error:
         if mode.recording is not recording:

@@ -120,6 +120,8 @@ def _races(generator: Generator, weights: Array, count: int, by_column: bool) ->
     shape = weights.shape[::-1] if by_column else weights.shape
     waiting = generator.exponential(shape, kind)
     races = (wide / (waiting.T if by_column else waiting).astype(wide.dtype)).astype(kind).astype(wide.dtype)
+    if count == 1 and not np.isnan(races).any():
+        return races.argmax(-1, keepdims=True)
     return np.argsort(-races, -1, kind="stable")[..., :count]
 
 

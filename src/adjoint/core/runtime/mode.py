@@ -160,6 +160,18 @@ def _update_modes(held: dict[str, Any], modes: Mapping[str, object]) -> None:
         held["needs_slow_path"] = (
             held["inference"] or held["is_intercepted"] or held["level_floor"] >= 0 or held["autocast"] is not None
         )
+    _count_thread(held)
+
+
+def switch_recording(recording: bool) -> None:
+    """Set whether this thread records: `set_modes` for what every backward pass switches, in a third of the time."""
+    held = mode.__dict__
+    held["recording"] = recording
+    _count_thread(held)
+
+
+def _count_thread(held: dict[str, Any]) -> None:
+    """Count the thread of these modes in `nondefault` if it has left the default ones, and only then."""
     if (held["needs_slow_path"] or not held["recording"]) is not held["is_counted"]:
         with nondefault.lock:  # after this call a signal handler may run, and have counted this thread
             odd = held["needs_slow_path"] or not held["recording"]

@@ -160,9 +160,17 @@ def _common_dtype(kinds: set[Any]) -> NumpyDtype | None:
     return None if common is None else common.numpy
 
 
+def _is_exact(value: Operand, dtype: NumpyDtype) -> bool:
+    """Return whether a number is one of int64 or of truths as it is."""
+    if dtype.kind == "b":
+        return type(value) is bool or (type(value) is int and 0 <= value <= 1)
+    return dtype == np.int64 and type(value) is int and -(2**63) <= value < 2**63
+
+
 def try_plain_full(shape: Shape, value: Operand, dtype: NumpyDtype) -> Array | None:
-    """Return an array of floats filled with a Python number, for what most programs ask for; None for all else."""
-    if dtype.kind != "f" or type(value) not in (int, float):
+    """Return an array filled with a Python number, for what most programs ask for; None for all else."""
+    kind = type(value)
+    if kind is not int and kind is not float if dtype.kind == "f" else not _is_exact(value, dtype):
         return None
     count = 1
     for n in shape:

@@ -11,6 +11,7 @@ import numpy as np
 from adjoint.core.dtype.device import is_meta
 from adjoint.core.dtype.dtype import DTYPES, as_dtype, default, is_floating, numpy_dtype, promote
 from adjoint.core.dtype.dtype_info import scalar_type
+from adjoint.core.op.families import MAX_INT64
 from adjoint.core.runtime.deterministic import poison_uninitialized
 from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.construction import as_array, try_plain_full
@@ -260,7 +261,7 @@ def full(
 
 
 def _make_full(shape: Shape, value: Operand, kind: NumpyDtype) -> Tensor:
-    if not nondefault.count and (array := try_plain_full(shape, value, kind)) is not None:
+    if not (nondefault.count and mode.needs_slow_path) and (array := try_plain_full(shape, value, kind)) is not None:
         return wrap(array)
     if any(n < 0 for n in shape):
         raise RuntimeError(f"Trying to create tensor with negative dimension {min(shape)}: {list(shape)}")
@@ -523,6 +524,15 @@ def to_number(value: Tensor | float) -> float:
     return value.item() if isinstance(value, (Tensor, np.generic)) else value
 
 
+def _try_plain_range(start: Operand, end: Operand, step: Operand) -> Array | None:
+    """Return a range of integers, counted upwards; None for another, and where a mode sees how it is made."""
+    if end is None:
+        start, end = 0, start
+    if not type(start) is type(end) is type(step) is int or step <= 0 or end < start or end >= MAX_INT64:
+        return None
+    return None if nondefault.count and mode.needs_slow_path else np.arange(start, end, step)
+
+
 def arange(
     start: Operand = None,
     end: Operand = None,
@@ -556,6 +566,8 @@ def arange(
     """
     if out is not None:
         return write_out(out, arange, start, end, step, dtype=dtype_for_out(out, dtype))
+    if dtype is None is device and not requires_grad and (numbers := _try_plain_range(start, end, step)) is not None:
+        return wrap(numbers)
     if end is None:
         start, end = 0, start
     elif start is None:

@@ -300,10 +300,16 @@ def _truncated_quotient(x: Tensor, y: Tensor | float) -> Tensor:
 subtract, multiply, divide, true_divide = sub, mul, div, div
 
 
+MIN_SIZE_TO_CLIP = 2**14  # elements: fewer are limited and copied as fast
+
+
 def _clamp_array(x: Array, min: float | None = None, max: float | None = None) -> Array | None:
     """Compute `clamp` as its op does; None for bounds that are no numbers."""
     if (min is None and max is None) or not (_is_bound(min) and _is_bound(max)):
         return None
+    if x.size >= MIN_SIZE_TO_CLIP and min != 0 != max:  # of zeros NumPy need not keep the sign
+        bounds: Operand = min, max
+        return x.clip(*bounds, out=x)
     found: Array = op_of(select.clamp_range).evaluate(x, low=min, high=max)
     return found
 

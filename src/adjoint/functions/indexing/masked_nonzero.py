@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from adjoint.core.op.elementwise_kernels import KERNEL_TYPES
 from adjoint.core.runtime.mode import call_on_values, mode, nondefault
 from adjoint.core.tensor.tensor import Tensor, wrap
 from adjoint.core.typing import Array, Operand
@@ -44,6 +45,10 @@ def masked_fill(input: Tensor, mask: Tensor, value: Operand) -> Tensor:
         >>> ad.masked_fill(x, x < 0, 0.0)
         tensor([1., 0., 3.])
     """
+    if type(value) in select.NUMBERS and type(mask) is Tensor and input.array.dtype in KERNEL_TYPES:
+        filled = select.fill(mask, value, input)
+        if filled is not None:
+            return rename_node(filled, "MaskedFillBackward0")
     if mask.array.dtype.kind != "b":
         raise RuntimeError(f"masked_fill only supports boolean masks, but got mask with dtype {mask.dtype}")
     if not isinstance(value, Tensor):

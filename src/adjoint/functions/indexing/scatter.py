@@ -69,7 +69,7 @@ def scatter(
     source = src if src is not None else value
     if source is None:
         raise TypeError("scatter(): expected a src or a value")
-    if not index.numel():
+    if 0 in index.array.shape:
         return select.copy(input)
     _check_index("scatter", index, input, axis)
     if not isinstance(source, Tensor):

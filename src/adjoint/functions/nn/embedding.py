@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from adjoint.core.graph.node import Leaf
-from adjoint.core.runtime.mode import ModeScope, nondefault
+from adjoint.core.op.eager_kernels import SmallArrayKernel, kernel_provider
+from adjoint.core.op.elementwise_kernels import KERNEL_TYPES
+from adjoint.core.runtime.mode import ModeScope, mode, nondefault
 from adjoint.core.tensor.size import has_symbolic
 from adjoint.core.tensor.tensor import Tensor, constant, wrap
 from adjoint.functions.api.publish import rename_node
@@ -16,6 +18,7 @@ from adjoint.ops.elementwise import arithmetic, comparison, select
 from adjoint.ops.indexing import indexing
 from adjoint.ops.movement import movement
 
+TAKE_ROWS = SmallArrayKernel("take_rows")
 __all__ = ["embedding", "embedding_renorm_", "one_hot"]
 
 
@@ -34,6 +37,10 @@ def embedding(
     often it is looked up. With `sparse`, the gradient of a leaf `weight` is a sparse tensor of these rows. Raises
     IndexError for indices outside [0, V).
     """
+    if padding_idx is None is max_norm and not (scale_grad_by_freq or sparse):
+        found = _try_lookup(weight, input)
+        if found is not None:
+            return rename_node(found, "EmbeddingBackward0")
     if weight.ndim != 2:
         raise RuntimeError("'weight' must be 2-D")
     check_indices(input)
@@ -54,6 +61,25 @@ def embedding(
     padded = comparison.eq(input, padding)
     mask = movement.reshape(padded, shape=(*input.array.shape, 1))
     return rename_node(select.where(mask, out.detach(), out), "EmbeddingBackward0")
+
+
+def _try_lookup(weight: Tensor, input: Tensor) -> Tensor | None:
+    """Return the rows of a matrix by native code, which looks at types and indices; None where that is not for it."""
+    table, indices = weight.array, input.array
+    if (
+        type(table) is not np.ndarray
+        or type(indices) is not np.ndarray
+        or len(table.shape) != 2
+        or table.dtype not in KERNEL_TYPES
+        or not table.size
+        or not kernel_provider.enabled
+        or (nondefault.count and mode.needs_slow_path)
+    ):
+        return None
+    rows = np.empty((*indices.shape, table.shape[1]), table.dtype)
+    if TAKE_ROWS.call(table, indices, rows) is None:
+        return None
+    return indexing.index(weight, input, computed=rows, pattern=(0,))
 
 
 def check_indices(input: Tensor) -> None:

@@ -19,6 +19,7 @@ from adjoint.functions.elementwise.pointwise import clamp
 from adjoint.functions.linalg.norms import norm
 from adjoint.ops.elementwise import arithmetic, select
 from adjoint.ops.movement import movement
+from adjoint.ops.nn.native_norms import normalize_rows
 from adjoint.ops.nn.normalization import (
     moments,
     standardize,
@@ -44,10 +45,25 @@ def layer_norm(
 
     Raises RuntimeError if the input does not end in `normalized_shape`. Source: Ba, Kiros & Hinton, 2016.
     """
+    if (found := _try_rows(input, normalized_shape, weight, bias, eps)) is not None:
+        return found
     check_floating("layer_norm", input)
     axes = normalized_axes(input, normalized_shape)
     form = standardize if can_use_one_op(input, weight, bias) else standardize_by_ops
     return form(input, weight, bias, axes=axes, eps=eps)
+
+
+def _try_rows(
+    input: Tensor, shape: Sequence[int], weight: Tensor | None, bias: Tensor | None, eps: float
+) -> Tensor | None:
+    """Return `layer_norm` over the last dimension by native code; None where that is not for it."""
+    if weight is None or bias is None or len(shape) != 1 or (nondefault.count and mode.needs_slow_path):
+        return None
+    x, w, b = input.array, weight.array, bias.array
+    if type(x) is not np.ndarray or x.dtype not in KERNEL_TYPES or not w.shape == b.shape == x.shape[-1:] == (*shape,):
+        return None
+    rows = normalize_rows(x, w, b, eps)
+    return None if rows is None else standardize(input, weight, bias, computed=rows, axes=(x.ndim - 1,), eps=eps)
 
 
 def normalized_axes(input: Tensor, normalized_shape: Sequence[int]) -> tuple[int, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -30,6 +31,10 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: Operan
         if value is not None and value != 0:
             raise RuntimeError(f'Padding mode "{mode}" doesn\'t take in value argument')
         return pad_dims(input, pad, mode)
+    if value is None or type(value) is float or type(value) is int:
+        widths = _plain_widths(tuple(pad), len(input.array.shape))
+        if widths is not None:
+            return movement.pad(input, widths=widths, value=float(value or 0.0))
     if len(pad) % 2 or len(pad) // 2 > input.ndim:
         raise RuntimeError("Padding length must be divisible by 2 and at most twice the input's number of dimensions")
     pairs = [(pad[i], pad[i + 1]) for i in range(0, len(pad), 2)][::-1]
@@ -39,6 +44,20 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: Operan
         input = movement.slice(input, bounds=bounds)
     number = value if isinstance(value, complex) else float(value or 0.0)
     return movement.pad(input, widths=tuple((max(a, 0), max(b, 0)) for a, b in widths), value=number)
+
+
+def _plain_widths(pad: tuple[int, ...], rank: int) -> tuple[tuple[int, int], ...] | None:
+    """Return the widths of a border for each dimension; None for one that cuts, that does not fit, or of symbols."""
+    for n in pad:
+        if type(n) is not int or n < 0:
+            return None
+    return _pair_widths(pad, rank) if len(pad) % 2 == 0 and len(pad) // 2 <= rank else None
+
+
+@lru_cache(256)
+def _pair_widths(pad: tuple[int, ...], rank: int) -> tuple[tuple[int, int], ...]:
+    pairs = [(pad[i], pad[i + 1]) for i in range(0, len(pad), 2)][::-1]
+    return ((0, 0),) * (rank - len(pairs)) + tuple(pairs)
 
 
 def pad_dims(input: Tensor, pad: Sequence[int], mode: str) -> Tensor:

@@ -103,8 +103,10 @@ def run_sweep(
     """
     arrays: list[Operand] = [None if x is None else x.array for x in inputs]
     gates, weight, bias, projection, *start = arrays
-    recorded = any(x is not None and x.node is not None for x in inputs)
-    recorded = recorded and not (nondefault.count and not mode.recording)
+    recorded = False
+    if not nondefault.count or mode.recording:
+        for x in inputs:
+            recorded = recorded or (x is not None and x.node is not None)
     weights = StepWeights(weight, bias, projection)
     sweep = SWEEP_BY_KIND[kind](gates, order_of(sizes, reverse), weights, start, recorded)
     results = wrap(sweep.outputs), *[wrap(states[-1].copy()) for states in sweep.states()]

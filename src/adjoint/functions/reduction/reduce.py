@@ -397,16 +397,17 @@ def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
 
 
 def _arg_extreme(input: Tensor, dim: int | None, keepdim: bool, where_is: Function) -> Tensor:
-    x = _detach_or_rewrap(input)
     name = op_of(where_is).name
-    if x.array.dtype.kind == "b":
+    if input.array.dtype.kind == "b":
         raise RuntimeError(f"{name}(): does not support bool input")
-    check_ordered(name, x)
-    _check_not_empty(name, x, dim, IndexError)
-    if dim is not None and x.ndim:
-        return where_is(x, axis=one_dim(dim, x.ndim), keepdims=keepdim)
+    check_ordered(name, input)
+    _check_not_empty(name, input, dim, IndexError)
+    rank = len(input.array.shape)
+    if dim is not None and rank:
+        return find_positions(where_is, input, axis=one_dim(dim, rank), keepdims=keepdim)
     if dim is not None:
         one_dim(dim, 0)
+    x = _detach_or_rewrap(input)
     flat = where_is(movement.reshape_unshared(x, (movement.numel(x.array.shape),)), axis=0, keepdims=False)
     return movement.reshape_unshared(flat, (1,) * x.ndim) if keepdim else flat
 

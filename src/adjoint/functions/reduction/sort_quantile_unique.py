@@ -8,8 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from adjoint.core.op.eager_kernels import SmallArrayKernel, kernel_provider
+from adjoint.core.op.elementwise_kernels import KERNEL_TYPES
 from adjoint.core.op.op import op_of
-from adjoint.core.runtime.mode import call_on_values
+from adjoint.core.op.recorder import wrap_unrecorded
+from adjoint.core.runtime.mode import call_on_values, nondefault
+from adjoint.core.runtime.mode import mode as thread_mode
 from adjoint.core.tensor.size import as_float
 from adjoint.core.tensor.tensor import Tensor, constant, wrap
 from adjoint.core.typing import Array, Function, Operand
@@ -38,6 +42,9 @@ __all__ = [
     "searchsorted", "sort", "topk", "unique", "unique_consecutive",
 ]  # fmt: skip
 
+MAX_INSERTED = 32  # elements that insertion puts in order sooner than other ways
+LEADING_KERNELS = {True: SmallArrayKernel("leading_largest"), False: SmallArrayKernel("leading_smallest")}
+
 
 @public()
 def sort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool = False) -> Extreme:
@@ -58,7 +65,9 @@ def sort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool
     """
     if input.ndim == 0:
         return _scalar_extreme(input, return_types.sort)
-    out = _gather_extremes(input, argsort(input, dim, descending), one_dim(dim, input.ndim), True, return_types.sort)
+    axis = one_dim(dim, input.ndim)
+    found = _try_few(input, axis, input.array.shape[axis], bool(descending), return_types.sort)
+    out = found or _gather_extremes(input, argsort(input, dim, descending), axis, True, return_types.sort)
     rename_node(out[0], "SortBackward0")
     return out
 
@@ -103,10 +112,33 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
         raise RuntimeError(f"selected index k out of range: topk with k={k} along a dimension of size {size}")
     if not input.ndim:
         return _scalar_extreme(input, return_types.topk)
-    leading = find_positions(ordering.leading, input, axis=axis, count=k, descending=largest)
-    out = _gather_extremes(input, leading, axis, True, return_types.topk)
+    out = _try_few(input, axis, k, bool(largest), return_types.topk)
+    if out is None:
+        leading = find_positions(ordering.leading, input, axis=axis, count=k, descending=largest)
+        out = _gather_extremes(input, leading, axis, True, return_types.topk)
     rename_node(out[0], "TopkBackward0")
     return out
+
+
+def _try_few(input: Tensor, axis: int, count: int, descending: bool, kind: type[Extreme]) -> Extreme | None:
+    """Return the `count` leading elements and their indices if they are few, of short rows: by one native call."""
+    x = input.array
+    if (
+        type(x) is not np.ndarray
+        or axis != x.ndim - 1
+        or type(count) is not int
+        or not 0 < count <= MAX_INSERTED
+        or x.dtype not in KERNEL_TYPES
+        or not kernel_provider.enabled
+        or (nondefault.count and thread_mode.needs_slow_path)
+    ):
+        return None
+    shape = (*x.shape[:-1], count)
+    places, values = np.empty(shape, np.int64), np.empty(shape, x.dtype)
+    if LEADING_KERNELS[descending].call(x, places, values) is None:
+        return None
+    indices = wrap_unrecorded(places)
+    return kind(indexing.gather(input, indices, computed=values, axis=axis), indices)
 
 
 @public()

@@ -75,17 +75,18 @@ def unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
 
     Raises: RuntimeError for a `size` beyond the dimension's and for a step below 1.
     """
-    d = one_dim(dimension, self.ndim)
-    length = self.array.shape[d] if self.ndim else 1
+    whole = self.array.shape
+    d = one_dim(dimension, len(whole))
+    length = whole[d] if whole else 1
     if size > length:
         raise RuntimeError(f"maximum size for tensor at dimension {d} is {length} but size is {size}")
     if size < 0:
         raise RuntimeError(f"size is {size} but must be >= 0")
     if step <= 0:
         raise RuntimeError(f"step is {step} but must be > 0")
-    x = self if self.ndim else shapes.reshape(self, (1,))
+    x = self if whole else shapes.reshape(self, (1,))
     out = strides.apply_as_view(op_of(strides.unfold), x, dimension=d, size=size, step=step)
-    return out if self.ndim else shapes.reshape(out, (size,))
+    return out if whole else shapes.reshape(out, (size,))
 
 
 @public()

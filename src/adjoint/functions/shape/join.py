@@ -8,7 +8,6 @@ import numpy as np
 
 from adjoint.core.dtype.dtype import default, promote
 from adjoint.core.op.apply import apply
-from adjoint.core.op.evaluation import evaluate
 from adjoint.core.op.families import with_eager_fast_path
 from adjoint.core.op.op import Op, op_of
 from adjoint.core.op.recorder import record_output, wrap_unrecorded
@@ -83,19 +82,18 @@ def _join(op: Op, parts: Sequence[Tensor], axis: int) -> Tensor:
     params: Params = {"axis": axis}
     if default.narrow or nondefault.inference_used or (nondefault.count and mode.needs_slow_path):
         return apply(op, tuple(parts), params)
-    arrays, nodes, sizes = [], [], []
+    arrays: list[Array] = []
     recorded = False
     for part in parts:
-        array, node = part.array, part.node
+        array = part.array
         if type(array) is not ndarray:
             return apply(op, tuple(parts), params)
         arrays.append(array)
-        nodes.append(node)
-        sizes.append(array.shape)
-        recorded = recorded or node is not None
-    data = evaluate(op, tuple(arrays), params)
+        recorded = recorded or part.node is not None
+    data = op.evaluate(*arrays, axis=axis)
     if recorded and not (nondefault.count and not mode.recording):
-        return record_output(data, op, tuple(nodes), params, tuple(sizes) if op.saves_shapes else None, None)
+        sizes = tuple([array.shape for array in arrays]) if op.saves_shapes else None
+        return record_output(data, op, tuple([part.node for part in parts]), params, sizes, None)
     return wrap_unrecorded(data)
 
 

@@ -15,6 +15,7 @@ from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.as_strided import try_view
 from adjoint.core.tensor.memory_format import contiguous_format, memory_format
 from adjoint.core.tensor.size import Size, as_size
+from adjoint.core.tensor.storage import View
 from adjoint.core.tensor.tensor import Tensor, detach, strided_stand_in
 from adjoint.core.typing import DtypeLike, Operand, Operands, Shape, ShapeLike
 from adjoint.functions.api.dim_args import Dims, one_dim, parse_shape, some_dims
@@ -137,8 +138,13 @@ def view(self: Tensor, shape: Any, *, dtype: DtypeLike = None) -> Tensor:
         tensor([0., 5., 0., 0.])
     """
     array = self.array
-    if type(array) is ndarray and dtype is None and array.flags.c_contiguous:  # as `_view` begins
-        return movement.reshape(self, shape=_infer_size(shape, array.size))
+    if type(array) is ndarray and dtype is None:  # as `_view` begins
+        if array.flags.c_contiguous:
+            return movement.reshape(self, shape=_infer_size(shape, array.size))
+        if array.size and not (nondefault.count and mode.needs_slow_path):
+            out = movement.reshape(self, shape=_infer_size(shape, array.size))
+            if type(out.storage_) is View:  # and no copy
+                return out
     return _view(self, shape) if dtype is None else _view_as_dtype(self, as_dtype(dtype))
 
 
@@ -363,9 +369,12 @@ def squeeze(input: Tensor, dim: Dims = None, *others: int) -> Tensor:
         if shape[axis] == 1:
             shape = (*shape[:axis], *shape[axis + 1 :])
         return rename_node(movement.reshape(input, shape=shape), "SqueezeBackward1")
-    chosen = range(input.ndim) if dim is None else some_dims(dim, input.ndim)
+    if dim is None:
+        kept = tuple([n for n in shape if n != 1])
+        return rename_node(movement.reshape(input, shape=kept), "SqueezeBackward0")
+    chosen = some_dims(dim, input.ndim)
     shape = tuple(n for d, n in enumerate(input.array.shape) if n != 1 or d not in chosen)
-    kind = 0 if dim is None else 1 if isinstance(dim, int) else 2
+    kind = 1 if isinstance(dim, int) else 2
     return rename_node(movement.reshape(input, shape=shape), f"SqueezeBackward{kind}")
 
 

@@ -105,6 +105,15 @@ def choose(condition: Operand, x: Operand, y: Operand) -> Operand:
     return _where_by(op_of(_where_), condition, x, y)
 
 
+def fill(condition: Tensor, number: float, x: Tensor) -> Tensor | None:
+    """Return a row-major `number` where `condition`, else x, of arrays without more ado; None for what is not bool."""
+    array = x.array
+    if type(array) is not np.ndarray or type(condition.array) is not np.ndarray or condition.array.dtype is not BOOL:
+        return None
+    out: Tensor = op_of(_where_).public(condition, np.asarray(number, array.dtype), x)
+    return out if out.array.flags.c_contiguous else None
+
+
 def where(condition: Operand, x: Operand, y: Operand) -> Operand:
     """x where `condition`, else y. All broadcast; the branch not chosen gets a gradient of zero.
 

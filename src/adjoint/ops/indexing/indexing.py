@@ -227,9 +227,9 @@ def scatter_add(x: Array, indices: Array, *, shape: Shape, axis: int) -> Array:
     out = np.zeros(shape, x.dtype)
     if x.shape != indices.shape:
         x = x[tuple(slice(n) for n in indices.shape)]
-    if kernel_provider.enabled and axis == len(shape) - 1 and indices.size and indices.shape[:-1] == shape[:-1]:
-        if ADD_ALONG_ROWS.call(x, indices, out) is not None:
-            return out
+    can_be_native = kernel_provider.enabled and axis == len(shape) - 1 and indices.size > 0
+    if can_be_native and indices.shape[:-1] == shape[:-1] and ADD_ALONG_ROWS.call(x, indices, out) is not None:
+        return out
     if _picks_rows(indices, axis, shape[1:]):
         return _add_rows(out, _first_column(indices), x)
     places = positions_along(shape, indices, axis)
@@ -240,9 +240,7 @@ def scatter_add(x: Array, indices: Array, *, shape: Shape, axis: int) -> Array:
 
 
 @with_eager_fast_path(
-    composite=lambda x, source, indices, *, axis: add(
-        x, scatter_add(source, indices, shape=x.array.shape, axis=axis)
-    ),
+    composite=lambda x, source, indices, *, axis: add(x, scatter_add(source, indices, shape=x.array.shape, axis=axis)),
     node="ScatterAddBackward0",
     dx=lambda g: g,
     dsource=lambda g, indices, axis: gather(g, indices, axis=axis),
@@ -260,6 +258,10 @@ def add_along(x: Array, source: Array, indices: Array, *, axis: int) -> Array:
 def _gather_dx(g: Operand, indices: Operand, shape: Shape, axis: int) -> Operand:
     if not _can_sum_bare(g):
         return scatter_add(g, indices, shape=shape, axis=axis)
+    if axis == len(shape) - 1 and kernel_provider.enabled and g.size and g.shape[:-1] == shape[:-1]:
+        out = np.zeros(shape, g.dtype)
+        if ADD_ALONG_ROWS.call(g, indices, out) is not None:
+            return out
     if axis == len(shape) - 1 and g.shape == (*shape[:-1], 1):  # one element of each row, as the score of a label
         return _put_along_row(g, indices, shape)
     return compute(op_of(scatter_add), (g, indices), {"shape": shape, "axis": axis})

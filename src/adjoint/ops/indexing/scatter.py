@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,14 @@ from adjoint.ops.elementwise.arithmetic import maximum
 from adjoint.ops.elementwise.comparison import eq, logical_and, logical_or, ne
 from adjoint.ops.elementwise.select import cast, where
 from adjoint.ops.indexing.indexing import gather, index_grid, scatter_add
-from adjoint.ops.indexing.row_positions import LARGER_ROWS, MULTIPLY_ROWS, SMALLER_ROWS, positions_along
+from adjoint.ops.indexing.row_positions import (
+    LARGER_ROWS,
+    MULTIPLY_ROWS,
+    SMALLER_ROWS,
+    are_in_range,
+    positions_along,
+    row_starts,
+)
 from adjoint.ops.movement.movement import inverse, pad, permute, reshape, select
 from adjoint.ops.reduction.reduction import products_of_others
 
@@ -40,6 +48,11 @@ def scatter(x: Array, source: Operand, indices: Array, *, axis: int) -> Operand:
 
 def _write_at(out: Array, source: Operand, indices: Array, axis: int) -> None:
     """Write a number, or an array, at `indices` along `axis`: whole rows where the indices are expanded over them."""
+    lead, last = out.shape[:-1], out.ndim - 1
+    if axis == last and indices.shape[:-1] == lead and out.flags.c_contiguous and are_in_range(indices, out.shape[-1]):
+        rows = row_starts(prod(lead), out.shape[-1]).reshape(*lead, 1) + indices
+        out.reshape(-1)[rows] = source
+        return
     places = positions_along(out.shape, indices, axis)
     if places is None or not out.flags.c_contiguous:
         out[index_grid(out.shape, indices, axis)] = source

@@ -70,6 +70,14 @@ def normalize(x: Array, weight: Array | None, bias: Array | None, axes: Axes, ep
     return found if found is None or found.shape == x.shape else found.reshape(x.shape)
 
 
+def normalize_rows(x: Array, weight: Array, bias: Array, eps: float) -> Array | None:
+    """(x - mean) / √(var + eps) over the last dimension, then · weight + bias, which are as long."""
+    if not _is_possible(x) or len(weight) > MAX_ROW_ELEMENTS:
+        return None
+    found: Array | None = LAYER_NORM.call(x, weight, bias, eps)
+    return found
+
+
 def normalize_groups(x: Array, weight: Array | None, bias: Array | None, groups: int, eps: float) -> Array | None:
     """Normalise each group of channels of each sample of (N, C, …); weight and bias are (C,)."""
     n, c, *rest = x.shape

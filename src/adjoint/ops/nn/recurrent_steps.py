@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from adjoint.core.op.eager_kernels import PANEL_BYTES, SmallArrayKernel, kernel_provider
-from adjoint.core.typing import Array, Function
+from adjoint.core.typing import Array, Function, NumpyDtype
 from adjoint.ops.linalg.blas_products import multiply_matrices
 
 MAX_SECONDS_PER_CALL = 2e-3  # seconds: native code keeps Python's lock
@@ -43,6 +43,12 @@ def order_of(sizes: tuple[int, ...], reverse: bool) -> Array:
     order = order[::-1].copy() if reverse else order
     order.flags.writeable = False
     return order
+
+
+@lru_cache(maxsize=8)
+def _no_panels(dtype: NumpyDtype) -> Array:
+    """Return an empty array, which says that the product is computed already."""
+    return np.empty(0, dtype)
 
 
 def pack_panels(weight: Array) -> Array:
@@ -150,6 +156,10 @@ class Sweep(ABC):
     def _run_forward(self) -> None:
         hh, hr = self.weights.hh, self.weights.hr
         kernel = self.forward_kernel.call if kernel_provider.enabled else _decline
+        if hr is None and len(self.order) == 1 and kernel is not _decline:  # a cell's, in few calls
+            product = multiply_matrices(self.hidden[0], hh.T)
+            if kernel(self.u, _no_panels(self.dtype), product, self.order, *self._operands(0, 1)) is not None:
+                return
         if self._takes_panels():
             panels = self._as_operand(pack_panels(hh.T))
             scratch = np.empty((self.batch, len(panels) * panels.shape[2]), self.dtype)

@@ -179,9 +179,7 @@ def _unit_vectors_dx(g: Operand, x: Operand, axis: int, least: float) -> Operand
     return arithmetic.div(arithmetic.sub(g, arithmetic.mul(unit, along)), length)
 
 
-@with_eager_fast_path(
-    composite=_normalize_composite, node="DivBackward0", preserves_strides=True, dx=_unit_vectors_dx
-)
+@with_eager_fast_path(composite=_normalize_composite, node="DivBackward0", preserves_strides=True, dx=_unit_vectors_dx)
 def unit_vectors(x: Array, *, axis: int, least: float) -> Operand:
     """x / max(‖x‖, least) along `axis`, of real numbers."""
     length = np.maximum(op_of(euclidean_norm).evaluate(x, axes=(axis,), keepdims=True), least)

@@ -188,6 +188,8 @@ def try_fused_update(
         and (small is None or not kernel_provider.enabled or not FUSABLE_OPTION_TYPES.issuperset(map(type, numbers)))
     ):
         return False
+    if is_small and small is not None and _try_small_update(native, small, tensors, numbers):
+        return True
     written = []
     for i in native.written:  # no views, row-major, and no constants
         t = tensors[i]
@@ -224,6 +226,43 @@ def try_fused_update(
         storage.version += 1
         writes.append(known.get(id(array)) or mutation_log.of(array))
     mutation_log.stamp(writes, user_instruction(3))
+    return True
+
+
+def _try_small_update(
+    native: KernelFunction, small: SmallArrayKernel, tensors: Operands, numbers: tuple[Number, ...]
+) -> bool:
+    """Run the kernel of a small parameter if each tensor owns its memory; it does what `try_fused_update` does."""
+    shape = tensors[0].array.shape
+    arrays: list[Array] = []
+    for t in tensors:
+        if t is None:
+            continue
+        a = t.array
+        if type(a) is not np.ndarray or a.base is not None or a.shape != shape:
+            return False
+        arrays.append(a)
+    if len({*map(id, arrays)}) < len(arrays):
+        return False
+    written = []
+    for i in native.written:
+        t = tensors[i]
+        if t is None:
+            continue
+        storage = t.storage_
+        if storage is None:
+            storage = storage_of(t)
+        if type(storage) is not Storage or not t.array.flags.writeable:
+            return False
+        written.append((storage, t.array))
+    if small.call(*arrays, *map(float, numbers)) is None:  # it looks at types and layout
+        return False
+    known = mutation_log.by_memory
+    writes = []
+    for storage, array in written:
+        storage.version += 1
+        writes.append(known.get(id(array)) or mutation_log.of(array))
+    mutation_log.stamp(writes, user_instruction(4))
     return True
 
 

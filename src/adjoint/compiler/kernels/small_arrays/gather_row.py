@@ -60,6 +60,23 @@ def _add_along_rows(
     return within
 
 
+def _take_rows(
+    b: Builder, kind: Type, lanes: int, x: ArrayOperand, indices: ArrayOperand, out: ArrayOperand, done: ArrayOperand
+) -> Reg:
+    """Write the rows of x that the indices name into `out`; left alone where one is negative or too large."""
+    within = indices_are_within(b, indices, b.floor_divide(x.size, x.last), min(lanes, 8))
+    with b.when(within), b.loop(0, indices.size) as row:
+        source = b.gep(x.data, b.mul(b.load(b.gep(indices.data, row.index, I64), I64), x.last), kind)
+        target = b.gep(out.data, b.mul(row.index, x.last), kind)
+
+        def body(index: Reg, mask: Reg | None) -> list[Reg]:
+            b.store(b.load(b.gep(source, index, kind), kind.of(lanes), mask), b.gep(target, index, kind), mask)
+            return []
+
+        sweep(b, x.last, lanes, [], body)
+    return within
+
+
 def _mean_nll(b: Builder, kind: Type, lanes: int, logs: ArrayOperand, target: ArrayOperand, out: ArrayOperand) -> Reg:
     """-Σ logs[r, target[r]] / rows; left alone where a class is negative or too large."""
     lanes = min(lanes, 8)
@@ -131,6 +148,7 @@ ROUTINES = {
         }.items()
     },
     "add_along_rows": SmallArrayEntry("xix", _add_along_rows, less=ALL_DIMS, most=UNLIMITED, copies=2),
+    "take_rows": SmallArrayEntry("xix", _take_rows, less=ALL_DIMS, most=UNLIMITED),
     "gather": SmallArrayEntry("xi", _gather, like=1, copies=2),
     "mean_nll": SmallArrayEntry("xi", _mean_nll, less=ALL_DIMS, copies=2),
     "mean_nll_dx": SmallArrayEntry("xix", _mean_nll_dx, less=ALL_DIMS),

@@ -40,7 +40,9 @@ def _adam(b: Builder, p: Reg, g: Reg, mean: Reg, square: Reg, *others: Reg) -> d
     shrink, weight_decay, one_minus_beta1, beta2, one_minus_beta2, eps, negative_step_size, lift = others[-8:]
     p = b.mul(p, shrink)
     g = _with_decay(b, g, p, weight_decay)
-    mean = b.add(mean, b.mul(b.sub(g, mean), one_minus_beta1))
+    gap = b.sub(g, mean)
+    far = b.sub(g, b.mul(gap, b.sub(1.0, one_minus_beta1)))
+    mean = b.select(b.lt(one_minus_beta1, 0.5), b.add(mean, b.mul(gap, one_minus_beta1)), far)  # as `lerp_`
     square = b.add(b.mul(square, beta2), b.mul(b.mul(g, one_minus_beta2), g))
     divisor = square if largest is None else b.maximum(largest, square)
     size = b.add(b.mul(b.sqrt(divisor), lift), eps)
