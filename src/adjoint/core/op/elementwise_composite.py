@@ -12,7 +12,7 @@ from adjoint.core.op.families import with_eager_fast_path
 from adjoint.core.op.op import Rule, op_of
 from adjoint.core.op.signature import parameters_of
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import Array, Function, NumpyDtype, Operand
+from adjoint.core.typing import Array, Function, NumpyDtype, Operand, Operands
 
 ndarray = np.ndarray
 MIN_SIZE_TO_WRITE_INTO = 2**14  # elements: fewer are computed and copied in less time than it takes to look at memory
@@ -75,16 +75,15 @@ def compute_into_first(function: Function, *arrays: Array) -> Array:
     return out
 
 
-def _needs_no_kernel(rule: Rule) -> bool:
-    """Return whether a rule has a kernel of its own, or passes its gradient on as it is."""
-    return "kernel" in vars(rule) or len(parameters_of(rule).positional) == 1
-
-
-def _has_dtype(x: Operand, dtype: NumpyDtype) -> bool:
-    """Return whether an operand is a tensor of this type, or a number as an array of it."""
-    if isinstance(x, Tensor):
-        return bool(x.array.dtype == dtype)
-    return type(x) is ndarray and x.dtype == dtype and not x.shape
+def _have_dtype(operands: Operands, dtype: NumpyDtype) -> bool:
+    """Return whether all operands are tensors of this type, or numbers as arrays of it."""
+    for x in operands:
+        if isinstance(x, Tensor):
+            if x.array.dtype != dtype:
+                return False
+        elif type(x) is not ndarray or x.dtype != dtype or x.shape:
+            return False
+    return True
 
 
 def _min_elements(same_bits: bool, small: Function | None) -> int:
@@ -128,7 +127,9 @@ def elementwise_composite(
             return out
 
         fast = {
-            name: rule if _needs_no_kernel(rule) else with_elementwise_kernel(rule, same_bits=same_bits)
+            name: rule  # one that passes its gradient on as it is needs no kernel
+            if "kernel" in vars(rule) or len(parameters_of(rule).positional) == 1
+            else with_elementwise_kernel(rule, same_bits=same_bits)
             for name, rule in rules.items()
         }
         publish = with_eager_fast_path(composite=composite, node=node, preserves_strides=True, **fast)
@@ -136,9 +137,7 @@ def elementwise_composite(
 
         def call(*inputs: Operand, **params: object) -> Tensor:
             dtype = inputs[0].array.dtype
-            plain = (dtype in KERNEL_TYPES or dtype.kind == "V") and (
-                len(inputs) == 1 or all(_has_dtype(x, dtype) for x in inputs)
-            )
+            plain = (dtype in KERNEL_TYPES or dtype.kind == "V") and (len(inputs) == 1 or _have_dtype(inputs, dtype))
             out: Tensor = whole(*inputs, **params) if plain else composite(*inputs, **params)
             return out
 

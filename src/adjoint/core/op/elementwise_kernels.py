@@ -48,7 +48,7 @@ class ElementwiseKernel:
 
     __slots__ = (
         "_calls", "function", "into_first", "kernels", "min_elements", "min_taken", "natives", "of_arrays", "same_bits",
-    )  # fmt: skip
+    )
 
     def __init__(self, function: Function, *, same_bits: bool = False, min_elements: int = MIN_ELEMENTS) -> None:
         self.function, self.same_bits, self.min_elements = function, same_bits, min_elements

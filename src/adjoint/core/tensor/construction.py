@@ -160,17 +160,16 @@ def _common_dtype(kinds: set[Any]) -> NumpyDtype | None:
     return None if common is None else common.numpy
 
 
-def _is_exact(value: Operand, dtype: NumpyDtype) -> bool:
-    """Return whether a number is one of int64 or of truths as it is."""
-    if dtype.kind == "b":
-        return type(value) is bool or (type(value) is int and 0 <= value <= 1)
-    return dtype == np.int64 and type(value) is int and -(2**63) <= value < 2**63
-
-
 def try_plain_full(shape: Shape, value: Operand, dtype: NumpyDtype) -> Array | None:
     """Return an array filled with a Python number, for what most programs ask for; None for all else."""
-    kind = type(value)
-    if kind is not int and kind is not float if dtype.kind == "f" else not _is_exact(value, dtype):
+    given, kind = type(value), dtype.kind
+    if kind == "f":
+        is_plain = given is int or given is float
+    elif kind == "b":
+        is_plain = given is bool or (given is int and 0 <= value <= 1)
+    else:
+        is_plain = given is int and dtype == np.int64 and -(2**63) <= value < 2**63
+    if not is_plain:
         return None
     count = 1
     for n in shape:
@@ -182,3 +181,12 @@ def try_plain_full(shape: Shape, value: Operand, dtype: NumpyDtype) -> Array | N
     array = np.empty(shape, dtype)
     array.fill(value)
     return array
+
+
+def try_plain_range(start: Operand, end: Operand, step: Operand) -> Array | None:
+    """Return a range of integers, counted upwards; None for another, and where a mode sees how it is made."""
+    if end is None:
+        start, end = 0, start
+    if not type(start) is type(end) is type(step) is int or step <= 0 or end < start or end >= 2**62:
+        return None
+    return None if nondefault.count and mode.needs_slow_path else np.arange(start, end, step)

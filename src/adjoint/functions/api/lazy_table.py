@@ -21,6 +21,7 @@ METHODS: dict[str, str] = {
         nextafter_ polygamma polygamma_ positive rad2deg rad2deg_ signbit sinc sinc_ xlogy xlogy_
     """,
     "elementwise.relu_variants": "hardshrink prelu",
+    "elementwise.scaled_sums": "addcdiv addcdiv_ addcmul addcmul_ lerp lerp_",
     "indexing.scatter": """
         diagonal_scatter fill_diagonal_ index_add index_add_ index_copy index_copy_ index_fill index_fill_
         index_put index_put_ index_reduce index_reduce_ masked_scatter masked_scatter_ put put_ scatter

@@ -11,10 +11,9 @@ import numpy as np
 from adjoint.core.dtype.device import is_meta
 from adjoint.core.dtype.dtype import DTYPES, as_dtype, default, is_floating, numpy_dtype, promote
 from adjoint.core.dtype.dtype_info import scalar_type
-from adjoint.core.op.families import MAX_INT64
 from adjoint.core.runtime.deterministic import poison_uninitialized
 from adjoint.core.runtime.mode import mode, nondefault
-from adjoint.core.tensor.construction import as_array, try_plain_full
+from adjoint.core.tensor.construction import as_array, try_plain_full, try_plain_range
 from adjoint.core.tensor.external_aliases import import_array
 from adjoint.core.tensor.memory_format import memory_format, strided
 from adjoint.core.tensor.shape_tracer import call_on_meta, device_like, move_to_device, on_requested_device
@@ -524,15 +523,6 @@ def to_number(value: Tensor | float) -> float:
     return value.item() if isinstance(value, (Tensor, np.generic)) else value
 
 
-def _try_plain_range(start: Operand, end: Operand, step: Operand) -> Array | None:
-    """Return a range of integers, counted upwards; None for another, and where a mode sees how it is made."""
-    if end is None:
-        start, end = 0, start
-    if not type(start) is type(end) is type(step) is int or step <= 0 or end < start or end >= MAX_INT64:
-        return None
-    return None if nondefault.count and mode.needs_slow_path else np.arange(start, end, step)
-
-
 def arange(
     start: Operand = None,
     end: Operand = None,
@@ -566,12 +556,11 @@ def arange(
     """
     if out is not None:
         return write_out(out, arange, start, end, step, dtype=dtype_for_out(out, dtype))
-    if dtype is None is device and not requires_grad and (numbers := _try_plain_range(start, end, step)) is not None:
+    if dtype is None is device and not requires_grad and (numbers := try_plain_range(start, end, step)) is not None:
         return wrap(numbers)
     if end is None:
         start, end = 0, start
-    elif start is None:
-        start = 0
+    start = 0 if start is None else start
     if end is None:
         raise TypeError("arange() missing 1 required positional argument: 'end'")
     start, end, step = [v.item() if isinstance(v, Tensor) else v for v in (start, end, step)]

@@ -16,4 +16,5 @@ Modules, in reading order:
   everyday ones.
 - `inplace_activation`: Activation functions and dropouts as `torch.nn.functional` spells them: in place, by an
   underscore or an argument.
+- `scaled_sums`: `addcmul`, `addcdiv` and `lerp`: sums with a product, a quotient or a share of others.
 """

@@ -19,7 +19,8 @@ from adjoint.functions.api.publish import public, rename_node
 from adjoint.functions.indexing.masked_nonzero import nonzero
 from adjoint.functions.shape import join
 from adjoint.functions.shape import shape as shapes
-from adjoint.functions.shape.shape import _as_tensor_list, atleast_2d
+from adjoint.functions.shape.join import atleast_2d
+from adjoint.functions.shape.shape import as_tensor_list
 from adjoint.ops.creation import mark_triangle
 from adjoint.ops.elementwise import comparison, select
 from adjoint.ops.movement import as_strided as strides
@@ -84,7 +85,7 @@ def block_diag(*tensors: Tensor | Sequence[Tensor]) -> Tensor:
 
     Raises: RuntimeError for more than two dimensions.
     """
-    parts = [atleast_2d(part) for part in _as_tensor_list(tensors)] or [constant(np.zeros((1, 0), np.float32))]
+    parts = [atleast_2d(part) for part in as_tensor_list(tensors)] or [constant(np.zeros((1, 0), np.float32))]
     for i, part in enumerate(parts):
         if part.ndim > 2:
             raise RuntimeError(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -13,16 +14,17 @@ from adjoint.core.op.op import Op, op_of
 from adjoint.core.op.recorder import record_output, wrap_unrecorded
 from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import Array, Params
+from adjoint.core.typing import Array, Operands, Params
 from adjoint.functions.api.dim_args import one_dim
 from adjoint.functions.api.out import with_out
 from adjoint.functions.api.publish import public
 from adjoint.functions.shape import shape as shapes
-from adjoint.functions.shape.shape import atleast_3d, ravel, unsqueeze
+from adjoint.functions.shape.shape import as_tensor_list, ravel, reshape, unsqueeze
 from adjoint.ops.elementwise import select
 from adjoint.ops.movement import movement
 
-__all__ = ["cat", "column_stack", "concat", "concatenate", "dstack", "hstack", "row_stack", "stack", "vstack"]
+__all__ = ["atleast_1d", "atleast_2d", "atleast_3d", "cat", "column_stack", "concat", "concatenate", "dstack", "hstack"]
+__all__ += ["row_stack", "stack", "vstack"]
 
 _CAT = op_of(movement.cat)
 ndarray = np.ndarray
@@ -223,3 +225,27 @@ def check_tensor_list(name: str, tensors: Sequence[Tensor]) -> None:
             raise TypeError(f"{name}(): expected Tensor as element {i} in argument 0, but got {type(part).__name__}")
     if not len(tensors):
         raise RuntimeError(f"{name} expects a non-empty TensorList")
+
+
+def _raise_rank(n: int, tensors: Operands, wrap: Callable[[Tensor], Tensor]) -> Any:
+    out = tuple(wrap(part) if part.ndim < n else part for part in as_tensor_list(tensors))
+    return out[0] if len(tensors) == 1 and isinstance(tensors[0], Tensor) else out
+
+
+def atleast_1d(*tensors: Tensor | Sequence[Tensor]) -> Any:
+    """Return tensors with at least one dimension."""
+    return _raise_rank(1, tensors, lambda x: reshape(x, (1,)))
+
+
+def atleast_2d(*tensors: Tensor | Sequence[Tensor]) -> Any:
+    """Return tensors with at least two dimensions; vectors become rows."""
+    return _raise_rank(2, tensors, lambda x: unsqueeze(x, 0) if x.ndim else reshape(x, (1, 1)))
+
+
+def atleast_3d(*tensors: Tensor | Sequence[Tensor]) -> Any:
+    """Return tensors with at least three dimensions; a vector gets one on either side, a matrix one behind."""
+
+    def wrap(x: Tensor) -> Tensor:
+        return unsqueeze(x, -1) if x.ndim == 2 else reshape(x, (1, x.numel(), 1))
+
+    return _raise_rank(3, tensors, wrap)

@@ -10,7 +10,7 @@ import numpy as np
 from adjoint.core.tensor.tensor import Tensor, constant
 from adjoint.functions.shape import join
 from adjoint.functions.shape import shape as shapes
-from adjoint.functions.shape.shape import _as_tensor_list
+from adjoint.functions.shape.shape import as_tensor_list
 from adjoint.ops.indexing import indexing
 
 __all__ = ["cartesian_prod", "combinations", "meshgrid"]
@@ -33,7 +33,7 @@ def meshgrid(*tensors: Tensor | Sequence[Tensor], indexing: str | None = None) -
         tensor([[0, 0, 0],
                 [1, 1, 1]])
     """
-    parts = _as_tensor_list(tensors)
+    parts = as_tensor_list(tensors)
     if not parts:
         raise RuntimeError("meshgrid expects a non-empty TensorList")
     if indexing not in (None, "ij", "xy"):
@@ -61,7 +61,7 @@ def cartesian_prod(*tensors: Tensor | Sequence[Tensor]) -> Tensor:
 
     Raises: RuntimeError unless all are vectors.
     """
-    parts = _as_tensor_list(tensors)
+    parts = as_tensor_list(tensors)
     for part in parts:
         if part.ndim != 1:
             raise RuntimeError(f"Expect a 1D vector, but got shape {list(part.array.shape)}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache, lru_cache
 from typing import Any
 
@@ -26,9 +26,8 @@ from adjoint.ops.movement import movement
 from adjoint.ops.movement.memory_format import copy_in_order
 
 __all__ = [
-    "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_shapes", "broadcast_tensors", "broadcast_to", "flatten",
-    "moveaxis", "movedim", "narrow", "permute", "ravel", "reshape", "select", "squeeze", "swapaxes", "swapdims", "t",
-    "transpose", "unflatten", "unsqueeze",
+    "broadcast_shapes", "broadcast_tensors", "broadcast_to", "flatten", "moveaxis", "movedim", "narrow", "permute",
+    "ravel", "reshape", "select", "squeeze", "swapaxes", "swapdims", "t", "transpose", "unflatten", "unsqueeze",
 ]  # fmt: skip
 
 
@@ -439,7 +438,7 @@ def broadcast_to(input: Tensor, shape: Sequence[int]) -> Tensor:
 
 def broadcast_tensors(*tensors: Tensor | Sequence[Tensor]) -> tuple[Tensor, ...]:
     """Return tensors expanded to the shape to which all broadcast. Raises RuntimeError if there is no such shape."""
-    parts = _as_tensor_list(tensors)
+    parts = as_tensor_list(tensors)
     try:
         full = _broadcast_shapes(*[part.array.shape for part in parts])
     except ValueError as error:
@@ -447,7 +446,7 @@ def broadcast_tensors(*tensors: Tensor | Sequence[Tensor]) -> tuple[Tensor, ...]
     return tuple(part if part.array.shape == full else expand(part, full) for part in parts)
 
 
-def _as_tensor_list(tensors: Operands) -> list[Tensor]:
+def as_tensor_list(tensors: Operands) -> list[Tensor]:
     return list(tensors[0]) if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)) else list(tensors)
 
 
@@ -520,27 +519,3 @@ def contiguous(self: Tensor, memory_format: memory_format | None = None) -> Tens
         return self
     order = dim_order_for_copy(self, memory_format or contiguous_format)
     return copy_in_order(self, order=order) if order else selection.copy(self)
-
-
-def _raise_rank(n: int, tensors: Operands, wrap: Callable[[Tensor], Tensor]) -> Any:
-    out = tuple(wrap(part) if part.ndim < n else part for part in _as_tensor_list(tensors))
-    return out[0] if len(tensors) == 1 and isinstance(tensors[0], Tensor) else out
-
-
-def atleast_1d(*tensors: Tensor | Sequence[Tensor]) -> Any:
-    """Return tensors with at least one dimension."""
-    return _raise_rank(1, tensors, lambda x: reshape(x, (1,)))
-
-
-def atleast_2d(*tensors: Tensor | Sequence[Tensor]) -> Any:
-    """Return tensors with at least two dimensions; vectors become rows."""
-    return _raise_rank(2, tensors, lambda x: unsqueeze(x, 0) if x.ndim else reshape(x, (1, 1)))
-
-
-def atleast_3d(*tensors: Tensor | Sequence[Tensor]) -> Any:
-    """Return tensors with at least three dimensions; a vector gets one on either side, a matrix one behind."""
-
-    def wrap(x: Tensor) -> Tensor:
-        return unsqueeze(x, -1) if x.ndim == 2 else reshape(x, (1, x.numel(), 1))
-
-    return _raise_rank(3, tensors, wrap)

@@ -10,4 +10,6 @@ Modules, in reading order:
 - `complex`: Complex numbers and their parts.
 - `float_functions`: Further functions of single elements: distances, signs, neighbours, steps, exponents and
   mantissas.
+- `scaled_sums`: Sums with a product, a quotient or a share of others: each one op, and one kernel, where ops would be
+  three or four.
 """

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from adjoint.core.op.elementwise_composite import elementwise_composite
-from adjoint.core.typing import Array, Operand
+from adjoint.core.typing import Operand
 from adjoint.ops.elementwise import arithmetic, comparison
 from adjoint.ops.elementwise.select import where
 
@@ -18,16 +18,11 @@ if TYPE_CHECKING:
     from adjoint.core.tensor.tensor import Tensor
 
 
-def _pass_on(g: Operand) -> Operand:
-    """Return the gradient of a term."""
-    return g
-
-
 @elementwise_composite(
     node="AddcmulBackward0",
     same_bits=True,
     small=lambda x, y, z, value: y * value * z + x,
-    dx=_pass_on,
+    dx=lambda g: g,
     dy=lambda g, z, value: g * (z * value),
     dz=lambda g, y, value: g * (y * value),
 )
@@ -40,7 +35,7 @@ def add_product(x: Operand, y: Operand, z: Operand, value: Operand) -> Tensor:
     node="AddcdivBackward0",
     same_bits=True,
     small=lambda x, y, z, value: y * value / z + x,
-    dx=_pass_on,
+    dx=lambda g: g,
     dy=lambda g, z, value: g * arithmetic.div(value, z),
     dz=lambda g, y, z, value: arithmetic.neg(g * arithmetic.div(arithmetic.mul(y, value), arithmetic.square(z))),
 )
@@ -49,15 +44,12 @@ def add_quotient(x: Operand, y: Operand, z: Operand, value: Operand) -> Tensor:
     return arithmetic.add(x, arithmetic.div(arithmetic.mul(y, value), z))
 
 
-def _interpolate_small(x: Array, end: Array, weight: Array) -> Array:
-    gap = end - x
-    return np.where(np.abs(weight) < 0.5, x + gap * weight, end - gap * (1.0 - weight))
-
-
 @elementwise_composite(
     node="LerpBackward1",
     same_bits=True,
-    small=_interpolate_small,
+    small=lambda x, end, weight: np.where(
+        np.abs(weight) < 0.5, x + (end - x) * weight, end - (end - x) * (1.0 - weight)
+    ),
     dx=lambda g, weight: g * (1.0 - weight),
     dend=lambda g, weight: g * weight,
     dweight=lambda g, x, end: g * arithmetic.sub(end, x),

@@ -157,11 +157,6 @@ def euclidean_norm(x: Array, *, axes: Axes, keepdims: bool) -> Operand:
     return np.sqrt(op_of(reduction.sum).evaluate(np.square(x), axes=axes, keepdims=keepdims))
 
 
-def _normalize_composite(x: Tensor, *, axis: int, least: float) -> Operand:
-    length = select.clamp_range(euclidean_norm(x, axes=(axis,), keepdims=True), low=least, high=None)
-    return arithmetic.div(x, length)
-
-
 def _unit_vectors_dx(g: Operand, x: Operand, axis: int, least: float) -> Operand:
     """(g - y Σ g y) / length, with y = x / length; where the length is `least`, it does not depend on x."""
     if movement.is_bare(g) and movement.is_bare(x):
@@ -179,7 +174,14 @@ def _unit_vectors_dx(g: Operand, x: Operand, axis: int, least: float) -> Operand
     return arithmetic.div(arithmetic.sub(g, arithmetic.mul(unit, along)), length)
 
 
-@with_eager_fast_path(composite=_normalize_composite, node="DivBackward0", preserves_strides=True, dx=_unit_vectors_dx)
+@with_eager_fast_path(
+    composite=lambda x, axis, least: arithmetic.div(
+        x, select.clamp_range(euclidean_norm(x, axes=(axis,), keepdims=True), low=least, high=None)
+    ),
+    node="DivBackward0",
+    preserves_strides=True,
+    dx=_unit_vectors_dx,
+)
 def unit_vectors(x: Array, *, axis: int, least: float) -> Operand:
     """x / max(‖x‖, least) along `axis`, of real numbers."""
     length = np.maximum(op_of(euclidean_norm).evaluate(x, axes=(axis,), keepdims=True), least)

@@ -32,4 +32,6 @@ Modules, in reading order:
   grid.
 - `broadcast_arithmetic`: Sums, differences, products and quotients of arrays that broadcast, with the bits of
   NumPy's.
+- `leading_elements`: The first few elements of each row in sorted order, and where they stand: by insertion, which
+  suits few and short.
 """
