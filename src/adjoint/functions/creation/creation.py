@@ -558,9 +558,7 @@ def arange(
         return write_out(out, arange, start, end, step, dtype=dtype_for_out(out, dtype))
     if dtype is None is device and not requires_grad and (numbers := try_plain_range(start, end, step)) is not None:
         return wrap(numbers)
-    if end is None:
-        start, end = 0, start
-    start = 0 if start is None else start
+    start, end = (0, start) if end is None else (0 if start is None else start, end)
     if end is None:
         raise TypeError("arange() missing 1 required positional argument: 'end'")
     start, end, step = [v.item() if isinstance(v, Tensor) else v for v in (start, end, step)]
