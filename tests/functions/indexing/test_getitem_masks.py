@@ -27,6 +27,15 @@ def test_a_mask_of_the_first_dimensions_picks_as_numpy_does(rank: int, recorded:
         np.testing.assert_array_equal(x.grad.numpy() / 3, np.broadcast_to(spread, X.shape))
 
 
+def test_a_mask_of_many_dimensions() -> None:
+    x = ad.ones(*(2,) * 7, requires_grad=True)
+    mask = ad.zeros(*(2,) * 6, dtype=ad.bool)
+    mask[0, 1, 0, 1, 0, 1] = True
+    x[mask].sum().backward()
+    assert x.grad is not None
+    assert x.grad.sum() == 2
+
+
 def test_what_a_mask_picks_without_recording_tells_where_that_was_off() -> None:
     x = ad.tensor(X, requires_grad=True)
     with ad.no_grad():

@@ -6,6 +6,7 @@ import numpy as np
 
 from adjoint.core.graph.source_location import user_site
 from adjoint.core.op.apply import apply
+from adjoint.core.op.call_template import INPUT_NAMES
 from adjoint.core.op.families import INT64, MAX_INT64, MIN_INT64
 from adjoint.core.op.op import op_of
 from adjoint.core.op.recorder import wrap_unrecorded
@@ -90,6 +91,7 @@ def _try_mask(x: Tensor, mask: Array) -> Tensor | None:
         type(array) is not np.ndarray
         or type(mask) is not np.ndarray
         or mask.shape != array.shape[: mask.ndim]
+        or mask.ndim >= len(INPUT_NAMES)  # so many positions that the op's call is not written out
         or (nondefault.count and mode.needs_slow_path)
     ):
         return None

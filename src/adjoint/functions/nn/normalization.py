@@ -256,7 +256,8 @@ def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, o
     if out is not None:
         return write_out(out, normalize, input, p, dim, eps)
     rank = len(input.array.shape)
-    if p == 2 and type(dim) is int and -rank <= dim < rank and eps > 0 and input.array.dtype in KERNEL_TYPES:
+    is_plain = type(dim) is int and type(eps) is float and input.array.dtype in KERNEL_TYPES
+    if is_plain and p == 2 and eps > 0 and -rank <= dim < rank:
         return unit_vectors(input, axis=dim % rank, least=float(eps))
     return arithmetic.div(input, clamp(norm(input, p, dim, keepdim=True), min=eps))
 
