@@ -189,4 +189,4 @@ def try_plain_range(start: Operand, end: Operand, step: Operand) -> Array | None
         start, end = 0, start
     if not type(start) is type(end) is type(step) is int or step <= 0 or end < start or end >= 2**62:
         return None
-    return None if nondefault.count and mode.needs_slow_path else np.arange(start, end, step, np.int64)
+    return None if nondefault.count and mode.needs_slow_path else np.arange(start, end, step, dtype=np.int64)

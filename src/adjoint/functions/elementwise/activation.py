@@ -28,6 +28,7 @@ __all__ = [
     "softmin", "softplus", "tanhshrink",
 ]  # fmt: skip
 
+MAX_TRANSPOSED_ELEMENTS = 2**12  # elements that are copied sooner than NumPy's calls take
 GELU, GELU_DX, SILU = SmallArrayKernel("gelu"), SmallArrayKernel("gelu_dx"), SmallArrayKernel("silu")
 SOFTMAX, SOFTMAX_DX = SmallArrayKernel("softmax"), SmallArrayKernel("softmax_dx")
 LOG_SOFTMAX, LOG_SOFTMAX_DX = SmallArrayKernel("log_softmax"), SmallArrayKernel("log_softmax_dx")
@@ -312,6 +313,18 @@ def tanhshrink(input: Tensor) -> Tensor:
     return arithmetic.sub(input, transcendental.tanh(input))
 
 
+def _call_along(kernel: SmallArrayKernel, axis: int, *operands: Operand) -> Array | None:
+    """Call a kernel of rows along a dimension of arrays: small ones are laid out anew where another one is last."""
+    first = operands[0]
+    if axis == len(first.shape) - 1:
+        return kernel.call(*operands)
+    for x in operands:
+        if type(x) is not np.ndarray or x.size > MAX_TRANSPOSED_ELEMENTS:
+            return None
+    found: Array | None = kernel.call(*[x.swapaxes(axis, -1) for x in operands])
+    return found if found is None else np.ascontiguousarray(found.swapaxes(axis, -1))
+
+
 def _subtract_max(x: Tensor, axis: int) -> Tensor:
     """Return x less its largest element along `axis`, which carries no gradient; rows of -inf become NaN."""
     if 0 in x.array.shape:  # of nothing there is no largest
@@ -326,7 +339,7 @@ def _softmax_composite(x: Tensor, *, axis: int) -> Tensor:
 
 @with_eager_kernel(5e-9)
 def _softmax_dx(g: Operand, out: Operand, axis: int) -> Operand:
-    if kernel_provider.enabled and axis == len(out.shape) - 1 and (found := SOFTMAX_DX.call(g, out)) is not None:
+    if kernel_provider.enabled and (found := _call_along(SOFTMAX_DX, axis, g, out)) is not None:
         return found
     weighted = g * out
     return weighted - out * reduction.sum(weighted, axes=(axis,), keepdims=True)
@@ -334,7 +347,7 @@ def _softmax_dx(g: Operand, out: Operand, axis: int) -> Operand:
 
 @with_eager_fast_path(composite=_softmax_composite, native=5e-9, node="SoftmaxBackward0", dx=_softmax_dx)
 def _softmax(x: Array, *, axis: int) -> Array:
-    if kernel_provider.enabled and axis == len(x.shape) - 1 and (found := SOFTMAX.call(x)) is not None:
+    if kernel_provider.enabled and (found := _call_along(SOFTMAX, axis, x)) is not None:
         return found
     if not x.size:
         return x.copy()
@@ -351,14 +364,14 @@ def _log_softmax_composite(x: Tensor, *, axis: int) -> Tensor:
 
 @with_eager_kernel(5e-9)
 def _log_softmax_dx(g: Operand, out: Operand, axis: int) -> Operand:
-    if kernel_provider.enabled and axis == len(out.shape) - 1 and (found := LOG_SOFTMAX_DX.call(g, out)) is not None:
+    if kernel_provider.enabled and (found := _call_along(LOG_SOFTMAX_DX, axis, g, out)) is not None:
         return found
     return g - transcendental.exp(out) * reduction.sum(g, axes=(axis,), keepdims=True)
 
 
 @with_eager_fast_path(composite=_log_softmax_composite, native=5e-9, node="LogSoftmaxBackward0", dx=_log_softmax_dx)
 def _log_softmax(x: Array, *, axis: int) -> Array:
-    if kernel_provider.enabled and axis == len(x.shape) - 1 and (found := LOG_SOFTMAX.call(x)) is not None:
+    if kernel_provider.enabled and (found := _call_along(LOG_SOFTMAX, axis, x)) is not None:
         return found
     if not x.size:
         return x.copy()
