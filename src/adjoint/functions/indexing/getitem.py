@@ -40,6 +40,8 @@ def getitem(x: Tensor, key: Operand) -> Tensor:
         shape = x.array.shape
         if shape and -shape[0] <= key < shape[0]:
             return movement.select(x, axis=0, at=key % shape[0])
+    if key is None and type(x.array) is np.ndarray:
+        return rename_node(movement.reshape(x, shape=(1, *x.array.shape)), "UnsqueezeBackward0")
     plan = find_basic_plan(x, key) if type(key) is tuple or type(key) is slice else None
     if plan is None:
         out = _try_simple_getitem(x, key)
