@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
+from math import inf
+
 import numpy as np
 
 from adjoint.core.dtype.dtype import DtypeLike, NumpyDtype, as_dtype, bfloat16, dtype, get_default_dtype, ml_dtypes
+
+MAX_HALF = 65504.0
+LARGEST = {"e": MAX_HALF, "f": 3.4028234663852886e38}  # by the characters of NumPy's types
+
+
+def check_range(number: object, kind: NumpyDtype) -> None:
+    """Raise RuntimeError for a finite Python number beyond the largest of a floating type, as PyTorch does."""
+    if (type(number) is float or type(number) is int) and not -MAX_HALF <= number <= MAX_HALF:
+        largest = LARGEST.get(kind.char, inf)
+        if largest < abs(number) != inf:
+            raise RuntimeError(f"value cannot be converted to type {kind.name} without overflow: {number}")
 
 
 class finfo:

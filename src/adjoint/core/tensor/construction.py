@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from adjoint.core.dtype.dtype import DTYPES, complex_type, default, dtype, is_bfloat16, numpy_dtype, promote_types
+from adjoint.core.dtype.dtype_info import check_range
 from adjoint.core.runtime.explanation_slot import with_explanation
 from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.size import Size
@@ -165,6 +166,7 @@ def try_plain_full(shape: Shape, value: Operand, dtype: NumpyDtype) -> Array | N
     given, kind = type(value), dtype.kind
     if kind == "f":
         is_plain = given is int or given is float
+        check_range(value, dtype)
     elif kind == "b":
         is_plain = given is bool or (given is int and 0 <= value <= 1)
     else:

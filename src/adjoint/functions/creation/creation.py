@@ -10,7 +10,7 @@ import numpy as np
 
 from adjoint.core.dtype.device import is_meta
 from adjoint.core.dtype.dtype import DTYPES, as_dtype, default, is_floating, numpy_dtype, promote
-from adjoint.core.dtype.dtype_info import scalar_type
+from adjoint.core.dtype.dtype_info import check_range, scalar_type
 from adjoint.core.runtime.deterministic import poison_uninitialized
 from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.construction import as_array, try_plain_full, try_plain_range
@@ -274,6 +274,7 @@ def _make_full(shape: Shape, value: Operand, kind: NumpyDtype) -> Tensor:
         value = value.item()
     if math.prod(n or 1 for n in shape) * kind.itemsize >= 2**63:
         raise RuntimeError(f"{('Storage size', 'Stride')[0 in shape]} calculation overflowed with sizes={list(shape)}")
+    check_range(value, kind)
     if kind.kind in "iu":
         value = select.number_as_array(value, kind).item()
     if nondefault.count and mode.interpreter is not None:

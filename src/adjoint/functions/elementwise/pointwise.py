@@ -7,6 +7,7 @@ from typing import Any
 from numpy import generic, ndarray
 
 from adjoint.core.dtype.dtype import promote
+from adjoint.core.dtype.dtype_info import check_range
 from adjoint.core.graph.source_location import warn_user
 from adjoint.core.op.families import NUMBERS, restrict_scalars
 from adjoint.core.op.op import op_of
@@ -338,6 +339,8 @@ def clamp(input: Tensor, min: Tensor | float | None = None, max: Tensor | float 
     min, max = (v.item() if isinstance(v, generic) else v for v in bounds)
     if min is None and max is None:
         raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
+    check_range(min, input.array.dtype)
+    check_range(max, input.array.dtype)
     if input.array.dtype.kind == "f" and _is_bound(min) and _is_bound(max):
         return select.clamp_range(input, low=min, high=max)
     out: Operand = input

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from adjoint.core.dtype.dtype_info import check_range
 from adjoint.core.random.generator import Generator, default_generator
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.functions.api.compute_dtype import in_float32
@@ -44,6 +45,8 @@ def threshold(input: Tensor, threshold: float, value: float, inplace: bool = Fal
         >>> F.threshold(ad.tensor([0.5, 2.0]), 1.0, -1.0)
         tensor([-1.,  2.])
     """
+    check_range(threshold, input.array.dtype)
+    check_range(value, input.array.dtype)
     if inplace:
         return threshold_(input, threshold, value)
     return float_functions.threshold(input, threshold=threshold, value=value)

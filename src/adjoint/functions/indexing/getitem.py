@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from adjoint.core.dtype.dtype_info import check_range
 from adjoint.core.graph.source_location import user_site
 from adjoint.core.op.apply import apply
 from adjoint.core.op.call_template import INPUT_NAMES
@@ -151,6 +152,8 @@ def setitem(x: Tensor, key: Operand, value: Operand) -> None:
 
     Raises RuntimeError for a value that does not broadcast to the region, IndexError for positions outside the tensor.
     """
+    if x.array.dtype.char == "f":
+        check_range(value, x.array.dtype)
     basic = find_basic_plan(x, key)
     if _try_quiet_assign(x, basic, value) if basic is not None else _try_quiet_index_assign(x, key, value):
         return

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from adjoint.core.dtype.dtype_info import check_range
 from adjoint.core.op.elementwise_kernels import KERNEL_TYPES
 from adjoint.core.runtime.mode import call_on_values, mode, nondefault
 from adjoint.core.tensor.tensor import Tensor, wrap
@@ -52,6 +53,7 @@ def masked_fill(input: Tensor, mask: Tensor, value: Operand) -> Tensor:
     if mask.array.dtype.kind != "b":
         raise RuntimeError(f"masked_fill only supports boolean masks, but got mask with dtype {mask.dtype}")
     if not isinstance(value, Tensor):
+        check_range(value, input.array.dtype)
         value = select.number_as_array(value, input.array.dtype)
     elif value.ndim:
         raise RuntimeError(

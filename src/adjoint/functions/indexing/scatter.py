@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy import ndarray
 
+from adjoint.core.dtype.dtype_info import check_range
 from adjoint.core.op.eager_kernels import kernel_provider
 from adjoint.core.op.elementwise_kernels import KERNEL_TYPES
 from adjoint.core.runtime.deterministic import alert_not_deterministic
@@ -73,6 +74,7 @@ def scatter(
         return select.copy(input)
     _check_index("scatter", index, input, axis)
     if not isinstance(source, Tensor):
+        check_range(source, input.array.dtype)
         source = np.asarray(source).astype(input.array.dtype)
     elif source.array.dtype != input.array.dtype:
         raise RuntimeError("scatter(): Expected self.dtype to be equal to src.dtype")
@@ -246,6 +248,7 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Operand) -> Tensor
     if isinstance(value, complex) and input.array.dtype.kind != "c":
         raise RuntimeError("index_fill_(): Converting complex Scalar to non-complex type is not supported")
     if not isinstance(value, Tensor):
+        check_range(value, input.array.dtype)
         value = np.asarray(value).astype(input.array.dtype)
     elif value.ndim:
         raise RuntimeError(

@@ -7,6 +7,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from adjoint.core.dtype.dtype_info import check_range
 from adjoint.core.tensor.size import has_symbolic
 from adjoint.core.tensor.tensor import Tensor, constant
 from adjoint.core.typing import Operand
@@ -31,6 +32,7 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: Operan
         if value is not None and value != 0:
             raise RuntimeError(f'Padding mode "{mode}" doesn\'t take in value argument')
         return pad_dims(input, pad, mode)
+    check_range(value, input.array.dtype)
     if value is None or type(value) is float or type(value) is int:
         widths = _plain_widths(tuple(pad), len(input.array.shape))
         if widths is not None:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from adjoint.core.dtype.dtype import promote
+from adjoint.core.dtype.dtype_info import check_range
 from adjoint.core.op import bfloat16
 from adjoint.core.op.eager_kernels import SmallArrayKernel, kernel_provider
 from adjoint.core.op.elementwise_composite import with_elementwise_kernel
@@ -100,14 +101,19 @@ def choose(condition: Operand, x: Operand, y: Operand) -> Operand:
     """`where` for users: an infinite slope behind the branch not chosen does not turn its zero gradient into NaN.
 
     That costs a mask in the backward pass. The library's own formulas keep both branches finite and use `where`.
+    Raises RuntimeError for a number beyond float32 where the result is of that type.
     """
     x, y = (v.item() if isinstance(v, np.generic) else v for v in (x, y))
+    for number, other in ((x, y), (y, x)):
+        if type(number) is float and isinstance(other, Tensor) and other.array.dtype.char == "f":
+            check_range(number, other.array.dtype)
     return _where_by(op_of(_where_), condition, x, y)
 
 
 def fill(condition: Tensor, number: float, x: Tensor) -> Tensor | None:
     """Return a row-major `number` where `condition`, else x, of arrays without more ado; None for what is not bool."""
     array = x.array
+    check_range(number, array.dtype)
     if type(array) is not np.ndarray or type(condition.array) is not np.ndarray or condition.array.dtype is not BOOL:
         return None
     out: Tensor = op_of(_where_).public(condition, np.asarray(number, array.dtype), x)
