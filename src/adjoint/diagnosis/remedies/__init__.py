@@ -36,6 +36,7 @@ Modules, in reading order:
 """
 
 from adjoint.diagnosis.remedies.language import exchanged_names as exchanged_names  # isort: skip
+from adjoint.diagnosis.remedies.trials import exchanged_arguments as exchanged_arguments  # isort: skip
 from adjoint.diagnosis.remedies.language import loops as loops  # isort: skip
 from adjoint.diagnosis.remedies.language import plain_values as plain_values  # isort: skip
 from adjoint.diagnosis.remedies.language import sources_of_none as sources_of_none  # isort: skip

@@ -140,7 +140,10 @@ def _call_function(kind: str, call: ast.Call) -> str:
     first = text_of(call.args[0])
     if kind == "Flatten":
         return f"torch.flatten({first}, 1), or {text_of(call.func)}()({first})"
-    return f"{FUNCTIONS[kind]}({arguments}), or {text_of(call.func)}(…)({first})"
+    inputs = [each for each in call.args if not isinstance(each, ast.Constant)]
+    given = ", ".join(map(text_of, inputs)) if kind.endswith("Loss") else first
+    rest = "…" if len(call.args) + len(call.keywords) > (len(inputs) if kind.endswith("Loss") else 1) else ""
+    return f"{FUNCTIONS[kind]}({arguments}), or {text_of(call.func)}({rest})({given})"
 
 
 @remedy(r"(\w+)\.forward\(\) takes (\d+) positional arguments? but")

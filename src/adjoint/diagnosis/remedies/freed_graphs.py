@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from types import ModuleType
 
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand
 from adjoint.diagnosis.call_stack import UserFrame
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import evaluate
@@ -22,6 +23,7 @@ from adjoint.diagnosis.source_expressions import (
 )
 from adjoint.nn.module.parameter import Parameter
 
+FIXED = re.compile(r"(^|_)(old|prev\w*|target\w*|ref\w*|teacher|baseline|fixed|frozen)(_|$)")
 Loop = ast.For | ast.While
 
 
@@ -52,6 +54,9 @@ def find_kept_graph(failure: Failure, match: re.Match[str]) -> str | None:
     begin, end = loop.lineno, loop.end_lineno or loop.lineno
     recorded = next((each for each in ast.walk(source.tree) if getattr(each, "lineno", 0) == line), loop)
     is_near = source.name == match[2] and source.scope_of(loop) is source.scope_of(recorded)
+    kept = _find_fixed_value(source, loop, recorded) if is_near and not begin <= line <= end else None
+    if kept is not None:
+        return kept
     if is_near and not begin <= line <= end:
         return f"line {line} is computed once, before the loop at line {begin}: compute it in the loop"
     carried = _find_carried_state(loop, place)
@@ -61,7 +66,7 @@ def find_kept_graph(failure: Failure, match: re.Match[str]) -> str | None:
         added = _find_added_loss(made, name)
         if added is not None and owner is not None and text_of(owner) == name:
             return f"{told}: {added}.backward(), and {name} += {added}.item() for the sum"
-        return f"{told}: {name} = {name}.detach() at the loop's start"
+        return f"{told}: {name} = {_detach(name, evaluate(carried, place.frame))} at the loop's start"
     older = _find_value_made_before(source, loop, place)
     if older is not None:
         return f"{older[0]} at {older[1]} is computed once, before the loop at line {begin}: compute it in the loop"
@@ -71,6 +76,28 @@ def find_kept_graph(failure: Failure, match: re.Match[str]) -> str | None:
         or _describe_two_losses(failure, loop)
         or (f"the first pass has freed what line {line} recorded: sum the losses and call backward() once")
     )
+
+
+def _find_fixed_value(source: SourceFile, loop: Loop, made: ast.AST) -> str | None:
+    """Return what to write where a value from before a loop is what the loop's own values are compared with."""
+    name = made.targets[0].id if isinstance(made, ast.Assign) and isinstance(made.targets[0], ast.Name) else ""
+    if not isinstance(made, ast.Assign) or not isinstance(made.value, ast.Call) or not name:
+        return None
+    function = text_of(made.value.func).rpartition(".")[2]
+    calls = [text_of(each.func).rpartition(".")[2] for each in ast.walk(loop) if isinstance(each, ast.Call)]
+    is_read = any(isinstance(each, ast.Name) and each.id == name for each in ast.walk(loop))
+    if not is_read or not (function in calls or FIXED.search(name)):
+        return None
+    told = f"{name} at {source.place_of(made)} keeps the graph of before the loop, which the first backward() frees"
+    return f"{told}, and is a fixed value in it: {name} = {text_of(made.value)}.detach() there"
+
+
+def _detach(name: str, value: Operand) -> str:
+    """Return how a value is cut from its graph: a tensor, or a tuple of some, such as an LSTM's state."""
+    if isinstance(value, (tuple, list)):
+        left, right = ("[", "]") if isinstance(value, list) else ("tuple(", ")")
+        return f"{left}each.detach() for each in {name}{right}"
+    return f"{name}.detach()"
 
 
 def _find_first_pass(source: SourceFile, second: ast.AST) -> str:

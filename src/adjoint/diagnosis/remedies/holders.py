@@ -17,6 +17,8 @@ from adjoint.diagnosis.source_expressions import SourceFile, find_expression, pa
 
 MAX_DEPTH = 3  # of objects within objects
 
+STARRED = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
 
 @remedy(r"^'(\w+)' object has no attribute '(\w+)'")
 def find_holder(failure: Failure, match: re.Match[str]) -> str | None:
@@ -163,6 +165,12 @@ def match_sizes(failure: Failure, match: re.Match[str]) -> str:
         told = f"{match[1]} was saved as {saved} and is {own} here"
         told = f"{told}: the state is of a model of {name}={wanted}, and {name} is {value}{where}"
         return f"{told}; make it so, or leave these names out of the state"
+    strict = argument_node(failure, 1, "strict")
+    if strict is not None and text_of(strict) == "False":
+        state = name_argument(failure, 0, "state_dict", "state")
+        names = tuple(re.findall(r"size mismatch for ([\w.]+):", failure.message))
+        told = f"{match[1]} was saved as {saved} and is {own} here, and strict=False passes over names, not over sizes"
+        return f"{told}: {{k: v for k, v in {state}.items() if k not in {names}}}"
     if saved == own[::-1] and len(saved) == 2:
         told = f"{match[1]} was saved as {saved}, and is {own} here, the other way round"
         return f"{told}: .T of it, or a model of these sizes"
@@ -182,7 +190,7 @@ def _find_setting(failure: Failure) -> tuple[str, int, int, str] | None:
     call = None if model is None or model.origin is None else model.origin.value
     if model is None or not pairs or not isinstance(call, ast.Call):
         return None
-    names = list(inspect.signature(type(model.value)).parameters.values())
+    names = [each for each in inspect.signature(type(model.value)).parameters.values() if each.kind not in STARRED]
     given = {**{name.name: part for name, part in zip(names, call.args, strict=False)}}
     given |= {str(each.arg): each.value for each in call.keywords}
     for name in names:

@@ -68,6 +68,10 @@ def convert_list_argument(failure: Failure, match: re.Match[str]) -> str | None:
         same = len({tuple(each.shape) for each in x.value}) == 1
         return f"{told} tensors: torch.{'stack' if same else 'cat'}({x.text}) makes one of them"
     if all(isinstance(each, str) for each in x.value):
+        call = None if failure.line is None or failure.node is None else failure.line.source.parents.get(failure.node)
+        if attribute is not None and attribute[1] in ("to", "cuda", "cpu") and isinstance(call, ast.Call):
+            way = f"{text_of(call)} if isinstance({x.text}, torch.Tensor) else {x.text}"
+            return f"{told} texts, which no device holds: {way}"
         return f"{told} texts, and a layer takes numbers: torch.tensor([[vocab[word] for word in text.split()] …])"
     if all(is_module(each) for each in x.value):
         name = "" if attribute is None else attribute[1]

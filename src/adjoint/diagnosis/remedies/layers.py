@@ -31,6 +31,8 @@ from adjoint.diagnosis.source_expressions import SourceFile, text_of
 SHORTCUT_NAMES = frozenset({"identity", "residual", "shortcut", "skip", "x", "inputs", "input", "inp"})
 FLATTENING = re.compile(r"(?:torch\.flatten\(\w+\)|\.flatten\(\)|\.view\(-1\)|\.reshape\(-1\)|\.ravel\(\))$")
 
+MAX_SCALE = 5
+
 
 @remedy(r"linear: input is|expected input|\(unbatched\)|inner sizes differ|do not broadcast|[Ee]xpected \dD")
 def keep_output(failure: Failure, match: re.Match[str]) -> str | None:
@@ -357,10 +359,13 @@ def multiply_size(failure: Failure, match: re.Match[str]) -> str:
 def multiply_channels(failure: Failure, match: re.Match[str]) -> str:
     """Channels that do not divide into the square of the factor."""
     channels, square = int(match[1]), int(match[2])
-    made = find_producer(failure, argument_node(failure, 0, "input"))
+    before = failure.part_before()
+    made = before or find_producer(failure, argument_node(failure, 0, "input"))
     told = _describe_producer(made) or name_argument(failure, 0, "input")
     factor = round(square**0.5)
     out = channels // factor if channels % factor == 0 else max(1, channels // square)
+    for scale in range(2, MAX_SCALE):  # made for another factor, perhaps
+        out = channels // scale**2 if channels % scale**2 == 0 else out
     wanted = out * square
     return (
         f"{told} gives {channels} channels, and {out} for each of {factor} * {factor} pixels are {wanted}: make it that"

@@ -11,7 +11,7 @@ from adjoint.core.runtime.text_table import pluralize
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Shape
 from adjoint.diagnosis.failure import Failure
-from adjoint.diagnosis.operands import Origin, evaluate, find_origin, find_return, find_return_in
+from adjoint.diagnosis.operands import Origin, evaluate, find_origin, find_return, find_return_in, is_module
 from adjoint.diagnosis.output_layer import OutputLayer, find_output_layer
 from adjoint.diagnosis.remedies.registry import (
     argument_node,
@@ -190,13 +190,10 @@ def match_batches(failure: Failure, match: re.Match[str]) -> str:
     wanted = _match_dimensions(failure, x, y)
     if wanted is not None:
         return wanted
+    merged = _keep_samples(failure, scores, classes)
+    if merged is not None:
+        return merged
     if classes and scores % classes == 0 and scores > classes:
-        merged = _find_merging_view(failure)
-        if merged is not None:
-            told = f"{merged.describe()} makes {scores} rows of {classes} samples"
-            return (
-                f"{told}: .flatten(1) keeps one row for each, and the Linear after it needs in_features of that width"
-            )
         target = compute_argument(failure, 1, "target")
         if isinstance(target, Tensor) and target.numel() == scores:
             return f"{x} has a row for each of the {scores} elements of {y}, {tuple(target.shape)}: {y}.reshape(-1)"
@@ -256,6 +253,31 @@ def _find_bare_squeeze(failure: Failure) -> str | None:
         if source is not None and is_bare and getattr(source.scope_of(each), "name", "") == "forward":
             return f".squeeze() at {source.place_of(each)}"
     return None
+
+
+def _keep_samples(failure: Failure, rows: int, samples: int) -> str | None:
+    """Return what to write where a `view(-1, …)` in the user's forward has made more rows than there are samples."""
+    merged = _find_merging_view(failure) if rows > samples > 0 else None
+    view = None if merged is None else merged.value
+    if merged is None or not isinstance(view, ast.Call):
+        return None
+    columns = compute(view.args[1], failure.frame)
+    told = f"{merged.describe()} makes {rows} rows of {samples} samples: .flatten(1) keeps one row for each"
+    if not isinstance(columns, int):
+        return f"{told}, and the Linear after it needs in_features of that width" if rows % samples == 0 else None
+    if columns * rows % samples:
+        return None
+    width = columns * rows // samples
+    scores = argument_node(failure, 0, "input")
+    origin = find_origin(failure.line.source, scores, failure.stack) if scores is not None and failure.line else None
+    call = scores if isinstance(scores, ast.Call) else None if origin is None else origin.value
+    model = evaluate(call.func, failure.frame) if isinstance(call, ast.Call) else None
+    layers = dict(model.named_modules()) if model is not None and is_module(model) else {}
+    taking = [(name, each) for name, each in layers.items() if getattr(each, "in_features", None) == columns]
+    if len(taking) != 1:
+        return f"{told}, of {width}, for which the layer after it is made"
+    name, layer = taking[0]
+    return f"{told}, and self.{name} takes {width}: nn.{type(layer).__name__}({width}, {layer.out_features})"
 
 
 def _find_merging_view(failure: Failure) -> Origin | None:
@@ -340,12 +362,9 @@ def _advise_shape(failure: Failure, target: Shape, given: Shape) -> str:
         return f"{told} {given[-1]} scores for one truth of {y}: 1 output there, then .squeeze(-1)"
     if len(given) == 3 and given[::2] == target and given[1] > 1:
         return f"{x} has a row for each of {given[1]} steps, and {y} one for each sample: {x}[:, -1], the last step"
-    merged = _find_merging_view(failure) if given and target and given[0] > target[0] > 0 else None
-    view = None if merged is None else merged.value
-    columns = compute(view.args[1], failure.frame) if isinstance(view, ast.Call) else None
-    if merged is not None and isinstance(columns, int) and columns * given[0] % target[0] == 0:
-        told = f"{merged.describe()} makes {given[0]} rows of {target[0]} samples"
-        return f"{told}: .flatten(1) keeps one row for each, of {columns * given[0] // target[0]}"
+    merged = _keep_samples(failure, given[0], target[0]) if given and target else None
+    if merged is not None:
+        return merged
     decoder = find_decoder(failure)
     if len(given) == len(target) > 2 and given[:2] == target[:2] and decoder is not None:
         told = f"{decoder.text}{at(decoder)} gives {x} as {given}, and {y} is {target}"

@@ -88,6 +88,19 @@ def _rename_parts(failure: Failure, missing: list[str], unexpected: list[str]) -
     return f"the state belongs to another model: it has {unexpected[0]}, and the model wants {missing[0]}"
 
 
+def _find_late_part(failure: Failure, node: ast.expr, part: str) -> str | None:
+    """Return what to write where a part is made by a method that has not run for this model yet."""
+    owner, source = evaluate(node, failure.frame), None if failure.line is None else failure.line.source
+    for kind in type(owner).__mro__ if is_module(owner) and source is not None else ():
+        for made in source.attribute_assignments.get((kind.__name__, part), ()) if source is not None else ():
+            method = getattr(source.scope_of(made), "name", "") if source is not None else ""
+            if source is None or method in ("", "__init__"):
+                continue
+            told = f"{text_of(node)} has no {part} yet: {method} makes it, {source.place_of(made)}"
+            return f"{told}; run {text_of(node)} on an input first, or make self.{part} in __init__"
+    return None
+
+
 @remedy(r"(Missing|Unexpected) key\(s\) in state_dict: \"([\w.]+)\"")
 def load_partly(failure: Failure, match: re.Match[str]) -> str | None:
     """A state with more, or fewer, parts than the model."""
@@ -96,6 +109,9 @@ def load_partly(failure: Failure, match: re.Match[str]) -> str | None:
         return None
     model, part = text_of(node.func.value), match[2].rpartition(".")[0] or match[2]
     told = f"the state has no {part}" if match[1] == "Missing" else f"{model} has no {part}, which the state holds"
+    late = _find_late_part(failure, node.func.value, part) if match[1] == "Unexpected" else None
+    if late is not None:
+        return late
     rest = f", and {part} keeps its first values" if match[1] == "Missing" else ""
     given = [text_of(each) for each in (*node.args[:1], *node.keywords) if getattr(each, "arg", "") != "strict"]
     return f"{told}: {text_of(node.func)}({', '.join(given)}, strict=False) loads the others{rest}"

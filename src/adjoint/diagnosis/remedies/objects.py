@@ -14,7 +14,7 @@ from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import MISSING, NamedValue, Origin, evaluate, find_origin, find_return, is_module
 from adjoint.diagnosis.remedies.registry import at, remedy
 from adjoint.diagnosis.repairs.trial import compute
-from adjoint.diagnosis.source_expressions import text_of
+from adjoint.diagnosis.source_expressions import SourceFile, text_of
 
 RESULTS_OF_LAYERS = {
     "LSTM": "output, (h_n, c_n)",
@@ -84,6 +84,7 @@ def take_named_result(failure: Failure, match: re.Match[str]) -> str | None:
         if (
             isinstance(each.value, tuple)
             and fields
+            and type(each.value).__name__ != "PackedSequence"
             and (is_index or type(each.value).__name__ in match.groups() or _is_compared(line, each.text))
             and made is not None
         ):
@@ -298,8 +299,9 @@ def reduce_elements(failure: Failure, match: re.Match[str]) -> str | None:
 def call_method(failure: Failure, match: re.Match[str]) -> str | None:
     """A method or a function that is named, and not called."""
     for operand in _routines(failure):
-        made = None if operand.origin is None else operand.origin.value
-        if isinstance(made, ast.Attribute):  # m = x.mean, and m is used
+        made = None if operand.origin is None else operand.origin.value_of(operand.text)
+        is_same = isinstance(made, ast.Attribute) and made.attr == getattr(operand.value, "__name__", "")
+        if isinstance(made, ast.Attribute) and is_same:  # m = x.mean, and m is used
             return f"{operand.text}{at(operand)} is a method: {operand.text} = {text_of(made)}() there"
         kind = "a method" if "." in operand.text else "a function"
         node = failure.node
@@ -325,8 +327,20 @@ def _routines(failure: Failure) -> Iterator[NamedValue]:
             owner = evaluate(node.value, failure.frame)
             value = MISSING if owner is MISSING else inspect.getattr_static(type(owner), node.attr, MISSING)
         if inspect.isroutine(value) and not isinstance(value, (staticmethod, classmethod)):
-            origin = find_origin(source, node, failure.stack) if isinstance(node, ast.Name) else None
-            yield NamedValue(text_of(node), value, origin)
+            yield NamedValue(text_of(node), value, _find_naming(failure, source, node, value))
+
+
+def _find_naming(failure: Failure, source: SourceFile, node: ast.Name | ast.Attribute, value: Operand) -> Origin | None:
+    """Return the statement that gave a name or an attribute a method, in whichever function of the class it stands."""
+    owner, attribute = MISSING, ""
+    if isinstance(node, ast.Attribute):
+        owner, attribute = evaluate(node.value, failure.frame), node.attr
+    for kind in type(owner).__mro__ if owner is not MISSING else ():
+        for made in source.attribute_assignments.get((kind.__name__, attribute), ()):
+            given = Origin(source, made).value_of(f"self.{attribute}")
+            if isinstance(given, ast.Attribute) and given.attr == getattr(value, "__name__", ""):
+                return Origin(source, made)
+    return find_origin(source, node, failure.stack)
 
 
 @remedy(

@@ -11,6 +11,7 @@ import numpy as np
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import evaluate
 from adjoint.diagnosis.remedies.registry import (
+    argument_node,
     at,
     describe_layer,
     first_tensor,
@@ -20,6 +21,7 @@ from adjoint.diagnosis.remedies.registry import (
     shape_of,
 )
 from adjoint.diagnosis.repairs.expression import bracket
+from adjoint.diagnosis.repairs.orders import find_order
 from adjoint.diagnosis.source_expressions import text_of
 
 
@@ -188,6 +190,9 @@ def batch_both(failure: Failure, match: re.Match[str]) -> str:
         return f"{told}: {y}.unsqueeze(-1) is {(*b, 1)}; .squeeze(-1) after it"
     if len(a) > 3 or len(b) > 3:
         return f"{told} of 3 dimensions: {bracket_text(x)} @ {bracket_text(y)} takes any number of them"
+    ordered = find_order(failure, argument_node(failure, 1, "mat2")) if len(a) == len(b) == 3 else None
+    if ordered is not None:
+        return f"{told}: {ordered[0]} is {ordered[1]}"
     return f"{told}: {bracket_text(x)} @ {bracket_text(y)} broadcasts a single matrix over the other's batch"
 
 

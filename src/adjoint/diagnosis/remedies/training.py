@@ -18,6 +18,8 @@ from adjoint.diagnosis.remedies.registry import at, remedy
 from adjoint.diagnosis.repairs.trial import compute
 from adjoint.diagnosis.source_expressions import find_attribute_assignment, text_of
 
+METRIC = re.compile(r"(^|_)(val|valid|test|eval|loss|acc\w*|metric|error|score)(_|$)")
+
 
 def _describe_owner(failure: Failure, default: str) -> tuple[str, str]:
     """Return the user's name of the object whose method was called, and the line that made it as " at train.py:9"."""
@@ -39,7 +41,10 @@ def give_closure(failure: Failure, match: re.Match[str]) -> str:
 def give_metric(failure: Failure, match: re.Match[str]) -> str:
     """A schedule that looks at a loss."""
     name, _ = _describe_owner(failure, "scheduler")
-    return f"{name}.step(loss): it lowers the rate when that number, such as the validation loss, stops falling"
+    held = {**failure.frame.f_globals, **failure.frame.f_locals}
+    numbers = [key for key, each in held.items() if isinstance(each, (float, Tensor)) and METRIC.search(key)]
+    metric = min(numbers, key=lambda key: ("val" not in key, "loss" not in key, key), default="loss")
+    return f"{name}.step({metric}): it lowers the rate when that number, such as the validation loss, stops falling"
 
 
 @remedy(r"Tried to step (\d+) times\. The specified number of total steps is (\d+)")
@@ -97,6 +102,10 @@ def give_parameters(failure: Failure, match: re.Match[str]) -> str | None:
         named = arguments and text.endswith(f".{given.__name__}")
         return f"{given.__name__} is a method: {text if named else given.__name__}()"
     kind = type(given).__name__
+    own = failure.find_operand(text)
+    if isinstance(given, Iterator) and own is not None and isinstance(own.value, (list, tuple)):
+        told = f"{text}{at(own)} is a list of {len(own.value)} generators, and an optimizer takes one of parameters"
+        return f"{told}: [p for each in {text} for p in each]"
     return f"{kind} is no parameter: an optimizer takes tensors, such as those of model.parameters()"
 
 

@@ -11,4 +11,7 @@ Modules, in reading order:
 - `expression`: Expressions of a trial: edits of their parts, their text, and what statements do as expressions.
 - `reshapes`: Edits that give tensors of an expression in other shapes, or dimensions by other numbers.
 - `sequences`: Edits of sequences of numbers and of indices: one more, one less, or one of another size.
+- `following`: Statements after the one that failed, carried out on copies too: what a changed expression gives is to
+  suit them.
+- `orders`: Orders of dimensions: the one in which a part of the failing line, and the statements after it, run.
 """

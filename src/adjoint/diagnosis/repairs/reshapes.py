@@ -6,7 +6,7 @@ import ast
 import copy
 import re
 from collections.abc import Iterator
-from itertools import combinations
+from itertools import combinations, permutations
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from adjoint.diagnosis.repairs.expression import Edit, Values, bracket, paramete
 from adjoint.diagnosis.repairs.trial import Trial
 
 SQUARE_WORDS = re.compile(r"square|matri|2-?D|two[- ]dimension|at least 2")
+ORDERINGS = ("transpose", "permute", "t", "movedim", "swapaxes")
 LARGEST_PERMUTED = 5  # dimensions
 CREATION = frozenset(["ones", "zeros", "rand", "randn", "empty"])
 
@@ -39,8 +40,10 @@ def reshape(
     if len(shapes) > 1 and all(len(each) == 1 for each in shapes) and not is_input:
         return  # two vectors of different lengths make no table by mistake
     method = part.func if isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute) else None
-    if method is not None and method.attr in ("transpose", "permute", "t", "movedim", "swapaxes"):
-        yield Edit(part, method.value, True)  # it stands in the right order before
+    if method is not None and method.attr in ORDERINGS:
+        root = leave_order(part)
+        orders = write_orders(bracket(root), value.ndim) if value.ndim > 2 else [bracket(root)]
+        yield from (Edit(part, parse(order), True) for order in orders)  # it stands in the right order before, mostly
     ways = [f"{own}{first}"] if first and value.ndim == 2 else list(_add_axes(own, value, values))
     if value.ndim == 1:  # one number for each channel
         counts = {len(each) for each in shapes if len(each) > 2 and each[1] == value.shape[0]}
@@ -70,6 +73,23 @@ def reshape(
             ways.append(f"{own}.reshape({bracket(other)}.shape)")
     ways += [f"{own}.contiguous()", f"{own}.unsqueeze(0).unsqueeze(0)"]
     yield from (Edit(part, parse(way), True) for way in ways)
+
+
+def leave_order(node: ast.expr) -> ast.expr:
+    """Return what an expression gives in another order of its dimensions: of `x.transpose(1, 2)`, it is x."""
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ORDERINGS:
+        node = node.func.value
+    return node
+
+
+def write_orders(own: str, count: int) -> Iterator[str]:
+    """Yield an expression as it is, with two of its dimensions exchanged, and with all in another order."""
+    yield own
+    if count <= LARGEST_PERMUTED - 1:
+        yield from (f"{own}.transpose({i}, {j})" for i, j in combinations(range(count), 2))
+        for order in permutations(range(count)):
+            if sum(i != place for i, place in enumerate(order)) > 2:
+                yield f"{own}.permute{order}"
 
 
 def _without_ones(x: Tensor) -> list[int]:

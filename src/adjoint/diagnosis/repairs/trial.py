@@ -102,6 +102,7 @@ class Trial:
         self.recording = mode.recording
         self.count = 0  # elements that were copied
         self.memo: dict[int, tuple[object, Operand]] = {}  # copies by identity, with what they are copies of
+        self.given: dict[str, Operand] = {}  # values of names that the frame does not know yet, or knows otherwise
 
     def fails_alike(self, error: BaseException) -> bool:
         """Return whether the expression, as it stands, fails as it did."""
@@ -280,7 +281,7 @@ class _Binder(ast.NodeTransformer):
     def visit_Name(self, node: ast.Name) -> ast.expr:
         if node.id in self.own:
             return node
-        value = STORES.get(node.id, MISSING)
+        value = STORES.get(node.id, self.trial.given.get(node.id, MISSING))
         value = evaluate(node, self.trial.frame) if value is MISSING else value
         if value is MISSING:
             raise UntriableError
@@ -289,10 +290,11 @@ class _Binder(ast.NodeTransformer):
     def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
         if node.attr.startswith("_") or node.attr in EFFECTS:
             raise UntriableError
-        value = evaluate(node, self.trial.frame)
+        is_given = any(isinstance(each, ast.Name) and each.id in self.trial.given for each in ast.walk(node))
+        value = MISSING if is_given else evaluate(node, self.trial.frame)
         if value is not MISSING:
             return self._bind(value)
-        owner = evaluate(node.value, self.trial.frame)
+        owner = MISSING if is_given else evaluate(node.value, self.trial.frame)
         if isinstance(owner, ModuleType) and is_safe(getattr(owner, node.attr, None)):
             return self._bind(getattr(owner, node.attr))
         return ast.Attribute(self.visit(node.value), node.attr, ast.Load())

@@ -13,9 +13,12 @@ from adjoint.core.typing import Operand
 from adjoint.data.loader import DataLoader
 from adjoint.data.sampler import WeightedRandomSampler
 from adjoint.diagnosis.failure import Failure
-from adjoint.diagnosis.operands import MISSING, evaluate, find_return_in
+from adjoint.diagnosis.operands import MISSING, NamedValue, Origin, evaluate, find_return_in
 from adjoint.diagnosis.remedies.registry import at, find_class, remedy
 from adjoint.diagnosis.source_expressions import find_assignment, find_expression, text_of
+
+MAX_STEPS_BACK = 4
+COUNTING = re.compile(r"randperm$|arange$|^range$|\.permutation$")
 
 
 @remedy(r"Size mismatch between tensors")
@@ -214,7 +217,31 @@ def fit_sampler(failure: Failure, match: re.Match[str]) -> str | None:
             if outside is not None and isinstance(held, Sized):
                 where = at(failure.find_operand(name))
                 told = f"{name}{where} is a Subset with the index {outside}, and its dataset has {len(held)} samples"
+                counted = _find_count(failure.find_operand(name), len(held))
+                if counted is not None:
+                    return f"{told}: {counted}"
                 return f"{told}: indices from 0 to {len(held) - 1}"
+    return None
+
+
+def _find_count(subset: NamedValue | None, size: int) -> str | None:
+    """Return which call that gave a subset its indices counts to another number than the dataset has samples."""
+    origin = None if subset is None else subset.origin
+    node: ast.AST | None = None if origin is None or subset is None else origin.value_of(subset.text)
+    for _ in range(MAX_STEPS_BACK):
+        if node is None or origin is None:
+            return None
+        for call in ast.walk(node):
+            is_count = isinstance(call, ast.Call) and COUNTING.search(text_of(call.func)) is not None
+            given = call.args[-1] if isinstance(call, ast.Call) and is_count and call.args else None
+            if isinstance(call, ast.Call) and isinstance(given, ast.Constant) and given.value not in (size, None):
+                place = origin.source.place_of(call)
+                return f"{text_of(call)} at {place} counts {text_of(given)}: {text_of(call.func)}({size}) there"
+        names = [each for each in ast.walk(node) if isinstance(each, ast.Name)]
+        found = [find_assignment(origin.source, origin.source.scope_of(each), each.id, each) for each in names[::-1]]
+        origins = [Origin(origin.source, each) for each in found if isinstance(each, ast.Assign)]
+        values = [(each.value_of(name.id), each) for each, name in zip(origins, names[::-1], strict=False)]
+        node = next((value for value, _ in values if isinstance(value, (ast.Call, ast.Subscript))), None)
     return None
 
 

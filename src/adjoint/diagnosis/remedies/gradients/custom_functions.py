@@ -121,6 +121,15 @@ def save_tensors(failure: Failure, match: re.Match[str]) -> str | None:
         arguments = [*node.args[: int(match[1])], *parts, *node.args[int(match[1]) + 1 :]]
         told = f"it takes tensors, each an argument, and {text_of(given)} is one {match[2]}"
         return f"{told}: {text_of(node.func)}({', '.join(map(text_of, arguments))})"
+    plain = [
+        each for each in node.args if isinstance(evaluate(each, failure.frame), (int, float, str, bool, type(None)))
+    ]
+    if len(plain) > 1 and given in plain and all(isinstance(each, ast.Name) for each in plain):
+        kept = ", ".join(text_of(each) for each in node.args if each not in plain)
+        names = list(map(text_of, plain))
+        told = f"{' and '.join(names)} are no tensors: {text_of(node.func)}({kept})" if kept else "they are no tensors"
+        held = ", ".join(f"{context}.{each}" for each in names)
+        return f"{told}{', and' if kept else ':'} {held} = {', '.join(names)}{' beside it' if kept else ''}"
     rest = ", ".join(text_of(each) for each in node.args if each is not given)
     name = text_of(given) if isinstance(given, ast.Name) else "value"
     told = f"{text_of(given)} is of type {match[2]}, no tensor"

@@ -94,12 +94,40 @@ def find_unused_input(failure: Failure, match: re.Match[str]) -> str | None:
     if own is not None and own.source is not None and own.source.value is not MISSING and own.text != own.source.text:
         whole, part = own.source.text, None if own.origin is None else own.origin.value
         told = f"{name}{at(own)} is made of {whole}, and {text_of(output)} of {whole} itself"
+        joined = _join_parts(failure, whole, name)
+        if joined is not None:
+            return joined
         index = "" if part is None else f"; {text_of(part).replace(whole, 'its result', 1)} is that of the part"
         return f"{told}: the gradient of {whole}{index}, or compute with {name} before"
     cut = walk_back(failure, describe_cut)
     if cut is not None:
         return cut
     return f"{name} takes no part in {text_of(output)}; allow_unused=True gives None for it"
+
+
+def _join_parts(failure: Failure, whole: str, name: str) -> str | None:
+    """Return what to write where a model takes a tensor, and derivatives are wanted by its columns."""
+    if failure.line is None:
+        return None
+    source = failure.line.source
+    scope = source.scope_of(failure.line.node)
+    columns = {
+        key: made[-1].value
+        for key, made in source.assignments_in(scope).items()
+        if len(made) == 1 and isinstance(made[-1], ast.Assign) and text_of(made[-1].value).startswith(f"{whole}[:, ")
+    }
+    line = getattr(failure.line.node, "lineno", 0)
+    calls = [
+        each
+        for each in ast.walk(scope)
+        if isinstance(each, ast.Call) and whole in map(text_of, each.args) and each.lineno < line
+    ]
+    if name not in columns or not calls:
+        return None
+    joined = f"torch.cat([{', '.join(columns)}], dim=-1)"
+    arguments = [joined if text_of(each) == whole else text_of(each) for each in calls[-1].args]
+    told = f"{text_of(calls[-1])} at {source.place_of(calls[-1])} works on {whole}, and not on {name}, a copy of a part"
+    return f"{told}: {text_of(calls[-1].func)}({', '.join(arguments)}) there"
 
 
 def _name_source(failure: Failure, given: ast.expr | None, output: ast.expr) -> tuple[str, str] | None:

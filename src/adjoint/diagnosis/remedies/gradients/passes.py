@@ -9,13 +9,14 @@ import re
 from adjoint.core.graph.source_location import definition_site
 from adjoint.core.tensor.detach_record import detach_record_of
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operand_history import walk_back
 from adjoint.diagnosis.operands import Origin, evaluate, find_origin, find_return_in, is_module
 from adjoint.diagnosis.remedies.registry import argument_node, at, first_tensor, remedy
 from adjoint.diagnosis.repairs.expression import bracket
 from adjoint.diagnosis.repairs.trial import compute
-from adjoint.diagnosis.source_expressions import SourceFile, text_of
+from adjoint.diagnosis.source_expressions import SourceFile, find_assignment, parameter_names, text_of
 
 CUTTING_METHODS = {
     "detach": "it cuts the graph",
@@ -82,7 +83,19 @@ def _describe_record(failure: Failure, source: SourceFile, node: ast.AST) -> str
                 if isinstance(written, ast.Assign) and f"{name}.grad" in text_of(written.value):
                     made = f"{name} = … at {Origin(source, written).place()} makes a tensor that requires no grad"
                     return f"{made}: change the values of {name} itself, {name} -= … under no_grad()"
-            return f"{name} was made under {place}, where ops are not recorded: compute it outside"
+            told = f"{name} was made under {place}, where ops are not recorded"
+            return f"{told}: {_find_other_case(failure, source, record.site.line) or 'compute it outside'}"
+    return None
+
+
+def _find_other_case(failure: Failure, source: SourceFile, line: int) -> str | None:
+    """Return which comparison of a line is untrue for a letter's case alone."""
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Compare) and node.lineno == line and len(node.comparators) == 1:
+            sides = [evaluate(each, failure.frame) for each in (node.left, node.comparators[0])]
+            texts = [each for each in sides if isinstance(each, str)]
+            if len(texts) == 2 and texts[0] != texts[1] and texts[0].lower() == texts[1].lower():
+                return f"{text_of(node)} is untrue, as {text_of(node.left)} is {texts[0]!r}: {texts[0]!r} there"
     return None
 
 
@@ -168,7 +181,7 @@ def _describe_comparison(failure: Failure, source: SourceFile, node: ast.AST) ->
 def _describe_copy(failure: Failure, source: SourceFile, node: ast.AST) -> str | None:
     for part in ast.walk(node):
         if isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute) and part.args:
-            is_first = part is not (failure.line and failure.line.node)
+            is_first = part is not (failure.line and failure.line.node) or isinstance(node, ast.FunctionDef)
             if part.func.attr == "grad" and is_first and not any(each.arg == "create_graph" for each in part.keywords):
                 place = Origin(source, part).place()
                 return f"create_graph=True in {text_of(part.func)}(…) at {place}: without, gradients have no graph"
@@ -209,21 +222,49 @@ def _describe_frozen_module(failure: Failure, source: SourceFile, node: ast.AST)
                             f"{text_of(target)} at {place} sets an attribute of the module, and none of its parameters"
                         )
                         return f"{told}: {text_of(target.value)}.requires_grad_(True)"
-                where = find_freezing(source)
+                where = find_freezing(source, value, failure)
                 return f"all parameters of {text_of(part)} are frozen{where}: leave those that are to be trained"
     return None
 
 
-def find_freezing(source: SourceFile) -> str:
-    """Return the line that sets `requires_grad` to False, or by a condition."""
+def find_freezing(source: SourceFile, module: Operand = None, failure: Failure | None = None) -> str:
+    """Return the line that sets `requires_grad` to False, or by a condition; of a module that which freezes it."""
+    found = []
     for node in ast.walk(source.tree):
         target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "func", None)
         given = node.args if isinstance(node, ast.Call) else []
         value = node.value if isinstance(node, ast.Assign) else next(iter(given), None)
         name = getattr(target, "attr", "")
         if name.rstrip("_") == "requires_grad" and getattr(value, "value", value is not None) is False:
-            return f" by {Origin(source, node).describe()}"
-    return ""
+            found.append(node)
+            call = None if failure is None else _find_freezing_call(source, target, module, failure)
+            if call is not None:
+                return f" by {Origin(source, call).describe()}"
+    return f" by {Origin(source, found[0]).describe()}" if found else ""
+
+
+def _find_freezing_call(source: SourceFile, target: Operand, module: Operand, failure: Failure) -> ast.AST | None:
+    """Return the statement that freezes a module: the loop over its parameters, or the call of the function around."""
+    node: ast.expr = target.value
+    made = find_assignment(source, source.scope_of(node), node.id, node) if isinstance(node, ast.Name) else None
+    if isinstance(made, ast.For) and isinstance(made.iter, ast.Call) and isinstance(made.iter.func, ast.Attribute):
+        node = made.iter.func.value  # of model.parameters()
+    function = source.scope_of(node)
+    names = parameter_names(function)
+    if not isinstance(function, ast.FunctionDef) or not isinstance(node, ast.Name) or node.id not in names:
+        return source.statement_of(target) if _holds(evaluate(node, failure.frame), module) else None
+    place = names.index(node.id) - (names[0] == "self")
+    for call in ast.walk(source.tree):
+        is_of_function = isinstance(call, ast.Call) and text_of(call.func).rpartition(".")[2] == function.name
+        given = call.args[place : place + 1] if isinstance(call, ast.Call) and is_of_function and place >= 0 else []
+        if given and _holds(evaluate(given[0], failure.frame), module):
+            return call
+    return None
+
+
+def _holds(owner: Operand, module: Operand) -> bool:
+    """Return whether one module is another one, or a part of it is."""
+    return is_module(owner) and any(each is module for each in owner.modules())
 
 
 @remedy(r"a leaf Variable that requires grad is being used in an in-place operation")

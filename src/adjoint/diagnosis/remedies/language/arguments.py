@@ -8,6 +8,7 @@ import re
 from difflib import get_close_matches
 
 from adjoint.core.graph.source_location import definition_site
+from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
 from adjoint.diagnosis.call_stack import user_files
 from adjoint.diagnosis.failure import Failure
@@ -16,6 +17,7 @@ from adjoint.diagnosis.remedies.registry import at, find_meaning, remedy
 from adjoint.diagnosis.repairs.expression import parameter_names
 from adjoint.diagnosis.repairs.trial import compute
 from adjoint.diagnosis.source_expressions import text_of
+from adjoint.nn import functional
 
 INDEX_NAME = re.compile(r"^batch$|(?:^|_)(?:i|idx|index|epoch|step)$")  # of no part of a batch
 
@@ -77,6 +79,20 @@ def _take_apart(call: ast.Call, value: Operand, names: list[str]) -> str | None:
     if isinstance(value, (tuple, list)) and len(value) == len(names):
         return f"{text} holds all {len(names)}: {function}(*{text})"
     return None
+
+
+@remedy(r"^(\w+)\(\) missing \d+ required positional arguments?: (.*)$", is_last=True)
+def give_loss_arguments(failure: Failure, match: re.Match[str]) -> str | None:
+    """A module of a function of the library that is called with fewer inputs than that takes."""
+    layer, node = failure.module(), failure.node
+    function: Operand = getattr(functional, match[1].split("(")[0], MISSING)
+    if layer is None or not isinstance(node, ast.Call) or text_of(node.func) != layer.text or function is MISSING:
+        return None
+    names = re.findall(r"'(\w+)'", match[2])
+    held = {**failure.frame.f_globals, **failure.frame.f_locals}
+    given = [*map(text_of, node.args), *(name if isinstance(held.get(name), Tensor) else f"{name}=…" for name in names)]
+    told = [f"; {name}: {meaning}" for name in names if (meaning := find_meaning(function, name))]
+    return f"{layer.text}{at(layer)} takes {', '.join(names)} too: {layer.text}({', '.join(given)}){''.join(told)}"
 
 
 @remedy(r"got NoneType$")

@@ -66,6 +66,9 @@ def give_uncalled(failure: Failure, match: re.Match[str]) -> str | None:
         value = compute(argument, failure.frame)
         if isinstance(argument, ast.Call) and (value is MISSING or type(value).__name__ in match.groups()):
             function = evaluate(argument.func, failure.frame)
+            if function is MISSING and isinstance(argument.func, ast.Attribute):
+                owner = evaluate(argument.func.value, failure.frame)
+                function = inspect.getattr_static(type(owner), argument.func.attr, MISSING)
             if function is MISSING or isinstance(function, type) or not callable(function):
                 continue
             inner = text_of(argument.func)

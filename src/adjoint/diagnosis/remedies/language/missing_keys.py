@@ -59,7 +59,7 @@ def name_keys(failure: Failure, match: re.Match[str]) -> str | None:
                     known = ", ".join(map(repr, held))
                     return f"{text_of(node.value)} has no {match[1]!r}, only {known}: {inner} holds it"
                 near = find_similar_name(match[1], texts) or next(
-                    (key for key in texts if key in match[1] or match[1] in key), None
+                    (key for key in texts if key in match[1] or match[1] in key or _has_same_words(key, match[1])), None
                 )
                 saved = _find_save(failure, node, match[1]) if near is None else None
                 told_key = _describe_missing_key(failure, node, match[1])
@@ -68,6 +68,13 @@ def name_keys(failure: Failure, match: re.Match[str]) -> str | None:
                 told += f", and no {match[1]!r}{where.replace(', from', ' at')}" if where else ""
                 return saved or (told_key if near is None else f"{told}: {near!r} is meant, perhaps")
     return None
+
+
+def _has_same_words(one: str, other: str) -> bool:
+    """Return whether two keys are of as many words, of which each begins as the other's: `optim_state`."""
+    pairs = [*zip(one.lower().split("_"), other.lower().split("_"), strict=False)]
+    is_alike = one.count("_") == other.count("_") > 0
+    return is_alike and all(a and b and (a.startswith(b) or b.startswith(a)) for a, b in pairs)
 
 
 def _find_within(held: Operand, key: str, text: str) -> str | None:

@@ -217,6 +217,15 @@ def _explain_missing_gradient(failure: Failure, operand: NamedValue) -> str:
     if is_rebound and isinstance(owner, Tensor) and not owner.is_leaf:
         told = f"{name} = … makes a new tensor, computed and without a gradient of its own"
         return f"{told}: with torch.no_grad(): {name} -= … changes the one that has it"
+    scope = None if failure.line is None else failure.line.source.scope_of(failure.line.node)
+    for made in ast.walk(scope) if scope is not None and isinstance(owner, Tensor) and "." in name else ():
+        if failure.line is None or not isinstance(made, ast.Assign) or text_of(made.targets[0]) != name:
+            continue
+        value = made.value
+        if isinstance(value, ast.BinOp) and text_of(value.left) == name:
+            operator = text_of(ast.BinOp(ast.Name("a", ast.Load()), value.op, ast.Name("b", ast.Load())))[2]
+            told = f"{text_of(made)} at {failure.line.source.place_of(made)} makes a new tensor, which has no gradient"
+            return f"{told}: {name} {operator}= {text_of(value.right)} there, in no_grad(), changes the one that has it"
     if isinstance(owner, Tensor) and not owner.is_leaf:
         expression = None if operand.origin is None else operand.origin.value
         whole = None if expression is None else require_grad_last(expression)

@@ -129,9 +129,44 @@ def name_inputs(failure: Failure, match: re.Match[str]) -> str | None:
     count = len(node.args) if isinstance(node, ast.Call) else 0
     if isinstance(node, ast.Call) and node.args[len(names) :] and text_of(node.func) == layer.text:
         extra = ", ".join(map(text_of, node.args[len(names) :]))
+        inner = [*vars(layer.value)["_modules"].values()] if type(layer.value).__name__ == "Sequential" else []
+        taken = {len([*inspect.signature(type(each).forward).parameters]) - 1 for each in inner}
+        if taken == {count}:
+            x, *others = map(text_of, node.args)
+            told = f"{layer.text}{at(layer)} passes on one input, and its layers take {count}"
+            return f"{told}: for layer in {layer.text}: {x} = layer({', '.join([x, *others])})"
         told = f"forward of {layer.text}{where} takes {', '.join(names)}, and {count} are given"
         return f"{told}: leave {extra} out, or add it there"
     return None
+
+
+def _find_abbreviated(owner: Operand, name: str) -> str | None:
+    """Return the only part of a module whose class is named so for short: of `bn`, the BatchNorm2d."""
+    parts = vars(owner).get("_modules", {}) if hasattr(owner, "__dict__") else {}
+    short, found = name.lower().strip("_0123456789"), []
+    for key, part in parts.items():
+        kind = type(part).__name__
+        initials = "".join(each for each in kind if each.isupper()).lower()
+        if len(short) > 1 and (short in (initials, kind.lower()) or kind.lower().startswith(short)):
+            found.append(key)
+    return found[0] if len(found) == 1 else None
+
+
+def _pair_state(failure: Failure) -> str | None:
+    """Return what to write where an LSTMCell is given its hidden state alone."""
+    layer, call = failure.module(), failure.node
+    parent = None if failure.line is None or call is None else failure.line.source.statement_of(call)
+    call = getattr(parent, "value", None) if not isinstance(call, ast.Call) else call
+    if layer is None or type(layer.value).__name__ != "LSTMCell" or not isinstance(call, ast.Call):
+        return None
+    given = call.args[1] if len(call.args) > 1 else None
+    if given is None or not isinstance(evaluate(given, failure.frame), Tensor):
+        return None
+    target = parent.targets[0] if isinstance(parent, ast.Assign) else None
+    names = [text_of(each) for each in target.elts] if isinstance(target, ast.Tuple) else []
+    state = ", ".join(names if text_of(given) in names and len(names) == 2 else [text_of(given), "c0"])
+    told = f"the state of an LSTMCell is a pair, (hidden, cell), and {text_of(given)} is one tensor"
+    return f"{told}: {text_of(call.func)}({text_of(call.args[0])}, ({state}))"
 
 
 @remedy(r"not enough values to unpack \(expected (\d+), got (\d+)\)|too many values to unpack \(expected (\d+)[,)]")
@@ -143,6 +178,9 @@ def unpack_as_many(failure: Failure, match: re.Match[str]) -> str | None:
         lstm, state = failure.module(), failure.tensors()[-1:]
         name, given = ("lstm" if lstm is None else lstm.text), (state[0].text if state else "h0")
         return f"the state of an LSTM is a pair, (hidden, cell): {name}(x, ({given}, c0)), c0 of the shape of {given}"
+    cell = _pair_state(failure)
+    if cell is not None:
+        return cell
     statement = failure.line.source.statement_of(failure.line.node)
     value = getattr(statement, "iter" if isinstance(statement, (ast.For, ast.AsyncFor)) else "value", None)
     text = "the value" if value is None else text_of(value)
@@ -323,6 +361,7 @@ def name_attributes(failure: Failure, match: re.Match[str]) -> str | None:
                 name = text_of(node.value)
                 return f"the parameters of {name} have it, and not {name} itself: next({name}.parameters()).{match[1]}"
             similar = find_similar_name(match[1], [*held, *dir(type(owner))]) or find_shared_word(match[1], held)
+            similar = similar or _find_abbreviated(owner, match[1])
             hint = f"{text_of(node.value)}.{similar} is meant, perhaps; " if similar else ""
             if _is_of_library(owner) and type(owner).__name__ not in ("Sequential", "Module"):
                 own = f"it has {', '.join(held)}" if held else f"{type(owner).__name__} has no {match[1]}"

@@ -9,12 +9,15 @@ from collections.abc import Iterator
 
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.diagnosis.failure import Failure
-from adjoint.diagnosis.operands import NamedValue
+from adjoint.diagnosis.operands import NamedValue, Origin
 from adjoint.diagnosis.remedies.registry import argument_node, at, find_named_argument, remedy
+from adjoint.diagnosis.remedies.shapes.number_origins import find_number
 from adjoint.diagnosis.repairs.expression import Edit, parse
 from adjoint.diagnosis.repairs.trial import compute, runs
-from adjoint.diagnosis.source_expressions import parameter_names, text_of
+from adjoint.diagnosis.source_expressions import find_assignment, parameter_names, text_of
 
+MAX_STEPS_BACK = 3
+LENGTH = re.compile("len|max|size|num|seq|pos")
 BROADCAST = r"shapes \(([\d, ]*)\) (?:and )?\(([\d, ]*)\)"
 
 
@@ -33,17 +36,33 @@ def lengthen_table(failure: Failure, match: re.Match[str]) -> str | None:
             if not isinstance(wanted, int) or not 0 < size < wanted:
                 continue
             own = failure.find_operand(text_of(node.value))
-            made = None if own is None or own.origin is None else own.origin.value
-            names = [each.id for each in ast.walk(made) if isinstance(each, ast.Name)] if made is not None else []
-            setting = next((name for name in names if re.search(r"len|max|size|num|seq|pos", name)), None)
             told = f"{text_of(node.value)}{at(own)} has {size} rows, and [{text_of(part)}] asks for {wanted}"
+            setting = None if own is None or own.origin is None else _find_length_setting(own.origin)
             if setting is None or own is None or own.origin is None:
                 return f"{told}: {wanted} rows or more there"
+            number = find_number(own.origin.source, setting, is_shared=True)
+            if number is not None:
+                return f"{told}: {number.describe(wanted)}, or more"
             scope = own.origin.source.scope_of(own.origin.node)
             defaults = [] if isinstance(scope, (ast.ClassDef, ast.Module)) else [*scope.args.defaults]
             names = parameter_names(scope)[-len(defaults) :] if defaults else []
-            place = own.origin.source.place_of(defaults[names.index(setting)]) if setting in names else "there"
-            return f"{told}: {setting}={wanted} or more, {place}"
+            is_default = setting.id in names
+            place = own.origin.source.place_of(defaults[names.index(setting.id)]) if is_default else "there"
+            return f"{told}: {setting.id}={wanted} or more, {place}"
+    return None
+
+
+def _find_length_setting(origin: Origin) -> ast.Name | None:
+    """Return the name of a length that a statement gives to a table, or one before it that made what it stores."""
+    node: ast.AST | None = origin.value or origin.node
+    for _ in range(MAX_STEPS_BACK):
+        names = [each for each in ast.walk(node) if isinstance(each, ast.Name)] if node is not None else []
+        found = next((each for each in names if LENGTH.search(each.id)), None)
+        if found is not None:
+            return found
+        scope = None if node is None else origin.source.scope_of(node)
+        made = [find_assignment(origin.source, scope, each.id, each) for each in names] if scope is not None else []
+        node = next((getattr(each, "value", None) for each in made if each is not None), None)
     return None
 
 

@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import NamedValue, evaluate, find_origin, is_module
-from adjoint.diagnosis.remedies.registry import argument_node, at, name_argument, remedy, shape_of
+from adjoint.diagnosis.remedies.registry import argument_node, at, compute_argument, name_argument, remedy, shape_of
 from adjoint.diagnosis.repairs.expression import bracket
+from adjoint.diagnosis.repairs.orders import fits
 from adjoint.diagnosis.repairs.trial import compute
 from adjoint.diagnosis.source_expressions import find_expression, text_of
 
@@ -122,6 +123,36 @@ def give_join_dimensions(failure: Failure, match: re.Match[str]) -> str | None:
         whole = (*size[:added], 1, *size[added:]) if added >= 0 else (*size, 1)
         return f"{told}: {name}.unsqueeze({added}) is {whole}"
     return f"{told}: {name}[{', '.join([':'] * len(size) + ['None'] * more)}]"
+
+
+@remedy(r"^cat\(\)|same number of dimensions|Dimension out of range")
+def expand_for_join(failure: Failure, match: re.Match[str]) -> str | None:
+    """One row for each sample, such as a state, that is to be joined with each step of a sequence."""
+    node, dim = argument_node(failure, 0, "tensors"), compute_argument(failure, 1, "dim")
+    listed = node.elts if isinstance(node, (ast.List, ast.Tuple)) else []
+    values = [compute(each, failure.frame) for each in listed]
+    is_join = isinstance(failure.node, ast.Call) and re.search(r"\bcat$|concat\w*$", text_of(failure.node.func))
+    if not is_join or not isinstance(dim, int) or not all(isinstance(each, Tensor) for each in values):
+        return None
+    count = max((each.ndim for each in values), default=0)
+    short = [place for place, each in enumerate(values) if each.ndim < count]
+    if len(short) != 1 or values[short[0]].ndim != count - 1 or not -count <= dim < count:
+        return None
+    own, (other, whole) = short[0], next((i, each) for i, each in enumerate(values) if each.ndim == count)
+    size, name, partner = tuple(values[own].shape), bracket(listed[own]), bracket(listed[other])
+    for place in range(count):
+        added = (*size[:place], 1, *size[place:])
+        others = [i for i in range(count) if i not in (dim % count, place)]
+        if place == dim % count or any(added[i] != whole.shape[i] for i in others):
+            continue
+        sizes = ", ".join(f"{partner}.size({place})" if i == place else "-1" for i in range(count))
+        way = f"{name}.unsqueeze({place}).expand({sizes})"
+        if not fits(failure, listed[own], way):
+            continue
+        held = failure.find_operand(text_of(listed[own]))
+        told = f"{name}{at(held)} is {size}, and {partner} {tuple(whole.shape)}"
+        return f"{told}: {way} is {(*added[:place], whole.shape[place], *added[place + 1 :])}"
+    return None
 
 
 @remedy(r"^linear\(\w+\[[\d,]*\], \w+\[(\d+),(\d+)\], \w+\[(\d+)\]\): operands could not be broadcast")

@@ -25,6 +25,8 @@ from adjoint.nn.module.parameter import Parameter
 
 HALVING = re.compile(r"chunk\(2|split\(|::2\]")
 
+MIN_CLASSES = 2
+
 
 @remedy(r"^where\(bool\[([\d,]*)\], \w+\[([\d,]*)\], \w+\[([\d,]*)\]\): operands could not be broadcast")
 def fit_condition(failure: Failure, match: re.Match[str]) -> str | None:
@@ -87,6 +89,9 @@ def fit_broadcast(failure: Failure, match: re.Match[str]) -> str | None:
             added = len(large) - 2
             told = f"{name}{locate_tensor(failure, name)} is {small}, the first sizes of {large} turned round"
             return f"{told}: {name}.T{'.unsqueeze(-1)' * added} is {(*large[:2], *(1,) * added)}"
+    encoded = _encode_classes(failure, (x, a), (y, b))
+    if encoded is not None:
+        return encoded
     pairs = _find_outer_table(failure, (x, a), (y, b))
     if pairs is not None:
         return pairs
@@ -110,6 +115,21 @@ def fit_broadcast(failure: Failure, match: re.Match[str]) -> str | None:
         given = compute_argument(failure, 0, "input")  # the function may compute with its arguments the other way round
         a, b = (b, a) if isinstance(given, Tensor) and given.shape[-1] == b[-1] else (a, b)
         return f"{made[0]} gives {a[-1]} values, {made[1]} {b[-1]}: one number for both"
+    return None
+
+
+def _encode_classes(failure: Failure, *sides: tuple[str, Shape]) -> str | None:
+    """Return what to write where classes meet a score for each class, all other sizes being the same."""
+    for (name, own), (other, whole) in (sides, sides[::-1]):
+        y = failure.find_operand(name)
+        is_whole = len(whole) == len(own) + 1 > 1 and (*whole[:1], *whole[2:]) == own
+        if y is None or not is_whole or not isinstance(y.value, Tensor) or y.value.is_floating_point():
+            continue
+        if not y.value.numel() or int(y.value.min()) < 0 or int(y.value.max()) >= whole[1] or whole[1] < MIN_CLASSES:
+            continue
+        way = f"F.one_hot({name}, {whole[1]}){'.movedim(-1, 1)' if len(whole) > 2 else ''}"
+        told = f"{name}{at(y)} holds classes of 0 to {int(y.value.max())}, and {other}, {whole}, a score for each"
+        return f"{told}: {way} is {whole}"
     return None
 
 

@@ -25,7 +25,8 @@ from adjoint.diagnosis.remedies.registry import (
     shape_of,
 )
 from adjoint.diagnosis.remedies.shapes.number_origins import describe_number
-from adjoint.diagnosis.repairs.expression import parse
+from adjoint.diagnosis.repairs.expression import Edit, parse
+from adjoint.diagnosis.repairs.orders import fits
 from adjoint.diagnosis.repairs.trial import compute
 from adjoint.diagnosis.source_expressions import text_of
 
@@ -49,6 +50,10 @@ def fit_linear(failure: Failure, match: re.Match[str]) -> str:
             return f"{told}: nn.Flatten({'' if begin == 1 else begin}) before it"
         if prod(shape[begin:]) == expected:
             return f"flatten the input first: {x}.flatten({begin}) has {expected} features"
+    if len(shape) > 2 and expected in shape[:-1]:
+        turned = _turn_around(failure, x, shape.index(expected), len(shape))
+        if turned is not None:
+            return f"dimension {shape.index(expected)} of {x}, {shape}, has the {expected} features: {turned}"
     if len(shape) > 1 and expected in shape[:-1]:
         return f"the last dimension holds the features, and dimension {shape.index(expected)} has {expected}: transpose"
     if len(shape) == 1 and prod(shape) % expected == 0:
@@ -63,6 +68,18 @@ def fit_linear(failure: Failure, match: re.Match[str]) -> str:
         return pooling
     by = describe_number(layer, 0, "in_features", features)
     return f"{name} takes {expected} features, {x} has {features}: nn.Linear({features}, {out}) there{by}"
+
+
+def _turn_around(failure: Failure, x: str, dim: int, count: int) -> str | None:
+    """Return the call with two dimensions of its input exchanged, and exchanged back where what follows wants them."""
+    call = failure.node
+    given = argument_node(failure, 0, "input")
+    if not isinstance(call, ast.Call) or given is None or text_of(given) != x:
+        return None
+    turned = f"{x}.transpose({dim}, {count - 1})"
+    once = text_of(Edit(given, parse(turned)).apply(call))
+    back = f"{once}.transpose({dim}, {count - 1})"
+    return next((each for each in (once, back) if fits(failure, call, each)), None)
 
 
 def _find_set_weight(failure: Failure, layer: NamedValue) -> str:
@@ -202,6 +219,7 @@ def fit_product(failure: Failure, match: re.Match[str]) -> str | None:
     wide = _find_wide_mask(failure, x, a[-1], b[-2] if len(b) > 1 else b[-1])
     if wide is not None:
         return wide
+    ways: list[tuple[str, str]] = []
     if len(b) > 1 and a[-1] == b[-1]:
         rows = a[:-1] if len(a) > 1 else ()
         if (
@@ -210,11 +228,15 @@ def fit_product(failure: Failure, match: re.Match[str]) -> str | None:
             and _fits_around(failure, f"{y} @ {x}.mT")
         ):
             return f"rows of {y} go through a matrix of (out, in): {y} @ {x}.mT is {(b[0], a[0])}"
-        return f"transpose the second: {x} @ {y}.mT is {(*rows, b[-2])}"
+        ways.append((f"{x} @ {y}.mT", f"transpose the second: {x} @ {y}.mT is {(*rows, b[-2])}"))
     if len(a) > 1 and len(b) > 1 and a[-2] == b[-2]:
-        return f"transpose the first: {x}.mT @ {y}"
+        ways.append((f"{x}.mT @ {y}", f"transpose the first: {x}.mT @ {y}"))
     if len(a) > 1 and len(b) > 1 and a[-2] == b[-1]:
-        return f"the other way round: {y} @ {x}"
+        ways.append((f"{y} @ {x}", f"the other way round: {y} @ {x}"))
+    is_named = isinstance(failure.node, ast.expr) and "the " not in (x + y) and " at " not in (x + y)
+    for text, advice in ways:
+        if not is_named or not isinstance(failure.node, ast.expr) or fits(failure, failure.node, text):
+            return advice
     return f"the last size of {x}, {a[-1]}, must be the last but one of {y}, {b[-2] if len(b) > 1 else b[-1]}"
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+import copy
 import re
 
 import numpy as np
 
 from adjoint.core.dtype.dtype import bool_, int8, int16, int64, uint8
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Shape
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import (
     evaluate,
@@ -27,7 +29,7 @@ from adjoint.diagnosis.remedies.registry import (
     shape_of,
 )
 from adjoint.diagnosis.remedies.shapes.number_origins import describe_number
-from adjoint.diagnosis.repairs.expression import bracket
+from adjoint.diagnosis.repairs.expression import bracket, parse
 from adjoint.diagnosis.repairs.trial import compute
 from adjoint.diagnosis.source_expressions import text_of
 
@@ -146,8 +148,9 @@ def give_index_dimensions(failure: Failure, match: re.Match[str]) -> str | None:
             way = f"{text_of(given)}{'.unsqueeze(-1)' * (held.ndim - places.ndim)}"
             told = f"{text_of(given)} is {tuple(places.shape)}, and {text_of(method.value)} {tuple(held.shape)}"
             return f"{told}: an index has as many dimensions, {way}"
-    if len(tensors) < 2:
-        return None
+    computed = _give_computed_dimensions(failure)
+    if len(tensors) < 2 or computed is not None:
+        return computed
     x, index = tensors[0], tensors[1]
     missing = x.value.ndim - index.value.ndim
     if missing <= 0:
@@ -172,6 +175,30 @@ def give_index_dimensions(failure: Failure, match: re.Match[str]) -> str | None:
     return told if "scatter" in failure.message else f"{told}; .squeeze({place}) after it"
 
 
+def _give_computed_dimensions(failure: Failure) -> str | None:
+    """Return what to write where a method of a computed tensor, such as `model(x).gather(1, a)`, takes an index."""
+    told = re.match(r"gather\(\w+\[([\d,]*)\], \w+\[([\d,]*)\]\)", failure.message)
+    given, dim = argument_node(failure, 1, "index"), failure.locals.get("dim")
+    method = failure.node.func if isinstance(failure.node, ast.Call) else None
+    owner = method.value if isinstance(method, ast.Attribute) else None
+    if told is None or given is None or failure.line is None or not isinstance(owner, ast.Call):
+        return None
+    shape, places = shape_of(told[1]), shape_of(told[2])
+    if len(shape) != len(places) + 1 or not isinstance(dim, int) or places != _without(shape, dim % len(shape)):
+        return None
+    place, own = dim % len(shape), failure.find_operand(text_of(given))
+    whole = (*places[:place], 1, *places[place:])
+    place = -1 if place == len(places) and place > 1 else place
+    after = failure.line.source.parents.get(failure.node) if failure.node is not None else None
+    is_squeezed = isinstance(after, ast.Attribute) and after.attr in ("squeeze", "flatten", "reshape", "view")
+    advice = f"{text_of(given)}{at(own)} is {places}, and {text_of(owner)} {shape}: {bracket(given)}.unsqueeze({place})"
+    return f"{advice} is {whole}{'' if is_squeezed else f'; .squeeze({place}) after it'}"
+
+
+def _without(shape: Shape, dim: int) -> Shape:
+    return (*shape[:dim], *shape[dim + 1 :])
+
+
 @remedy(r"Class values must be non-negative and smaller than num_classes, but got (-\d+)")
 def leave_negative_out(failure: Failure, match: re.Match[str]) -> str:
     """A class below 0, as labels that stand for "none" have it."""
@@ -190,6 +217,13 @@ def count_one_hot(failure: Failure, match: re.Match[str]) -> str:
     if count is None or isinstance(count, ast.Constant):
         return f"classes begin at 0: num_classes={int(match[1]) + 1} for a class {match[1]} of {y}"
     value = evaluate(count, failure.frame)
+    own = failure.find_operand(y)
+    least = int(own.value.min()) if own is not None and isinstance(own.value, Tensor) else 0
+    if least == 1 and value == int(match[1]) and own is not None:
+        told = f"{y}{at(own)} counts from 1, up to {value}, and classes begin at 0"
+        changed = {id(each): parse(f"{y} - 1") for each in ast.walk(failure.node or count) if text_of(each) == y}
+        whole = copy.deepcopy(failure.node, changed)
+        return f"{told}: {text_of(whole) if whole is not None else f'{y} - 1'}"
     told = f"{text_of(count)} is {value}, and {y} holds {match[1]}"
     return f"{told}: classes begin at 0, so it is to be {int(match[1]) + 1}"
 
@@ -279,6 +313,10 @@ def stay_in_bounds(failure: Failure, match: re.Match[str]) -> str:
     whole = [x for x in failure.tensors() if not x.value.is_floating_point() and not x.value.is_complex()]
     whole = [x for x in whole if x.value.dtype != bool_ and x.value.numel()]
     index = next((x for x in whole if bool((x.value == int(match[1])).any())), None)
+    if index is not None and int(index.value.min()) == 1 and int(match[1]) == int(index.value.max()) == size:
+        told = f"{index.text}{at(index)} counts from 1, up to {size}, and dimension {match[2]} from 0 to {size - 1}"
+        made = index.source if index.source is not None and index.source.origin is not None else index
+        return f"{told}: {made.text} - 1{at(made)}"
     if index is not None and match[2] == "0":
         held = next((x for x in failure.tensors() if x.value.ndim == 2 and x.value.shape[0] == size), None)
         y = index.value

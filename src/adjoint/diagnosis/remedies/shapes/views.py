@@ -27,6 +27,7 @@ from adjoint.diagnosis.remedies.registry import (
     shape_of,
 )
 from adjoint.diagnosis.repairs.expression import bracket
+from adjoint.diagnosis.repairs.orders import fits
 from adjoint.diagnosis.repairs.trial import compute
 from adjoint.diagnosis.source_expressions import text_of
 from adjoint.diagnosis.value_trace import ValueStep, find_root
@@ -154,8 +155,17 @@ def fit_cat(failure: Failure, match: re.Match[str]) -> str | None:
             if roots is not None:
                 return roots
             given = "…" if not isinstance(node, ast.Call) or not node.args else text_of(node.args[0])
+            if isinstance(node, ast.Call) and given != "…" and not fits(failure, node, f"{call}({given}, dim={dim})"):
+                continue  # what stands in a list besides, or follows, does not suit it
             given = given if len(given) < MAX_NAME_CHARACTERS else "[…]"
             return f"they differ in dimension {dim} alone: {call or 'cat'}({given}, dim={dim})"
+    return None
+
+
+@remedy(r"Sizes of tensors must match except in dimension", is_last=True)
+def name_joined(failure: Failure, match: re.Match[str]) -> str:
+    """Tensors to be joined that differ, by whatever."""
+    parts = _joined_parts(failure)
     told = ", ".join(f"{each.text}{at(each)} {tuple(each.value.shape)}" for each in failure.tensors())
     listed = _find_listed(failure)
     if listed is not None and len(parts) > 1:

@@ -11,4 +11,6 @@ Modules, in reading order:
   line runs.
 - `flags`: Remedies for settings of a module that are true or false: the one with which the call runs when it is the
   other.
+- `exchanged_arguments`: Remedies for arguments in each other's place, found by a trial: with both exchanged, the line
+  that failed runs.
 """

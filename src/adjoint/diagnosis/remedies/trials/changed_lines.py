@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import copy
 import re
 import time
 from inspect import ismodule
@@ -18,7 +17,8 @@ from adjoint.diagnosis.operands import MISSING, NamedValue, describe_value, eval
 from adjoint.diagnosis.remedies.registry import at, remedy
 from adjoint.diagnosis.repairs.edits import find_edits
 from adjoint.diagnosis.repairs.expression import Edit, call_of, parameter_names, write_line
-from adjoint.diagnosis.repairs.trial import Trial, UntriableError
+from adjoint.diagnosis.repairs.following import count_fitting
+from adjoint.diagnosis.repairs.trial import Trial
 from adjoint.diagnosis.source_expressions import MAX_SHOWN_CHARACTERS, text_of
 
 MAX_SECONDS = 0.5
@@ -69,9 +69,9 @@ def try_edits(failure: Failure, match: re.Match[str]) -> str | None:
         except Exception:  # noqa: BLE001  what a changed line may raise
             continue
         is_empty = isinstance(result, Tensor) and not size and largest
-        if is_empty or (is_elementwise and size > largest and "broadcast" in failure.message):
-            continue
-        if not _fits_around(failure, trial, node, changed):
+        fitting = count_fitting(failure.line.source, trial, node, changed) if not is_empty else None
+        is_table = is_elementwise and size > largest and "broadcast" in failure.message  # of each with each
+        if fitting is None or (is_table and not fitting):
             continue
         if not edit.is_shape:
             return _describe(failure, trial, edit, write_line(changed, statement))
@@ -79,23 +79,6 @@ def try_edits(failure: Failure, match: re.Match[str]) -> str | None:
         if best is None or cost < best[0]:
             best = cost, edit, changed
     return None if best is None else _describe(failure, trial, best[1], write_line(best[2], statement))
-
-
-def _fits_around(failure: Failure, trial: Trial, node: ast.expr, changed: ast.expr) -> bool:
-    """Return whether the whole expression around a changed part runs too, as far as it can be carried out again."""
-    whole: ast.AST = node
-    parents: dict[ast.AST, ast.AST] = {} if failure.line is None else failure.line.source.parents
-    while isinstance(parents.get(whole), (ast.expr, ast.keyword)) and not isinstance(parents[whole], ast.Tuple):
-        whole = parents[whole]
-    if whole is node or not isinstance(whole, ast.expr):
-        return True
-    try:
-        trial.run(copy.deepcopy(whole, {id(node): changed}))
-    except UntriableError:
-        return True
-    except Exception:  # noqa: BLE001  what a changed line may raise
-        return False
-    return True
 
 
 def _describe(failure: Failure, trial: Trial, edit: Edit, whole: str) -> str:

@@ -12,7 +12,7 @@ from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import NamedValue
 from adjoint.diagnosis.remedies.registry import at, remedy
 from adjoint.diagnosis.repairs.expression import call_of, parameter_names
-from adjoint.diagnosis.repairs.trial import Trial
+from adjoint.diagnosis.repairs.trial import Trial, compute
 from adjoint.diagnosis.source_expressions import text_of
 
 # methods that lose what the next line may need, each with what it loses
@@ -69,6 +69,8 @@ def find_made(failure: Failure) -> Iterator[tuple[NamedValue, ast.expr]]:
 def _change(failure: Failure, made: ast.expr) -> Iterator[tuple[ast.expr, str]]:
     """Yield the expression that made an operand with one call of it changed, and what that call does."""
     for call in ast.walk(made):
+        if isinstance(call, ast.Subscript):
+            yield from _take_columns(failure, made, call)
         if not isinstance(call, ast.Call):
             continue
         names = parameter_names(call, failure.frame)
@@ -79,6 +81,16 @@ def _change(failure: Failure, made: ast.expr) -> Iterator[tuple[ast.expr, str]]:
         if isinstance(call.func, ast.Attribute) and call.func.attr in LOSING:
             told = f"goes through .{call.func.attr}(), which {LOSING[call.func.attr]}"
             yield copy.deepcopy(made, {id(call): call.func.value}) if call is not made else call.func.value, told
+
+
+def _take_columns(failure: Failure, made: ast.expr, item: ast.Subscript) -> Iterator[tuple[ast.expr, str]]:
+    """Yield an expression that takes a column of a tensor of samples, where it takes one of its rows."""
+    held = compute(item.value, failure.frame)
+    is_number = isinstance(item.slice, (ast.Name, ast.Constant)) and not isinstance(held, (list, tuple, dict))
+    if is_number and isinstance(held, Tensor) and held.ndim > 1:
+        column = ast.Subscript(item.value, ast.Tuple([ast.Slice(), item.slice], ast.Load()), ast.Load())
+        told = f"reads rows of {text_of(item.value)}, {tuple(held.shape)}, by {text_of(item)}"
+        yield (column if item is made else copy.deepcopy(made, {id(item): column})), told
 
 
 def substitute(node: ast.expr, name: str, made: ast.expr) -> ast.expr:

@@ -1,0 +1,103 @@
+"""Statements after the one that failed, carried out on copies too: what a changed expression gives is to suit them."""
+
+from __future__ import annotations
+
+import ast
+import copy
+from collections.abc import Iterator
+
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand
+from adjoint.diagnosis.operands import evaluate
+from adjoint.diagnosis.repairs.trial import Trial, UntriableError
+from adjoint.diagnosis.source_expressions import SourceFile, text_of
+
+MAX_STATEMENTS = 6
+
+
+def fits_around(source: SourceFile, trial: Trial, node: ast.expr, changed: ast.expr) -> bool:
+    """Return whether the statement around a changed part runs, and those after it, as far as a trial can run them."""
+    return count_fitting(source, trial, node, changed) is not None
+
+
+def count_fitting(source: SourceFile, trial: Trial, node: ast.expr, changed: ast.expr) -> int | None:
+    """Return how many statements join what a changed part gives with other tensors, and run; None where one fails."""
+    if node not in source.parents:  # of a statement that stores
+        return 0
+    whole = find_whole(source, node)
+    trial.given = {}
+    count, derived = 0, set[str]()
+    try:
+        value = trial.run(changed if whole is node else copy.deepcopy(whole, {id(node): changed}))
+        statement = source.statement_of(node)
+        _bind(trial, statement, whole, value)
+        derived |= {*trial.given}
+        for following in _statements_after(source, statement):
+            if not trial.given:
+                break
+            given = getattr(following, "value", None)
+            if not isinstance(following, (ast.Assign, ast.AugAssign, ast.Return)) or not isinstance(given, ast.expr):
+                break
+            if isinstance(following, ast.AugAssign):
+                given = ast.BinOp(_read(following.target), following.op, given)
+            read = [each for each in ast.walk(given) if isinstance(each, ast.Name)]
+            is_derived = any(each.id in derived for each in read)
+            others = [trial.given.get(each.id, evaluate(each, trial.frame)) for each in read if each.id not in derived]
+            count += is_derived and any(isinstance(each, Tensor) and each.ndim > 1 for each in others)
+            before = {*trial.given}
+            _bind(trial, following, given if following.value is None else following.value, trial.run(given))
+            derived |= ({*trial.given} - before) if is_derived else set()
+    except UntriableError:
+        return count
+    except Exception:  # noqa: BLE001  what a changed line may raise
+        return None
+    finally:
+        trial.given = {}
+    return count
+
+
+def find_whole(source: SourceFile, node: ast.expr) -> ast.expr:
+    """Return the largest expression around one, of a tuple its own part."""
+    whole: ast.AST = node
+    parents = source.parents
+    while isinstance(parents.get(whole), (ast.expr, ast.keyword)) and not isinstance(parents[whole], ast.Tuple):
+        whole = parents[whole]
+    return whole if isinstance(whole, ast.expr) else node
+
+
+def _statements_after(source: SourceFile, statement: ast.AST) -> Iterator[ast.stmt]:
+    """Yield the statements of the same block after one."""
+    parent = source.parents.get(statement)
+    for field in ("body", "orelse", "finalbody"):
+        block = getattr(parent, field, None)
+        if isinstance(block, list) and statement in block:
+            yield from block[block.index(statement) + 1 :][:MAX_STATEMENTS]
+
+
+def _bind(trial: Trial, statement: ast.AST, whole: ast.expr, value: Operand) -> None:
+    """Let the names that a statement assigns stand for a value in what is tried next."""
+    if isinstance(statement, ast.AugAssign) and isinstance(statement.target, ast.Name):
+        if statement.value is not whole:
+            raise UntriableError
+        trial.given[statement.target.id] = value
+        return
+    if not isinstance(statement, ast.Assign) or statement.value is not whole or len(statement.targets) != 1:
+        trial.given = {}
+        return
+    target = statement.targets[0]
+    if isinstance(target, ast.Name):
+        trial.given[target.id] = value
+    elif isinstance(target, ast.Tuple) and all(isinstance(each, ast.Name) for each in target.elts):
+        parts = list(value)
+        if len(parts) != len(target.elts):
+            raise ValueError
+        trial.given |= {text_of(each): part for each, part in zip(target.elts, parts, strict=True)}
+    else:
+        raise UntriableError
+
+
+def _read(target: ast.expr) -> ast.expr:
+    """Return what a statement writes to as an expression that reads it."""
+    if not isinstance(target, ast.Name):
+        raise UntriableError
+    return ast.Name(target.id, ast.Load())
