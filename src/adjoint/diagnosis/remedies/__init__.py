@@ -62,10 +62,13 @@ from adjoint.diagnosis.remedies import data as data
 from adjoint.diagnosis.remedies import freed_graphs as freed_graphs
 from adjoint.diagnosis.remedies import gradients as gradients
 from adjoint.diagnosis.remedies import losses as losses
+
+from adjoint.diagnosis.remedies.shapes import target_shapes as target_shapes  # isort: skip
 from adjoint.diagnosis.remedies.data import truths as truths
 
 from adjoint.diagnosis.remedies.shapes import attention as attention  # isort: skip
 from adjoint.diagnosis.remedies.shapes import indices as indices  # isort: skip
+from adjoint.diagnosis.remedies.shapes import index_dimensions as index_dimensions  # isort: skip
 
 from adjoint.diagnosis.remedies.shapes import conversions as conversions  # isort: skip
 from adjoint.diagnosis.remedies.shapes import recurrent as recurrent  # isort: skip
@@ -75,10 +78,12 @@ from adjoint.diagnosis.remedies import modules as modules
 from adjoint.diagnosis.remedies import operations as operations
 
 from adjoint.diagnosis.remedies.language import python_values as python_values  # isort: skip
+from adjoint.diagnosis.remedies.language import unpacking as unpacking  # isort: skip
 from adjoint.diagnosis.remedies.language import missing_keys as missing_keys  # isort: skip
 from adjoint.diagnosis.remedies.shapes import size_origins as size_origins  # isort: skip
 from adjoint.diagnosis.remedies.shapes import broadcasting as broadcasting  # isort: skip
 from adjoint.diagnosis.remedies.shapes import fitting as fitting  # isort: skip
+from adjoint.diagnosis.remedies.shapes import products as products  # isort: skip
 from adjoint.diagnosis.remedies.shapes import views as views  # isort: skip
 from adjoint.diagnosis.remedies import transforms as transforms
 from adjoint.diagnosis.remedies import wording as wording

@@ -361,7 +361,9 @@ def convert_element(failure: Failure, match: re.Match[str]) -> str | None:
         return f"{told}: {function}([x for part in {name} for x in part]) joins what they hold"
     kept = None if own is None or own.origin is None else text_of(own.origin.node)
     if kept is not None and kind in ("float", "int") and ".item()" in kept:
-        return f"{name}{at(own)} holds Python numbers, by {kept}: {kept.replace('.item()', '')} keeps the tensors"
+        told = f"{name}{at(own)} holds Python numbers, by {kept}"
+        tensors = f"{kept.replace('.item()', '')} keeps the tensors"
+        return f"{told}: torch.tensor({name}); where gradients are to go through them, {tensors}"
     inner = "torch.from_numpy(x)" if kind == "ndarray" else "torch.tensor(x)"
     return f"{name}{at(own)} holds a {kind} at place {place}, no tensor: {function}([{inner} for x in {name}])"
 

@@ -26,6 +26,7 @@ from adjoint.diagnosis.remedies.registry import (
     shape_of,
 )
 from adjoint.diagnosis.remedies.shapes.number_origins import describe_number
+from adjoint.diagnosis.repairs.expression import parse
 from adjoint.diagnosis.source_expressions import SourceFile, text_of
 
 SHORTCUT_NAMES = frozenset({"identity", "residual", "shortcut", "skip", "x", "inputs", "input", "inp"})
@@ -189,7 +190,12 @@ def project_shortcut(failure: Failure, match: re.Match[str]) -> str | None:
     made = find_producer(failure, find_part(failure, name)) if "(" in name and short[1] == long[1] else None
     if made is not None:
         told = f"{made.text}{at(made)} gives {short[2:]}, and the block {long[2:]}"
-        return f"{told}: stride={int(stride)} in the convolution of {made.text} too"
+        owner = made.text.rpartition("[")[0]
+        held = next((each.value for each in failure.operands if each.text == owner), None)
+        held = evaluate(parse(owner), failure.frame) if held is None and owner else held
+        parts = vars(held)["_modules"].items() if is_module(held) and type(held).__name__ == "Sequential" else ()
+        convolution = next((f"{owner}[{key}]" for key, each in parts if "Conv" in type(each).__name__), None)
+        return f"{told}: stride={int(stride)} in {convolution or f'the convolution of {made.text}'} too"
     return f"{name}{where} is {short}, the block gives {long}: nn.Conv2d({short[1]}, {long[1]}, 1{step}) for {name}"
 
 
@@ -205,7 +211,7 @@ def project_features(failure: Failure, match: re.Match[str]) -> str | None:
     for (side, own), (other, size) in (zip(sides, sizes, strict=True), [*zip(sides, sizes, strict=True)][::-1]):
         layer = made[sides.index(other)]
         kind = "" if layer is None else type(layer.value).__name__
-        if layer is None or kind != "Linear" or made[sides.index(side)] is not None:
+        if layer is None or kind != "Linear" or layer.value.out_features != size or made[sides.index(side)] is not None:
             continue
         told = f"{layer.text}{at(layer)} makes {size} features of {text_of(side)}'s {own}"
         by = describe_number(layer, 1, "out_features", own)

@@ -9,23 +9,21 @@ from math import prod
 
 from adjoint.core.runtime.text_table import pluralize
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import Shape
 from adjoint.diagnosis.failure import Failure
-from adjoint.diagnosis.operands import Origin, evaluate, find_origin, find_return, find_return_in, is_module
 from adjoint.diagnosis.output_layer import OutputLayer, find_output_layer
 from adjoint.diagnosis.remedies.registry import (
     argument_node,
     at,
     compute_argument,
-    find_decoder,
+    find_producer,
     name_argument,
-    name_of_shape,
     remedy,
     shape_of,
 )
+from adjoint.diagnosis.remedies.shapes.merged_samples import keep_samples
 from adjoint.diagnosis.remedies.shapes.number_origins import describe_number
 from adjoint.diagnosis.remedies.shapes.unpacked_values import find_uneven_product
-from adjoint.diagnosis.repairs.trial import compute
+from adjoint.diagnosis.repairs.expression import bracket
 from adjoint.diagnosis.source_expressions import text_of
 from adjoint.nn import functional
 
@@ -99,7 +97,12 @@ def put_classes_second(failure: Failure, match: re.Match[str]) -> str:
     x, y = (tensors[0].text, tensors[-1].text) if len(tensors) > 1 else ("scores", "target")
     if len(found) == len(expected) + 1 and found[1] == 1:
         return f"one class for each place: {y}.squeeze(1) is {expected}"
-    shape = tuple(tensors[0].value.shape) if tensors else ()
+    given = failure.locals.get("input")
+    shape = tuple(given.shape) if isinstance(given, Tensor) else tuple(tensors[0].value.shape) if tensors else ()
+    x = name_argument(failure, 0, "input", x)
+    if len(shape) == 3 and len(found) == 1 and shape[:1] == found:
+        told = f"{x} is {shape}, scores for each of {shape[1]} steps, and {y} one class for each sample"
+        return f"{told}: those of the last step, {x}[:, -1], or their mean, {x}.mean(1)"
     if shape[:-1] == found:
         flat = f"{x}.reshape(-1, {shape[-1]}) with {y}.reshape(-1)"
         return f"classes are the second dimension of scores: {x}.movedim(-1, 1), or {flat}"
@@ -183,14 +186,14 @@ def count_classes(failure: Failure, match: re.Match[str]) -> str:
 
 
 @remedy(r"Expected input batch_size \((\d+)\) to match target batch_size \((\d+)\)")
-def match_batches(failure: Failure, match: re.Match[str]) -> str:
+def match_batches(failure: Failure, match: re.Match[str]) -> str | None:
     """Scores and classes of different numbers of samples."""
     scores, classes = int(match[1]), int(match[2])
     x, y = name_argument(failure, 0, "input", "the scores"), name_argument(failure, 1, "target", "the target")
     wanted = _match_dimensions(failure, x, y)
     if wanted is not None:
         return wanted
-    merged = _keep_samples(failure, scores, classes)
+    merged = keep_samples(failure, scores, classes)
     if merged is not None:
         return merged
     if classes and scores % classes == 0 and scores > classes:
@@ -212,7 +215,14 @@ def match_batches(failure: Failure, match: re.Match[str]) -> str:
             if part not in name:
                 continue
             return f"{told}: {part}[:, {cut}] in place of {part} in {name}, made flat by .reshape"
-    return f"{x} has {scores} rows and {y} {classes}: both come from one batch"
+    return None
+
+
+@remedy(r"Expected input batch_size \((\d+)\) to match target batch_size \((\d+)\)", is_last=True)
+def take_one_batch(failure: Failure, match: re.Match[str]) -> str:
+    """Scores and classes of different numbers of samples, for whatever reason."""
+    x, y = name_argument(failure, 0, "input", "the scores"), name_argument(failure, 1, "target", "the target")
+    return f"{x} has {match[1]} rows and {y} {match[2]}: both come from one batch"
 
 
 def _match_dimensions(failure: Failure, x: str, y: str) -> str | None:
@@ -255,52 +265,6 @@ def _find_bare_squeeze(failure: Failure) -> str | None:
     return None
 
 
-def _keep_samples(failure: Failure, rows: int, samples: int) -> str | None:
-    """Return what to write where a `view(-1, …)` in the user's forward has made more rows than there are samples."""
-    merged = _find_merging_view(failure) if rows > samples > 0 else None
-    view = None if merged is None else merged.value
-    if merged is None or not isinstance(view, ast.Call):
-        return None
-    columns = compute(view.args[1], failure.frame)
-    told = f"{merged.describe()} makes {rows} rows of {samples} samples: .flatten(1) keeps one row for each"
-    if not isinstance(columns, int):
-        return f"{told}, and the Linear after it needs in_features of that width" if rows % samples == 0 else None
-    if columns * rows % samples:
-        return None
-    width = columns * rows // samples
-    scores = argument_node(failure, 0, "input")
-    origin = find_origin(failure.line.source, scores, failure.stack) if scores is not None and failure.line else None
-    call = scores if isinstance(scores, ast.Call) else None if origin is None else origin.value
-    model = evaluate(call.func, failure.frame) if isinstance(call, ast.Call) else None
-    layers = dict(model.named_modules()) if model is not None and is_module(model) else {}
-    taking = [(name, each) for name, each in layers.items() if getattr(each, "in_features", None) == columns]
-    if len(taking) != 1:
-        return f"{told}, of {width}, for which the layer after it is made"
-    name, layer = taking[0]
-    return f"{told}, and self.{name} takes {width}: nn.{type(layer).__name__}({width}, {layer.out_features})"
-
-
-def _find_merging_view(failure: Failure) -> Origin | None:
-    """Return the `view(-1, …)` of the user's forward that gave the scores."""
-    node: ast.expr | None = argument_node(failure, 0, "input")
-    if isinstance(node, ast.Name) and failure.line is not None:
-        origin = find_origin(failure.line.source, node, failure.stack)
-        node = None if origin is None else origin.value
-    returned = None
-    if isinstance(node, ast.Call) and failure.line is not None:
-        returned = find_return(Origin(failure.line.source, node), failure.stack)
-        made = evaluate(node.func.func, failure.frame) if isinstance(node.func, ast.Call) else None
-        code = getattr(getattr(made, "forward", None), "__code__", None)
-        returned = find_return_in(code) if returned is None and code is not None else returned
-    scope = None if returned is None else returned.source.scope_of(returned.node)
-    for each in ast.walk(scope) if scope is not None else ():
-        is_view = isinstance(each, ast.Call) and text_of(each.func).endswith((".view", ".reshape"))
-        has_rest = isinstance(each, ast.Call) and len(each.args) == 2 and text_of(each.args[0]) == "-1"
-        if returned is not None and is_view and has_rest:
-            return Origin(returned.source, each)
-    return None
-
-
 @remedy(r"\"log_softmax\" not implemented for \S*int")
 def swap_arguments(failure: Failure, match: re.Match[str]) -> str | None:
     """Scores and classes that have changed places."""
@@ -317,99 +281,6 @@ def swap_arguments(failure: Failure, match: re.Match[str]) -> str | None:
     return "scores are floats: .float()"
 
 
-@remedy(
-    r"target size \(\S*\[([\d, ]*)\]\)\) (?:that is different to|must be the same as) "
-    r"(?:the )?input size \(\S*\[([\d, ]*)\]"
-)
-def match_target_shape(failure: Failure, match: re.Match[str]) -> str:
-    """Probabilities and truths of different shapes."""
-    return _advise_shape(failure, shape_of(match[1]), shape_of(match[2]))
-
-
-@remedy(r"^(?:mse|l1|smooth_l1|huber)_loss\(\w+\[([\d,]*)\], \w+\[([\d,]*)\]\): .*do not broadcast")
-def match_regressionname_target(failure: Failure, match: re.Match[str]) -> str:
-    """Predictions and targets of different shapes."""
-    return _advise_shape(failure, shape_of(match[2]), shape_of(match[1]))
-
-
-@remedy(r"^(\w*(?:loss|similarity|distance))\((?:\w+\[[\d,]*\](?:, )?)+\): .*do not broadcast")
-def match_rows(failure: Failure, match: re.Match[str]) -> str | None:
-    """Inputs of a loss over pairs or triples, of different numbers of rows."""
-    named = [(each.text, at(each), tuple(each.value.shape)) for each in failure.tensors() if each.value.ndim]
-    if len({shape[0] for *_, shape in named}) < 2:
-        return None
-    told = ", ".join(f"{name}{where} is {shape}" for name, where, shape in named)
-    return f"{match[1]} takes one row of each: {told}; all of one number of rows"
-
-
-def _advise_shape(failure: Failure, target: Shape, given: Shape) -> str:
-    """Return how a loss's input and its target come to one shape."""
-    x = name_argument(failure, 0, "input", name_of_shape(failure, given))
-    y = name_argument(failure, 1, "target", name_of_shape(failure, target, "the target"))
-    if given[:-1] == target and given[-1:] == (1,):
-        return f"{x}.squeeze(-1), or {y}.unsqueeze(-1): both of one shape"
-    if given[:-1] == target:
-        layer = find_scores_layer(failure)
-        told = f"{x} has" if layer is None else f"{layer.describe()} gives"
-        classes = next((each for each in failure.tensors() if each.text in (y, y.partition(".")[0])), None)
-        rows = _find_read_rows(failure, x)
-        if rows is not None and given == (*target, given[-1]):
-            return rows
-        is_of_classes = classes is not None and not classes.value.is_floating_point() and classes.value.numel()
-        if classes is not None and is_of_classes and float(classes.value.max()) > 1:
-            most, y = int(classes.value.max()), classes.text
-            return f"{y}{at(classes)} holds classes of 0 to {most}, and {x} a score for each: F.cross_entropy({x}, {y})"
-        return f"{told} {given[-1]} scores for one truth of {y}: 1 output there, then .squeeze(-1)"
-    if len(given) == 3 and given[::2] == target and given[1] > 1:
-        return f"{x} has a row for each of {given[1]} steps, and {y} one for each sample: {x}[:, -1], the last step"
-    merged = _keep_samples(failure, given[0], target[0]) if given and target else None
-    if merged is not None:
-        return merged
-    decoder = find_decoder(failure)
-    if len(given) == len(target) > 2 and given[:2] == target[:2] and decoder is not None:
-        told = f"{decoder.text}{at(decoder)} gives {x} as {given}, and {y} is {target}"
-        if all(a < b for a, b in zip(given[2:], target[2:], strict=True)):
-            return f"{told}: output_padding=1 in ConvTranspose{len(given) - 2}d adds the row that its stride left out"
-        return f"{told}: F.interpolate({x}, size={y}.shape[2:])"
-    if len(given) == len(target) and given[:1] == target[:1] and given[2:] == target[2:] and given[1:2] != target[1:2]:
-        return _advise_outputs(find_scores_layer(failure), given[1], y, target[1])
-    if sorted(n for n in given if n != 1) == sorted(n for n in target if n != 1):
-        return f"{x} is {given}, {y} is {target}: {y}.reshape({x}.shape)"
-    if prod(given) == prod(target) and given[:1] == target[:1]:
-        flat, deep = (x, y) if len(given) < len(target) else (y, x)
-        if 2 in (len(given), len(target)):
-            return f"{x} is {given}, {y} is {target}: {deep}.flatten(1) has the shape of {flat}"
-        return f"{x} is {given}, {y} is {target}: {y}.reshape({x}.shape)"
-    if given[:-1] == target[:-1]:
-        return _advise_outputs(find_scores_layer(failure), given[-1], y, target[-1])
-    own = failure.find_operand(y)
-    made = None if own is None or own.origin is None else own.origin.node
-    is_fixed = made is not None and not isinstance(made, (ast.For, ast.AsyncFor))
-    if is_fixed and given[1:] == target[1:] and given[:1] < target[:1]:
-        told = f"{y}{at(own)} is for {target[0]} samples, and this batch has {given[0]}"
-        return f"{told}: {y}[:{given[0]}], made for each batch, or DataLoader(drop_last=True)"
-    return f"{x} is {given}, {y} is {target}: both of one shape"
-
-
-def _find_read_rows(failure: Failure, name: str) -> str | None:
-    """Return what to write where an index, such as that of actions, was to take one value of each row."""
-    own = failure.find_operand(name)
-    made = None if own is None or own.origin is None else own.origin.value
-    index = evaluate(made.slice, failure.frame) if isinstance(made, ast.Subscript) else None
-    if own is None or not isinstance(made, ast.Subscript) or not isinstance(index, Tensor) or index.ndim != 1:
-        return None
-    scores, places = text_of(made.value), text_of(made.slice)
-    told = f"{text_of(made)}{at(own)} takes the rows of the numbers in {places}"
-    return f"{told}: {scores}.gather(1, {places}.unsqueeze(1)).squeeze(1) takes one value of each row"
-
-
-def _advise_outputs(layer: OutputLayer | None, given: int, target: str, wanted: int) -> str:
-    """Return which layer gives more or fewer values for each sample than there are targets."""
-    if layer is None:
-        return f"the last layer gives {given} values for each sample, and {target} has {wanted}: make it {wanted} there"
-    return f"{layer.describe()} gives {given}, and {target} has {wanted}: {layer.write_with(wanted)} there"
-
-
 @remedy(r"expected m1 and m2 to have the same dtype, but got: (\w+) != (\w+)|expected .*same dtype.*?: (\w+) != (\w+)")
 def convert_input(failure: Failure, match: re.Match[str]) -> str | None:
     """An input of another type than the parameters."""
@@ -424,5 +295,13 @@ def convert_input(failure: Failure, match: re.Match[str]) -> str | None:
         told = f"{x}{at(own)} is {given}, and the parameters are {wanted}"
         return f"{told}: {x}.abs() for the magnitudes, or torch.view_as_real({x}).flatten(-2) for both parts"
     method = {"float32": "float", "float64": "double", "float16": "half", "bfloat16": "bfloat16"}.get(wanted, wanted)
+    made = find_producer(failure, argument_node(failure, 0, "input"))
+    weight = next(iter(made.value.parameters(recurse=False)), None) if made is not None else None
+    if made is not None and weight is not None and str(weight.dtype).endswith(given):
+        told = f"{made.text}{at(made)} has parameters of {given}, and {layer.text}{at(layer)} of {wanted}"
+        call = None if made.origin is None else made.origin.value
+        if isinstance(call, ast.Call) and text_of(call.func).endswith("from_pretrained") and call.args:
+            return f"{told}: {bracket(call.args[0])}.{method}() there"
+        return f"{told}: {made.text}.{method}()"
     whole = "" if given != "float64" else f"; or {layer.text}.double() for parameters of float64"
     return f"{x}.{method}(), for the parameters are {wanted}{whole}"

@@ -59,6 +59,11 @@ def unpack_tuple(failure: Failure, match: re.Match[str]) -> str | None:
     count, first = len(given.value), re.split(r", | = ", names or "")[0]
     if isinstance(target, (ast.Tuple, ast.List)):
         first = inner.partition(",")[0]
+    is_same = isinstance(target, ast.Name) and (not first or first == given.text)
+    if is_same and not names:
+        wanted = f"{given.text}, {', '.join(['_'] * (count - 1))} = {text_of(made)}"
+    if is_same:
+        return f"{given.text}{at(given)} is a tuple of {count}: {wanted} there"
     use = f"and {first} here" if first else "and one of them here"
     return f"{given.text}{at(given)} is a tuple of {count}: {wanted} there, {use}"
 
@@ -84,7 +89,7 @@ def take_named_result(failure: Failure, match: re.Match[str]) -> str | None:
         if (
             isinstance(each.value, tuple)
             and fields
-            and type(each.value).__name__ != "PackedSequence"
+            and (type(each.value).__name__ != "PackedSequence" or "pack_padded_sequence" in text_of(made or line))
             and (is_index or type(each.value).__name__ in match.groups() or _is_compared(line, each.text))
             and made is not None
         ):
@@ -129,6 +134,10 @@ def _name_results(failure: Failure, call: ast.Call) -> str | None:
         value = None if returned is None else getattr(returned.node, "value", None)
         if isinstance(value, ast.Tuple) and all(isinstance(each, ast.Name) for each in value.elts):
             return ", ".join(text_of(each) for each in value.elts)
+        named = [each for each in value.elts[1:] if isinstance(each, ast.Name)] if isinstance(value, ast.Tuple) else []
+        target = returned.source.parents.get(call) if returned is not None else None
+        if isinstance(value, ast.Tuple) and len(named) == len(value.elts) - 1 and isinstance(target, ast.Assign):
+            return ", ".join([text_of(target.targets[0]), *map(text_of, named)])
     return None
 
 
@@ -292,7 +301,10 @@ def reduce_elements(failure: Failure, match: re.Match[str]) -> str | None:
     given = next((each for each in failure.tensors() if each.value.numel() != 1), None)
     if given is None:
         return None
-    return f"{given.text}{at(given)} has {given.value.numel()} elements, where one number is meant: reduce it first"
+    made = None if given.origin is None or given.origin.value is None else text_of(given.origin.value)
+    whole = "" if made is None or "reduction='none'" not in made else ", by reduction='none' there"
+    told = f"{given.text}{at(given)} has {given.value.numel()} elements{whole}, where one number is meant"
+    return f"{told}: {given.text}.mean()"
 
 
 @remedy(r"'(?:builtin_function_or_method|method|function|method_descriptor)'|for p type method|and q type method")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ast
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
 from adjoint.diagnosis.operands import evaluate
+from adjoint.diagnosis.repairs.expression import parse
 from adjoint.diagnosis.repairs.trial import Trial, UntriableError
 from adjoint.diagnosis.source_expressions import SourceFile, text_of
 
@@ -20,14 +21,21 @@ def fits_around(source: SourceFile, trial: Trial, node: ast.expr, changed: ast.e
     return count_fitting(source, trial, node, changed) is not None
 
 
-def count_fitting(source: SourceFile, trial: Trial, node: ast.expr, changed: ast.expr) -> int | None:
-    """Return how many statements join what a changed part gives with other tensors, and run; None where one fails."""
+def count_fitting(
+    source: SourceFile, trial: Trial, node: ast.expr, changed: ast.expr, before: Mapping[str, str] | None = None
+) -> int | None:
+    """Return how many statements join what a changed part gives with other tensors, and run; None where one fails.
+
+    Names of `before` are first given the values of other expressions.
+    """
     if node not in source.parents:  # of a statement that stores
         return 0
     whole = find_whole(source, node)
     trial.given = {}
     count, derived = 0, set[str]()
     try:
+        trial.given = {name: trial.run(parse(text)) for name, text in (before or {}).items()}
+        derived |= {*trial.given}
         value = trial.run(changed if whole is node else copy.deepcopy(whole, {id(node): changed}))
         statement = source.statement_of(node)
         _bind(trial, statement, whole, value)
@@ -42,11 +50,11 @@ def count_fitting(source: SourceFile, trial: Trial, node: ast.expr, changed: ast
                 given = ast.BinOp(_read(following.target), following.op, given)
             read = [each for each in ast.walk(given) if isinstance(each, ast.Name)]
             is_derived = any(each.id in derived for each in read)
-            others = [trial.given.get(each.id, evaluate(each, trial.frame)) for each in read if each.id not in derived]
-            count += is_derived and any(isinstance(each, Tensor) and each.ndim > 1 for each in others)
-            before = {*trial.given}
+            joined = [trial.given.get(each.id, evaluate(each, trial.frame)) for each in read if each.id not in derived]
+            count += is_derived and any(isinstance(each, Tensor) and each.ndim > 1 for each in joined)
+            known = {*trial.given}
             _bind(trial, following, given if following.value is None else following.value, trial.run(given))
-            derived |= ({*trial.given} - before) if is_derived else set()
+            derived |= ({*trial.given} - known) if is_derived else set()
     except UntriableError:
         return count
     except Exception:  # noqa: BLE001  what a changed line may raise
@@ -54,6 +62,18 @@ def count_fitting(source: SourceFile, trial: Trial, node: ast.expr, changed: ast
     finally:
         trial.given = {}
     return count
+
+
+def find_alike(source: SourceFile, trial: Trial, node: ast.expr, part: ast.expr) -> list[str]:
+    """Return the names in the rest of the statement whose tensors have the shape of a part, such as `std` of `mean`."""
+    value = evaluate(part, trial.frame)
+    if not isinstance(part, ast.Name) or not isinstance(value, Tensor) or node not in source.parents:
+        return []
+    inner, whole = {id(each) for each in ast.walk(node)}, find_whole(source, node)
+    beside = [each for each in ast.walk(whole) if isinstance(each, ast.Name) and id(each) not in inner]
+    names = dict.fromkeys(each.id for each in beside if each.id != part.id)
+    values = {name: evaluate(ast.Name(name, ast.Load()), trial.frame) for name in names}
+    return [name for name, each in values.items() if isinstance(each, Tensor) and each.shape == value.shape]
 
 
 def find_whole(source: SourceFile, node: ast.expr) -> ast.expr:

@@ -26,6 +26,9 @@ def change_index(node: ast.Subscript, trial: Trial) -> Iterator[Edit]:
         rest = [*parts[:i], *parts[i + 1 :]]
         if len(parts) > held.ndim and ast.dump(part) == ast.dump(ALL) and rest:
             yield _index(node, rest)
+    is_number = len(parts) == 1 and isinstance(parts[0], (ast.Name, ast.Constant)) and held.ndim > 1
+    if is_number and type(compute(parts[0], trial.frame)) is int:
+        yield _index(node, [ALL, *parts])  # a column of a tensor of samples
     masks = [compute(part, trial.frame) for part in parts]
     if any(isinstance(mask, Tensor) and mask.dtype == bool_ for mask in masks):
         for count in range(1, held.ndim - len(parts) + 1):

@@ -236,7 +236,8 @@ def _find_count(subset: NamedValue | None, size: int) -> str | None:
             given = call.args[-1] if isinstance(call, ast.Call) and is_count and call.args else None
             if isinstance(call, ast.Call) and isinstance(given, ast.Constant) and given.value not in (size, None):
                 place = origin.source.place_of(call)
-                return f"{text_of(call)} at {place} counts {text_of(given)}: {text_of(call.func)}({size}) there"
+                arguments = ", ".join([*map(text_of, call.args[:-1]), str(size)])
+                return f"{text_of(call)} at {place} counts to {text_of(given)}: {text_of(call.func)}({arguments}) there"
         names = [each for each in ast.walk(node) if isinstance(each, ast.Name)]
         found = [find_assignment(origin.source, origin.source.scope_of(each), each.id, each) for each in names[::-1]]
         origins = [Origin(origin.source, each) for each in found if isinstance(each, ast.Assign)]

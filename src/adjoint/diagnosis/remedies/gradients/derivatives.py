@@ -13,6 +13,7 @@ from adjoint.diagnosis.operand_history import walk_back
 from adjoint.diagnosis.operands import MISSING, NamedValue, Origin, evaluate, find_origin, find_return_in, is_module
 from adjoint.diagnosis.remedies.gradients.passes import describe_cut
 from adjoint.diagnosis.remedies.registry import argument_node, at, name_of_shape, remedy, shape_of
+from adjoint.diagnosis.repairs.expression import parse
 from adjoint.diagnosis.repairs.trial import compute
 from adjoint.diagnosis.source_expressions import find_expression, text_of
 
@@ -116,6 +117,9 @@ def _join_parts(failure: Failure, whole: str, name: str) -> str | None:
         for key, made in source.assignments_in(scope).items()
         if len(made) == 1 and isinstance(made[-1], ast.Assign) and text_of(made[-1].value).startswith(f"{whole}[:, ")
     }
+    widths = [getattr(compute(each, failure.frame), "shape", (0,))[-1] for each in columns.values()]
+    if len(columns) < 2 or sum(widths) != getattr(compute(parse(whole), failure.frame), "shape", (0,))[-1]:
+        return None  # a part of it alone
     line = getattr(failure.line.node, "lineno", 0)
     calls = [
         each

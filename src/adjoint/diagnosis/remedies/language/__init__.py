@@ -36,4 +36,5 @@ Modules, in reading order:
 - `own_attributes`: Remedies for attributes and fields of objects of the user's or of Python: settings, dataclasses,
   the environment.
 - `told_causes`: Remedies for errors whose message tells the cause whole: for each, what to write instead.
+- `unpacking`: Remedies for statements with more or fewer names than values.
 """

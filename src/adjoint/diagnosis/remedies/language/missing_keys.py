@@ -48,19 +48,25 @@ def name_keys(failure: Failure, match: re.Match[str]) -> str | None:
                 if match[1].isdigit() and all(isinstance(each, (list, tuple)) for each in held.values()):
                     return f"{told}: {text_of(node.value)}[{next(iter(held))!r}][{text_of(node.slice)}]"
                 texts = [key for key in held if isinstance(key, str)]
+                listed = _find_list_of_keys(failure, node, held) if type(key) is int else None
+                if listed is not None:
+                    return f"{told}, and {text_of(node.slice)} is a place: {listed}"
                 if held and texts and all(type(each) is int for each in held.values()) and len(held) > 1:
                     key = text_of(node.slice)
                     name = text_of(node.value)
                     known = ", ".join(map(repr, texts[:6])) + (", …" if len(texts) > 6 else "")
                     told = f"{name} has no {match[1]!r}, only {known}"
+                    if match[1].lower() in texts:
+                        return f"{told}, which are in lower case: {name}[{key}.lower()]"
                     return f"{told}: {name}.get({key}, …), with a number for what is unknown"
                 inner = _find_within(held, match[1], text_of(node.value))
                 if inner is not None:
                     known = ", ".join(map(repr, held))
                     return f"{text_of(node.value)} has no {match[1]!r}, only {known}: {inner} holds it"
                 near = find_similar_name(match[1], texts) or next(
-                    (key for key in texts if key in match[1] or match[1] in key or _has_same_words(key, match[1])), None
+                    (key for key in texts if key in match[1] or match[1] in key), None
                 )
+                near = near or _find_same_words(match[1], texts)
                 saved = _find_save(failure, node, match[1]) if near is None else None
                 told_key = _describe_missing_key(failure, node, match[1])
                 is_far = failure.line is not None and not isinstance(node.slice, ast.Constant)
@@ -70,11 +76,25 @@ def name_keys(failure: Failure, match: re.Match[str]) -> str | None:
     return None
 
 
-def _has_same_words(one: str, other: str) -> bool:
-    """Return whether two keys are of as many words, of which each begins as the other's: `optim_state`."""
-    pairs = [*zip(one.lower().split("_"), other.lower().split("_"), strict=False)]
-    is_alike = one.count("_") == other.count("_") > 0
-    return is_alike and all(a and b and (a.startswith(b) or b.startswith(a)) for a, b in pairs)
+def _find_list_of_keys(failure: Failure, node: ast.Subscript, held: dict[object, Operand]) -> str | None:
+    """Return the item of a list of the same object, or of the frame, that is a key of a dictionary."""
+    owner = node.value.value if isinstance(node.value, ast.Attribute) else None
+    known = failure.frame.f_locals if owner is None else getattr(evaluate(owner, failure.frame), "__dict__", {})
+    for name, each in known.items():
+        if isinstance(each, (list, tuple)) and each and all(type(key) is str and key in held for key in each):
+            text = name if owner is None else f"{text_of(owner)}.{name}"
+            return f"{text_of(node.value)}[{text}[{text_of(node.slice)}]]"
+    return None
+
+
+def _find_same_words(name: str, keys: list[str]) -> str | None:
+    """Return the key of as many words, of which each begins as the name's: `optim_state` of `optimizer_state`."""
+    for key in keys:
+        pairs = [*zip(key.lower().split("_"), name.lower().split("_"), strict=False)]
+        are_alike = all(a and b and (a.startswith(b) or b.startswith(a)) for a, b in pairs)
+        if key.count("_") == name.count("_") > 0 and are_alike:
+            return key
+    return None
 
 
 def _find_within(held: Operand, key: str, text: str) -> str | None:

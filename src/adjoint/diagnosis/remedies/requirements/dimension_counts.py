@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
+from adjoint.core.runtime.text_table import pluralize
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import NamedValue, find_origin
@@ -163,6 +164,19 @@ def count_parameters(failure: Failure, match: re.Match[str]) -> str | None:
     count = sum(each.numel() for each in model.value.parameters())
     own = failure.find_operand(text_of(vector))
     return f"{text_of(vector)}{at(own)} has {value.numel()} values, and {model.text}{at(model)} {count} parameters"
+
+
+@remedy(r"`mixture_distribution\.batch_shape` \(.*?\[([\d, ]*)\].*`component\w*\.batch_shape`\(.*?\[([\d, ]*)\]")
+def join_events(failure: Failure, match: re.Match[str]) -> str | None:
+    """Components of several numbers each, whose numbers count as components."""
+    mixture, components = shape_of(match[1]), shape_of(match[2])
+    given = argument_node(failure, 1, "component_distribution")
+    if given is None or components[: len(mixture)] != mixture or len(components) <= len(mixture):
+        return None
+    count = len(components) - len(mixture)
+    told = f"{text_of(given)} has batches of {components} and the components last, the mixture {mixture}"
+    whole = f"torch.distributions.Independent({text_of(given)}, {count})"
+    return f"{told}: {whole} makes one event of the last {'dimension' if count == 1 else pluralize(count, 'dimension')}"
 
 
 @remedy(r"MaxUnpool\w*\.forward\(\) missing 1 required positional argument: 'indices'")

@@ -19,4 +19,9 @@ Modules, in reading order:
   one side lacks.
 - `unpacked_values`: Remedies by what stands beside a value: the others that one statement unpacked, and tensors with
   its sizes.
+- `index_dimensions`: Remedies for indices of gather and scatter with fewer dimensions than what they choose from.
+- `merged_samples`: Views that merge samples with other dimensions, in the forward of the model that gave a loss its
+  input.
+- `products`: Remedies for matrix products: inner sizes that differ, and masks that have made scores too wide.
+- `target_shapes`: Remedies for predictions and targets of different shapes.
 """

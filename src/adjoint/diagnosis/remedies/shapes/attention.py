@@ -36,6 +36,11 @@ def divide_heads(failure: Failure, match: re.Match[str]) -> str:
     nearest = width // heads * heads
     given = [argument_node(failure, place, name) for place, name in enumerate(("embed_dim", "num_heads"))]
     own = None if given[0] is None else failure.find_operand(text_of(given[0]))
+    count = None if given[1] is None else failure.find_operand(text_of(given[1]))
+    near = sorted((n for n in fitting if n > 1), key=lambda n: abs(n - heads))[:2]
+    if count is not None and count.origin is not None and near:
+        told = f"{count.text}{at(count)} is {heads}, and {width} is no multiple of it"
+        return f"{told}: {count.text} = {' or '.join(map(str, sorted(near)))} there"
     if own is not None and own.origin is not None and nearest:
         told = f"{own.text}{at(own)} is {width}, which {heads} heads do not divide"
         return f"{told}: {own.text} = {nearest + heads} there, or {nearest}"

@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 
+from adjoint.core.runtime.text_table import pluralize
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import NamedValue, evaluate, find_origin, is_module
@@ -14,6 +15,8 @@ from adjoint.diagnosis.repairs.expression import bracket
 from adjoint.diagnosis.repairs.orders import fits
 from adjoint.diagnosis.repairs.trial import compute
 from adjoint.diagnosis.source_expressions import find_expression, text_of
+
+MIN_STEPS = 3  # dimensions of a batch of sequences
 
 
 @remedy(r"shape|size|dimension|\dD|broadcast|elements|scalar|index")
@@ -116,13 +119,27 @@ def give_join_dimensions(failure: Failure, match: re.Match[str]) -> str | None:
     short, name, other = (place, names[place], names[0]) if own < count else (0, names[0], names[place])
     size = tuple(value[short].shape)
     held = failure.find_operand(name) or failure.find_operand(text_of(node))
+    squeezed = _find_last_squeeze(held)
+    if len(size) == 0 and squeezed is not None:
+        told = f"{squeezed} at {held.origin.place() if held and held.origin else ''} takes out the samples too"
+        return f"{told}, where a batch has only one: {squeezed[:-1]}-1) there"
     more = abs(count - own)
-    told = f"{name}{at(held)}, {size}, has {len(size)} dimension{'s' * (len(size) != 1)}, {other} {max(count, own)}"
+    told = f"{name}{at(held).rstrip(',')}, {size}, has {pluralize(len(size), 'dimension')}, {other} {max(count, own)}"
     if more == 1:
         added = dim if dim >= 0 else -1
         whole = (*size[:added], 1, *size[added:]) if added >= 0 else (*size, 1)
         return f"{told}: {name}.unsqueeze({added}) is {whole}"
     return f"{told}: {name}[{', '.join([':'] * len(size) + ['None'] * more)}]"
+
+
+def _find_last_squeeze(operand: NamedValue | None) -> str | None:
+    """Return the `squeeze()` of all dimensions in what a statement makes or appends."""
+    made = None if operand is None or operand.origin is None else operand.origin.node
+    for call in ast.walk(made) if made is not None else ():
+        is_squeeze = isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "squeeze"
+        if isinstance(call, ast.Call) and is_squeeze and not call.args and not call.keywords:
+            return text_of(call)
+    return None
 
 
 @remedy(r"^cat\(\)|same number of dimensions|Dimension out of range")
@@ -136,7 +153,7 @@ def expand_for_join(failure: Failure, match: re.Match[str]) -> str | None:
         return None
     count = max((each.ndim for each in values), default=0)
     short = [place for place, each in enumerate(values) if each.ndim < count]
-    if len(short) != 1 or values[short[0]].ndim != count - 1 or not -count <= dim < count:
+    if len(short) != 1 or values[short[0]].ndim != count - 1 or count < MIN_STEPS or not -count <= dim < count:
         return None
     own, (other, whole) = short[0], next((i, each) for i, each in enumerate(values) if each.ndim == count)
     size, name, partner = tuple(values[own].shape), bracket(listed[own]), bracket(listed[other])

@@ -8,6 +8,7 @@ import re
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Shape
 from adjoint.diagnosis.failure import Failure
+from adjoint.diagnosis.operands import evaluate
 from adjoint.diagnosis.remedies.registry import (
     at,
     compute_argument,
@@ -26,6 +27,7 @@ from adjoint.nn.module.parameter import Parameter
 HALVING = re.compile(r"chunk\(2|split\(|::2\]")
 
 MIN_CLASSES = 2
+MIN_IMAGE = 3  # dimensions
 
 
 @remedy(r"^where\(bool\[([\d,]*)\], \w+\[([\d,]*)\], \w+\[([\d,]*)\]\): operands could not be broadcast")
@@ -83,12 +85,16 @@ def fit_broadcast(failure: Failure, match: re.Match[str]) -> str | None:
             continue  # the function made it
         if len(small) < len(large) and small == large[: len(small)]:
             added = len(large) - len(small)
-            return f"add dimensions at the end: {name}{'.unsqueeze(-1)' * added} is {(*small, *(1,) * added)}"
+            told = f"add dimensions at the end: {name}{'.unsqueeze(-1)' * added} is {(*small, *(1,) * added)}"
+            return told + "".join(f", and so {each}" for each in _find_alike(failure, name, small))
     for name, small, large in ((y, b, a), (x, a, b)):
         if len(small) == 2 < len(large) and small[0] != small[1] and small[::-1] == large[:2] and "the " not in name:
             added = len(large) - 2
             told = f"{name}{locate_tensor(failure, name)} is {small}, the first sizes of {large} turned round"
             return f"{told}: {name}.T{'.unsqueeze(-1)' * added} is {(*large[:2], *(1,) * added)}"
+    channels = _align_channels(failure, (x, a), (y, b))
+    if channels is not None:
+        return channels
     encoded = _encode_classes(failure, (x, a), (y, b))
     if encoded is not None:
         return encoded
@@ -116,6 +122,33 @@ def fit_broadcast(failure: Failure, match: re.Match[str]) -> str | None:
         a, b = (b, a) if isinstance(given, Tensor) and given.shape[-1] == b[-1] else (a, b)
         return f"{made[0]} gives {a[-1]} values, {made[1]} {b[-1]}: one number for both"
     return None
+
+
+def _align_channels(failure: Failure, *sides: tuple[str, Shape]) -> str | None:
+    """Return what to write where numbers of channels, such as means, meet images with the channels after the batch."""
+    for (name, own), (_, whole) in (sides, sides[::-1]):
+        held = failure.find_operand(name)
+        if held is None or len(own) != 1 or len(whole) < MIN_IMAGE or whole[1] != own[0] or own[0] in whole[2:]:
+            continue
+        added = ", ".join([":"] + ["None"] * (len(whole) - 2))
+        told = f"{name}{at(held)} has a number for each of {own[0]} channels, dimension 1 of {whole}"
+        more = "".join(f" and {each}[{added}]" for each in _find_alike(failure, name, own))
+        return f"{told}: {name}[{added}]{more}"
+    return None
+
+
+def _find_alike(failure: Failure, name: str, shape: Shape) -> list[str]:
+    """Return the other tensors of that shape in the statement, which the same mistake concerns: `std` of `mean`."""
+    if failure.line is None:
+        return []
+    statement = failure.line.source.statement_of(failure.line.node)
+    found = set[str]()
+    for each in ast.walk(statement):
+        value = evaluate(each, failure.frame) if isinstance(each, (ast.Name, ast.Attribute)) else None
+        is_alike = isinstance(value, Tensor) and value.is_floating_point() and tuple(value.shape) == shape
+        if is_alike and text_of(each) not in name and isinstance(getattr(each, "ctx", None), ast.Load):
+            found.add(text_of(each))
+    return sorted(found)
 
 
 def _encode_classes(failure: Failure, *sides: tuple[str, Shape]) -> str | None:
@@ -190,7 +223,7 @@ def name_sizes(failure: Failure, match: re.Match[str]) -> str:
     small, big = (x, y) if sizes and sizes[0][0] < sizes[0][1] else (y, x)
     own = next((each for each in failure.tensors() if each.text == small), None)
     made = "" if own is None or own.origin is None or own.origin.value is None else text_of(own.origin.value)
-    if len(sizes) == 1 and "::2]" in made and abs(sizes[0][0] - sizes[0][1]) == 1:
+    if len(sizes) == 1 and HALVING.search(made) and abs(sizes[0][0] - sizes[0][1]) == 1:
         told = f"{small}{at(own)} is the smaller half of an odd number, {sum(sizes[0])}"
         return f"{told}, and {big}{locate_tensor(failure, big)} has {max(sizes[0])} there: an even number of features"
     if len(sizes) == 1 and HALVING.search(made) and max(sizes[0]) == 2 * min(sizes[0]):

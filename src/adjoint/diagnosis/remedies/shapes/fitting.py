@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import copy
 import re
 from itertools import pairwise
 from math import prod
@@ -11,24 +10,22 @@ from math import prod
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Shape
 from adjoint.diagnosis.failure import Failure
-from adjoint.diagnosis.operands import MISSING, NamedValue, Origin, evaluate, find_origin
+from adjoint.diagnosis.operands import NamedValue, Origin, evaluate, find_origin
 from adjoint.diagnosis.remedies.registry import (
     argument_node,
     at,
-    describe_both_layers,
     describe_layer,
     locate_tensor,
     name_argument,
     name_of_shape,
-    name_operand,
     remedy,
     shape_of,
 )
 from adjoint.diagnosis.remedies.shapes.number_origins import describe_number
-from adjoint.diagnosis.repairs.expression import Edit, parse
+from adjoint.diagnosis.repairs.expression import Edit, bracket, parse
 from adjoint.diagnosis.repairs.orders import fits
 from adjoint.diagnosis.repairs.trial import compute
-from adjoint.diagnosis.source_expressions import text_of
+from adjoint.diagnosis.source_expressions import find_assignment, parameter_names, text_of
 
 
 @remedy(r"linear: input is \(([\d, ]*)\), weight \((\d+), (\d+)\)")
@@ -45,6 +42,9 @@ def fit_linear(failure: Failure, match: re.Match[str]) -> str:
     for begin in range(len(shape) - 1):
         if begin == 0 and len(shape) == 2:
             continue  # a batch that has the features by chance
+        pooled = _flatten_channels(failure, begin, shape) if prod(shape[begin:]) == expected else None
+        if pooled is not None:
+            return pooled
         if prod(shape[begin:]) == expected and x == "the input" and layer is not None and layer.text.endswith("]"):
             told = f"{layer.text}{at(layer)} takes {expected} features, and its input is {shape}"
             return f"{told}: nn.Flatten({'' if begin == 1 else begin}) before it"
@@ -60,14 +60,43 @@ def fit_linear(failure: Failure, match: re.Match[str]) -> str:
         return f"reshape the input to (batch, {expected}): {x}.reshape(-1, {expected})"
     features = shape[-1] if shape else 1
     name, _ = describe_layer(failure)
+    joined = _join_elsewhere(failure)
+    if joined is not None:
+        return joined
     if layer is not None and getattr(layer.value, "in_features", expected) == features:
         told = f"{name} takes {features} features, and {_find_set_weight(failure, layer)} is ({out}, {expected})"
         return f"{told}: {features} in the place of {expected} where that is made, ({out}, {features})"
     pooling = _find_other_pooling(failure)
     if pooling is not None:
         return pooling
-    by = describe_number(layer, 0, "in_features", features)
+    by = describe_number(layer, 0, "in_features", features, is_shared=_takes_input(failure))
     return f"{name} takes {expected} features, {x} has {features}: nn.Linear({features}, {out}) there{by}"
+
+
+def _flatten_channels(failure: Failure, begin: int, shape: Shape) -> str | None:
+    """Return a call with its input flattened, and its result with the dimensions again that what follows wants."""
+    call, given = failure.node, argument_node(failure, 0, "input")
+    if not isinstance(call, ast.Call) or given is None or set(shape[2:]) != {1} or begin != 1:
+        return None
+    once = text_of(Edit(given, parse(f"{bracket(given)}.flatten(1)")).apply(call))
+    back = f"{once}[:, :, {', '.join(['None'] * (len(shape) - 2))}]"
+    told = f"{text_of(given)} is {shape}, and a Linear takes the channels alone"
+    return f"{told}: {back}" if not fits(failure, call, once) and fits(failure, call, back) else None
+
+
+def _join_elsewhere(failure: Failure) -> str | None:
+    """Return a join within the line along another dimension, with which the line runs."""
+    for call in ast.walk(failure.node) if failure.node is not None else ():
+        if not isinstance(call, ast.Call) or not re.search(r"\b(cat|concat|concatenate)$", text_of(call.func)):
+            continue
+        value = compute(call, failure.frame)
+        rest = [each for each in call.keywords if each.arg not in ("dim", "axis")]
+        for dim in range(1, value.ndim) if isinstance(value, Tensor) else ():
+            changed = text_of(ast.Call(call.func, call.args[:1], [*rest, ast.keyword("dim", ast.Constant(dim))]))
+            if fits(failure, call, changed):
+                told = f"{text_of(call)} is {tuple(value.shape)}, joined along dimension 0"
+                return f"{told}: {changed}"
+    return None
 
 
 def _turn_around(failure: Failure, x: str, dim: int, count: int) -> str | None:
@@ -161,8 +190,45 @@ def fit_convolution(failure: Failure, match: re.Match[str]) -> str:
         return f"{w} is for 1 channel, and {x} has {found}: groups={found} with {w}.repeat({found}, 1, …), one for each"
     weight, groups = shape_of(match[1]), getattr(getattr(failure.module(), "value", None), "groups", 1)
     out = weight[1] * groups if "transposed=1" in failure.message else weight[0]
-    by = describe_number(failure.module(), 0, "in_channels", found)
+    growing = _find_growing(failure)
+    if growing is not None:
+        return growing
+    by = describe_number(failure.module(), 0, "in_channels", found, is_shared=_takes_input(failure))
     return f"{name} takes {expected} channels, its input has {found}: nn.{kind}({found}, {out}, …) there{by}"
+
+
+def _takes_input(failure: Failure) -> bool:
+    """Return whether the layer works on what the forward around it was called with."""
+    given = argument_node(failure, 0, "input")
+    if failure.line is None or not isinstance(given, ast.Name):
+        return False
+    scope = failure.line.source.scope_of(given)
+    return given.id in parameter_names(scope) and find_assignment(failure.line.source, scope, given.id, given) is None
+
+
+def _find_growing(failure: Failure) -> str | None:
+    """Return the sizes of layers in a list, of which each takes what those before it have added."""
+    layer, statement = failure.module(), None
+    if failure.line is not None:
+        statement = failure.line.source.statement_of(failure.line.node)
+    made = None if layer is None or layer.origin is None else layer.origin.value
+    listed = (
+        next((each for each in ast.walk(made) if isinstance(each, ast.ListComp)), None) if made is not None else None
+    )
+    call = None if listed is None else listed.elt
+    joined = statement.value if isinstance(statement, ast.Assign) else None
+    is_join = isinstance(joined, ast.Call) and re.search(r"\bcat$|\bconcat$", text_of(joined.func))
+    if layer is None or listed is None or not isinstance(call, ast.Call) or len(call.args) < 2 or not is_join:
+        return None
+    counter = text_of(listed.generators[0].target)
+    first, added = map(text_of, call.args[:2])
+    if not isinstance(statement, ast.Assign) or text_of(statement.targets[0]) not in text_of(statement.value):
+        return None
+    if not text_of(listed.generators[0].iter).startswith("range("):
+        return None
+    whole = f"{text_of(call.func)}({first} + {counter} * {added}, {', '.join(map(text_of, call.args[1:]))}, …)"
+    told = f"{text_of(statement)} adds {added} channels in each turn, and {layer.text}{at(layer)} takes {first}"
+    return f"{told}: {whole} there"
 
 
 def _find_batch_join(failure: Failure, found: int, expected: int) -> str | None:
@@ -208,68 +274,6 @@ def shrink_kernel(failure: Failure, match: re.Match[str]) -> str:
     return f"{told}: F.pad({x}, …) to {match[2]} or more before it, padding= or a smaller kernel there"
 
 
-@remedy(r"inner sizes differ, \(([\d, ]+)\) @ \(([\d, ]+)\)")
-def fit_product(failure: Failure, match: re.Match[str]) -> str | None:
-    """A matrix product whose inner sizes differ."""
-    a, b = shape_of(match[1]), shape_of(match[2])
-    x, y = name_operand(failure, a, 0), name_operand(failure, b, 1)
-    made = describe_both_layers(failure)
-    if made is not None and a[-1] != b[-1]:
-        return f"{made[0]} gives {a[-1]}, {made[1]} {b[-2] if len(b) > 1 else b[-1]}: one number for both"
-    wide = _find_wide_mask(failure, x, a[-1], b[-2] if len(b) > 1 else b[-1])
-    if wide is not None:
-        return wide
-    ways: list[tuple[str, str]] = []
-    if len(b) > 1 and a[-1] == b[-1]:
-        rows = a[:-1] if len(a) > 1 else ()
-        if (
-            len(a) == len(b) == 2
-            and not _fits_around(failure, f"{x} @ {y}.mT")
-            and _fits_around(failure, f"{y} @ {x}.mT")
-        ):
-            return f"rows of {y} go through a matrix of (out, in): {y} @ {x}.mT is {(b[0], a[0])}"
-        ways.append((f"{x} @ {y}.mT", f"transpose the second: {x} @ {y}.mT is {(*rows, b[-2])}"))
-    if len(a) > 1 and len(b) > 1 and a[-2] == b[-2]:
-        ways.append((f"{x}.mT @ {y}", f"transpose the first: {x}.mT @ {y}"))
-    if len(a) > 1 and len(b) > 1 and a[-2] == b[-1]:
-        ways.append((f"{y} @ {x}", f"the other way round: {y} @ {x}"))
-    is_named = isinstance(failure.node, ast.expr) and "the " not in (x + y) and " at " not in (x + y)
-    for text, advice in ways:
-        if not is_named or not isinstance(failure.node, ast.expr) or fits(failure, failure.node, text):
-            return advice
-    return f"the last size of {x}, {a[-1]}, must be the last but one of {y}, {b[-2] if len(b) > 1 else b[-1]}"
-
-
-def _find_wide_mask(failure: Failure, name: str, size: int, wanted: int) -> str | None:
-    """Return which mask of all steps has made scores larger than their keys, and how to cut it."""
-    scores = next((each for each in failure.tensors() if re.search(rf"\b{re.escape(each.text)}\b", name)), None)
-    made = None if scores is None else scores.origin
-    for part in ast.walk(made.value) if made is not None and made.value is not None else ():
-        held = evaluate(part, failure.frame) if isinstance(part, (ast.Attribute, ast.Name)) else None
-        if not isinstance(held, Tensor) or made is None or tuple(held.shape)[-2:] != (size, size) or size <= wanted:
-            continue
-        if text_of(part) in (name, getattr(scores, "text", "")) or held.node is not None:
-            continue
-        known = [key for key, each in failure.frame.f_locals.items() if type(each) is int and each == wanted]
-        cut = known[-1] if known else str(wanted)
-        owner = find_origin(made.source, part, failure.stack) if isinstance(part, ast.expr) else None
-        where = "" if owner is None else f" at {owner.place()}"
-        told = f"{text_of(part)}{where} is {tuple(held.shape)}, and this input has {wanted} of {size} steps"
-        return f"{told}: {text_of(part)}[..., :{cut}, :{cut}] at {made.place()}"
-    return None
-
-
-def _fits_around(failure: Failure, text: str) -> bool:
-    """Return whether the expression around the line runs with another in its place."""
-    node = failure.node
-    if failure.line is None or not isinstance(node, ast.expr) or "the " in text:  # of an operand without a name
-        return False
-    around = node
-    while isinstance(parent := failure.line.source.parents.get(around), ast.expr):
-        around = parent
-    return compute(copy.deepcopy(around, {id(node): parse(text)}), failure.frame) is not MISSING
-
-
 @remedy(r"Expected (\d)D \(unbatched\) or (\d)D \(batched\) input to (\w+), but got input of size: \[([\d, ]+)\]")
 def give_spatial_dimensions(failure: Failure, match: re.Match[str]) -> str:
     """An input of a convolution with fewer or more dimensions."""
@@ -285,6 +289,9 @@ def give_spatial_dimensions(failure: Failure, match: re.Match[str]) -> str:
         added = ", ".join(["None"] * (count - len(size)))
         told = f"{k}{locate_tensor(failure, k)} is {size}, and a weight is (out, in, …), {count} dimensions"
         return f"{told}: {k}[{added}] is {(*(1,) * (count - len(size)), *size)}"
+    ones = [place for place, size in enumerate(shape) if size == 1 and place]
+    if missing == -1 and ones:
+        return f"{told}: {x}.squeeze({ones[0]}) is {(*shape[: ones[0]], *shape[ones[0] + 1 :])}"
     if missing <= 0:
         return f"{told}: flatten or leave out {1 - missing if missing else 1} of them"
     channels = getattr(getattr(failure.module(), "value", None), "in_channels", 0)

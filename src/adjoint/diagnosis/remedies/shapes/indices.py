@@ -10,7 +10,6 @@ import numpy as np
 
 from adjoint.core.dtype.dtype import bool_, int8, int16, int64, uint8
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import Shape
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import (
     evaluate,
@@ -32,6 +31,9 @@ from adjoint.diagnosis.remedies.shapes.number_origins import describe_number
 from adjoint.diagnosis.repairs.expression import bracket, parse
 from adjoint.diagnosis.repairs.trial import compute
 from adjoint.diagnosis.source_expressions import text_of
+
+COUNTED = re.compile("class|num|vocab|^n$|^n_|^k$|count")
+CREATION = re.compile(r"\b(zeros|ones|empty|full)$")
 
 
 @remedy(
@@ -133,70 +135,6 @@ def fit_value(failure: Failure, match: re.Match[str]) -> str:
         cut = ", ".join([":"] * differing[0] + [f":{place[differing[0]]}"])
         return f"{told}: {given}[{cut}] fits"
     return f"{told}: a value of that shape, or of 1 in its dimensions"
-
-
-@remedy(r"Index tensor must have the same number of dimensions as (?:input|self) tensor")
-def give_index_dimensions(failure: Failure, match: re.Match[str]) -> str | None:
-    """An index of gather or scatter with fewer dimensions."""
-    tensors = failure.tensors()
-    call = failure.node
-    method = call.func if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) else None
-    given = argument_node(failure, 1, "index")
-    if method is not None and given is not None and isinstance(given, ast.Subscript):
-        held, places = compute(method.value, failure.frame), compute(given, failure.frame)
-        if isinstance(held, Tensor) and isinstance(places, Tensor) and held.ndim - places.ndim > 0:
-            way = f"{text_of(given)}{'.unsqueeze(-1)' * (held.ndim - places.ndim)}"
-            told = f"{text_of(given)} is {tuple(places.shape)}, and {text_of(method.value)} {tuple(held.shape)}"
-            return f"{told}: an index has as many dimensions, {way}"
-    computed = _give_computed_dimensions(failure)
-    if len(tensors) < 2 or computed is not None:
-        return computed
-    x, index = tensors[0], tensors[1]
-    missing = x.value.ndim - index.value.ndim
-    if missing <= 0:
-        return None
-    dim = failure.locals.get("dim", -1)
-    is_of_rows = isinstance(dim, int) and x.value.ndim > 2 and dim % x.value.ndim == index.value.ndim - 1
-    if is_of_rows and missing == 1:
-        sizes = ", ".join(["-1"] * index.value.ndim)
-        whole = f"{index.text}.unsqueeze(-1).expand({sizes}, {x.text}.shape[-1])"
-        return f"the index has all dimensions of {x.text}, {tuple(x.value.shape)}: {whole} takes whole rows"
-    source = tensors[2].value if len(tensors) > 2 else None
-    if source is not None and tuple(source.shape[: index.value.ndim]) == tuple(index.value.shape):
-        whole = f"{index.text}{'.unsqueeze(-1)' * missing}.expand_as({tensors[2].text})"
-        told = f"{index.text}{at(index)} has one place for each row of {tensors[2].text}, and each value needs one"
-        return f"{told}: {whole}"
-    place = dim % x.value.ndim if isinstance(dim, int) else -1
-    if missing == 1 and tuple(index.value.shape) == (*x.value.shape[:place], *x.value.shape[place + 1 :]):
-        place = -1 if place == index.value.ndim else place
-    else:
-        place = -1
-    told = f"{index.text}{f'.unsqueeze({place})' * missing} has {x.value.ndim} dimensions, as {x.text}"
-    return told if "scatter" in failure.message else f"{told}; .squeeze({place}) after it"
-
-
-def _give_computed_dimensions(failure: Failure) -> str | None:
-    """Return what to write where a method of a computed tensor, such as `model(x).gather(1, a)`, takes an index."""
-    told = re.match(r"gather\(\w+\[([\d,]*)\], \w+\[([\d,]*)\]\)", failure.message)
-    given, dim = argument_node(failure, 1, "index"), failure.locals.get("dim")
-    method = failure.node.func if isinstance(failure.node, ast.Call) else None
-    owner = method.value if isinstance(method, ast.Attribute) else None
-    if told is None or given is None or failure.line is None or not isinstance(owner, ast.Call):
-        return None
-    shape, places = shape_of(told[1]), shape_of(told[2])
-    if len(shape) != len(places) + 1 or not isinstance(dim, int) or places != _without(shape, dim % len(shape)):
-        return None
-    place, own = dim % len(shape), failure.find_operand(text_of(given))
-    whole = (*places[:place], 1, *places[place:])
-    place = -1 if place == len(places) and place > 1 else place
-    after = failure.line.source.parents.get(failure.node) if failure.node is not None else None
-    is_squeezed = isinstance(after, ast.Attribute) and after.attr in ("squeeze", "flatten", "reshape", "view")
-    advice = f"{text_of(given)}{at(own)} is {places}, and {text_of(owner)} {shape}: {bracket(given)}.unsqueeze({place})"
-    return f"{advice} is {whole}{'' if is_squeezed else f'; .squeeze({place}) after it'}"
-
-
-def _without(shape: Shape, dim: int) -> Shape:
-    return (*shape[:dim], *shape[dim + 1 :])
 
 
 @remedy(r"Class values must be non-negative and smaller than num_classes, but got (-\d+)")
@@ -302,7 +240,10 @@ def convert_indices(failure: Failure, match: re.Match[str]) -> str:
             return f"rows are integers, and / gives fractions: {text_of(divided.left)}, or {whole}"
         return f"rows are integers: {name_argument(failure, 0) if node is None else bracket(node)}.long()"
     if x.value.ndim > 1 and x.value.shape[-1] == rows and bool(((x.value == 0) | (x.value == 1)).all()):
-        return f"{x.text}{at(x)} is one-hot, and an embedding takes the indices: {x.text}.argmax(-1)"
+        told = f"{x.text}{at(x)} is one-hot, and an embedding takes the indices"
+        if x.value.requires_grad and layer is not None and layer.text != type(layer.value).__name__:
+            return f"{told}, which pass no gradient on: {x.text} @ {layer.text}.weight"
+        return f"{told}: {x.text}.argmax(-1)"
     return f"rows are integers: {x.text}.long()"
 
 
@@ -331,6 +272,9 @@ def stay_in_bounds(failure: Failure, match: re.Match[str]) -> str:
         loop = None if plain.origin is None else plain.origin.node
         if isinstance(loop, ast.For) and plain.origin is not None:
             return f"{told}, of the loop at {plain.origin.describe()} one turn too many: range up to {size} there"
+    table = _find_short_table(failure, int(match[1]), size)
+    if table is not None:
+        return table
     if index is not None:
         told = f"{index.text}{at(index)} holds {match[1]}"
         return f"{told}: indices of dimension {match[2]} go from 0 to {size - 1}, or -{size} to -1"
@@ -360,6 +304,34 @@ def stay_in_bounds(failure: Failure, match: re.Match[str]) -> str:
         told += f", and {number.text}{where} is {number.value}: {number.text} below {size}, or a larger {own.text}"
     others = [i for i, n in enumerate(shape) if n > abs(int(match[1])) and i != dim and size > 1]
     return f"{told}; dimension {others[0]} has {shape[others[0]]}" if len(others) == 1 else told
+
+
+def _find_short_table(failure: Failure, index: int, size: int) -> str | None:
+    """Return what to write where a table that the program makes, such as one of counts, has too few rows."""
+    for node in ast.walk(failure.node) if failure.node is not None and failure.line is not None else ():
+        own = failure.find_operand(text_of(node.value)) if isinstance(node, ast.Subscript) else None
+        made = None if own is None or own.origin is None else own.origin.value
+        names = [*made.args] if isinstance(made, ast.Call) and CREATION.search(text_of(made.func)) else []
+        numbers = [each for each in names if isinstance(each, ast.Name)]
+        if own is None or own.origin is None or not numbers or index < size:
+            continue
+        if not any(compute(each, failure.frame) == size for each in numbers):
+            continue
+        setting = next(each for each in numbers if compute(each, failure.frame) == size)
+        origin = find_origin(own.origin.source, setting, failure.stack)
+        where = "" if origin is None else f" at {origin.place()}"
+        name = setting.id
+        if origin is not None and isinstance(origin.node, ast.Assign):
+            name = text_of(origin.node.targets[0])
+        if not COUNTED.search(name) and own.value.is_floating_point():
+            continue
+        told = (
+            f"{own.text}{at(own)} has {size} rows and columns"
+            if len(numbers) > 1
+            else f"{own.text}{at(own)} has {size}"
+        )
+        return f"{told}, by {name}{where}, and {index} is asked for: {name} = {index + 1} or more"
+    return None
 
 
 def _find_last_turn(failure: Failure, index: int) -> str | None:

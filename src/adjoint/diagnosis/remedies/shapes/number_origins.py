@@ -51,7 +51,8 @@ def describe_number(
     given = next((each.value for each in made.keywords if each.arg == keyword), None)
     if given is None and place < len(made.args) and not any(isinstance(each, ast.Starred) for each in made.args):
         given = made.args[place]
-    found = None if given is None else find_number(layer.origin.source, given, is_shared=is_shared)
+    own = getattr(layer.value, keyword, None)
+    found = None if given is None else find_number(layer.origin.source, given, is_shared=is_shared, value=own)
     if found is None:
         return ""
     is_list = isinstance(getattr(found.node, "value", None), (ast.List, ast.Tuple))
@@ -62,8 +63,11 @@ def describe_number(
     )
 
 
-def find_number(source: SourceFile, node: ast.expr, *, is_shared: bool) -> NumberOrigin | None:
-    """Return where a name that gives a number has it from; None where an expression computes it, or calls differ."""
+def find_number(source: SourceFile, node: ast.expr, *, is_shared: bool, value: object = None) -> NumberOrigin | None:
+    """Return where a name that gives a number has it from; None where an expression computes it, or calls differ.
+
+    Of several calls of a class, it is the only one that gives that value.
+    """
     found: NumberOrigin | None = None
     for _ in range(MAX_STEPS_BACK):
         if not isinstance(node, ast.Name):
@@ -87,7 +91,7 @@ def find_number(source: SourceFile, node: ast.expr, *, is_shared: bool) -> Numbe
                 return None
             found, node = NumberOrigin(node.id, source, statement), value
             continue
-        call = find_only_call(source, scope)
+        call = find_only_call(source, scope) or _find_call_giving(source, scope, node.id, value)
         if call is None:
             return None
         names = [each for each in parameter_names(scope) if each != "self"]
@@ -99,6 +103,24 @@ def find_number(source: SourceFile, node: ast.expr, *, is_shared: bool) -> Numbe
             return found if _has_default(scope, node.id) else None
         node = given
     return None
+
+
+def _find_call_giving(source: SourceFile, scope: ast.AST, name: str, value: object) -> ast.Call | None:
+    """Return the only call of a class that gives a parameter of its `__init__` a value by a constant."""
+    owner = getattr(source.parents.get(scope), "name", "")
+    if type(value) is not int or not isinstance(scope, ast.FunctionDef) or scope.name != "__init__":
+        return None
+    names, found = [each for each in parameter_names(scope) if each != "self"], []
+    for call in ast.walk(source.tree):
+        if not isinstance(call, ast.Call) or text_of(call.func).rpartition(".")[2] != owner:
+            continue
+        given = next((each.value for each in call.keywords if each.arg == name), None)
+        place = names.index(name)
+        given = call.args[place] if given is None and place < len(call.args) else given
+        if not isinstance(given, ast.Constant):
+            return None
+        found += [call] if given.value == value else []
+    return found[0] if len(found) == 1 else None
 
 
 def _find_iterated(source: SourceFile, node: ast.Name) -> ast.Name | None:

@@ -6,9 +6,10 @@ import ast
 import re
 from math import prod
 
+from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
 from adjoint.diagnosis.failure import Failure
-from adjoint.diagnosis.operands import MISSING, Origin, evaluate, is_module
+from adjoint.diagnosis.operands import MISSING, NamedValue, Origin, evaluate, is_module
 from adjoint.diagnosis.remedies.registry import (
     argument_node,
     at,
@@ -18,6 +19,8 @@ from adjoint.diagnosis.remedies.registry import (
     remedy,
     shape_of,
 )
+from adjoint.diagnosis.repairs.expression import bracket
+from adjoint.diagnosis.repairs.orders import fits
 from adjoint.diagnosis.repairs.trial import compute
 from adjoint.diagnosis.source_expressions import find_attribute_assignment, text_of
 
@@ -89,13 +92,40 @@ def _where(failure: Failure, name: str) -> str:
     return at(failure.find_operand(name))
 
 
+@remedy(r"For (un)?batched \d-D input, hx (?:and cx )?should also be (\d)-D but got \(?(\d)-D")
+def fit_state_dimensions(failure: Failure, match: re.Match[str]) -> str | None:
+    """A state without its layers, or an input without its steps."""
+    layer, node, given = failure.module(), failure.node, argument_node(failure, 0)
+    state = argument_node(failure, 1, "hx")
+    if layer is None or not isinstance(node, ast.Call) or given is None or state is None:
+        return None
+    if match[1]:
+        axis = 1 if layer.value.batch_first else 0
+        way, size = f"{bracket(given)}.unsqueeze({axis})", getattr(compute(given, failure.frame), "shape", ())
+        told = f"{text_of(given)}{_where(failure, text_of(given))} is {tuple(size)}, one step without its dimension"
+        return f"{told}: {way}" if len(size) == 2 and fits(failure, given, way) else None
+    parts = state.elts if isinstance(state, ast.Tuple) else [state]
+    values = [compute(each, failure.frame) for each in parts]
+    if not all(isinstance(each, Tensor) and each.ndim == 2 for each in values):
+        return None
+    count = layer.value.num_layers * (2 if layer.value.bidirectional else 1)
+    more = f".expand({count}, -1, -1).contiguous()" if count > 1 else ""
+    ways = [f"{bracket(each)}.unsqueeze(0){more}" for each in parts]
+    way = f"({', '.join(ways)})" if isinstance(state, ast.Tuple) else ways[0]
+    if not fits(failure, state, way):
+        return None
+    told = f"{' and '.join(text_of(each) for each in parts)}, {tuple(values[0].shape)}, lack the dimension of layers"
+    told = told if len(parts) > 1 else told.replace(" lack ", " lacks ")
+    return f"{told}, (layers, batch, hidden): {way}"
+
+
 @remedy(r"input\.size\(-1\) must be equal to input_size\. Expected (\d+), got (\d+)")
 def fit_features(failure: Failure, match: re.Match[str]) -> str:
     """A recurrent layer whose input has other features."""
     layer = failure.module()
     name, kind = describe_layer(failure, kind="RNN")
     hidden = "…" if layer is None else layer.value.hidden_size
-    wanted = f"nn.{kind}({match[2]}, {hidden}) there"
+    wanted = f"{_write_with(layer, kind, match[2], hidden)} there"
     node = argument_node(failure, 0)
     given = MISSING if node is None else evaluate(node, failure.frame)
     size: tuple[int, ...] = tuple(getattr(given, "shape", ()))
@@ -105,6 +135,15 @@ def fit_features(failure: Failure, match: re.Match[str]) -> str:
     if len(size) == 3 and size[1] == int(match[1]):
         return f"{name} takes {match[1]} features last, and {x} is {size}: {x}.transpose(1, 2)"
     return f"{name} takes {match[1]} features, its input has {match[2]}: {wanted}"
+
+
+def _write_with(layer: NamedValue | None, kind: str, size: str, hidden: Operand) -> str:
+    """Return the call that makes a recurrent layer, with another number of features and its options."""
+    made = None if layer is None or layer.origin is None else layer.origin.value
+    more: list[ast.expr | ast.keyword] = []
+    if isinstance(made, ast.Call) and text_of(made.func).rpartition(".")[2] == kind:
+        more = [*made.args[2:], *(each for each in made.keywords if each.arg not in ("input_size", "hidden_size"))]
+    return f"nn.{kind}({', '.join([size, str(hidden), *map(text_of, more)])})"
 
 
 @remedy(r"Expected input to be 2D or 3D, got (\d)D instead")

@@ -26,7 +26,7 @@ from adjoint.diagnosis.remedies.registry import (
     remedy,
     shape_of,
 )
-from adjoint.diagnosis.repairs.expression import bracket
+from adjoint.diagnosis.repairs.expression import bracket, parse
 from adjoint.diagnosis.repairs.orders import fits
 from adjoint.diagnosis.repairs.trial import compute
 from adjoint.diagnosis.source_expressions import text_of
@@ -132,6 +132,23 @@ def _find_batches(failure: Failure, parts: list[tuple[str, Shape]]) -> str | Non
         return None
     (x, place), (y, other) = found[0], found[1]
     return f"{x} at {place} has {parts[0][1][0]} and {y} at {other} {parts[1][1][0]} samples: as many in both"
+
+
+@remedy(r"Sizes of tensors must match except in dimension 0")
+def pad_first_dimension(failure: Failure, match: re.Match[str]) -> str | None:
+    """Sequences whose steps come last, where padding takes them first."""
+    node, given = failure.node, argument_node(failure, 0, "sequences")
+    value = None if given is None else compute(given, failure.frame)
+    is_padding = isinstance(node, ast.Call) and text_of(node.func).rpartition(".")[2] == "pad_sequence"
+    if not is_padding or given is None or not isinstance(value, (list, tuple)) or not isinstance(node, ast.Call):
+        return None
+    if not all(isinstance(each, Tensor) and each.ndim == 2 for each in value) or len({x.shape[0] for x in value}) > 1:
+        return None
+    turned = parse(f"[x.T for x in {text_of(given)}]")
+    whole = ast.Call(node.func, [turned, *node.args[1:]], node.keywords)
+    shapes = f"{tuple(value[0].shape)}, {tuple(value[1].shape)}"
+    told = f"pad_sequence pads the first dimension, and those of {text_of(given)}, {shapes}, differ in the last"
+    return f"{told}: {text_of(whole)}"
 
 
 @remedy(r"Sizes of tensors must match except in dimension")

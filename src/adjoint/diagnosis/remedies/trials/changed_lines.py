@@ -17,9 +17,9 @@ from adjoint.diagnosis.operands import MISSING, NamedValue, describe_value, eval
 from adjoint.diagnosis.remedies.registry import at, remedy
 from adjoint.diagnosis.repairs.edits import find_edits
 from adjoint.diagnosis.repairs.expression import Edit, call_of, parameter_names, write_line
-from adjoint.diagnosis.repairs.following import count_fitting
+from adjoint.diagnosis.repairs.following import count_fitting, find_alike
 from adjoint.diagnosis.repairs.trial import Trial
-from adjoint.diagnosis.source_expressions import MAX_SHOWN_CHARACTERS, text_of
+from adjoint.diagnosis.source_expressions import MAX_SHOWN_CHARACTERS, SourceFile, text_of
 
 MAX_SECONDS = 0.5
 read_clock = getattr(time, "thread_time", time.process_time)  # a browser has no threads, and no clock of theirs
@@ -44,7 +44,7 @@ def try_edits(failure: Failure, match: re.Match[str]) -> str | None:
     trial = Trial(node, failure.frame)
     if not trial.fails_alike(failure.error):
         return None
-    best: tuple[tuple[int, bool], Edit, ast.expr] | None = None
+    best: tuple[tuple[int, bool], Edit, ast.expr, str] | None = None
     is_of_shapes = (
         not isinstance(failure.error, (TypeError, AttributeError)) and SHAPE_WORDS.search(failure.message) is not None
     )
@@ -70,6 +70,9 @@ def try_edits(failure: Failure, match: re.Match[str]) -> str | None:
             continue
         is_empty = isinstance(result, Tensor) and not size and largest
         fitting = count_fitting(failure.line.source, trial, node, changed) if not is_empty else None
+        also = ""
+        if fitting is None and not is_empty and edit.is_shape:
+            fitting, also = _try_before(failure.line.source, trial, node, edit)
         is_table = is_elementwise and size > largest and "broadcast" in failure.message  # of each with each
         if fitting is None or (is_table and not fitting):
             continue
@@ -77,8 +80,22 @@ def try_edits(failure: Failure, match: re.Match[str]) -> str | None:
             return _describe(failure, trial, edit, write_line(changed, statement))
         cost = size, is_elementwise and TRANSPOSING.search(text_of(edit.replacement)) is not None
         if best is None or cost < best[0]:
-            best = cost, edit, changed
-    return None if best is None else _describe(failure, trial, best[1], write_line(best[2], statement))
+            best = cost, edit, changed, also
+    return None if best is None else _describe(failure, trial, best[1], write_line(best[2], statement)) + best[3]
+
+
+def _try_before(source: SourceFile, trial: Trial, node: ast.expr, edit: Edit) -> tuple[int | None, str]:
+    """Return how the lines fit, and what to write, if a name, and others of its shape, are changed before the line."""
+    name, changed = text_of(edit.part), text_of(edit.replacement)
+    if not isinstance(edit.part, ast.Name) or not changed.startswith(name):
+        return None, ""
+    way, alike = changed.removeprefix(name), find_alike(source, trial, node, edit.part)
+    fitting = count_fitting(source, trial, node, node, {name: changed})
+    if fitting is not None:
+        return fitting, f"; as the lines after it use {name} too, {name} = {changed} before it"
+    if alike:
+        fitting = count_fitting(source, trial, node, node, {each: each + way for each in (name, *alike)})
+    return fitting, "".join(f", and {each}{way}" for each in alike)
 
 
 def _describe(failure: Failure, trial: Trial, edit: Edit, whole: str) -> str:

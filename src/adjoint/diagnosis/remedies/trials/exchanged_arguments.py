@@ -35,10 +35,11 @@ def exchange_by_trial(failure: Failure, match: re.Match[str]) -> str | None:
     for first, second in pairs[:MAX_PAIRS]:
         left, right = names[first], names[second]
         values = [failure.frame.f_locals.get(each, MISSING) for each in (left, right)]
-        if left in written or right in written or not _differ(*values):
+        difference = _compare(*values)
+        if left in written or right in written or not difference:
             continue
         is_named = _is_named_so(call.args[second], left, right) or _is_named_so(call.args[first], right, left)
-        if not is_named and not _vouches(failure, whole, (left, right)):
+        if not is_named and (difference == "sizes" or not _vouches(failure, whole, (left, right))):
             continue
         if not _runs_exchanged(failure, whole, left, right):
             continue
@@ -80,11 +81,14 @@ def _find_whole(failure: Failure) -> ast.expr | None:
     return node if isinstance(node, ast.expr) else None
 
 
-def _differ(left: Operand, right: Operand) -> bool:
-    """Return whether two values, of which one is a tensor, are of other shapes or kinds."""
+def _compare(left: Operand, right: Operand) -> str:
+    """Return in what two values, of which one is a tensor, differ: their kinds, their sizes alone, or nothing."""
     if not isinstance(left, Tensor) or not isinstance(right, Tensor):
-        return isinstance(left, Tensor) is not isinstance(right, Tensor) and MISSING not in (left, right)
-    return left.shape != right.shape or left.dtype != right.dtype
+        is_other = isinstance(left, Tensor) is not isinstance(right, Tensor) and MISSING not in (left, right)
+        return "kinds" if is_other else ""
+    if left.dtype != right.dtype or left.ndim != right.ndim:
+        return "kinds"
+    return "sizes" if left.shape != right.shape else ""
 
 
 def _is_named_so(argument: ast.expr, name: str, other: str) -> bool:

@@ -1,0 +1,66 @@
+"""Views that merge samples with other dimensions, in the forward of the model that gave a loss its input."""
+
+from __future__ import annotations
+
+import ast
+
+from adjoint.diagnosis.failure import Failure
+from adjoint.diagnosis.operands import Origin, evaluate, find_origin, find_return, find_return_in, is_module
+from adjoint.diagnosis.remedies.registry import (
+    argument_node,
+)
+from adjoint.diagnosis.repairs.trial import compute
+from adjoint.diagnosis.source_expressions import text_of
+
+
+def keep_samples(failure: Failure, rows: int, samples: int) -> str | None:
+    """Return what to write where a `view(-1, …)` in the user's forward has made more rows than there are samples."""
+    merged = _find_merging_view(failure) if rows > samples > 0 else None
+    view = None if merged is None else merged.value
+    if merged is None or not isinstance(view, ast.Call):
+        return None
+    columns = compute(view.args[1], failure.frame)
+    told = f"{merged.describe()} makes {rows} rows of {samples} samples: .flatten(1) keeps one row for each"
+    if not isinstance(columns, int):
+        return f"{told}, and the Linear after it needs in_features of that width" if rows % samples == 0 else None
+    if columns * rows % samples:
+        return None
+    width = columns * rows // samples
+    scores = argument_node(failure, 0, "input")
+    origin = find_origin(failure.line.source, scores, failure.stack) if scores is not None and failure.line else None
+    call = scores if isinstance(scores, ast.Call) else None if origin is None else origin.value
+    model = evaluate(call.func, failure.frame) if isinstance(call, ast.Call) else None
+    layers = dict(model.named_modules()) if model is not None and is_module(model) else {}
+    taking = [(name, each) for name, each in layers.items() if getattr(each, "in_features", None) == columns]
+    if len(taking) != 1:
+        is_last = isinstance(merged.source.statement_of(merged.node), ast.Return)
+        return f"{told}, of {width}{'' if is_last else ', which the layer after it is to take'}"
+    name, layer = taking[0]
+    return f"{told}, and self.{name} takes {width}: nn.{type(layer).__name__}({width}, {layer.out_features})"
+
+
+def find_forward_result(failure: Failure) -> Origin | None:
+    """Return the `return` of the user's forward that gave the scores."""
+    node: ast.expr | None = argument_node(failure, 0, "input")
+    if isinstance(node, ast.Name) and failure.line is not None:
+        origin = find_origin(failure.line.source, node, failure.stack)
+        node = None if origin is None else origin.value
+    returned = None
+    if isinstance(node, ast.Call) and failure.line is not None:
+        returned = find_return(Origin(failure.line.source, node), failure.stack)
+        made = evaluate(node.func.func, failure.frame) if isinstance(node.func, ast.Call) else None
+        code = getattr(getattr(made, "forward", None), "__code__", None)
+        returned = find_return_in(code) if returned is None and code is not None else returned
+    return returned
+
+
+def _find_merging_view(failure: Failure) -> Origin | None:
+    """Return the `view(-1, …)` of the user's forward that gave the scores."""
+    returned = find_forward_result(failure)
+    scope = None if returned is None else returned.source.scope_of(returned.node)
+    for each in ast.walk(scope) if scope is not None else ():
+        is_view = isinstance(each, ast.Call) and text_of(each.func).endswith((".view", ".reshape"))
+        has_rest = isinstance(each, ast.Call) and len(each.args) == 2 and text_of(each.args[0]) == "-1"
+        if returned is not None and is_view and has_rest:
+            return Origin(returned.source, each)
+    return None
