@@ -54,6 +54,7 @@ from adjoint.diagnosis.remedies.shapes import unpacked_values as unpacked_values
 from adjoint.diagnosis.remedies import training as training  # isort: skip  before the general remedies
 from adjoint.diagnosis.remedies import objects as objects  # isort: skip
 from adjoint.diagnosis.remedies import layers as layers  # isort: skip
+from adjoint.diagnosis.remedies.shapes import shortcuts as shortcuts  # isort: skip
 from adjoint.diagnosis.remedies import classes as classes  # isort: skip
 from adjoint.diagnosis.remedies import kinds as kinds  # isort: skip
 from adjoint.diagnosis.remedies.language import python_numbers as python_numbers  # isort: skip

@@ -364,6 +364,9 @@ def convert_element(failure: Failure, match: re.Match[str]) -> str | None:
         told = f"{name}{at(own)} holds Python numbers, by {kept}"
         tensors = f"{kept.replace('.item()', '')} keeps the tensors"
         return f"{told}: torch.tensor({name}); where gradients are to go through them, {tensors}"
+    whole = evaluate(given, failure.frame)
+    if isinstance(whole, (list, tuple)) and all(isinstance(x, (int, float)) for x in whole):
+        return f"{name}{at(own)} holds numbers, no tensors: torch.tensor({name})"
     inner = "torch.from_numpy(x)" if kind == "ndarray" else "torch.tensor(x)"
     return f"{name}{at(own)} holds a {kind} at place {place}, no tensor: {function}([{inner} for x in {name}])"
 

@@ -411,5 +411,8 @@ def name_container_keys(failure: Failure, match: re.Match[str]) -> str | None:
                 return f"{name} is a {match[1]}, and takes a part by {name}.append(…)"
             if match[1].endswith("List"):
                 return f"{name} holds {len(keys)} parts by number, {name}[0] the first: it has no {match[2]}"
+            parent = None if failure.line is None else failure.line.source.parents.get(node)
+            if match[2] == "get" and isinstance(parent, ast.Call) and parent.args:
+                return f"{name} is a {match[1]}, which has no get: {name}[{text_of(parent.args[0])}]"
             return f"{name} has the keys {', '.join(map(repr, keys))}: {name}[{(keys or [match[2]])[0]!r}]"
     return None

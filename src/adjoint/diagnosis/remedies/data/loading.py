@@ -15,6 +15,7 @@ from adjoint.data.sampler import WeightedRandomSampler
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import MISSING, NamedValue, Origin, evaluate, find_return_in
 from adjoint.diagnosis.remedies.registry import at, find_class, remedy
+from adjoint.diagnosis.repairs.trial import compute
 from adjoint.diagnosis.source_expressions import find_assignment, find_expression, text_of
 
 MAX_STEPS_BACK = 4
@@ -24,6 +25,15 @@ COUNTING = re.compile(r"randperm$|arange$|^range$|\.permutation$")
 @remedy(r"Size mismatch between tensors")
 def match_lengths(failure: Failure, match: re.Match[str]) -> str:
     """Tensors of a dataset with different numbers of samples."""
+    given = {text_of(each): compute(each, failure.frame) for each in getattr(failure.node, "args", ())}
+    sizes = {text: len(each) for text, each in given.items() if isinstance(each, Tensor) and each.ndim}
+    for text in sizes:
+        whole, _, cut = text.partition("[")
+        held = failure.find_operand(whole)
+        others = [each for each, size in sizes.items() if held is not None and size == len(held.value)]
+        if cut and others and held is not None and sizes[text] != len(held.value):
+            told = f"{text} has {sizes[text]} rows, and {others[0]} all {sizes[others[0]]}"
+            return f"{told}: {others[0]}[{cut}"
     told = ", ".join(
         f"{each.text}{at(each)} has {each.value.shape[0]}" for each in failure.tensors() if each.value.ndim
     )

@@ -109,6 +109,8 @@ def give_state(failure: Failure, match: re.Match[str]) -> str | None:
     text = name_argument(failure, 0, default="")
     if text.endswith(("parameters()", "modules()", "children()")):
         return f"it takes a state by name, not {text}: {text.rpartition('.')[0]}.state_dict()"
+    if text.endswith(".values()"):
+        return f"it takes a state by name, and {text} are its values alone: {text.removesuffix('.values()')}"
     if match[1] == "method":
         node = argument_node(failure, 0)
         method = None if node is None else evaluate(node, failure.frame)
@@ -188,12 +190,12 @@ def make_parameter(failure: Failure, match: re.Match[str]) -> str:
             text = text_of(statement.value)
             return f"{text} is a layer: {text_of(statement.targets[0])} = {text}.{match[1]}"
         target, value = text_of(statement.targets[0]), text_of(statement.value)
-        if target in value and getattr(scope, "name", "__init__") != "__init__":
+        if target in value and getattr(scope, "name", "__init__") == "forward":
             return (
                 f"{target} stays the parameter: {match[1]} = {value}, a local name, and {match[1]} in its place below"
             )
         if isinstance(held, Tensor) or "(" in value:
-            if re.search(r"\.weight\b", value):  # of another layer, which is to share it
+            if re.search(r"\.weight\b", value) and target not in value:  # of another layer, which is to share it
                 told = f"{value} is computed, and {target} a parameter, so that they cannot be one"
                 layer = target.rpartition(".")[0]
                 return f"{told}: F.linear(x, {value}) in the place of {layer}(x); or {target}.data = {value}.clone()"

@@ -267,6 +267,22 @@ def _holds(owner: Operand, module: Operand) -> bool:
     return is_module(owner) and any(each is module for each in owner.modules())
 
 
+@remedy(r"only for real scalar outputs but got \w+\.(complex\d+)")
+def make_real(failure: Failure, match: re.Match[str]) -> str | None:
+    """A loss of complex values, which is complex itself."""
+    method = failure.node.func if isinstance(failure.node, ast.Call) else None
+    owner = method.value if isinstance(method, ast.Attribute) else None
+    own = None if owner is None else failure.find_operand(text_of(owner))
+    made = None if own is None or own.origin is None else own.origin.value
+    given = [text_of(each) for each in made.args[:2]] if isinstance(made, ast.Call) else []
+    if own is None:
+        return None
+    told = f"{own.text}{at(own)} is {match[1]}, and a loss is a real number"
+    if len(given) == 2:
+        return f"{told}: {own.text} = ({given[0]} - {given[1]}).abs().pow(2).mean() there"
+    return f"{told}: of .abs() of what it is computed from"
+
+
 @remedy(r"a leaf Variable that requires grad is being used in an in-place operation")
 def update_without_recording(failure: Failure, match: re.Match[str]) -> str:
     """A leaf that is changed while the graph records: a parameter, or a tensor that is filled."""

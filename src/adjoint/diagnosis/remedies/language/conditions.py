@@ -16,13 +16,24 @@ from adjoint.diagnosis.operands import MISSING, describe_value, evaluate, is_mod
 from adjoint.diagnosis.remedies.language.loops import explain_emptiness
 from adjoint.diagnosis.remedies.registry import at, find_length, remedy
 from adjoint.diagnosis.repairs.trial import compute
-from adjoint.diagnosis.source_expressions import find_expression, text_of
+from adjoint.diagnosis.source_expressions import find_expression, parameter_names, text_of
 
 
 def locate(failure: Failure, node: ast.expr) -> str:
     """Return " at train.py:9" for the line that made the value of an expression, where that is known."""
     text = text_of(node)
     return at(failure.find_operand(text))
+
+
+def _find_cut_argument(failure: Failure, node: ast.expr) -> str | None:
+    """Return the slice, with its place, that the caller gives for a parameter of the function that failed."""
+    source, call = (find_expression(failure.stack[1]) if len(failure.stack) > 1 else None) or (None, None)
+    if source is None or failure.line is None or not isinstance(call, ast.Call) or not isinstance(node, ast.Name):
+        return None
+    names = [each for each in parameter_names(failure.line.source.scope_of(node)) if each != "self"]
+    given = call.args[names.index(node.id)] if node.id in names and names.index(node.id) < len(call.args) else None
+    is_cut = isinstance(given, ast.Subscript) and isinstance(given.slice, ast.Slice)
+    return f"{text_of(given)} at {source.place_of(given)}" if given is not None and is_cut else None
 
 
 @remedy(r"^(list|tuple|string|range object)(?: assignment)? index out of range")
@@ -46,6 +57,11 @@ def stay_in_list(failure: Failure, match: re.Match[str]) -> str | None:
         length = find_length(failure)
         if length is not None and int(place) == len(held):
             return f"{name}{where} has {len(held)} items, and {length.describe()} says more: return len({name}) there"
+        cut = _find_cut_argument(failure, node.value)
+        if cut is not None:
+            return (
+                f"{cut} gives {len(held)} items as {name}, and {text_of(node)} is read: {int(place) + 1} or more there"
+            )
         told = f"{name}{where} has {len(held)} items, 0 to {len(held) - 1}"
         key = (
             ""

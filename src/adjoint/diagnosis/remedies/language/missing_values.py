@@ -245,11 +245,19 @@ def _explain_missing_gradient(failure: Failure, operand: NamedValue) -> str:
         why = "is frozen" if not owner.requires_grad else "took no part in the loss"
         told = f"{name} is each parameter of {text_of(loop.iter)} at {origin.place() if origin is not None else ''}"
         return f"{told} in turn, and one {why}, which has no gradient: if {operand.text} is not None before it"
-    if isinstance(owner, Tensor) and not owner.requires_grad:
-        return f"{name} does not require grad: requires_grad=True where it is made"
     uncalled = _find_uncalled_backward(failure)
     if uncalled is not None:
         return f"{uncalled} names the method, and does not call it: add () there"
+    source = None if failure.line is None else failure.line.source
+    around: ast.AST | None = None if failure.line is None else failure.line.node
+    while source is not None and around is not None and not isinstance(around, ast.stmt):
+        for each in getattr(around, "generators", ()):
+            if text_of(each.target) == name and "parameters(" in text_of(each.iter):
+                told = f"{name} is each parameter of {text_of(each.iter)}, and one took no part in the loss"
+                return f"{told}: for {name} in {text_of(each.iter)} if {operand.text} is not None"
+        around = source.parents.get(around)
+    if isinstance(owner, Tensor) and not owner.requires_grad:
+        return f"{name} does not require grad: requires_grad=True where it is made"
     return f"{operand.text} is None until backward() has reached {name}: call it before, on a loss made of {name}"
 
 

@@ -21,6 +21,22 @@ from adjoint.diagnosis.repairs.trial import compute
 from adjoint.diagnosis.source_expressions import SourceFile, text_of
 
 
+@remedy(r"cannot unpack non-iterable (int|float|bool|Tensor|\w+) object")
+def take_single_result(failure: Failure, match: re.Match[str]) -> str | None:
+    """Several names for what a function of the user's gives as one value."""
+    statement = None if failure.line is None else failure.line.source.statement_of(failure.line.node)
+    call = statement.value if isinstance(statement, ast.Assign) else None
+    target = statement.targets[0] if isinstance(statement, ast.Assign) else None
+    if failure.line is None or not isinstance(call, ast.Call) or not isinstance(target, ast.Tuple):
+        return None
+    returned = find_return(Origin(failure.line.source, call), failure.stack)
+    if returned is None or match[1] == "NoneType" or not isinstance(returned.node, ast.Return):
+        return None
+    names = list(map(text_of, target.elts))
+    told = f"{text_of(call.func)} gives one {match[1]}, {returned.describe()}"
+    return f"{told}: {names[0]} = {text_of(call)}, or {len(names)} values there"
+
+
 def _pair_state(failure: Failure) -> str | None:
     """Return what to write where an LSTMCell is given its hidden state alone."""
     layer, call = failure.module(), failure.node

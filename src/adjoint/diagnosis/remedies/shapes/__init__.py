@@ -24,4 +24,6 @@ Modules, in reading order:
   input.
 - `products`: Remedies for matrix products: inner sizes that differ, and masks that have made scores too wide.
 - `target_shapes`: Remedies for predictions and targets of different shapes.
+- `shortcuts`: Remedies for sums around a block: shortcuts of another size, convolutions without padding, maps of two
+  scales.
 """

@@ -151,6 +151,17 @@ def expand_for_join(failure: Failure, match: re.Match[str]) -> str | None:
     is_join = isinstance(failure.node, ast.Call) and re.search(r"\bcat$|concat\w*$", text_of(failure.node.func))
     if not is_join or not isinstance(dim, int) or not all(isinstance(each, Tensor) for each in values):
         return None
+    number = next((i for i, each in enumerate(values) if each.ndim == 0), None)
+    rows = next((i for i, each in enumerate(values) if each.ndim > 1), None)
+    if number is not None and rows is not None:  # one number for all samples, such as a time
+        counts = [f"{bracket(listed[rows])}.size({i})" for i in range(values[rows].ndim)]
+        counts[dim] = "1"
+        way = f"{bracket(listed[number])}.expand({', '.join(counts)})"
+        given = failure.find_operand(text_of(listed[number]))
+        told = (
+            f"{text_of(listed[number])}{at(given)} is one number, and {text_of(listed[rows])} has a row of each sample"
+        )
+        return f"{told}: {way}" if fits(failure, listed[number], way) else None
     count = max((each.ndim for each in values), default=0)
     short = [place for place, each in enumerate(values) if each.ndim < count]
     if len(short) != 1 or values[short[0]].ndim != count - 1 or count < MIN_STEPS or not -count <= dim < count:

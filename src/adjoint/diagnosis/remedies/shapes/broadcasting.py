@@ -84,6 +84,9 @@ def fit_broadcast(failure: Failure, match: re.Match[str]) -> str | None:
         if name.startswith("the "):
             continue  # the function made it
         if len(small) < len(large) and small == large[: len(small)]:
+            reduced = _reduce_alike(failure, name, y if name == x else x)
+            if reduced is not None:
+                return reduced
             added = len(large) - len(small)
             told = f"add dimensions at the end: {name}{'.unsqueeze(-1)' * added} is {(*small, *(1,) * added)}"
             return told + "".join(f", and so {each}" for each in _find_alike(failure, name, small))
@@ -149,6 +152,23 @@ def _find_alike(failure: Failure, name: str, shape: Shape) -> list[str]:
         if is_alike and text_of(each) not in name and isinstance(getattr(each, "ctx", None), ast.Load):
             found.add(text_of(each))
     return sorted(found)
+
+
+def _reduce_alike(failure: Failure, small: str, large: str) -> str | None:
+    """Return the reduction of one side that the other lacks, where neither is made of the other."""
+    own, other = failure.find_operand(small), failure.find_operand(large)
+    made = [None if each is None or each.origin is None else each.origin.value for each in (own, other)]
+    texts = ["" if each is None else text_of(each) for each in made]
+    reduction = re.search(r"\.(?:sum|mean)\(-?\d\)$", texts[0])
+    names = [{part.id for part in ast.walk(each) if isinstance(part, ast.Name)} for each in made if each is not None]
+    if reduction is None or len(names) != 2 or large in names[0] or small in names[1] or own is None or other is None:
+        return None
+    if re.search(r"\.(?:sum|mean|norm|std|max)\(", texts[1]) or not isinstance(failure.node, ast.BinOp):
+        return None
+    if not isinstance(failure.node.op, (ast.Add, ast.Sub)):
+        return None  # a weight for each row
+    told = f"{small}{at(own)} goes through {reduction[0]}, and {large}{at(other)} does not"
+    return f"{told}: {large}{reduction[0]} is {tuple(own.value.shape)}"
 
 
 def _encode_classes(failure: Failure, *sides: tuple[str, Shape]) -> str | None:

@@ -5,10 +5,27 @@ from __future__ import annotations
 import ast
 import re
 
+from adjoint.core.tensor.tensor import Tensor
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.remedies.registry import argument_node, at, first_tensor, name_argument, remedy
 from adjoint.diagnosis.repairs.expression import bracket, parameter_names
 from adjoint.diagnosis.source_expressions import text_of
+
+MIN_USES = 2  # in a line, for which one conversion before it is better than one for each
+
+
+@remedy(r"(mean|std|var)\w*\(\): could not infer output dtype.* Got: \w+\.(\w+)")
+def convert_numbers(failure: Failure, match: re.Match[str]) -> str | None:
+    """A mean of integers that a name holds."""
+    method = failure.node.func if isinstance(failure.node, ast.Call) else None
+    owner = method.value if isinstance(method, ast.Attribute) else None
+    own = failure.find_operand(owner.id) if isinstance(owner, ast.Name) else None
+    if own is None or not isinstance(own.value, Tensor) or own.origin is None or failure.line is None:
+        return None
+    statement = text_of(failure.line.source.statement_of(failure.line.node))
+    if len(re.findall(rf"\b{own.text}\.(?:mean|std|var)\(", statement)) < MIN_USES:
+        return None  # floats are wanted here alone
+    return f"{own.text}{at(own)} is {match[2]}, and a {match[1]} is of floats: {own.text}.float() there"
 
 
 @remedy(r"size\(-1\) must be divisible by (\d+) to view (\w+) as (\w+) .*but got (\d+)")

@@ -15,6 +15,7 @@ from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import (
     MISSING,
     NamedValue,
+    evaluate,
     is_module,
 )
 from adjoint.diagnosis.remedies.registry import (
@@ -58,6 +59,10 @@ def fit_view(failure: Failure, match: re.Match[str]) -> str:
             return f"{size} elements cannot be divided by {rest}: the sizes other than -1 must divide them"
         name = f"{x.text}{at(x)}, {tuple(x.value.shape)},"
         features = size // x.value.shape[0] if x.value.ndim == 2 and wanted[0] == -1 else 0
+        image = _fit_image(failure, features, wanted) if features and len(wanted) > 2 else None
+        if image is not None:
+            told = f"{name} has {features} features for each sample, and {wanted[1:]} hold {prod(wanted[1:])}"
+            return f"{told}: {image}"
         if features and len(wanted) > 2:
             square = isqrt(features // wanted[1])
             sizes = [-1, wanted[1], *[square] * (len(wanted) - 2)]
@@ -73,6 +78,11 @@ def fit_view(failure: Failure, match: re.Match[str]) -> str:
         if size == rest + 1 and isinstance(call, ast.Call) and text_of(call.func).endswith(".arange"):
             told = f"{text_of(call)} has {size} elements, one more than {rest}, as its step is rounded"
             return f"{told}: torch.linspace counts them"
+    is_batch = x is not None and x.value.ndim == 2 and wanted[0] == x.value.shape[0] and len(wanted) > 3
+    image = _fit_image(failure, size // wanted[0], wanted) if is_batch else None
+    if image is not None and x is not None:
+        told = f"{x.text}{at(x)}, {tuple(x.value.shape)}, has {size // wanted[0]} features for each sample"
+        return f"{told}, and {wanted[1:]} hold {prod(wanted[1:])}: {image}"
     known = [n for n in wanted[1:] if n > 0]
     if known and size % prod(known) == 0:
         return f"{wanted} would hold {rest} elements; {[size // prod(known), *known]} holds the {size}"
@@ -87,6 +97,19 @@ def fit_view(failure: Failure, match: re.Match[str]) -> str:
             return f"{told}: a width that {heads[0]} divides, {low} or {low + heads[0]}"
     told = f"{wanted} would hold {rest} elements, and there are {size}: the sizes must multiply to that"
     return _find_remainder(failure) or told
+
+
+def _fit_image(failure: Failure, features: int, wanted: list[int]) -> list[int] | None:
+    """Return the sizes of a view that makes images of features, with the channels that the layer around it takes."""
+    call = None if failure.line is None or failure.node is None else failure.line.source.parents.get(failure.node)
+    layer = evaluate(call.func, failure.frame) if isinstance(call, ast.Call) else None
+    parts = layer.modules() if layer is not None and is_module(layer) else ()
+    channels = next((each.in_channels for each in parts if hasattr(each, "in_channels")), None)
+    if channels is None and features % prod(wanted[2:]) == 0 and features != prod(wanted[1:]):
+        return None
+    channels, count = channels or wanted[1], len(wanted) - 2
+    side = round((features / channels) ** (1 / count))
+    return [wanted[0], channels, *[side] * count] if channels * side**count == features else None
 
 
 def _find_remainder(failure: Failure) -> str | None:
