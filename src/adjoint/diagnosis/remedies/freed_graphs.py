@@ -24,6 +24,7 @@ from adjoint.diagnosis.source_expressions import (
 from adjoint.nn.module.parameter import Parameter
 
 FIXED = re.compile(r"(^|_)(old|prev\w*|target\w*|ref\w*|teacher|baseline|fixed|frozen)(_|$)")
+LOSSES = re.compile(r"loss|crit|kl_div|cross_entropy", re.IGNORECASE)
 Loop = ast.For | ast.While
 
 
@@ -86,7 +87,12 @@ def _find_fixed_value(source: SourceFile, loop: Loop, made: ast.AST) -> str | No
     function = text_of(made.value.func).rpartition(".")[2]
     calls = [text_of(each.func).rpartition(".")[2] for each in ast.walk(loop) if isinstance(each, ast.Call)]
     is_read = any(isinstance(each, ast.Name) and each.id == name for each in ast.walk(loop))
-    if not is_read or not (function in calls or FIXED.search(name)):
+    targets = [
+        text_of(each.args[1])
+        for each in ast.walk(loop)
+        if isinstance(each, ast.Call) and len(each.args) > 1 and LOSSES.search(text_of(each.func))
+    ]
+    if not is_read or not (function in calls or FIXED.search(name) or name in targets):
         return None
     told = f"{name} at {source.place_of(made)} keeps the graph of before the loop, which the first backward() frees"
     return f"{told}, and is a fixed value in it: {name} = {text_of(made.value)}.detach() there"

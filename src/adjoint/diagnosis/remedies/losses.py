@@ -204,6 +204,9 @@ def match_batches(failure: Failure, match: re.Match[str]) -> str | None:
         if uneven is not None:
             return uneven
         return f"{x} has {scores // classes} rows for each of the {classes} of {y}: a view has merged dimensions"
+    shape = tuple(getattr(failure.locals.get("input"), "shape", ()))
+    if len(shape) > 2 and shape[1] == classes:
+        return None  # a state of each layer, perhaps
     if scores and classes % scores == 0:
         return f"{x} is to have a row for each of the {classes} of {y}: {x}.reshape(-1, classes) with {y}.reshape(-1)"
     for each in failure.tensors():

@@ -12,7 +12,7 @@ from adjoint.diagnosis.operands import NamedValue, evaluate, find_origin, is_mod
 from adjoint.diagnosis.remedies.language.sources_of_none import find_literal
 from adjoint.diagnosis.remedies.registry import at, find_length, remedy
 from adjoint.diagnosis.repairs.trial import compute
-from adjoint.diagnosis.source_expressions import text_of
+from adjoint.diagnosis.source_expressions import find_expression, text_of
 
 
 @remedy(r"^'?([\w.]+)'?$")
@@ -62,6 +62,13 @@ def name_keys(failure: Failure, match: re.Match[str]) -> str | None:
                 inner = _find_within(held, match[1], text_of(node.value))
                 if inner is not None:
                     known = ", ".join(map(repr, held))
+                    around = failure.stack[min(1, len(failure.stack) - 1)]
+                    source, call = find_expression(around) or (None, None)
+                    given = call.args[0] if isinstance(call, ast.Call) and len(call.args) == 1 else None
+                    if source is not None and given is not None and evaluate(given, around.frame) is held:
+                        own = inner.removeprefix(text_of(node.value)).removesuffix(f"[{match[1]!r}]")
+                        told = f"{text_of(given)}{own}, given at {source.place_of(given)}, is meant, perhaps"
+                        return f"{text_of(node.value)} has no {match[1]!r}, only {known}: {told}"
                     return f"{text_of(node.value)} has no {match[1]!r}, only {known}: {inner} holds it"
                 near = find_similar_name(match[1], texts) or next(
                     (key for key in texts if key in match[1] or match[1] in key), None

@@ -61,6 +61,9 @@ def list_before_counting(failure: Failure, match: re.Match[str]) -> str | None:
     own = failure.find_operand(text_of(node.args[0]))
     made = None if own is None or own.origin is None else own.origin.value
     text = text_of(node.args[0])
+    if text.endswith(".parameters()"):
+        told = f"{text} is a {match[1]}, which has no length"
+        return f"{told}: sum(p.numel() for p in {text}) counts the numbers, len(list({text})) the tensors"
     wanted = f"{text} = list({text_of(made)}) there" if isinstance(made, ast.Call) else f"list({text}) before it"
     return f"{text}{at(own)} is a {match[1]}, which gives its items once and has no length: {wanted}"
 

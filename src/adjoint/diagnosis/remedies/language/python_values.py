@@ -185,7 +185,7 @@ def name_attributes(failure: Failure, match: re.Match[str]) -> str | None:
                 return f"the parameters of {name} have it, and not {name} itself: next({name}.parameters()).{match[1]}"
             similar = find_similar_name(match[1], [*held, *dir(type(owner))]) or find_shared_word(match[1], held)
             similar = similar or _find_abbreviated(owner, match[1])
-            hint = f"{text_of(node.value)}.{similar} is meant, perhaps; " if similar else ""
+            hint = f"{text_of(node.value)}.{similar} is meant, perhaps; " if similar and not similar.isdigit() else ""
             if _is_of_library(owner) and type(owner).__name__ not in ("Sequential", "Module"):
                 own = f"it has {', '.join(held)}" if held else f"{type(owner).__name__} has no {match[1]}"
                 return _choose_parts(failure, text_of(node.value), owner, match[1]) or f"{hint}{own}"
@@ -200,6 +200,9 @@ def name_attributes(failure: Failure, match: re.Match[str]) -> str | None:
                 return f"{told}: def {match[1]}(self, …) there, or a function of your own"
             if held and all(each.isdigit() for each in held):
                 name = text_of(node.value)
+                if similar in held:
+                    told = f"{name} holds its parts by number, and has no {match[1]}"
+                    return f"{told}: {name}[{similar}], the {type(vars(owner)['_modules'][similar]).__name__}"
                 last = f" to {name}[{len(held) - 1}]" if len(held) > 1 else ""
                 told = f"{name} holds its parts by number, {name}[0]{last}, and has no {match[1]}"
                 return f"{told}: {name}[0], or a Sequential of an OrderedDict, which names them"

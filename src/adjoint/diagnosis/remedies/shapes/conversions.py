@@ -14,6 +14,17 @@ from adjoint.diagnosis.source_expressions import text_of
 MIN_USES = 2  # in a line, for which one conversion before it is better than one for each
 
 
+@remedy(r"t\(\) expects a tensor with <= 2 dimensions, but self is (\d)D")
+def exchange_last(failure: Failure, match: re.Match[str]) -> str | None:
+    """A transposition of matrices in a batch."""
+    method = failure.node.func if isinstance(failure.node, ast.Call) else None
+    if not isinstance(method, ast.Attribute):
+        return None
+    own = failure.find_operand(text_of(method.value))
+    told = f"{text_of(method.value)}{at(own)} has {match[1]} dimensions, and .t() is of a matrix"
+    return f"{told}: {bracket(method.value)}.transpose(-2, -1), or .mT, exchanges the last two"
+
+
 @remedy(r"(mean|std|var)\w*\(\): could not infer output dtype.* Got: \w+\.(\w+)")
 def convert_numbers(failure: Failure, match: re.Match[str]) -> str | None:
     """A mean of integers that a name holds."""

@@ -60,6 +60,9 @@ def fit_linear(failure: Failure, match: re.Match[str]) -> str:
         return f"reshape the input to (batch, {expected}): {x}.reshape(-1, {expected})"
     features = shape[-1] if shape else 1
     name, _ = describe_layer(failure)
+    pooled = _find_other_mean(failure)
+    if pooled is not None:
+        return pooled
     joined = _join_elsewhere(failure)
     if joined is not None:
         return joined
@@ -82,6 +85,33 @@ def _flatten_channels(failure: Failure, begin: int, shape: Shape) -> str | None:
     back = f"{once}[:, :, {', '.join(['None'] * (len(shape) - 2))}]"
     told = f"{text_of(given)} is {shape}, and a Linear takes the channels alone"
     return f"{told}: {back}" if not fits(failure, call, once) and fits(failure, call, back) else None
+
+
+def _find_other_mean(failure: Failure) -> str | None:
+    """Return where images were averaged over their channels, whose means a Linear takes."""
+    node = argument_node(failure, 0, "input")
+    origin = (
+        find_origin(failure.line.source, node, failure.stack) if isinstance(node, ast.Name) and failure.line else None
+    )
+    call = None if origin is None else origin.value
+    method = call.func if isinstance(call, ast.Call) else None
+    if origin is None or not isinstance(call, ast.Call) or not isinstance(method, ast.Attribute):
+        return None
+    given = next((each.value for each in call.keywords if each.arg in ("dim", "axis")), next(iter(call.args), None))
+    dims = _read_numbers(given)
+    if method.attr not in ("mean", "amax", "sum") or dims not in ([1, 2], [2, 1], [-2, -3], [-3, -2]):
+        return None
+    told = f"{text_of(call)} at {origin.place()} goes over the channels, as images are (batch, channels, height, width)"
+    return f"{told}: {text_of(method)}((2, 3)) there"
+
+
+def _read_numbers(node: ast.expr | None) -> list[int]:
+    """Return the numbers that a tuple or a list of the program's is written with; none of what is no number."""
+    try:
+        given = ast.literal_eval(node) if node is not None else ()
+    except ValueError:
+        return []
+    return [each for each in given if isinstance(each, int)] if isinstance(given, (tuple, list)) else []
 
 
 def _join_elsewhere(failure: Failure) -> str | None:
@@ -226,6 +256,13 @@ def _find_growing(failure: Failure) -> str | None:
         return None
     if not text_of(listed.generators[0].iter).startswith("range("):
         return None
+    if first == added:  # as many as it takes: to be added, not joined
+        parts = statement.value.args[0] if isinstance(statement.value, ast.Call) and statement.value.args else None
+        sides = parts.elts if isinstance(parts, (ast.List, ast.Tuple)) else []
+        if len(sides) == 2:
+            told = f"{text_of(statement)} doubles the channels, and {layer.text}{at(layer)} takes {first} in each turn"
+            return f"{told}: {text_of(statement.targets[0])} = {text_of(sides[0])} + {text_of(sides[1])}"
+    counter = "k" if counter == "_" else counter
     whole = f"{text_of(call.func)}({first} + {counter} * {added}, {', '.join(map(text_of, call.args[1:]))}, …)"
     told = f"{text_of(statement)} adds {added} channels in each turn, and {layer.text}{at(layer)} takes {first}"
     return f"{told}: {whole} there"

@@ -172,6 +172,17 @@ def flatten_steps(failure: Failure, match: re.Match[str]) -> str:
     x, name = name_argument(failure, 0), describe_layer(failure)[0]
     value = failure.locals.get("input")
     size: tuple[int, ...] = tuple(getattr(value, "shape", ()))
+    layer = failure.module()
+    if len(size) > 3 and layer is not None and size[-1] == layer.value.input_size:
+        told = f"{name} takes (batch, time, features), and {x} is {size}"
+        return f"{told}: {x}.flatten(0, {len(size) - 3}) is {(prod(size[:-2]), *size[-2:])}, each sequence a sample"
+    if len(size) == 1 and layer is not None and size[0] == layer.value.input_size:
+        node = argument_node(failure, 0)
+        inner = node.args[0] if isinstance(node, ast.Call) and len(node.args) == 1 else None
+        index = None if inner is None else evaluate(inner, failure.frame)
+        if isinstance(index, Tensor) and index.ndim == 0 and inner is not None:
+            given = text_of(inner)
+            return f"{given}{_where(failure, given)} is one index, without batch and time: {given}.view(1, 1)"
     if len(size) > 3:
         told = f"{name} takes (batch, time, features), and {x} is {size}"
         return f"{told}: {x}.flatten(2) is {(*size[:2], prod(size[2:]))}"

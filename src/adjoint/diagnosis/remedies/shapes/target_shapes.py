@@ -6,6 +6,7 @@ import ast
 import re
 from math import prod
 
+from adjoint.core.runtime.text_table import pluralize
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Shape
 from adjoint.diagnosis.failure import Failure
@@ -39,6 +40,17 @@ def match_target_shape(failure: Failure, match: re.Match[str]) -> str:
 def match_regressionname_target(failure: Failure, match: re.Match[str]) -> str:
     """Predictions and targets of different shapes."""
     return _advise_shape(failure, shape_of(match[2]), shape_of(match[1]))
+
+
+@remedy(r"\(f\d+\[(\d+),(\d+),\d+\], i64\[(\d+)\]\): Expected input batch_size")
+def take_last_state(failure: Failure, match: re.Match[str]) -> str | None:
+    """Scores of the states of all layers, against one class for each sample."""
+    layers, samples, classes = map(int, match.groups())
+    state = _find_state(failure) if samples == classes != layers else None
+    if state is None:
+        return None
+    told = f"{state[0]} at {state[1]} is (layers, batch, hidden), with {pluralize(layers, 'layer')}"
+    return f"{told}: {state[0]}[-1], that of the last"
 
 
 @remedy(r"^(\w*(?:loss|similarity|distance))\((?:\w+\[[\d,]*\](?:, )?)+\): .*do not broadcast")

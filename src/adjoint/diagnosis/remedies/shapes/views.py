@@ -33,6 +33,8 @@ from adjoint.diagnosis.repairs.trial import compute
 from adjoint.diagnosis.source_expressions import text_of
 from adjoint.diagnosis.value_trace import ValueStep, find_root
 
+MIN_IMAGE = 3  # dimensions
+
 
 @remedy(r"zero-dimensional tensor \(at position \d+\) cannot be concatenated")
 def stack_numbers(failure: Failure, match: re.Match[str]) -> str:
@@ -301,6 +303,11 @@ def fit_stack(failure: Failure, match: re.Match[str]) -> str:
     if is_ragged and x is not None and isinstance(x.value, list) and not is_loaded:
         told = f"{x.text}{at(x)} holds tensors of other lengths, {match[1]} and {match[3]}"
         return f"{told}: nn.utils.rnn.pad_sequence({x.text}, batch_first=True) pads them to the longest"
+    is_last = len(first) == len(other) > 1 and first[:-1] == other[:-1]
+    if is_last and x is not None and isinstance(x.value, list) and not is_loaded and len(first) < MIN_IMAGE:
+        told = f"{x.text}{at(x)} holds tensors of other lengths in the last dimension, {match[1]} and {match[3]}"
+        most = f"n = max(x.size(-1) for x in {x.text})"
+        return f"{told}: {most}, and torch.stack([F.pad(x, (0, n - x.size(-1))) for x in {x.text}])"
     way = "nn.utils.rnn.pad_sequence pads them"
     if len(first) == len(other) == 3 and first[1:] == other[1:] and {first[0], other[0]} <= {1, 3, 4}:
         way = "grey images become x.expand(3, -1, -1), those with alpha x[:3]"
