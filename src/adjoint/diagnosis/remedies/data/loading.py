@@ -27,12 +27,12 @@ def match_lengths(failure: Failure, match: re.Match[str]) -> str:
     """Tensors of a dataset with different numbers of samples."""
     given = {text_of(each): compute(each, failure.frame) for each in getattr(failure.node, "args", ())}
     sizes = {text: len(each) for text, each in given.items() if isinstance(each, Tensor) and each.ndim}
-    for text in sizes:
+    for text, count in sizes.items():
         whole, _, cut = text.partition("[")
         held = failure.find_operand(whole)
         others = [each for each, size in sizes.items() if held is not None and size == len(held.value)]
-        if cut and others and held is not None and sizes[text] != len(held.value):
-            told = f"{text} has {sizes[text]} rows, and {others[0]} all {sizes[others[0]]}"
+        if cut and others and held is not None and count != len(held.value):
+            told = f"{text} has {count} rows, and {others[0]} all {sizes[others[0]]}"
             return f"{told}: {others[0]}[{cut}"
     told = ", ".join(
         f"{each.text}{at(each)} has {each.value.shape[0]}" for each in failure.tensors() if each.value.ndim
