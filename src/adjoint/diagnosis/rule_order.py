@@ -8,8 +8,15 @@ from adjoint.diagnosis.rules.attention import (
     PositionByBatch,
     PositionFrequencies,
 )
-from adjoint.diagnosis.rules.class_weights import InvertedWeights
 from adjoint.diagnosis.rules.data import ConstantInput, InputScale, MixedOrder, SameBatch
+from adjoint.diagnosis.rules.dataflow.agents.policies import (
+    BootstrapMask,
+    CriticValue,
+    DuelingMean,
+    GreaterOfCritics,
+    PolicyRatio,
+)
+from adjoint.diagnosis.rules.dataflow.agents.temporal_targets import ReturnOrder, TemporalTarget
 from adjoint.diagnosis.rules.dataflow.choices import (
     ChosenDimension,
     LearnedConfidence,
@@ -20,10 +27,14 @@ from adjoint.diagnosis.rules.dataflow.custom_functions import CustomGradients
 from adjoint.diagnosis.rules.dataflow.idle_parts import (
     AttackGradients,
     EqualVectors,
+    FrozenVectors,
     IdleReversal,
     UnreadLoader,
     ZeroFactor,
 )
+from adjoint.diagnosis.rules.dataflow.inputs.adjacency import BareAdjacency
+from adjoint.diagnosis.rules.dataflow.inputs.mixtures import LastStepTarget, MixedLabels
+from adjoint.diagnosis.rules.dataflow.inputs.ranges import MixedUnits, PictureStatistics, SampleRanges
 from adjoint.diagnosis.rules.dataflow.label_values import BalancedTwice, LossOfItself, SameTargets, TruncatedLabels
 from adjoint.diagnosis.rules.dataflow.latent_noise import (
     LatentDeviation,
@@ -33,6 +44,7 @@ from adjoint.diagnosis.rules.dataflow.latent_noise import (
     UnseenNoise,
 )
 from adjoint.diagnosis.rules.dataflow.learning_rate import LearningRate
+from adjoint.diagnosis.rules.dataflow.losses.class_weights import InvertedWeights
 from adjoint.diagnosis.rules.dataflow.losses.likelihoods import (
     LikelihoodPairs,
     QuantileChoice,
@@ -58,28 +70,30 @@ from adjoint.diagnosis.rules.dataflow.model_inputs import (
     RandomState,
     TurnedTriplets,
 )
-from adjoint.diagnosis.rules.dataflow.policies import (
-    BootstrapMask,
-    CriticValue,
-    DuelingMean,
-    GreaterOfCritics,
-    PolicyRatio,
-)
 from adjoint.diagnosis.rules.dataflow.recurrent_outputs import (
     CarriedState,
     DetachedSteps,
     RecurrentOutputs,
 )
 from adjoint.diagnosis.rules.dataflow.sample_order import ReadOrder, ShuffledAlone
-from adjoint.diagnosis.rules.dataflow.scores import AttentionScores, ContrastiveScores, ProbabilitiesAsLogits
+from adjoint.diagnosis.rules.dataflow.scores import (
+    AttentionScores,
+    ContrastiveScores,
+    OneTemperature,
+    ProbabilitiesAsLogits,
+)
 from adjoint.diagnosis.rules.dataflow.softmax_dimensions import SoftmaxDimension
 from adjoint.diagnosis.rules.dataflow.target_batches import Targets
-from adjoint.diagnosis.rules.dataflow.temporal_targets import ReturnOrder, TemporalTarget
 from adjoint.diagnosis.rules.dataflow.units import DeadUnits, SaturatedUnits
 from adjoint.diagnosis.rules.dataflow.unused_parts import UnfilledParameter, UnusedLayer, UnusedSchedule
 from adjoint.diagnosis.rules.dataflow.unused_results import UnusedResult
 from adjoint.diagnosis.rules.dataflow.weight_averages import AverageFactor
 from adjoint.diagnosis.rules.layer_options import AdamOptions, ClipSize, DroppedOutput, LayerOptions, NormalizedOutput
+from adjoint.diagnosis.rules.loops.accumulation import (
+    AccumulationStart,
+    ClearedAccumulation,
+    UndividedAccumulation,
+)
 from adjoint.diagnosis.rules.loops.clipping import ClipOrder, ScaledGradients
 from adjoint.diagnosis.rules.loops.evaluation import (
     EvaluationScale,
@@ -87,6 +101,7 @@ from adjoint.diagnosis.rules.loops.evaluation import (
     RowScale,
     SharedSamples,
 )
+from adjoint.diagnosis.rules.loops.rates import ClampedGradients, GroupRates
 from adjoint.diagnosis.rules.loops.schedules import (
     FreshSchedules,
     PlateauMode,
@@ -95,14 +110,13 @@ from adjoint.diagnosis.rules.loops.schedules import (
 from adjoint.diagnosis.rules.loops.steps import Clearing, HandMadeStep, MissingStep, ScheduleOrder
 from adjoint.diagnosis.rules.loops.training_loop import (
     AbsoluteSchedule,
-    AccumulationStart,
-    ClearedAccumulation,
     CriticSigns,
     ForeignGradients,
     GeneratorTarget,
     SamplerWeights,
     SharedParameters,
 )
+from adjoint.diagnosis.rules.loops.weights import InitialScale, ReplacedWeights
 from adjoint.diagnosis.rules.loss_terms import (
     ConstantPenalty,
     LossSign,
@@ -140,6 +154,7 @@ from adjoint.diagnosis.rules.repeated_layers import (
     MissingActivation,
     RepeatedLayer,
     SharedDefault,
+    UnsharedTwins,
 )
 from adjoint.diagnosis.rules.settings import (
     ConstantWeights,
@@ -157,6 +172,9 @@ from adjoint.diagnosis.rules.shapes import (
     PooledChannels,
     WrappedIntegers,
 )
+from adjoint.diagnosis.rules.source.datasets import NeighbourLabel, UnturnedMask
+from adjoint.diagnosis.rules.source.episodes import ExplorationChoice, SameStates
+from adjoint.diagnosis.rules.source.slips import OverlappingParts, SelectionDirection, SignForOperator
 from adjoint.diagnosis.rules.states import (
     AliasedModel,
     ForgottenStates,
@@ -183,6 +201,7 @@ from adjoint.diagnosis.watch.rule import WatchRule
 
 # Causes come before their effects: a later rule reads what those before have found.
 RULES: tuple[type[WatchRule], ...] = (
+    SignForOperator,
     RepeatedActivation,
     SoftmaxDimension,
     SoftmaxForLabels,
@@ -221,6 +240,7 @@ RULES: tuple[type[WatchRule], ...] = (
     AttentionScores,
     ContrastiveScores,
     ProbabilitiesAsLogits,
+    OneTemperature,
     LatentDeviation,
     RepeatedNoise,
     UnseenNoise,
@@ -261,10 +281,17 @@ RULES: tuple[type[WatchRule], ...] = (
     CrossedArguments,
     JoinedSamples,
     TurnedTriplets,
+    BareAdjacency,
+    PictureStatistics,
+    SampleRanges,
+    MixedUnits,
+    MixedLabels,
+    LastStepTarget,
     AverageFactor,
     UnusedResult,
     AttackGradients,
     EqualVectors,
+    FrozenVectors,
     IdleReversal,
     UnreadLoader,
     ZeroFactor,
@@ -278,6 +305,7 @@ RULES: tuple[type[WatchRule], ...] = (
     AbsoluteSchedule,
     ClearedAccumulation,
     AccumulationStart,
+    UndividedAccumulation,
     SharedParameters,
     CriticSigns,
     ForeignGradients,
@@ -288,6 +316,7 @@ RULES: tuple[type[WatchRule], ...] = (
     RepeatedLayer,
     EqualWeights,
     SharedDefault,
+    UnsharedTwins,
     MissingActivation,
     LayerOptions,
     DroppedOutput,
@@ -305,6 +334,10 @@ RULES: tuple[type[WatchRule], ...] = (
     FreshOptimizers,
     ClipOrder,
     ScaledGradients,
+    GroupRates,
+    ClampedGradients,
+    ReplacedWeights,
+    InitialScale,
     MixedView,
     Clearing,
     MissingStep,
@@ -322,6 +355,12 @@ RULES: tuple[type[WatchRule], ...] = (
     Targets,
     EvaluationScale,
     SharedSamples,
+    OverlappingParts,
+    SelectionDirection,
+    ExplorationChoice,
+    SameStates,
+    NeighbourLabel,
+    UnturnedMask,
     RowScale,
     LogitThreshold,
     SameBatch,

@@ -68,6 +68,8 @@ class InputScale(WatchRule):
         place, name = caller_place(), "the input"
         if call is not None and call.place is not None:
             place = call.place
+        divided = [each for each in self.facts.flow.makers_behind(x) if each.op == "div"] if is_divided else []
+        place = divided[0].place if divided else place
         first, last = float(array.min()), float(array.max())
         self.report(
             "input-not-normalized",

@@ -96,6 +96,8 @@ class MissingGradients(WatchRule):
             return
         if any(self._is_independent(record) for record in records):
             return
+        if self.facts.has_found("weights-overwritten", "sign-for-operator"):  # whose effect it is
+            return
         missing = self._missing(records)
         self._report_replaced(records, missing)
         self._report_not_in_optimizer(records)

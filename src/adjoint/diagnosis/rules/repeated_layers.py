@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import ast
+import re
 from dataclasses import dataclass
 
 import numpy as np
 
-from adjoint.core.graph.source_location import definition_site
+from adjoint.core.graph.source_location import Site, definition_site
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
 from adjoint.diagnosis.findings import Place
+from adjoint.diagnosis.source_expressions import parse_source, text_of
 from adjoint.diagnosis.watch.events import Backward, ModuleCall, OptimizerStep, caller_place
 from adjoint.diagnosis.watch.facts import Facts
 from adjoint.diagnosis.watch.names import Names
@@ -21,6 +24,7 @@ from adjoint.nn.module.module import Module
 MAX_WALKED = 2000
 MIN_WEIGHTS = 4
 SAMPLE = 256  # elements that tell most weights apart
+SIAMESE = re.compile(r"siam|twin", re.IGNORECASE)
 SAME = 1e-4  # relative distance of gradients
 
 
@@ -129,13 +133,59 @@ class LostSharing(WatchRule):
                     continue
                 self.report(
                     "weight-sharing-lost",
-                    self.facts.names.origin_of_parameter(q),
+                    find_copy(second, q, self.facts.names) or self.facts.names.origin_of_parameter(q),
                     second,
                     f"{second} {tuple(q.shape)} has the values of {first}, but is another parameter: from the first "
                     "step on they differ",
                     f"assign the parameter itself: {second} = {first}",
                     tuple(q.shape),
                 )
+
+
+class UnsharedTwins(WatchRule):
+    """A siamese network whose branches are alike, and have weights of their own."""
+
+    max_steps = 1
+
+    def before_step(self, step: OptimizerStep) -> None:
+        for root in self.facts.names.models() if not self.facts.steps else ():
+            if not SIAMESE.search(type(root.module).__name__):
+                continue
+            parts = [(name, part) for name, part in root.module._modules.items() if part is not None]
+            for i, (first, one) in enumerate(parts):
+                for second, other in parts[i + 1 :]:
+                    if len(list(one.modules())) > 2 and one is not other and is_alike(one, other):
+                        self._report(root.module, f"{root.name}.{first}", f"{root.name}.{second}", other)
+                        return
+
+    def _report(self, model: Module, first: str, second: str, part: Module) -> None:
+        count = sum(p.numel() for p in part.parameters())
+        problem = f"{second} is built like {first}, with {count} weights of its own: equal inputs get different vectors"
+        advice = f"call {first} for both inputs"
+        place = self.facts.names.origin_of_module(part)
+        self.report("twins-not-shared", place, second, problem, advice, count)
+
+
+def is_alike(one: Module, other: Module) -> bool:
+    """Return whether two modules have parameters of the same names and shapes, and none in common."""
+    shapes = [{name: tuple(p.shape) for name, p in each.named_parameters()} for each in (one, other)]
+    ids = [{id(p) for p in each.parameters()} for each in (one, other)]
+    return bool(shapes[0]) and shapes[0] == shapes[1] and not ids[0] & ids[1]
+
+
+def find_copy(name: str, parameter: Operand, names: Names) -> Place | None:
+    """Return the line that gave a parameter the values of another: an assignment to it, or a call with its name."""
+    made = names.origin_of_parameter(parameter)
+    source = None if made is None else parse_source(made.site.file)
+    tail = ".".join(name.split(".")[-2:])  # decoder.weight
+    for node in ast.walk(source.tree) if source is not None else ():
+        targets = node.targets if isinstance(node, ast.Assign) else []
+        called = node.func if isinstance(node, ast.Call) else None
+        if isinstance(called, ast.Attribute) and called.attr in ("copy_", "set_"):
+            targets = [called.value]
+        if any(text_of(each).removesuffix(".data").endswith(tail) for each in targets) and source is not None:
+            return Place(Site(source.name, getattr(node, "lineno", 0), ""))
+    return None
 
 
 @dataclass

@@ -129,7 +129,7 @@ class TargetNetwork(WatchRule):
         problem = f"{name} gets new weights in each of {len(loads)} steps: it is the trained network itself, and the "
         problem += "targets move with it"
         advice = "every so many steps alone, if step % 500 == 0, or a soft update"
-        self.report("target-updated-each-step", loads[0][1], name, problem, advice, len(loads))
+        self.report("target-updated-each-step", loads[-1][1], name, problem, advice, len(loads))
 
     def leave_module(self, call: ModuleCall, output: Operand) -> None:
         if call.parent is None and isinstance(output, Tensor) and output.node is None and self.facts.iteration < 3:

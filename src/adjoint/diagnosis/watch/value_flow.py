@@ -209,6 +209,17 @@ class ValueFlow:
         """Return the ops that had a tensor as an operand, or what `detach()` gave for it."""
         return [made for made in self.steps.values() if any(x.array is each.array for each in made.tensors)]
 
+    def users_past_moves(self, x: Tensor) -> list[Made]:
+        """Return the ops that had a tensor as an operand, or a view or copy of all its elements."""
+        found: list[Made] = []
+        queue = [x]
+        while queue and len(found) < MAX_WALKED:
+            for made in self.users(queue.pop()):
+                is_move = made.family == "movement" and made.out.array.size == x.array.size
+                found.append(made)
+                queue += [made.out] if is_move else []
+        return found
+
     def terms(self, root: Tensor) -> list[LossTerm]:
         """Return the terms of a sum or mean, with their signs; factors that are numbers are left out."""
         if id(root) in self.sums:

@@ -48,6 +48,7 @@ WATCHED_STEPS = frozenset({1, 2, *(4 * 3**i for i in range(12))})  # of an optim
 MEASURED_STEPS = 6  # in which the sizes of gradients are measured, as in those whose ops are watched
 QUIET_PERIOD = 4  # later steps of which one is seen by all rules, the others by those that must see every step
 MAX_KNOWN_CALLS = 8  # of each module
+MAX_EVALUATIONS = 12  # calls of models in evaluation after which the ops of the program are seen too
 
 
 class Watch:
@@ -67,6 +68,7 @@ class Watch:
         self.package: Operand = sys.modules["adjoint"]
         self.current_steps: list[OptimizerStep] = []
         self.is_compiler_watched = False
+        self.evaluations = 0
         self.is_skipping = False  # the parts of a model that runs are left out
         self.is_resting = False  # ops of this step are not watched
         self.is_quiet = False  # nor are modules that are known, and only rules that must see every step see it
@@ -253,8 +255,8 @@ class Watch:
             call.place = place_of_frame(frame)
             facts.names.note_call(module, frame)
             self.is_skipping = self.is_resting and mode.recording  # nobody looks at the parts in such a step
-            if self.is_resting and not mode.recording:  # an evaluation
-                self.observer.resume()
+            if self.is_resting:
+                (self.observer.pause if mode.recording else self.observer.resume)()  # evaluations are seen
         facts.calls.append(call)
         known = facts.called.setdefault(id(module), (module, []))[1]
         if not known and parent is not None and module._parameters:
@@ -267,7 +269,7 @@ class Watch:
         calls = self.facts.calls
         if len(calls) == 1:
             self.is_skipping = False
-            if self.is_resting:
+            if self.is_resting and not self._is_first_evaluation(calls[0]):
                 self.observer.pause()
         while calls:
             call = calls.pop()
@@ -275,6 +277,11 @@ class Watch:
                 handlers = self._find_module_handlers("leave_module", module, call.parent is None)
                 handlers.call(self.facts.round, call, output)
                 break
+
+    def _is_first_evaluation(self, call: ModuleCall) -> bool:
+        """Return whether this is one of the first evaluations, whose results are looked at."""
+        self.evaluations += not call.is_recording and not call.module.training
+        return not call.is_recording and not call.module.training and self.evaluations <= MAX_EVALUATIONS
 
     def _find_module_handlers(self, event: str, module: Module, is_root: bool) -> RuleHandlers:
         """Return the handlers of rules that look at such a module."""

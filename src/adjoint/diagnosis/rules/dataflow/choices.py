@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from adjoint.diagnosis.rules.dataflow.policies import CLAMPS, is_mask
+from adjoint.diagnosis.rules.dataflow.agents.policies import CLAMPS, is_mask
 from adjoint.diagnosis.watch.events import Backward
 from adjoint.diagnosis.watch.rule import WatchRule
 from adjoint.diagnosis.watch.value_flow import FLOW_PASSES, Made

@@ -17,11 +17,13 @@ from adjoint.diagnosis.watch.events import Backward, ModuleCall, OptimizerStep, 
 from adjoint.diagnosis.watch.facts import Facts, is_array, leaves_below
 from adjoint.diagnosis.watch.frames import find_expression
 from adjoint.diagnosis.watch.rule import WatchRule
+from adjoint.diagnosis.watch.value_flow import DRAWS
 from adjoint.nn.layers.embedding import Embedding
 from adjoint.nn.module.parameter import Parameter
 
 MIN_PASSES = 3
 MAX_PASSES = 24
+HELD_OUT = re.compile(r"(?:^|_)(?:te|test|val|valid|validation|dev|eval|holdout)(?:_|$|loader|dl)")
 REVERSALS = re.compile(r"rev|grl|advers", re.IGNORECASE)
 
 
@@ -41,6 +43,26 @@ class EqualVectors(WatchRule):
             problem += "token from another"
             place = self.facts.names.origin_of_module(call.module) or caller_place()
             self.report("constant-input", place, name, problem, "freeze=False in from_pretrained, or other vectors", 0)
+
+
+class FrozenVectors(WatchRule):
+    """An embedding of random vectors that `from_pretrained` froze without being asked to."""
+
+    modules = (Embedding,)
+    max_passes = 1
+
+    def enter_module(self, call: ModuleCall) -> None:
+        weight, flow = call.module._parameters.get("weight"), self.facts.flow
+        if weight is None or weight.requires_grad or not call.is_recording or not flow.is_open:
+            return
+        drawn = flow.maker(weight)
+        place = self.facts.names.origin_of_module(call.module)
+        text = "" if place is None else place.text
+        if drawn is not None and drawn.op in DRAWS and "from_pretrained(" in text and "freeze" not in text:
+            name = self.facts.names.name_of_module(call.module)
+            problem = f"the {len(weight.array)} vectors of {name} are random, and from_pretrained freezes them unless it "
+            problem += "is told not to: they stay as they are"
+            self.report("vectors-frozen", place, name, problem, "from_pretrained(vectors, freeze=False)", len(weight.array))
 
 
 class ZeroFactor(WatchRule):
@@ -141,6 +163,8 @@ class UnreadLoader(WatchRule):
         self.made: list[tuple[Operand, Place]] = []
         self.read: list[Operand] = []
         self.modes: dict[int, set[bool]] = {}  # whether a model was recorded on its batches
+        self.loops: dict[int, Place] = {}  # the line that reads a loader to evaluate
+        self.reading: Place | None = None
 
     def loader_is_made(self, loader: Operand, *args: object, **kwargs: object) -> None:
         """See a loader made."""
@@ -149,15 +173,29 @@ class UnreadLoader(WatchRule):
     def loader_is_read(self, loader: Operand) -> None:
         """See a pass over a loader begin."""
         self.read.append(loader)
+        self.reading = place_of_frame(caller_frame())
 
     def enter_module(self, call: ModuleCall) -> None:
         if call.parent is None and self.read:
             self.modes.setdefault(id(self.read[-1]), set()).add(call.is_recording)
+            if not call.is_recording and self.reading is not None:
+                self.loops.setdefault(id(self.read[-1]), self.reading)
+
+    def _check_held_out(self, loader: Operand, place: Place, used: Operand) -> None:
+        """Look for a loader of samples that were held out, while those of training are read to evaluate."""
+        name = re.split(r"[,= ]", place.text)[0]
+        where = self.loops.get(id(used))
+        if where is not None and HELD_OUT.search(name) and len(loader):
+            problem = f"the evaluation reads the loader of training, and no loop reads {name}: it says nothing of "
+            problem += "other samples"
+            self.report("evaluated-on-training", where, name, problem, f"for x, y in {name}: …", len(loader))
 
     def finish(self) -> None:
         both = [each for each in self.read if len(self.modes.get(id(each), ())) == 2]
         for loader, place in self.made if both else ():
             is_read = any(each is loader for each in self.read)
+            if not is_read:
+                self._check_held_out(loader, place, both[-1])
             if not is_read and "train" in place.text.partition("=")[0]:
                 used = next((made for each, made in self.made if each is both[-1]), None)
                 where = "" if used is None else f", of {used.site.describe_briefly()},"

@@ -18,6 +18,7 @@ PRODUCTS = frozenset({"mm", "bmm", "matmul", "einsum"})
 MIN_BATCH = 6
 MAX_COSINE = 1.001
 SMALL_FILL = 1e-3
+MIN_TEMPERATURE = 1.2
 PASSED = frozenset({"dropout", "where", "add", "mul", "div"})
 
 
@@ -180,3 +181,33 @@ def number_of(x: Operand) -> float | None:
     if isinstance(array, (bool, str)) or getattr(array, "size", 1) != 1:
         return None
     return float(array) if isinstance(array, (int, float, np.ndarray, np.generic)) else None
+
+
+class OneTemperature(WatchRule):
+    """A divergence of two softmax of which one alone has its logits divided by a temperature."""
+
+    max_passes = FLOW_PASSES
+
+    def see_call(self, call: LibraryCall) -> None:
+        x, target = call.tensor("input"), call.tensor("target")
+        if call.name != "kl_div" or x is None or target is None or x.shape != target.shape:
+            return
+        flow = self.facts.flow
+        both = [made for value in (x, target) if (made := flow.maker(value)) is not None and "softmax" in made.op]
+        divisors = [divisor_of(flow.maker(made.tensors[0])) for made in both]
+        if len(both) == 2 and 1.0 in divisors and max(divisors) > MIN_TEMPERATURE:
+            bare = both[divisors.index(1.0)]
+            side = "student" if bare is both[0] else "teacher"
+            value = max(divisors)
+            problem = f"the logits of the {'teacher' if side == 'student' else 'student'} are divided by a temperature "
+            problem += f"of {value:g}, and those of the {side} are not: the two distributions cannot meet"
+            advice = f"{bare.name}(logits / {value:g}) for both"
+            self.report("one-temperature", bare.place, bare.name, problem, advice, f"{value:g}")
+
+
+def divisor_of(made: Made | None) -> float:
+    """Return the number by which an op divides; 1 without one."""
+    numbers = [each for x in (made.inputs if made is not None else ()) if (each := number_of(x)) is not None]
+    if made is None or not numbers or made.op not in ("div", "mul") or numbers[0] <= 0:
+        return 1.0
+    return numbers[0] if made.op == "div" else 1 / numbers[0]

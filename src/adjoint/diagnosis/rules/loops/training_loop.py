@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import ast
-from itertools import pairwise, permutations
+from itertools import permutations
 
-from adjoint.core.graph.source_location import Site, definition_site
+from adjoint.core.graph.source_location import definition_site
 from adjoint.core.runtime.text_table import pluralize
 from adjoint.core.tensor.mutation_log import owner
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
 from adjoint.data.sampler import WeightedRandomSampler
 from adjoint.diagnosis.findings import Place, place_of_frame
-from adjoint.diagnosis.rules.loops.steps import find_gradient_owner, is_clear
-from adjoint.diagnosis.source_expressions import parse_source
+from adjoint.diagnosis.rules.loops.steps import is_clear
 from adjoint.diagnosis.watch.events import Backward, ModuleCall, OptimizerRecord, OptimizerStep, caller_frame
 from adjoint.diagnosis.watch.facts import Facts, is_array, leaves_below
 from adjoint.diagnosis.watch.library_calls import LibraryCall
@@ -30,90 +28,6 @@ MAX_STEPS = 24
 MAX_BASE_RATE = 0.5
 SAME_RATE = 0.05  # relative distance of a factor from the rate
 BINARY = ("binary_cross_entropy", "binary_cross_entropy_with_logits", "mse_loss")
-
-
-class ClearedAccumulation(WatchRule):
-    """Gradients of several batches that are cleared before they are used."""
-
-    max_passes = MAX_PASSES
-
-    def __init__(self, facts: Facts) -> None:
-        super().__init__(facts)
-        self.passes = 0  # since the last step
-        self.is_stepping = False  # a closure runs
-        self.cleared = 0  # passes since the last step whose gradients were thrown away
-        self.counts: list[int] = []  # of such passes, in each step
-
-    def begin_backward(self, backward: Backward) -> None:
-        if self.is_stepping:
-            return
-        if self.passes and len(self.facts.optimizers) == 1:
-            record = next(iter(self.facts.optimizers.values()))
-            self.cleared += all(is_clear(p) for p in record.parameters())
-        self.passes += 1
-
-    def before_step(self, step: OptimizerStep) -> None:
-        self.is_stepping = True
-
-    def after_step(self, step: OptimizerStep) -> None:
-        self.is_stepping = False
-        if self.facts.iteration <= MAX_PASSES:
-            self.counts.append(self.cleared)
-        self.passes = self.cleared = 0
-
-    def finish(self) -> None:
-        zeroed = self.facts.zeroed
-        if len(self.facts.optimizers) != 1 or len(self.counts) < MIN_STEPS or min(self.counts[1:]) < 1 or not zeroed:
-            return
-        if find_gradient_owner(zeroed[-1][1]):  # the program takes the gradients of each pass
-            return
-        record = next(iter(self.facts.optimizers.values()))
-        count = min(self.counts[1:])
-        self.report(
-            "accumulation-cleared",
-            zeroed[-1][1],
-            f"{record.name}.zero_grad",
-            f"{count + 1} backward passes come before each step of {record.name}, and the gradients of {count} of them "
-            "are cleared before it",
-            f"call {record.name}.zero_grad() after the step, and not before each backward()",
-            count,
-        )
-
-
-class AccumulationStart(WatchRule):
-    """Gradients of several batches, but for the first step, which is made after one."""
-
-    max_passes = MAX_PASSES
-
-    def __init__(self, facts: Facts) -> None:
-        super().__init__(facts)
-        self.steps: list[tuple[int, Place]] = []  # passes before each
-
-    def before_step(self, step: OptimizerStep) -> None:
-        self.steps.append((self.facts.iteration, step.place))
-
-    def finish(self) -> None:
-        counts = [after[0] - before[0] for before, after in pairwise([(0, None), *self.steps])][:MAX_STEPS]
-        if len(self.facts.optimizers) == 1 and len(counts) >= MIN_STEPS and counts[0] == 1 < min(counts[1:]):
-            place = find_condition(self.steps[0][1])
-            problem = (
-                f"the first step is made after 1 backward pass, and the others after {counts[1]}: the gradients of "
-            )
-            problem += f"the last {counts[1] - 1} batches of an epoch go into the next"
-            advice = "if (i + 1) % steps == 0, where i begins at 0"
-            self.report("accumulation-begins-early", place, "step", problem, advice, counts[1])
-
-
-def find_condition(place: Place) -> Place:
-    """Return the line of the innermost `if` around a line; the line itself without one."""
-    source = parse_source(place.site.file)
-    around = [
-        node
-        for node in ast.walk(source.tree if source is not None else ast.Module([], []))
-        if isinstance(node, ast.If) and node.lineno <= place.site.line <= (node.end_lineno or 0)
-    ]
-    innermost = max(around, key=lambda node: node.lineno, default=None)
-    return place if innermost is None else Place(Site(place.site.file, innermost.lineno, ""))
 
 
 class SharedParameters(WatchRule):

@@ -6,8 +6,8 @@ import numpy as np
 
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.diagnosis.findings import Place
+from adjoint.diagnosis.rules.dataflow.agents.policies import CLAMPS, is_mask
 from adjoint.diagnosis.rules.dataflow.losses.signs import SQUARES
-from adjoint.diagnosis.rules.dataflow.policies import CLAMPS, is_mask
 from adjoint.diagnosis.rules.probabilities import LIMITED
 from adjoint.diagnosis.rules.targets import BINARY, ERRORS
 from adjoint.diagnosis.watch.events import Backward

@@ -102,7 +102,7 @@ class LossSigns(WatchRule):
         for term in self.facts.flow.terms(above) if below.node is not None else ():
             if term.sign < 0 or term.made is None or term.made.op not in PROBABILITIES:
                 continue
-            products = [each for each in self.facts.flow.users(term.value) if each.op == "mul"]
+            products = [each for each in self.facts.flow.users_past_moves(term.value) if each.op == "mul"]
             masks = [x for each in products for x in each.tensors if x.node is None]
             if any(((x.array == 0) | (x.array == 1)).all() for x in masks):
                 self._note(
@@ -124,7 +124,7 @@ class LossSigns(WatchRule):
             above, below = (flow.terms(x) if x.node is not None else [] for x in made.tensors)
             for each in above:
                 x = each.value.array
-                products = [user for user in flow.users(each.value) if user.op == "mul"]
+                products = [user for user in flow.users_past_moves(each.value) if user.op == "mul"]
                 masks = [
                     other for user in products for other in user.tensors if other.node is None and other.array.ndim
                 ]

@@ -181,10 +181,10 @@ class CriticValue(WatchRule):
         self.found: dict[Place, tuple[Module, int]] = {}
 
     def leave_module(self, call: ModuleCall, output: Operand) -> None:
-        if call.parent is None or call.root.module is call.parent.module:
-            x = next(iter(call.tensors()), None)
-            if is_array(output) and x is not None and output.array.shape[-1:] == (1,):
-                self.values[id(output)] = output, call.module, x.node is not None
+        is_outer = call.parent is None or call.root.module is call.parent.module
+        if is_outer and is_array(output) and output.array.shape[-1:] == (1,):
+            is_of_action = any(x.node is not None for x in call.tensors())
+            self.values[id(output)] = output, call.module, is_of_action
 
     def see_call(self, call: LibraryCall) -> None:
         target = call.tensor("target")

@@ -11,7 +11,7 @@ from adjoint.core.graph.source_location import Site
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
 from adjoint.diagnosis.findings import Place
-from adjoint.diagnosis.rules.dataflow.policies import ERRORS, is_mask
+from adjoint.diagnosis.rules.dataflow.agents.policies import ERRORS, is_mask
 from adjoint.diagnosis.source_expressions import SourceFile, parse_source, text_of
 from adjoint.diagnosis.watch.events import Backward, caller_frame
 from adjoint.diagnosis.watch.facts import Facts, is_array

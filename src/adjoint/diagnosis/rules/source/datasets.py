@@ -1,0 +1,103 @@
+"""Rules on datasets: a label of another sample, and pictures that are turned without what belongs to them."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand
+from adjoint.diagnosis.rules.source.text_rule import TextRule, calls_in, name_of
+from adjoint.diagnosis.source_expressions import SourceFile, text_of
+from adjoint.diagnosis.watch.facts import Facts, is_array
+
+TURNS = re.compile(r"^(?:random_?)?(?:flip|hflip|vflip|fliplr|flipud|rot90|rotate|roll|crop|translate|affine)")
+MIN_SIDE = 4  # pixels
+
+
+def item_functions(source: SourceFile) -> Iterator[ast.FunctionDef]:
+    """Yield the methods `__getitem__` of a file."""
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.FunctionDef) and node.name == "__getitem__" and len(node.args.args) == 2:
+            yield node
+
+
+class NeighbourLabel(TextRule):
+    """A dataset that gives a sample with the label of the one before."""
+
+    def read(self, source: SourceFile) -> None:
+        for function in item_functions(source):
+            index = function.args.args[1].arg
+            plain: set[str] = set()
+            moved: list[ast.Subscript] = []
+            for node in ast.walk(function):
+                if not isinstance(node, ast.Subscript):
+                    continue
+                part = node.slice
+                if isinstance(part, ast.Name) and part.id == index:
+                    plain.add(text_of(node.value))
+                is_moved = isinstance(part, ast.BinOp) and isinstance(part.op, ast.Sub) and text_of(part.right) == "1"
+                if is_moved and isinstance(part, ast.BinOp) and text_of(part.left) == index:
+                    moved.append(node)
+            for node in moved:
+                name = text_of(node.value)
+                if plain and name not in plain:
+                    problem = f"{text_of(node)} goes with {min(plain)}[{index}]: each sample gets what belongs to the "
+                    problem += "one before, the first that of the last"
+                    self.blame("samples-misaligned", (source, node), name, problem, f"{name}[{index}]")
+
+
+class UnturnedMask(TextRule):
+    """Pictures that a dataset flips or crops, and masks that it gives as they were."""
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self.is_pair = False  # a loader gives pictures, and something with as many pixels
+
+    def batch_is_given(self, batch: Operand) -> None:
+        """See the batch that a loader gives."""
+        if self.is_pair or not isinstance(batch, (tuple, list)) or len(batch) < 2:
+            return
+        one, other = batch[:2]
+        if isinstance(one, Tensor) and isinstance(other, Tensor) and is_array(one) and is_array(other):
+            sides = one.array.shape[-2:]
+            is_image = one.array.ndim >= 3 and min(sides) >= MIN_SIDE
+            self.is_pair = is_image and other.array.ndim >= 3 and other.array.shape[-2:] == sides
+
+    def read(self, source: SourceFile) -> None:
+        for function in item_functions(source) if self.is_pair else ():
+            results = [node.value for node in ast.walk(function) if isinstance(node, ast.Return)]
+            pair = next((x.elts[:2] for x in results if isinstance(x, ast.Tuple) and len(x.elts) >= 2), None)
+            if pair is None or not all(isinstance(x, ast.Name) for x in pair):
+                continue
+            image, mask = (x.id for x in pair if isinstance(x, ast.Name))
+            turned = {image: list(_turns(function, image)), mask: list(_turns(function, mask))}
+            for one, other in ((image, mask), (mask, image)):
+                if turned[one] and not turned[other] and not _shares_call(function, image, mask):
+                    node, what = turned[one][0]
+                    problem = f"{what} turns {one} and not {other}: their pixels no longer belong together"
+                    self.blame("mask-not-turned", (source, node), one, problem, f"the same {what} of {other}")
+
+
+def _turns(function: ast.FunctionDef, name: str) -> Iterator[tuple[ast.AST, str]]:
+    """Yield the statements that give a name a turned or cropped version of itself, and what turns it."""
+    for node in ast.walk(function):
+        if not isinstance(node, ast.Assign) or name not in _names(node.targets):
+            continue
+        for call in calls_in(node.value):
+            if TURNS.match(name_of(call).lower()) and name in _names([call]):
+                yield node, name_of(call)
+        for each in ast.walk(node.value):
+            is_reversed = isinstance(each, ast.Slice) and each.step is not None and text_of(each.step) == "-1"
+            if is_reversed and name in _names([node.value]):
+                yield node, "[::-1]"
+
+
+def _names(nodes: list[ast.expr] | list[ast.Call]) -> set[str]:
+    return {each.id for node in nodes for each in ast.walk(node) if isinstance(each, ast.Name)}
+
+
+def _shares_call(function: ast.FunctionDef, image: str, mask: str) -> bool:
+    """Return whether a call gets both, which may turn them together."""
+    return any({image, mask} <= _names([call]) for call in calls_in(function))

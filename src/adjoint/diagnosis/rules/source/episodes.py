@@ -1,0 +1,109 @@
+"""Rules on episodes: random actions where the best were meant, and transitions that lead nowhere."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Sequence
+
+from adjoint.diagnosis.rules.source.text_rule import TextRule, calls_in, name_of
+from adjoint.diagnosis.source_expressions import SourceFile, text_of
+
+DRAWS = frozenset({"random", "rand", "uniform", "random_sample"})
+CHOICES = frozenset({"randrange", "randint", "choice", "choices", "sample", "integers"})
+GREEDY = frozenset({"argmax", "max"})
+STORES = frozenset({"append", "push", "add", "store", "remember", "insert", "put", "appendleft"})
+STATES = re.compile(r"^(?:\w*_)?(?:s|st|o|state|obs|observation|next_state|next_obs|s2|s_|ns)$")
+MIN_ITEMS = 4  # of a transition: state, action, reward, next state
+
+
+class ExplorationChoice(TextRule):
+    """An action that is random with the probability 1 - epsilon, and the best one with epsilon."""
+
+    def read(self, source: SourceFile) -> None:
+        for node in ast.walk(source.tree):
+            if not isinstance(node, (ast.If, ast.IfExp)):
+                continue
+            yes, no = _branches(source, node)
+            test = node.test
+            if not isinstance(test, ast.Compare) or len(test.ops) != 1:
+                continue
+            draw, limit, op = test.left, test.comparators[0], test.ops[0]
+            is_less = isinstance(op, (ast.Lt, ast.LtE))
+            if name_of(limit) in DRAWS:
+                draw, limit, is_less = limit, draw, not is_less
+            if isinstance(draw, ast.Call) and name_of(draw) == "item" and isinstance(draw.func, ast.Attribute):
+                draw = draw.func.value
+            is_draw = isinstance(draw, ast.Call) and name_of(draw) in DRAWS
+            is_named = re.search(r"(?:^|_)eps", name_of(limit).lower()) is not None
+            if not is_draw or not is_named or not isinstance(op, (ast.Lt, ast.LtE, ast.Gt, ast.GtE)):
+                continue
+            random, best = (yes, no) if is_less else (no, yes)
+            if _calls(best, CHOICES) and not _calls(best, GREEDY) and _calls(random, GREEDY):
+                name = text_of(limit)
+                problem = f"{text_of(test)} leads to the {'best' if is_less else 'random'} action: with {name} = 0.1 "
+                problem += "nine of ten actions are random"
+                advice = f"a random action where the number is below {name}: turn the comparison"
+                self.blame("exploration-inverted", (source, test), name, problem, advice)
+
+
+def _branches(source: SourceFile, node: ast.If | ast.IfExp) -> tuple[Sequence[ast.AST], Sequence[ast.AST]]:
+    """Return what runs where a test holds, and where not."""
+    if isinstance(node, ast.IfExp):
+        return [node.body], [node.orelse]
+    is_end = isinstance(node.body[-1], ast.Return) and not node.orelse
+    return node.body, _statements_after(source, node) if is_end else node.orelse
+
+
+def _statements_after(source: SourceFile, node: ast.AST) -> list[ast.AST]:
+    """Return what follows a statement in its block."""
+    parent = source.parents.get(node, source.tree)
+    for block in (getattr(parent, name, []) for name in ("body", "orelse")):
+        if isinstance(block, list) and node in block:
+            return list(block[block.index(node) + 1 :])
+    return []
+
+
+def _calls(nodes: Sequence[ast.AST], names: frozenset[str]) -> bool:
+    return any(name_of(call) in names for call in calls_in(*nodes))
+
+
+class SameStates(TextRule):
+    """A transition in a replay memory whose next state is the state itself."""
+
+    def read(self, source: SourceFile) -> None:
+        for call in calls_in(source.tree):
+            if name_of(call) not in STORES:
+                continue
+            only = call.args[0] if len(call.args) == 1 else None
+            items = only.elts if isinstance(only, (ast.Tuple, ast.List)) else call.args
+            items = [item for item in items if not isinstance(item, ast.Starred)]
+            if len(items) < MIN_ITEMS:
+                continue
+            names = [text_of(_value_of(item)) for item in items]
+            for i, name in enumerate(names):
+                if name in names[:i] and STATES.search(name.rpartition(".")[2]):
+                    problem = f"the transition has {name} as its state and as its next state: nothing leads anywhere"
+                    advice = "store the state that the step of the environment gave"
+                    self.blame("same-next-state", (source, call), name, problem, advice)
+            self._check_order(source, call, names)
+
+    def _check_order(self, source: SourceFile, call: ast.Call, names: list[str]) -> None:
+        """Look for `state = next_state` ahead of the call that stores both."""
+        statement = source.statement_of(call)
+        parent = source.parents.get(statement, source.tree)
+        block = getattr(parent, "body", [])
+        for node in block[: block.index(statement)] if statement in block else ():
+            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Name) and len(node.targets) == 1:
+                target, value = text_of(node.targets[0]), node.value.id
+                if target in names and value in names and STATES.search(target):
+                    problem = f"{target} = {value} comes before the line that stores both: state and next state are "
+                    problem += "the same"
+                    self.blame("same-next-state", (source, node), target, problem, "store the transition first")
+
+
+def _value_of(node: ast.expr) -> ast.expr:
+    """Return a variable past the methods that copy it."""
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and not node.args:
+        node = node.func.value
+    return node
