@@ -9,6 +9,7 @@ from adjoint.diagnosis.rules.attention import (
     PositionFrequencies,
 )
 from adjoint.diagnosis.rules.data import ConstantInput, InputScale, MixedOrder, SameBatch
+from adjoint.diagnosis.rules.dataflow.agents.actions import AdvantageOrder, BestAction, UnloggedProbability
 from adjoint.diagnosis.rules.dataflow.agents.policies import (
     BootstrapMask,
     CriticValue,
@@ -33,9 +34,16 @@ from adjoint.diagnosis.rules.dataflow.idle_parts import (
     ZeroFactor,
 )
 from adjoint.diagnosis.rules.dataflow.inputs.adjacency import BareAdjacency
+from adjoint.diagnosis.rules.dataflow.inputs.attacks import AttackDirection
 from adjoint.diagnosis.rules.dataflow.inputs.mixtures import LastStepTarget, MixedLabels
 from adjoint.diagnosis.rules.dataflow.inputs.ranges import MixedUnits, PictureStatistics, SampleRanges
-from adjoint.diagnosis.rules.dataflow.label_values import BalancedTwice, LossOfItself, SameTargets, TruncatedLabels
+from adjoint.diagnosis.rules.dataflow.label_values import (
+    BalancedTwice,
+    ClassesAsNumbers,
+    LossOfItself,
+    SameTargets,
+    TruncatedLabels,
+)
 from adjoint.diagnosis.rules.dataflow.latent_noise import (
     LatentDeviation,
     NoiseCoefficients,
@@ -50,6 +58,7 @@ from adjoint.diagnosis.rules.dataflow.losses.likelihoods import (
     QuantileChoice,
     VarianceTerm,
 )
+from adjoint.diagnosis.rules.dataflow.losses.pairs import NegativeSamples, SummedBatch, UnscaledContrast
 from adjoint.diagnosis.rules.dataflow.losses.scales import (
     ClampedPrediction,
     ContrastPolarity,
@@ -95,6 +104,7 @@ from adjoint.diagnosis.rules.loops.accumulation import (
     UndividedAccumulation,
 )
 from adjoint.diagnosis.rules.loops.clipping import ClipOrder, ScaledGradients
+from adjoint.diagnosis.rules.loops.copies import UntrainedCopy
 from adjoint.diagnosis.rules.loops.evaluation import (
     EvaluationScale,
     LogitThreshold,
@@ -172,9 +182,18 @@ from adjoint.diagnosis.rules.shapes import (
     PooledChannels,
     WrappedIntegers,
 )
+from adjoint.diagnosis.rules.source.counts import CountedByBatches, NeverEqual, PairOrder
 from adjoint.diagnosis.rules.source.datasets import NeighbourLabel, UnturnedMask
-from adjoint.diagnosis.rules.source.episodes import ExplorationChoice, SameStates
-from adjoint.diagnosis.rules.source.slips import OverlappingParts, SelectionDirection, SignForOperator
+from adjoint.diagnosis.rules.source.episodes import EpisodeEnds, ExplorationChoice, SameStates
+from adjoint.diagnosis.rules.source.epochs import (
+    OverlappingBatches,
+    Patience,
+    RunningTotal,
+    UnusedStep,
+    UsedIterator,
+)
+from adjoint.diagnosis.rules.source.slips import SelectionDirection, SignForOperator
+from adjoint.diagnosis.rules.source.splits import OverlappingParts, SharedFolds, WholeStatistics
 from adjoint.diagnosis.rules.states import (
     AliasedModel,
     ForgottenStates,
@@ -262,6 +281,9 @@ RULES: tuple[type[WatchRule], ...] = (
     FocalMean,
     ContrastPolarity,
     PolicyRatio,
+    BestAction,
+    AdvantageOrder,
+    UnloggedProbability,
     ChosenDimension,
     LearnedConfidence,
     MarginLabels,
@@ -276,6 +298,7 @@ RULES: tuple[type[WatchRule], ...] = (
     SameTargets,
     TruncatedLabels,
     BalancedTwice,
+    ClassesAsNumbers,
     NoisyTarget,
     RandomState,
     CrossedArguments,
@@ -287,6 +310,10 @@ RULES: tuple[type[WatchRule], ...] = (
     MixedUnits,
     MixedLabels,
     LastStepTarget,
+    AttackDirection,
+    NegativeSamples,
+    SummedBatch,
+    UnscaledContrast,
     AverageFactor,
     UnusedResult,
     AttackGradients,
@@ -356,9 +383,21 @@ RULES: tuple[type[WatchRule], ...] = (
     EvaluationScale,
     SharedSamples,
     OverlappingParts,
+    WholeStatistics,
+    SharedFolds,
     SelectionDirection,
     ExplorationChoice,
+    EpisodeEnds,
     SameStates,
+    CountedByBatches,
+    NeverEqual,
+    PairOrder,
+    RunningTotal,
+    Patience,
+    UsedIterator,
+    OverlappingBatches,
+    UnusedStep,
+    UntrainedCopy,
     NeighbourLabel,
     UnturnedMask,
     RowScale,

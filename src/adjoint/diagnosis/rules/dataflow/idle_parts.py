@@ -60,9 +60,13 @@ class FrozenVectors(WatchRule):
         text = "" if place is None else place.text
         if drawn is not None and drawn.op in DRAWS and "from_pretrained(" in text and "freeze" not in text:
             name = self.facts.names.name_of_module(call.module)
-            problem = f"the {len(weight.array)} vectors of {name} are random, and from_pretrained freezes them unless it "
+            problem = (
+                f"the {len(weight.array)} vectors of {name} are random, and from_pretrained freezes them unless it "
+            )
             problem += "is told not to: they stay as they are"
-            self.report("vectors-frozen", place, name, problem, "from_pretrained(vectors, freeze=False)", len(weight.array))
+            self.report(
+                "vectors-frozen", place, name, problem, "from_pretrained(vectors, freeze=False)", len(weight.array)
+            )
 
 
 class ZeroFactor(WatchRule):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from adjoint.core.op.op import Op
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import Operand
+from adjoint.core.typing import Operand, Operands
 from adjoint.data.sampler import WeightedRandomSampler
+from adjoint.diagnosis.findings import Place
 from adjoint.diagnosis.rules.targets import BINARY, ERRORS
 from adjoint.diagnosis.watch.events import ModuleCall
 from adjoint.diagnosis.watch.facts import Facts
@@ -18,6 +20,7 @@ CLASS_LOSSES = ("cross_entropy", "nll_loss")
 MIN_FRACTIONS = 0.05  # share of values that are no whole numbers
 MIN_WEIGHT_RATIO = 1.5  # of the largest weight to the least
 MIN_LABELS = 16
+MAX_CLASSES = 50
 
 
 class LossOfItself(WatchRule):
@@ -141,3 +144,46 @@ def is_uneven(weights: Tensor) -> bool:
     """Return whether weights differ much."""
     array = weights.array
     return bool(array.size and array.min() > 0 and array.max() > MIN_WEIGHT_RATIO * array.min())
+
+
+class ClassesAsNumbers(WatchRule):
+    """Classes that are learned as numbers by a squared error, and told apart by rounding."""
+
+    ops = frozenset({"round"})
+    max_passes = CHECKED_PASSES
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self.errors: list[tuple[Tensor, Place, int]] = []  # outputs, the lines of their losses, the number of classes
+        self.rounded: list[Operand] = []
+
+    def see_op(self, op: Op, inputs: Operands, out: Tensor) -> None:
+        self.rounded.append(inputs[0].array)
+
+    def see_call(self, call: LibraryCall) -> None:
+        x, target = call.tensor("input"), call.tensor("target")
+        made = self.facts.flow.maker_past_moves(target)
+        if (
+            call.name != "mse_loss"
+            or x is None
+            or target is None
+            or x.node is None
+            or made is None
+            or made.op != "cast"
+        ):
+            return
+        labels = made.tensors[0].array
+        classes = len(np.unique(labels))
+        if labels.dtype.kind in "iu" and 2 < classes <= MAX_CLASSES and labels.size > 2 * classes and x.array.ndim:
+            self.errors.append((self.facts.flow.source(x), call.place, classes))
+
+    def finish(self) -> None:
+        for x, place, classes in self.errors:
+            if any(np.shares_memory(x.array, each) for each in self.rounded):
+                problem = (
+                    f"{classes} classes are learned as the numbers 0 to {classes - 1}, by a squared error: a sample "
+                )
+                problem += "between two classes is drawn to what lies between their numbers"
+                advice = f"{classes} outputs and cross_entropy"
+                self.report("classes-as-numbers", place, "mse_loss", problem, advice, classes)
+                return

@@ -197,6 +197,8 @@ class OneTemperature(WatchRule):
         divisors = [divisor_of(flow.maker(made.tensors[0])) for made in both]
         if len(both) == 2 and 1.0 in divisors and max(divisors) > MIN_TEMPERATURE:
             bare = both[divisors.index(1.0)]
+            if any(divisor_of(each) == max(divisors) for each in flow.users(bare.tensors[0])):
+                return  # another term has the temperature
             side = "student" if bare is both[0] else "teacher"
             value = max(divisors)
             problem = f"the logits of the {'teacher' if side == 'student' else 'student'} are divided by a temperature "

@@ -14,6 +14,7 @@ CHOICES = frozenset({"randrange", "randint", "choice", "choices", "sample", "int
 GREEDY = frozenset({"argmax", "max"})
 STORES = frozenset({"append", "push", "add", "store", "remember", "insert", "put", "appendleft"})
 STATES = re.compile(r"^(?:\w*_)?(?:s|st|o|state|obs|observation|next_state|next_obs|s2|s_|ns)$")
+ENDS = re.compile(r"d|dones?|is_done|terminal|terminated|term|ends?|finished|mask|not_done|nonterminal")
 MIN_ITEMS = 4  # of a transition: state, action, reward, next state
 
 
@@ -107,3 +108,29 @@ def _value_of(node: ast.expr) -> ast.expr:
     while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and not node.args:
         node = node.func.value
     return node
+
+
+class EpisodeEnds(TextRule):
+    """Returns that go on over the end of an episode, though the loop reads where episodes end."""
+
+    def read(self, source: SourceFile) -> None:
+        for loop in ast.walk(source.tree):
+            if not isinstance(loop, ast.For) or not isinstance(loop.target, ast.Tuple):
+                continue
+            inside = [each for line in loop.body for each in ast.walk(line)]
+            used = {each.id for each in inside if isinstance(each, ast.Name)}
+            ends = [name_of(each) for each in loop.target.elts if ENDS.fullmatch(name_of(each))]
+            for node in inside:
+                if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.BinOp):
+                    continue
+                name, value = text_of(node.targets[0]), node.value
+                sides = value.left, value.right
+                products = [side for side in sides if isinstance(side, ast.BinOp) and isinstance(side.op, ast.Mult)]
+                has_itself = any(text_of(each) == name for side in products for each in ast.walk(side))
+                if ends and not used & set(ends) and has_itself and isinstance(value.op, ast.Add):
+                    problem = (
+                        f"{text_of(node)} does not use {ends[0]}: the return of an episode goes on with the rewards "
+                    )
+                    problem += "of the next one"
+                    advice = f"{name} times (1 - {ends[0]})"
+                    self.blame("returns-over-ends", (source, node), ends[0], problem, advice)

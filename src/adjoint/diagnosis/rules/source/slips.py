@@ -1,10 +1,9 @@
-"""Rules on slips of writing: a sign for an operator, a comparison the wrong way round, parts that overlap."""
+"""Rules on slips of writing: a sign for an operator, a comparison the wrong way round."""
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
 
 from adjoint.diagnosis.rules.source.text_rule import TextRule, name_of
 from adjoint.diagnosis.source_expressions import SourceFile, text_of
@@ -12,9 +11,6 @@ from adjoint.diagnosis.source_expressions import SourceFile, text_of
 HIGH = re.compile(r"(?:^|_)(?:acc|accuracy|f1|auc|auroc|score|iou|miou|dice|psnr|ssim|bleu|reward|r2|precision|recall)")
 LOW = re.compile(r"(?:^|_)(?:loss|err|error|mse|rmse|mae|ppl|perplexity)(?:_|$)")
 BEST = re.compile(r"(?:^|_)(?:best|max|min|highest|lowest)(?:_|$)")
-TRAINED = re.compile(r"(?:^|_)(?:tr|train|training)(?:_|$)")
-HELD_OUT = re.compile(r"(?:^|_)(?:te|test|val|valid|validation|dev|eval|holdout)(?:_|$)")
-KEPT = ("state_dict", "save", "deepcopy")
 
 
 class SignForOperator(TextRule):
@@ -58,54 +54,3 @@ class SelectionDirection(TextRule):
             problem = f"{text_of(right)} follows the {word} {metric} of all: the worst state counts as the best"
             advice = f"if {text_of(left)} {way} {text_of(right)}, with {best} = {'0' if is_high else 'inf'} at first"
             self.blame("worst-state-chosen", (source, node), best, problem, advice)
-
-
-class OverlappingParts(TextRule):
-    """Slices of the same data, to train and to evaluate, that share rows."""
-
-    def read(self, source: SourceFile) -> None:
-        known: dict[str, list[tuple[str, ast.Slice, ast.AST]]] = {}
-        for node in ast.walk(source.tree):
-            for target, value in pairs_of(node):
-                part = value.slice if isinstance(value, ast.Subscript) else None
-                part = part.elts[0] if isinstance(part, ast.Tuple) and part.elts else part
-                if isinstance(part, ast.Slice) and part.step is None and isinstance(value, ast.Subscript):
-                    known.setdefault(text_of(value.value), []).append((name_of(target), part, node))
-        for data, parts in known.items():
-            trained = [(name, part) for name, part, _ in parts if TRAINED.search(name.lower())]
-            for name, part, node in parts:
-                for other, first in trained if HELD_OUT.search(name.lower()) else ():
-                    rows = overlap_of(first, part)
-                    if rows is None:
-                        continue
-                    problem = f"{name} begins at row {rows[1]} of {data}, and {other} ends at row {rows[0]}: the "
-                    problem += "evaluation sees rows of training"
-                    advice = f"cut both at the same place: {data}[:{rows[0]}] and {data}[{rows[0]}:]"
-                    self.blame("samples-shared", (source, node), name, problem, advice)
-                    return
-
-
-def pairs_of(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
-    """Yield what an assignment gives to each of its names."""
-    if isinstance(node, ast.Assign) and len(node.targets) == 1:
-        target, value = node.targets[0], node.value
-        if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
-            yield from zip(target.elts, value.elts, strict=True)
-        else:
-            yield target, value
-
-
-def overlap_of(first: ast.Slice, second: ast.Slice) -> tuple[str, str] | None:
-    """Return where a first part ends and a second begins, if that is before it: both alike but for one number."""
-    if first.lower is not None and text_of(first.lower) != "0":
-        return None
-    end, begin = first.upper, second.lower
-    if end is None or begin is None or (second.upper is not None and text_of(second.upper) == text_of(end)):
-        return None
-    texts = text_of(end), text_of(begin)
-    numbers = [[float(x) for x in re.findall(r"(?<![\w.])\d+(?:\.\d+)?", text)] for text in texts]
-    frames = [re.sub(r"(?<![\w.])\d+(?:\.\d+)?", "#", text) for text in texts]
-    if frames[0] != frames[1] or "-" in frames[0]:
-        return None
-    different = [(a, b) for a, b in zip(*numbers, strict=True) if a != b]
-    return texts if len(different) == 1 and different[0][1] < different[0][0] else None

@@ -1,0 +1,90 @@
+"""Rules on what is counted and compared: right answers divided by batches, types compared with texts."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from adjoint.diagnosis.rules.source.text_rule import TextRule, calls_in, name_of
+from adjoint.diagnosis.source_expressions import SourceFile, text_of
+
+POSITIVE = re.compile(r"(?:^|_)(?:pos|positive)(?:_|$|s)")
+NEGATIVE = re.compile(r"(?:^|_)(?:neg|negative)(?:_|$|s)")
+
+
+class CountedByBatches(TextRule):
+    """The number of right answers, divided by the number of batches."""
+
+    def read(self, source: SourceFile) -> None:
+        counts: dict[str, str] = {}  # the loader that a loop over right answers reads
+        for loop in ast.walk(source.tree):
+            for node in ast.walk(loop) if isinstance(loop, ast.For) and isinstance(loop.target, ast.Tuple) else ():
+                if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add) and isinstance(loop, ast.For):
+                    text = text_of(node.value)
+                    if "==" in text and "sum(" in text and "/" not in text:
+                        counts[text_of(node.target)] = loader_of(loop.iter)
+        for node in ast.walk(source.tree):
+            if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Div):
+                continue
+            names = {text_of(each) for each in ast.walk(node.left) if isinstance(each, (ast.Name, ast.Attribute))}
+            for name, loader in counts.items():
+                if name in names and text_of(node.right) == f"len({loader})":
+                    problem = f"{name} counts samples, and len({loader}) batches: the quotient is as many times too "
+                    problem += "large as a batch has samples"
+                    advice = f"len({loader}.dataset)"
+                    self.blame("divided-by-batches", (source, node), f"len({loader})", problem, advice)
+
+
+def loader_of(node: ast.expr) -> str:
+    """Return what a loop reads, past `enumerate` and the like."""
+    while isinstance(node, ast.Call) and node.args and name_of(node) in ("enumerate", "tqdm"):
+        node = node.args[0]
+    return text_of(node)
+
+
+class NeverEqual(TextRule):
+    """A type that is compared with a text, or a layer with a class: never equal, so nothing is initialised."""
+
+    def read(self, source: SourceFile) -> None:
+        applied = {
+            text_of(call.args[0]) for call in calls_in(source.tree) if name_of(call) == "apply" and len(call.args) == 1
+        }
+        for node in ast.walk(source.tree):
+            if not isinstance(node, ast.Compare) or len(node.ops) != 1 or not isinstance(node.ops[0], (ast.Eq, ast.Is)):
+                continue
+            left, right = node.left, node.comparators[0]
+            is_text = isinstance(right, ast.Constant) and isinstance(right.value, str)
+            is_type = isinstance(left, ast.Call) and text_of(left.func) == "type" and len(left.args) == 1
+            scope = source.scope_of(node)
+            arguments = [arg.arg for arg in scope.args.args] if isinstance(scope, ast.FunctionDef) else []
+            is_layer = isinstance(left, ast.Name) and left.id in arguments and getattr(scope, "name", "") in applied
+            is_class = text_of(right).startswith(("nn.", "torch.nn.")) and not isinstance(right, ast.Call)
+            if (is_type and is_text) or (is_layer and is_class):
+                what = "a type is never equal to a text" if is_type else "a layer is never equal to its class"
+                problem = f"{text_of(node)}: {what}, so the lines below it never run"
+                layer = text_of(left.args[0]) if isinstance(left, ast.Call) and left.args else text_of(left)
+                kind = f"nn.{right.value}" if isinstance(right, ast.Constant) else text_of(right)
+                advice = f"isinstance({layer}, {kind})"
+                self.blame("never-equal", (source, node), text_of(left), problem, advice)
+
+
+class PairOrder(TextRule):
+    """A ranking loss that puts the negative item before the positive one."""
+
+    def read(self, source: SourceFile) -> None:
+        for call in calls_in(source.tree):
+            name = name_of(call)
+            operand: ast.expr | None = call.args[0] if call.args else None
+            if isinstance(operand, ast.Call) and name == "log" and name_of(operand) == "sigmoid" and operand.args:
+                operand, name = operand.args[0], "logsigmoid"
+            if name not in ("logsigmoid", "softplus") or not isinstance(operand, ast.BinOp):
+                continue
+            sides = [name_of(each).lower() for each in (operand.left, operand.right)]
+            wanted = (NEGATIVE, POSITIVE) if name == "logsigmoid" else (POSITIVE, NEGATIVE)
+            is_turned = isinstance(operand.op, ast.Sub) and all(
+                kind.search(side) for kind, side in zip(wanted, sides, strict=True)
+            )
+            if is_turned:
+                problem = f"{text_of(call)} is made small where the negative item is before the positive one"
+                advice = f"{text_of(operand.right)} - {text_of(operand.left)}"
+                self.blame("pairs-turned", (source, call), text_of(operand), problem, advice)

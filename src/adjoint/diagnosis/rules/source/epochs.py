@@ -1,0 +1,178 @@
+"""Rules on loops over epochs: totals and counters never set back, iterators that are used up, idle variables."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from adjoint.diagnosis.rules.source.text_rule import TextRule, name_of
+from adjoint.diagnosis.source_expressions import SourceFile, text_of
+
+USED_UP = frozenset({"iter", "zip", "map", "filter", "enumerate", "reversed"})
+
+
+def nested_loops(tree: ast.AST) -> Iterator[tuple[ast.For, ast.For]]:
+    """Yield the loops of a program that lie in another, with that one."""
+    for outer in ast.walk(tree):
+        for inner in ast.walk(outer) if isinstance(outer, ast.For) else ():
+            if isinstance(inner, ast.For) and inner is not outer and isinstance(outer, ast.For):
+                yield outer, inner
+
+
+def assigns(nodes: list[ast.stmt], name: str) -> bool:
+    """Return whether some statements give a variable a new value."""
+    for each in (each for node in nodes for each in ast.walk(node)):
+        targets = each.targets if isinstance(each, ast.Assign) else []
+        names = [text_of(part) for target in targets for part in getattr(target, "elts", [target])]
+        if name in names:
+            return True
+    return False
+
+
+class RunningTotal(TextRule):
+    """A sum over the batches of an epoch that goes on in the next one."""
+
+    def read(self, source: SourceFile) -> None:
+        for outer, inner in nested_loops(source.tree):
+            sums = [node for node in inner.body if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add)]
+            after = outer.body[outer.body.index(inner) + 1 :] if inner in outer.body else []
+            for node in sums:
+                name = text_of(node.target)
+                quotients = [
+                    each
+                    for later in after
+                    for each in ast.walk(later)
+                    if isinstance(each, ast.BinOp) and isinstance(each.op, ast.Div) and text_of(each.left) == name
+                ]
+                lengths = f"len({text_of(inner.iter)})", f"len({text_of(inner.iter)}.dataset)"
+                if any(text_of(each.right) in lengths for each in quotients) and not assigns(outer.body, name):
+                    start = self._find_start(source, outer, name)
+                    if start is not None:
+                        problem = f"{name} is set to 0 once, before the loop over {text_of(outer.target)}: each epoch "
+                        problem += "adds to the sum of those before, and divides it by the batches of one"
+                        advice = f"{name} = 0.0 at the start of each turn of the loop over {text_of(outer.target)}"
+                        self.blame("total-not-reset", (source, start), name, problem, advice)
+
+    def _find_start(self, source: SourceFile, outer: ast.For, name: str) -> ast.stmt | None:
+        """Return the line ahead of a loop that sets a sum to 0."""
+        statements = source.assignments_in(source.scope_of(outer)).get(name, [])
+        before = [each for each in statements if each.lineno < outer.lineno and isinstance(each, ast.Assign)]
+        return before[-1] if before and "0" in text_of(before[-1]) else None
+
+
+class Patience(TextRule):
+    """A counter of epochs without progress that an epoch with progress does not set back."""
+
+    def read(self, source: SourceFile) -> None:
+        for loop in ast.walk(source.tree):
+            if not isinstance(loop, (ast.For, ast.While)):
+                continue
+            nodes = list(ast.walk(loop))
+            limits = {text_of(node.left) for node in nodes if isinstance(node, ast.Compare)}
+            for node in nodes:
+                if not isinstance(node, ast.If) or not isinstance(node.test, ast.Compare):
+                    continue
+                best = text_of(node.test.comparators[0]), text_of(node.test.left)
+                is_progress = any(
+                    isinstance(each, ast.Assign) and text_of(each.targets[0]) in best and text_of(each.value) in best
+                    for each in node.body
+                )
+                counts = [each for each in node.orelse if isinstance(each, ast.AugAssign)]
+                for count in counts if is_progress else ():
+                    name = text_of(count.target)
+                    if name in limits and not assigns(loop.body, name):
+                        problem = f"{name} counts all epochs without progress: one with progress does not set it back"
+                        advice = f"{name} = 0 beside {text_of(node.body[0])}"
+                        self.blame("patience-not-reset", (source, count), name, problem, advice)
+
+
+class UsedIterator(TextRule):
+    """An iterator that is made before the loop over epochs, and empty from the second one on."""
+
+    def read(self, source: SourceFile) -> None:
+        for outer, inner in nested_loops(source.tree):
+            read = inner.iter
+            if isinstance(read, ast.Call) and name_of(read) == "enumerate" and read.args:
+                read = read.args[0]
+            if not isinstance(read, ast.Name) or assigns(outer.body, read.id):
+                continue
+            statements = source.assignments_in(source.scope_of(inner)).get(read.id, [])
+            made = next((each for each in statements if isinstance(each, ast.Assign)), None)
+            value = None if made is None else made.value
+            is_iterator = isinstance(value, ast.GeneratorExp) or (
+                isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id in USED_UP
+            )
+            if made is not None and is_iterator and len(statements) == 1 and made.lineno < outer.lineno:
+                name = read.id
+                problem = f"{name} is an iterator: the first turn of the loop over {text_of(outer.target)} uses it up, "
+                problem += "and the others get nothing"
+                advice = f"for … in {value_inside(value)}, in each turn anew, or a list"
+                self.blame("iterator-used-up", (source, made), name, problem, advice)
+
+
+def value_inside(value: ast.expr | None) -> str:
+    """Return what an iterator goes through."""
+    return text_of(value.args[0]) if isinstance(value, ast.Call) and len(value.args) == 1 else "it"
+
+
+class OverlappingBatches(TextRule):
+    """Slices `x[i:i + n]` for the numbers i of batches: each begins one row after the last."""
+
+    def read(self, source: SourceFile) -> None:
+        for loop in ast.walk(source.tree):
+            if not isinstance(loop, ast.For) or not isinstance(loop.target, ast.Name):
+                continue
+            call = loop.iter
+            if not isinstance(call, ast.Call) or name_of(call) != "range" or len(call.args) != 1:
+                continue
+            index, count = loop.target.id, self._resolve(source, call.args[0], loop)
+            for node in (each for line in loop.body for each in ast.walk(line)) if "//" in count else ():
+                part = node.slice if isinstance(node, ast.Subscript) else None
+                if isinstance(part, ast.Slice) and part.lower is not None and part.upper is not None:
+                    low, high = text_of(part.lower), text_of(part.upper)
+                    size = high.removeprefix(f"{low} + ")
+                    if low == index and size != high and f"// {size}" in count and not assigns(loop.body, index):
+                        problem = (
+                            f"{index} counts batches, and {text_of(node)} begins at row {index}: two batches share "
+                        )
+                        problem += f"all rows but one, and only the first {count} are read"
+                        advice = f"{text_of(node.value)}[{low} * {size}:({low} + 1) * {size}]"
+                        self.blame("batches-overlap", (source, node), text_of(node.value), problem, advice)
+                        break
+
+    def _resolve(self, source: SourceFile, node: ast.expr, near: ast.AST) -> str:
+        """Return an expression, or the one that a variable was given."""
+        if isinstance(node, ast.Name):
+            statements = source.assignments_in(source.scope_of(near)).get(node.id, [])
+            values = [each.value for each in statements if isinstance(each, ast.Assign)]
+            return text_of(values[-1]) if values else ""
+        return text_of(node)
+
+
+class UnusedStep(TextRule):
+    """A loop over time steps that reads the same one in each turn."""
+
+    def read(self, source: SourceFile) -> None:
+        for loop in ast.walk(source.tree):
+            if not isinstance(loop, ast.For) or not isinstance(loop.target, ast.Name):
+                continue
+            call = loop.iter
+            if not isinstance(call, ast.Call) or name_of(call) != "range":
+                continue
+            inside = [each for line in loop.body for each in ast.walk(line)]
+            if any(isinstance(each, ast.Name) and each.id == loop.target.id for each in inside):
+                continue
+            ranged = {each.id for arg in call.args for each in ast.walk(arg) if isinstance(each, ast.Name)}
+            for node in inside:
+                if not isinstance(node, ast.Subscript) or not isinstance(node.value, ast.Name):
+                    continue
+                parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+                is_fixed = any(isinstance(part, ast.Constant) and isinstance(part.value, int) for part in parts)
+                is_read = isinstance(node.ctx, ast.Load) and not assigns(loop.body, node.value.id)
+                if node.value.id in ranged and is_fixed and is_read and len(parts) > 1:
+                    step = loop.target.id
+                    problem = f"the loop over {step} does not use it: each turn reads {text_of(node)}, the same step"
+                    texts = [step if isinstance(part, ast.Constant) else text_of(part) for part in parts]
+                    advice = f"{node.value.id}[{', '.join(texts)}]"
+                    self.blame("step-not-used", (source, node), text_of(node), problem, advice)
+                    break

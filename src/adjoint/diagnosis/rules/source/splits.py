@@ -1,0 +1,148 @@
+"""Rules on parts of the data: slices that overlap, statistics of all rows, one model for all folds."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from adjoint.diagnosis.rules.source.epochs import assigns
+from adjoint.diagnosis.rules.source.text_rule import TextRule, calls_in, name_of
+from adjoint.diagnosis.source_expressions import SourceFile, text_of
+
+TRAINED = re.compile(r"(?:^|_)(?:x|y)?(?:tr|train|training)(?:_|$|x|y)")
+HELD_OUT = re.compile(r"(?:^|_)(?:x|y)?(?:te|test|val|valid|validation|dev|eval|holdout)(?:_|$|x|y)")
+FOLDS = re.compile(r"fold|kfold|kf\.split|cross_val", re.IGNORECASE)
+NUMBER = r"(?<![\w.])\d+(?:\.\d+)?"
+RESETS = frozenset({"load_state_dict", "reset_parameters", "apply", "deepcopy", "reset", "reset_weights"})
+
+
+class OverlappingParts(TextRule):
+    """Slices of the same data, to train and to evaluate, that share rows."""
+
+    def read(self, source: SourceFile) -> None:
+        for data, parts in find_parts(source).items():
+            trained = [(name, part) for name, part, _ in parts if TRAINED.search(name.lower())]
+            for name, part, node in parts:
+                for other, first in trained if HELD_OUT.search(name.lower()) else ():
+                    rows = overlap_of(first, part)
+                    if rows is None:
+                        continue
+                    problem = f"{name} begins at row {rows[1]} of {data}, and {other} ends at row {rows[0]}: the "
+                    problem += "evaluation sees rows of training"
+                    advice = f"cut both at the same place: {data}[:{rows[0]}] and {data}[{rows[0]}:]"
+                    self.blame("samples-shared", (source, node), name, problem, advice)
+                    return
+
+
+def find_parts(source: SourceFile) -> dict[str, list[tuple[str, ast.Slice, ast.AST]]]:
+    """Return the slices of each variable that lines give names, with the names and the lines."""
+    known: dict[str, list[tuple[str, ast.Slice, ast.AST]]] = {}
+    for node in ast.walk(source.tree):
+        for target, value in pairs_of(node):
+            part = value.slice if isinstance(value, ast.Subscript) else None
+            part = part.elts[0] if isinstance(part, ast.Tuple) and part.elts else part
+            if isinstance(part, ast.Slice) and part.step is None and isinstance(value, ast.Subscript):
+                known.setdefault(text_of(value.value), []).append((name_of(target), part, node))
+    return known
+
+
+def pairs_of(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """Yield what an assignment gives to each of its names."""
+    if isinstance(node, ast.Assign) and len(node.targets) == 1:
+        target, value = node.targets[0], node.value
+        if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
+            yield from zip(target.elts, value.elts, strict=True)
+        else:
+            yield target, value
+
+
+def overlap_of(first: ast.Slice, second: ast.Slice) -> tuple[str, str] | None:
+    """Return where a first part ends and a second begins, if that is before it: both alike but for one number."""
+    if first.lower is not None and text_of(first.lower) != "0":
+        return None
+    end, begin = first.upper, second.lower
+    if end is None or begin is None or (second.upper is not None and text_of(second.upper) == text_of(end)):
+        return None
+    texts = text_of(end), text_of(begin)
+    numbers = [[float(x) for x in re.findall(NUMBER, text)] for text in texts]
+    frames = [re.sub(NUMBER, "#", text) for text in texts]
+    if frames[0] != frames[1] or "-" in frames[0]:
+        return None
+    different = [(a, b) for a, b in zip(*numbers, strict=True) if a != b]
+    return texts if len(different) == 1 and different[0][1] < different[0][0] else None
+
+
+class WholeStatistics(TextRule):
+    """A mean and a deviation of all rows, of which some are held out afterwards."""
+
+    def read(self, source: SourceFile) -> None:
+        parts = find_parts(source)
+        for node in ast.walk(source.tree):
+            for target, value in pairs_of(node):
+                name = text_of(target)
+                cuts = [(part, line) for part, _, line in parts.get(name, ()) if line.lineno > node.lineno]
+                names = [part.lower() for part, _ in cuts]
+                if not any(map(TRAINED.search, names)) or not any(map(HELD_OUT.search, names)):
+                    continue
+                made = self._find_statistics(source, value, name)
+                if made is not None:
+                    problem = f"mean and deviation are those of all rows of {name}, from which {cuts[-1][0]} is cut "
+                    problem += "afterwards: training knows of the rows that are held out"
+                    advice = "cut first, and take both of the rows of training alone"
+                    self.blame("statistics-of-all", (source, made), name, problem, advice)
+
+    def _find_statistics(self, source: SourceFile, value: ast.expr, name: str) -> ast.AST | None:
+        """Return the line of the mean where a value is scaled by the mean and the deviation of a variable."""
+        call = value if isinstance(value, ast.Call) else None
+        if (
+            call is not None
+            and name_of(call) == "fit_transform"
+            and text_of(call.args[0] if call.args else call) == name
+        ):
+            return value
+        is_scaled = isinstance(value, ast.BinOp) and isinstance(value.op, ast.Div)
+        if not is_scaled or not isinstance(value, ast.BinOp) or not isinstance(value.left, ast.BinOp):
+            return None
+        if not isinstance(value.left.op, ast.Sub) or text_of(value.left.left) != name:
+            return None
+        mean = value.left.right
+        if text_of(mean).startswith(f"{name}.mean("):
+            return value
+        for node in ast.walk(source.tree):
+            for target, made in pairs_of(node):
+                if text_of(target) == text_of(mean) and text_of(made).startswith(f"{name}.mean("):
+                    return node
+        return None
+
+
+class SharedFolds(TextRule):
+    """A model that goes on from one fold to the next, which evaluates it on rows that it was trained with."""
+
+    def read(self, source: SourceFile) -> None:
+        roots = [root for root in self.facts.names.models() if root.name.isidentifier()]
+        for loop in ast.walk(source.tree):
+            if not isinstance(loop, ast.For):
+                continue
+            trains = any(name_of(call) == "backward" for call in calls_in(*loop.body))
+            has_epochs = any(isinstance(each, ast.For) for line in loop.body for each in ast.walk(line))
+            head = f"{text_of(loop.target)} {text_of(loop.iter)}"
+            held_out = [each for line in loop.body for each in ast.walk(line) if isinstance(each, ast.Subscript)]
+            is_fold = FOLDS.search(head) or any(
+                FOLDS.search(text_of(each.value)) and text_of(each.slice) == text_of(loop.target) for each in held_out
+            )
+            if not trains or not has_epochs or not is_fold:
+                continue
+            if any(name_of(call) in RESETS for call in calls_in(*loop.body)):
+                continue
+            for root in roots:
+                uses = [each for line in loop.body for each in ast.walk(line) if isinstance(each, ast.Name)]
+                if any(each.id == root.name for each in uses) and not assigns(loop.body, root.name):
+                    made = source.assignments_in(source.scope_of(loop)).get(root.name, [loop])[0]
+                    problem = (
+                        f"{root.name} is made once for all folds: from the second one on, it was trained with the "
+                    )
+                    problem += "rows that evaluate it"
+                    advice = f"make {root.name} and its optimizer in each turn of the loop over the folds"
+                    self.blame("model-shared-by-folds", (source, made), root.name, problem, advice)
+                    return
