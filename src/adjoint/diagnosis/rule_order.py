@@ -9,7 +9,12 @@ from adjoint.diagnosis.rules.attention import (
     PositionFrequencies,
 )
 from adjoint.diagnosis.rules.data import ConstantInput, InputScale, MixedOrder, SameBatch
-from adjoint.diagnosis.rules.dataflow.agents.actions import AdvantageOrder, BestAction, UnloggedProbability
+from adjoint.diagnosis.rules.dataflow.agents.actions import (
+    AdvantageOrder,
+    BestAction,
+    CriticTarget,
+    UnloggedProbability,
+)
 from adjoint.diagnosis.rules.dataflow.agents.policies import (
     BootstrapMask,
     CriticValue,
@@ -53,6 +58,7 @@ from adjoint.diagnosis.rules.dataflow.latent_noise import (
 )
 from adjoint.diagnosis.rules.dataflow.learning_rate import LearningRate
 from adjoint.diagnosis.rules.dataflow.losses.class_weights import InvertedWeights
+from adjoint.diagnosis.rules.dataflow.losses.geometry import BoxOverlap, InterpolationFactor, LogDeterminant
 from adjoint.diagnosis.rules.dataflow.losses.likelihoods import (
     LikelihoodPairs,
     QuantileChoice,
@@ -68,6 +74,7 @@ from adjoint.diagnosis.rules.dataflow.losses.scales import (
     UnevenReductions,
 )
 from adjoint.diagnosis.rules.dataflow.losses.signs import AdvantageGradient, ConstantTerm, LinearPenalty, LossSigns
+from adjoint.diagnosis.rules.dataflow.losses.stops import StoppedPair, StraightThrough, TrainedTeacher
 from adjoint.diagnosis.rules.dataflow.losses.uses import (
     RepeatedLoss,
     UnusedLosses,
@@ -75,6 +82,7 @@ from adjoint.diagnosis.rules.dataflow.losses.uses import (
 from adjoint.diagnosis.rules.dataflow.model_inputs import (
     CrossedArguments,
     JoinedSamples,
+    JoinedWithItself,
     NoisyTarget,
     RandomState,
     TurnedTriplets,
@@ -104,7 +112,7 @@ from adjoint.diagnosis.rules.loops.accumulation import (
     UndividedAccumulation,
 )
 from adjoint.diagnosis.rules.loops.clipping import ClipOrder, ScaledGradients
-from adjoint.diagnosis.rules.loops.copies import UntrainedCopy
+from adjoint.diagnosis.rules.loops.copies import TrainedOnHeldOut, UntrainedCopy
 from adjoint.diagnosis.rules.loops.evaluation import (
     EvaluationScale,
     LogitThreshold,
@@ -182,13 +190,29 @@ from adjoint.diagnosis.rules.shapes import (
     PooledChannels,
     WrappedIntegers,
 )
-from adjoint.diagnosis.rules.source.counts import CountedByBatches, NeverEqual, PairOrder
+from adjoint.diagnosis.rules.source.calls import (
+    BackwardArgument,
+    RateInBatches,
+    RisingSchedule,
+    SharedTransform,
+    SmoothedAway,
+    UnenteredBlock,
+)
+from adjoint.diagnosis.rules.source.counts import (
+    CountedByBatches,
+    ExponentOfSum,
+    NeverEqual,
+    OtherLabels,
+    PairOrder,
+)
 from adjoint.diagnosis.rules.source.datasets import NeighbourLabel, UnturnedMask
 from adjoint.diagnosis.rules.source.episodes import EpisodeEnds, ExplorationChoice, SameStates
 from adjoint.diagnosis.rules.source.epochs import (
     OverlappingBatches,
+    OverwrittenLoss,
     Patience,
     RunningTotal,
+    StateReset,
     UnusedStep,
     UsedIterator,
 )
@@ -284,6 +308,7 @@ RULES: tuple[type[WatchRule], ...] = (
     BestAction,
     AdvantageOrder,
     UnloggedProbability,
+    CriticTarget,
     ChosenDimension,
     LearnedConfidence,
     MarginLabels,
@@ -303,6 +328,7 @@ RULES: tuple[type[WatchRule], ...] = (
     RandomState,
     CrossedArguments,
     JoinedSamples,
+    JoinedWithItself,
     TurnedTriplets,
     BareAdjacency,
     PictureStatistics,
@@ -311,6 +337,12 @@ RULES: tuple[type[WatchRule], ...] = (
     MixedLabels,
     LastStepTarget,
     AttackDirection,
+    BoxOverlap,
+    InterpolationFactor,
+    LogDeterminant,
+    StoppedPair,
+    StraightThrough,
+    TrainedTeacher,
     NegativeSamples,
     SummedBatch,
     UnscaledContrast,
@@ -371,6 +403,7 @@ RULES: tuple[type[WatchRule], ...] = (
     HandMadeStep,
     ConstantInput,
     MissingGradients,
+    OverwrittenLoss,
     EvaluationMode,
     PartInEvaluation,
     SkippedMode,
@@ -392,12 +425,22 @@ RULES: tuple[type[WatchRule], ...] = (
     CountedByBatches,
     NeverEqual,
     PairOrder,
+    ExponentOfSum,
+    OtherLabels,
+    BackwardArgument,
+    RateInBatches,
+    RisingSchedule,
+    SharedTransform,
+    SmoothedAway,
+    UnenteredBlock,
     RunningTotal,
     Patience,
     UsedIterator,
     OverlappingBatches,
     UnusedStep,
+    StateReset,
     UntrainedCopy,
+    TrainedOnHeldOut,
     NeighbourLabel,
     UnturnedMask,
     RowScale,

@@ -68,6 +68,9 @@ class InputScale(WatchRule):
         place, name = caller_place(), "the input"
         if call is not None and call.place is not None:
             place = call.place
+        scaled = [each for each in self.facts.flow.makers_behind(x) if each.op in ("sub", "div")] if is_large else []
+        bytes_ = next((each for each in reversed(scaled) if is_bytes(each.tensors[0].array)), None)
+        place = place if bytes_ is None else bytes_.place
         divided = [each for each in self.facts.flow.makers_behind(x) if each.op == "div"] if is_divided else []
         place = divided[0].place if divided else place
         first, last = float(array.min()), float(array.max())
@@ -87,10 +90,16 @@ class InputScale(WatchRule):
             "divide once"
             if is_divided
             else "divide by 255"
-            if first >= 0 and 200 < last <= 255
+            if (first >= 0 and 200 < last <= 255) or bytes_ is not None
             else "subtract the mean and divide by the deviation",
             f"{first:.4g} to {last:.4g}",
         )
+
+
+def is_bytes(array: Operand) -> bool:
+    """Return whether numbers are bytes, as pictures have them."""
+    is_whole = array.size >= MIN_VALUES and array.min() >= 0 and 200 < array.max() <= 255
+    return bool(is_whole and (array.ravel()[:MIN_VALUES] % 1 == 0).all())
 
 
 def is_divided_twice(array: Operand) -> bool:

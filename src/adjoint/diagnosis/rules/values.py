@@ -46,6 +46,7 @@ CAUSES_OF_ZEROS = (
     "zero-grad-before-step",
     "constant-weights",
     "norm-of-one-value",
+    "state-reset",
 )
 POLES = frozenset({"log", "log2", "log10", "log1p", "div", "rsqrt", "reciprocal"})  # that are infinite at one place
 SMALL_SIZE = 4096
@@ -325,7 +326,7 @@ class GradientSizes(WatchRule):
                     f"{max(small[0][1]):.2g}",
                 )
         zero = [p for p, sizes in weights if max(sizes) == 0]
-        if zero and not self.facts.has_found("dead-units", "gradients-clamped"):
+        if zero and not self.facts.has_found("dead-units", "gradients-clamped", "state-reset"):
             self._report_zero([(p, []) for p in zero])
 
     def _report_exploded(self) -> None:

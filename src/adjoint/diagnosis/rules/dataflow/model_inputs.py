@@ -186,3 +186,19 @@ class JoinedSamples(WatchRule):
                     shape = tuple(each.out.shape)
                     self.report("joined-along-batch", each.place, "cat", problem, "torch.cat(…, dim=1)", shape)
                     return
+
+
+class JoinedWithItself(WatchRule):
+    """A value that is joined with itself, where another one was meant, such as that of a skip connection."""
+
+    max_passes = FLOW_PASSES
+
+    def begin_backward(self, backward: Backward) -> None:
+        for made in self.facts.flow.makers_behind(*backward.roots):
+            parts = made.tensors if made.op == "cat" else []
+            if len(parts) == 2 and parts[0] is parts[1] and parts[0].node is not None:
+                shape = tuple(parts[0].shape)
+                problem = f"a value {shape} is joined with itself: the second half says nothing new"
+                advice = "the value of the other way, such as the encoder's at this size"
+                self.report("joined-with-itself", made.place, "cat", problem, advice, shape)
+                return

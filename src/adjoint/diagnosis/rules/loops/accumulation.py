@@ -18,6 +18,7 @@ MIN_STEPS = 3
 MAX_PASSES = 24
 MAX_STEPS = 24
 MIN_PASSES = 2  # before a step
+MIN_CLEARED = 3  # passes before each of two steps
 SCALING = frozenset({"div_", "mul_", "div", "mul"})
 
 
@@ -52,7 +53,10 @@ class ClearedAccumulation(WatchRule):
 
     def finish(self) -> None:
         zeroed = self.facts.zeroed
-        if len(self.facts.optimizers) != 1 or len(self.counts) < MIN_STEPS or min(self.counts[1:]) < 1 or not zeroed:
+        is_many = len(self.counts) == MIN_STEPS - 1 and min(self.counts[1:]) >= MIN_CLEARED
+        if len(self.facts.optimizers) != 1 or (len(self.counts) < MIN_STEPS and not is_many) or not zeroed:
+            return
+        if min(self.counts[1:]) < 1:
             return
         if find_gradient_owner(zeroed[-1][1]):  # the program takes the gradients of each pass
             return

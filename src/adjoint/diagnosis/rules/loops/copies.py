@@ -1,13 +1,16 @@
-"""Rule on copies of models: one that is trained, while the other is evaluated."""
+"""Rules on who is trained with what: a copy in place of the model, and rows that are to validate."""
 
 from __future__ import annotations
+
+import re
 
 import numpy as np
 
 from adjoint.core.typing import Array, Operand
-from adjoint.diagnosis.findings import Place
+from adjoint.diagnosis.findings import Place, place_of_frame
+from adjoint.diagnosis.rules.source.splits import HELD_OUT, TRAINED
 from adjoint.diagnosis.rules.states import COPIES
-from adjoint.diagnosis.watch.events import ModuleCall
+from adjoint.diagnosis.watch.events import ModuleCall, OptimizerStep, caller_frame
 from adjoint.diagnosis.watch.facts import Facts, is_array
 from adjoint.diagnosis.watch.rule import WatchRule
 from adjoint.nn.module.module import Module
@@ -55,3 +58,35 @@ class UntrainedCopy(WatchRule):
 def first_weight(module: Operand) -> Array | None:
     """Return the values of the first weight of a model."""
     return next((p.array for p in module.parameters() if is_array(p) and p.array.ndim > 1), None)
+
+
+class TrainedOnHeldOut(WatchRule):
+    """Steps with batches of a loader that is to validate."""
+
+    sees_every_step = True
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self.made: dict[int, str] = {}  # the names of loaders
+        self.reading = ""
+        self.steps: dict[str, list[Place]] = {}
+
+    def loader_is_made(self, loader: Operand, *args: object, **kwargs: object) -> None:
+        """See a loader made."""
+        self.made[id(loader)] = re.split(r"[,= ]", place_of_frame(caller_frame()).text)[0]
+
+    def loader_is_read(self, loader: Operand) -> None:
+        """See a pass over a loader begin."""
+        self.reading = self.made.get(id(loader), "")
+
+    def before_step(self, step: OptimizerStep) -> None:
+        if self.reading:
+            self.steps.setdefault(self.reading, []).append(step.place)
+
+    def finish(self) -> None:
+        names = [name for name in self.steps if HELD_OUT.search(name)]
+        if names and any(TRAINED.search(name) for name in self.steps):
+            count = len(self.steps[names[0]])
+            problem = f"{count} steps were made with batches of {names[0]}: what it is to validate was trained with it"
+            advice = "backward() and step() in training alone"
+            self.report("trained-on-held-out", self.steps[names[0]][0], names[0], problem, advice, count)

@@ -5,9 +5,12 @@ from __future__ import annotations
 import ast
 import re
 
+from adjoint.diagnosis.rules.source.splits import HELD_OUT, TRAINED
 from adjoint.diagnosis.rules.source.text_rule import TextRule, calls_in, name_of
 from adjoint.diagnosis.source_expressions import SourceFile, text_of
 
+QUOTES = "'"
+LABEL = re.compile(r"^(?:y|t|labels?|targets?)(?:_|$)|(?:_|^)(?:y|labels?|targets?)$")
 POSITIVE = re.compile(r"(?:^|_)(?:pos|positive)(?:_|$|s)")
 NEGATIVE = re.compile(r"(?:^|_)(?:neg|negative)(?:_|$|s)")
 
@@ -63,7 +66,7 @@ class NeverEqual(TextRule):
                 what = "a type is never equal to a text" if is_type else "a layer is never equal to its class"
                 problem = f"{text_of(node)}: {what}, so the lines below it never run"
                 layer = text_of(left.args[0]) if isinstance(left, ast.Call) and left.args else text_of(left)
-                kind = f"nn.{right.value}" if isinstance(right, ast.Constant) else text_of(right)
+                kind = f"nn.{text_of(right).strip(QUOTES)}" if isinstance(right, ast.Constant) else text_of(right)
                 advice = f"isinstance({layer}, {kind})"
                 self.blame("never-equal", (source, node), text_of(left), problem, advice)
 
@@ -88,3 +91,69 @@ class PairOrder(TextRule):
                 problem = f"{text_of(call)} is made small where the negative item is before the positive one"
                 advice = f"{text_of(operand.right)} - {text_of(operand.left)}"
                 self.blame("pairs-turned", (source, call), text_of(operand), problem, advice)
+
+
+class ExponentOfSum(TextRule):
+    """A perplexity of the sum of losses, and not of their mean."""
+
+    def read(self, source: SourceFile) -> None:
+        sums = {
+            text_of(node.target): node
+            for node in ast.walk(source.tree)
+            if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add) and ".item()" in text_of(node.value)
+        }
+        divided = {
+            text_of(target)
+            for node in ast.walk(source.tree)
+            for target in (node.targets if isinstance(node, ast.Assign) else (getattr(node, "target", None),))
+            if target is not None and "/" in text_of(getattr(node, "value", None) or node)
+        }
+        for call in calls_in(source.tree):
+            name = text_of(call.args[0]) if len(call.args) == 1 else ""
+            is_mean = name in divided or any(
+                isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Div) and text_of(node.target) == name
+                for node in ast.walk(source.tree)
+            )
+            if name_of(call) == "exp" and name in sums and not is_mean and "*" not in text_of(sums[name].value):
+                problem = f"{name} adds up the losses of all batches: its exponential grows with their number"
+                advice = f"{text_of(call.func)}({name} / batches)"
+                self.blame("exponent-of-sum", (source, call), name, problem, advice)
+
+
+class OtherLabels(TextRule):
+    """Predictions for held-out rows that are compared with labels of training."""
+
+    def read(self, source: SourceFile) -> None:
+        for node in ast.walk(source.tree):
+            if isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], ast.Eq):
+                sides = [node.left, node.comparators[0]]
+            elif isinstance(node, ast.Call) and len(node.args) == 2:
+                sides = list(node.args)
+            else:
+                continue
+            names = [names_behind(source, side) for side in sides]
+            for i, (own, other) in enumerate(((names[0], names[1]), (names[1], names[0]))):
+                is_held_out = any(map(HELD_OUT.search, own)) and not any(map(TRAINED.search, own))
+                is_trained = any(map(TRAINED.search, other)) and not any(map(HELD_OUT.search, other))
+                is_prediction = isinstance(sides[i], ast.Call) or len(own) > 1
+                label = next((each for each in sorted(other) if TRAINED.search(each) and LABEL.search(each)), "")
+                if is_held_out and is_trained and is_prediction and label:
+                    rows = next(each for each in sorted(own) if HELD_OUT.search(each))
+                    problem = f"predictions for {rows} are compared with {label}: they belong to other rows"
+                    self.blame("labels-of-training", (source, node), label, problem, f"the labels of {rows}")
+                    return
+
+
+def names_behind(source: SourceFile, node: ast.expr) -> set[str]:
+    """Return the variables in an expression, and those in what gave one of them its value."""
+    names = [each for each in ast.walk(node) if isinstance(each, ast.Name)]
+    found = {each.id.lower() for each in names}
+    for each in names:
+        before = [
+            line
+            for line in source.assignments_in(source.scope_of(node)).get(each.id, [])
+            if isinstance(line, ast.Assign) and line.lineno < each.lineno and isinstance(line.value, ast.Call)
+        ]
+        if before and not HELD_OUT.search(each.id.lower()) and not TRAINED.search(each.id.lower()):
+            found |= {part.id.lower() for part in ast.walk(before[-1].value) if isinstance(part, ast.Name)}
+    return found

@@ -115,11 +115,19 @@ class EpisodeEnds(TextRule):
 
     def read(self, source: SourceFile) -> None:
         for loop in ast.walk(source.tree):
-            if not isinstance(loop, ast.For) or not isinstance(loop.target, ast.Tuple):
+            if not isinstance(loop, ast.For):
                 continue
             inside = [each for line in loop.body for each in ast.walk(line)]
             used = {each.id for each in inside if isinstance(each, ast.Name)}
-            ends = [name_of(each) for each in loop.target.elts if ENDS.fullmatch(name_of(each))]
+            scope = source.scope_of(loop)
+            known = [name_of(each) for each in getattr(loop.target, "elts", ())]
+            known += [arg.arg for arg in scope.args.args] if isinstance(scope, ast.FunctionDef) else []
+            known += [] if isinstance(loop.target, ast.Tuple) else list(source.assignments_in(scope))
+            ends = [name for name in known if ENDS.fullmatch(name)]
+            if not isinstance(loop.target, ast.Tuple):
+                ends = [name for name in ends if name.endswith("s")]  # those of all steps
+            if any(ENDS.fullmatch(name) for name in used):
+                continue
             for node in inside:
                 if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.BinOp):
                     continue
@@ -127,7 +135,7 @@ class EpisodeEnds(TextRule):
                 sides = value.left, value.right
                 products = [side for side in sides if isinstance(side, ast.BinOp) and isinstance(side.op, ast.Mult)]
                 has_itself = any(text_of(each) == name for side in products for each in ast.walk(side))
-                if ends and not used & set(ends) and has_itself and isinstance(value.op, ast.Add):
+                if ends and has_itself and isinstance(value.op, ast.Add):
                     problem = (
                         f"{text_of(node)} does not use {ends[0]}: the return of an episode goes on with the rewards "
                     )

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from adjoint.diagnosis.rules.source.text_rule import TextRule, name_of
 from adjoint.diagnosis.source_expressions import SourceFile, text_of
 
+STARTS = frozenset({"zeros", "zeros_like", "init_hidden", "new_zeros", "randn"})
 USED_UP = frozenset({"iter", "zip", "map", "filter", "enumerate", "reversed"})
 
 
@@ -127,15 +129,15 @@ class OverlappingBatches(TextRule):
                 continue
             index, count = loop.target.id, self._resolve(source, call.args[0], loop)
             for node in (each for line in loop.body for each in ast.walk(line)) if "//" in count else ():
-                part = node.slice if isinstance(node, ast.Subscript) else None
+                if not isinstance(node, ast.Subscript):
+                    continue
+                part = node.slice
                 if isinstance(part, ast.Slice) and part.lower is not None and part.upper is not None:
                     low, high = text_of(part.lower), text_of(part.upper)
                     size = high.removeprefix(f"{low} + ")
                     if low == index and size != high and f"// {size}" in count and not assigns(loop.body, index):
-                        problem = (
-                            f"{index} counts batches, and {text_of(node)} begins at row {index}: two batches share "
-                        )
-                        problem += f"all rows but one, and only the first {count} are read"
+                        problem = f"{index} counts batches, and {text_of(node)} begins at row {index}: two batches "
+                        problem += f"share all rows but one, and only the first {count} are read"
                         advice = f"{text_of(node.value)}[{low} * {size}:({low} + 1) * {size}]"
                         self.blame("batches-overlap", (source, node), text_of(node.value), problem, advice)
                         break
@@ -176,3 +178,71 @@ class UnusedStep(TextRule):
                     advice = f"{node.value.id}[{', '.join(texts)}]"
                     self.blame("step-not-used", (source, node), text_of(node), problem, advice)
                     break
+
+
+class StateReset(TextRule):
+    """A state that each time step begins anew, so that only the last step counts."""
+
+    def read(self, source: SourceFile) -> None:
+        for loop in ast.walk(source.tree):
+            if not isinstance(loop, ast.For) or not re.search(r"size\(|shape\[|seq|steps|len\(", text_of(loop.iter)):
+                continue
+            scope = source.scope_of(loop)
+            if not isinstance(scope, ast.FunctionDef) or scope.name != "forward":
+                continue
+            for i, node in enumerate(loop.body):
+                value = node.value if isinstance(node, ast.Assign) else None
+                if not isinstance(node, ast.Assign) or not isinstance(value, ast.Call) or name_of(value) not in STARTS:
+                    continue
+                name = text_of(node.targets[0])
+                later = [line for line in loop.body[i + 1 :] if isinstance(line, ast.Assign)]
+                takes = [
+                    line
+                    for line in later
+                    if isinstance(line.value, ast.Call)
+                    and name in {text_of(each) for each in ast.walk(line.value)}
+                    and name in {text_of(each) for target in line.targets for each in ast.walk(target)}
+                ]
+                if takes:
+                    step = text_of(loop.target)
+                    problem = (
+                        f"{name} begins anew in each turn of the loop over {step}: only the last step has a part in "
+                    )
+                    problem += "the result"
+                    self.blame("state-reset", (source, node), name, problem, f"this line ahead of the loop over {step}")
+
+
+class OverwrittenLoss(TextRule):
+    """A loss that takes the place of another one, whose parameters get no gradient then."""
+
+    def read(self, source: SourceFile) -> None:
+        effects = [finding for finding in self.facts.report if finding.kind == "no-gradient" and finding.place]
+        for effect in effects:
+            line = effect.place.site.line if effect.place is not None else 0
+            for scope in ast.walk(source.tree):
+                block = getattr(scope, "body", None)
+                first = next((n for n in block if n.lineno == line), None) if isinstance(block, list) else None
+                if not isinstance(first, ast.Assign) or not isinstance(block, list):
+                    continue
+                name = text_of(first.targets[0])
+                second = find_overwriting(block[block.index(first) + 1 :], name)
+                if second is not None:
+                    self.facts.report.findings.remove(effect)
+                    problem = (
+                        f"{name} gets a new value, and what line {line} gave it is lost: {effect.name} and those like "
+                    )
+                    problem += "it never get a gradient"
+                    self.blame("loss-overwritten", (source, second), name, problem, f"{name} = {name} + …")
+                    return
+
+
+def find_overwriting(lines: list[ast.stmt], name: str) -> ast.Assign | None:
+    """Return the first statement that gives a name a value without its former one, if nothing reads that before."""
+    for line in lines:
+        for node in ast.walk(line):
+            if isinstance(node, ast.Assign) and text_of(node.targets[0]) == name:
+                is_read = any(isinstance(each, ast.Name) and each.id == name for each in ast.walk(node.value))
+                return None if is_read else node
+        if any(isinstance(each, ast.Name) and each.id == name for each in ast.walk(line)):
+            return None
+    return None

@@ -10,8 +10,8 @@ from adjoint.diagnosis.rules.source.epochs import assigns
 from adjoint.diagnosis.rules.source.text_rule import TextRule, calls_in, name_of
 from adjoint.diagnosis.source_expressions import SourceFile, text_of
 
-TRAINED = re.compile(r"(?:^|_)(?:x|y)?(?:tr|train|training)(?:_|$|x|y)")
-HELD_OUT = re.compile(r"(?:^|_)(?:x|y)?(?:te|test|val|valid|validation|dev|eval|holdout)(?:_|$|x|y)")
+TRAINED = re.compile(r"(?:^|_)(?:x|y)?(?:tr|train|training)(?:_|$|x|y|loader|dl|set)")
+HELD_OUT = re.compile(r"(?:^|_)(?:x|y)?(?:te|test|val|valid|validation|dev|eval|holdout)(?:_|$|x|y|loader|dl|set)")
 FOLDS = re.compile(r"fold|kfold|kf\.split|cross_val", re.IGNORECASE)
 NUMBER = r"(?<![\w.])\d+(?:\.\d+)?"
 RESETS = frozenset({"load_state_dict", "reset_parameters", "apply", "deepcopy", "reset", "reset_weights"})
@@ -35,14 +35,19 @@ class OverlappingParts(TextRule):
                     return
 
 
-def find_parts(source: SourceFile) -> dict[str, list[tuple[str, ast.Slice, ast.AST]]]:
+def find_parts(source: SourceFile) -> dict[str, list[tuple[str, ast.Slice, ast.stmt]]]:
     """Return the slices of each variable that lines give names, with the names and the lines."""
-    known: dict[str, list[tuple[str, ast.Slice, ast.AST]]] = {}
+    known: dict[str, list[tuple[str, ast.Slice, ast.stmt]]] = {}
     for node in ast.walk(source.tree):
         for target, value in pairs_of(node):
             part = value.slice if isinstance(value, ast.Subscript) else None
             part = part.elts[0] if isinstance(part, ast.Tuple) and part.elts else part
-            if isinstance(part, ast.Slice) and part.step is None and isinstance(value, ast.Subscript):
+            if (
+                isinstance(part, ast.Slice)
+                and part.step is None
+                and isinstance(value, ast.Subscript)
+                and isinstance(node, ast.stmt)
+            ):
                 known.setdefault(text_of(value.value), []).append((name_of(target), part, node))
     return known
 
@@ -79,9 +84,11 @@ class WholeStatistics(TextRule):
     def read(self, source: SourceFile) -> None:
         parts = find_parts(source)
         for node in ast.walk(source.tree):
-            for target, value in pairs_of(node):
+            for target, value in pairs_of(node) if isinstance(node, ast.Assign) else ():
                 name = text_of(target)
-                cuts = [(part, line) for part, _, line in parts.get(name, ()) if line.lineno > node.lineno]
+                cuts = [
+                    (part, line) for part, _, line in parts.get(name, ()) if line.lineno > getattr(node, "lineno", 0)
+                ]
                 names = [part.lower() for part, _ in cuts]
                 if not any(map(TRAINED.search, names)) or not any(map(HELD_OUT.search, names)):
                     continue

@@ -130,3 +130,27 @@ class UnloggedProbability(WatchRule):
             problem += "actions that are likely count twice"
             advice = "-(torch.log(probs) * returns), or Categorical(probs).log_prob(actions)"
             self.report("probability-without-log", place, "probs", problem, advice, len(self.found))
+
+
+class CriticTarget(WatchRule):
+    """A critic whose target is the return less its own value."""
+
+    max_passes = FLOW_PASSES
+
+    def see_call(self, call: LibraryCall) -> None:
+        value, target = call.tensor("input"), call.tensor("target")
+        if call.name not in ERRORS or value is None or target is None or value.node is None or target.node is not None:
+            return
+        flow = self.facts.flow
+        made = flow.maker_past_moves(target)
+        if made is None or made.op != "sub" or len(made.tensors) != 2:
+            return
+        if flow.source(made.tensors[1]).array is flow.source(value).array:
+            problem = (
+                f"the target {tuple(target.shape)} of the critic is the advantage, from which its own value was taken: "
+            )
+            problem += "it moves with the value"
+            advice = "the returns as its target"
+            self.report("advantage-as-target", call.place, "target", problem, advice, tuple(target.shape))
+
+    see_written_loss = see_call

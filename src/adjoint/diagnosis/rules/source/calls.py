@@ -1,0 +1,123 @@
+"""Rules on single calls: arguments that mean something else, blocks that are not entered, rates that rise."""
+
+from __future__ import annotations
+
+import ast
+
+from adjoint.diagnosis.rules.source.epochs import nested_loops
+from adjoint.diagnosis.rules.source.text_rule import TextRule, calls_in, name_of
+from adjoint.diagnosis.source_expressions import SourceFile, text_of
+
+BLOCKS = frozenset({"no_grad", "inference_mode", "enable_grad", "autocast"})
+MAX_SMOOTHING = 0.5
+MAX_DECAY = 0.995  # of the rate, from one batch to the next
+
+
+def number_in(node: ast.expr | None) -> float | None:
+    """Return the value of a number that a program writes."""
+    value = node.value if isinstance(node, ast.Constant) else None
+    return float(value) if isinstance(value, (int, float)) else None
+
+
+class BackwardArgument(TextRule):
+    """`loss.backward(loss)`: the gradients are multiplied by the loss."""
+
+    def read(self, source: SourceFile) -> None:
+        for call in calls_in(source.tree):
+            if name_of(call) != "backward" or not isinstance(call.func, ast.Attribute):
+                continue
+            given = [*call.args[:1], *(each.value for each in call.keywords if each.arg == "gradient")]
+            name = text_of(call.func.value)
+            if given and text_of(given[0]) == name:
+                problem = (
+                    f"backward gets {name} as the gradient of {name}: all gradients are multiplied by it, and vanish "
+                )
+                problem += "as it falls"
+                self.blame("loss-as-gradient", (source, call), name, problem, f"{name}.backward()")
+
+
+class UnenteredBlock(TextRule):
+    """`torch.no_grad()` on a line of its own, which changes nothing."""
+
+    def read(self, source: SourceFile) -> None:
+        for node in ast.walk(source.tree):
+            call = node.value if isinstance(node, ast.Expr) else None
+            if isinstance(call, ast.Call) and name_of(call) in BLOCKS and isinstance(call.func, ast.Attribute):
+                name = name_of(call)
+                problem = f"{text_of(call)} makes a block that nothing enters: the lines below it run as before"
+                self.blame("block-not-entered", (source, node), name, problem, f"with {text_of(call)}: …")
+
+
+class SharedTransform(TextRule):
+    """The transform of one part of a split that is set through its dataset, which both parts have."""
+
+    def read(self, source: SourceFile) -> None:
+        if not any(name_of(call) in ("random_split", "Subset") for call in calls_in(source.tree)):
+            return
+        for node in ast.walk(source.tree):
+            for target in node.targets if isinstance(node, ast.Assign) else ():
+                if not isinstance(target, ast.Attribute) or not isinstance(target.value, ast.Attribute):
+                    continue
+                if target.value.attr == "dataset" and target.attr != "indices":
+                    part = text_of(target.value.value)
+                    problem = (
+                        f"{text_of(target)} is set for the dataset that all parts share: the samples of training get "
+                    )
+                    problem += "it too"
+                    advice = f"a dataset of its own for {part}: Subset(other, {part}.indices)"
+                    self.blame("transform-shared", (source, node), text_of(target), problem, advice)
+
+
+class SmoothedAway(TextRule):
+    """A smoothing of labels that leaves hardly anything of them."""
+
+    def read(self, source: SourceFile) -> None:
+        for call in calls_in(source.tree):
+            for each in call.keywords:
+                value = number_in(each.value)
+                if each.arg == "label_smoothing" and value is not None and value > MAX_SMOOTHING:
+                    problem = (
+                        f"label_smoothing={value:g} gives {value:.0%} of each target to all classes alike: hardly "
+                    )
+                    problem += "anything of the label is left"
+                    self.blame("smoothed-away", (source, each.value), "label_smoothing", problem, "label_smoothing=0.1")
+
+
+class RisingSchedule(TextRule):
+    """A schedule whose factor is above 1: the learning rate grows with each of its steps."""
+
+    def read(self, source: SourceFile) -> None:
+        for call in calls_in(source.tree):
+            name = name_of(call)
+            if name not in ("StepLR", "MultiStepLR", "ExponentialLR"):
+                continue
+            given = next((each.value for each in call.keywords if each.arg == "gamma"), None)
+            position = 1 if name == "ExponentialLR" else 2
+            value = number_in(given or (call.args[position] if len(call.args) > position else None))
+            if value is not None and value > 1:
+                problem = (
+                    f"gamma={value:g} of {name} multiplies the learning rate: it grows {value:g} times as large with "
+                )
+                problem += "each of its steps"
+                self.blame("rate-rises", (source, call), f"gamma={value:g}", problem, f"gamma={1 / value:g}")
+
+
+class RateInBatches(TextRule):
+    """A learning rate that a loop over batches multiplies, within that over epochs."""
+
+    def read(self, source: SourceFile) -> None:
+        for outer, inner in nested_loops(source.tree):
+            if not any(name_of(call) == "backward" for call in calls_in(*inner.body)):
+                continue
+            for line in inner.body:
+                for node in ast.walk(line) if isinstance(line, (ast.For, ast.AugAssign)) else ():
+                    if not isinstance(node, ast.AugAssign) or not isinstance(node.op, (ast.Mult, ast.Div)):
+                        continue
+                    value = number_in(node.value)
+                    factor = None if value is None else value if isinstance(node.op, ast.Mult) else 1 / value
+                    is_rate = isinstance(node.target, ast.Subscript) and text_of(node.target.slice) == "'lr'"
+                    if is_rate and factor is not None and factor < MAX_DECAY:
+                        problem = f"the learning rate is multiplied by {factor:g} after each batch, in the loop over "
+                        problem += f"{text_of(inner.iter)}: after 100 of them it is {factor**100:.2g} times what it was"
+                        advice = f"once in each turn of the loop over {text_of(outer.target)}"
+                        self.blame("rate-falls-in-batches", (source, node), "lr", problem, advice)
