@@ -55,6 +55,8 @@ MISTAKES = [
     *read_mistakes("spellings.txt"),
     *read_mistakes("causes.txt"),
     *read_mistakes("public_threads.txt"),
+    *read_mistakes("program_texts.txt"),
+    *read_mistakes("value_flows.txt"),
 ]
 EACH = pytest.mark.parametrize("mistake", [pytest.param(mistake, id=mistake.title) for mistake in MISTAKES])
 

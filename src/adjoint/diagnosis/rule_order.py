@@ -40,6 +40,7 @@ from adjoint.diagnosis.rules.dataflow.idle_parts import (
 )
 from adjoint.diagnosis.rules.dataflow.inputs.adjacency import BareAdjacency
 from adjoint.diagnosis.rules.dataflow.inputs.attacks import AttackDirection
+from adjoint.diagnosis.rules.dataflow.inputs.axes import AllColumns, BestNextOfBatch, BestOfBatch, NormOverSteps
 from adjoint.diagnosis.rules.dataflow.inputs.mixtures import LastStepTarget, MixedLabels
 from adjoint.diagnosis.rules.dataflow.inputs.ranges import MixedUnits, PictureStatistics, SampleRanges
 from adjoint.diagnosis.rules.dataflow.label_values import (
@@ -69,6 +70,7 @@ from adjoint.diagnosis.rules.dataflow.losses.scales import (
     ClampedPrediction,
     ContrastPolarity,
     FocalMean,
+    FocalWeight,
     InvertedLossMask,
     MaskedMean,
     UnevenReductions,
@@ -92,7 +94,7 @@ from adjoint.diagnosis.rules.dataflow.recurrent_outputs import (
     DetachedSteps,
     RecurrentOutputs,
 )
-from adjoint.diagnosis.rules.dataflow.sample_order import ReadOrder, ShuffledAlone
+from adjoint.diagnosis.rules.dataflow.sample_order import ReadOrder, ShuffledAlone, ShuffledApart
 from adjoint.diagnosis.rules.dataflow.scores import (
     AttentionScores,
     ContrastiveScores,
@@ -121,6 +123,7 @@ from adjoint.diagnosis.rules.loops.evaluation import (
 )
 from adjoint.diagnosis.rules.loops.rates import ClampedGradients, GroupRates
 from adjoint.diagnosis.rules.loops.schedules import (
+    ForeignSchedule,
     FreshSchedules,
     PlateauMode,
     ScheduleUnit,
@@ -190,6 +193,12 @@ from adjoint.diagnosis.rules.shapes import (
     PooledChannels,
     WrappedIntegers,
 )
+from adjoint.diagnosis.rules.source.branches import (
+    CountsBegunAnew,
+    EarlyReturn,
+    ForgottenBreak,
+    StepBesidePrint,
+)
 from adjoint.diagnosis.rules.source.calls import (
     BackwardArgument,
     RateInBatches,
@@ -206,7 +215,13 @@ from adjoint.diagnosis.rules.source.counts import (
     PairOrder,
 )
 from adjoint.diagnosis.rules.source.datasets import NeighbourLabel, UnturnedMask
-from adjoint.diagnosis.rules.source.episodes import EpisodeEnds, ExplorationChoice, SameStates
+from adjoint.diagnosis.rules.source.episodes import (
+    EpisodeEnds,
+    ExplorationChoice,
+    FloorAsCeiling,
+    ReturnsOfThePast,
+    SameStates,
+)
 from adjoint.diagnosis.rules.source.epochs import (
     OverlappingBatches,
     OverwrittenLoss,
@@ -216,8 +231,8 @@ from adjoint.diagnosis.rules.source.epochs import (
     UnusedStep,
     UsedIterator,
 )
-from adjoint.diagnosis.rules.source.slips import SelectionDirection, SignForOperator
-from adjoint.diagnosis.rules.source.splits import OverlappingParts, SharedFolds, WholeStatistics
+from adjoint.diagnosis.rules.source.slips import SelectionDirection, SignForOperator, UphillStep
+from adjoint.diagnosis.rules.source.splits import DoubledRows, OverlappingParts, OwnFit, SharedFolds, WholeStatistics
 from adjoint.diagnosis.rules.states import (
     AliasedModel,
     ForgottenStates,
@@ -245,6 +260,7 @@ from adjoint.diagnosis.watch.rule import WatchRule
 # Causes come before their effects: a later rule reads what those before have found.
 RULES: tuple[type[WatchRule], ...] = (
     SignForOperator,
+    ForgottenBreak,
     RepeatedActivation,
     SoftmaxDimension,
     SoftmaxForLabels,
@@ -303,6 +319,7 @@ RULES: tuple[type[WatchRule], ...] = (
     MaskedMean,
     UnevenReductions,
     FocalMean,
+    FocalWeight,
     ContrastPolarity,
     PolicyRatio,
     BestAction,
@@ -332,6 +349,10 @@ RULES: tuple[type[WatchRule], ...] = (
     TurnedTriplets,
     BareAdjacency,
     PictureStatistics,
+    AllColumns,
+    BestNextOfBatch,
+    BestOfBatch,
+    NormOverSteps,
     SampleRanges,
     MixedUnits,
     MixedLabels,
@@ -360,6 +381,7 @@ RULES: tuple[type[WatchRule], ...] = (
     CustomGradients,
     ReadOrder,
     ShuffledAlone,
+    ShuffledApart,
     GeneratorTarget,
     AbsoluteSchedule,
     ClearedAccumulation,
@@ -421,7 +443,15 @@ RULES: tuple[type[WatchRule], ...] = (
     SelectionDirection,
     ExplorationChoice,
     EpisodeEnds,
+    FloorAsCeiling,
+    ReturnsOfThePast,
     SameStates,
+    EarlyReturn,
+    StepBesidePrint,
+    CountsBegunAnew,
+    UphillStep,
+    OwnFit,
+    DoubledRows,
     CountedByBatches,
     NeverEqual,
     PairOrder,
@@ -460,6 +490,7 @@ RULES: tuple[type[WatchRule], ...] = (
     CarriedGraph,
     FirstNaN,
     ScheduleOrder,
+    ForeignSchedule,
     ScheduleUnit,
     FreshSchedules,
     PlateauMode,

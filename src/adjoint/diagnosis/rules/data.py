@@ -208,7 +208,7 @@ class SameBatch(WatchRule):
 
     def finish(self) -> None:
         prints = [each for each, _ in self.inputs]
-        if len(prints) < 4 or len(set(prints)) > 1 or not self.passes:
+        if len(prints) < 4 or len(set(prints)) > 1 or not self.passes or self.facts.has_found("loop-ends-at-once"):
             return
         loader, _, place = self.passes[-1]
         steps = {steps for each, steps, _ in self.passes if each is loader}

@@ -6,6 +6,7 @@ from adjoint.core.op.op import Op
 from adjoint.core.tensor.mutation_log import owner
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand, Operands
+from adjoint.data.sampler import RandomSampler
 from adjoint.diagnosis.findings import Place
 from adjoint.diagnosis.watch.events import ModuleCall, caller_place
 from adjoint.diagnosis.watch.facts import Facts, is_array, leaves_below
@@ -91,3 +92,52 @@ class ReadOrder(WatchRule):
         if len(before) == len(after) + 1 and before[2:] == after[1:] and min(before[:2]) > 1:
             return before[0], before[1]
         return None
+
+
+class ShuffledApart(WatchRule):
+    """Samples and their targets from two loaders that shuffle each for itself."""
+
+    sees_roots_only = True
+    max_passes = CHECKED_PASSES
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self.made: dict[int, Place] = {}  # the lines that made loaders, by their sampler
+        self.reading: Operand = None
+        self.batches: list[tuple[Operand, Operand]] = []  # the last ones, with the iterators that gave them
+        self.input: Operand = None
+
+    def loader_is_made(self, loader: Operand, *args: object, **kwargs: object) -> None:
+        """See a loader made."""
+        self.made[id(loader)] = caller_place()
+
+    def batch_is_read(self, iterator: Operand) -> None:
+        """See an iterator that is about to give a batch."""
+        self.reading = iterator
+
+    def batch_is_given(self, batch: Operand) -> None:
+        """See the batch."""
+        if isinstance(batch, Tensor):
+            self.batches = [*self.batches[-3:], (batch.array, self.reading)]
+
+    def enter_module(self, call: ModuleCall) -> None:
+        x = next(iter(call.tensors()), None)
+        self.input = self._find_reader(x) if call.is_recording else None
+
+    def _find_reader(self, x: Tensor | None) -> Operand:
+        memory: Operand = None if x is None else x.array
+        return next((reader for array, reader in self.batches if array is memory), None)
+
+    def see_call(self, call: LibraryCall) -> None:
+        reader, target = self.input, call.tensor("target")
+        other = self._find_reader(target)
+        if reader is None or other is None or other is reader:
+            return
+        both = [getattr(getattr(each, "_sampler", None), "sampler", None) for each in (reader, other)]
+        if all(isinstance(each, RandomSampler) and each.generator is None for each in both):
+            problem = (
+                "the samples come from one loader and their targets from another, and each shuffles for itself: they "
+            )
+            problem += "do not belong together"
+            place = next(iter(self.made.values()), None)
+            self.report("shuffled-apart", place, "shuffle", problem, "one loader of TensorDataset(x, y)", 2)

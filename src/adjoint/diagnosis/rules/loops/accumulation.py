@@ -33,6 +33,7 @@ class ClearedAccumulation(WatchRule):
         self.is_stepping = False  # a closure runs
         self.cleared = 0  # passes since the last step whose gradients were thrown away
         self.counts: list[int] = []  # of such passes, in each step
+        self.step: Place | None = None
 
     def begin_backward(self, backward: Backward) -> None:
         if self.is_stepping:
@@ -44,6 +45,7 @@ class ClearedAccumulation(WatchRule):
 
     def before_step(self, step: OptimizerStep) -> None:
         self.is_stepping = True
+        self.step = step.place
 
     def after_step(self, step: OptimizerStep) -> None:
         self.is_stepping = False
@@ -62,6 +64,14 @@ class ClearedAccumulation(WatchRule):
             return
         record = next(iter(self.facts.optimizers.values()))
         count = min(self.counts[1:])
+        step = self.step
+        if step is not None and is_outside(zeroed[-1][1], step):
+            problem = (
+                f"the step stands outside the loop that clears the gradients: it uses the last of {count + 1} batches"
+            )
+            advice = f"{record.name}.step() in the loop, after backward()"
+            self.report("step-outside-loop", step, f"{record.name}.step", problem, advice, count + 1)
+            return
         self.report(
             "accumulation-cleared",
             zeroed[-1][1],
@@ -71,6 +81,19 @@ class ClearedAccumulation(WatchRule):
             f"call {record.name}.zero_grad() after the step, and not before each backward()",
             count,
         )
+
+
+def is_outside(cleared: Place, step: Place) -> bool:
+    """Return whether a step comes after the loop that clears the gradients, in the same outer loop."""
+    source = parse_source(step.site.file)
+    for outer in ast.walk(source.tree) if source is not None else ():
+        if not isinstance(outer, ast.For):
+            continue
+        for inner in outer.body:
+            if isinstance(inner, ast.For) and inner.lineno <= cleared.site.line <= (inner.end_lineno or 0):
+                later = [line for line in outer.body if line.lineno > (inner.end_lineno or 0)]
+                return any(line.lineno <= step.site.line <= (line.end_lineno or 0) for line in later)
+    return False
 
 
 class AccumulationStart(WatchRule):

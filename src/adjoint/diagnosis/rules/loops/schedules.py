@@ -23,6 +23,7 @@ from adjoint.optim.lr.schedules import CosineAnnealingLR, OneCycleLR
 
 LAST_LOSSES = 256  # whose sums and means a metric may be
 SAME = 1e-5  # relative distance
+MIN_FOREIGN = 2  # steps of a schedule whose optimizer makes none
 MIN_FRESH = 4  # schedules of one step each
 LENGTHS = re.compile(r"(?:total_steps|T_max)\s*=\s*[^,]*(?:\*|len\()|steps_per_epoch|\([^()]+,\s*\w+\s*\*\s*len\(")
 EPOCHS = re.compile(r"T_max\s*=\s*[\w.]*epochs?\b|\(\s*\w+\s*,\s*[\w.]*epochs?\s*\)", re.IGNORECASE)
@@ -120,3 +121,37 @@ class ScheduleUnit(WatchRule):
                 problem = f"{name} reaches its end after {length} steps, and goes on with each batch, {len(steps)} "
                 problem += "times: the rate rises again"
                 self.report("schedule-unit", place, name, problem, f"{name}.step() once an epoch", len(steps))
+
+
+class ForeignSchedule(WatchRule):
+    """A schedule of an optimizer that makes no step, while another one trains."""
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self.steps: dict[int, tuple[Operand, Place, int]] = {}
+
+    def schedule_steps(self, schedule: Operand, *args: object, **kwargs: object) -> None:
+        """See the step of a schedule."""
+        frame = caller_frame()
+        place = describe_callee(frame)[1] or caller_place()
+        known = self.steps.get(id(schedule))
+        self.steps[id(schedule)] = schedule, place, 1 if known is None else known[2] + 1
+
+    def finish(self) -> None:
+        for schedule, place, count in self.steps.values():
+            optimizer = getattr(schedule, "optimizer", None)
+            if optimizer is None or id(optimizer) in self.facts.optimizers or count <= MIN_FOREIGN:
+                continue
+            own = {id(p) for group in optimizer.param_groups for p in group["params"]}
+            for record in self.facts.optimizers.values():
+                if own & {id(p) for p in record.parameters()}:
+                    name = type(schedule).__name__
+                    problem = (
+                        f"the optimizer of this {name} makes no step: {record.name} trains, and keeps its rate of "
+                    )
+                    problem += f"{record.optimizer.param_groups[0]['lr']:g}"
+                    advice = f"{name}({record.name}, …)"
+                    self.facts.report.findings[:] = [
+                        each for each in self.facts.report if each.kind != "scheduler-before-optimizer"
+                    ]
+                    self.report("schedule-of-another", place, name, problem, advice, count)

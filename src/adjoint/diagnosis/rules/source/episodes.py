@@ -15,6 +15,7 @@ GREEDY = frozenset({"argmax", "max"})
 STORES = frozenset({"append", "push", "add", "store", "remember", "insert", "put", "appendleft"})
 STATES = re.compile(r"^(?:\w*_)?(?:s|st|o|state|obs|observation|next_state|next_obs|s2|s_|ns)$")
 ENDS = re.compile(r"d|dones?|is_done|terminal|terminated|term|ends?|finished|mask|not_done|nonterminal")
+FLOORS = re.compile(r"min|end|final|floor|low|^0?\.[0-4]")
 MIN_ITEMS = 4  # of a transition: state, action, reward, next state
 
 
@@ -142,3 +143,50 @@ class EpisodeEnds(TextRule):
                     problem += "of the next one"
                     advice = f"{name} times (1 - {ends[0]})"
                     self.blame("returns-over-ends", (source, node), ends[0], problem, advice)
+
+
+class FloorAsCeiling(TextRule):
+    """A value that decays to a least one by `min`, which takes it there at once."""
+
+    def read(self, source: SourceFile) -> None:
+        for node in ast.walk(source.tree):
+            value = node.value if isinstance(node, ast.Assign) else None
+            if not isinstance(value, ast.Call) or name_of(value) != "min" or len(value.args) != 2:
+                continue
+            name = text_of(node.targets[0]) if isinstance(node, ast.Assign) else ""
+            for decayed, floor in (value.args, value.args[::-1]):
+                is_product = isinstance(decayed, ast.BinOp) and isinstance(decayed.op, ast.Mult)
+                has_itself = name in {text_of(each) for each in ast.walk(decayed)}
+                factors = [each.value for each in ast.walk(decayed) if isinstance(each, ast.Constant)]
+                is_decay = "decay" in text_of(decayed).lower() or any(isinstance(x, float) and x < 1 for x in factors)
+                if is_product and has_itself and is_decay and FLOORS.search(name_of(floor).lower() or text_of(floor)):
+                    problem = f"min takes {name} to {text_of(floor)} at once: it is the least of both"
+                    self.blame("floor-as-ceiling", (source, node), name, problem, f"max({text_of(floor)}, …)")
+
+
+class ReturnsOfThePast(TextRule):
+    """Discounted returns that are added up from the first reward on: each is of the past."""
+
+    def read(self, source: SourceFile) -> None:
+        for loop in ast.walk(source.tree):
+            if not isinstance(loop, ast.For) or not isinstance(loop.iter, (ast.Name, ast.Attribute)):
+                continue
+            rewards, item = name_of(loop.iter), text_of(loop.target)
+            for node in loop.body if re.search(r"rew|^rs?$", rewards) else ():
+                value = node.value if isinstance(node, ast.Assign) else None
+                if (
+                    not isinstance(value, ast.BinOp)
+                    or not isinstance(value.op, ast.Add)
+                    or not isinstance(node, ast.Assign)
+                ):
+                    continue
+                name, sides = text_of(node.targets[0]), (value.left, value.right)
+                product = next((x for x in sides if isinstance(x, ast.BinOp) and isinstance(x.op, ast.Mult)), None)
+                is_sum = product is not None and name in {text_of(x) for x in ast.walk(product)}
+                if is_sum and any(text_of(x) == item for x in sides):
+                    problem = (
+                        f"{text_of(node)} goes through {rewards} from the first on: each return adds up the rewards "
+                    )
+                    problem += "before it, and not those after it"
+                    advice = f"for {item} in reversed({rewards}), and insert(0, {name})"
+                    self.blame("returns-of-the-past", (source, loop), rewards, problem, advice)

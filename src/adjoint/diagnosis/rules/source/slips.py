@@ -5,11 +5,13 @@ from __future__ import annotations
 import ast
 import re
 
-from adjoint.diagnosis.rules.source.text_rule import TextRule, name_of
+from adjoint.diagnosis.rules.source.text_rule import TextRule, calls_in, name_of
 from adjoint.diagnosis.source_expressions import SourceFile, text_of
 
 HIGH = re.compile(r"(?:^|_)(?:acc|accuracy|f1|auc|auroc|score|iou|miou|dice|psnr|ssim|bleu|reward|r2|precision|recall)")
 LOW = re.compile(r"(?:^|_)(?:loss|err|error|mse|rmse|mae|ppl|perplexity)(?:_|$)")
+LOSS = re.compile(r"loss|err|cost|mse|nll", re.IGNORECASE)
+INPUTS = re.compile(r"^(?:x|adv|delta|img|image|inputs?|perturb|noise)(?:_|$)", re.IGNORECASE)
 BEST = re.compile(r"(?:^|_)(?:best|max|min|highest|lowest)(?:_|$)")
 
 
@@ -54,3 +56,35 @@ class SelectionDirection(TextRule):
             problem = f"{text_of(right)} follows the {word} {metric} of all: the worst state counts as the best"
             advice = f"if {text_of(left)} {way} {text_of(right)}, with {best} = {'0' if is_high else 'inf'} at first"
             self.blame("worst-state-chosen", (source, node), best, problem, advice)
+
+
+class UphillStep(TextRule):
+    """A step by hand that adds the gradient of a loss."""
+
+    def read(self, source: SourceFile) -> None:
+        passes = [call for call in calls_in(source.tree) if name_of(call) == "backward"]
+        losses = [text_of(call.func.value) for call in passes if isinstance(call.func, ast.Attribute)]
+        if not losses or not all(LOSS.search(name) for name in losses):
+            return
+        for node in ast.walk(source.tree):
+            target, added = find_sum(node)
+            name = "" if target is None else text_of(target).removesuffix(".data")
+            if added is None or not name or f"{name}.grad" not in text_of(added) or INPUTS.search(name):
+                continue
+            text = text_of(added)
+            if "sign(" not in text and not re.search(r"(?:^|[(*,= ])-", text):
+                problem = f"{text_of(node)} adds the gradient: each step goes up the loss"
+                self.blame("uphill-step", (source, node), name, problem, f"{name} -= …, or a minus before the rate")
+                return
+
+
+def find_sum(node: ast.AST) -> tuple[ast.expr | None, ast.expr | None]:
+    """Return what a statement changes by a sum, and what it adds."""
+    if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add):
+        return node.target, node.value
+    if isinstance(node, ast.Assign) and isinstance(node.value, ast.BinOp) and isinstance(node.value.op, ast.Add):
+        is_same = text_of(node.value.left).removesuffix(".data") == text_of(node.targets[0]).removesuffix(".data")
+        return (node.targets[0], node.value.right) if is_same else (None, None)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "add_" and node.args:
+        return node.func.value, node
+    return None, None

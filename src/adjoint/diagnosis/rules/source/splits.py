@@ -14,6 +14,7 @@ TRAINED = re.compile(r"(?:^|_)(?:x|y)?(?:tr|train|training)(?:_|$|x|y|loader|dl|
 HELD_OUT = re.compile(r"(?:^|_)(?:x|y)?(?:te|test|val|valid|validation|dev|eval|holdout)(?:_|$|x|y|loader|dl|set)")
 FOLDS = re.compile(r"fold|kfold|kf\.split|cross_val", re.IGNORECASE)
 NUMBER = r"(?<![\w.])\d+(?:\.\d+)?"
+JOINS = frozenset({"cat", "concat", "concatenate", "vstack", "hstack", "append"})
 RESETS = frozenset({"load_state_dict", "reset_parameters", "apply", "deepcopy", "reset", "reset_weights"})
 
 
@@ -153,3 +154,73 @@ class SharedFolds(TextRule):
                     advice = f"make {root.name} and its optimizer in each turn of the loop over the folds"
                     self.blame("model-shared-by-folds", (source, made), root.name, problem, advice)
                     return
+
+
+class OwnFit(TextRule):
+    """A vocabulary, or a scaler, that held-out rows have of their own."""
+
+    def read(self, source: SourceFile) -> None:
+        fits: dict[str, list[tuple[str, ast.AST]]] = {}  # what is fitted how, with the names of the data
+        for node in ast.walk(source.tree):
+            if isinstance(node, ast.DictComp) and name_of(node.generators[0].iter) == "enumerate":
+                names = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+                self._note(fits, "enumerate", names, node)
+            elif isinstance(node, ast.Call) and name_of(node) in ("fit_transform", "fit") and node.args:
+                made = text_of(node.func).rpartition(".")[0]
+                self._note(fits, made if made.isidentifier() else "fit", {name_of(node.args[0])}, node)
+        for known in fits.values():
+            trained = [name for name, _ in known if TRAINED.search(name.lower())]
+            for name, node in known:
+                if trained and HELD_OUT.search(name.lower()) and not TRAINED.search(name.lower()):
+                    problem = (
+                        f"{name} is numbered or scaled by itself, and {trained[0]} by itself: the same value means "
+                    )
+                    problem += "something else in both"
+                    advice = f"fit with {trained[0]} alone, and use that for both"
+                    self.blame("fitted-on-held-out", (source, node), name, problem, advice)
+
+    def _note(self, fits: dict[str, list[tuple[str, ast.AST]]], key: str, names: set[str], node: ast.AST) -> None:
+        for name in sorted(names):
+            if TRAINED.search(name.lower()) or HELD_OUT.search(name.lower()):
+                fits.setdefault(key, []).append((name, node))
+
+
+class DoubledRows(TextRule):
+    """Rows that are repeated before some of them are held out: both parts have them."""
+
+    def read(self, source: SourceFile) -> None:
+        parts = find_parts(source)
+        for node in ast.walk(source.tree):
+            for target, value in pairs_of(node) if isinstance(node, ast.Assign) else ():
+                name = text_of(target)
+                if not isinstance(value, ast.Call) or name_of(value) not in JOINS or not value.args:
+                    continue
+                joined = value.args[0].elts if isinstance(value.args[0], (ast.List, ast.Tuple)) else []
+                texts = [text_of(each) for each in joined]
+                others = [each for each in joined if text_of(each) != name and self._is_part_of(source, each, name)]
+                cuts = [part for part, _, line in parts.get(name, ()) if line.lineno > getattr(node, "lineno", 0)]
+                is_cut = any(TRAINED.search(part.lower()) for part in cuts) and any(
+                    HELD_OUT.search(part.lower()) for part in cuts
+                )
+                if name in texts and others and (is_cut or self._is_split(source, name, node)):
+                    problem = (
+                        f"{text_of(others[0])} are rows of {name}, which are joined to it again, and some are held out "
+                    )
+                    problem += "afterwards: the evaluation sees rows of training"
+                    self.blame(
+                        "rows-doubled", (source, node), name, problem, "hold out first, and repeat rows of training"
+                    )
+                    return
+
+    def _is_part_of(self, source: SourceFile, node: ast.expr, name: str) -> bool:
+        if isinstance(node, ast.Subscript):
+            return text_of(node.value) == name
+        made = source.assignments_in(source.scope_of(node)).get(text_of(node), [])
+        values = [each.value for each in made if isinstance(each, ast.Assign)]
+        return any(isinstance(each, ast.Subscript) and text_of(each.value) == name for each in values)
+
+    def _is_split(self, source: SourceFile, name: str, after: ast.AST) -> bool:
+        line = getattr(after, "lineno", 0)
+        names = ("random_split", "train_test_split")
+        calls = [call for call in calls_in(source.tree) if name_of(call) in names and call.lineno > line]
+        return any(name in {text_of(each) for each in ast.walk(call)} for call in calls)

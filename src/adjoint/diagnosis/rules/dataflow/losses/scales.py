@@ -24,6 +24,8 @@ MIN_CLAMPED = 0.25  # share of a prediction
 MAX_UNMASKED = 0.9
 MIN_RATIO = 2  # of distances
 
+POWERS = frozenset({"pow", "square"})
+
 
 class UnevenReductions(WatchRule):
     """A divergence that is summed over the batch, beside an error that is a mean over all elements."""
@@ -185,6 +187,32 @@ class ClampedPrediction(WatchRule):
                 "sigmoid() for a prediction between 0 and 1; clamp only what is evaluated",
                 f"{share:.0%}",
             )
+
+
+class FocalWeight(WatchRule):
+    """A focal loss that gives weight to the samples which are sure already."""
+
+    max_passes = FLOW_PASSES
+
+    def begin_backward(self, backward: Backward) -> None:
+        flow = self.facts.flow
+        for made in flow.makers_behind(*backward.roots):
+            parts = made.tensors if made.op == "mul" and len(made.tensors) == 2 else []
+            for weight, logp in (parts, parts[::-1]) if parts else ():
+                power = flow.maker_past_moves(weight)
+                if power is not None and power.op == "neg":
+                    power = flow.maker_past_moves(power.tensors[0])
+                base = flow.maker_past_moves(power.tensors[0]) if power is not None and power.op in POWERS else None
+                below = flow.source(base.tensors[0]) if base is not None and base.op == "exp" else None
+                source = flow.source(logp)
+                if power is not None and below is not None and below is source and logp.node is not None:
+                    problem = (
+                        f"the logarithms {tuple(logp.shape)} are multiplied by a power of the probability itself: "
+                    )
+                    problem += "samples that are sure already count most"
+                    advice = "(1 - p) ** gamma * logp"
+                    self.report("focal-weight-inverted", power.place, "p", problem, advice, tuple(logp.shape))
+                    return
 
 
 class FocalMean(WatchRule):

@@ -1,0 +1,137 @@
+"""Rules on axes: channels that are time steps, the best of a batch, columns of all samples for each."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from adjoint.core.op.op import Op
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand, Operands
+from adjoint.diagnosis.watch.events import ModuleCall, caller_place
+from adjoint.diagnosis.watch.facts import Facts, is_array
+from adjoint.diagnosis.watch.rule import CHECKED_PASSES, WatchRule
+from adjoint.diagnosis.watch.value_flow import FLOW_PASSES
+from adjoint.nn.layers.normalization import BatchNorm1d
+
+FEATURES_LAST = frozenset({"linear", "embedding", "layer_norm", "addmm"})
+MIN_ROWS = 3
+
+
+class NormOverSteps(WatchRule):
+    """Batch normalization of (N, T, C) as it is: each time step is taken for a channel."""
+
+    modules = (BatchNorm1d,)
+    max_passes = FLOW_PASSES
+
+    def enter_module(self, call: ModuleCall) -> None:
+        x = next(iter(call.tensors()), None)
+        if x is None or x.array.ndim != 3 or not self.facts.flow.is_open:
+            return
+        made = self.facts.flow.maker(x)
+        while made is not None and made.op in ("relu", "gelu", "tanh", "dropout", "reshape") and made.tensors:
+            made = self.facts.flow.maker(made.tensors[0])
+        if made is not None and made.op in FEATURES_LAST and made.out.array.shape[-1] == x.array.shape[-1]:
+            name = self.facts.names.name_of_module(call.module)
+            steps, features = x.array.shape[1:]
+            problem = (
+                f"{name} gets {tuple(x.shape)} with the {features} features last: it normalizes each of the {steps} "
+            )
+            problem += "steps, and all features of it alike"
+            place = self.facts.names.origin_of_module(call.module)
+            advice = f"BatchNorm1d({features}) of h.transpose(1, 2), or LayerNorm({features})"
+            self.report("norm-over-steps", place or call.place, name, problem, advice, steps)
+
+
+class BestOfBatch(WatchRule):
+    """The best row of each class where classes and samples are as many, and the best of all scores as a prediction."""
+
+    ops = frozenset({"argmax", "eq"})
+    max_passes = CHECKED_PASSES * 4
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self.single: list[tuple[Operand, tuple[int, ...], object]] = []  # an index of all scores, by its memory
+
+    def see_op(self, op: Op, inputs: Operands, out: Tensor) -> None:
+        x = inputs[0]
+        if op.name == "eq":
+            self._check_comparison(inputs)
+        elif is_array(x) and x.array.ndim == 1 and not out.array.ndim:
+            source = self.facts.flow.maker(x) if self.facts.flow.is_open else None
+            whole = source.tensors[0].array if source is not None and source.tensors else x.array.base
+            shape = getattr(whole, "shape", ())
+            if len(shape) == 2 and min(shape) > 1:
+                self.single = [*self.single[-3:], (out.array, shape, caller_place())]
+        elif is_array(x) and x.array.ndim == 2:
+            self._check_rows(x, out)
+
+    def _check_comparison(self, inputs: Operands) -> None:
+        for one, other in (inputs[:2], inputs[1::-1]):
+            if not is_array(one) or not is_array(other) or one.array.ndim or other.array.ndim != 1:
+                continue
+            known = next((each for each in self.single if each[0] is one.array), None)
+            if known is not None and len(other.array) == known[1][0]:
+                problem = f"argmax of {known[1]} without a dim is one index of all scores, which is compared with all "
+                problem += f"{len(other.array)} labels"
+                place: Operand = known[2]
+                self.report("argmax-of-all", place, "argmax", problem, "argmax(dim=1)", known[1])
+
+    def _check_rows(self, x: Tensor, out: Tensor) -> None:
+        a = x.array
+        rows, classes = a.shape
+        is_one_hot = ((a == 0) | (a == 1)).all() and (a.sum(1) == 1).all()
+        if rows != classes or rows < MIN_ROWS or not np.array_equal(out.array.reshape(-1), a.argmax(0)):
+            return
+        if np.array_equal(a.argmax(0), a.argmax(1)) or not (is_one_hot and not (a.sum(0) == 1).all()):
+            return
+        problem = (
+            f"argmax of one-hot rows {tuple(a.shape)} is over dimension 0: it gives the first sample of each class, "
+        )
+        problem += "and not the class of each sample"
+        self.report("argmax-dimension", caller_place(), "argmax", problem, "argmax(dim=1)", tuple(a.shape))
+
+
+class AllColumns(WatchRule):
+    """`q[:, actions]`, which gives each sample the columns of all samples."""
+
+    ops = frozenset({"index"})
+    max_passes = FLOW_PASSES
+
+    def see_op(self, op: Op, inputs: Operands, out: Tensor) -> None:
+        x = inputs[0]
+        if not is_array(x) or x.array.ndim != 2 or out.node is None or len(inputs) != 2:
+            return
+        index, (rows, columns) = inputs[1], x.array.shape
+        if not is_array(index) or index.array.ndim != 1 or index.array.dtype.kind != "i" or rows < MIN_ROWS:
+            return
+        if len(index.array) == rows != columns and out.array.shape == (rows, rows) and index.node is None:
+            problem = (
+                f"an index of {rows} columns of {tuple(x.shape)} gives {tuple(out.shape)}: each sample gets the values "
+            )
+            problem += "of the others' actions too"
+            advice = "x.gather(1, index[:, None]).squeeze(1), or x[torch.arange(len(x)), index]"
+            self.report("index-of-all-pairs", caller_place(), "index", problem, advice, tuple(out.shape))
+
+
+class BestNextOfBatch(WatchRule):
+    """The best value of each action over the batch, where samples and actions are as many."""
+
+    ops = frozenset({"gather", "amax"})
+    max_passes = FLOW_PASSES
+
+    def see_op(self, op: Op, inputs: Operands, out: Tensor) -> None:
+        x, flow = inputs[0], self.facts.flow
+        if not flow.is_open or not is_array(x) or x.array.ndim != 2 or x.node is not None:
+            return
+        rows, columns = x.array.shape
+        made = flow.maker(x)
+        if rows != columns or rows < MIN_ROWS or made is None or made.op not in FEATURES_LAST:
+            return
+        chosen = flow.maker(inputs[1]) if len(inputs) > 1 else None
+        is_choice = op.name == "amax" or (chosen is not None and chosen.op == "argmax")
+        best = out.array.reshape(-1)
+        if is_choice and np.array_equal(best, x.array.max(0)) and not np.array_equal(best, x.array.max(1)):
+            problem = (
+                f"the max of {tuple(x.shape)} is over dimension 0, the batch: it gives the best sample of each action"
+            )
+            self.report("max-over-batch", caller_place(), "max", problem, "max(dim=1)", tuple(x.shape))
