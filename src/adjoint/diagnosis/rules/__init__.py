@@ -3,8 +3,6 @@
 Modules, in reading order:
 
 - `attention`: Rules on masks and positions: the future that a language model sees, masks that are added as 0 and 1.
-- `class_weights`: Rule on the weights of classes: larger for the frequent ones, where the rare ones were to count
-  more.
 - `data`: Rules on data: its scale, its order, labels and batches that never change.
 - `layer_options`: Rules on options of layers and optimizers that mean something else than in other libraries.
 - `loss_terms`: Rules on the terms of a loss: means that are taken too early, penalties without a gradient, wrong
@@ -32,4 +30,6 @@ Modules, in reading order:
 - `writes`: Rules on writes: data that changes with each pass, and values that are written behind the graph's back.
 - `dataflow`: Rules of `ad.doctor` on where values come from and go to: their sources, their signs, their order.
 - `loops`: Rules of `ad.doctor` on the loops around a step: its order, its gradients, its schedules, and evaluation.
+- `source`: Rules of `ad.doctor` on the program's text: what no tensor shows, such as comparisons and what a buffer is
+  given.
 """

@@ -299,7 +299,10 @@ class GradientSizes(WatchRule):
             for record in self.facts.optimizers.values()
             if any(id(p) in self.sizes for p in record.parameters())
         ]
-        limits = {id(p): size for size, record in largest for p in record.parameters()}
+        limits: dict[int, float] = {}
+        for size, record in largest:
+            for p in record.parameters():  # one that several optimizers have is measured by the least of them
+                limits[id(p)] = min(size, limits.get(id(p), size))
         if greatest == 0:
             self._report_zero(weights)
             return

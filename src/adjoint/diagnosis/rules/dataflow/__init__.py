@@ -6,15 +6,12 @@ Modules, in reading order:
   model never saw.
 - `model_inputs`: Rules on what a model gets: a target with the same noise as the input, a random state, arguments
   that are crossed.
-- `policies`: Rules on policies: ratios of probabilities, the choice of surrogates, and values at an episode's end.
 - `recurrent_outputs`: Rules on what a recurrent layer gives and gets: another dimension than time, padded steps, one
   direction of two.
 - `sample_order`: Rules on the order of samples: inputs that are shuffled alone, and results in another order than
   their targets.
 - `scores`: Rules on scores before a softmax: scaled up, masked with 0, of each sample with itself, or probabilities
   already.
-- `temporal_targets`: Rules on targets of reinforcement learning: the next value past an episode's end, indices for
-  values, the order.
 - `unused_results`: Rule on results that nobody uses: `x.clamp(0, 1)` or `loss + penalty` as a line of its own.
 - `weight_averages`: Rule on averages of weights: a copy that takes nearly all of the new ones in each step.
 - `choices`: Rules on choices: along the samples, by a confidence that learns, with margins of labels, against an
@@ -36,4 +33,7 @@ Modules, in reading order:
 - `learning_rate`: Rule on learning rates: a loss that grows, steps as large as the parameters, or too small to change
   them.
 - `losses`: Rules of `ad.doctor` on the terms of a loss: their signs, their sizes, and whether anything takes them.
+- `agents`: Rules of `ad.doctor` on agents: their policies, and the targets that rewards give.
+- `inputs`: Rules of `ad.doctor` on what models get: adjacency matrices, pictures, mixtures of samples, windows of a
+  series.
 """

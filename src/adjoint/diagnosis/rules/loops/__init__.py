@@ -11,4 +11,9 @@ Modules, in reading order:
   counts.
 - `evaluation`: Rules on evaluation: data in another scale than in training, samples of both, and thresholds of
   logits.
+- `accumulation`: Rules on gradients that several passes add up: cleared too early, used too early, or not divided by
+  their number.
+- `copies`: Rules on who is trained with what: a copy in place of the model, and rows that are to validate.
+- `rates`: Rules on what a step takes: rates of groups that lie orders apart, and gradients cut off by hand.
+- `weights`: Rules on weights: replaced or drawn anew while a model runs, or much too large at the start.
 """

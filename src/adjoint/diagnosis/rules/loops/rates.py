@@ -66,7 +66,7 @@ def find_rate(near: Place, rate: float) -> Place | None:
 class ClampedGradients(WatchRule):
     """Gradients that are clamped by hand to one sign, or to limits that nearly all of them exceed."""
 
-    ops = frozenset({"clamp", "clamp_range", "clamp_min", "clamp_max", "maximum", "minimum", "relu"})
+    ops = frozenset({"clamp", "clamp_range", "clamp_min", "clamp_max"})
 
     def __init__(self, facts: Facts) -> None:
         super().__init__(facts)

@@ -17,7 +17,7 @@ class ForgottenBreak(TextRule):
     """A loop over batches that ends after the first one."""
 
     def read(self, source: SourceFile) -> None:
-        for loop in ast.walk(source.tree):
+        for loop in source.parents:
             if isinstance(loop, ast.For) and isinstance(loop.body[-1], ast.Break) and has_call("backward", *loop.body):
                 problem = (
                     f"the loop over {text_of(loop.iter)} ends after its first turn: only one batch of an epoch is used"
@@ -29,7 +29,7 @@ class EarlyReturn(TextRule):
     """A function that returns within the loop whose results it adds up."""
 
     def read(self, source: SourceFile) -> None:
-        for loop in ast.walk(source.tree):
+        for loop in source.parents:
             if not isinstance(loop, ast.For) or not isinstance(loop.body[-1], ast.Return):
                 continue
             last = loop.body[-1]
@@ -47,7 +47,7 @@ class StepBesidePrint(TextRule):
     """A backward pass in the branch that reports every so many batches, of a loss that each batch computes."""
 
     def read(self, source: SourceFile) -> None:
-        for loop in ast.walk(source.tree):
+        for loop in source.parents:
             if not isinstance(loop, ast.For):
                 continue
             for branch in loop.body:
@@ -71,7 +71,7 @@ class CountsBegunAnew(TextRule):
     """Counts that each turn of a loop sets to 0, and that are read after it."""
 
     def read(self, source: SourceFile) -> None:
-        for loop in ast.walk(source.tree):
+        for loop in source.parents:
             if not isinstance(loop, ast.For):
                 continue
             starts = [line for line in loop.body if isinstance(line, ast.Assign) and is_zero(line.value)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from adjoint.diagnosis.rules.source.epochs import nested_loops
-from adjoint.diagnosis.rules.source.text_rule import TextRule, calls_in, name_of
+from adjoint.diagnosis.rules.source.text_rule import TextRule, calls_in, name_of, nodes_of
 from adjoint.diagnosis.source_expressions import SourceFile, text_of
 
 BLOCKS = frozenset({"no_grad", "inference_mode", "enable_grad", "autocast"})
@@ -23,7 +23,7 @@ class BackwardArgument(TextRule):
     """`loss.backward(loss)`: the gradients are multiplied by the loss."""
 
     def read(self, source: SourceFile) -> None:
-        for call in calls_in(source.tree):
+        for call in nodes_of(source, ast.Call):
             if name_of(call) != "backward" or not isinstance(call.func, ast.Attribute):
                 continue
             given = [*call.args[:1], *(each.value for each in call.keywords if each.arg == "gradient")]
@@ -40,7 +40,7 @@ class UnenteredBlock(TextRule):
     """`torch.no_grad()` on a line of its own, which changes nothing."""
 
     def read(self, source: SourceFile) -> None:
-        for node in ast.walk(source.tree):
+        for node in source.parents:
             call = node.value if isinstance(node, ast.Expr) else None
             if isinstance(call, ast.Call) and name_of(call) in BLOCKS and isinstance(call.func, ast.Attribute):
                 name = name_of(call)
@@ -52,9 +52,9 @@ class SharedTransform(TextRule):
     """The transform of one part of a split that is set through its dataset, which both parts have."""
 
     def read(self, source: SourceFile) -> None:
-        if not any(name_of(call) in ("random_split", "Subset") for call in calls_in(source.tree)):
+        if not any(name_of(call) in ("random_split", "Subset") for call in nodes_of(source, ast.Call)):
             return
-        for node in ast.walk(source.tree):
+        for node in source.parents:
             for target in node.targets if isinstance(node, ast.Assign) else ():
                 if not isinstance(target, ast.Attribute) or not isinstance(target.value, ast.Attribute):
                     continue
@@ -72,7 +72,7 @@ class SmoothedAway(TextRule):
     """A smoothing of labels that leaves hardly anything of them."""
 
     def read(self, source: SourceFile) -> None:
-        for call in calls_in(source.tree):
+        for call in nodes_of(source, ast.Call):
             for each in call.keywords:
                 value = number_in(each.value)
                 if each.arg == "label_smoothing" and value is not None and value > MAX_SMOOTHING:
@@ -87,7 +87,7 @@ class RisingSchedule(TextRule):
     """A schedule whose factor is above 1: the learning rate grows with each of its steps."""
 
     def read(self, source: SourceFile) -> None:
-        for call in calls_in(source.tree):
+        for call in nodes_of(source, ast.Call):
             name = name_of(call)
             if name not in ("StepLR", "MultiStepLR", "ExponentialLR"):
                 continue
@@ -106,7 +106,7 @@ class RateInBatches(TextRule):
     """A learning rate that a loop over batches multiplies, within that over epochs."""
 
     def read(self, source: SourceFile) -> None:
-        for outer, inner in nested_loops(source.tree):
+        for outer, inner in nested_loops(source):
             if not any(name_of(call) == "backward" for call in calls_in(*inner.body)):
                 continue
             for line in inner.body:

@@ -6,7 +6,7 @@ import ast
 import re
 
 from adjoint.diagnosis.rules.source.splits import HELD_OUT, TRAINED
-from adjoint.diagnosis.rules.source.text_rule import TextRule, calls_in, name_of
+from adjoint.diagnosis.rules.source.text_rule import TextRule, name_of, nodes_of
 from adjoint.diagnosis.source_expressions import SourceFile, text_of
 
 QUOTES = "'"
@@ -20,13 +20,13 @@ class CountedByBatches(TextRule):
 
     def read(self, source: SourceFile) -> None:
         counts: dict[str, str] = {}  # the loader that a loop over right answers reads
-        for loop in ast.walk(source.tree):
+        for loop in source.parents:
             for node in ast.walk(loop) if isinstance(loop, ast.For) and isinstance(loop.target, ast.Tuple) else ():
                 if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add) and isinstance(loop, ast.For):
                     text = text_of(node.value)
                     if "==" in text and "sum(" in text and "/" not in text:
                         counts[text_of(node.target)] = loader_of(loop.iter)
-        for node in ast.walk(source.tree):
+        for node in source.parents:
             if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Div):
                 continue
             names = {text_of(each) for each in ast.walk(node.left) if isinstance(each, (ast.Name, ast.Attribute))}
@@ -50,9 +50,11 @@ class NeverEqual(TextRule):
 
     def read(self, source: SourceFile) -> None:
         applied = {
-            text_of(call.args[0]) for call in calls_in(source.tree) if name_of(call) == "apply" and len(call.args) == 1
+            text_of(call.args[0])
+            for call in nodes_of(source, ast.Call)
+            if name_of(call) == "apply" and len(call.args) == 1
         }
-        for node in ast.walk(source.tree):
+        for node in source.parents:
             if not isinstance(node, ast.Compare) or len(node.ops) != 1 or not isinstance(node.ops[0], (ast.Eq, ast.Is)):
                 continue
             left, right = node.left, node.comparators[0]
@@ -75,7 +77,7 @@ class PairOrder(TextRule):
     """A ranking loss that puts the negative item before the positive one."""
 
     def read(self, source: SourceFile) -> None:
-        for call in calls_in(source.tree):
+        for call in nodes_of(source, ast.Call):
             name = name_of(call)
             operand: ast.expr | None = call.args[0] if call.args else None
             if isinstance(operand, ast.Call) and name == "log" and name_of(operand) == "sigmoid" and operand.args:
@@ -97,24 +99,20 @@ class ExponentOfSum(TextRule):
     """A perplexity of the sum of losses, and not of their mean."""
 
     def read(self, source: SourceFile) -> None:
+        exponents = [call for call in nodes_of(source, ast.Call) if name_of(call) == "exp" and len(call.args) == 1]
+        augmented = nodes_of(source, ast.AugAssign) if exponents else []
         sums = {
             text_of(node.target): node
-            for node in ast.walk(source.tree)
-            if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add) and ".item()" in text_of(node.value)
+            for node in augmented
+            if isinstance(node.op, ast.Add) and ".item()" in text_of(node.value)
         }
-        divided = {
-            text_of(target)
-            for node in ast.walk(source.tree)
-            for target in (node.targets if isinstance(node, ast.Assign) else (getattr(node, "target", None),))
-            if target is not None and "/" in text_of(getattr(node, "value", None) or node)
+        means = {text_of(node.target) for node in augmented if isinstance(node.op, ast.Div)}
+        means |= {
+            text_of(x) for node in nodes_of(source, ast.Assign) for x in node.targets if "/" in text_of(node.value)
         }
-        for call in calls_in(source.tree):
-            name = text_of(call.args[0]) if len(call.args) == 1 else ""
-            is_mean = name in divided or any(
-                isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Div) and text_of(node.target) == name
-                for node in ast.walk(source.tree)
-            )
-            if name_of(call) == "exp" and name in sums and not is_mean and "*" not in text_of(sums[name].value):
+        for call in exponents if sums else ():
+            name = text_of(call.args[0])
+            if name in sums and name not in means and "*" not in text_of(sums[name].value):
                 problem = f"{name} adds up the losses of all batches: its exponential grows with their number"
                 advice = f"{text_of(call.func)}({name} / batches)"
                 self.blame("exponent-of-sum", (source, call), name, problem, advice)
@@ -124,7 +122,7 @@ class OtherLabels(TextRule):
     """Predictions for held-out rows that are compared with labels of training."""
 
     def read(self, source: SourceFile) -> None:
-        for node in ast.walk(source.tree):
+        for node in source.parents:
             if isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], ast.Eq):
                 sides = [node.left, node.comparators[0]]
             elif isinstance(node, ast.Call) and len(node.args) == 2:

@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Sequence
 
-from adjoint.diagnosis.rules.source.text_rule import TextRule, calls_in, name_of
+from adjoint.diagnosis.rules.source.text_rule import TextRule, calls_in, name_of, nodes_of
 from adjoint.diagnosis.source_expressions import SourceFile, text_of
 
 DRAWS = frozenset({"random", "rand", "uniform", "random_sample"})
@@ -23,7 +23,7 @@ class ExplorationChoice(TextRule):
     """An action that is random with the probability 1 - epsilon, and the best one with epsilon."""
 
     def read(self, source: SourceFile) -> None:
-        for node in ast.walk(source.tree):
+        for node in source.parents:
             if not isinstance(node, (ast.If, ast.IfExp)):
                 continue
             yes, no = _branches(source, node)
@@ -74,7 +74,7 @@ class SameStates(TextRule):
     """A transition in a replay memory whose next state is the state itself."""
 
     def read(self, source: SourceFile) -> None:
-        for call in calls_in(source.tree):
+        for call in nodes_of(source, ast.Call):
             if name_of(call) not in STORES:
                 continue
             only = call.args[0] if len(call.args) == 1 else None
@@ -115,7 +115,7 @@ class EpisodeEnds(TextRule):
     """Returns that go on over the end of an episode, though the loop reads where episodes end."""
 
     def read(self, source: SourceFile) -> None:
-        for loop in ast.walk(source.tree):
+        for loop in source.parents:
             if not isinstance(loop, ast.For):
                 continue
             inside = [each for line in loop.body for each in ast.walk(line)]
@@ -149,7 +149,7 @@ class FloorAsCeiling(TextRule):
     """A value that decays to a least one by `min`, which takes it there at once."""
 
     def read(self, source: SourceFile) -> None:
-        for node in ast.walk(source.tree):
+        for node in source.parents:
             value = node.value if isinstance(node, ast.Assign) else None
             if not isinstance(value, ast.Call) or name_of(value) != "min" or len(value.args) != 2:
                 continue
@@ -168,7 +168,7 @@ class ReturnsOfThePast(TextRule):
     """Discounted returns that are added up from the first reward on: each is of the past."""
 
     def read(self, source: SourceFile) -> None:
-        for loop in ast.walk(source.tree):
+        for loop in source.parents:
             if not isinstance(loop, ast.For) or not isinstance(loop.iter, (ast.Name, ast.Attribute)):
                 continue
             rewards, item = name_of(loop.iter), text_of(loop.target)

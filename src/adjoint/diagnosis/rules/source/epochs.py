@@ -6,18 +6,19 @@ import ast
 import re
 from collections.abc import Iterator
 
-from adjoint.diagnosis.rules.source.text_rule import TextRule, name_of
+from adjoint.diagnosis.rules.source.text_rule import TextRule, name_of, nodes_of
 from adjoint.diagnosis.source_expressions import SourceFile, text_of
 
 STARTS = frozenset({"zeros", "zeros_like", "init_hidden", "new_zeros", "randn"})
 USED_UP = frozenset({"iter", "zip", "map", "filter", "enumerate", "reversed"})
 
 
-def nested_loops(tree: ast.AST) -> Iterator[tuple[ast.For, ast.For]]:
+def nested_loops(source: SourceFile) -> Iterator[tuple[ast.For, ast.For]]:
     """Yield the loops of a program that lie in another, with that one."""
-    for outer in ast.walk(tree):
-        for inner in ast.walk(outer) if isinstance(outer, ast.For) else ():
-            if isinstance(inner, ast.For) and inner is not outer and isinstance(outer, ast.For):
+    for inner in nodes_of(source, ast.For):
+        outer: ast.AST | None = inner
+        while (outer := source.parents.get(outer or inner)) is not None:
+            if isinstance(outer, ast.For):
                 yield outer, inner
 
 
@@ -35,7 +36,7 @@ class RunningTotal(TextRule):
     """A sum over the batches of an epoch that goes on in the next one."""
 
     def read(self, source: SourceFile) -> None:
-        for outer, inner in nested_loops(source.tree):
+        for outer, inner in nested_loops(source):
             sums = [node for node in inner.body if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add)]
             after = outer.body[outer.body.index(inner) + 1 :] if inner in outer.body else []
             for node in sums:
@@ -66,7 +67,7 @@ class Patience(TextRule):
     """A counter of epochs without progress that an epoch with progress does not set back."""
 
     def read(self, source: SourceFile) -> None:
-        for loop in ast.walk(source.tree):
+        for loop in source.parents:
             if not isinstance(loop, (ast.For, ast.While)):
                 continue
             nodes = list(ast.walk(loop))
@@ -92,7 +93,7 @@ class UsedIterator(TextRule):
     """An iterator that is made before the loop over epochs, and empty from the second one on."""
 
     def read(self, source: SourceFile) -> None:
-        for outer, inner in nested_loops(source.tree):
+        for outer, inner in nested_loops(source):
             read = inner.iter
             if isinstance(read, ast.Call) and name_of(read) == "enumerate" and read.args:
                 read = read.args[0]
@@ -121,7 +122,7 @@ class OverlappingBatches(TextRule):
     """Slices `x[i:i + n]` for the numbers i of batches: each begins one row after the last."""
 
     def read(self, source: SourceFile) -> None:
-        for loop in ast.walk(source.tree):
+        for loop in source.parents:
             if not isinstance(loop, ast.For) or not isinstance(loop.target, ast.Name):
                 continue
             call = loop.iter
@@ -155,7 +156,7 @@ class UnusedStep(TextRule):
     """A loop over time steps that reads the same one in each turn."""
 
     def read(self, source: SourceFile) -> None:
-        for loop in ast.walk(source.tree):
+        for loop in source.parents:
             if not isinstance(loop, ast.For) or not isinstance(loop.target, ast.Name):
                 continue
             call = loop.iter
@@ -184,7 +185,7 @@ class StateReset(TextRule):
     """A state that each time step begins anew, so that only the last step counts."""
 
     def read(self, source: SourceFile) -> None:
-        for loop in ast.walk(source.tree):
+        for loop in source.parents:
             if not isinstance(loop, ast.For) or not re.search(r"size\(|shape\[|seq|steps|len\(", text_of(loop.iter)):
                 continue
             scope = source.scope_of(loop)
@@ -219,7 +220,7 @@ class OverwrittenLoss(TextRule):
         effects = [finding for finding in self.facts.report if finding.kind == "no-gradient" and finding.place]
         for effect in effects:
             line = effect.place.site.line if effect.place is not None else 0
-            for scope in ast.walk(source.tree):
+            for scope in source.parents:
                 block = getattr(scope, "body", None)
                 first = next((n for n in block if n.lineno == line), None) if isinstance(block, list) else None
                 if not isinstance(first, ast.Assign) or not isinstance(block, list):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
-from adjoint.diagnosis.rules.source.text_rule import TextRule, calls_in, name_of
+from adjoint.diagnosis.rules.source.text_rule import TextRule, name_of, nodes_of
 from adjoint.diagnosis.source_expressions import SourceFile, text_of
 
 HIGH = re.compile(r"(?:^|_)(?:acc|accuracy|f1|auc|auroc|score|iou|miou|dice|psnr|ssim|bleu|reward|r2|precision|recall)")
@@ -19,7 +19,7 @@ class SignForOperator(TextRule):
     """`loss =+ term`, which is `loss = +term`: what was there before is lost."""
 
     def read(self, source: SourceFile) -> None:
-        for node in ast.walk(source.tree):
+        for node in source.parents:
             if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.UnaryOp):
                 continue
             sign = {ast.UAdd: "+", ast.USub: "-"}.get(type(node.value.op))
@@ -37,7 +37,7 @@ class SelectionDirection(TextRule):
     """The best state chosen by the lowest accuracy, or by the highest loss."""
 
     def read(self, source: SourceFile) -> None:
-        for node in ast.walk(source.tree):
+        for node in source.parents:
             if not isinstance(node, ast.If) or not isinstance(node.test, ast.Compare) or len(node.test.ops) != 1:
                 continue
             left, right, op = node.test.left, node.test.comparators[0], node.test.ops[0]
@@ -62,11 +62,11 @@ class UphillStep(TextRule):
     """A step by hand that adds the gradient of a loss."""
 
     def read(self, source: SourceFile) -> None:
-        passes = [call for call in calls_in(source.tree) if name_of(call) == "backward"]
+        passes = [call for call in nodes_of(source, ast.Call) if name_of(call) == "backward"]
         losses = [text_of(call.func.value) for call in passes if isinstance(call.func, ast.Attribute)]
         if not losses or not all(LOSS.search(name) for name in losses):
             return
-        for node in ast.walk(source.tree):
+        for node in source.parents:
             target, added = find_sum(node)
             name = "" if target is None else text_of(target).removesuffix(".data")
             if added is None or not name or f"{name}.grad" not in text_of(added) or INPUTS.search(name):

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from adjoint.diagnosis.rules.source.epochs import assigns
-from adjoint.diagnosis.rules.source.text_rule import TextRule, calls_in, name_of
+from adjoint.diagnosis.rules.source.text_rule import TextRule, calls_in, name_of, nodes_of
 from adjoint.diagnosis.source_expressions import SourceFile, text_of
 
 TRAINED = re.compile(r"(?:^|_)(?:x|y)?(?:tr|train|training)(?:_|$|x|y|loader|dl|set)")
@@ -39,7 +39,7 @@ class OverlappingParts(TextRule):
 def find_parts(source: SourceFile) -> dict[str, list[tuple[str, ast.Slice, ast.stmt]]]:
     """Return the slices of each variable that lines give names, with the names and the lines."""
     known: dict[str, list[tuple[str, ast.Slice, ast.stmt]]] = {}
-    for node in ast.walk(source.tree):
+    for node in source.parents:
         for target, value in pairs_of(node):
             part = value.slice if isinstance(value, ast.Subscript) else None
             part = part.elts[0] if isinstance(part, ast.Tuple) and part.elts else part
@@ -84,7 +84,7 @@ class WholeStatistics(TextRule):
 
     def read(self, source: SourceFile) -> None:
         parts = find_parts(source)
-        for node in ast.walk(source.tree):
+        for node in source.parents:
             for target, value in pairs_of(node) if isinstance(node, ast.Assign) else ():
                 name = text_of(target)
                 cuts = [
@@ -117,7 +117,7 @@ class WholeStatistics(TextRule):
         mean = value.left.right
         if text_of(mean).startswith(f"{name}.mean("):
             return value
-        for node in ast.walk(source.tree):
+        for node in source.parents:
             for target, made in pairs_of(node):
                 if text_of(target) == text_of(mean) and text_of(made).startswith(f"{name}.mean("):
                     return node
@@ -129,7 +129,7 @@ class SharedFolds(TextRule):
 
     def read(self, source: SourceFile) -> None:
         roots = [root for root in self.facts.names.models() if root.name.isidentifier()]
-        for loop in ast.walk(source.tree):
+        for loop in source.parents:
             if not isinstance(loop, ast.For):
                 continue
             trains = any(name_of(call) == "backward" for call in calls_in(*loop.body))
@@ -161,7 +161,7 @@ class OwnFit(TextRule):
 
     def read(self, source: SourceFile) -> None:
         fits: dict[str, list[tuple[str, ast.AST]]] = {}  # what is fitted how, with the names of the data
-        for node in ast.walk(source.tree):
+        for node in source.parents:
             if isinstance(node, ast.DictComp) and name_of(node.generators[0].iter) == "enumerate":
                 names = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
                 self._note(fits, "enumerate", names, node)
@@ -190,7 +190,7 @@ class DoubledRows(TextRule):
 
     def read(self, source: SourceFile) -> None:
         parts = find_parts(source)
-        for node in ast.walk(source.tree):
+        for node in source.parents:
             for target, value in pairs_of(node) if isinstance(node, ast.Assign) else ():
                 name = text_of(target)
                 if not isinstance(value, ast.Call) or name_of(value) not in JOINS or not value.args:
@@ -222,5 +222,5 @@ class DoubledRows(TextRule):
     def _is_split(self, source: SourceFile, name: str, after: ast.AST) -> bool:
         line = getattr(after, "lineno", 0)
         names = ("random_split", "train_test_split")
-        calls = [call for call in calls_in(source.tree) if name_of(call) in names and call.lineno > line]
+        calls = [call for call in nodes_of(source, ast.Call) if name_of(call) in names and call.lineno > line]
         return any(name in {text_of(each) for each in ast.walk(call)} for call in calls)

@@ -9,4 +9,11 @@ Modules, in reading order:
 - `uses`: Rules on the losses of a pass: those that no backward pass takes, and one that stands in the sum twice.
 - `likelihoods`: Rules on likelihoods: a variance without its logarithm, the smaller side of a quantile, all pairs of
   log_prob.
+- `class_weights`: Rule on the weights of classes: larger for the frequent ones, where the rare ones were to count
+  more.
+- `geometry`: Rules on densities and boxes: the sign of a log-determinant, areas of no intersection, one factor for a
+  batch.
+- `pairs`: Rules on scores of pairs: negatives drawn near, sums over the batch, contrasts of vectors of any length.
+- `stops`: Rules on gradients that are to stop: at the target of a siamese pair, at a teacher, at the codes of a
+  quantizer.
 """
