@@ -11,7 +11,7 @@ import adjoint.diagnosis.rules
 
 ROOT = Path(__file__).parents[2]
 RULES = Path(adjoint.diagnosis.rules.__file__).parent
-REPORTERS = ("report", "_note", "Finding")
+REPORTERS = ("report", "blame", "_note", "Finding")
 KIND = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 

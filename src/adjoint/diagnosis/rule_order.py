@@ -38,11 +38,7 @@ from adjoint.diagnosis.rules.dataflow.idle_parts import (
     UnreadLoader,
     ZeroFactor,
 )
-from adjoint.diagnosis.rules.dataflow.inputs.adjacency import BareAdjacency
-from adjoint.diagnosis.rules.dataflow.inputs.attacks import AttackDirection
-from adjoint.diagnosis.rules.dataflow.inputs.axes import AllColumns, BestNextOfBatch, BestOfBatch, NormOverSteps
-from adjoint.diagnosis.rules.dataflow.inputs.mixtures import LastStepTarget, MixedLabels
-from adjoint.diagnosis.rules.dataflow.inputs.ranges import MixedUnits, PictureStatistics, SampleRanges
+from adjoint.diagnosis.rules.dataflow.inputs.input_rules import INPUT_RULES
 from adjoint.diagnosis.rules.dataflow.label_values import (
     BalancedTwice,
     ClassesAsNumbers,
@@ -81,20 +77,11 @@ from adjoint.diagnosis.rules.dataflow.losses.uses import (
     RepeatedLoss,
     UnusedLosses,
 )
-from adjoint.diagnosis.rules.dataflow.model_inputs import (
-    CrossedArguments,
-    JoinedSamples,
-    JoinedWithItself,
-    NoisyTarget,
-    RandomState,
-    TurnedTriplets,
-)
 from adjoint.diagnosis.rules.dataflow.recurrent_outputs import (
     CarriedState,
     DetachedSteps,
     RecurrentOutputs,
 )
-from adjoint.diagnosis.rules.dataflow.sample_order import ReadOrder, ShuffledAlone, ShuffledApart
 from adjoint.diagnosis.rules.dataflow.scores import (
     AttentionScores,
     ContrastiveScores,
@@ -114,7 +101,7 @@ from adjoint.diagnosis.rules.loops.accumulation import (
     UndividedAccumulation,
 )
 from adjoint.diagnosis.rules.loops.clipping import ClipOrder, ScaledGradients
-from adjoint.diagnosis.rules.loops.copies import TrainedOnHeldOut, UntrainedCopy
+from adjoint.diagnosis.rules.loops.copies import LossOfAnother, TrainedOnHeldOut, UntrainedCopy
 from adjoint.diagnosis.rules.loops.evaluation import (
     EvaluationScale,
     LogitThreshold,
@@ -193,46 +180,8 @@ from adjoint.diagnosis.rules.shapes import (
     PooledChannels,
     WrappedIntegers,
 )
-from adjoint.diagnosis.rules.source.branches import (
-    CountsBegunAnew,
-    EarlyReturn,
-    ForgottenBreak,
-    StepBesidePrint,
-)
-from adjoint.diagnosis.rules.source.calls import (
-    BackwardArgument,
-    RateInBatches,
-    RisingSchedule,
-    SharedTransform,
-    SmoothedAway,
-    UnenteredBlock,
-)
-from adjoint.diagnosis.rules.source.counts import (
-    CountedByBatches,
-    ExponentOfSum,
-    NeverEqual,
-    OtherLabels,
-    PairOrder,
-)
-from adjoint.diagnosis.rules.source.datasets import NeighbourLabel, UnturnedMask
-from adjoint.diagnosis.rules.source.episodes import (
-    EpisodeEnds,
-    ExplorationChoice,
-    FloorAsCeiling,
-    ReturnsOfThePast,
-    SameStates,
-)
-from adjoint.diagnosis.rules.source.epochs import (
-    OverlappingBatches,
-    OverwrittenLoss,
-    Patience,
-    RunningTotal,
-    StateReset,
-    UnusedStep,
-    UsedIterator,
-)
-from adjoint.diagnosis.rules.source.slips import SelectionDirection, SignForOperator, UphillStep
-from adjoint.diagnosis.rules.source.splits import DoubledRows, OverlappingParts, OwnFit, SharedFolds, WholeStatistics
+from adjoint.diagnosis.rules.source.epochs import OverwrittenLoss
+from adjoint.diagnosis.rules.source.text_rules import TEXT_RULES
 from adjoint.diagnosis.rules.states import (
     AliasedModel,
     ForgottenStates,
@@ -259,8 +208,7 @@ from adjoint.diagnosis.watch.rule import WatchRule
 
 # Causes come before their effects: a later rule reads what those before have found.
 RULES: tuple[type[WatchRule], ...] = (
-    SignForOperator,
-    ForgottenBreak,
+    *TEXT_RULES,
     RepeatedActivation,
     SoftmaxDimension,
     SoftmaxForLabels,
@@ -341,23 +289,6 @@ RULES: tuple[type[WatchRule], ...] = (
     TruncatedLabels,
     BalancedTwice,
     ClassesAsNumbers,
-    NoisyTarget,
-    RandomState,
-    CrossedArguments,
-    JoinedSamples,
-    JoinedWithItself,
-    TurnedTriplets,
-    BareAdjacency,
-    PictureStatistics,
-    AllColumns,
-    BestNextOfBatch,
-    BestOfBatch,
-    NormOverSteps,
-    SampleRanges,
-    MixedUnits,
-    MixedLabels,
-    LastStepTarget,
-    AttackDirection,
     BoxOverlap,
     InterpolationFactor,
     LogDeterminant,
@@ -367,6 +298,7 @@ RULES: tuple[type[WatchRule], ...] = (
     NegativeSamples,
     SummedBatch,
     UnscaledContrast,
+    *INPUT_RULES,
     AverageFactor,
     UnusedResult,
     AttackGradients,
@@ -379,9 +311,6 @@ RULES: tuple[type[WatchRule], ...] = (
     UnusedSchedule,
     UnfilledParameter,
     CustomGradients,
-    ReadOrder,
-    ShuffledAlone,
-    ShuffledApart,
     GeneratorTarget,
     AbsoluteSchedule,
     ClearedAccumulation,
@@ -424,6 +353,7 @@ RULES: tuple[type[WatchRule], ...] = (
     MissingStep,
     HandMadeStep,
     ConstantInput,
+    LossOfAnother,
     MissingGradients,
     OverwrittenLoss,
     EvaluationMode,
@@ -437,42 +367,8 @@ RULES: tuple[type[WatchRule], ...] = (
     Targets,
     EvaluationScale,
     SharedSamples,
-    OverlappingParts,
-    WholeStatistics,
-    SharedFolds,
-    SelectionDirection,
-    ExplorationChoice,
-    EpisodeEnds,
-    FloorAsCeiling,
-    ReturnsOfThePast,
-    SameStates,
-    EarlyReturn,
-    StepBesidePrint,
-    CountsBegunAnew,
-    UphillStep,
-    OwnFit,
-    DoubledRows,
-    CountedByBatches,
-    NeverEqual,
-    PairOrder,
-    ExponentOfSum,
-    OtherLabels,
-    BackwardArgument,
-    RateInBatches,
-    RisingSchedule,
-    SharedTransform,
-    SmoothedAway,
-    UnenteredBlock,
-    RunningTotal,
-    Patience,
-    UsedIterator,
-    OverlappingBatches,
-    UnusedStep,
-    StateReset,
     UntrainedCopy,
     TrainedOnHeldOut,
-    NeighbourLabel,
-    UnturnedMask,
     RowScale,
     LogitThreshold,
     SameBatch,

@@ -28,6 +28,7 @@ from adjoint.nn.module.parameter import Parameter
 
 PERIOD = 16  # of the steps in which all models are looked through again
 MAX_ENDS = 16  # ways that are followed
+CAUSES_OF_ABSENCE = ("loss-of-another", "weights-overwritten", "sign-for-operator", "gradient-not-stopped")
 FIRST_PASSES = 4  # whose graphs are walked for leaves
 HIDDEN_CUTS = ("argmax()", "with no_grad", "no_grad", "@no_grad", "with inference_mode", "inference_mode")
 # which programs use to print and to draw, too
@@ -47,8 +48,6 @@ class MissingGradients(WatchRule):
         self.last_pass = -1, -1  # the times between which the last loss was computed
         self.loss_times: dict[int, tuple[int, int]] = {}  # those of the loss before the first step of an optimizer
         self.pass_times: list[int] = []
-        self.last_loss: tuple[Place | None, set[int]] = None, set()  # its line, and the tensors that it comes from
-        self.losses: dict[int, tuple[Place | None, set[int]]] = {}  # those before the first step of an optimizer
         self.ends: dict[int, tuple[Made, bool]] = {}  # where the way from a parameter to the first losses ends
 
     def begin_backward(self, backward: Backward) -> None:
@@ -56,8 +55,6 @@ class MissingGradients(WatchRule):
         self.pass_times.append(self.last_pass[1])
         if backward.iteration < FIRST_PASSES:
             leaves = leaves_below(backward.roots)
-            made = self.facts.flow.maker(backward.roots[0]) if backward.roots else None
-            self.last_loss = made.place if made is not None else backward.place, {id(leaf.variable) for leaf in leaves}
             if self.facts.flow.is_open:
                 self._note_ends(backward, {id(leaf.variable) for leaf in leaves})
             for leaf in leaves:
@@ -85,7 +82,6 @@ class MissingGradients(WatchRule):
 
     def before_step(self, step: OptimizerStep) -> None:
         self.loss_times.setdefault(id(step.record.optimizer), self.last_pass)
-        self.losses.setdefault(id(step.record.optimizer), self.last_loss)
         self.with_gradient.update(id(p) for p in step.record.parameters() if p._grad is not None)
         if step.number < FIRST_PASSES or step.number % PERIOD == 0:
             self.waiting = [p for root in self.facts.names.models() for p in root.module.parameters()]
@@ -99,11 +95,7 @@ class MissingGradients(WatchRule):
         if not self.facts.backwards:
             self._report_no_backward(records[0])
             return
-        if any(self._is_independent(record) for record in records):
-            return
-        if self.facts.has_found(
-            "weights-overwritten", "sign-for-operator", "gradient-not-stopped"
-        ):  # whose effect it is
+        if self.facts.has_found(*CAUSES_OF_ABSENCE) or any(self._is_independent(record) for record in records):
             return
         missing = self._missing(records)
         self._report_replaced(records, missing)
@@ -138,13 +130,7 @@ class MissingGradients(WatchRule):
         else:
             place = self.facts.backwards[0].place
             problem = f"the loss does not depend on any parameter of {record.name}"
-        own = self._find_cut(*self.loss_times[id(record.optimizer)])
-        cut = own or self._find_cut(-1)
-        is_far = own is None and (cut is None or cut.what.startswith("no_grad"))
-        other = self._find_other(record) if is_far and not self.first_roots else None
-        if other is not None:
-            self._report_foreign(record, *other, len(parameters))
-            return True
+        cut = self._find_cut(*self.loss_times[id(record.optimizer)]) or self._find_cut(-1)
         if self.first_roots and cut is not None and not cut.what.startswith(HIDDEN_CUTS):
             cut = None  # it is the line that makes the tensor
         if cut is not None:
@@ -158,22 +144,6 @@ class MissingGradients(WatchRule):
             len(parameters),
         )
         return True
-
-    def _find_other(self, record: OptimizerRecord) -> tuple[Place, str] | None:
-        """Return the line of the loss before an optimizer's first step, and the name of the one whose it is."""
-        place, reached = self.losses.get(id(record.optimizer), (None, set()))
-        for other in self.facts.optimizers.values():
-            if place is not None and other is not record and any(id(p) in reached for p in other.parameters()):
-                return place, other.name
-        return None
-
-    def _report_foreign(self, record: OptimizerRecord, place: Place, other: str, count: int) -> None:
-        problem = (
-            f"the loss before {record.name}.step() depends on parameters of {other}, and on none of {record.name}; "
-        )
-        problem += f"all {count} have no gradient"
-        advice = f"compute it from what the model of {record.name} gives, not from stored values"
-        self.report("loss-independent-of-model", place, record.name, problem, advice, count)
 
     def _missing(self, records: list[OptimizerRecord]) -> list[Operand]:
         """Return the parameters that require grad and have never had one, of models that are trained."""

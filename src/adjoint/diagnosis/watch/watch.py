@@ -269,7 +269,9 @@ class Watch:
         calls = self.facts.calls
         if len(calls) == 1:
             self.is_skipping = False
-            if self.is_resting and not self._is_first_evaluation(calls[0]):
+            is_evaluation = not calls[0].is_recording and not module.training
+            self.evaluations += is_evaluation
+            if self.is_resting and not (is_evaluation and self.evaluations <= MAX_EVALUATIONS):
                 self.observer.pause()
         while calls:
             call = calls.pop()
@@ -277,11 +279,6 @@ class Watch:
                 handlers = self._find_module_handlers("leave_module", module, call.parent is None)
                 handlers.call(self.facts.round, call, output)
                 break
-
-    def _is_first_evaluation(self, call: ModuleCall) -> bool:
-        """Return whether this is one of the first evaluations, whose results are looked at."""
-        self.evaluations += not call.is_recording and not call.module.training
-        return not call.is_recording and not call.module.training and self.evaluations <= MAX_EVALUATIONS
 
     def _find_module_handlers(self, event: str, module: Module, is_root: bool) -> RuleHandlers:
         """Return the handlers of rules that look at such a module."""

@@ -10,10 +10,12 @@ from adjoint.core.typing import Array, Operand
 from adjoint.diagnosis.findings import Place, place_of_frame
 from adjoint.diagnosis.rules.source.splits import HELD_OUT, TRAINED
 from adjoint.diagnosis.rules.states import COPIES
-from adjoint.diagnosis.watch.events import ModuleCall, OptimizerStep, caller_frame
-from adjoint.diagnosis.watch.facts import Facts, is_array
+from adjoint.diagnosis.watch.events import Backward, ModuleCall, OptimizerStep, caller_frame
+from adjoint.diagnosis.watch.facts import Facts, is_array, leaves_below
 from adjoint.diagnosis.watch.rule import WatchRule
 from adjoint.nn.module.module import Module
+
+FIRST_PASSES = 8  # in which each optimizer makes its first step
 
 
 class UntrainedCopy(WatchRule):
@@ -90,3 +92,38 @@ class TrainedOnHeldOut(WatchRule):
             problem = f"{count} steps were made with batches of {names[0]}: what it is to validate was trained with it"
             advice = "backward() and step() in training alone"
             self.report("trained-on-held-out", self.steps[names[0]][0], names[0], problem, advice, count)
+
+
+class LossOfAnother(WatchRule):
+    """A loss that depends on the parameters of another optimizer than the one that makes the step after it."""
+
+    max_passes = FIRST_PASSES
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self.last: tuple[Place | None, set[int]] = None, set()  # the line of a loss, and the tensors that it comes from
+        self.losses: dict[int, tuple[Place | None, set[int]]] = {}  # those before the first step of an optimizer
+
+    def begin_backward(self, backward: Backward) -> None:
+        made = self.facts.flow.maker(backward.roots[0]) if backward.roots else None
+        place = made.place if made is not None else backward.place
+        self.last = place, {id(leaf.variable) for leaf in leaves_below(backward.roots)}
+
+    def before_step(self, step: OptimizerStep) -> None:
+        self.losses.setdefault(id(step.record.optimizer), self.last)
+
+    def finish(self) -> None:
+        records = list(self.facts.optimizers.values())
+        if any(not cut.what.startswith("no_grad") for cut in self.facts.cuts):
+            return  # whose line is the cause
+        for record in records:
+            place, reached = self.losses.get(id(record.optimizer), (None, set()))
+            own = record.parameters()
+            others = [each for each in records if each is not record]
+            other = next((each for each in others if any(id(p) in reached for p in each.parameters())), None)
+            if place is None or other is None or any(id(p) in reached or p._grad is not None for p in own):
+                continue
+            problem = f"the loss before {record.name}.step() depends on parameters of {other.name}, and on none of "
+            problem += f"{record.name}; all {len(own)} have no gradient"
+            advice = f"compute it from what the model of {record.name} gives, not from stored values"
+            self.report("loss-of-another", place, record.name, problem, advice, len(own))

@@ -13,4 +13,5 @@ Modules, in reading order:
 - `slips`: Rules on slips of writing: a sign for an operator, a comparison the wrong way round.
 - `splits`: Rules on parts of the data: slices that overlap, statistics of all rows, one model for all folds.
 - `text_rule`: Base of rules that read the program's text when the watch ends.
+- `text_rules`: The rules on the program's text that come before those on its steps, in their order.
 """

@@ -78,8 +78,8 @@ class CountsBegunAnew(TextRule):
             sums = {text_of(line.target) for line in loop.body if isinstance(line, ast.AugAssign)}
             for line in starts:
                 names = {text_of(part) for target in line.targets for part in getattr(target, "elts", [target])}
-                found = [name for name in sorted(names & sums) if not self._is_read(loop, name)]
-                if found and self._is_read_after(source, loop, found[0]):
+                found = [name for name in sorted(names & sums) if not is_read_in(loop, name)]
+                if found and is_read_after(source, loop, found[0]):
                     name = found[0]
                     problem = (
                         f"{name} is set to 0 in each turn of the loop over {text_of(loop.iter)}: after it, it has the "
@@ -89,14 +89,18 @@ class CountsBegunAnew(TextRule):
                     self.blame("count-begun-anew", (source, line), name, problem, advice)
                     break
 
-    def _is_read(self, loop: ast.For, name: str) -> bool:
-        nodes = (each for line in loop.body for each in ast.walk(line))
-        return any(isinstance(x, ast.Name) and x.id == name and isinstance(x.ctx, ast.Load) for x in nodes)
 
-    def _is_read_after(self, source: SourceFile, loop: ast.For, name: str) -> bool:
-        scope = source.scope_of(loop)
-        loads = [x for x in ast.walk(scope) if isinstance(x, ast.Name) and x.id == name and isinstance(x.ctx, ast.Load)]
-        return any(x.lineno > (loop.end_lineno or 0) for x in loads)
+def is_read_in(loop: ast.For, name: str) -> bool:
+    """Return whether the body of a loop reads a variable."""
+    nodes = (each for line in loop.body for each in ast.walk(line))
+    return any(isinstance(x, ast.Name) and x.id == name and isinstance(x.ctx, ast.Load) for x in nodes)
+
+
+def is_read_after(source: SourceFile, loop: ast.For, name: str) -> bool:
+    """Return whether a variable is read after a loop, in the same function."""
+    nodes = ast.walk(source.scope_of(loop))
+    loads = [x for x in nodes if isinstance(x, ast.Name) and x.id == name and isinstance(x.ctx, ast.Load)]
+    return any(x.lineno > (loop.end_lineno or 0) for x in loads)
 
 
 def is_zero(node: ast.expr) -> bool:

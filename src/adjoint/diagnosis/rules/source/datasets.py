@@ -74,7 +74,7 @@ class UnturnedMask(TextRule):
             image, mask = (x.id for x in pair if isinstance(x, ast.Name))
             turned = {image: list(_turns(function, image)), mask: list(_turns(function, mask))}
             for one, other in ((image, mask), (mask, image)):
-                if turned[one] and not turned[other] and not _shares_call(function, image, mask):
+                if turned[one] and not turned[other] and not shares_call(function, image, mask):
                     node, what = turned[one][0]
                     problem = f"{what} turns {one} and not {other}: their pixels no longer belong together"
                     self.blame("mask-not-turned", (source, node), one, problem, f"the same {what} of {other}")
@@ -98,6 +98,6 @@ def _names(nodes: list[ast.expr] | list[ast.Call]) -> set[str]:
     return {each.id for node in nodes for each in ast.walk(node) if isinstance(each, ast.Name)}
 
 
-def _shares_call(function: ast.FunctionDef, image: str, mask: str) -> bool:
+def shares_call(function: ast.FunctionDef, image: str, mask: str) -> bool:
     """Return whether a call gets both, which may turn them together."""
     return any({image, mask} <= _names([call]) for call in calls_in(function))

@@ -49,14 +49,14 @@ class RunningTotal(TextRule):
                 ]
                 lengths = f"len({text_of(inner.iter)})", f"len({text_of(inner.iter)}.dataset)"
                 if any(text_of(each.right) in lengths for each in quotients) and not assigns(outer.body, name):
-                    start = self._find_start(source, outer, name)
+                    start = self.find_start(source, outer, name)
                     if start is not None:
                         problem = f"{name} is set to 0 once, before the loop over {text_of(outer.target)}: each epoch "
                         problem += "adds to the sum of those before, and divides it by the batches of one"
                         advice = f"{name} = 0.0 at the start of each turn of the loop over {text_of(outer.target)}"
                         self.blame("total-not-reset", (source, start), name, problem, advice)
 
-    def _find_start(self, source: SourceFile, outer: ast.For, name: str) -> ast.stmt | None:
+    def find_start(self, source: SourceFile, outer: ast.For, name: str) -> ast.stmt | None:
         """Return the line ahead of a loop that sets a sum to 0."""
         statements = source.assignments_in(source.scope_of(outer)).get(name, [])
         before = [each for each in statements if each.lineno < outer.lineno and isinstance(each, ast.Assign)]

@@ -3,10 +3,9 @@
 Modules, in reading order:
 
 - `adjacency`: Rule on graphs: an adjacency matrix that is used as it is, without self-loops and degrees.
-- `attacks`: Rule on adversarial samples: a step of the input down the loss, of the labels that it is to miss.
 - `axes`: Rules on axes: channels that are time steps, the best of a batch, columns of all samples for each.
-- `mixtures`: Rules on batches: samples mixed with others whose labels are not, and targets that are the last step of
-  the input.
+- `mixtures`: Rules on batches: samples mixed without their labels, targets within the input, attacks that help.
 - `ranges`: Rules on ranges: statistics of pictures over the wrong dimensions, real samples beside those of a
   generator.
+- `input_rules`: The rules on what models get, in their order.
 """

@@ -29,8 +29,9 @@ class BareAdjacency(WatchRule):
                 advice = "a = adj + I, then d @ a @ d with d = diag(a.sum(1) ** -0.5)"
                 if loops:
                     advice = "d @ a @ d with d = diag(a.sum(1) ** -0.5)"
-                kind = "adjacency-not-normalized"
-                self.report(kind, made.place, "adj", problem.rstrip(", "), advice, f"{degree:.3g}")
+                self.report(
+                    "adjacency-not-normalized", made.place, "adj", problem.rstrip(", "), advice, f"{degree:.3g}"
+                )
                 return
 
     def _is_bare(self, made: Made) -> bool:

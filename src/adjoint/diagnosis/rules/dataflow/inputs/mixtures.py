@@ -1,4 +1,4 @@
-"""Rules on batches: samples mixed with others whose labels are not, and targets that are the last step of the input."""
+"""Rules on batches: samples mixed without their labels, targets within the input, attacks that help."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import ast
 import numpy as np
 
 from adjoint.core.graph.source_location import Site
+from adjoint.core.op.op import Op
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand, Operands
 from adjoint.diagnosis.findings import Place
 from adjoint.diagnosis.source_expressions import parse_source, text_of
 from adjoint.diagnosis.watch.events import Backward, ModuleCall
@@ -15,7 +17,9 @@ from adjoint.diagnosis.watch.facts import Facts, is_array
 from adjoint.diagnosis.watch.library_calls import LibraryCall
 from adjoint.diagnosis.watch.rule import WatchRule
 from adjoint.diagnosis.watch.value_flow import FLOW_PASSES, Made
+from adjoint.nn.module.parameter import Parameter
 
+LABELLED = ("cross_entropy", "nll_loss", "binary_cross_entropy_with_logits", "binary_cross_entropy")
 ERRORS = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss")
 MIN_SAMPLES = 8
 MIXING = frozenset({"mul", "add", "lerp"})
@@ -133,3 +137,39 @@ def find_last_item(near: Place) -> Place:
         if isinstance(part, ast.BinOp) and isinstance(part.left, ast.BinOp) and text_of(part).endswith("- 1"):
             return Place(Site(near.site.file, getattr(node, "lineno", 0), ""))
     return near
+
+
+class AttackDirection(WatchRule):
+    """An input less the sign of the gradient of its loss: it becomes easier, where it was to become harder."""
+
+    ops = frozenset({"sub"})
+    max_passes = FLOW_PASSES
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self.last: Operand = None  # the labels of the last loss
+        self.step: tuple[Place, Operand, tuple[int, ...]] | None = None
+
+    def see_op(self, op: Op, inputs: Operands, out: Tensor) -> None:
+        flow, x = self.facts.flow, inputs[0]
+        made = flow.maker(inputs[1]) if len(inputs) > 1 else None
+        if made is None or self.last is None or not isinstance(x, Tensor) or isinstance(x, Parameter):
+            return
+        if x.array.ndim < 2 or not any(each.op == "sign" for each in (made, *map(flow.maker, made.tensors)) if each):
+            return
+        step = flow.maker(out)
+        if step is not None:
+            self.step = step.place, self.last, tuple(x.shape)
+
+    def see_call(self, call: LibraryCall) -> None:
+        target = call.tensor("target")
+        if call.name not in LABELLED or target is None:
+            return
+        self.last = target.array
+        step, self.step = self.step, None
+        if step is not None and step[1] is target.array:
+            problem = (
+                f"the input {step[2]} goes down the loss of its own labels: it becomes easier to recognise, and not "
+            )
+            problem += "harder"
+            self.report("attack-downhill", step[0], "x_adv", problem, "x + eps * grad.sign()", step[2])

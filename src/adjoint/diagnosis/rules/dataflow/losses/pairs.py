@@ -8,7 +8,7 @@ from adjoint.core.tensor.tensor import Tensor
 from adjoint.diagnosis.watch.events import Backward
 from adjoint.diagnosis.watch.library_calls import LibraryCall
 from adjoint.diagnosis.watch.rule import WatchRule
-from adjoint.diagnosis.watch.value_flow import FLOW_PASSES, Made
+from adjoint.diagnosis.watch.value_flow import FLOW_PASSES, Made, ValueFlow
 
 PRODUCTS = frozenset({"mm", "matmul", "einsum"})
 VALUES = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy_with_logits")
@@ -29,7 +29,7 @@ class NegativeSamples(WatchRule):
             if len(scores) != 2 or len(terms) != 2 or scores[0].array.size == scores[1].array.size:
                 continue
             makers = [flow.maker_past_moves(x) for x in scores]
-            if any(made is None or made.op in ("neg", "sub") or self._is_negated(made) for made in makers):
+            if any(made is None or made.op in ("neg", "sub") or is_negated(flow, made) for made in makers):
                 continue
             negative = max(terms, key=lambda term: term.value.array.size).made
             if negative is not None:
@@ -38,10 +38,12 @@ class NegativeSamples(WatchRule):
                 place, shape = negative.place, tuple(negative.out.shape)
                 self.report("negatives-made-large", place, "negatives", problem, "logsigmoid(-scores) for them", shape)
 
-    def _is_negated(self, made: Made) -> bool:
-        numbers = [x for x in made.inputs if isinstance(x, (int, float))]
-        behind = self.facts.flow.makers_behind(*made.tensors)[:4]
-        return any(x < 0 for x in numbers) or any(each.op == "neg" for each in behind)
+
+def is_negated(flow: ValueFlow, made: Made) -> bool:
+    """Return whether a negative number, or a sign, is in what made a value."""
+    numbers = [x for x in made.inputs if isinstance(x, (int, float))]
+    behind = flow.makers_behind(*made.tensors)[:4]
+    return any(x < 0 for x in numbers) or any(each.op == "neg" for each in behind)
 
 
 class SummedBatch(WatchRule):

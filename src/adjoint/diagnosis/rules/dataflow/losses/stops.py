@@ -54,12 +54,15 @@ class StoppedPair(WatchRule):
         """Return whether an operand of each was computed from one of the other's."""
         pairs = ((one, other), (other, one))
         return all(
-            any(part is source for x in first for part in self._behind(x) for source in second)
+            any(
+                part is source
+                for x in first
+                for made in self.facts.flow.makers_behind(x)
+                for part in made.tensors
+                for source in second
+            )
             for first, second in pairs
         )
-
-    def _behind(self, x: Tensor) -> list[Tensor]:
-        return [each for made in self.facts.flow.makers_behind(x) for each in made.tensors]
 
 
 class TrainedTeacher(WatchRule):

@@ -1,0 +1,61 @@
+"""The rules on what models get, in their order."""
+
+from __future__ import annotations
+
+from adjoint.diagnosis.rules.dataflow.inputs.adjacency import (
+    BareAdjacency,
+)
+from adjoint.diagnosis.rules.dataflow.inputs.axes import (
+    AllColumns,
+    BestNextOfBatch,
+    BestOfBatch,
+    NormOverSteps,
+)
+from adjoint.diagnosis.rules.dataflow.inputs.mixtures import (
+    AttackDirection,
+    LastStepTarget,
+    MixedLabels,
+)
+from adjoint.diagnosis.rules.dataflow.inputs.ranges import (
+    MixedUnits,
+    PictureStatistics,
+    SampleRanges,
+)
+from adjoint.diagnosis.rules.dataflow.model_inputs import (
+    CrossedArguments,
+    JoinedSamples,
+    JoinedWithItself,
+    NoisyTarget,
+    RandomState,
+    TurnedTriplets,
+)
+from adjoint.diagnosis.rules.dataflow.sample_order import (
+    ReadOrder,
+    ShuffledAlone,
+    ShuffledApart,
+)
+from adjoint.diagnosis.watch.rule import WatchRule
+
+# Those that look at axes come before those that look at values.
+INPUT_RULES: tuple[type[WatchRule], ...] = (
+    NoisyTarget,
+    RandomState,
+    CrossedArguments,
+    JoinedSamples,
+    JoinedWithItself,
+    TurnedTriplets,
+    BareAdjacency,
+    PictureStatistics,
+    AllColumns,
+    BestNextOfBatch,
+    BestOfBatch,
+    NormOverSteps,
+    SampleRanges,
+    MixedUnits,
+    MixedLabels,
+    LastStepTarget,
+    AttackDirection,
+    ReadOrder,
+    ShuffledAlone,
+    ShuffledApart,
+)

@@ -1,0 +1,97 @@
+"""The rules on the program's text that come before those on its steps, in their order."""
+
+from __future__ import annotations
+
+from adjoint.diagnosis.rules.source.branches import (
+    CountsBegunAnew,
+    EarlyReturn,
+    ForgottenBreak,
+    StepBesidePrint,
+)
+from adjoint.diagnosis.rules.source.calls import (
+    BackwardArgument,
+    RateInBatches,
+    RisingSchedule,
+    SharedTransform,
+    SmoothedAway,
+    UnenteredBlock,
+)
+from adjoint.diagnosis.rules.source.counts import (
+    CountedByBatches,
+    ExponentOfSum,
+    NeverEqual,
+    OtherLabels,
+    PairOrder,
+)
+from adjoint.diagnosis.rules.source.datasets import (
+    NeighbourLabel,
+    UnturnedMask,
+)
+from adjoint.diagnosis.rules.source.episodes import (
+    EpisodeEnds,
+    ExplorationChoice,
+    FloorAsCeiling,
+    ReturnsOfThePast,
+    SameStates,
+)
+from adjoint.diagnosis.rules.source.epochs import (
+    OverlappingBatches,
+    Patience,
+    RunningTotal,
+    StateReset,
+    UnusedStep,
+    UsedIterator,
+)
+from adjoint.diagnosis.rules.source.slips import (
+    SelectionDirection,
+    SignForOperator,
+    UphillStep,
+)
+from adjoint.diagnosis.rules.source.splits import (
+    DoubledRows,
+    OverlappingParts,
+    OwnFit,
+    SharedFolds,
+    WholeStatistics,
+)
+from adjoint.diagnosis.watch.rule import WatchRule
+
+# A rule on steps keeps silent about the effect of what one of these has found.
+TEXT_RULES: tuple[type[WatchRule], ...] = (
+    SignForOperator,
+    ForgottenBreak,
+    OverlappingParts,
+    WholeStatistics,
+    SharedFolds,
+    SelectionDirection,
+    ExplorationChoice,
+    EpisodeEnds,
+    FloorAsCeiling,
+    ReturnsOfThePast,
+    SameStates,
+    EarlyReturn,
+    StepBesidePrint,
+    CountsBegunAnew,
+    UphillStep,
+    OwnFit,
+    DoubledRows,
+    CountedByBatches,
+    NeverEqual,
+    PairOrder,
+    ExponentOfSum,
+    OtherLabels,
+    BackwardArgument,
+    RateInBatches,
+    RisingSchedule,
+    SharedTransform,
+    SmoothedAway,
+    UnenteredBlock,
+    RunningTotal,
+    Patience,
+    UsedIterator,
+    OverlappingBatches,
+    UnusedStep,
+    StateReset,
+    NeighbourLabel,
+    UnturnedMask,
+)
