@@ -56,6 +56,12 @@ from adjoint.diagnosis.rules.dataflow.latent_noise import (
 from adjoint.diagnosis.rules.dataflow.learning_rate import LearningRate
 from adjoint.diagnosis.rules.dataflow.losses.class_weights import InvertedWeights
 from adjoint.diagnosis.rules.dataflow.losses.geometry import BoxOverlap, InterpolationFactor, LogDeterminant
+from adjoint.diagnosis.rules.dataflow.losses.hand_made import (
+    ExchangedLimits,
+    SignedError,
+    SoftmaxOfAll,
+    TemperatureSign,
+)
 from adjoint.diagnosis.rules.dataflow.losses.likelihoods import (
     LikelihoodPairs,
     QuantileChoice,
@@ -80,6 +86,7 @@ from adjoint.diagnosis.rules.dataflow.losses.uses import (
 from adjoint.diagnosis.rules.dataflow.recurrent_outputs import (
     CarriedState,
     DetachedSteps,
+    FirstOfAll,
     RecurrentOutputs,
 )
 from adjoint.diagnosis.rules.dataflow.scores import (
@@ -242,6 +249,7 @@ RULES: tuple[type[WatchRule], ...] = (
     PaddingIndex,
     PaddedMean,
     RecurrentOutputs,
+    FirstOfAll,
     DetachedSteps,
     CarriedState,
     AttentionScores,
@@ -292,6 +300,10 @@ RULES: tuple[type[WatchRule], ...] = (
     BoxOverlap,
     InterpolationFactor,
     LogDeterminant,
+    SignedError,
+    SoftmaxOfAll,
+    ExchangedLimits,
+    TemperatureSign,
     StoppedPair,
     StraightThrough,
     TrainedTeacher,

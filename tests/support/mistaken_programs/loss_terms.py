@@ -294,17 +294,17 @@ for epoch in range(8):
     ),
     Mistake(
         "the first layer's state of a deep LSTM",
-        "zero-gradient",
+        "first-layer",
         "rnn",
         """\
 class Net(nn.Module):
     def __init__(self):
         super().__init__()
-        self.rnn = nn.LSTM(3, 8, num_layers=2, batch_first=True)  # !
+        self.rnn = nn.LSTM(3, 8, num_layers=2, batch_first=True)
         self.out = nn.Linear(8, 2)
     def forward(self, x):
         _, (h, _c) = self.rnn(x)
-        return self.out(h[0])
+        return self.out(h[0])  # !
 net = Net()
 opt = optim.Adam(net.parameters(), lr=0.01)
 x = torch.randn(20, 5, 3)

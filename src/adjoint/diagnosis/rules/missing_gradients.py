@@ -95,10 +95,9 @@ class MissingGradients(WatchRule):
         if not self.facts.backwards:
             self._report_no_backward(records[0])
             return
-        if self.facts.has_found(*CAUSES_OF_ABSENCE) or any(self._is_independent(record) for record in records):
+        if self.facts.has_found(*CAUSES_OF_ABSENCE) or any(map(self._is_independent, records)):
             return
-        missing = self._missing(records)
-        self._report_replaced(records, missing)
+        self._report_replaced(records, missing := self._missing(records))
         self._report_not_in_optimizer(records)
         self._report_frozen_groups(records)
         self._report_unreached(missing)

@@ -18,6 +18,7 @@ from adjoint.diagnosis.watch.facts import Facts
 from adjoint.diagnosis.watch.names import Names
 from adjoint.diagnosis.watch.rule import WatchRule
 from adjoint.nn.containers.containers import ModuleList, Sequential
+from adjoint.nn.layers.convolution import Conv1d, Conv2d
 from adjoint.nn.layers.linear import Linear
 from adjoint.nn.module.module import Module
 
@@ -199,9 +200,9 @@ class LayerPair:
 
 
 class MissingActivation(WatchRule):
-    """Two linear layers in a row, which are no more than one."""
+    """Two linear layers, or convolutions, in a row, which are no more than one."""
 
-    modules = (Linear,)
+    modules = (Linear, Conv1d, Conv2d)
     max_passes = 1
 
     def __init__(self, facts: Facts) -> None:
@@ -211,7 +212,7 @@ class MissingActivation(WatchRule):
         self.found: list[LayerPair] = []  # whose result nothing else uses
 
     def enter_module(self, call: ModuleCall) -> None:
-        if self.facts.iteration or type(call.module) is not Linear or not call.is_recording:
+        if self.facts.iteration or type(call.module) not in self.modules or not call.is_recording:
             return
         x = next(iter(call.tensors()), None)
         known = self.results.get(x.node) if x is not None and x.node is not None else None
@@ -220,12 +221,19 @@ class MissingActivation(WatchRule):
             return
         first: Operand = known[0]
         second: Operand = call.module
-        if first.out_features >= min(first.in_features, second.out_features):
+        is_pair = type(first) is type(second)
+        if isinstance(first, Linear):
+            is_pair = is_pair and first.out_features >= min(first.in_features, second.out_features)
+        else:  # pointwise and grouped ones are parts of one that is factored
+            is_pair = (
+                is_pair and first.groups == second.groups == 1 and min(*first.kernel_size, *second.kernel_size) > 1
+            )
+        if is_pair:
             place = None if isinstance(caller, Sequential) else call.place or caller_place()
             self.pairs.append(LayerPair(first, second, x.node, place))
 
     def leave_module(self, call: ModuleCall, output: Operand) -> None:
-        is_first = self.facts.iteration == 0 and type(call.module) is Linear
+        is_first = self.facts.iteration == 0 and type(call.module) in self.modules
         if is_first and isinstance(output, Tensor) and output.node is not None:  # None where the call failed
             caller = None if call.parent is None else call.parent.module
             self.results[output.node] = call.module, caller
@@ -244,7 +252,8 @@ class MissingActivation(WatchRule):
 
     def _report(self, pair: LayerPair, names: Names) -> None:
         first, second = names.name_of_module(pair.first), names.name_of_module(pair.second)
-        problem = f"{second} gets the result of {first} as it is: two linear layers in a row are one"
+        kind = "linear layers" if isinstance(pair.first, Linear) else "convolutions"
+        problem = f"{second} gets the result of {first} as it is: two {kind} in a row are one"
         advice = f"put an activation between them: {second}(F.relu({first}(x)))"
         place = pair.place or names.origin_of_module(pair.second)
         self.report("no-activation", place, second, problem, advice, 2)

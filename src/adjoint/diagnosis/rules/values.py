@@ -329,7 +329,9 @@ class GradientSizes(WatchRule):
                     f"{max(small[0][1]):.2g}",
                 )
         zero = [p for p, sizes in weights if max(sizes) == 0]
-        if zero and not self.facts.has_found("dead-units", "gradients-clamped", "state-reset"):
+        if zero and not self.facts.has_found(
+            "dead-units", "gradients-clamped", "state-reset", "first-step", "first-layer", "one-direction"
+        ):
             self._report_zero([(p, []) for p in zero])
 
     def _report_exploded(self) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 
+import numpy as np
+
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
 from adjoint.data.sampler import RandomSampler
@@ -213,3 +215,47 @@ def find_position(whole: Tensor, part: Tensor) -> tuple[int, int] | None:
     if "axis" in params and "at" in params:
         return params["axis"], int(params["at"]) % whole.array.shape[params["axis"]]
     return None
+
+
+class FirstOfAll(WatchRule):
+    """The first step of a sequence, which has seen nothing else, or the state of the first of several layers."""
+
+    modules = (RNNBase,)
+    max_passes = FLOW_PASSES
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self.runs: list[tuple[RNNBase, Tensor, Tensor]] = []
+
+    def leave_module(self, call: ModuleCall, output: Operand) -> None:
+        if isinstance(call.module, RNNBase) and call.is_recording and isinstance(output, tuple):
+            states = output[1][0] if isinstance(output[1], tuple) else output[1]
+            if isinstance(output[0], Tensor) and output[0].array.ndim == 3 and isinstance(states, Tensor):
+                self.runs.append((call.module, output[0], states))
+
+    def begin_backward(self, backward: Backward) -> None:
+        runs, self.runs = self.runs, []
+        for module, output, states in runs:
+            if module.bidirectional:
+                continue
+            of_steps, of_states = self.facts.flow.users_past_moves(output), self.facts.flow.users_past_moves(states)
+            steps = output.array.shape[1 if module.batch_first else 0]
+            first = output.array[:, 0] if module.batch_first else output.array[0]
+            if steps > 1 and not of_states and is_only(of_steps, first):
+                name = self.facts.names.name_of_module(module)
+                problem = f"the first of {steps} steps of {name} is used, and no other: it has seen nothing of the rest"
+                advice = "out[:, -1]" if module.batch_first else "out[-1]"
+                self.report("first-step", of_steps[0].place, name, problem, advice, steps)
+            if module.num_layers > 1 and not of_steps and is_only(of_states, states.array[0]):
+                name = self.facts.names.name_of_module(module)
+                problem = (
+                    f"the state of the first of {module.num_layers} layers of {name} is used, and that of the last "
+                )
+                problem += "is not"
+                self.report("first-layer", of_states[0].place, name, problem, "h[-1]", module.num_layers)
+
+
+def is_only(users: list[Made], values: Operand) -> bool:
+    """Return whether all that is used of a tensor is one selection of these values."""
+    chosen = [made for made in users if made.op == "select"]
+    return len(users) == len(chosen) == 1 and np.array_equal(chosen[0].out.array, values)

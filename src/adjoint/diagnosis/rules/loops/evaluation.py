@@ -8,6 +8,7 @@ import numpy as np
 
 from adjoint.core.graph.source_location import library_files
 from adjoint.core.op.op import Op
+from adjoint.core.tensor.mutation_log import owner
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand, Operands
 from adjoint.data.dataset import Subset
@@ -120,13 +121,14 @@ class SharedSamples(WatchRule):
 class LogitThreshold(WatchRule):
     """Logits of a binary loss that are compared with a probability, or that go through softmax."""
 
-    ops = frozenset({"gt", "ge", "lt", "le", "softmax"})
+    ops = frozenset({"gt", "ge", "lt", "le", "softmax", "sigmoid", "round"})
     sees_roots_only = True
 
     def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
         self.outputs: dict[int, tuple[Module, Operand]] = {}  # the last values of each outermost module
         self.models: set[int] = set()  # whose values are logits of a binary loss
+        self.probabilities: Operand = None  # memory of the last ones
 
     def leave_module(self, call: ModuleCall, output: Operand) -> None:
         if call.parent is None and is_array(output):
@@ -143,9 +145,25 @@ class LogitThreshold(WatchRule):
         x = inputs[0]
         if not self.models or not is_array(x) or library_files[caller_frame().f_code.co_filename]:
             return
-        if not any(key in self.models and values is x.array for key, (_, values) in self.outputs.items()):
-            return
         shape = tuple(x.shape)
+        if op.name == "sigmoid":
+            self.probabilities = owner(out.array)
+            return
+        if op.name in ("gt", "ge") and self.probabilities is not None and owner(x.array) is self.probabilities:
+            if out.array.size > 1 and out.array.all() and find_limit(inputs) == 0:
+                problem = f"probabilities {shape} are compared with 0: all are above it"
+                self.report("threshold-of-probabilities", caller_place(), "0", problem, "> 0.5", shape)
+            return
+        memory: Operand = owner(x.array)
+        if not any(key in self.models and owner(values) is memory for key, (_, values) in self.outputs.items()):
+            return
+        if op.name == "round":
+            if out.node is None and bool(np.any(np.abs(x.array) > 1.5)):
+                problem = (
+                    f"logits {shape} are rounded to classes: they go from {x.array.min():.3g} to {x.array.max():.3g}"
+                )
+                self.report("threshold-of-logits", caller_place(), "round", problem, "round(sigmoid(logits))", shape)
+            return
         if op.name == "softmax":
             if x.array.shape[-1] > 1 and out.array.size > 1:
                 problem = (
@@ -153,17 +171,23 @@ class LogitThreshold(WatchRule):
                 )
                 self.report("softmax-of-binary", caller_place(), "softmax", problem, "sigmoid", shape)
             return
-        limit = inputs[1] if len(inputs) > 1 and isinstance(inputs[1], (int, float)) else None
-        if limit is None:
-            found = find_expression(caller_frame())
-            node = found[1] if found is not None else None
-            right = node.comparators[0] if isinstance(node, ast.Compare) else None
-            limit = right.value if isinstance(right, ast.Constant) and isinstance(right.value, float) else None
+        limit = find_limit(inputs)
         if limit == 0.5 and bool(np.any(x.array < 0)):
             problem = f"logits {shape} are compared with {limit:g}: a probability of 0.5 is a logit of 0"
             self.report(
                 "threshold-of-logits", caller_place(), f"{limit:g}", problem, "> 0, or sigmoid before it", limit
             )
+
+
+def find_limit(inputs: Operands) -> float | None:
+    """Return the number with which the user's line compares."""
+    if len(inputs) > 1 and isinstance(inputs[1], (int, float)):
+        return float(inputs[1])
+    found = find_expression(caller_frame())
+    node = found[1] if found is not None else None
+    right = node.comparators[0] if isinstance(node, ast.Compare) else None
+    value = right.value if isinstance(right, ast.Constant) else None
+    return float(value) if isinstance(value, (int, float)) else None
 
 
 class RowScale(WatchRule):

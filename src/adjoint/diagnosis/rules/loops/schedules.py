@@ -12,6 +12,7 @@ from adjoint.core.op.op import Op
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand, Operands
 from adjoint.diagnosis.findings import Place
+from adjoint.diagnosis.rules.source.slips import HIGH
 from adjoint.diagnosis.source_expressions import text_of
 from adjoint.diagnosis.watch.events import caller_frame, caller_place
 from adjoint.diagnosis.watch.facts import Facts
@@ -44,9 +45,26 @@ class PlateauMode(WatchRule):
         if out.node is None and out.array.size == 1:
             self.evaluated.appendleft(float(out.array))
 
+    def _check_score(self, schedule: Operand) -> None:
+        """Look for a score, which is to become large, that is taken for a loss."""
+        found = find_expression(caller_frame())
+        given = (
+            text_of(found[1].args[0]) if found is not None and isinstance(found[1], ast.Call) and found[1].args else ""
+        )
+        if HIGH.search(given.rpartition(".")[2]) and "-" not in given:
+            name, made = describe_callee(caller_frame())
+            problem = (
+                f"{name} looks for a minimum of {given}, which is to grow: each better one counts as none, and the "
+            )
+            problem += "rate falls"
+            self.report("plateau-mode", made or caller_place(), name, problem, 'mode="max"', given)
+
     def schedule_steps(self, schedule: Operand, metrics: Operand = None, *args: object, **kwargs: object) -> None:
         """See the step of a schedule."""
-        if getattr(schedule, "mode", "") != "max" or not isinstance(schedule, ReduceLROnPlateau):
+        if not isinstance(schedule, ReduceLROnPlateau):
+            return
+        if schedule.mode == "min":
+            self._check_score(schedule)
             return
         rows = (self.facts.losses()[: -LAST_LOSSES - 1 : -1], self.evaluated)
         sums = [pair for row in rows for pair in enumerate(accumulate(row), 1)]

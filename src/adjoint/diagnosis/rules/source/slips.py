@@ -12,6 +12,7 @@ HIGH = re.compile(r"(?:^|_)(?:acc|accuracy|f1|auc|auroc|score|iou|miou|dice|psnr
 LOW = re.compile(r"(?:^|_)(?:loss|err|error|mse|rmse|mae|ppl|perplexity)(?:_|$)")
 LOSS = re.compile(r"loss|err|cost|mse|nll", re.IGNORECASE)
 INPUTS = re.compile(r"^(?:x|adv|delta|img|image|inputs?|perturb|noise)(?:_|$)", re.IGNORECASE)
+SHORTCUT = re.compile(r"^(?:identity|residual|shortcut|skip)$")
 BEST = re.compile(r"(?:^|_)(?:best|max|min|highest|lowest)(?:_|$)")
 
 
@@ -88,3 +89,40 @@ def find_sum(node: ast.AST) -> tuple[ast.expr | None, ast.expr | None]:
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "add_" and node.args:
         return node.func.value, node
     return None, None
+
+
+class UnusedShortcut(TextRule):
+    """A shortcut that a forward pass keeps, and never adds."""
+
+    def read(self, source: SourceFile) -> None:
+        for function in nodes_of(source, ast.FunctionDef):
+            if function.name != "forward":
+                continue
+            loads = {x.id for x in ast.walk(function) if isinstance(x, ast.Name) and isinstance(x.ctx, ast.Load)}
+            for name, lines in source.assignments_in(function).items():
+                if SHORTCUT.search(name) and name not in loads:
+                    problem = f"{name} is never read: nothing is added to what the layers give"
+                    self.blame("shortcut-unused", (source, lines[0]), name, problem, f"out + {name}")
+
+
+class ExchangedRates(TextRule):
+    """A precision that is divided by the false negatives, or a recall by the false positives."""
+
+    def read(self, source: SourceFile) -> None:
+        for node in nodes_of(source, ast.Assign):
+            name, value = name_of(node.targets[0]).lower(), node.value
+            if not isinstance(value, ast.BinOp) or not isinstance(value.op, ast.Div):
+                continue
+            names = {
+                name_of(each).lower() for each in ast.walk(value.right) if isinstance(each, (ast.Name, ast.Attribute))
+            }
+            negatives = any(re.search(r"(?:^|_)fn|false_neg", each) for each in names)
+            positives = any(re.search(r"(?:^|_)fp|false_pos", each) for each in names)
+            is_turned = ("precision" in name and negatives and not positives) or (
+                "recall" in name and positives and not negatives
+            )
+            if is_turned:
+                right = "tp / (tp + fp)" if "precision" in name else "tp / (tp + fn)"
+                problem = f"{text_of(node)} is the other rate of the two"
+                self.blame("rates-exchanged", (source, node), name, problem, right)
+                return

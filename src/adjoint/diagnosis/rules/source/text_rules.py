@@ -43,8 +43,10 @@ from adjoint.diagnosis.rules.source.epochs import (
     UsedIterator,
 )
 from adjoint.diagnosis.rules.source.slips import (
+    ExchangedRates,
     SelectionDirection,
     SignForOperator,
+    UnusedShortcut,
     UphillStep,
 )
 from adjoint.diagnosis.rules.source.splits import (
@@ -73,6 +75,8 @@ TEXT_RULES: tuple[type[WatchRule], ...] = (
     StepBesidePrint,
     CountsBegunAnew,
     UphillStep,
+    UnusedShortcut,
+    ExchangedRates,
     OwnFit,
     DoubledRows,
     CountedByBatches,

@@ -12,15 +12,18 @@ from adjoint.diagnosis.watch.facts import Facts, is_array
 from adjoint.diagnosis.watch.rule import CHECKED_PASSES, WatchRule
 from adjoint.diagnosis.watch.value_flow import FLOW_PASSES
 from adjoint.nn.layers.normalization import BatchNorm1d
+from adjoint.nn.layers.pooling import AvgPool1d, MaxPool1d
+from adjoint.nn.layers.recurrent import RNNBase
+from adjoint.nn.module.parameter import Parameter
 
 FEATURES_LAST = frozenset({"linear", "embedding", "layer_norm", "addmm"})
 MIN_ROWS = 3
 
 
 class NormOverSteps(WatchRule):
-    """Batch normalization of (N, T, C) as it is: each time step is taken for a channel."""
+    """Batch normalization, or pooling, of (N, T, C) as it is: each time step is taken for a channel."""
 
-    modules = (BatchNorm1d,)
+    modules = (BatchNorm1d, MaxPool1d, AvgPool1d)
     max_passes = FLOW_PASSES
 
     def enter_module(self, call: ModuleCall) -> None:
@@ -30,9 +33,18 @@ class NormOverSteps(WatchRule):
         made = self.facts.flow.maker(x)
         while made is not None and made.op in ("relu", "gelu", "tanh", "dropout", "reshape") and made.tensors:
             made = self.facts.flow.maker(made.tensors[0])
-        if made is not None and made.op in FEATURES_LAST and made.out.array.shape[-1] == x.array.shape[-1]:
+        is_looked_up = made is not None and made.op == "index" and isinstance(made.tensors[0], Parameter)
+        has_features = made is not None and made.out.array.shape[-1] == x.array.shape[-1]
+        if made is not None and has_features and (is_looked_up or made.op in FEATURES_LAST):
             name = self.facts.names.name_of_module(call.module)
             steps, features = x.array.shape[1:]
+            if not isinstance(call.module, BatchNorm1d):
+                problem = (
+                    f"{name} gets {tuple(x.shape)} with the {features} features last: it pools features of each step, "
+                )
+                problem += f"and not the {steps} steps"
+                self.report("pool-over-features", caller_place(), name, problem, "transpose(1, 2) before it", features)
+                return
             problem = (
                 f"{name} gets {tuple(x.shape)} with the {features} features last: it normalizes each of the {steps} "
             )
@@ -135,3 +147,49 @@ class BestNextOfBatch(WatchRule):
                 f"the max of {tuple(x.shape)} is over dimension 0, the batch: it gives the best sample of each action"
             )
             self.report("max-over-batch", caller_place(), "max", problem, "max(dim=1)", tuple(x.shape))
+
+
+class TurnedBatch(WatchRule):
+    """Samples whose order is reversed, where that of their time steps was meant, and rows repeated as others'."""
+
+    ops = frozenset({"reshape"})
+    modules = (RNNBase,)
+    max_passes = FLOW_PASSES
+
+    def enter_module(self, call: ModuleCall) -> None:
+        x = next(iter(call.tensors()), None)
+        made = self.facts.flow.maker(x) if x is not None and self.facts.flow.is_open else None
+        if made is None or made.op != "flip" or not getattr(call.module, "batch_first", False) or x is None:
+            return
+        source = made.tensors[0].array
+        if source.ndim == 3 and len(source) > 1 and np.array_equal(x.array, source[::-1]):
+            problem = (
+                f"flip of {tuple(x.shape)} reverses the {len(source)} samples, and not the {source.shape[1]} steps: "
+            )
+            problem += "each sample gets the sequence of another"
+            self.report("batch-reversed", made.place, "flip", problem, "flip(1)", tuple(x.shape))
+
+    def see_op(self, op: Op, inputs: Operands, out: Tensor) -> None:
+        flow = self.facts.flow
+        if not flow.is_open or out.array.ndim != 3 or out.node is None or min(out.array.shape) < 2:
+            return
+        made = flow.maker(inputs[0])
+        while made is not None and made.function != "repeat" and made.family == "movement" and made.tensors:
+            made = flow.maker(made.tensors[0])
+        place, rows = None if made is None else made.place, out.array
+        while made is not None and made.function == "repeat" and made.tensors:
+            place, source = made.place, made.tensors[0].array
+            made = flow.maker(made.tensors[0])
+            is_all = source.ndim == 2 and source.shape == (rows.shape[0], rows.shape[2])
+            if (
+                is_all
+                and not (rows == source[:, None]).all()
+                and (rows[0, : len(source)] == source[: rows.shape[1]]).all()
+            ):
+                problem = (
+                    f"repeat and view give {tuple(out.shape)}, whose steps are rows of {tuple(source.shape)} of other "
+                )
+                problem += "samples, one after another"
+                advice = "z.unsqueeze(1).repeat(1, steps, 1), or repeat_interleave"
+                self.report("rows-of-others", place, "repeat", problem, advice, tuple(out.shape))
+                return

@@ -10,6 +10,7 @@ from adjoint.diagnosis.rules.dataflow.inputs.axes import (
     BestNextOfBatch,
     BestOfBatch,
     NormOverSteps,
+    TurnedBatch,
 )
 from adjoint.diagnosis.rules.dataflow.inputs.mixtures import (
     AttackDirection,
@@ -17,9 +18,11 @@ from adjoint.diagnosis.rules.dataflow.inputs.mixtures import (
     MixedLabels,
 )
 from adjoint.diagnosis.rules.dataflow.inputs.ranges import (
+    DividedByVariance,
     MixedUnits,
     PictureStatistics,
     SampleRanges,
+    ShiftedClasses,
 )
 from adjoint.diagnosis.rules.dataflow.model_inputs import (
     CrossedArguments,
@@ -50,6 +53,9 @@ INPUT_RULES: tuple[type[WatchRule], ...] = (
     BestNextOfBatch,
     BestOfBatch,
     NormOverSteps,
+    TurnedBatch,
+    DividedByVariance,
+    ShiftedClasses,
     SampleRanges,
     MixedUnits,
     MixedLabels,

@@ -17,6 +17,8 @@ from adjoint.diagnosis.watch.rule import CHECKED_PASSES, WatchRule
 CHANNELS = (1, 2, 3, 4)
 MIN_VALUES = 64
 LOW, HIGH = 0.3, 0.7  # which values from 0 to 1 go below and above
+MAX_CLASSES = 20
+MIN_LABELS = 20  # of each class
 MIN_RATIO = 30  # of the sizes of values in different units
 ERRORS = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss")
 
@@ -121,3 +123,62 @@ class MixedUnits(WatchRule):
                 problem += f"{ratio * self.size:.3g}: they are in other units"
                 advice = "scale them back first: pred * std + mean"
                 self.report("units-differ", caller_place(), "target", problem, advice, f"{ratio:.3g}")
+
+
+class DividedByVariance(WatchRule):
+    """Features less their mean that are divided by the variance, and not by the deviation."""
+
+    ops = frozenset({"div"})
+    max_passes = 1
+
+    def see_op(self, op: Op, inputs: Operands, out: Tensor) -> None:
+        flow = self.facts.flow
+        if not flow.is_open or len(inputs) < 2 or not all(isinstance(x, Tensor) for x in inputs[:2]):
+            return
+        above, below = (flow.maker(x) for x in inputs[:2])
+        if above is None or below is None or above.op != "sub" or below.op not in ("variance", "var"):
+            return
+        x = above.tensors[0].array
+        mean = flow.maker_past_moves(above.tensors[1]) if len(above.tensors) > 1 else None
+        if mean is not None and mean.op == "mean" and below.tensors[0].array is x:
+            deviations = out.array.std(0).ravel() if out.array.ndim > 1 else out.array.std()[None]
+            low, high = float(deviations.min()), float(deviations.max())
+            problem = f"features are divided by their variance: their deviations are {low:.3g} to {high:.3g}, and not 1"
+            self.report("divided-by-variance", above.place, "var", problem, "divide by std", f"{low:.3g} to {high:.3g}")
+
+
+class ShiftedClasses(WatchRule):
+    """Labels that begin at 1: the first of the outputs is never right."""
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self.seen: set[int] = set()
+        self.count = self.classes = 0
+        self.place: Place | None = None
+        self.is_sequence = False
+
+    def see_call(self, call: LibraryCall) -> None:
+        x, target = call.tensor("input"), call.tensor("target")
+        if call.name != "cross_entropy" or x is None or target is None or x.array.ndim != 2 or x.node is None:
+            return
+        if target.array.ndim != 1 or target.array.dtype.kind != "i" or call.arguments.get("ignore_index", -100) >= 0:
+            return
+        if not self.count and self.facts.flow.source(x).array.ndim != 2:
+            self.is_sequence = True  # tokens, of which one pads or begins
+        self.place, self.classes = self.place or call.place, x.array.shape[1]
+        self.seen |= set(target.array.tolist())
+        self.count += target.array.size
+
+    def finish(self) -> None:
+        others = set(range(1, self.classes))
+        if (
+            not self.is_sequence
+            and 3 <= self.classes <= MAX_CLASSES
+            and self.count >= MIN_LABELS * self.classes
+            and self.seen == others
+        ):
+            problem = (
+                f"the {self.count} labels are 1 to {self.classes - 1} for {self.classes} outputs: class 0 never occurs"
+            )
+            advice = f"labels - 1, and {self.classes - 1} outputs"
+            self.report("classes-from-one", self.place, "target", problem, advice, self.classes)

@@ -16,4 +16,6 @@ Modules, in reading order:
 - `pairs`: Rules on scores of pairs: negatives drawn near, sums over the batch, contrasts of vectors of any length.
 - `stops`: Rules on gradients that are to stop: at the target of a siamese pair, at a teacher, at the codes of a
   quantizer.
+- `hand_made`: Rules on losses and limits that are written by hand: signed errors, a softmax of everything, limits
+  exchanged.
 """
