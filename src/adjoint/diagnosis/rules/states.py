@@ -27,7 +27,9 @@ from adjoint.nn.module.module import Module
 
 MIN_RESETS = 4  # loads of one state
 ALIAS_STEP = 2  # of an optimizer, at which copies of models are looked for
-COPIES = re.compile(r"(?:^|_)(?:ref|reference|teacher|target|old|ema|frozen|momentum|shadow|best)(?:_|$|model|net)")
+COPIES = re.compile(
+    r"(?:^|_)(?:base|baseline|init|initial|original|untrained|random|pretrained|ref|reference|teacher|target|old|ema|frozen|momentum|shadow|best)(?:_|$|model|net)"
+)
 MIN_STEPS = 10  # after which a target network counts as never updated, if no line does it
 
 

@@ -34,6 +34,9 @@ class ClipOrder(WatchRule):
                 else list(parameters.parameters() if isinstance(parameters, Module) else parameters)
             )
             what = "right" if any(getattr(p, "grad", None) is not None for p in given) else "none"
+        zeroed = self.facts.zeroed
+        if what == "right" and zeroed and zeroed[-1][0] == self.facts.iteration == self.facts.stepped_at:
+            what = "none"  # cleared since the step
         if what != "empty" and self.facts.iteration == self.facts.stepped_at:
             what = "used" if self.facts.steps and what == "right" else "none"
         self.seen.append((caller_place(), what))

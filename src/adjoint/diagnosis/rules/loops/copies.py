@@ -71,7 +71,7 @@ class TrainedOnHeldOut(WatchRule):
         super().__init__(facts)
         self.made: dict[int, str] = {}  # the names of loaders
         self.reading = ""
-        self.steps: dict[str, list[Place]] = {}
+        self.steps: dict[tuple[str, int], list[Place]] = {}  # by the loader's name, and the optimizer
 
     def loader_is_made(self, loader: Operand, *args: object, **kwargs: object) -> None:
         """See a loader made."""
@@ -83,15 +83,16 @@ class TrainedOnHeldOut(WatchRule):
 
     def before_step(self, step: OptimizerStep) -> None:
         if self.reading:
-            self.steps.setdefault(self.reading, []).append(step.place)
+            self.steps.setdefault((self.reading, id(step.record.optimizer)), []).append(step.place)
 
     def finish(self) -> None:
-        names = [name for name in self.steps if HELD_OUT.search(name)]
-        if names and any(TRAINED.search(name) for name in self.steps):
-            count = len(self.steps[names[0]])
-            problem = f"{count} steps were made with batches of {names[0]}: what it is to validate was trained with it"
-            advice = "backward() and step() in training alone"
-            self.report("trained-on-held-out", self.steps[names[0]][0], names[0], problem, advice, count)
+        for (name, optimizer), places in self.steps.items():  # another optimizer may learn from rows that are held out
+            is_trained = any(TRAINED.search(other) and optimizer == key for other, key in self.steps)
+            if HELD_OUT.search(name) and is_trained:
+                count = len(places)
+                problem = f"{count} steps were made with batches of {name}: what it is to validate was trained with it"
+                advice = "backward() and step() in training alone"
+                self.report("trained-on-held-out", places[0], name, problem, advice, count)
 
 
 class LossOfAnother(WatchRule):
@@ -118,10 +119,10 @@ class LossOfAnother(WatchRule):
             return  # whose line is the cause
         for record in records:
             place, reached = self.losses.get(id(record.optimizer), (None, set()))
-            own = record.parameters()
+            own = [p for p in record.parameters() if p.requires_grad]
             others = [each for each in records if each is not record]
             other = next((each for each in others if any(id(p) in reached for p in each.parameters())), None)
-            if place is None or other is None or any(id(p) in reached or p._grad is not None for p in own):
+            if place is None or other is None or not own or any(id(p) in reached or p._grad is not None for p in own):
                 continue
             problem = f"the loss before {record.name}.step() depends on parameters of {other.name}, and on none of "
             problem += f"{record.name}; all {len(own)} have no gradient"

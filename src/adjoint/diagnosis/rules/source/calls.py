@@ -10,7 +10,8 @@ from adjoint.diagnosis.source_expressions import SourceFile, text_of
 
 BLOCKS = frozenset({"no_grad", "inference_mode", "enable_grad", "autocast"})
 MAX_SMOOTHING = 0.5
-MAX_DECAY = 0.995  # of the rate, from one batch to the next
+MIN_RISE = 2  # less is a search for the rate
+MAX_DECAY = 0.97  # of the rate, from one batch to the next
 
 
 def number_in(node: ast.expr | None) -> float | None:
@@ -58,6 +59,10 @@ class SharedTransform(TextRule):
             for target in node.targets if isinstance(node, ast.Assign) else ():
                 if not isinstance(target, ast.Attribute) or not isinstance(target.value, ast.Attribute):
                     continue
+                if any(
+                    text_of(x) == text_of(target.value) for line in nodes_of(source, ast.Assign) for x in line.targets
+                ):
+                    continue  # the part has a dataset of its own
                 if target.value.attr == "dataset" and target.attr != "indices":
                     part = text_of(target.value.value)
                     problem = (
@@ -94,7 +99,7 @@ class RisingSchedule(TextRule):
             given = next((each.value for each in call.keywords if each.arg == "gamma"), None)
             position = 1 if name == "ExponentialLR" else 2
             value = number_in(given or (call.args[position] if len(call.args) > position else None))
-            if value is not None and value > 1:
+            if value is not None and value >= MIN_RISE:
                 problem = (
                     f"gamma={value:g} of {name} multiplies the learning rate: it grows {value:g} times as large with "
                 )

@@ -14,7 +14,7 @@ from adjoint.diagnosis.watch.events import Backward
 from adjoint.diagnosis.watch.facts import Facts
 from adjoint.diagnosis.watch.library_calls import LibraryCall
 from adjoint.diagnosis.watch.rule import WatchRule
-from adjoint.diagnosis.watch.value_flow import FLOW_PASSES, Made
+from adjoint.diagnosis.watch.value_flow import FLOW_PASSES, LossTerm, Made
 
 CLASS_LOSSES = ("cross_entropy", "nll_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits")
 MIN_BATCH = 8
@@ -36,18 +36,14 @@ class UnevenReductions(WatchRule):
         if len(backward.roots) != 1:
             return
         terms = self.facts.flow.terms(backward.roots[0])
-        means = [
-            term.made
-            for term in terms
-            if term.made is not None and term.made.op in MEANS and is_mean(term.made.out.node)
-        ]
+        means = [term.made for term in terms if term.made is not None and term.made.op in MEANS and is_mean(term)]
         powers = {
             kind: term
             for term in terms
             for kind, ops in (("exp", {"exp"}), ("square", SQUARES))
             if term.made is not None and term.made.op in ops
         }
-        if len(powers) < 2 or not means or means[0].out.array.ndim:
+        if len(powers) < 2 or not means:
             return
         exponential = powers["exp"]
         shape, size = exponential.value.array.shape, means[0].tensors[0].array.size
@@ -76,9 +72,12 @@ class UnevenReductions(WatchRule):
                 )
 
 
-def is_mean(node: object) -> bool:
-    """Return whether an error is a mean of its elements."""
-    return (getattr(node, "params", None) or {}).get("reduction") == "mean"
+def is_mean(term: LossTerm) -> bool:
+    """Return whether an error is in the loss by the mean of its elements."""
+    size = term.value.array.size
+    if term.value.array.ndim:
+        return size > 1 and abs(term.factor * size - 1) < 1e-3
+    return (getattr(term.value.node, "params", None) or {}).get("reduction") == "mean"
 
 
 class InvertedLossMask(WatchRule):
