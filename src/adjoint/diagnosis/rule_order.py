@@ -14,6 +14,7 @@ from adjoint.diagnosis.rules.dataflow.agents.actions import (
     BestAction,
     CriticTarget,
     UnloggedProbability,
+    UnusedTarget,
 )
 from adjoint.diagnosis.rules.dataflow.agents.policies import (
     BootstrapMask,
@@ -55,19 +56,7 @@ from adjoint.diagnosis.rules.dataflow.latent_noise import (
 )
 from adjoint.diagnosis.rules.dataflow.learning_rate import LearningRate
 from adjoint.diagnosis.rules.dataflow.losses.class_weights import InvertedWeights
-from adjoint.diagnosis.rules.dataflow.losses.geometry import BoxOverlap, InterpolationFactor, LogDeterminant
-from adjoint.diagnosis.rules.dataflow.losses.hand_made import (
-    ExchangedLimits,
-    SignedError,
-    SoftmaxOfAll,
-    TemperatureSign,
-)
-from adjoint.diagnosis.rules.dataflow.losses.likelihoods import (
-    LikelihoodPairs,
-    QuantileChoice,
-    VarianceTerm,
-)
-from adjoint.diagnosis.rules.dataflow.losses.pairs import NegativeSamples, SummedBatch, UnscaledContrast
+from adjoint.diagnosis.rules.dataflow.losses.loss_rules import LOSS_RULES
 from adjoint.diagnosis.rules.dataflow.losses.scales import (
     ClampedPrediction,
     ContrastPolarity,
@@ -78,11 +67,6 @@ from adjoint.diagnosis.rules.dataflow.losses.scales import (
     UnevenReductions,
 )
 from adjoint.diagnosis.rules.dataflow.losses.signs import AdvantageGradient, ConstantTerm, LinearPenalty, LossSigns
-from adjoint.diagnosis.rules.dataflow.losses.stops import StoppedPair, StraightThrough, TrainedTeacher
-from adjoint.diagnosis.rules.dataflow.losses.uses import (
-    RepeatedLoss,
-    UnusedLosses,
-)
 from adjoint.diagnosis.rules.dataflow.recurrent_outputs import (
     CarriedState,
     DetachedSteps,
@@ -262,12 +246,7 @@ RULES: tuple[type[WatchRule], ...] = (
     NoiseCoefficients,
     LossSigns,
     LinearPenalty,
-    VarianceTerm,
-    QuantileChoice,
-    LikelihoodPairs,
     ConstantTerm,
-    UnusedLosses,
-    RepeatedLoss,
     AdvantageGradient,
     SampleGradient,
     ClampedPrediction,
@@ -282,6 +261,7 @@ RULES: tuple[type[WatchRule], ...] = (
     AdvantageOrder,
     UnloggedProbability,
     CriticTarget,
+    UnusedTarget,
     ChosenDimension,
     LearnedConfidence,
     MarginLabels,
@@ -297,19 +277,7 @@ RULES: tuple[type[WatchRule], ...] = (
     TruncatedLabels,
     BalancedTwice,
     ClassesAsNumbers,
-    BoxOverlap,
-    InterpolationFactor,
-    LogDeterminant,
-    SignedError,
-    SoftmaxOfAll,
-    ExchangedLimits,
-    TemperatureSign,
-    StoppedPair,
-    StraightThrough,
-    TrainedTeacher,
-    NegativeSamples,
-    SummedBatch,
-    UnscaledContrast,
+    *LOSS_RULES,
     *INPUT_RULES,
     AverageFactor,
     UnusedResult,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from adjoint.core.op.op import Op
 from adjoint.core.tensor.mutation_log import owner
 from adjoint.core.tensor.tensor import Tensor
@@ -141,3 +143,43 @@ class ShuffledApart(WatchRule):
             problem += "do not belong together"
             place = next(iter(self.made.values()), None)
             self.report("shuffled-apart", place, "shuffle", problem, "one loader of TensorDataset(x, y)", 2)
+
+
+class UnorderedTargets(WatchRule):
+    """Samples in the order of an index, and targets cut out of the whole as it lies."""
+
+    sees_roots_only = True
+    max_passes = FLOW_PASSES
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self.order: tuple[int, int] | None = None  # the length of an index in disorder, and of what it reads
+        self.found: list[tuple[Place, int]] = []
+
+    def enter_module(self, call: ModuleCall) -> None:
+        x = next(iter(call.tensors()), None)
+        made = self.facts.flow.maker(x) if call.is_recording and x is not None and x.node is None else None
+        self.order = None
+        if made is None or made.op != "index" or len(made.tensors) != 2 or made.tensors[1].array.ndim != 1:
+            return
+        rows, index = made.tensors[0].array, made.tensors[1].array
+        if index.dtype.kind == "i" and len(index) >= MIN_SAMPLES and not (np.diff(index) > 0).all():
+            self.order = len(index), len(rows)
+
+    def see_call(self, call: LibraryCall) -> None:
+        order, self.order = self.order, None
+        target = call.tensor("target")
+        made = self.facts.flow.maker(target) if order is not None and target is not None else None
+        if order is None or made is None or made.op != "slice" or made.tensors[0].node is not None:
+            return
+        if len(made.out.array) == order[0] and len(made.tensors[0].array) == order[1]:
+            self.found.append((call.place, order[0]))
+
+    def finish(self) -> None:
+        if len(self.found) >= min(FLOW_PASSES, self.facts.iteration) and self.found:
+            place, count = self.found[0]
+            problem = (
+                f"the {count} samples of a batch are read by an index in disorder, and their targets by a slice: they "
+            )
+            problem += "do not belong together"
+            self.report("shuffled-apart", place, "target", problem, "the same index for both", count)

@@ -5,13 +5,15 @@ from __future__ import annotations
 import ast
 import re
 
-from adjoint.diagnosis.rules.source.text_rule import TextRule, name_of, nodes_of
+from adjoint.diagnosis.rules.source.text_rule import TextRule, calls_in, name_of, nodes_of
 from adjoint.diagnosis.source_expressions import SourceFile, text_of
 
 HIGH = re.compile(r"(?:^|_)(?:acc|accuracy|f1|auc|auroc|score|iou|miou|dice|psnr|ssim|bleu|reward|r2|precision|recall)")
 LOW = re.compile(r"(?:^|_)(?:loss|err|error|mse|rmse|mae|ppl|perplexity)(?:_|$)")
 LOSS = re.compile(r"loss|err|cost|mse|nll", re.IGNORECASE)
 INPUTS = re.compile(r"^(?:x|adv|delta|img|image|inputs?|perturb|noise)(?:_|$)", re.IGNORECASE)
+TRAINED = re.compile(r"(?:^|_)(?:tr|train|training)(?:_|$)")
+HELD_OUT = re.compile(r"(?:^|_)(?:val|valid|validation|dev)(?:_|$)")
 SHORTCUT = re.compile(r"^(?:identity|residual|shortcut|skip)$")
 BEST = re.compile(r"(?:^|_)(?:best|max|min|highest|lowest)(?:_|$)")
 
@@ -51,12 +53,27 @@ class SelectionDirection(TextRule):
             stored = [text_of(each) for each in node.body if isinstance(each, ast.Assign)]
             is_kept = any(text.startswith(f"{text_of(right)} = {text_of(left)}") for text in stored)
             is_high, is_low = (bool(kind.search(f"{metric}_{best}")) for kind in (HIGH, LOW))
+            if is_kept and TRAINED.search(metric):
+                self._check_held_out(source, node, metric)
             if not is_kept or is_high == is_low or is_high != is_less:
                 continue
             word, way = ("lowest", ">") if is_high else ("highest", "<")
             problem = f"{text_of(right)} follows the {word} {metric} of all: the worst state counts as the best"
             advice = f"if {text_of(left)} {way} {text_of(right)}, with {best} = {'0' if is_high else 'inf'} at first"
             self.blame("worst-state-chosen", (source, node), best, problem, advice)
+
+    def _check_held_out(self, source: SourceFile, node: ast.If, metric: str) -> None:
+        """Look for a metric of rows that were held out, where that of training chooses the state."""
+        around = source.parents.get(node)
+        lines = getattr(around, "body", [])
+        names = {text_of(each) for line in lines for each in ast.walk(line) if isinstance(each, ast.Name)}
+        kind = HIGH if HIGH.search(metric) else LOW
+        others = [name for name in sorted(names) if HELD_OUT.search(name) and kind.search(name)]
+        keeps = any(name_of(call) in ("state_dict", "save", "deepcopy") for call in calls_in(*node.body))
+        if others and keeps:
+            problem = f"{metric} chooses the best state, and {others[0]} has no say: the state that fits the training "
+            problem += "best is kept"
+            self.blame("chosen-by-training", (source, node), metric, problem, f"if {others[0]} …")
 
 
 class UphillStep(TextRule):

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import re
+
 from adjoint.core.op.op import Op
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand, Operands
 from adjoint.diagnosis.findings import Place
 from adjoint.diagnosis.rules.dataflow.agents.policies import ERRORS
-from adjoint.diagnosis.watch.events import Backward
+from adjoint.diagnosis.watch.events import Backward, caller_place
 from adjoint.diagnosis.watch.facts import Facts, is_array
 from adjoint.diagnosis.watch.library_calls import LibraryCall
 from adjoint.diagnosis.watch.rule import WatchRule
 from adjoint.diagnosis.watch.value_flow import FLOW_PASSES, LossTerm, Made
 
-MIN_PASSES = 2
+MIN_LOADS = 2
+TARGETS = re.compile(r"(?:^|_)(?:t|tgt|target|frozen|old)(?:_|$|net|q)|^tq")
 DRAWN = frozenset({"multinomial", "sample", "bernoulli"})
 INDICES = frozenset({"gather", "index", "take_along_row", "take_along_dim"})
 
@@ -154,3 +157,29 @@ class CriticTarget(WatchRule):
             self.report("advantage-as-target", call.place, "target", problem, advice, tuple(target.shape))
 
     see_written_loss = see_call
+
+
+class UnusedTarget(WatchRule):
+    """A copy of the network that gets its weights time and again, and that nothing calls."""
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self.loads: dict[int, tuple[Operand, Place, int]] = {}
+
+    def state_is_loaded(self, module: Operand, *args: object, **kwargs: object) -> None:
+        """See `load_state_dict()`."""
+        known = self.loads.get(id(module))
+        self.loads[id(module)] = module, caller_place(), 1 if known is None else known[2] + 1
+
+    def finish(self) -> None:
+        trained = self.facts.find_optimizers()
+        for key, (module, place, count) in self.loads.items():
+            text = re.search(r"([\w.]+)\.load_state_dict", place.text)
+            name = "" if text is None else text[1].removeprefix("self.")
+            is_target = TARGETS.search(name) is not None and not any(id(p) in trained for p in module.parameters())
+            if count >= MIN_LOADS and is_target and key not in self.facts.called:
+                problem = (
+                    f"{name} gets new weights {count} times, and nothing calls it: the targets come from the network "
+                )
+                problem += "that is trained"
+                self.report("target-unused", place, name, problem, f"{name}(next_state) in the target", count)

@@ -37,6 +37,7 @@ class TemporalTarget(WatchRule):
         reward, following = self._find_parts(made)
         if reward is None:
             return
+        self._check_discount(target, reward, following)
         products = [each for each in following if each.op in ARITHMETIC and each.out.array.dtype.kind == "f"]
         index = next((x for each in products for x in each.tensors if self._is_choice(x)), None)
         if index is not None:
@@ -47,6 +48,18 @@ class TemporalTarget(WatchRule):
             self.report("index-as-value", maker.place, "max", problem, advice, tuple(target.shape))
         elif not any(is_mask(x) and not self._is_choice(x) for each in following for x in each.tensors):
             self._check_end(target, reward, made)
+
+    def _check_discount(self, target: Tensor, reward: Tensor, following: list[Made]) -> None:
+        """Look for a discount that the reward has, and that the next value has not."""
+        scaled = self.facts.flow.maker(reward)
+        factors = [] if scaled is None or scaled.op != "mul" else discounts_of(scaled)
+        if scaled is not None and factors and not any(discounts_of(each) for each in following if each.op == "mul"):
+            problem = (
+                f"the reward of the target {tuple(target.shape)} is multiplied by {factors[0]:g}, and the next value "
+            )
+            problem += "is not: what comes later counts in full"
+            advice = f"reward + {factors[0]:g} * (1 - done) * next value"
+            self.report("discount-on-reward", scaled.place, "gamma", problem, advice, f"{factors[0]:g}")
 
     see_written_loss = see_call
 
@@ -128,6 +141,11 @@ def values_around(names: dict[str, Operand]) -> Iterator[tuple[str, Operand]]:
             yield from zip(value._fields, value, strict=True)
         else:
             yield name, value
+
+
+def discounts_of(made: Made) -> list[float]:
+    """Return the numbers below 1 by which an op multiplies."""
+    return [x for x in made.inputs if isinstance(x, float) and 0.5 <= x < 1]
 
 
 class ReturnOrder(WatchRule):

@@ -193,3 +193,27 @@ class TurnedBatch(WatchRule):
                 advice = "z.unsqueeze(1).repeat(1, steps, 1), or repeat_interleave"
                 self.report("rows-of-others", place, "repeat", problem, advice, tuple(out.shape))
                 return
+
+
+class MultipliedPositions(WatchRule):
+    """Sines and cosines of positions that multiply what they were to be added to."""
+
+    ops = frozenset({"mul"})
+    max_passes = FLOW_PASSES
+
+    def see_op(self, op: Op, inputs: Operands, out: Tensor) -> None:
+        if out.node is None or len(inputs) != 2 or not all(is_array(x) for x in inputs):
+            return
+        for x, table in (inputs, inputs[::-1]):
+            rows = table.array.reshape(-1, table.array.shape[-1]) if table.array.ndim > 1 else None
+            if x.node is None or table.node is not None or rows is None or rows.shape[-1] < 4 or len(rows) < MIN_ROWS:
+                continue
+            is_start = not rows[0, ::2].any() and (rows[0, 1::2] == 1).all()  # the sines and cosines of position 0
+            if is_start and np.abs(rows).max() <= 1 and rows[1:].any():
+                problem = (
+                    f"the sines and cosines {tuple(table.shape)} of positions multiply what they were to be added to: "
+                )
+                problem += "half of the first position is 0"
+                self.report(
+                    "positions-multiplied", caller_place(), "positions", problem, "x + positions", tuple(x.shape)
+                )

@@ -9,6 +9,7 @@ from adjoint.diagnosis.rules.dataflow.inputs.axes import (
     AllColumns,
     BestNextOfBatch,
     BestOfBatch,
+    MultipliedPositions,
     NormOverSteps,
     TurnedBatch,
 )
@@ -36,6 +37,7 @@ from adjoint.diagnosis.rules.dataflow.sample_order import (
     ReadOrder,
     ShuffledAlone,
     ShuffledApart,
+    UnorderedTargets,
 )
 from adjoint.diagnosis.watch.rule import WatchRule
 
@@ -52,6 +54,7 @@ INPUT_RULES: tuple[type[WatchRule], ...] = (
     AllColumns,
     BestNextOfBatch,
     BestOfBatch,
+    MultipliedPositions,
     NormOverSteps,
     TurnedBatch,
     DividedByVariance,
@@ -64,4 +67,5 @@ INPUT_RULES: tuple[type[WatchRule], ...] = (
     ReadOrder,
     ShuffledAlone,
     ShuffledApart,
+    UnorderedTargets,
 )

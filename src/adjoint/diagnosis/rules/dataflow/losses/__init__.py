@@ -18,4 +18,6 @@ Modules, in reading order:
   quantizer.
 - `hand_made`: Rules on losses and limits that are written by hand: signed errors, a softmax of everything, limits
   exchanged.
+- `loss_rules`: The rules on likelihoods, pairs, shapes and gradients in losses, and on those that are written by
+  hand, in order.
 """

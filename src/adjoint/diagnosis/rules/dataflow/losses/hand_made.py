@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from adjoint.core.graph.node import Leaf
 from adjoint.core.op.op import Op
 from adjoint.core.tensor.tensor import Tensor
@@ -10,9 +12,10 @@ from adjoint.diagnosis.watch.events import Backward, caller_place
 from adjoint.diagnosis.watch.facts import Facts, is_array
 from adjoint.diagnosis.watch.frames import find_library_call
 from adjoint.diagnosis.watch.rule import WatchRule
-from adjoint.diagnosis.watch.value_flow import FLOW_PASSES
+from adjoint.diagnosis.watch.value_flow import FLOW_PASSES, Made, ValueFlow
 
 REDUCTIONS = frozenset({"mean", "sum"})
+LIMITS = frozenset({"relu", "clamp", "clamp_range", "clamp_min", "maximum"})
 CLAMPS = frozenset({"clamp_range", "clamp"})
 READ = frozenset({"index", "gather", "log"})
 
@@ -112,3 +115,56 @@ class TemperatureSign(WatchRule):
                     problem += "the entropy is too large already, and falls where it is too small"
                     advice = "-(log_alpha * (log_prob + target_entropy).detach()).mean()"
                     self.report("temperature-sign", product.place, "alpha", problem, advice, tuple(weights.shape))
+
+
+class MinimizedLikelihood(WatchRule):
+    """The mean of the log-probabilities of the right classes as the loss, without its minus."""
+
+    max_passes = FLOW_PASSES
+
+    def begin_backward(self, backward: Backward) -> None:
+        flow = self.facts.flow
+        terms = flow.terms(backward.roots[0]) if len(backward.roots) == 1 and flow.is_open else []
+        made = flow.maker_past_moves(terms[0].value) if len(terms) == 1 and terms[0].sign > 0 else None
+        if made is None or made.op not in ("index", "gather") or len(made.tensors) < 2:
+            return
+        below = flow.maker_past_moves(made.tensors[0])
+        if below is not None and below.op in ("log_softmax", "logsigmoid") and made.tensors[-1].node is None:
+            place = flow.maker(backward.roots[0]) or made
+            shape = tuple(made.out.shape)
+            problem = (
+                f"the log-probabilities {shape} of the right classes are the loss, with a plus: they are made small"
+            )
+            self.report("negated-loss", place.place, "loss", problem, "a minus before it", shape)
+
+
+class DistanceOverBatch(WatchRule):
+    """Distances of pairs that are summed over the samples, and not over the features of each."""
+
+    max_passes = FLOW_PASSES
+
+    def begin_backward(self, backward: Backward) -> None:
+        flow = self.facts.flow
+        for made in flow.makers_behind(*backward.roots):
+            power = flow.maker(made.tensors[0]) if made.op == "sum" and made.tensors else None
+            below = flow.maker(power.tensors[0]) if power is not None and power.op in ("pow", "square") else None
+            if below is None or power is None or below.op != "sub" or any(x.node is None for x in below.tensors):
+                continue
+            a = power.out.array
+            is_summed = a.ndim == 2 and len(below.tensors) == 2 and made.out.array.shape == a.shape[1:]
+            if not is_summed or not np.allclose(made.out.array, a.sum(0)) or np.allclose(a.sum(0), a.sum(-1).sum()):
+                continue
+            differences = [user for user in flow.users_past_moves(made.out) if user.op == "sub"]
+            if any(later.op in LIMITS for user in differences for later in users_of_sums(flow, user.out)):
+                problem = (
+                    f"the squared differences {tuple(a.shape)} are summed over dimension 0: a distance of all samples "
+                )
+                problem += "in each feature, and not of each pair"
+                self.report("distance-over-batch", made.place, "sum", problem, "sum(dim=1)", tuple(a.shape))
+                return
+
+
+def users_of_sums(flow: ValueFlow, x: Tensor) -> list[Made]:
+    """Return the ops that use a value, and those that use a sum of it."""
+    users = flow.users(x)
+    return [*users, *(later for user in users if user.op == "add" for later in flow.users(user.out))]
