@@ -106,6 +106,16 @@ class Control(Emitter):
         self._lines.append("}")
         self._block = ""
 
+    @contextmanager
+    def subroutine(self, name: str, parameters: Sequence[Type]) -> Iterator[tuple[Reg, ...]]:
+        """A function of this module to `call`, written while the one that calls it is."""
+        outside = self._lines, self._block, self._function, self._returned, self._entry
+        self._lines, self._block, self._entry = [], "", None
+        with self.function(name, parameters) as registers:
+            yield registers
+        self._subroutines += self._lines
+        self._lines, self._block, self._function, self._returned, self._entry = outside
+
     def returns(self, value: Reg) -> None:
         """Set the value of the function being written."""
         self._returned = value

@@ -49,6 +49,7 @@ class Emitter:
         # Whether NumPy's maximum there is the instruction that takes 0.0 for larger than -0.0; x86 has none.
         self.orders_zeros = not (target.is_x86 if target is not None else HOST_IS_X86)
         self._lines: list[str] = []
+        self._subroutines: list[str] = []
         self._declarations: dict[str, str] = {}
         self._globals: dict[str, str] = {}
         self._count = 0
@@ -60,7 +61,7 @@ class Emitter:
         """The whole module as LLVM assembly."""
         if self._block:
             raise RuntimeError("the module's text was asked for inside a function")
-        parts = [*self._globals.values(), *self._lines, *self._declarations.values()]
+        parts = [*self._globals.values(), *self._subroutines, *self._lines, *self._declarations.values()]
         return "\n".join([*parts, "attributes #0 = { nounwind }", ""])
 
     def constant(self, value: float | int | bool, type: Type) -> Reg:

@@ -13,6 +13,15 @@ from adjoint.compiler.kernels.conv_pool.conv_weight_grad import write_convolutio
 from adjoint.compiler.kernels.conv_pool.conv_weight_plan import ConvolutionWeightPlan, plan_convolution_weight
 from adjoint.compiler.kernels.conv_pool.pooling import write_pooling, write_pooling_input
 from adjoint.compiler.kernels.conv_pool.pooling_plan import PoolingPlan, plan_pooling
+from adjoint.compiler.kernels.conv_pool.winograd import write_winograd
+from adjoint.compiler.kernels.conv_pool.winograd_plan import (
+    WinogradPlan,
+    WinogradWeightPlan,
+    plan_winograd,
+    plan_winograd_input,
+    plan_winograd_weight,
+)
+from adjoint.compiler.kernels.conv_pool.winograd_weight import write_winograd_weight
 from adjoint.compiler.kernels.kernel import Finish
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.jit.target import Target
@@ -31,7 +40,7 @@ class WindowedOp(NamedTuple):
     the plan is flat, places of an image, or all of one channel of a weight, are one dimension there.
     """
 
-    plan: ConvolutionPlan | ConvolutionWeightPlan | PoolingPlan
+    plan: ConvolutionPlan | ConvolutionWeightPlan | WinogradPlan | WinogradWeightPlan | PoolingPlan
     operands: tuple[Value, ...]
     shape: Shape
     tiles: int
@@ -56,7 +65,7 @@ def plan_windowed_op(value: Value, target: Target, flat: bool = True) -> Windowe
     plan = _PLANS[value.op.name](value, target, flat)
     if plan is None:
         return None
-    kept = 1 if isinstance(plan, ConvolutionWeightPlan) else len(value.shape) - len(value.params["stride"])
+    kept = 1 if isinstance(plan, ConvolutionWeightPlan | WinogradWeightPlan) else len(value.shape) - len(value.params["stride"])
     shape = (*value.shape[:kept], math.prod(value.shape[kept:])) if flat else value.shape
     operands = value.operands
 
@@ -65,6 +74,10 @@ def plan_windowed_op(value: Value, target: Target, flat: bool = True) -> Windowe
             write_convolution(b, plan, pointers[0], pointers[1], scratch, tile, finish)
         elif isinstance(plan, ConvolutionWeightPlan):
             write_convolution_weight(b, plan, pointers[0], pointers[1], scratch, tile, finish)
+        elif isinstance(plan, WinogradPlan):
+            write_winograd(b, plan, pointers[0], pointers[1], scratch, tile, finish)
+        elif isinstance(plan, WinogradWeightPlan):
+            write_winograd_weight(b, plan, pointers[0], pointers[1], scratch, tile, finish)
         elif value.op.name.endswith("_input"):
             x = pointers[1] if plan.largest else None
             write_pooling_input(b, plan, pointers[0], x, scratch, tile, finish)
@@ -89,25 +102,22 @@ def _count_taps(value: Value) -> int:
     return math.prod(k for k, s in zip(value.operands[1].shape[2:], stride, strict=True) if s > 1)
 
 
-def _convolution(value: Value, target: Target, flat: bool) -> ConvolutionPlan | None:
+def _convolution(value: Value, target: Target, flat: bool) -> ConvolutionPlan | WinogradPlan | None:
     x, weight = value.operands
-    return plan_convolution(
-        x.shape, weight.shape, type=from_dtype(value.dtype), target=target, flat=flat, **value.params
-    )
+    how: dict[str, Any] = {"type": from_dtype(value.dtype), "target": target, "flat": flat, **value.params}
+    return plan_winograd(x.shape, weight.shape, **how) or plan_convolution(x.shape, weight.shape, **how)
 
 
-def _convolution_input(value: Value, target: Target, flat: bool) -> ConvolutionPlan | None:
+def _convolution_input(value: Value, target: Target, flat: bool) -> ConvolutionPlan | WinogradPlan | None:
     g, weight = value.operands
-    return plan_convolution_input(
-        g.shape, weight.shape, type=from_dtype(value.dtype), target=target, flat=flat, **value.params
-    )
+    how: dict[str, Any] = {"type": from_dtype(value.dtype), "target": target, "flat": flat, **value.params}
+    return plan_winograd_input(g.shape, weight.shape, **how) or plan_convolution_input(g.shape, weight.shape, **how)
 
 
-def _convolution_weight(value: Value, target: Target, flat: bool) -> ConvolutionWeightPlan | None:
+def _convolution_weight(value: Value, target: Target, flat: bool) -> ConvolutionWeightPlan | WinogradWeightPlan | None:
     x, g = value.operands
-    return plan_convolution_weight(
-        x.shape, g.shape, type=from_dtype(value.dtype), target=target, flat=flat, **value.params
-    )
+    how: dict[str, Any] = {"type": from_dtype(value.dtype), "target": target, "flat": flat, **value.params}
+    return plan_winograd_weight(x.shape, g.shape, **how) or plan_convolution_weight(x.shape, g.shape, **how)
 
 
 def _pooling(value: Value, target: Target, flat: bool) -> PoolingPlan | None:

@@ -1,0 +1,327 @@
+"""The plans of convolutions by Winograd's F(2×2, 3×3): which take less time so, what is in registers, what a tile owns.
+
+Windows of 3 by 3 without stride and dilation, over images of a size known now, with channels enough to pay for the
+transforms. Whether one is chosen does not depend on the number of images, so that kernels of any number give the same
+bits.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from adjoint.compiler.ir.symbolic_size import has_symbols, is_multiple, is_symbolic_size, size_value
+from adjoint.compiler.kernels.conv_pool.channels_last import ChannelFrame, round_up
+from adjoint.compiler.kernels.conv_pool.winograd_transforms import PRODUCTS, SQUARE, TAPS
+from adjoint.compiler.kernels.conv_pool.window_geometry import Shape
+from adjoint.compiler.llvm.jit.target import Target
+from adjoint.compiler.llvm.types import F32, Type
+
+Pair = tuple[int, int]
+
+MAX_IMAGE_BYTES = 3 << 17  # of the transformed images of a group
+MAX_GROUP = 16  # images
+MAX_TILES = 8  # of images, for each chunk of channels
+MAX_VECTORS = 4  # registers of channels in a chunk
+USUAL_IMAGES = 8  # that share the transform of the weight
+WEIGHT_SHARE = 12  # times its transform that a tile is to work
+# Cycles for a register: of the transforms of images, of results, and of weights, of turning, of adding sums up.
+IMAGE_CYCLES, RESULT_CYCLES, WEIGHT_CYCLES, TURN_CYCLES = 24.0, 24.0, 90.0, 7.0
+PRODUCT_SHARE = 0.88  # of the multiplications that a core can do in the time
+DIRECT_SHARE = 0.8  # of the same, of a direct convolution
+MAX_TIME = 0.85  # of the direct one, above which that is taken
+
+
+class WinogradShape(NamedTuple):
+    """Convolutions that go in squares: the channels that are summed and those of the result, of images of one size."""
+
+    channels: int
+    outward: int
+    image: Pair
+    places: Pair
+    padding: Pair
+    lanes: int
+
+    @property
+    def squares(self) -> Pair:
+        """Squares of the result, down and across."""
+        return -(-self.places[0] // SQUARE), -(-self.places[1] // SQUARE)
+
+    @property
+    def count(self) -> int:
+        """Squares of an image."""
+        return self.squares[0] * self.squares[1]
+
+    @property
+    def chunks(self) -> int:
+        """Chunks of the result's channels."""
+        return -(-(-(-self.outward // self.lanes)) // MAX_VECTORS)
+
+    @property
+    def vectors(self) -> int:
+        """Registers of channels of a chunk."""
+        return -(-(-(-self.outward // self.lanes)) // self.chunks)
+
+    @property
+    def width(self) -> int:
+        """Channels of a chunk."""
+        return self.vectors * self.lanes
+
+    @property
+    def frame(self) -> ChannelFrame:
+        """The frame of an image."""
+        down, across = self.squares
+        return ChannelFrame(
+            self.channels, self.image, (SQUARE * (down + 1), SQUARE * (across + 1)), self.padding, self.lanes
+        )
+
+    @property
+    def spread(self) -> int:
+        """Registers of the summed channels."""
+        return -(-self.channels // self.lanes)
+
+    @property
+    def direct_cycles(self) -> float:
+        """The cycles for an image of the direct convolution."""
+        products = self.places[0] * self.places[1] * TAPS * TAPS * self.channels * self.outward
+        return products / (2 * self.lanes) / DIRECT_SHARE
+
+    @property
+    def product_cycles(self) -> float:
+        """The cycles for an image of the products of one chunk."""
+        return PRODUCTS * self.count * self.channels * self.vectors / 2 / PRODUCT_SHARE
+
+    @property
+    def framing_cycles(self) -> float:
+        """The cycles for an image of turning and transforming what the channels of a chunk are multiplied with."""
+        return self.spread * (TURN_CYCLES * self.image[0] * self.image[1] + IMAGE_CYCLES * self.count)
+
+    @property
+    def result_cycles(self) -> float:
+        """The cycles for an image of transforming and turning the result of a chunk, or its gradient."""
+        return self.vectors * (TURN_CYCLES * self.places[0] * self.places[1] + RESULT_CYCLES * self.count)
+
+    @property
+    def weight_cycles(self) -> float:
+        """The cycles of transforming the weights of a chunk, or their gradient."""
+        return WEIGHT_CYCLES * self.channels * self.vectors
+
+
+class WinogradPlan(NamedTuple):
+    """The plan of one convolution by squares. Weights lie `weight` = (result's channel, summed channel) apart."""
+
+    shape: WinogradShape
+    images: int
+    type: Type
+    weight: Pair
+    is_flipped: bool  # whether the last tap of a weight is the first that an image sees
+    rows: int  # squares in registers
+    group: int  # images that are transformed together
+    per_tile: int  # images
+    apart: int
+    reason: str
+
+    @property
+    def tiles(self) -> int:
+        return -(-self.images // self.per_tile) * self.shape.chunks
+
+    @property
+    def squares(self) -> int:
+        """Squares of a group, and of the last registers more."""
+        return round_up(self.group * self.shape.count, self.rows)
+
+    @property
+    def plane(self) -> int:
+        """Elements of one product of each square of a group."""
+        return _spread_planes(self.squares * self.shape.frame.pitch, self.shape.lanes)
+
+    @property
+    def line(self) -> int:
+        """Elements of a channel of a result that waits to be finished."""
+        return round_up(self.shape.places[0] * self.shape.places[1], self.shape.lanes)
+
+    @property
+    def parts(self) -> tuple[int, ...]:
+        """Elements of scratch memory: weights, a turned weight, a frame, images, sums, results, results turned back."""
+        shape = self.shape
+        across = 2 * SQUARE * shape.squares[1]
+        return (
+            PRODUCTS * shape.channels * shape.width,
+            round_up(TAPS * TAPS, shape.lanes) * shape.lanes,
+            shape.frame.elements,
+            PRODUCTS * self.plane,
+            PRODUCTS * self.rows * shape.width,
+            (self.group * shape.count * SQUARE * SQUARE + across) * shape.width,
+            shape.width * self.line + shape.lanes,
+        )
+
+    @property
+    def scratch(self) -> int:
+        """Bytes for each thread."""
+        return sum(round_up(n * self.type.itemsize, 64) for n in self.parts)
+
+
+class WinogradWeightPlan(NamedTuple):
+    """The plan of the gradient of a weight by squares: `shape` is that of the convolution."""
+
+    shape: WinogradShape
+    images: int
+    type: Type
+    rows: int  # summed channels in registers
+    group: int
+    apart: int
+    reason: str
+
+    @property
+    def tiles(self) -> int:
+        return self.shape.chunks
+
+    @property
+    def gradient_frame(self) -> ChannelFrame:
+        """The frame of the gradient of a result."""
+        shape = self.shape
+        down, across = shape.squares
+        return ChannelFrame(shape.width, shape.places, (SQUARE * down, SQUARE * across), (0, 0), shape.lanes)
+
+    @property
+    def plane(self) -> int:
+        """Elements of one product of the images of a group."""
+        return _spread_planes(self.group * self.shape.count * self.shape.frame.pitch + self.rows, self.shape.lanes)
+
+    @property
+    def gradient_plane(self) -> int:
+        """Elements of one product of the gradients of a group."""
+        return _spread_planes(self.group * self.shape.count * self.shape.width, self.shape.lanes)
+
+    @property
+    def sums(self) -> int:
+        """Elements of one product of the sums."""
+        return _spread_planes(round_up(self.shape.channels, self.rows) * self.shape.width, self.shape.lanes)
+
+    @property
+    def line(self) -> int:
+        """Elements of the gradient of a channel's weights that wait to be finished."""
+        return round_up(self.shape.channels * TAPS * TAPS, self.shape.lanes) + self.shape.lanes
+
+    @property
+    def parts(self) -> tuple[int, ...]:
+        """Elements of scratch memory: frames, images, gradients, sums, gradients of weights, and those turned back."""
+        shape = self.shape
+        return (
+            shape.frame.elements,
+            self.gradient_frame.elements,
+            PRODUCTS * self.plane,
+            PRODUCTS * self.gradient_plane,
+            PRODUCTS * self.sums,
+            (shape.channels * TAPS * TAPS + shape.lanes) * shape.width,
+            shape.lanes * self.line,
+        )
+
+    @property
+    def scratch(self) -> int:
+        """Bytes for each thread."""
+        return sum(round_up(n * self.type.itemsize, 64) for n in self.parts)
+
+
+def plan_winograd(
+    x: Shape, weight: Shape, *, stride: Shape, padding: Shape, dilation: Shape, groups: int, type: Type,
+    target: Target, flat: bool,
+) -> WinogradPlan | None:  # fmt: skip
+    """The plan of `convolution`, None where the direct one takes less time."""
+    shape = _find_shape(x, weight, stride, padding, dilation, groups, type, target)
+    if shape is None:
+        return None
+    return _plan(shape, x[0], type, target, (weight[1] * TAPS * TAPS, TAPS * TAPS), False, flat)
+
+
+def plan_winograd_input(
+    g: Shape, weight: Shape, *, shape: Shape, stride: Shape, padding: Shape, dilation: Shape, groups: int,
+    type: Type, target: Target, flat: bool,
+) -> WinogradPlan | None:  # fmt: skip
+    """The plan of `convolution_input`: a convolution of g with the weights turned round."""
+    found = _find_shape(shape, weight, stride, padding, dilation, groups, type, target)
+    if found is None or max(padding) > TAPS - 1 or found.places != tuple(g[2:]):
+        return None
+    before = (TAPS - 1 - padding[0], TAPS - 1 - padding[1])
+    back = WinogradShape(found.outward, found.channels, found.places, found.image, before, found.lanes)
+    return _plan(back, g[0], type, target, (TAPS * TAPS, weight[1] * TAPS * TAPS), True, flat)
+
+
+def plan_winograd_weight(
+    x: Shape, g: Shape, *, shape: Shape, stride: Shape, padding: Shape, dilation: Shape, groups: int, type: Type,
+    target: Target, flat: bool,
+) -> WinogradWeightPlan | None:  # fmt: skip
+    """The plan of `convolution_weight`."""
+    found = _find_shape(x, shape, stride, padding, dilation, groups, type, target)
+    if found is None or found.places != tuple(g[2:]):
+        return None
+    each = found.product_cycles + found.framing_cycles + found.result_cycles
+    total = found.chunks * (each + found.weight_cycles / USUAL_IMAGES)
+    if total > MAX_TIME * found.direct_cycles:
+        return None
+    rows = min(_most_rows(found.vectors, target), found.channels)
+    rows = min(range(max(1, rows - 3), rows + 1), key=lambda n: -(-found.channels // n) * _block_cycles(n, found.vectors))
+    bytes_of_image = PRODUCTS * found.count * (found.frame.pitch + found.width) * type.itemsize
+    group = max(1, min(MAX_GROUP, size_value(x[0]), MAX_IMAGE_BYTES // bytes_of_image))
+    if not is_symbolic_size(x[0]):
+        group = next(n for n in range(group, 0, -1) if 2 * n <= group or x[0] % n == 0)
+    reason = f"by squares, {rows} by {found.vectors} registers of channels"
+    return WinogradWeightPlan(found, x[0], type, rows, group, 0 if flat else 2, reason)
+
+
+def _find_shape(
+    x: Shape, weight: Shape, stride: Shape, padding: Shape, dilation: Shape, groups: int, type: Type, target: Target
+) -> WinogradShape | None:
+    """The shape of a convolution that squares serve."""
+    plain = groups == 1 and type == F32 and len(x) == 4 and tuple(weight[2:]) == (TAPS, TAPS)
+    if not plain or {*stride, *dilation} != {1} or has_symbols(x[1:]) or 0 in x or 0 in weight:
+        return None
+    places = (x[2] + 2 * padding[0] - TAPS + 1, x[3] + 2 * padding[1] - TAPS + 1)
+    if min(places) < 1:
+        return None
+    return WinogradShape(x[1], weight[0], (x[2], x[3]), places, (padding[0], padding[1]), target.lanes(type))
+
+
+def _plan(
+    shape: WinogradShape, images: int, type: Type, target: Target, weight: Pair, is_flipped: bool, flat: bool
+) -> WinogradPlan | None:
+    each = shape.product_cycles + shape.framing_cycles + shape.result_cycles
+    if shape.chunks * (each + shape.weight_cycles / USUAL_IMAGES) > MAX_TIME * shape.direct_cycles:
+        return None
+    count = size_value(images)
+    bytes_of_image = PRODUCTS * shape.count * shape.frame.pitch * type.itemsize
+    most = max(1, min(MAX_GROUP, count, MAX_IMAGE_BYTES // bytes_of_image))
+    best: tuple[float, int, int] | None = None
+    for group in range(1, most + 1):
+        for rows in range(1, _most_rows(shape.vectors, target) + 1):
+            cycles = -(-group * shape.count // rows) * _block_cycles(rows, shape.vectors) / group
+            # A group that is not full is computed as if it were.
+            if not is_symbolic_size(images):
+                cycles *= round_up(count, group) / count
+            if best is None or cycles < 0.99 * best[0]:
+                best = cycles, group, rows
+    assert best is not None
+    _, group, rows = best
+    enough = max(WEIGHT_SHARE * shape.weight_cycles / each, count / MAX_TILES)
+    per_tile = min(round_up(max(1, round(enough)), group), round_up(count, group))
+    reason = f"by squares, {rows} of them by {shape.vectors} registers of channels"
+    return WinogradPlan(shape, images, type, weight, is_flipped, rows, group, per_tile, 0 if flat else 1, reason)
+
+
+def _most_rows(vectors: int, target: Target) -> int:
+    """The most rows of which registers hold the sums."""
+    return max(1, (target.vector_registers - 2 - vectors) // vectors)
+
+
+def _block_cycles(rows: int, vectors: int) -> float:
+    """The cycles of a step of a block: two multiplications or two loads in each, and four until a sum takes another."""
+    return max(0.5 * rows * vectors, 0.55 * (rows + vectors), 4.0) + 0.5
+
+
+def _spread_planes(elements: int, lanes: int) -> int:
+    """Elements from plane to plane: an odd number of registers, so that a place of all planes is in many cache sets."""
+    return (-(-elements // lanes) | 1) * lanes
+
+
+def are_whole_groups(plan: WinogradPlan) -> bool:
+    """True if each group of each tile has all its images."""
+    return is_multiple(plan.images, plan.per_tile) and plan.per_tile % plan.group == 0

@@ -1,0 +1,138 @@
+"""The gradient of a convolution's weight by squares: Winograd's F(2×2, 3×3), with lanes that are the result's channels.
+
+A tile owns a chunk of the result's channels. A few images and their gradients at a time are turned and transformed; for
+each of the 16 products, the rows of some of the image's channels are multiplied with those of the gradient, and added
+to the sums over all squares and images. These are transformed to the gradients of weights at the end, turned back, and
+finished channel by channel: or added up again, term by term, where one is not finite.
+"""
+
+from __future__ import annotations
+
+from adjoint.compiler.ir.symbolic_size import is_multiple
+from adjoint.compiler.kernels.conv_pool.channels_last import (
+    Turning,
+    clear,
+    count_images,
+    finish_lines,
+    multiply_rows,
+    round_up,
+)
+from adjoint.compiler.kernels.conv_pool.exact_sums import write_exact_weight
+from adjoint.compiler.kernels.conv_pool.winograd import split_scratch, write_transformed_image
+from adjoint.compiler.kernels.conv_pool.winograd_plan import WinogradWeightPlan
+from adjoint.compiler.kernels.conv_pool.winograd_transforms import (
+    PRODUCTS,
+    SQUARE,
+    TAPS,
+    transform_gradient,
+    transform_square,
+    transform_weight_gradient,
+)
+from adjoint.compiler.kernels.index_arithmetic import Index, as_index, scale_index
+from adjoint.compiler.kernels.kernel import Finish
+from adjoint.compiler.llvm.builder import Builder
+from adjoint.compiler.llvm.types import I64, Reg, Type
+
+
+def write_winograd_weight(
+    b: Builder, plan: WinogradWeightPlan, x: Reg, g: Reg, scratch: Reg, tile: Reg, finish: Finish
+) -> None:
+    """The gradients that one tile owns, given to `finish`; `scratch` is the calling thread's own."""
+    shape, type = plan.shape, plan.type
+    vector = type.of(shape.lanes)
+    frame, gradient_frame, images, gradients, sums, weights, lines = split_scratch(b, scratch, plan.parts, type)
+    turn = Turning(b, vector)
+    first = b.mul(tile, shape.width)
+    clear(b, frame, shape.frame.elements, vector)
+    clear(b, gradient_frame, plan.gradient_frame.elements, vector)
+    clear(b, sums, PRODUCTS * plan.sums, vector)
+    size, count = shape.image[0] * shape.image[1], shape.places[0] * shape.places[1]
+    end = as_index(b, plan.images)
+    with b.loop(0, plan.images, plan.group) as batch:
+        present = count_images(b, batch.index, end, plan.group, is_multiple(plan.images, plan.group))
+        with b.loop(0, present) as image:
+            number = b.add(batch.index, image.index)
+            source = b.gep(x, b.mul(number, shape.channels * size), type)
+            shape.frame.write(b, turn, source, frame, None, shape.channels)
+            own = b.gep(images, b.mul(image.index, shape.count * shape.frame.pitch), type)
+            write_transformed_image(b, shape, frame, own, plan.plane, vector)
+            source = b.gep(g, b.mul(number, shape.outward * count), type)
+            plan.gradient_frame.write(b, turn, source, gradient_frame, first, shape.outward)
+            own = b.gep(gradients, b.mul(image.index, shape.count * shape.width), type)
+            _write_gradients(b, plan, gradient_frame, own, vector)
+        _add_products(b, plan, images, gradients, sums, scale_index(b, present, shape.count), vector)
+    is_bad = b.hor(b.isnan(_write_weights(b, plan, sums, weights, vector)))
+    channels = b.minimum(b.sub(shape.outward, first), shape.width)
+    with b.loop(0, channels, shape.lanes) as channel:
+        _turn_back(b, plan, turn, b.gep(weights, channel.index, type), lines)
+        with b.loop(0, b.minimum(b.sub(channels, channel.index), shape.lanes)) as lane:
+            outer = b.add(b.add(first, channel.index), lane.index)
+            line = b.gep(lines, b.mul(lane.index, plan.line), type)
+            with b.when(is_bad):
+                theirs = b.gep(g, b.mul(outer, count), type)
+                write_exact_weight(b, shape, x, theirs, end, line, vector)
+            each, length = ((shape.channels, TAPS), TAPS) if plan.apart else ((), shape.channels * TAPS * TAPS)
+            finish_lines(b, line, TAPS, each, length, [outer], finish, vector)
+
+
+def _write_gradients(b: Builder, plan: WinogradWeightPlan, frame: Reg, gradients: Reg, vector: Type) -> None:
+    """The transformed gradient of a frame: for each product and square, the channels of the chunk."""
+    shape, framed = plan.shape, plan.gradient_frame
+    down, across = shape.squares
+    with b.loop(0, down) as row, b.loop(0, across) as column, b.loop(0, shape.width, shape.lanes) as channel:
+        at = b.add(b.mul(row.index, framed.offset(SQUARE, 0)), b.mul(column.index, framed.offset(0, SQUARE)))
+        source = b.gep(frame, b.add(at, channel.index), vector)
+        places = [(r, c) for r in range(SQUARE) for c in range(SQUARE)]
+        given = [b.load(b.gep(source, framed.offset(*place), vector), vector) for place in places]
+        square = b.add(b.mul(row.index, across), column.index)
+        to = b.gep(gradients, b.add(b.mul(square, shape.width), channel.index), vector)
+        for i, value in enumerate(transform_square(b, transform_gradient, given)):
+            b.store(value, b.gep(to, i * plan.gradient_plane, vector))
+
+
+def _add_products(
+    b: Builder, plan: WinogradWeightPlan, images: Reg, gradients: Reg, sums: Reg, squares: Index, vector: Type
+) -> None:
+    """The products of some images and their gradients, added to the sums over all squares."""
+    shape, type, rows, lanes = plan.shape, plan.type, plan.rows, plan.shape.lanes
+    with b.loop(0, PRODUCTS) as product:
+        left = b.gep(images, b.mul(product.index, plan.plane), type)
+        right = b.gep(gradients, b.mul(product.index, plan.gradient_plane), type)
+        to = b.gep(sums, b.mul(product.index, plan.sums), type)
+        with b.loop(0, round_up(shape.channels, rows), rows) as channel:
+            own = b.gep(left, channel.index, type)
+            waiting = b.gep(to, b.mul(channel.index, shape.width), type)
+            places = [b.gep(waiting, i * lanes, type) for i in range(rows * shape.vectors)]
+            held = tuple(b.load(place, vector) for place in places)
+            starts = [b.gep(own, row, type) for row in range(rows)]
+            totals = multiply_rows(b, held, starts, shape.frame.pitch, right, shape.width, squares, vector, 2)
+            for place, total in zip(places, totals, strict=True):
+                b.store(total, place)
+
+
+def _write_weights(b: Builder, plan: WinogradWeightPlan, sums: Reg, weights: Reg, vector: Type) -> Reg:
+    """The gradients of weights, tap by tap; gives a register with a NaN where any is not finite."""
+    shape, type = plan.shape, plan.type
+    zero = b.constant(0.0, vector)
+    with b.loop(0, shape.channels, carried=[zero]) as channel:
+        own = b.gep(sums, b.mul(channel.index, shape.width), type)
+        to = b.gep(weights, b.mul(channel.index, TAPS * TAPS * shape.width), type)
+        with b.loop(0, shape.width, shape.lanes, carried=channel.carried) as outer:
+            at, place = b.gep(own, outer.index, type), b.gep(to, outer.index, type)
+            found = [b.load(b.gep(at, i * plan.sums, type), vector) for i in range(PRODUCTS)]
+            (is_bad,) = outer.carried
+            for i, value in enumerate(transform_square(b, transform_weight_gradient, found)):
+                b.store(value, b.gep(place, i * shape.width, type))
+                is_bad = b.fma(value, zero, is_bad)
+            outer.yields(is_bad)
+        channel.yields(*outer.results)
+    return channel.results[0]
+
+
+def _turn_back(b: Builder, plan: WinogradWeightPlan, turn: Turning, weights: Reg, lines: Reg) -> None:
+    """The gradients of the weights of as many channels of the result as a register has lanes, channel by channel."""
+    shape, type, lanes = plan.shape, plan.type, plan.shape.lanes
+    rows, columns = turn.even_table(shape.width), turn.even_table(plan.line)
+    with b.loop(0, shape.channels * TAPS * TAPS, lanes) as place:
+        source = b.gep(weights, b.mul(place.index, shape.width), type)
+        turn(source, rows, b.gep(lines, place.index, type), columns, lanes)
