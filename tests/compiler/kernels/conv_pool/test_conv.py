@@ -96,12 +96,12 @@ def test_layers_on_a_narrow_machine(layer: Any) -> None:
 
 
 MANY_CHANNELS: dict[str, tuple[Shape, Shape, Shape, Shape, Shape, int]] = {
-    "same": ((3, 32, 7, 9), (64, 32, 3, 3), (1, 1), (1, 1), (1, 1), 1),
+    "same": ((3, 32, 7, 9), (64, 32, 3, 3), (1, 1), (2, 2), (2, 2), 1),
     "halving": ((2, 16, 10, 8), (96, 16, 3, 3), (2, 2), (1, 1), (1, 1), 1),
     "transposed": ((9, 48, 4, 4), (40, 48, 4, 4), (2, 2), (1, 1), (1, 1), 1),
     "pointwise": ((4, 48, 5, 6), (70, 48, 1, 1), (1, 1), (0, 0), (1, 1), 1),
-    "not all lanes": ((2, 15, 6, 5), (64, 15, 3, 3), (1, 1), (2, 2), (1, 1), 1),
-    "in part a second register": ((2, 30, 6, 5), (64, 30, 3, 3), (1, 1), (0, 0), (1, 1), 1),
+    "not all lanes": ((2, 15, 6, 5), (64, 15, 3, 4), (1, 1), (2, 2), (1, 1), 1),
+    "in part a second register": ((2, 30, 6, 5), (64, 30, 3, 2), (1, 1), (0, 0), (1, 1), 1),
     "few places": ((1, 16, 2, 2), (64, 16, 2, 2), (1, 1), (0, 0), (1, 1), 1),
     "grouped": ((3, 64, 6, 7), (128, 32, 3, 2), (1, 2), (1, 1), (2, 1), 2),
     "volume": ((2, 16, 4, 5, 6), (64, 16, 3, 3, 3), (1, 1, 1), (1, 1, 1), (1, 1, 1), 1),
@@ -147,7 +147,7 @@ def test_any_geometry(data: Any) -> None:
 
 def test_few_images_are_split_by_channels_and_large_ones_by_rows() -> None:
     settings: Any = {"stride": (1, 1), "padding": (1, 1), "dilation": (1, 1), "groups": 1}
-    one = check(convolution, normal((1, 32, 32, 32), np.float32, 0), normal((64, 32, 3, 3), np.float32, 1), **settings)
+    one = check(convolution, normal((1, 32, 32, 32), np.float32, 0), normal((64, 32, 3, 5), np.float32, 1), **settings)
     assert isinstance(one.plan, ConvolutionPlan)
     assert one.plan.chunks > 1
     large = check(convolution, normal((1, 8, 150, 150), np.float32, 0), normal((4, 8, 3, 3), np.float32, 1), **settings)
@@ -164,7 +164,7 @@ def test_few_images_are_split_by_channels_and_large_ones_by_rows() -> None:
 def test_few_images_of_many_channels_are_framed_few_times() -> None:
     settings: Any = {"stride": (1, 1), "padding": (1, 1), "dilation": (1, 1), "groups": 1}
     for images in (1, 2, 4, 8):
-        x, weight = np.zeros((images, 256, 8, 8), "f4"), np.zeros((256, 256, 3, 3), "f4")
+        x, weight = np.zeros((images, 256, 8, 8), "f8"), np.zeros((256, 256, 3, 3), "f8")
         operands = [Value(None, (), {}, Spec(a.shape, a.dtype)) for a in (x, weight)]
         made = plan_windowed_op(Value(convolution.op, tuple(operands), settings, Spec(x.shape, x.dtype)), host())
         assert made is not None

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from adjoint.compiler.ir.symbolic_size import is_symbolic_size
-from adjoint.compiler.kernels.index_arithmetic import Index, split_size
+from adjoint.compiler.kernels.index_arithmetic import Index, as_index
 from adjoint.compiler.kernels.kernel import Finish, ResultRegister
 from adjoint.compiler.kernels.matmul.packing import transpose
 from adjoint.compiler.llvm.builder import Builder
@@ -40,9 +40,7 @@ class Turning:
         lanes, type = vector.lanes, vector.scalar
         with b.subroutine(TURN, [PTR, PTR, PTR, PTR, I64]) as (source, rows, target, columns, count):
             mask = b.lane_mask(count, lanes)
-            loaded = [
-                b.load(b.gep(source, b.load(b.gep(rows, i, I64), I64), type), vector, mask) for i in range(lanes)
-            ]
+            loaded = [b.load(b.gep(source, b.load(b.gep(rows, i, I64), I64), type), vector, mask) for i in range(lanes)]
             for i, value in enumerate(transpose(b, loaded)):
                 b.store(value, b.gep(target, b.load(b.gep(columns, i, I64), I64), type))
 
@@ -56,13 +54,18 @@ class Turning:
 
 
 class ChannelFrame(NamedTuple):
-    """A frame of zeros around the image of some channels: element (row, column) of the image is `before` further."""
+    """A frame of zeros around some channels of an image, or around a band of its rows.
+
+    Element (row, column) of the image is `before` further in the frame of all of it. `outward`: the channels that there
+    are, if a frame has some of them.
+    """
 
     channels: int
     image: tuple[int, int]
     size: tuple[int, int]
     before: tuple[int, int]
     lanes: int
+    outward: int
 
     @property
     def pitch(self) -> int:
@@ -78,16 +81,13 @@ class ChannelFrame(NamedTuple):
         """The first element of a place of the frame."""
         return (row * self.size[1] + column) * self.pitch
 
-    def write(self, b: Builder, turn: Turning, image: Reg, memory: Reg, first: Reg | None, outward: int) -> None:
-        """Turn an image: all its channels, or those from `first` on of `outward`, where the last takes the place of more."""
+    def write(self, b: Builder, turn: Turning, image: Reg, memory: Reg, first: Reg | None = None) -> None:
+        """Turn an image; the channels from the `first` on, where the last one takes the place of more."""
         height, width = self.image
         places = [self.offset(r + self.before[0], c + self.before[1]) for r in range(height) for c in range(width)]
         places += [self.elements - self.pitch] * (self.lanes - len(places))
         at = b.table(places, I64)
-        last = round_up(outward, self.pitch) if first is not None else self.pitch
-        lines = b.table([min(c, outward - 1) * height * width for c in range(last)], I64)
-        if first is not None:
-            lines = b.gep(lines, first, I64)
+        lines = self._channel_table(b, first)
         count = min(height * width, self.lanes)
         with b.loop(0, self.pitch, self.lanes) as channel:
             target = b.gep(memory, channel.index, turn.vector)
@@ -95,6 +95,33 @@ class ChannelFrame(NamedTuple):
             with b.loop(0, height * width, self.lanes) as place:
                 start = b.minimum(place.index, height * width - count)
                 turn(b.gep(image, start, turn.vector), rows, target, b.gep(at, start, I64), count)
+
+    def write_band(
+        self, b: Builder, turn: Turning, image: Reg, memory: Reg, top: Reg, first: Reg | None = None
+    ) -> None:
+        """The same of a band of rows, the first of which is `top` of the image; rows are no shorter than a register."""
+        height, width = self.image
+        lines, columns = self._channel_table(b, first), turn.even_table(self.pitch)
+        with b.loop(0, self.size[0]) as row:
+            own = b.gep(memory, b.add(b.mul(row.index, self.offset(1, 0)), self.offset(0, self.before[1])), turn.vector)
+            seen = b.add(top, row.index)
+            inside = b.logical_and(b.ge(seen, 0), b.lt(seen, height))
+            with b.when(b.logical_not(inside)):
+                clear(b, own, width * self.pitch, turn.vector)
+            with b.when(inside), b.loop(0, self.pitch, self.lanes) as channel:
+                source = b.gep(image, b.mul(seen, width), turn.vector)
+                target, rows = b.gep(own, channel.index, turn.vector), b.gep(lines, channel.index, I64)
+                with b.loop(0, width, self.lanes) as place:
+                    start = b.minimum(place.index, width - self.lanes)
+                    to = b.gep(target, b.mul(start, self.pitch), turn.vector)
+                    turn(b.gep(source, start, turn.vector), rows, to, columns, self.lanes)
+
+    def _channel_table(self, b: Builder, first: Reg | None) -> Reg:
+        """The address of the offsets of channels in an image, from the first of the frame on."""
+        size = self.image[0] * self.image[1]
+        count = round_up(self.outward, self.pitch)
+        lines = b.table([min(channel, self.outward - 1) * size for channel in range(count)], I64)
+        return lines if first is None else b.gep(lines, first, I64)
 
 
 def clear(b: Builder, memory: Reg, elements: int, vector: Type) -> None:
@@ -106,42 +133,41 @@ def clear(b: Builder, memory: Reg, elements: int, vector: Type) -> None:
 def multiply_rows(
     b: Builder,
     sums: Sums,
-    left: Sequence[Reg],
+    left: Reg,
+    rows: Sequence[int],
     left_step: int,
     right: Reg,
     right_step: int,
     depth: Index,
     vector: Type,
-    unroll: int,
 ) -> Sums:
-    """The sums with the products of rows, of which each element is spread, and registers of neighbours."""
-    # The plain loop: for k in range(depth): for r, v: sums[r, v] += left[r][k * left_step] * right[k * right_step + v].
+    """The sums with the products of rows, each so far behind `left`, and registers of neighbours."""
+    # The plain loop:
+    #   for k in range(depth): for r, v: sums[r, v] += left[rows[r] + k * left_step] * right[k * right_step + v].
     # Unrolled: all sums stay in registers, so that each load serves all rows, and each spread element all registers.
-    lanes, vectors = vector.lanes, len(sums) // len(left)
+    lanes, vectors = vector.lanes, len(sums) // len(rows)
 
-    def step(sums: Sums, k: Index, steps: int) -> Sums:
-        new = list(sums)
-        starts = [b.gep(row, b.mul(k, left_step) if isinstance(k, Reg) else k * left_step, vector) for row in left]
-        line = b.gep(right, b.mul(k, right_step) if isinstance(k, Reg) else k * right_step, vector)
-        for u in range(steps):
-            values = [b.load(b.gep(line, u * right_step + v * lanes, vector), vector) for v in range(vectors)]
-            for r, start in enumerate(starts):
-                spread = b.broadcast(b.load(b.gep(start, u * left_step, vector), vector.scalar), lanes)
-                for v, value in enumerate(values):
-                    new[r * vectors + v] = b.fma(spread, value, new[r * vectors + v])
-        return tuple(new)
-
-    whole, rest = (depth, 0) if isinstance(depth, Reg) else split_size(depth, unroll)
-    with b.loop(0, whole, unroll, carried=sums) as loop:
-        loop.yields(*step(loop.carried, loop.index, unroll))
-    return step(loop.results, whole, rest) if rest else loop.results
+    with b.loop(0, as_index(b, depth), carried=sums) as loop:
+        start = b.gep(left, b.mul(loop.index, left_step), vector)
+        line = b.gep(right, b.mul(loop.index, right_step), vector)
+        values = [b.load(b.gep(line, v * lanes, vector), vector) for v in range(vectors)]
+        new = list(loop.carried)
+        for r, row in enumerate(rows):
+            spread = b.broadcast(b.load(b.gep(start, row, vector), vector.scalar), lanes)
+            for v, value in enumerate(values):
+                new[r * vectors + v] = b.fma(spread, value, new[r * vectors + v])
+        loop.yields(*new)
+    return loop.results
 
 
 def finish_lines(
-    b: Builder, pointer: Reg, pitch: int, lines: Sequence[int], length: int, origin: Sequence[Reg], finish: Finish,
+    b: Builder, pointer: Reg, lines: Sequence[int], length: int, origin: Sequence[Reg], first: Reg, finish: Finish,
     vector: Type,
 ) -> None:  # fmt: skip
-    """Finish one array of `lines` and of a length, in which a line is `pitch` elements; `origin`: its own index."""
+    """Finish one array of `lines` and of a length, whose index is `origin`, from the `first` of its lines on.
+
+    Of one line alone, that is its first element.
+    """
     lanes = vector.lanes
 
     def part(start: Reg, place: Reg, outer: Sequence[Reg], registers: int, mask: int | None) -> None:
@@ -150,11 +176,11 @@ def finish_lines(
             value = b.load(b.gep(start, v * lanes, vector), vector)
             offset = (*(0 for _ in outer), v * lanes)
             parts.append(ResultRegister(offset, value, mask if v == registers - 1 else None))
-        finish([*outer, place], parts)
+        finish([*outer, place if lines else b.add(first, place)], parts)
 
     with line_indices(b, lines) as (number, index):
-        start = b.gep(pointer, b.mul(number, pitch), vector) if lines else pointer
-        outer = [*origin, *index]
+        start = b.gep(pointer, b.mul(number, length), vector) if lines else pointer
+        outer = [*origin, *[b.add(first, at) for at in index[:1]], *index[1:]]
         step = REGISTERS_PER_FINISH * lanes
         whole = length - length % step
         if whole:
@@ -179,11 +205,10 @@ def line_indices(b: Builder, lines: Sequence[int]) -> Iterator[tuple[Reg, list[R
         yield (b.add(first, number) if lines[1:] else first), [loop.index, *index]
 
 
-def count_images(b: Builder, first: Reg, end: Reg, group: int, is_whole: bool) -> Index:
-    """Return how many images of a group there are before the end."""
-    return group if is_whole else b.minimum(b.sub(end, first), group)
-
-
-def is_known_size(*sizes: int) -> bool:
-    """True if none of these is a symbol."""
-    return not any(map(is_symbolic_size, sizes))
+def count_group(b: Builder, first: Reg, end: Index, group: int, is_whole: bool) -> Index:
+    """Return how many of a group there are before the end."""
+    if is_whole:
+        return group
+    if isinstance(end, int) and not is_symbolic_size(end) and end < group:
+        return end
+    return b.minimum(b.sub(end, first), group)

@@ -243,7 +243,7 @@ def _write_row_of_any_width(
 
 
 def load_places(
-    b: Builder, line: Reg, place: Index, column: int, step: int, inside: tuple[Index, Index] | None, type: Type
+    b: Builder, line: Reg, place: Index, column: Index, step: int, inside: tuple[Index, Index] | None, type: Type
 ) -> Reg:
     """The elements that places see from `place` on, one every `step` from `column`; zero for places not `inside`.
 

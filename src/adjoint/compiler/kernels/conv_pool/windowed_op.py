@@ -65,7 +65,11 @@ def plan_windowed_op(value: Value, target: Target, flat: bool = True) -> Windowe
     plan = _PLANS[value.op.name](value, target, flat)
     if plan is None:
         return None
-    kept = 1 if isinstance(plan, ConvolutionWeightPlan | WinogradWeightPlan) else len(value.shape) - len(value.params["stride"])
+    kept = (
+        1
+        if isinstance(plan, ConvolutionWeightPlan | WinogradWeightPlan)
+        else len(value.shape) - len(value.params["stride"])
+    )
     shape = (*value.shape[:kept], math.prod(value.shape[kept:])) if flat else value.shape
     operands = value.operands
 

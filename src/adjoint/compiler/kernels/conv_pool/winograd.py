@@ -14,7 +14,7 @@ from __future__ import annotations
 from adjoint.compiler.kernels.conv_pool.channels_last import (
     Turning,
     clear,
-    count_images,
+    count_group,
     finish_lines,
     multiply_rows,
 )
@@ -30,53 +30,61 @@ from adjoint.compiler.kernels.conv_pool.winograd_transforms import (
     transform_square,
     transform_weight,
 )
-from adjoint.compiler.kernels.index_arithmetic import floor_div_index, modulo_index
+from adjoint.compiler.kernels.index_arithmetic import divmod_index, floor_div_index, modulo_index
 from adjoint.compiler.kernels.kernel import Finish
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.types import I64, Reg, Type
 
 
-def write_winograd(b: Builder, plan: WinogradPlan, x: Reg, weight: Reg, scratch: Reg, tile: Reg, finish: Finish) -> None:
+def write_winograd(
+    b: Builder, plan: WinogradPlan, x: Reg, weight: Reg, scratch: Reg, tile: Reg, finish: Finish
+) -> None:
     """The results of one tile, given to `finish`; `scratch` is the calling thread's own."""
     shape, type = plan.shape, plan.type
     vector = type.of(shape.lanes)
-    weights, turned, frame, images, sums, results, lines = split_scratch(b, scratch, plan.parts, type)
+    weights, turned, frame, images, sums, results, lines = split_scratch(b, scratch, plan.regions, type)
     turn = Turning(b, vector)
     first = b.mul(modulo_index(b, tile, shape.chunks), shape.width)
     start = b.mul(floor_div_index(b, tile, shape.chunks), plan.per_tile)
-    end = b.minimum(b.add(start, plan.per_tile), plan.images)
+    end = b.minimum(b.add(start, plan.per_tile), plan.bands)
     _write_weights(b, plan, turn, weight, first, turned, weights)
     clear(b, frame, shape.frame.elements, vector)
     channels = b.minimum(b.sub(shape.outward, first), shape.width)
     size = shape.image[0] * shape.image[1]
     is_whole = are_whole_groups(plan)
-    with b.loop(start, end, plan.group) as batch:
-        count = count_images(b, batch.index, end, plan.group, is_whole)
-        with b.loop(0, plan.group) as image:
-            number = b.add(batch.index, image.index)
+    with b.loop(start, end, plan.group) as group:
+        with b.loop(0, plan.group) as band:
+            number = b.add(group.index, band.index)
             if not is_whole:  # the last one takes the place of those that there are not
                 number = b.minimum(number, b.sub(end, 1))
-            source = b.gep(x, b.mul(number, shape.channels * size), type)
-            shape.frame.write(b, turn, source, frame, None, shape.channels)
-            own = b.gep(images, b.mul(image.index, shape.count * shape.frame.pitch), type)
-            write_transformed_image(b, shape, frame, own, plan.plane, vector)
+            own = b.gep(images, b.mul(band.index, shape.square_count * shape.frame.pitch), type)
+            image, row = find_band(b, shape, number)
+            source = b.gep(x, b.mul(image, shape.channels * size), type)
+            write_transformed_band(b, shape, turn, source, row, frame, own, plan.plane)
         is_bad = b.hor(b.isnan(_multiply(b, plan, images, weights, sums, results)))
-        with b.loop(0, count) as image:
-            number = b.add(batch.index, image.index)
-            own = b.gep(results, b.mul(image.index, shape.count * SQUARE * SQUARE * shape.width), type)
+        with b.loop(0, count_group(b, group.index, end, plan.group, is_whole)) as band:
+            image, row = find_band(b, shape, b.add(group.index, band.index))
+            own = b.gep(results, b.mul(band.index, shape.square_count * SQUARE * SQUARE * shape.width), type)
             _turn_back(b, plan, turn, own, lines)
-            with b.when(is_bad):
-                source = b.gep(x, b.mul(number, shape.channels * size), type)
-                with b.loop(0, channels) as channel:
-                    own = b.gep(weight, b.mul(b.add(first, channel.index), plan.weight[0]), type)
-                    line = b.gep(lines, b.mul(channel.index, plan.line), type)
-                    write_exact_channel(b, shape, source, own, plan.weight[1], plan.is_flipped, line, vector)
+            with b.when(is_bad), b.loop(0, channels) as channel:
+                source = b.gep(x, b.mul(image, shape.channels * size), type)
+                own = b.gep(weight, b.mul(b.add(first, channel.index), plan.weight[0]), type)
+                line = b.gep(lines, b.mul(channel.index, plan.line), type)
+                write_exact_channel(b, shape, source, own, plan.weight[1], plan.is_flipped, row, line, vector)
             with b.loop(0, channels) as channel:
                 line = b.gep(lines, b.mul(channel.index, plan.line), type)
-                origin = [number, b.add(first, channel.index)]
-                height, width = shape.places
-                each, length = ((height,), width) if plan.apart else ((), height * width)
-                finish_lines(b, line, width, each, length, origin, finish, vector)
+                origin = [image, b.add(first, channel.index)]
+                height, width = shape.band
+                if plan.apart:
+                    finish_lines(b, line, (height,), width, origin, row, finish, vector)
+                else:
+                    finish_lines(b, line, (), height * width, origin, b.mul(row, width), finish, vector)
+
+
+def find_band(b: Builder, shape: WinogradShape, number: Reg) -> tuple[Reg, Reg]:
+    """Return the image of a band, and its first row of the result."""
+    image, band = divmod_index(b, number, shape.bands)
+    return image, b.mul(band, shape.band[0])
 
 
 def split_scratch(b: Builder, scratch: Reg, parts: tuple[int, ...], type: Type) -> list[Reg]:
@@ -110,10 +118,15 @@ def _write_weights(
                 b.store(value, b.gep(to, i * shape.channels * width, type))
 
 
-def write_transformed_image(
-    b: Builder, shape: WinogradShape, frame: Reg, images: Reg, plane: int, vector: Type
+def write_transformed_band(
+    b: Builder, shape: WinogradShape, turn: Turning, source: Reg, first: Reg, frame: Reg, images: Reg, plane: int
 ) -> None:
-    """The transformed image of a frame: for each product and square, all channels."""
+    """The transformed image, or a band of it from a `first` row of the result on: for each product and square, all channels."""
+    vector = turn.vector
+    if shape.bands > 1:
+        shape.frame.write_band(b, turn, source, frame, b.sub(first, shape.padding[0]))
+    else:
+        shape.frame.write(b, turn, source, frame)
     down, across = shape.squares
     framed = shape.frame
     with b.loop(0, down) as row, b.loop(0, across) as column, b.loop(0, framed.pitch, shape.lanes) as channel:
@@ -147,9 +160,9 @@ def _multiply(b: Builder, plan: WinogradPlan, images: Reg, weights: Reg, sums: R
         with b.loop(0, PRODUCTS) as product:
             own = b.gep(left, b.mul(product.index, plan.plane), type)
             right = b.gep(weights, b.mul(product.index, shape.channels * width), type)
-            starts = [b.gep(own, row * pitch, type) for row in range(rows)]
+            below = [row * pitch for row in range(rows)]
             none = (zero,) * (rows * shape.vectors)
-            totals = multiply_rows(b, none, starts, 1, right, width, shape.channels, vector, 2)
+            totals = multiply_rows(b, none, own, below, 1, right, width, shape.channels, vector)
             to = b.gep(sums, b.mul(product.index, rows * width), type)
             for i, total in enumerate(totals):
                 b.store(total, b.gep(to, i * lanes, type))
@@ -173,7 +186,7 @@ def _multiply(b: Builder, plan: WinogradPlan, images: Reg, weights: Reg, sums: R
 def _turn_back(b: Builder, plan: WinogradPlan, turn: Turning, results: Reg, lines: Reg) -> None:
     """The results of an image, channel by channel."""
     shape, type, lanes = plan.shape, plan.type, plan.shape.lanes
-    height, width = shape.places
+    height, width = shape.band
     across = SQUARE * shape.squares[1]
     places = [(row * across + column) * shape.width for row in range(height) for column in range(width)]
     places += places[-1:] * (plan.line - len(places))

@@ -11,23 +11,26 @@ from typing import NamedTuple
 
 from adjoint.compiler.ir.symbolic_size import has_symbols, is_multiple, is_symbolic_size, size_value
 from adjoint.compiler.kernels.conv_pool.channels_last import ChannelFrame, round_up
-from adjoint.compiler.kernels.conv_pool.winograd_transforms import PRODUCTS, SQUARE, TAPS
 from adjoint.compiler.kernels.conv_pool.window_geometry import Shape
+from adjoint.compiler.kernels.conv_pool.winograd_transforms import PRODUCTS, SQUARE, TAPS
 from adjoint.compiler.llvm.jit.target import Target
 from adjoint.compiler.llvm.types import F32, Type
 
 Pair = tuple[int, int]
 
-MAX_IMAGE_BYTES = 3 << 17  # of the transformed images of a group
-MAX_GROUP = 16  # images
-MAX_TILES = 8  # of images, for each chunk of channels
+MAX_IMAGE_BYTES = 1 << 19  # of the transformed bands of a group
+MAX_BAND_BYTES = 1 << 21  # of one, where there are none smaller
+MAX_GROUP = 16  # bands
+MAX_TILES = 8  # of bands, for each chunk of channels
 MAX_VECTORS = 4  # registers of channels in a chunk
 USUAL_IMAGES = 8  # that share the transform of the weight
 WEIGHT_SHARE = 12  # times its transform that a tile is to work
 # Cycles for a register: of the transforms of images, of results, and of weights, of turning, of adding sums up.
 IMAGE_CYCLES, RESULT_CYCLES, WEIGHT_CYCLES, TURN_CYCLES = 24.0, 24.0, 90.0, 7.0
+# Cycles of a block of sums: for a register of weights, for each sum that is stored, to enter it, and to begin a group.
+WEIGHT_LOAD_CYCLES, STORE_CYCLES, BLOCK_CYCLES, GROUP_CYCLES = 1.3, 1.5, 15.0, 20.0
 PRODUCT_SHARE = 0.88  # of the multiplications that a core can do in the time
-DIRECT_SHARE = 0.8  # of the same, of a direct convolution
+DIRECT_SHARE = 0.85  # of the same, of a direct convolution
 MAX_TIME = 0.85  # of the direct one, above which that is taken
 
 
@@ -40,26 +43,37 @@ class WinogradShape(NamedTuple):
     places: Pair
     padding: Pair
     lanes: int
+    bands: int = 1  # of rows of squares
 
     @property
     def squares(self) -> Pair:
-        """Squares of the result, down and across."""
-        return -(-self.places[0] // SQUARE), -(-self.places[1] // SQUARE)
+        """Squares of a band of the result, down and across."""
+        return -(-self.places[0] // SQUARE) // self.bands, -(-self.places[1] // SQUARE)
 
     @property
-    def count(self) -> int:
-        """Squares of an image."""
+    def band(self) -> Pair:
+        """Rows and columns of the result in a band."""
+        return (self.places[0] if self.bands == 1 else SQUARE * self.squares[0]), self.places[1]
+
+    @property
+    def square_count(self) -> int:
+        """Squares of a band."""
         return self.squares[0] * self.squares[1]
 
     @property
+    def registers(self) -> int:
+        """Registers of the result's channels."""
+        return -(-self.outward // self.lanes)
+
+    @property
     def chunks(self) -> int:
-        """Chunks of the result's channels."""
-        return -(-(-(-self.outward // self.lanes)) // MAX_VECTORS)
+        """Chunks of these."""
+        return -(-self.registers // MAX_VECTORS)
 
     @property
     def vectors(self) -> int:
         """Registers of channels of a chunk."""
-        return -(-(-(-self.outward // self.lanes)) // self.chunks)
+        return -(-self.registers // self.chunks)
 
     @property
     def width(self) -> int:
@@ -68,11 +82,25 @@ class WinogradShape(NamedTuple):
 
     @property
     def frame(self) -> ChannelFrame:
-        """The frame of an image."""
+        """The frame of a band of an image."""
         down, across = self.squares
-        return ChannelFrame(
-            self.channels, self.image, (SQUARE * (down + 1), SQUARE * (across + 1)), self.padding, self.lanes
-        )
+        size = (SQUARE * (down + 1), SQUARE * (across + 1))
+        return ChannelFrame(self.channels, self.image, size, self.padding, self.lanes, self.channels)
+
+    def in_bands(self, item: int) -> WinogradShape:
+        """The shape with as few bands as keep what is transformed at a time in the cache; 1 where rows are short."""
+        down = self.squares[0]
+        divides = min(self.image[1], self.places[1]) >= self.lanes and self.places[0] % SQUARE == 0
+        for bands in range(1, down + 1 if divides else 2):
+            if down % bands == 0:
+                found = self._replace(bands=bands)
+                if PRODUCTS * found.square_count * found.frame.pitch * item <= MAX_IMAGE_BYTES:
+                    break
+        return found
+
+    def is_too_large(self, item: int) -> bool:
+        """True if a band is so large that the cache does not hold what is transformed at a time."""
+        return PRODUCTS * self.square_count * self.frame.pitch * item > MAX_BAND_BYTES
 
     @property
     def spread(self) -> int:
@@ -81,24 +109,26 @@ class WinogradShape(NamedTuple):
 
     @property
     def direct_cycles(self) -> float:
-        """The cycles for an image of the direct convolution."""
-        products = self.places[0] * self.places[1] * TAPS * TAPS * self.channels * self.outward
-        return products / (2 * self.lanes) / DIRECT_SHARE
+        """The cycles for a band of the direct convolution."""
+        registers = -(-self.band[0] * self.band[1] // self.lanes)
+        return registers * TAPS * TAPS * self.channels * self.outward / 2 / DIRECT_SHARE
 
     @property
     def product_cycles(self) -> float:
-        """The cycles for an image of the products of one chunk."""
-        return PRODUCTS * self.count * self.channels * self.vectors / 2 / PRODUCT_SHARE
+        """The cycles for a band of the products of one chunk."""
+        return PRODUCTS * self.square_count * self.channels * self.vectors / 2 / PRODUCT_SHARE
 
     @property
     def framing_cycles(self) -> float:
-        """The cycles for an image of turning and transforming what the channels of a chunk are multiplied with."""
-        return self.spread * (TURN_CYCLES * self.image[0] * self.image[1] + IMAGE_CYCLES * self.count)
+        """The cycles for a band of turning and transforming what the channels of a chunk are multiplied with."""
+        return self.spread * (
+            TURN_CYCLES * self.image[0] * self.image[1] / self.bands + IMAGE_CYCLES * self.square_count
+        )
 
     @property
     def result_cycles(self) -> float:
-        """The cycles for an image of transforming and turning the result of a chunk, or its gradient."""
-        return self.vectors * (TURN_CYCLES * self.places[0] * self.places[1] + RESULT_CYCLES * self.count)
+        """The cycles for a band of transforming and turning the result of a chunk, or its gradient."""
+        return self.vectors * (TURN_CYCLES * self.band[0] * self.band[1] + RESULT_CYCLES * self.square_count)
 
     @property
     def weight_cycles(self) -> float:
@@ -115,19 +145,24 @@ class WinogradPlan(NamedTuple):
     weight: Pair
     is_flipped: bool  # whether the last tap of a weight is the first that an image sees
     rows: int  # squares in registers
-    group: int  # images that are transformed together
-    per_tile: int  # images
+    group: int  # bands that are transformed together
+    per_tile: int  # bands
     apart: int
     reason: str
 
     @property
+    def bands(self) -> int:
+        """Bands of all images."""
+        return self.images * self.shape.bands
+
+    @property
     def tiles(self) -> int:
-        return -(-self.images // self.per_tile) * self.shape.chunks
+        return -(-self.bands // self.per_tile) * self.shape.chunks
 
     @property
     def squares(self) -> int:
         """Squares of a group, and of the last registers more."""
-        return round_up(self.group * self.shape.count, self.rows)
+        return round_up(self.group * self.shape.square_count, self.rows)
 
     @property
     def plane(self) -> int:
@@ -137,10 +172,10 @@ class WinogradPlan(NamedTuple):
     @property
     def line(self) -> int:
         """Elements of a channel of a result that waits to be finished."""
-        return round_up(self.shape.places[0] * self.shape.places[1], self.shape.lanes)
+        return round_up(self.shape.band[0] * self.shape.band[1], self.shape.lanes)
 
     @property
-    def parts(self) -> tuple[int, ...]:
+    def regions(self) -> tuple[int, ...]:
         """Elements of scratch memory: weights, a turned weight, a frame, images, sums, results, results turned back."""
         shape = self.shape
         across = 2 * SQUARE * shape.squares[1]
@@ -150,47 +185,56 @@ class WinogradPlan(NamedTuple):
             shape.frame.elements,
             PRODUCTS * self.plane,
             PRODUCTS * self.rows * shape.width,
-            (self.group * shape.count * SQUARE * SQUARE + across) * shape.width,
+            (self.group * shape.square_count * SQUARE * SQUARE + across) * shape.width,
             shape.width * self.line + shape.lanes,
         )
 
     @property
     def scratch(self) -> int:
         """Bytes for each thread."""
-        return sum(round_up(n * self.type.itemsize, 64) for n in self.parts)
+        return sum(round_up(n * self.type.itemsize, 64) for n in self.regions)
 
 
 class WinogradWeightPlan(NamedTuple):
-    """The plan of the gradient of a weight by squares: `shape` is that of the convolution."""
+    """The plan of the gradient of a weight by squares: `shape` is that of the convolution of a tile's channels."""
 
     shape: WinogradShape
     images: int
     type: Type
-    rows: int  # summed channels in registers
-    group: int
+    parts: int  # of the image's channels
+    rows: int  # channels of the image in registers
+    group: int  # bands that are transformed together
     apart: int
     reason: str
 
     @property
     def tiles(self) -> int:
-        return self.shape.chunks
+        return self.shape.chunks * self.parts
+
+    @property
+    def bands(self) -> int:
+        """Bands of all images."""
+        return self.images * self.shape.bands
 
     @property
     def gradient_frame(self) -> ChannelFrame:
         """The frame of the gradient of a result."""
         shape = self.shape
         down, across = shape.squares
-        return ChannelFrame(shape.width, shape.places, (SQUARE * down, SQUARE * across), (0, 0), shape.lanes)
+        size = (SQUARE * down, SQUARE * across)
+        return ChannelFrame(shape.width, shape.places, size, (0, 0), shape.lanes, shape.outward)
 
     @property
     def plane(self) -> int:
         """Elements of one product of the images of a group."""
-        return _spread_planes(self.group * self.shape.count * self.shape.frame.pitch + self.rows, self.shape.lanes)
+        return _spread_planes(
+            self.group * self.shape.square_count * self.shape.frame.pitch + self.rows, self.shape.lanes
+        )
 
     @property
     def gradient_plane(self) -> int:
         """Elements of one product of the gradients of a group."""
-        return _spread_planes(self.group * self.shape.count * self.shape.width, self.shape.lanes)
+        return _spread_planes(self.group * self.shape.square_count * self.shape.width, self.shape.lanes)
 
     @property
     def sums(self) -> int:
@@ -203,7 +247,7 @@ class WinogradWeightPlan(NamedTuple):
         return round_up(self.shape.channels * TAPS * TAPS, self.shape.lanes) + self.shape.lanes
 
     @property
-    def parts(self) -> tuple[int, ...]:
+    def regions(self) -> tuple[int, ...]:
         """Elements of scratch memory: frames, images, gradients, sums, gradients of weights, and those turned back."""
         shape = self.shape
         return (
@@ -219,7 +263,7 @@ class WinogradWeightPlan(NamedTuple):
     @property
     def scratch(self) -> int:
         """Bytes for each thread."""
-        return sum(round_up(n * self.type.itemsize, 64) for n in self.parts)
+        return sum(round_up(n * self.type.itemsize, 64) for n in self.regions)
 
 
 def plan_winograd(
@@ -254,18 +298,22 @@ def plan_winograd_weight(
     found = _find_shape(x, shape, stride, padding, dilation, groups, type, target)
     if found is None or found.places != tuple(g[2:]):
         return None
+    found = found.in_bands(type.itemsize)
     each = found.product_cycles + found.framing_cycles + found.result_cycles
-    total = found.chunks * (each + found.weight_cycles / USUAL_IMAGES)
-    if total > MAX_TIME * found.direct_cycles:
+    total = found.chunks * (each + found.weight_cycles / USUAL_IMAGES / found.bands)
+    if found.is_too_large(type.itemsize) or total > MAX_TIME * found.direct_cycles:
         return None
-    rows = min(_most_rows(found.vectors, target), found.channels)
-    rows = min(range(max(1, rows - 3), rows + 1), key=lambda n: -(-found.channels // n) * _block_cycles(n, found.vectors))
-    bytes_of_image = PRODUCTS * found.count * (found.frame.pitch + found.width) * type.itemsize
-    group = max(1, min(MAX_GROUP, size_value(x[0]), MAX_IMAGE_BYTES // bytes_of_image))
-    if not is_symbolic_size(x[0]):
-        group = next(n for n in range(group, 0, -1) if 2 * n <= group or x[0] % n == 0)
+    # Two tiles at least; what is made of the gradient is made twice for that.
+    parts = 2 if found.chunks == 1 and found.channels % 2 == 0 and found.channels >= 2 * found.lanes else 1
+    found = found._replace(channels=found.channels // parts)
+    depth = 4 * found.square_count
+    most = min(_most_rows(found.vectors, target), found.channels)
+    rows = min(range(1, most + 1), key=lambda n: -(-found.channels // n) * _block_cycles(n, found.vectors, depth))
+    # Neither depends on the number of images, nor do the sums of a group then.
+    bytes_of_band = PRODUCTS * found.square_count * (found.frame.pitch + found.width) * type.itemsize
+    group = 1 << max(0, min(MAX_GROUP, MAX_IMAGE_BYTES // bytes_of_band).bit_length() - 1)
     reason = f"by squares, {rows} by {found.vectors} registers of channels"
-    return WinogradWeightPlan(found, x[0], type, rows, group, 0 if flat else 2, reason)
+    return WinogradWeightPlan(found, x[0], type, parts, rows, group, 0 if flat else 2, reason)
 
 
 def _find_shape(
@@ -284,16 +332,19 @@ def _find_shape(
 def _plan(
     shape: WinogradShape, images: int, type: Type, target: Target, weight: Pair, is_flipped: bool, flat: bool
 ) -> WinogradPlan | None:
+    shape = shape.in_bands(type.itemsize)
     each = shape.product_cycles + shape.framing_cycles + shape.result_cycles
-    if shape.chunks * (each + shape.weight_cycles / USUAL_IMAGES) > MAX_TIME * shape.direct_cycles:
+    total = shape.chunks * (each + shape.weight_cycles / USUAL_IMAGES / shape.bands)
+    if shape.is_too_large(type.itemsize) or total > MAX_TIME * shape.direct_cycles:
         return None
-    count = size_value(images)
-    bytes_of_image = PRODUCTS * shape.count * shape.frame.pitch * type.itemsize
-    most = max(1, min(MAX_GROUP, count, MAX_IMAGE_BYTES // bytes_of_image))
+    count = size_value(images) * shape.bands
+    bytes_of_band = PRODUCTS * shape.square_count * shape.frame.pitch * type.itemsize
+    most = max(1, min(MAX_GROUP, count, MAX_IMAGE_BYTES // bytes_of_band))
     best: tuple[float, int, int] | None = None
     for group in range(1, most + 1):
         for rows in range(1, _most_rows(shape.vectors, target) + 1):
-            cycles = -(-group * shape.count // rows) * _block_cycles(rows, shape.vectors) / group
+            blocks = -(-group * shape.square_count // rows)
+            cycles = (blocks * _block_cycles(rows, shape.vectors, shape.channels) + GROUP_CYCLES) / group
             # A group that is not full is computed as if it were.
             if not is_symbolic_size(images):
                 cycles *= round_up(count, group) / count
@@ -308,13 +359,16 @@ def _plan(
 
 
 def _most_rows(vectors: int, target: Target) -> int:
-    """The most rows of which registers hold the sums."""
-    return max(1, (target.vector_registers - 2 - vectors) // vectors)
+    """The most rows of which registers hold the sums, beside what these are made of."""
+    return max(1, (target.vector_registers - 4 - vectors) // vectors)
 
 
-def _block_cycles(rows: int, vectors: int) -> float:
-    """The cycles of a step of a block: two multiplications or two loads in each, and four until a sum takes another."""
-    return max(0.5 * rows * vectors, 0.55 * (rows + vectors), 4.0) + 0.5
+def _block_cycles(rows: int, vectors: int, depth: int) -> float:
+    """The cycles of a block: each step starts two multiplications or two loads in one, weights come from the second
+    cache, and a sum takes another after four.
+    """
+    step = max(0.5 * rows * vectors, 0.55 * (rows + vectors), WEIGHT_LOAD_CYCLES * vectors, 4.0) + 0.4
+    return depth * step + STORE_CYCLES * rows * vectors + BLOCK_CYCLES
 
 
 def _spread_planes(elements: int, lanes: int) -> int:
@@ -324,4 +378,4 @@ def _spread_planes(elements: int, lanes: int) -> int:
 
 def are_whole_groups(plan: WinogradPlan) -> bool:
     """True if each group of each tile has all its images."""
-    return is_multiple(plan.images, plan.per_tile) and plan.per_tile % plan.group == 0
+    return is_multiple(plan.bands, plan.per_tile) and plan.per_tile % plan.group == 0

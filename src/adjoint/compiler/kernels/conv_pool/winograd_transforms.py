@@ -1,8 +1,7 @@
 """Winograd's transforms of F(2×2, 3×3): of an image, of a weight, of a result, and of their gradients.
 
-A square of 2 by 2 results of a 3 by 3 window takes 16 multiplications instead of 36: result = Aᵀ [(G w Gᵀ) ⊙ (Bᵀ d B)] A,
-where d are the 4 by 4 elements that the square sees. The gradient of w is Gᵀ [(A g Aᵀ) ⊙ (Bᵀ d B)] G, of the same
-products.
+A square of 2 by 2 results of a 3 by 3 window takes 16 multiplications instead of 36. It is Aᵀ [(G w Gᵀ) ⊙ (Bᵀ d B)] A,
+where d are the 4 by 4 elements that it sees. The gradient of w is Gᵀ [(A g Aᵀ) ⊙ (Bᵀ d B)] G, of the same products.
 
 Source: Lavin and Gray, "Fast algorithms for convolutional neural networks", 2016.
 """

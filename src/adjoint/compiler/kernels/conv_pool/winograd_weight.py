@@ -12,13 +12,13 @@ from adjoint.compiler.ir.symbolic_size import is_multiple
 from adjoint.compiler.kernels.conv_pool.channels_last import (
     Turning,
     clear,
-    count_images,
+    count_group,
     finish_lines,
     multiply_rows,
     round_up,
 )
 from adjoint.compiler.kernels.conv_pool.exact_sums import write_exact_weight
-from adjoint.compiler.kernels.conv_pool.winograd import split_scratch, write_transformed_image
+from adjoint.compiler.kernels.conv_pool.winograd import find_band, split_scratch, write_transformed_band
 from adjoint.compiler.kernels.conv_pool.winograd_plan import WinogradWeightPlan
 from adjoint.compiler.kernels.conv_pool.winograd_transforms import (
     PRODUCTS,
@@ -28,10 +28,10 @@ from adjoint.compiler.kernels.conv_pool.winograd_transforms import (
     transform_square,
     transform_weight_gradient,
 )
-from adjoint.compiler.kernels.index_arithmetic import Index, as_index, scale_index
+from adjoint.compiler.kernels.index_arithmetic import Index, as_index, divmod_index, scale_index
 from adjoint.compiler.kernels.kernel import Finish
 from adjoint.compiler.llvm.builder import Builder
-from adjoint.compiler.llvm.types import I64, Reg, Type
+from adjoint.compiler.llvm.types import Reg, Type
 
 
 def write_winograd_weight(
@@ -40,27 +40,27 @@ def write_winograd_weight(
     """The gradients that one tile owns, given to `finish`; `scratch` is the calling thread's own."""
     shape, type = plan.shape, plan.type
     vector = type.of(shape.lanes)
-    frame, gradient_frame, images, gradients, sums, weights, lines = split_scratch(b, scratch, plan.parts, type)
+    frame, gradient_frame, images, gradients, sums, weights, lines = split_scratch(b, scratch, plan.regions, type)
     turn = Turning(b, vector)
-    first = b.mul(tile, shape.width)
+    part, chunk = divmod_index(b, tile, shape.chunks)
+    first, inner = b.mul(chunk, shape.width), b.mul(part, shape.channels)
     clear(b, frame, shape.frame.elements, vector)
     clear(b, gradient_frame, plan.gradient_frame.elements, vector)
     clear(b, sums, PRODUCTS * plan.sums, vector)
     size, count = shape.image[0] * shape.image[1], shape.places[0] * shape.places[1]
-    end = as_index(b, plan.images)
-    with b.loop(0, plan.images, plan.group) as batch:
-        present = count_images(b, batch.index, end, plan.group, is_multiple(plan.images, plan.group))
-        with b.loop(0, present) as image:
-            number = b.add(batch.index, image.index)
-            source = b.gep(x, b.mul(number, shape.channels * size), type)
-            shape.frame.write(b, turn, source, frame, None, shape.channels)
-            own = b.gep(images, b.mul(image.index, shape.count * shape.frame.pitch), type)
-            write_transformed_image(b, shape, frame, own, plan.plane, vector)
-            source = b.gep(g, b.mul(number, shape.outward * count), type)
-            plan.gradient_frame.write(b, turn, source, gradient_frame, first, shape.outward)
-            own = b.gep(gradients, b.mul(image.index, shape.count * shape.width), type)
-            _write_gradients(b, plan, gradient_frame, own, vector)
-        _add_products(b, plan, images, gradients, sums, scale_index(b, present, shape.count), vector)
+    inputs = plan.parts * shape.channels * size
+    x = b.gep(x, b.mul(inner, size), type)
+    with b.loop(0, as_index(b, plan.bands), plan.group) as group:
+        present = count_group(b, group.index, plan.bands, plan.group, is_multiple(plan.bands, plan.group))
+        with b.loop(0, present) as band:
+            image, row = find_band(b, shape, b.add(group.index, band.index))
+            own = b.gep(images, b.mul(band.index, shape.square_count * shape.frame.pitch), type)
+            source = b.gep(x, b.mul(image, inputs), type)
+            write_transformed_band(b, shape, turn, source, row, frame, own, plan.plane)
+            own = b.gep(gradients, b.mul(band.index, shape.square_count * shape.width), type)
+            source = b.gep(g, b.mul(image, shape.outward * count), type)
+            _write_gradients(b, plan, turn, source, row, first, gradient_frame, own)
+        _add_products(b, plan, images, gradients, sums, scale_index(b, present, shape.square_count), vector)
     is_bad = b.hor(b.isnan(_write_weights(b, plan, sums, weights, vector)))
     channels = b.minimum(b.sub(shape.outward, first), shape.width)
     with b.loop(0, channels, shape.lanes) as channel:
@@ -70,14 +70,30 @@ def write_winograd_weight(
             line = b.gep(lines, b.mul(lane.index, plan.line), type)
             with b.when(is_bad):
                 theirs = b.gep(g, b.mul(outer, count), type)
-                write_exact_weight(b, shape, x, theirs, end, line, vector)
-            each, length = ((shape.channels, TAPS), TAPS) if plan.apart else ((), shape.channels * TAPS * TAPS)
-            finish_lines(b, line, TAPS, each, length, [outer], finish, vector)
+                write_exact_weight(b, shape, x, theirs, plan.images, inputs, line, vector)
+            if plan.apart:
+                finish_lines(b, line, (shape.channels, TAPS), TAPS, [outer], inner, finish, vector)
+            else:
+                length = shape.channels * TAPS * TAPS
+                finish_lines(b, line, (), length, [outer], b.mul(inner, TAPS * TAPS), finish, vector)
 
 
-def _write_gradients(b: Builder, plan: WinogradWeightPlan, frame: Reg, gradients: Reg, vector: Type) -> None:
-    """The transformed gradient of a frame: for each product and square, the channels of the chunk."""
-    shape, framed = plan.shape, plan.gradient_frame
+def _write_gradients(
+    b: Builder,
+    plan: WinogradWeightPlan,
+    turn: Turning,
+    source: Reg,
+    top: Reg,
+    channels: Reg,
+    frame: Reg,
+    gradients: Reg,
+) -> None:
+    """The transformed gradient of a band: for each product and square, the channels of the chunk."""
+    shape, framed, vector = plan.shape, plan.gradient_frame, turn.vector
+    if shape.bands > 1:
+        framed.write_band(b, turn, source, frame, top, channels)
+    else:
+        framed.write(b, turn, source, frame, channels)
     down, across = shape.squares
     with b.loop(0, down) as row, b.loop(0, across) as column, b.loop(0, shape.width, shape.lanes) as channel:
         at = b.add(b.mul(row.index, framed.offset(SQUARE, 0)), b.mul(column.index, framed.offset(0, SQUARE)))
@@ -103,11 +119,10 @@ def _add_products(
             own = b.gep(left, channel.index, type)
             waiting = b.gep(to, b.mul(channel.index, shape.width), type)
             places = [b.gep(waiting, i * lanes, type) for i in range(rows * shape.vectors)]
-            held = tuple(b.load(place, vector) for place in places)
-            starts = [b.gep(own, row, type) for row in range(rows)]
-            totals = multiply_rows(b, held, starts, shape.frame.pitch, right, shape.width, squares, vector, 2)
+            none = (b.constant(0.0, vector),) * len(places)
+            totals = multiply_rows(b, none, own, range(rows), shape.frame.pitch, right, shape.width, squares, vector)
             for place, total in zip(places, totals, strict=True):
-                b.store(total, place)
+                b.store(b.add(b.load(place, vector), total), place)
 
 
 def _write_weights(b: Builder, plan: WinogradWeightPlan, sums: Reg, weights: Reg, vector: Type) -> Reg:

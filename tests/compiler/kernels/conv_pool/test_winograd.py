@@ -1,0 +1,167 @@
+"""Convolutions by squares of 2 by 2 results: NumPy's numbers in three directions, NaN and infinity only where seen."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("llvmlite")
+
+from tests.support.kernels.single import equation
+from tests.support.kernels.windowed import NARROW, check
+from tests.support.symbolic_kernels import SizedKernels
+
+import adjoint as ad
+import adjoint.nn.functional as F
+from adjoint.compiler.kernels.conv_pool.windowed_op import plan_windowed_op
+from adjoint.compiler.kernels.conv_pool.winograd_plan import WinogradPlan, WinogradWeightPlan
+from adjoint.compiler.llvm.jit.target import Target, host
+from adjoint.ops.nn.convolution import convolution, convolution_input, convolution_weight
+
+Shape = tuple[int, ...]
+
+# x, weight, padding
+LAYERS: dict[str, tuple[Shape, Shape, tuple[int, int]]] = {
+    "board": ((5, 48, 9, 9), (48, 48, 3, 3), (1, 1)),
+    "few squares": ((3, 64, 3, 3), (64, 64, 3, 3), (1, 1)),
+    "less than a register of places": ((4, 32, 3, 4), (48, 32, 3, 3), (1, 1)),
+    "not all lanes": ((7, 60, 7, 8), (40, 60, 3, 3), (1, 1)),
+    "two chunks": ((2, 32, 6, 5), (80, 32, 3, 3), (1, 1)),
+    "inside": ((2, 33, 12, 8), (64, 33, 3, 3), (0, 0)),
+    "outside": ((2, 32, 5, 6), (32, 32, 3, 3), (2, 1)),
+    "bands": ((2, 64, 36, 52), (64, 64, 3, 3), (1, 1)),
+    "bands inside": ((1, 64, 34, 40), (32, 64, 3, 3), (0, 0)),
+}
+layers = pytest.mark.parametrize("layer", LAYERS.values(), ids=LAYERS)
+PLAIN: Any = {"stride": (1, 1), "dilation": (1, 1), "groups": 1}
+
+
+def normal(shape: Shape, seed: int) -> Any:
+    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
+
+
+def draw(layer: tuple[Shape, Shape, tuple[int, int]]) -> tuple[Any, Any, Any, Any]:
+    shape, weights, padding = layer
+    settings: Any = {**PLAIN, "padding": padding}
+    x, weight = normal(shape, 0), normal(weights, 1)
+    return x, weight, normal(convolution.op.evaluate(x, weight, **settings).shape, 2), settings
+
+
+def check_directions(
+    x: Any, weight: Any, g: Any, settings: Any, target: Target | None = None, flat: bool = True
+) -> None:
+    forward = check(convolution, x, weight, target=target, flat=flat, **settings)
+    back = check(convolution_input, g, weight, shape=x.shape, target=target, flat=flat, **settings)
+    weights = check(convolution_weight, x, g, shape=weight.shape, target=target, flat=flat, **settings)
+    assert [type(made.plan) for made in (forward, back)] == [WinogradPlan] * 2
+    assert isinstance(weights.plan, WinogradWeightPlan)
+
+
+@layers
+@pytest.mark.parametrize("flat", [True, False], ids=["flat", "apart"])
+def test_layers(layer: Any, flat: bool) -> None:
+    check_directions(*draw(layer), flat=flat)
+
+
+@pytest.mark.skipif(host().vector_bits < 512, reason="this machine is narrow itself")
+@layers
+def test_layers_on_a_narrow_machine(layer: Any) -> None:
+    check_directions(*draw(layer), NARROW)
+
+
+@pytest.mark.parametrize("name", ["board", "bands", "two chunks"])
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_what_is_not_finite_stays_where_its_window_is(name: str, value: float) -> None:
+    x, weight, g, settings = draw(LAYERS[name])
+    x[0, 3, 2, 2] = g[1 % len(g), 2, 1, 4] = value
+    with np.errstate(all="ignore"):
+        for op, inputs, shape in (
+            (convolution, (x, weight), {}),
+            (convolution_input, (g, weight), {"shape": x.shape}),
+            (convolution_weight, (x, np.abs(g)), {"shape": weight.shape}),
+        ):
+            wanted = op.op.evaluate(*inputs, **shape, **settings)
+            ours = compiled(op, inputs, {**shape, **settings})
+            finite = np.isfinite(wanted)
+            assert not finite.all()
+            np.testing.assert_array_equal(np.isnan(ours), np.isnan(wanted))
+            np.testing.assert_array_equal(ours[np.isinf(wanted)], wanted[np.isinf(wanted)])
+            np.testing.assert_allclose(ours[finite], wanted[finite], rtol=1e-4, atol=1e-3)
+
+
+def test_transforms_that_overflow_where_results_do_not() -> None:
+    x, weight, g, settings = draw(LAYERS["board"])
+    weight *= 1e-3
+    x[0, 3, 2, 2:6] = g[1, 2, 1, 4:8] = [3e38, 1, -3e38, 1]
+    check(convolution, x, weight, **settings)
+    check(convolution_input, g, weight, shape=x.shape, **settings)
+    check(convolution_weight, x, 1e-3 * normal(g.shape, 3), shape=weight.shape, **settings)
+
+
+def compiled(op: Any, inputs: Any, params: Any) -> Any:
+    step = ad.compile(lambda *tensors: op(*tensors, **params))
+    return step(*map(ad.from_numpy, inputs)).numpy()
+
+
+def test_errors_are_no_larger_than_those_of_sums_in_order() -> None:
+    x, weight, g, settings = draw(((16, 64, 12, 12), (64, 64, 3, 3), (1, 1)))
+    for op, inputs, shape in (
+        (convolution, (x, weight), {}),
+        (convolution_input, (g, weight), {"shape": x.shape}),
+        (convolution_weight, (x, g), {"shape": weight.shape}),
+    ):
+        wide = op.op.evaluate(*(a.astype(np.float64) for a in inputs), **shape, **settings)
+        theirs = op.op.evaluate(*inputs, **shape, **settings)
+        ours = compiled(op, inputs, {**shape, **settings})
+        error = np.sqrt(np.square(ours - wide).mean())
+        assert error < 2 * np.sqrt(np.square(theirs - wide).mean()) + 1e-7 * np.abs(wide).max()
+
+
+def plan_of(op: Any, *shapes: Shape, dtype: str = "f4", **params: Any) -> Any:
+    value, _, _ = equation(op, *(np.zeros(shape, dtype) for shape in shapes), **params)
+    made = plan_windowed_op(value, host())
+    assert made is not None
+    return made.plan
+
+
+@pytest.mark.skipif(host().vector_bits < 512, reason="what takes less time is another machine's")
+def test_squares_are_taken_where_they_take_less_time() -> None:
+    same: Any = {**PLAIN, "padding": (1, 1)}
+    assert isinstance(plan_of(convolution, (8, 32, 14, 14), (32, 32, 3, 3), **same), WinogradPlan)
+    others = (
+        plan_of(convolution, (8, 3, 14, 14), (32, 3, 3, 3), **same),
+        plan_of(convolution, (8, 32, 14, 14), (4, 32, 3, 3), **same),
+        plan_of(convolution, (8, 32, 1, 14), (32, 32, 3, 3), **same),
+        plan_of(convolution, (8, 32, 14, 14), (32, 32, 3, 3), dtype="f8", **same),
+        plan_of(convolution, (8, 32, 14, 14), (32, 32, 3, 3), **{**same, "stride": (2, 2)}),
+        plan_of(convolution, (8, 64, 14, 14), (64, 32, 3, 3), **{**same, "groups": 2}),
+        plan_of(convolution, (8, 32, 15, 500), (32, 32, 3, 3), **{**same, "padding": (1, 0)}),
+    )
+    assert not any(isinstance(plan, WinogradPlan) for plan in others)
+
+
+def test_few_images_are_shared_among_tiles() -> None:
+    same: Any = {**PLAIN, "padding": (1, 1)}
+    one = plan_of(convolution, (1, 64, 48, 48), (64, 64, 3, 3), **same)
+    assert one.shape.bands > 1
+    assert one.tiles > 2
+    weight = plan_of(convolution_weight, (4, 32, 9, 9), (4, 32, 9, 9), shape=(32, 32, 3, 3), **same)
+    assert weight.tiles == 2
+
+
+def test_any_number_of_images_gives_the_same_bits() -> None:
+    def step(x: Any, w: Any) -> Any:
+        x, w = x.requires_grad_(), w.requires_grad_()
+        y = F.conv2d(x, w, padding=1)
+        return (y, *ad.autograd.grad((y * y).sum(), (x, w)))
+
+    weight = normal((48, 32, 3, 3), 1)
+    general = SizedKernels(step, [normal((4, 32, 9, 9), 0), weight], [(0,), ()])
+    assert general.guards == []
+    for images in (2, 3, 16, 37):
+        x = normal((images, 32, 9, 9), 0)
+        fixed = SizedKernels(step, [x, weight], [(), ()])
+        for ours, theirs in zip(general(x, weight), fixed(x, weight), strict=True):
+            np.testing.assert_array_equal(ours, theirs)
