@@ -15,6 +15,7 @@ from adjoint.compiler.kernels.index_arithmetic import Index, as_index
 from adjoint.compiler.kernels.kernel import Finish, ResultRegister
 from adjoint.compiler.kernels.matmul.packing import transpose
 from adjoint.compiler.llvm.builder import Builder
+from adjoint.compiler.llvm.jit.target import Target
 from adjoint.compiler.llvm.types import I64, PTR, Reg, Type
 
 Sums = tuple[Reg, ...]
@@ -73,6 +74,11 @@ class ChannelFrame(NamedTuple):
         return round_up(self.channels, self.lanes)
 
     @property
+    def places(self) -> int:
+        """Elements of one channel of the image."""
+        return self.image[0] * self.image[1]
+
+    @property
     def elements(self) -> int:
         """Elements of memory: the places, and one where what is no element is put."""
         return (self.size[0] * self.size[1] + 1) * self.pitch
@@ -128,6 +134,35 @@ def clear(b: Builder, memory: Reg, elements: int, vector: Type) -> None:
     """Fill memory with zeros."""
     with b.loop(0, round_up(elements, vector.lanes), vector.lanes) as loop:
         b.store(b.constant(0.0, vector), b.gep(memory, loop.index, vector))
+
+
+def split_scratch(b: Builder, scratch: Reg, parts: tuple[int, ...], type: Type) -> list[Reg]:
+    """The addresses of parts of scratch memory of so many elements, each at the beginning of a cache line."""
+    addresses, line = [], 64 // type.itemsize
+    at = 0
+    for elements in parts:
+        addresses.append(b.gep(scratch, at, type) if at else scratch)
+        at += -(-elements // line) * line
+    return addresses
+
+
+def most_rows(vectors: int, target: Target) -> int:
+    """The most rows of which registers hold the sums, beside what these are made of."""
+    return max(1, (target.vector_registers - 4 - vectors) // vectors)
+
+
+def turn_lines_back(
+    b: Builder, turn: Turning, results: Reg, places: Sequence[int], lines: Reg, line: int, width: int
+) -> None:
+    """lines[channel * line + i] = results[places[i] + channel], of `width` channels."""
+    lanes = turn.vector.lanes
+    rows = b.table([*places, *[places[-1]] * (line - len(places))], I64)
+    columns = turn.even_table(line)
+    with b.loop(0, width, lanes) as channel:
+        source = b.gep(results, channel.index, turn.vector)
+        target = b.gep(lines, b.mul(channel.index, line), turn.vector)
+        with b.loop(0, line, lanes) as place:
+            turn(source, b.gep(rows, place.index, I64), b.gep(target, place.index, turn.vector), columns, lanes)
 
 
 def multiply_rows(

@@ -65,6 +65,7 @@ class ConvolutionPlan(NamedTuple):
     band: Triple  # places of a band; where sizes are symbols, the last one may have fewer
     apart: int  # dimensions before the last of an image that the result keeps apart: 0 if it is flat
     reason: str
+    cycles: float  # that it is thought to take for an image
 
     @property
     def tiles(self) -> int:
@@ -183,7 +184,7 @@ def _plan(
         if best is None or total < best[0]:
             best = (total, bands, part, frame, grid, split)
     assert best is not None
-    _, bands, part, frame, grid, split = best
+    cycles, bands, part, frame, grid, split = best
     by_start = dict(zip(starts, frame.offsets, strict=True))
     made = tuple(tuple(Phase(at, group_taps(each, by_start, taps)) for at, each in several) for several in phases)
     number = size_value(bands[0] * bands[1])
@@ -200,7 +201,7 @@ def _plan(
     reason = f"direct, {split.largest} channels by {grid.vectors} vectors in registers, images read {kind}"
     return ConvolutionPlan(
         images, groups, (result[0], result[1], result[2], result[3]), type, frame, made, step, places,
-        grid, split, weight, per_tile, chunks, bands, part, apart, reason,
+        grid, split, weight, per_tile, chunks, bands, part, apart, reason, cycles,
     )  # fmt: skip
 
 

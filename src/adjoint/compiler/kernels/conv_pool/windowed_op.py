@@ -7,6 +7,12 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from adjoint.compiler.ir.graph import Value
+from adjoint.compiler.kernels.conv_pool.channel_conv import write_channel_convolution
+from adjoint.compiler.kernels.conv_pool.channel_conv_plan import (
+    ChannelConvolutionPlan,
+    plan_channel_convolution,
+    plan_channel_convolution_input,
+)
 from adjoint.compiler.kernels.conv_pool.conv import write_convolution
 from adjoint.compiler.kernels.conv_pool.conv_plan import ConvolutionPlan, plan_convolution, plan_convolution_input
 from adjoint.compiler.kernels.conv_pool.conv_weight_grad import write_convolution_weight
@@ -28,6 +34,7 @@ from adjoint.compiler.llvm.jit.target import Target
 from adjoint.compiler.llvm.types import Reg, from_dtype
 
 Shape = tuple[int, ...]
+ImagePlan = ConvolutionPlan | ChannelConvolutionPlan | WinogradPlan
 Write = Callable[[Builder, Sequence[Reg], Reg, Reg, Finish], None]
 MAX_WINDOW_TAPS = 256  # with instructions of their own: LLVM takes two seconds for these, a minute for 1,700
 WINDOW_PARAMS = ("size", "stride", "padding", "dilation", "extra")
@@ -40,7 +47,7 @@ class WindowedOp(NamedTuple):
     the plan is flat, places of an image, or all of one channel of a weight, are one dimension there.
     """
 
-    plan: ConvolutionPlan | ConvolutionWeightPlan | WinogradPlan | WinogradWeightPlan | PoolingPlan
+    plan: ImagePlan | ConvolutionWeightPlan | WinogradWeightPlan | PoolingPlan
     operands: tuple[Value, ...]
     shape: Shape
     tiles: int
@@ -78,6 +85,8 @@ def plan_windowed_op(value: Value, target: Target, flat: bool = True) -> Windowe
             write_convolution(b, plan, pointers[0], pointers[1], scratch, tile, finish)
         elif isinstance(plan, ConvolutionWeightPlan):
             write_convolution_weight(b, plan, pointers[0], pointers[1], scratch, tile, finish)
+        elif isinstance(plan, ChannelConvolutionPlan):
+            write_channel_convolution(b, plan, pointers[0], pointers[1], scratch, tile, finish)
         elif isinstance(plan, WinogradPlan):
             write_winograd(b, plan, pointers[0], pointers[1], scratch, tile, finish)
         elif isinstance(plan, WinogradWeightPlan):
@@ -106,16 +115,26 @@ def _count_taps(value: Value) -> int:
     return math.prod(k for k, s in zip(value.operands[1].shape[2:], stride, strict=True) if s > 1)
 
 
-def _convolution(value: Value, target: Target, flat: bool) -> ConvolutionPlan | WinogradPlan | None:
+def _convolution(value: Value, target: Target, flat: bool) -> ImagePlan | None:
     x, weight = value.operands
     how: dict[str, Any] = {"type": from_dtype(value.dtype), "target": target, "flat": flat, **value.params}
-    return plan_winograd(x.shape, weight.shape, **how) or plan_convolution(x.shape, weight.shape, **how)
+    direct = plan_convolution(x.shape, weight.shape, **how)
+    return (
+        plan_winograd(x.shape, weight.shape, **how)
+        or plan_channel_convolution(direct, x.shape, weight.shape, **how)
+        or direct
+    )
 
 
-def _convolution_input(value: Value, target: Target, flat: bool) -> ConvolutionPlan | WinogradPlan | None:
+def _convolution_input(value: Value, target: Target, flat: bool) -> ImagePlan | None:
     g, weight = value.operands
     how: dict[str, Any] = {"type": from_dtype(value.dtype), "target": target, "flat": flat, **value.params}
-    return plan_winograd_input(g.shape, weight.shape, **how) or plan_convolution_input(g.shape, weight.shape, **how)
+    direct = plan_convolution_input(g.shape, weight.shape, **how)
+    return (
+        plan_winograd_input(g.shape, weight.shape, **how)
+        or plan_channel_convolution_input(direct, g.shape, weight.shape, **how)
+        or direct
+    )
 
 
 def _convolution_weight(value: Value, target: Target, flat: bool) -> ConvolutionWeightPlan | WinogradWeightPlan | None:

@@ -17,6 +17,8 @@ from adjoint.compiler.kernels.conv_pool.channels_last import (
     count_group,
     finish_lines,
     multiply_rows,
+    split_scratch,
+    turn_lines_back,
 )
 from adjoint.compiler.kernels.conv_pool.exact_sums import write_exact_channel
 from adjoint.compiler.kernels.conv_pool.winograd_plan import WinogradPlan, WinogradShape, are_whole_groups
@@ -33,7 +35,7 @@ from adjoint.compiler.kernels.conv_pool.winograd_transforms import (
 from adjoint.compiler.kernels.index_arithmetic import divmod_index, floor_div_index, modulo_index
 from adjoint.compiler.kernels.kernel import Finish
 from adjoint.compiler.llvm.builder import Builder
-from adjoint.compiler.llvm.types import I64, Reg, Type
+from adjoint.compiler.llvm.types import I64, Reg
 
 
 def write_winograd(
@@ -65,7 +67,7 @@ def write_winograd(
         with b.loop(0, count_group(b, group.index, end, plan.group, is_whole)) as band:
             image, row = find_band(b, shape, b.add(group.index, band.index))
             own = b.gep(results, b.mul(band.index, shape.square_count * SQUARE * SQUARE * shape.width), type)
-            _turn_back(b, plan, turn, own, lines)
+            turn_lines_back(b, turn, own, _find_places(shape), lines, plan.line, shape.width)
             with b.when(is_bad), b.loop(0, channels) as channel:
                 source = b.gep(x, b.mul(image, shape.channels * size), type)
                 own = b.gep(weight, b.mul(b.add(first, channel.index), plan.weight[0]), type)
@@ -85,16 +87,6 @@ def find_band(b: Builder, shape: WinogradShape, number: Reg) -> tuple[Reg, Reg]:
     """Return the image of a band, and its first row of the result."""
     image, band = divmod_index(b, number, shape.bands)
     return image, b.mul(band, shape.band[0])
-
-
-def split_scratch(b: Builder, scratch: Reg, parts: tuple[int, ...], type: Type) -> list[Reg]:
-    """The addresses of parts of scratch memory of so many elements, each at the beginning of a cache line."""
-    addresses, line = [], 64 // type.itemsize
-    at = 0
-    for elements in parts:
-        addresses.append(b.gep(scratch, at, type) if at else scratch)
-        at += -(-elements // line) * line
-    return addresses
 
 
 def _write_weights(
@@ -121,7 +113,7 @@ def _write_weights(
 def write_transformed_band(
     b: Builder, shape: WinogradShape, turn: Turning, source: Reg, first: Reg, frame: Reg, images: Reg, plane: int
 ) -> None:
-    """The transformed image, or a band of it from a `first` row of the result on: for each product and square, all channels."""
+    """The transformed image, or a band from a row of the result on: for each product and square, all channels."""
     vector = turn.vector
     if shape.bands > 1:
         shape.frame.write_band(b, turn, source, frame, b.sub(first, shape.padding[0]))
@@ -183,16 +175,8 @@ def _multiply(b: Builder, plan: WinogradPlan, images: Reg, weights: Reg, sums: R
     return block.results[0]
 
 
-def _turn_back(b: Builder, plan: WinogradPlan, turn: Turning, results: Reg, lines: Reg) -> None:
-    """The results of an image, channel by channel."""
-    shape, type, lanes = plan.shape, plan.type, plan.shape.lanes
+def _find_places(shape: WinogradShape) -> list[int]:
+    """The first element of each place of a band of the result, among those of its squares."""
     height, width = shape.band
     across = SQUARE * shape.squares[1]
-    places = [(row * across + column) * shape.width for row in range(height) for column in range(width)]
-    places += places[-1:] * (plan.line - len(places))
-    rows, columns = b.table(places, I64), turn.even_table(plan.line)
-    with b.loop(0, shape.width, lanes) as channel:
-        source = b.gep(results, channel.index, type)
-        target = b.gep(lines, b.mul(channel.index, plan.line), type)
-        with b.loop(0, plan.line, lanes) as place:
-            turn(source, b.gep(rows, place.index, I64), b.gep(target, place.index, type), columns, lanes)
+    return [(row * across + column) * shape.width for row in range(height) for column in range(width)]

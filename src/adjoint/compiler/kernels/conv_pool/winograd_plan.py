@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from adjoint.compiler.ir.symbolic_size import has_symbols, is_multiple, is_symbolic_size, size_value
-from adjoint.compiler.kernels.conv_pool.channels_last import ChannelFrame, round_up
+from adjoint.compiler.kernels.conv_pool.channels_last import ChannelFrame, most_rows, round_up
 from adjoint.compiler.kernels.conv_pool.window_geometry import Shape
 from adjoint.compiler.kernels.conv_pool.winograd_transforms import PRODUCTS, SQUARE, TAPS
 from adjoint.compiler.llvm.jit.target import Target
@@ -307,7 +307,7 @@ def plan_winograd_weight(
     parts = 2 if found.chunks == 1 and found.channels % 2 == 0 and found.channels >= 2 * found.lanes else 1
     found = found._replace(channels=found.channels // parts)
     depth = 4 * found.square_count
-    most = min(_most_rows(found.vectors, target), found.channels)
+    most = min(most_rows(found.vectors, target), found.channels)
     rows = min(range(1, most + 1), key=lambda n: -(-found.channels // n) * _block_cycles(n, found.vectors, depth))
     # Neither depends on the number of images, nor do the sums of a group then.
     bytes_of_band = PRODUCTS * found.square_count * (found.frame.pitch + found.width) * type.itemsize
@@ -342,7 +342,7 @@ def _plan(
     most = max(1, min(MAX_GROUP, count, MAX_IMAGE_BYTES // bytes_of_band))
     best: tuple[float, int, int] | None = None
     for group in range(1, most + 1):
-        for rows in range(1, _most_rows(shape.vectors, target) + 1):
+        for rows in range(1, most_rows(shape.vectors, target) + 1):
             blocks = -(-group * shape.square_count // rows)
             cycles = (blocks * _block_cycles(rows, shape.vectors, shape.channels) + GROUP_CYCLES) / group
             # A group that is not full is computed as if it were.
@@ -356,11 +356,6 @@ def _plan(
     per_tile = min(round_up(max(1, round(enough)), group), round_up(count, group))
     reason = f"by squares, {rows} of them by {shape.vectors} registers of channels"
     return WinogradPlan(shape, images, type, weight, is_flipped, rows, group, per_tile, 0 if flat else 1, reason)
-
-
-def _most_rows(vectors: int, target: Target) -> int:
-    """The most rows of which registers hold the sums, beside what these are made of."""
-    return max(1, (target.vector_registers - 4 - vectors) // vectors)
 
 
 def _block_cycles(rows: int, vectors: int, depth: int) -> float:

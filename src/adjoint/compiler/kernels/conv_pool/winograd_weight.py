@@ -16,9 +16,10 @@ from adjoint.compiler.kernels.conv_pool.channels_last import (
     finish_lines,
     multiply_rows,
     round_up,
+    split_scratch,
 )
 from adjoint.compiler.kernels.conv_pool.exact_sums import write_exact_weight
-from adjoint.compiler.kernels.conv_pool.winograd import find_band, split_scratch, write_transformed_band
+from adjoint.compiler.kernels.conv_pool.winograd import find_band, write_transformed_band
 from adjoint.compiler.kernels.conv_pool.winograd_plan import WinogradWeightPlan
 from adjoint.compiler.kernels.conv_pool.winograd_transforms import (
     PRODUCTS,

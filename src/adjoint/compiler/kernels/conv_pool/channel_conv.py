@@ -1,0 +1,115 @@
+"""Convolution of small images, forward and towards the input, with lanes that are the result's channels.
+
+A tile is a chunk of the result's channels for some images. It turns the weights of its channels once, and frames some
+images at a time, whose channels are neighbours then. Blocks of places, of whichever of these images, stay in registers
+while all taps and channels are added up: tables say where a place sees its image and where its results are put. These
+are turned back, and finished channel by channel.
+"""
+
+from __future__ import annotations
+
+from adjoint.compiler.kernels.conv_pool.channel_conv_plan import ChannelConvolutionPlan, ChannelPhase
+from adjoint.compiler.kernels.conv_pool.channels_last import (
+    Turning,
+    clear,
+    count_group,
+    finish_lines,
+    round_up,
+    split_scratch,
+    turn_lines_back,
+)
+from adjoint.compiler.kernels.index_arithmetic import floor_div_index, modulo_index
+from adjoint.compiler.kernels.kernel import Finish
+from adjoint.compiler.llvm.builder import Builder
+from adjoint.compiler.llvm.types import I64, Reg
+
+
+def write_channel_convolution(
+    b: Builder, plan: ChannelConvolutionPlan, x: Reg, weight: Reg, scratch: Reg, tile: Reg, finish: Finish
+) -> None:
+    """The results of one tile, given to `finish`; `scratch` is the calling thread's own."""
+    type, frame, width = plan.type, plan.frame, plan.width
+    vector = type.of(frame.lanes)
+    weights, frames, results, lines = split_scratch(b, scratch, plan.regions, type)
+    turn = Turning(b, vector)
+    first = b.mul(modulo_index(b, tile, plan.chunks), width)
+    start = b.mul(floor_div_index(b, tile, plan.chunks), plan.per_tile)
+    end = b.minimum(b.add(start, plan.per_tile), plan.images)
+    _write_weights(b, plan, turn, weight, first, weights)
+    clear(b, frames, plan.group * frame.elements, vector)
+    channels = b.minimum(b.sub(plan.result[0], first), width)
+    _, height, length = plan.result
+    with b.loop(start, end, plan.group) as group:
+        count = count_group(b, group.index, end, plan.group, plan.has_whole_groups)
+        with b.loop(0, count) as image:
+            source = b.gep(x, b.mul(b.add(group.index, image.index), frame.channels * frame.places), type)
+            frame.write(b, turn, source, b.gep(frames, b.mul(image.index, frame.elements), type))
+        for phase in plan.phases:
+            _write_phase(b, plan, phase, frames, weights, results)
+        with b.loop(0, count) as image:
+            own = b.gep(results, b.mul(image.index, plan.places * width), type)
+            turn_lines_back(b, turn, own, range(0, plan.places * width, width), lines, plan.line, width)
+            with b.loop(0, channels) as channel:
+                line = b.gep(lines, b.mul(channel.index, plan.line), type)
+                origin = [b.add(group.index, image.index), b.add(first, channel.index)]
+                each, size = ((height,), length) if plan.apart else ((), plan.places)
+                finish_lines(b, line, each, size, origin, b.constant(0, I64), finish, vector)
+
+
+def _write_weights(
+    b: Builder, plan: ChannelConvolutionPlan, turn: Turning, weight: Reg, first: Reg, weights: Reg
+) -> None:
+    """The weights of a chunk: for each tap and summed channel, those of the result's channels."""
+    type, lanes, width = plan.type, plan.frame.lanes, plan.width
+    lines = b.table([min(o, plan.result[0] - 1) * plan.weight[0] for o in range(plan.chunks * width)], I64)
+    columns = turn.even_table(plan.frame.channels * width)
+    with b.loop(0, width, lanes) as channel:
+        rows = b.gep(lines, b.add(first, channel.index), I64)
+        with b.loop(0, plan.frame.channels) as summed:
+            own = b.gep(weight, b.mul(summed.index, plan.weight[1]), type)
+            target = b.gep(weights, b.add(b.mul(summed.index, width), channel.index), type)
+            for tap in range(0, plan.window, lanes):
+                to = b.gep(target, tap * plan.frame.channels * width, type)
+                turn(b.gep(own, tap, type), rows, to, columns, min(lanes, plan.window - tap))
+
+
+def _write_phase(
+    b: Builder, plan: ChannelConvolutionPlan, phase: ChannelPhase, frames: Reg, weights: Reg, results: Reg
+) -> None:
+    """All results of a phase of a group's images, block by block."""
+    type, rows, width, lanes = plan.type, plan.rows, plan.width, plan.frame.lanes
+    vector, channels = type.of(lanes), plan.frame.channels
+    images = range(plan.group)
+    seen = [image * plan.frame.elements + at for image in images for at in phase.seen]
+    placed = [(image * plan.places + r * plan.result[2] + c) * width for image in images for r, c in phase.places]
+    total = round_up(len(seen), rows)
+    sources = b.table(seen + [0] * (total - len(seen)), I64)
+    targets = b.table(placed + [plan.group * plan.places * width] * (total - len(placed)), I64)
+    offsets = b.table([offset for offset, _ in phase.taps], I64) if phase.taps else None
+    taps = b.table([tap * channels * width for _, tap in phase.taps], I64) if phase.taps else None
+    zero = (b.constant(0.0, vector),) * (rows * plan.vectors)
+    with b.loop(0, total, rows) as block:
+        at = b.gep(sources, block.index, I64)
+        starts = [b.gep(frames, b.load(b.gep(at, row, I64), I64), type) for row in range(rows)]
+        sums = zero
+        if offsets is not None and taps is not None:
+            with b.loop(0, len(phase.taps), carried=zero) as tap:
+                offset = b.load(b.gep(offsets, tap.index, I64), I64)
+                own = b.gep(weights, b.load(b.gep(taps, tap.index, I64), I64), type)
+                with b.loop(0, channels, carried=tap.carried) as channel:
+                    place = b.add(offset, channel.index)
+                    line = b.gep(own, b.mul(channel.index, width), type)
+                    values = [b.load(b.gep(line, v * lanes, type), vector) for v in range(plan.vectors)]
+                    new = list(channel.carried)
+                    for row, begin in enumerate(starts):
+                        spread = b.broadcast(b.load(b.gep(begin, place, type), type), lanes)
+                        for v, value in enumerate(values):
+                            new[row * plan.vectors + v] = b.fma(spread, value, new[row * plan.vectors + v])
+                    channel.yields(*new)
+                tap.yields(*channel.results)
+            sums = tap.results
+        to = b.gep(targets, block.index, I64)
+        for row in range(rows):
+            place = b.gep(results, b.load(b.gep(to, row, I64), I64), type)
+            for v in range(plan.vectors):
+                b.store(sums[row * plan.vectors + v], b.gep(place, v * lanes, type))
