@@ -15,8 +15,8 @@ from tests.support.symbolic_kernels import SizedKernels
 
 import adjoint as ad
 import adjoint.nn.functional as F
+from adjoint.compiler.kernels.conv_pool.channel_lanes.winograd_plan import WinogradPlan, WinogradWeightPlan
 from adjoint.compiler.kernels.conv_pool.windowed_op import plan_windowed_op
-from adjoint.compiler.kernels.conv_pool.winograd_plan import WinogradPlan, WinogradWeightPlan
 from adjoint.compiler.llvm.jit.target import Target, host
 from adjoint.ops.nn.convolution import convolution, convolution_input, convolution_weight
 

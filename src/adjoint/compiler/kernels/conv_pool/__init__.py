@@ -19,4 +19,5 @@ Modules, in reading order:
 - `lowering`: Convolution and pooling, forward and backward, as kernels of a graph.
 - `window_geometry`: The geometry of windows over images: their slices, rows and columns, and dimensions that are one
   to a kernel.
+- `channel_lanes`: Convolutions whose lanes are channels: of small images, and by Winograd's squares.
 """

@@ -7,27 +7,27 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from adjoint.compiler.ir.graph import Value
-from adjoint.compiler.kernels.conv_pool.channel_conv import write_channel_convolution
-from adjoint.compiler.kernels.conv_pool.channel_conv_plan import (
+from adjoint.compiler.kernels.conv_pool.channel_lanes.channel_conv import write_channel_convolution
+from adjoint.compiler.kernels.conv_pool.channel_lanes.channel_conv_plan import (
     ChannelConvolutionPlan,
     plan_channel_convolution,
     plan_channel_convolution_input,
 )
-from adjoint.compiler.kernels.conv_pool.conv import write_convolution
-from adjoint.compiler.kernels.conv_pool.conv_plan import ConvolutionPlan, plan_convolution, plan_convolution_input
-from adjoint.compiler.kernels.conv_pool.conv_weight_grad import write_convolution_weight
-from adjoint.compiler.kernels.conv_pool.conv_weight_plan import ConvolutionWeightPlan, plan_convolution_weight
-from adjoint.compiler.kernels.conv_pool.pooling import write_pooling, write_pooling_input
-from adjoint.compiler.kernels.conv_pool.pooling_plan import PoolingPlan, plan_pooling
-from adjoint.compiler.kernels.conv_pool.winograd import write_winograd
-from adjoint.compiler.kernels.conv_pool.winograd_plan import (
+from adjoint.compiler.kernels.conv_pool.channel_lanes.winograd import write_winograd
+from adjoint.compiler.kernels.conv_pool.channel_lanes.winograd_plan import (
     WinogradPlan,
     WinogradWeightPlan,
     plan_winograd,
     plan_winograd_input,
     plan_winograd_weight,
 )
-from adjoint.compiler.kernels.conv_pool.winograd_weight import write_winograd_weight
+from adjoint.compiler.kernels.conv_pool.channel_lanes.winograd_weight import write_winograd_weight
+from adjoint.compiler.kernels.conv_pool.conv import write_convolution
+from adjoint.compiler.kernels.conv_pool.conv_plan import ConvolutionPlan, plan_convolution, plan_convolution_input
+from adjoint.compiler.kernels.conv_pool.conv_weight_grad import write_convolution_weight
+from adjoint.compiler.kernels.conv_pool.conv_weight_plan import ConvolutionWeightPlan, plan_convolution_weight
+from adjoint.compiler.kernels.conv_pool.pooling import write_pooling, write_pooling_input
+from adjoint.compiler.kernels.conv_pool.pooling_plan import PoolingPlan, plan_pooling
 from adjoint.compiler.kernels.kernel import Finish
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.jit.target import Target

@@ -9,7 +9,7 @@ finished channel by channel: or added up again, term by term, where one is not f
 from __future__ import annotations
 
 from adjoint.compiler.ir.symbolic_size import is_multiple
-from adjoint.compiler.kernels.conv_pool.channels_last import (
+from adjoint.compiler.kernels.conv_pool.channel_lanes.channels_last import (
     Turning,
     clear,
     count_group,
@@ -18,10 +18,10 @@ from adjoint.compiler.kernels.conv_pool.channels_last import (
     round_up,
     split_scratch,
 )
-from adjoint.compiler.kernels.conv_pool.exact_sums import write_exact_weight
-from adjoint.compiler.kernels.conv_pool.winograd import find_band, write_transformed_band
-from adjoint.compiler.kernels.conv_pool.winograd_plan import WinogradWeightPlan
-from adjoint.compiler.kernels.conv_pool.winograd_transforms import (
+from adjoint.compiler.kernels.conv_pool.channel_lanes.exact_sums import write_exact_weight
+from adjoint.compiler.kernels.conv_pool.channel_lanes.winograd import find_band, write_transformed_band
+from adjoint.compiler.kernels.conv_pool.channel_lanes.winograd_plan import WinogradWeightPlan
+from adjoint.compiler.kernels.conv_pool.channel_lanes.winograd_transforms import (
     PRODUCTS,
     SQUARE,
     TAPS,

@@ -8,8 +8,8 @@ are turned back, and finished channel by channel.
 
 from __future__ import annotations
 
-from adjoint.compiler.kernels.conv_pool.channel_conv_plan import ChannelConvolutionPlan, ChannelPhase
-from adjoint.compiler.kernels.conv_pool.channels_last import (
+from adjoint.compiler.kernels.conv_pool.channel_lanes.channel_conv_plan import ChannelConvolutionPlan, ChannelPhase
+from adjoint.compiler.kernels.conv_pool.channel_lanes.channels_last import (
     Turning,
     clear,
     count_group,
@@ -44,8 +44,11 @@ def write_channel_convolution(
         with b.loop(0, count) as image:
             source = b.gep(x, b.mul(b.add(group.index, image.index), frame.channels * frame.places), type)
             frame.write(b, turn, source, b.gep(frames, b.mul(image.index, frame.elements), type))
+        begin = 0
         for phase in plan.phases:
-            _write_phase(b, plan, phase, frames, weights, results)
+            own = b.gep(weights, begin * frame.channels * width, type)
+            _write_phase(b, plan, phase, frames, own, results)
+            begin += len(phase.order)
         with b.loop(0, count) as image:
             own = b.gep(results, b.mul(image.index, plan.places * width), type)
             turn_lines_back(b, turn, own, range(0, plan.places * width, width), lines, plan.line, width)
@@ -59,18 +62,21 @@ def write_channel_convolution(
 def _write_weights(
     b: Builder, plan: ChannelConvolutionPlan, turn: Turning, weight: Reg, first: Reg, weights: Reg
 ) -> None:
-    """The weights of a chunk: for each tap and summed channel, those of the result's channels."""
+    """The weights of a chunk: for each tap and summed channel, those of the result's channels; taps phase by phase."""
     type, lanes, width = plan.type, plan.frame.lanes, plan.width
     lines = b.table([min(o, plan.result[0] - 1) * plan.weight[0] for o in range(plan.chunks * width)], I64)
-    columns = turn.even_table(plan.frame.channels * width)
+    order = [tap for phase in plan.phases for tap in phase.order]
+    each = plan.frame.channels * width
+    places = [order.index(tap) * each if tap in order else plan.window * each for tap in range(plan.window)]
+    columns = b.table(places + [plan.window * each] * (-len(places) % lanes), I64)
     with b.loop(0, width, lanes) as channel:
         rows = b.gep(lines, b.add(first, channel.index), I64)
         with b.loop(0, plan.frame.channels) as summed:
             own = b.gep(weight, b.mul(summed.index, plan.weight[1]), type)
             target = b.gep(weights, b.add(b.mul(summed.index, width), channel.index), type)
             for tap in range(0, plan.window, lanes):
-                to = b.gep(target, tap * plan.frame.channels * width, type)
-                turn(b.gep(own, tap, type), rows, to, columns, min(lanes, plan.window - tap))
+                count = min(lanes, plan.window - tap)
+                turn(b.gep(own, tap, type), rows, target, b.gep(columns, tap, I64), count)
 
 
 def _write_phase(
@@ -85,29 +91,29 @@ def _write_phase(
     total = round_up(len(seen), rows)
     sources = b.table(seen + [0] * (total - len(seen)), I64)
     targets = b.table(placed + [plan.group * plan.places * width] * (total - len(placed)), I64)
-    offsets = b.table([offset for offset, _ in phase.taps], I64) if phase.taps else None
-    taps = b.table([tap * channels * width for _, tap in phase.taps], I64) if phase.taps else None
+    depth = phase.run * channels
     zero = (b.constant(0.0, vector),) * (rows * plan.vectors)
     with b.loop(0, total, rows) as block:
         at = b.gep(sources, block.index, I64)
         starts = [b.gep(frames, b.load(b.gep(at, row, I64), I64), type) for row in range(rows)]
         sums = zero
-        if offsets is not None and taps is not None:
-            with b.loop(0, len(phase.taps), carried=zero) as tap:
-                offset = b.load(b.gep(offsets, tap.index, I64), I64)
-                own = b.gep(weights, b.load(b.gep(taps, tap.index, I64), I64), type)
-                with b.loop(0, channels, carried=tap.carried) as channel:
-                    place = b.add(offset, channel.index)
-                    line = b.gep(own, b.mul(channel.index, width), type)
+        if phase.runs:
+            offsets = b.table(phase.runs, I64)
+            with b.loop(0, len(phase.runs), carried=zero) as run:
+                offset = b.load(b.gep(offsets, run.index, I64), I64)
+                own = b.gep(weights, b.mul(run.index, depth * width), type)
+                with b.loop(0, depth, carried=run.carried) as step:
+                    place = b.add(offset, step.index)
+                    line = b.gep(own, b.mul(step.index, width), type)
                     values = [b.load(b.gep(line, v * lanes, type), vector) for v in range(plan.vectors)]
-                    new = list(channel.carried)
+                    new = list(step.carried)
                     for row, begin in enumerate(starts):
                         spread = b.broadcast(b.load(b.gep(begin, place, type), type), lanes)
                         for v, value in enumerate(values):
                             new[row * plan.vectors + v] = b.fma(spread, value, new[row * plan.vectors + v])
-                    channel.yields(*new)
-                tap.yields(*channel.results)
-            sums = tap.results
+                    step.yields(*new)
+                run.yields(*step.results)
+            sums = run.results
         to = b.gep(targets, block.index, I64)
         for row in range(rows):
             place = b.gep(results, b.load(b.gep(to, row, I64), I64), type)

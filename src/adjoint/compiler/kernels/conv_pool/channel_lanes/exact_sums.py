@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from adjoint.compiler.kernels.conv_pool.channel_lanes.winograd_shape import WinogradShape
+from adjoint.compiler.kernels.conv_pool.channel_lanes.winograd_transforms import TAPS
 from adjoint.compiler.kernels.conv_pool.padded_image import load_places
-from adjoint.compiler.kernels.conv_pool.winograd_plan import WinogradShape
-from adjoint.compiler.kernels.conv_pool.winograd_transforms import TAPS
 from adjoint.compiler.kernels.index_arithmetic import as_index, divmod_index, mask_left
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.types import Reg, Type

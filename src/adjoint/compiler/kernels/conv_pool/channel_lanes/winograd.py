@@ -11,7 +11,7 @@ images is not finite, all of them are computed again, term by term.
 
 from __future__ import annotations
 
-from adjoint.compiler.kernels.conv_pool.channels_last import (
+from adjoint.compiler.kernels.conv_pool.channel_lanes.channels_last import (
     Turning,
     clear,
     count_group,
@@ -20,9 +20,10 @@ from adjoint.compiler.kernels.conv_pool.channels_last import (
     split_scratch,
     turn_lines_back,
 )
-from adjoint.compiler.kernels.conv_pool.exact_sums import write_exact_channel
-from adjoint.compiler.kernels.conv_pool.winograd_plan import WinogradPlan, WinogradShape, are_whole_groups
-from adjoint.compiler.kernels.conv_pool.winograd_transforms import (
+from adjoint.compiler.kernels.conv_pool.channel_lanes.exact_sums import write_exact_channel
+from adjoint.compiler.kernels.conv_pool.channel_lanes.winograd_plan import WinogradPlan, are_whole_groups
+from adjoint.compiler.kernels.conv_pool.channel_lanes.winograd_shape import WinogradShape
+from adjoint.compiler.kernels.conv_pool.channel_lanes.winograd_transforms import (
     PRODUCTS,
     SEEN,
     SQUARE,

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from adjoint.compiler.ir.symbolic_size import has_symbols, is_multiple, is_symbolic_size, size_value
 from adjoint.compiler.kernels.conv_pool.blocking import count_cycles
-from adjoint.compiler.kernels.conv_pool.channels_last import ChannelFrame, most_rows, round_up
+from adjoint.compiler.kernels.conv_pool.channel_lanes.channels_last import ChannelFrame, most_rows, round_up
 from adjoint.compiler.kernels.conv_pool.conv_plan import ConvolutionPlan, sweep_of
 from adjoint.compiler.kernels.conv_pool.window_geometry import Shape, Triple, iterate_places
 from adjoint.compiler.llvm.jit.target import Target
@@ -26,21 +26,29 @@ MAX_GROUP = 16  # images
 MAX_VECTORS = 4  # registers of channels in a chunk
 MAX_TILES = 8  # of images, for each chunk of channels
 USUAL_IMAGES = 16  # that share the turning of the weight
-WEIGHT_SHARE = 12  # times that, that a tile is to work
+WEIGHT_SHARE = 25  # times that, that a tile is to work
 TURN_CYCLES = 7.0  # for each register that is turned
 ENTRY_CYCLES = 20.0  # of a tap of a block
-MAX_TIME = 0.9  # of the other way, above which that is taken
+MEASURED_SHARE = 0.88  # of the speed without what is counted
+MAX_TIME = 0.95  # of the other way, above which that is taken
 
 
 class ChannelPhase(NamedTuple):
     """Places of the result that see the same taps: where each is, and where in the frame what it sees begins.
 
-    `taps`: for each tap its place in the frame and its number in the window.
+    `order`: the taps' numbers in the window, in the order of what they see. `runs`: where what neighbours see begins,
+    of so many taps each.
     """
 
     places: tuple[Pair, ...]
     seen: tuple[int, ...]
-    taps: tuple[Pair, ...]
+    order: tuple[int, ...]
+    runs: tuple[int, ...]
+
+    @property
+    def run(self) -> int:
+        """Taps of a run."""
+        return len(self.order) // len(self.runs) if self.runs else 0
 
 
 class ChannelConvolutionPlan(NamedTuple):
@@ -89,7 +97,7 @@ class ChannelConvolutionPlan(NamedTuple):
         """Elements of scratch memory: weights, frames, results, results turned back."""
         lanes = self.frame.lanes
         return (
-            round_up(self.window, lanes) * self.frame.channels * self.width,
+            (self.window + 1) * self.frame.channels * self.width,
             self.group * self.frame.elements,
             (self.group * self.places + 1) * self.width,
             self.width * self.line + lanes,
@@ -180,13 +188,13 @@ def _plan(
         for rows in range(1, min(8, most_rows(vectors, target)) + 1):
             cycles = sum(
                 -(-group * len(phase.places) // rows)
-                * len(phase.taps) * (channels * (count_cycles(rows, vectors) + 0.4) + ENTRY_CYCLES)
+                * len(phase.runs) * (phase.run * channels * (count_cycles(rows, vectors) + 0.4) + ENTRY_CYCLES)
                 for phase in made
             ) / group  # fmt: skip
             if best is None or cycles < 0.99 * best[0]:
                 best = cycles, group, rows
     assert best is not None
-    cycles, group, rows = best
+    cycles, group, rows = best[0] / MEASURED_SHARE, *best[1:]
     each = cycles + framed + finished
     if chunks * (each + turned / USUAL_IMAGES) > MAX_TIME * direct.cycles:
         return None
@@ -215,7 +223,16 @@ def _make_phase(
         for r in range(len(rows))
         for c in range(len(columns))
     )
-    numbered = tuple(
-        (frame.offset(*start), tap.rows * taps.columns + tap.columns) for tap, start in sorted(starts.items())
-    )
-    return ChannelPhase(places, seen, numbered)
+    offsets = {frame.offset(*start): tap.rows * taps.columns + tap.columns for tap, start in starts.items()}
+    ordered = sorted(offsets)
+    return ChannelPhase(places, seen, tuple(offsets[offset] for offset in ordered), _find_runs(ordered, frame))
+
+
+def _find_runs(offsets: list[int], frame: ChannelFrame) -> tuple[int, ...]:
+    """Where runs of taps begin of which each sees what follows that of the one before, all runs of equal length."""
+    first = [at for at in offsets if at - frame.pitch not in offsets]
+    if frame.pitch != frame.channels or not first or len(offsets) % len(first):
+        return tuple(offsets)
+    length = len(offsets) // len(first)
+    whole = [at + i * frame.pitch for at in first for i in range(length)]
+    return tuple(first) if whole == offsets else tuple(offsets)

@@ -23,18 +23,18 @@ Transform = Callable[[Builder, Line], list[Reg]]
 
 
 def transform_image(b: Builder, d: Line) -> list[Reg]:
-    """Bᵀ d."""
+    """Bᵀ d, where the rows of Bᵀ are (1, 0, -1, 0), (0, 1, 1, 0), (0, -1, 1, 0) and (0, 1, 0, -1)."""
     return [b.sub(d[0], d[2]), b.add(d[1], d[2]), b.sub(d[2], d[1]), b.sub(d[1], d[3])]
 
 
 def transform_weight(b: Builder, w: Line) -> list[Reg]:
-    """G w."""
+    """G w, where the rows of G are (1, 0, 0), (½, ½, ½), (½, -½, ½) and (0, 0, 1)."""
     ends, middle = b.mul(b.add(w[0], w[2]), 0.5), b.mul(w[1], 0.5)
     return [w[0], b.add(ends, middle), b.sub(ends, middle), w[2]]
 
 
 def transform_result(b: Builder, m: Line) -> list[Reg]:
-    """Aᵀ m."""
+    """Aᵀ m, where the rows of Aᵀ are (1, 1, 1, 0) and (0, 1, -1, -1)."""
     return [b.add(m[0], b.add(m[1], m[2])), b.sub(b.sub(m[1], m[2]), m[3])]
 
 
@@ -50,7 +50,10 @@ def transform_weight_gradient(b: Builder, m: Line) -> list[Reg]:
 
 
 def transform_square(b: Builder, transform: Transform, values: Sequence[Reg]) -> list[Reg]:
-    """A transform of the columns of a square, and then of the rows of what that gives, in row-major order."""
+    """A transform of the columns of a square, and then of the rows of what that gives, in row-major order.
+
+    T x Tᵀ for a transform T, as all of these have the same one for rows and columns.
+    """
     size = round(len(values) ** 0.5)
     columns = [transform(b, values[column::size]) for column in range(size)]
     rows = [transform(b, row) for row in zip(*columns, strict=True)]

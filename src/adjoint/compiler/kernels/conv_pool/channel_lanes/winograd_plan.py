@@ -9,131 +9,25 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from adjoint.compiler.ir.symbolic_size import has_symbols, is_multiple, is_symbolic_size, size_value
-from adjoint.compiler.kernels.conv_pool.channels_last import ChannelFrame, most_rows, round_up
+from adjoint.compiler.ir.symbolic_size import is_multiple, is_symbolic_size, size_value
+from adjoint.compiler.kernels.conv_pool.channel_lanes.channels_last import ChannelFrame, most_rows, round_up
+from adjoint.compiler.kernels.conv_pool.channel_lanes.winograd_shape import (
+    MAX_GROUP_BYTES,
+    WinogradShape,
+    find_winograd_shape,
+)
+from adjoint.compiler.kernels.conv_pool.channel_lanes.winograd_transforms import PRODUCTS, SQUARE, TAPS
 from adjoint.compiler.kernels.conv_pool.window_geometry import Shape
-from adjoint.compiler.kernels.conv_pool.winograd_transforms import PRODUCTS, SQUARE, TAPS
 from adjoint.compiler.llvm.jit.target import Target
-from adjoint.compiler.llvm.types import F32, Type
+from adjoint.compiler.llvm.types import Type
 
 Pair = tuple[int, int]
 
-MAX_IMAGE_BYTES = 1 << 19  # of the transformed bands of a group
-MAX_BAND_BYTES = 1 << 21  # of one, where there are none smaller
 MAX_GROUP = 16  # bands
 MAX_TILES = 8  # of bands, for each chunk of channels
-MAX_VECTORS = 4  # registers of channels in a chunk
-USUAL_IMAGES = 8  # that share the transform of the weight
-WEIGHT_SHARE = 12  # times its transform that a tile is to work
-# Cycles for a register: of the transforms of images, of results, and of weights, of turning, of adding sums up.
-IMAGE_CYCLES, RESULT_CYCLES, WEIGHT_CYCLES, TURN_CYCLES = 24.0, 24.0, 90.0, 7.0
+WEIGHT_SHARE = 25  # times its transform that a tile is to work
 # Cycles of a block of sums: for a register of weights, for each sum that is stored, to enter it, and to begin a group.
 WEIGHT_LOAD_CYCLES, STORE_CYCLES, BLOCK_CYCLES, GROUP_CYCLES = 1.3, 1.5, 15.0, 20.0
-PRODUCT_SHARE = 0.88  # of the multiplications that a core can do in the time
-DIRECT_SHARE = 0.85  # of the same, of a direct convolution
-MAX_TIME = 0.85  # of the direct one, above which that is taken
-
-
-class WinogradShape(NamedTuple):
-    """Convolutions that go in squares: the channels that are summed and those of the result, of images of one size."""
-
-    channels: int
-    outward: int
-    image: Pair
-    places: Pair
-    padding: Pair
-    lanes: int
-    bands: int = 1  # of rows of squares
-
-    @property
-    def squares(self) -> Pair:
-        """Squares of a band of the result, down and across."""
-        return -(-self.places[0] // SQUARE) // self.bands, -(-self.places[1] // SQUARE)
-
-    @property
-    def band(self) -> Pair:
-        """Rows and columns of the result in a band."""
-        return (self.places[0] if self.bands == 1 else SQUARE * self.squares[0]), self.places[1]
-
-    @property
-    def square_count(self) -> int:
-        """Squares of a band."""
-        return self.squares[0] * self.squares[1]
-
-    @property
-    def registers(self) -> int:
-        """Registers of the result's channels."""
-        return -(-self.outward // self.lanes)
-
-    @property
-    def chunks(self) -> int:
-        """Chunks of these."""
-        return -(-self.registers // MAX_VECTORS)
-
-    @property
-    def vectors(self) -> int:
-        """Registers of channels of a chunk."""
-        return -(-self.registers // self.chunks)
-
-    @property
-    def width(self) -> int:
-        """Channels of a chunk."""
-        return self.vectors * self.lanes
-
-    @property
-    def frame(self) -> ChannelFrame:
-        """The frame of a band of an image."""
-        down, across = self.squares
-        size = (SQUARE * (down + 1), SQUARE * (across + 1))
-        return ChannelFrame(self.channels, self.image, size, self.padding, self.lanes, self.channels)
-
-    def in_bands(self, item: int) -> WinogradShape:
-        """The shape with as few bands as keep what is transformed at a time in the cache; 1 where rows are short."""
-        down = self.squares[0]
-        divides = min(self.image[1], self.places[1]) >= self.lanes and self.places[0] % SQUARE == 0
-        for bands in range(1, down + 1 if divides else 2):
-            if down % bands == 0:
-                found = self._replace(bands=bands)
-                if PRODUCTS * found.square_count * found.frame.pitch * item <= MAX_IMAGE_BYTES:
-                    break
-        return found
-
-    def is_too_large(self, item: int) -> bool:
-        """True if a band is so large that the cache does not hold what is transformed at a time."""
-        return PRODUCTS * self.square_count * self.frame.pitch * item > MAX_BAND_BYTES
-
-    @property
-    def spread(self) -> int:
-        """Registers of the summed channels."""
-        return -(-self.channels // self.lanes)
-
-    @property
-    def direct_cycles(self) -> float:
-        """The cycles for a band of the direct convolution."""
-        registers = -(-self.band[0] * self.band[1] // self.lanes)
-        return registers * TAPS * TAPS * self.channels * self.outward / 2 / DIRECT_SHARE
-
-    @property
-    def product_cycles(self) -> float:
-        """The cycles for a band of the products of one chunk."""
-        return PRODUCTS * self.square_count * self.channels * self.vectors / 2 / PRODUCT_SHARE
-
-    @property
-    def framing_cycles(self) -> float:
-        """The cycles for a band of turning and transforming what the channels of a chunk are multiplied with."""
-        return self.spread * (
-            TURN_CYCLES * self.image[0] * self.image[1] / self.bands + IMAGE_CYCLES * self.square_count
-        )
-
-    @property
-    def result_cycles(self) -> float:
-        """The cycles for a band of transforming and turning the result of a chunk, or its gradient."""
-        return self.vectors * (TURN_CYCLES * self.band[0] * self.band[1] + RESULT_CYCLES * self.square_count)
-
-    @property
-    def weight_cycles(self) -> float:
-        """The cycles of transforming the weights of a chunk, or their gradient."""
-        return WEIGHT_CYCLES * self.channels * self.vectors
 
 
 class WinogradPlan(NamedTuple):
@@ -271,7 +165,7 @@ def plan_winograd(
     target: Target, flat: bool,
 ) -> WinogradPlan | None:  # fmt: skip
     """The plan of `convolution`, None where the direct one takes less time."""
-    shape = _find_shape(x, weight, stride, padding, dilation, groups, type, target)
+    shape = find_winograd_shape(x, weight, stride, padding, dilation, groups, type, target)
     if shape is None:
         return None
     return _plan(shape, x[0], type, target, (weight[1] * TAPS * TAPS, TAPS * TAPS), False, flat)
@@ -282,7 +176,7 @@ def plan_winograd_input(
     type: Type, target: Target, flat: bool,
 ) -> WinogradPlan | None:  # fmt: skip
     """The plan of `convolution_input`: a convolution of g with the weights turned round."""
-    found = _find_shape(shape, weight, stride, padding, dilation, groups, type, target)
+    found = find_winograd_shape(shape, weight, stride, padding, dilation, groups, type, target)
     if found is None or max(padding) > TAPS - 1 or found.places != tuple(g[2:]):
         return None
     before = (TAPS - 1 - padding[0], TAPS - 1 - padding[1])
@@ -295,13 +189,11 @@ def plan_winograd_weight(
     target: Target, flat: bool,
 ) -> WinogradWeightPlan | None:  # fmt: skip
     """The plan of `convolution_weight`."""
-    found = _find_shape(x, shape, stride, padding, dilation, groups, type, target)
+    found = find_winograd_shape(x, shape, stride, padding, dilation, groups, type, target)
     if found is None or found.places != tuple(g[2:]):
         return None
     found = found.in_bands(type.itemsize)
-    each = found.product_cycles + found.framing_cycles + found.result_cycles
-    total = found.chunks * (each + found.weight_cycles / USUAL_IMAGES / found.bands)
-    if found.is_too_large(type.itemsize) or total > MAX_TIME * found.direct_cycles:
+    if found.is_slower(type.itemsize):
         return None
     # Two tiles at least; what is made of the gradient is made twice for that.
     parts = 2 if found.chunks == 1 and found.channels % 2 == 0 and found.channels >= 2 * found.lanes else 1
@@ -311,35 +203,20 @@ def plan_winograd_weight(
     rows = min(range(1, most + 1), key=lambda n: -(-found.channels // n) * _block_cycles(n, found.vectors, depth))
     # Neither depends on the number of images, nor do the sums of a group then.
     bytes_of_band = PRODUCTS * found.square_count * (found.frame.pitch + found.width) * type.itemsize
-    group = 1 << max(0, min(MAX_GROUP, MAX_IMAGE_BYTES // bytes_of_band).bit_length() - 1)
+    group = 1 << max(0, min(MAX_GROUP, MAX_GROUP_BYTES // bytes_of_band).bit_length() - 1)
     reason = f"by squares, {rows} by {found.vectors} registers of channels"
     return WinogradWeightPlan(found, x[0], type, parts, rows, group, 0 if flat else 2, reason)
-
-
-def _find_shape(
-    x: Shape, weight: Shape, stride: Shape, padding: Shape, dilation: Shape, groups: int, type: Type, target: Target
-) -> WinogradShape | None:
-    """The shape of a convolution that squares serve."""
-    plain = groups == 1 and type == F32 and len(x) == 4 and tuple(weight[2:]) == (TAPS, TAPS)
-    if not plain or {*stride, *dilation} != {1} or has_symbols(x[1:]) or 0 in x or 0 in weight:
-        return None
-    places = (x[2] + 2 * padding[0] - TAPS + 1, x[3] + 2 * padding[1] - TAPS + 1)
-    if min(places) < 1:
-        return None
-    return WinogradShape(x[1], weight[0], (x[2], x[3]), places, (padding[0], padding[1]), target.lanes(type))
 
 
 def _plan(
     shape: WinogradShape, images: int, type: Type, target: Target, weight: Pair, is_flipped: bool, flat: bool
 ) -> WinogradPlan | None:
     shape = shape.in_bands(type.itemsize)
-    each = shape.product_cycles + shape.framing_cycles + shape.result_cycles
-    total = shape.chunks * (each + shape.weight_cycles / USUAL_IMAGES / shape.bands)
-    if shape.is_too_large(type.itemsize) or total > MAX_TIME * shape.direct_cycles:
+    if shape.is_slower(type.itemsize):
         return None
     count = size_value(images) * shape.bands
     bytes_of_band = PRODUCTS * shape.square_count * shape.frame.pitch * type.itemsize
-    most = max(1, min(MAX_GROUP, count, MAX_IMAGE_BYTES // bytes_of_band))
+    most = max(1, min(MAX_GROUP, count, MAX_GROUP_BYTES // bytes_of_band))
     best: tuple[float, int, int] | None = None
     for group in range(1, most + 1):
         for rows in range(1, most_rows(shape.vectors, target) + 1):
@@ -352,7 +229,7 @@ def _plan(
                 best = cycles, group, rows
     assert best is not None
     _, group, rows = best
-    enough = max(WEIGHT_SHARE * shape.weight_cycles / each, count / MAX_TILES)
+    enough = max(WEIGHT_SHARE * shape.weight_cycles / shape.band_cycles, count / MAX_TILES)
     per_tile = min(round_up(max(1, round(enough)), group), round_up(count, group))
     reason = f"by squares, {rows} of them by {shape.vectors} registers of channels"
     return WinogradPlan(shape, images, type, weight, is_flipped, rows, group, per_tile, 0 if flat else 1, reason)
