@@ -117,7 +117,7 @@ def _count_taps(value: Value) -> int:
 
 def _convolution(value: Value, target: Target, flat: bool) -> ImagePlan | None:
     x, weight = value.operands
-    how: dict[str, Any] = {"type": from_dtype(value.dtype), "target": target, "flat": flat, **value.params}
+    how = _settings_of(value, target, flat)
     direct = plan_convolution(x.shape, weight.shape, **how)
     return (
         plan_winograd(x.shape, weight.shape, **how)
@@ -128,7 +128,7 @@ def _convolution(value: Value, target: Target, flat: bool) -> ImagePlan | None:
 
 def _convolution_input(value: Value, target: Target, flat: bool) -> ImagePlan | None:
     g, weight = value.operands
-    how: dict[str, Any] = {"type": from_dtype(value.dtype), "target": target, "flat": flat, **value.params}
+    how = _settings_of(value, target, flat)
     direct = plan_convolution_input(g.shape, weight.shape, **how)
     return (
         plan_winograd_input(g.shape, weight.shape, **how)
@@ -139,8 +139,14 @@ def _convolution_input(value: Value, target: Target, flat: bool) -> ImagePlan | 
 
 def _convolution_weight(value: Value, target: Target, flat: bool) -> ConvolutionWeightPlan | WinogradWeightPlan | None:
     x, g = value.operands
-    how: dict[str, Any] = {"type": from_dtype(value.dtype), "target": target, "flat": flat, **value.params}
-    return plan_winograd_weight(x.shape, g.shape, **how) or plan_convolution_weight(x.shape, g.shape, **how)
+    how = _settings_of(value, target, flat)
+    squares = plan_winograd_weight(x.shape, g.shape, **how)
+    return plan_convolution_weight(x.shape, g.shape, **how) if squares is None else squares
+
+
+def _settings_of(value: Value, target: Target, flat: bool) -> dict[str, Any]:
+    """What the planners of a convolution are told beside the shapes of its operands."""
+    return {"type": from_dtype(value.dtype), "target": target, "flat": flat, **value.params}
 
 
 def _pooling(value: Value, target: Target, flat: bool) -> PoolingPlan | None:

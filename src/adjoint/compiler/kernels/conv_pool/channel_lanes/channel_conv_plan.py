@@ -11,7 +11,12 @@ from typing import NamedTuple
 
 from adjoint.compiler.ir.symbolic_size import has_symbols, is_multiple, is_symbolic_size, size_value
 from adjoint.compiler.kernels.conv_pool.blocking import count_cycles
-from adjoint.compiler.kernels.conv_pool.channel_lanes.channels_last import ChannelFrame, most_rows, round_up
+from adjoint.compiler.kernels.conv_pool.channel_lanes.channels_last import (
+    ChannelFrame,
+    most_rows,
+    most_vectors,
+    round_up,
+)
 from adjoint.compiler.kernels.conv_pool.conv_plan import ConvolutionPlan, sweep_of
 from adjoint.compiler.kernels.conv_pool.window_geometry import Shape, Triple, iterate_places
 from adjoint.compiler.llvm.jit.target import Target
@@ -23,7 +28,6 @@ MAX_PLACES = 1024  # of a group of images
 MIN_WINDOW = 3  # taps: a weight is turned tap by tap
 MAX_WINDOW = 64
 MAX_GROUP = 16  # images
-MAX_VECTORS = 4  # registers of channels in a chunk
 MAX_TILES = 8  # of images, for each chunk of channels
 USUAL_IMAGES = 16  # that share the turning of the weight
 WEIGHT_SHARE = 25  # times that, that a tile is to work
@@ -115,9 +119,18 @@ class ChannelConvolutionPlan(NamedTuple):
 
 
 def plan_channel_convolution(
-    direct: ConvolutionPlan | None, x: Shape, weight: Shape, *, stride: Shape, padding: Shape, dilation: Shape,
-    groups: int, type: Type, target: Target, flat: bool,
-) -> ChannelConvolutionPlan | None:  # fmt: skip
+    direct: ConvolutionPlan | None,
+    x: Shape,
+    weight: Shape,
+    *,
+    stride: Shape,
+    padding: Shape,
+    dilation: Shape,
+    groups: int,
+    type: Type,
+    target: Target,
+    flat: bool,
+) -> ChannelConvolutionPlan | None:
     """The plan of `convolution`, None where the `direct` one takes less time."""
     if direct is None or groups > 1 or len(x) > 4 or has_symbols(x[1:]):
         return None
@@ -132,15 +145,36 @@ def plan_channel_convolution(
     }
     inward, window = weight[1], taps.size
     return _plan(
-        direct, x[0], image, inward, (weight[0], places.rows, places.columns), [((0, 0), starts)], (1, 1),
-        (steps.rows, steps.columns), taps, (inward * window, window), type, target, flat or len(x) == 3,
-    )  # fmt: skip
+        direct,
+        x[0],
+        image,
+        inward,
+        (weight[0], places.rows, places.columns),
+        [((0, 0), starts)],
+        (1, 1),
+        (steps.rows, steps.columns),
+        taps,
+        (inward * window, window),
+        type,
+        target,
+        flat or len(x) == 3,
+    )
 
 
 def plan_channel_convolution_input(
-    direct: ConvolutionPlan | None, g: Shape, weight: Shape, *, shape: Shape, stride: Shape, padding: Shape,
-    dilation: Shape, groups: int, type: Type, target: Target, flat: bool,
-) -> ChannelConvolutionPlan | None:  # fmt: skip
+    direct: ConvolutionPlan | None,
+    g: Shape,
+    weight: Shape,
+    *,
+    shape: Shape,
+    stride: Shape,
+    padding: Shape,
+    dilation: Shape,
+    groups: int,
+    type: Type,
+    target: Target,
+    flat: bool,
+) -> ChannelConvolutionPlan | None:
     """The plan of `convolution_input`, None where the `direct` one takes less time."""
     if direct is None or groups > 1 or len(g) > 4 or has_symbols((*g[1:], *shape[1:])):
         return None
@@ -156,16 +190,37 @@ def plan_channel_convolution_input(
         phases.append(((place.rows, place.columns), starts))
     window = taps.size
     return _plan(
-        direct, g[0], image, weight[0], (weight[1], result.rows, result.columns), phases, (steps.rows, steps.columns),
-        (1, 1), taps, (window, weight[1] * window), type, target, flat or len(g) == 3,
-    )  # fmt: skip
+        direct,
+        g[0],
+        image,
+        weight[0],
+        (weight[1], result.rows, result.columns),
+        phases,
+        (steps.rows, steps.columns),
+        (1, 1),
+        taps,
+        (window, weight[1] * window),
+        type,
+        target,
+        flat or len(g) == 3,
+    )
 
 
 def _plan(
-    direct: ConvolutionPlan, images: int, image: Triple, channels: int, result: tuple[int, int, int],
-    phases: list[tuple[Pair, dict[Triple, Pair]]], step: Pair, stride: Pair, taps: Triple, weight: Pair, type: Type,
-    target: Target, flat: bool,
-) -> ChannelConvolutionPlan | None:  # fmt: skip
+    direct: ConvolutionPlan,
+    images: int,
+    image: Triple,
+    channels: int,
+    result: tuple[int, int, int],
+    phases: list[tuple[Pair, dict[Triple, Pair]]],
+    step: Pair,
+    stride: Pair,
+    taps: Triple,
+    weight: Pair,
+    type: Type,
+    target: Target,
+    flat: bool,
+) -> ChannelConvolutionPlan | None:
     lanes, places = target.lanes(type), result[1] * result[2]
     starts = [start for _, each in phases for start in each.values()]
     if not MIN_WINDOW <= taps.size <= MAX_WINDOW or places > MAX_PLACES or not starts:
@@ -178,7 +233,7 @@ def _plan(
     held = tuple(max(n, b + i) for n, b, i in zip(needed, before, size, strict=True))
     frame = ChannelFrame(channels, size, (held[0], held[1]), before, lanes, channels)
     made = [_make_phase(frame, result, at, each, step, stride, taps) for at, each in phases]
-    chunks = -(-result[0] // (lanes * MAX_VECTORS))
+    chunks = -(-result[0] // (lanes * most_vectors(target)))
     vectors = -(-result[0] // (lanes * chunks))
     turned = -(-taps.size // lanes) * lanes * channels * vectors * TURN_CYCLES
     framed = TURN_CYCLES * -(-channels // lanes) * size[0] * size[1]
@@ -186,11 +241,15 @@ def _plan(
     best: tuple[float, int, int] | None = None
     for group in range(1, max(1, min(MAX_GROUP, MAX_PLACES // places)) + 1):
         for rows in range(1, min(8, most_rows(vectors, target)) + 1):
-            cycles = sum(
-                -(-group * len(phase.places) // rows)
-                * len(phase.runs) * (phase.run * channels * (count_cycles(rows, vectors) + 0.4) + ENTRY_CYCLES)
-                for phase in made
-            ) / group  # fmt: skip
+            cycles = (
+                sum(
+                    -(-group * len(phase.places) // rows)
+                    * len(phase.runs)
+                    * (phase.run * channels * (count_cycles(rows, vectors) + 0.4) + ENTRY_CYCLES)
+                    for phase in made
+                )
+                / group
+            )
             if best is None or cycles < 0.99 * best[0]:
                 best = cycles, group, rows
     assert best is not None
@@ -206,15 +265,31 @@ def _plan(
         group = per_tile = images if images <= MAX_GROUP else group
     reason = f"lanes along channels, {rows} places by {vectors} registers of channels"
     return ChannelConvolutionPlan(
-        images, result, type, frame, tuple(made), taps.size, weight, vectors, rows, group, per_tile,
-        0 if flat else 1, reason,
-    )  # fmt: skip
+        images,
+        result,
+        type,
+        frame,
+        tuple(made),
+        taps.size,
+        weight,
+        vectors,
+        rows,
+        group,
+        per_tile,
+        0 if flat else 1,
+        reason,
+    )
 
 
 def _make_phase(
-    frame: ChannelFrame, result: tuple[int, int, int], at: Pair, starts: Mapping[Triple, Pair], step: Pair,
-    stride: Pair, taps: Triple,
-) -> ChannelPhase:  # fmt: skip
+    frame: ChannelFrame,
+    result: tuple[int, int, int],
+    at: Pair,
+    starts: Mapping[Triple, Pair],
+    step: Pair,
+    stride: Pair,
+    taps: Triple,
+) -> ChannelPhase:
     """The places of a phase, of all that there are in the result, and its taps."""
     rows, columns = range(at[0], result[1], step[0]), range(at[1], result[2], step[1])
     places = tuple((row, column) for row in rows for column in columns)

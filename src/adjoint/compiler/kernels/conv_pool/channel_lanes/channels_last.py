@@ -146,6 +146,11 @@ def split_scratch(b: Builder, scratch: Reg, parts: tuple[int, ...], type: Type) 
     return addresses
 
 
+def most_vectors(target: Target) -> int:
+    """The most registers of channels beside which there are enough for rows."""
+    return 4 if target.vector_registers >= 32 else 2
+
+
 def most_rows(vectors: int, target: Target) -> int:
     """The most rows of which registers hold the sums, beside what these are made of."""
     return max(1, (target.vector_registers - 4 - vectors) // vectors)
@@ -196,9 +201,15 @@ def multiply_rows(
 
 
 def finish_lines(
-    b: Builder, pointer: Reg, lines: Sequence[int], length: int, origin: Sequence[Reg], first: Reg, finish: Finish,
+    b: Builder,
+    pointer: Reg,
+    lines: Sequence[int],
+    length: int,
+    origin: Sequence[Reg],
+    first: Reg,
+    finish: Finish,
     vector: Type,
-) -> None:  # fmt: skip
+) -> None:
     """Finish one array of `lines` and of a length, whose index is `origin`, from the `first` of its lines on.
 
     Of one line alone, that is its first element.

@@ -11,9 +11,16 @@ from adjoint.compiler.llvm.types import Reg, Type
 
 
 def write_exact_channel(
-    b: Builder, shape: WinogradShape, x: Reg, weight: Reg, weight_step: int, is_flipped: bool, first: Reg,
-    line: Reg, vector: Type,
-) -> None:  # fmt: skip
+    b: Builder,
+    shape: WinogradShape,
+    x: Reg,
+    weight: Reg,
+    weight_step: int,
+    is_flipped: bool,
+    first: Reg,
+    line: Reg,
+    vector: Type,
+) -> None:
     """One channel of a band of the result, `first` its row: line[place] = Σ weight[c, tap] x[c, place + tap]."""
     type, (height, width) = vector.scalar, shape.band
     with b.loop(0, height) as row, b.loop(0, width, shape.lanes) as place:

@@ -161,9 +161,17 @@ class WinogradWeightPlan(NamedTuple):
 
 
 def plan_winograd(
-    x: Shape, weight: Shape, *, stride: Shape, padding: Shape, dilation: Shape, groups: int, type: Type,
-    target: Target, flat: bool,
-) -> WinogradPlan | None:  # fmt: skip
+    x: Shape,
+    weight: Shape,
+    *,
+    stride: Shape,
+    padding: Shape,
+    dilation: Shape,
+    groups: int,
+    type: Type,
+    target: Target,
+    flat: bool,
+) -> WinogradPlan | None:
     """The plan of `convolution`, None where the direct one takes less time."""
     shape = find_winograd_shape(x, weight, stride, padding, dilation, groups, type, target)
     if shape is None:
@@ -172,22 +180,40 @@ def plan_winograd(
 
 
 def plan_winograd_input(
-    g: Shape, weight: Shape, *, shape: Shape, stride: Shape, padding: Shape, dilation: Shape, groups: int,
-    type: Type, target: Target, flat: bool,
-) -> WinogradPlan | None:  # fmt: skip
+    g: Shape,
+    weight: Shape,
+    *,
+    shape: Shape,
+    stride: Shape,
+    padding: Shape,
+    dilation: Shape,
+    groups: int,
+    type: Type,
+    target: Target,
+    flat: bool,
+) -> WinogradPlan | None:
     """The plan of `convolution_input`: a convolution of g with the weights turned round."""
     found = find_winograd_shape(shape, weight, stride, padding, dilation, groups, type, target)
     if found is None or max(padding) > TAPS - 1 or found.places != tuple(g[2:]):
         return None
     before = (TAPS - 1 - padding[0], TAPS - 1 - padding[1])
-    back = WinogradShape(found.outward, found.channels, found.places, found.image, before, found.lanes)
+    back = WinogradShape(found.outward, found.channels, found.places, found.image, before, found.lanes, found.most)
     return _plan(back, g[0], type, target, (TAPS * TAPS, weight[1] * TAPS * TAPS), True, flat)
 
 
 def plan_winograd_weight(
-    x: Shape, g: Shape, *, shape: Shape, stride: Shape, padding: Shape, dilation: Shape, groups: int, type: Type,
-    target: Target, flat: bool,
-) -> WinogradWeightPlan | None:  # fmt: skip
+    x: Shape,
+    g: Shape,
+    *,
+    shape: Shape,
+    stride: Shape,
+    padding: Shape,
+    dilation: Shape,
+    groups: int,
+    type: Type,
+    target: Target,
+    flat: bool,
+) -> WinogradWeightPlan | None:
     """The plan of `convolution_weight`."""
     found = find_winograd_shape(x, shape, stride, padding, dilation, groups, type, target)
     if found is None or found.places != tuple(g[2:]):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from adjoint.compiler.ir.symbolic_size import has_symbols
-from adjoint.compiler.kernels.conv_pool.channel_lanes.channels_last import ChannelFrame
+from adjoint.compiler.kernels.conv_pool.channel_lanes.channels_last import ChannelFrame, most_vectors
 from adjoint.compiler.kernels.conv_pool.channel_lanes.winograd_transforms import PRODUCTS, SQUARE, TAPS
 from adjoint.compiler.kernels.conv_pool.window_geometry import Shape
 from adjoint.compiler.llvm.jit.target import Target
@@ -15,7 +15,6 @@ Pair = tuple[int, int]
 
 MAX_GROUP_BYTES = 1 << 19  # of the transformed bands of a group
 MAX_BAND_BYTES = 1 << 21  # of one, where there are none smaller
-MAX_VECTORS = 4  # registers of channels in a chunk
 USUAL_IMAGES = 8  # that share the transform of the weight
 # Cycles for a register: of the transforms of images, of results, and of weights, and of turning.
 IMAGE_CYCLES, RESULT_CYCLES, WEIGHT_CYCLES, TURN_CYCLES = 24.0, 24.0, 90.0, 7.0
@@ -33,6 +32,7 @@ class WinogradShape(NamedTuple):
     places: Pair
     padding: Pair
     lanes: int
+    most: int  # registers of channels in a chunk
     bands: int = 1  # of rows of squares
 
     @property
@@ -58,7 +58,7 @@ class WinogradShape(NamedTuple):
     @property
     def chunks(self) -> int:
         """Chunks of these."""
-        return -(-self.registers // MAX_VECTORS)
+        return -(-self.registers // self.most)
 
     @property
     def vectors(self) -> int:
@@ -146,4 +146,6 @@ def find_winograd_shape(
     places = (x[2] + 2 * padding[0] - TAPS + 1, x[3] + 2 * padding[1] - TAPS + 1)
     if min(places) < 1:
         return None
-    return WinogradShape(x[1], weight[0], (x[2], x[3]), places, (padding[0], padding[1]), target.lanes(type))
+    return WinogradShape(
+        x[1], weight[0], (x[2], x[3]), places, (padding[0], padding[1]), target.lanes(type), most_vectors(target)
+    )
