@@ -10,14 +10,16 @@ import pytest
 pytest.importorskip("llvmlite")
 
 from tests.support.kernels.single import equation
-from tests.support.kernels.windowed import NARROW, check
+from tests.support.kernels.windowed import NARROW, check, text_of
 from tests.support.symbolic_kernels import SizedKernels
 
 import adjoint as ad
 import adjoint.nn.functional as F
+from adjoint.compiler.kernels.conv_pool.channel_lanes.channels_last import TURN
 from adjoint.compiler.kernels.conv_pool.channel_lanes.winograd_plan import WinogradPlan, WinogradWeightPlan
 from adjoint.compiler.kernels.conv_pool.windowed_op import plan_windowed_op
 from adjoint.compiler.llvm.jit.target import Target, host
+from adjoint.compiler.llvm.types import F32
 from adjoint.ops.nn.convolution import convolution, convolution_input, convolution_weight
 
 Shape = tuple[int, ...]
@@ -165,3 +167,14 @@ def test_any_number_of_images_gives_the_same_bits() -> None:
         fixed = SizedKernels(step, [x, weight], [(), ()])
         for ours, theirs in zip(general(x, weight), fixed(x, weight), strict=True):
             np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("triple", ["aarch64-linux-gnu", "x86_64-linux-gnu"])
+def test_other_machines(triple: str) -> None:
+    target = Target.from_triple(triple)
+    settings: Any = {**PLAIN, "padding": (1, 1)}
+    value, _, _ = equation(convolution, np.zeros((2, 64, 9, 9), "f4"), np.zeros((64, 64, 3, 3), "f4"), **settings)
+    made = plan_windowed_op(value, target)
+    assert made is not None
+    assert isinstance(made.plan, WinogradPlan)
+    assert TURN in target.emit_assembly(text_of(made, F32))

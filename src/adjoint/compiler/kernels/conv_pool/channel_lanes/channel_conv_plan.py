@@ -12,9 +12,9 @@ from typing import NamedTuple
 from adjoint.compiler.ir.symbolic_size import has_symbols, is_multiple, is_symbolic_size, size_value
 from adjoint.compiler.kernels.conv_pool.blocking import count_cycles
 from adjoint.compiler.kernels.conv_pool.channel_lanes.channels_last import (
+    MAX_VECTORS,
     ChannelFrame,
     most_rows,
-    most_vectors,
     round_up,
 )
 from adjoint.compiler.kernels.conv_pool.conv_plan import ConvolutionPlan, sweep_of
@@ -233,7 +233,7 @@ def _plan(
     held = tuple(max(n, b + i) for n, b, i in zip(needed, before, size, strict=True))
     frame = ChannelFrame(channels, size, (held[0], held[1]), before, lanes, channels)
     made = [_make_phase(frame, result, at, each, step, stride, taps) for at, each in phases]
-    chunks = -(-result[0] // (lanes * most_vectors(target)))
+    chunks = -(-result[0] // (lanes * MAX_VECTORS))
     vectors = -(-result[0] // (lanes * chunks))
     turned = -(-taps.size // lanes) * lanes * channels * vectors * TURN_CYCLES
     framed = TURN_CYCLES * -(-channels // lanes) * size[0] * size[1]

@@ -20,6 +20,7 @@ from adjoint.compiler.llvm.types import I64, PTR, Reg, Type
 
 Sums = tuple[Reg, ...]
 
+MAX_VECTORS = 4  # registers of channels beside which there are enough for rows
 TURN = "turn_square"
 REGISTERS_PER_FINISH = 2
 
@@ -144,11 +145,6 @@ def split_scratch(b: Builder, scratch: Reg, parts: tuple[int, ...], type: Type) 
         addresses.append(b.gep(scratch, at, type) if at else scratch)
         at += -(-elements // line) * line
     return addresses
-
-
-def most_vectors(target: Target) -> int:
-    """The most registers of channels beside which there are enough for rows."""
-    return 4 if target.vector_registers >= 32 else 2
 
 
 def most_rows(vectors: int, target: Target) -> int:

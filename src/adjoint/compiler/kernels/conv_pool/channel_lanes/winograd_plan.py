@@ -197,7 +197,7 @@ def plan_winograd_input(
     if found is None or max(padding) > TAPS - 1 or found.places != tuple(g[2:]):
         return None
     before = (TAPS - 1 - padding[0], TAPS - 1 - padding[1])
-    back = WinogradShape(found.outward, found.channels, found.places, found.image, before, found.lanes, found.most)
+    back = WinogradShape(found.outward, found.channels, found.places, found.image, before, found.lanes)
     return _plan(back, g[0], type, target, (TAPS * TAPS, weight[1] * TAPS * TAPS), True, flat)
 
 

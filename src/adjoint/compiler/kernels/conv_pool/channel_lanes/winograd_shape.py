@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from adjoint.compiler.ir.symbolic_size import has_symbols
-from adjoint.compiler.kernels.conv_pool.channel_lanes.channels_last import ChannelFrame, most_vectors
+from adjoint.compiler.kernels.conv_pool.channel_lanes.channels_last import MAX_VECTORS, ChannelFrame
 from adjoint.compiler.kernels.conv_pool.channel_lanes.winograd_transforms import PRODUCTS, SQUARE, TAPS
 from adjoint.compiler.kernels.conv_pool.window_geometry import Shape
 from adjoint.compiler.llvm.jit.target import Target
@@ -32,7 +32,6 @@ class WinogradShape(NamedTuple):
     places: Pair
     padding: Pair
     lanes: int
-    most: int  # registers of channels in a chunk
     bands: int = 1  # of rows of squares
 
     @property
@@ -58,7 +57,7 @@ class WinogradShape(NamedTuple):
     @property
     def chunks(self) -> int:
         """Chunks of these."""
-        return -(-self.registers // self.most)
+        return -(-self.registers // MAX_VECTORS)
 
     @property
     def vectors(self) -> int:
@@ -146,6 +145,4 @@ def find_winograd_shape(
     places = (x[2] + 2 * padding[0] - TAPS + 1, x[3] + 2 * padding[1] - TAPS + 1)
     if min(places) < 1:
         return None
-    return WinogradShape(
-        x[1], weight[0], (x[2], x[3]), places, (padding[0], padding[1]), target.lanes(type), most_vectors(target)
-    )
+    return WinogradShape(x[1], weight[0], (x[2], x[3]), places, (padding[0], padding[1]), target.lanes(type))
