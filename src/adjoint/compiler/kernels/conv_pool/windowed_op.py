@@ -116,25 +116,25 @@ def _count_taps(value: Value) -> int:
 
 
 def _convolution(value: Value, target: Target, flat: bool) -> ImagePlan | None:
-    x, weight = value.operands
+    x, weight = (operand.shape for operand in value.operands)
     how = _settings_of(value, target, flat)
-    direct = plan_convolution(x.shape, weight.shape, **how)
-    return (
-        plan_winograd(x.shape, weight.shape, **how)
-        or plan_channel_convolution(direct, x.shape, weight.shape, **how)
-        or direct
-    )
+    direct = plan_convolution(x, weight, **how)
+    squares = plan_winograd(direct, x, weight, **how)
+    if squares is not None:
+        return squares
+    by_channel = plan_channel_convolution(direct, x, weight, **how)
+    return direct if by_channel is None else by_channel
 
 
 def _convolution_input(value: Value, target: Target, flat: bool) -> ImagePlan | None:
-    g, weight = value.operands
+    g, weight = (operand.shape for operand in value.operands)
     how = _settings_of(value, target, flat)
-    direct = plan_convolution_input(g.shape, weight.shape, **how)
-    return (
-        plan_winograd_input(g.shape, weight.shape, **how)
-        or plan_channel_convolution_input(direct, g.shape, weight.shape, **how)
-        or direct
-    )
+    direct = plan_convolution_input(g, weight, **how)
+    squares = plan_winograd_input(direct, g, weight, **how)
+    if squares is not None:
+        return squares
+    by_channel = plan_channel_convolution_input(direct, g, weight, **how)
+    return direct if by_channel is None else by_channel
 
 
 def _convolution_weight(value: Value, target: Target, flat: bool) -> ConvolutionWeightPlan | WinogradWeightPlan | None:

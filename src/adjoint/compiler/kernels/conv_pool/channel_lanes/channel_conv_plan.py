@@ -19,6 +19,7 @@ from adjoint.compiler.kernels.conv_pool.channel_lanes.channels_last import (
 )
 from adjoint.compiler.kernels.conv_pool.conv_plan import ConvolutionPlan, sweep_of
 from adjoint.compiler.kernels.conv_pool.window_geometry import Shape, Triple, iterate_places
+from adjoint.compiler.kernels.index_arithmetic import is_one
 from adjoint.compiler.llvm.jit.target import Target
 from adjoint.compiler.llvm.types import Type
 
@@ -255,7 +256,7 @@ def _plan(
     assert best is not None
     cycles, group, rows = best[0] / MEASURED_SHARE, *best[1:]
     each = cycles + framed + finished
-    if chunks * (each + turned / USUAL_IMAGES) > MAX_TIME * direct.cycles:
+    if chunks * (each + turned / (1 if is_one(images) else USUAL_IMAGES)) > MAX_TIME * direct.cycles:
         return None
     number = size_value(images)
     group = min(group, number)

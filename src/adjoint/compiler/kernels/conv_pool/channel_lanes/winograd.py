@@ -108,7 +108,7 @@ def _write_weights(
             taps = [b.load(b.gep(turned, tap * lanes, type), vector) for tap in order]
             to = b.gep(b.gep(weights, b.mul(summed.index, width), type), channel.index, type)
             for i, value in enumerate(transform_square(b, transform_weight, taps)):
-                b.store(value, b.gep(to, i * shape.channels * width, type))
+                b.store(value, b.gep(to, i * plan.weight_plane, type))
 
 
 def write_transformed_band(
@@ -152,7 +152,7 @@ def _multiply(b: Builder, plan: WinogradPlan, images: Reg, weights: Reg, sums: R
         left = b.gep(images, b.mul(block.index, pitch), type)
         with b.loop(0, PRODUCTS) as product:
             own = b.gep(left, b.mul(product.index, plan.plane), type)
-            right = b.gep(weights, b.mul(product.index, shape.channels * width), type)
+            right = b.gep(weights, b.mul(product.index, plan.weight_plane), type)
             below = [row * pitch for row in range(rows)]
             none = (zero,) * (rows * shape.vectors)
             totals = multiply_rows(b, none, own, below, 1, right, width, shape.channels, vector)

@@ -17,6 +17,7 @@ from adjoint.compiler.kernels.conv_pool.channel_lanes.winograd_shape import (
     find_winograd_shape,
 )
 from adjoint.compiler.kernels.conv_pool.channel_lanes.winograd_transforms import PRODUCTS, SQUARE, TAPS
+from adjoint.compiler.kernels.conv_pool.conv_plan import ConvolutionPlan
 from adjoint.compiler.kernels.conv_pool.window_geometry import Shape
 from adjoint.compiler.llvm.jit.target import Target
 from adjoint.compiler.llvm.types import Type
@@ -25,7 +26,7 @@ Pair = tuple[int, int]
 
 MAX_GROUP = 16  # bands
 MAX_TILES = 8  # of bands, for each chunk of channels
-WEIGHT_SHARE = 25  # times its transform that a tile is to work
+WEIGHT_SHARE = 12  # times its transform that a tile is to work
 # Cycles of a block of sums: for a register of weights, for each sum that is stored, to enter it, and to begin a group.
 WEIGHT_LOAD_CYCLES, STORE_CYCLES, BLOCK_CYCLES, GROUP_CYCLES = 1.3, 1.5, 15.0, 20.0
 
@@ -59,6 +60,11 @@ class WinogradPlan(NamedTuple):
         return round_up(self.group * self.shape.square_count, self.rows)
 
     @property
+    def weight_plane(self) -> int:
+        """Elements of one product of the weights of a chunk."""
+        return _spread_planes(self.shape.channels * self.shape.width, self.shape.lanes)
+
+    @property
     def plane(self) -> int:
         """Elements of one product of each square of a group."""
         return _spread_planes(self.squares * self.shape.frame.pitch, self.shape.lanes)
@@ -74,7 +80,7 @@ class WinogradPlan(NamedTuple):
         shape = self.shape
         across = 2 * SQUARE * shape.squares[1]
         return (
-            PRODUCTS * shape.channels * shape.width,
+            PRODUCTS * self.weight_plane,
             round_up(TAPS * TAPS, shape.lanes) * shape.lanes,
             shape.frame.elements,
             PRODUCTS * self.plane,
@@ -161,6 +167,7 @@ class WinogradWeightPlan(NamedTuple):
 
 
 def plan_winograd(
+    direct: ConvolutionPlan | None,
     x: Shape,
     weight: Shape,
     *,
@@ -172,14 +179,15 @@ def plan_winograd(
     target: Target,
     flat: bool,
 ) -> WinogradPlan | None:
-    """The plan of `convolution`, None where the direct one takes less time."""
+    """The plan of `convolution`, None where the `direct` one takes less time."""
     shape = find_winograd_shape(x, weight, stride, padding, dilation, groups, type, target)
-    if shape is None:
+    if direct is None or shape is None:
         return None
-    return _plan(shape, x[0], type, target, (weight[1] * TAPS * TAPS, TAPS * TAPS), False, flat)
+    return _plan(direct.cycles, shape, x[0], type, target, (weight[1] * TAPS * TAPS, TAPS * TAPS), False, flat)
 
 
 def plan_winograd_input(
+    direct: ConvolutionPlan | None,
     g: Shape,
     weight: Shape,
     *,
@@ -194,11 +202,11 @@ def plan_winograd_input(
 ) -> WinogradPlan | None:
     """The plan of `convolution_input`: a convolution of g with the weights turned round."""
     found = find_winograd_shape(shape, weight, stride, padding, dilation, groups, type, target)
-    if found is None or max(padding) > TAPS - 1 or found.places != tuple(g[2:]):
+    if direct is None or found is None or max(padding) > TAPS - 1 or found.places != tuple(g[2:]):
         return None
     before = (TAPS - 1 - padding[0], TAPS - 1 - padding[1])
     back = WinogradShape(found.outward, found.channels, found.places, found.image, before, found.lanes)
-    return _plan(back, g[0], type, target, (TAPS * TAPS, weight[1] * TAPS * TAPS), True, flat)
+    return _plan(direct.cycles, back, g[0], type, target, (TAPS * TAPS, weight[1] * TAPS * TAPS), True, flat)
 
 
 def plan_winograd_weight(
@@ -219,7 +227,7 @@ def plan_winograd_weight(
     if found is None or found.places != tuple(g[2:]):
         return None
     found = found.in_bands(type.itemsize)
-    if found.is_slower(type.itemsize):
+    if found.is_weight_slower(type.itemsize):
         return None
     # Two tiles at least; what is made of the gradient is made twice for that.
     parts = 2 if found.chunks == 1 and found.channels % 2 == 0 and found.channels >= 2 * found.lanes else 1
@@ -235,10 +243,17 @@ def plan_winograd_weight(
 
 
 def _plan(
-    shape: WinogradShape, images: int, type: Type, target: Target, weight: Pair, is_flipped: bool, flat: bool
+    direct: float,
+    shape: WinogradShape,
+    images: int,
+    type: Type,
+    target: Target,
+    weight: Pair,
+    is_flipped: bool,
+    flat: bool,
 ) -> WinogradPlan | None:
     shape = shape.in_bands(type.itemsize)
-    if shape.is_slower(type.itemsize):
+    if shape.is_slower(type.itemsize, images, direct):
         return None
     count = size_value(images) * shape.bands
     bytes_of_band = PRODUCTS * shape.square_count * shape.frame.pitch * type.itemsize

@@ -8,6 +8,7 @@ from adjoint.compiler.ir.symbolic_size import has_symbols
 from adjoint.compiler.kernels.conv_pool.channel_lanes.channels_last import MAX_VECTORS, ChannelFrame
 from adjoint.compiler.kernels.conv_pool.channel_lanes.winograd_transforms import PRODUCTS, SQUARE, TAPS
 from adjoint.compiler.kernels.conv_pool.window_geometry import Shape
+from adjoint.compiler.kernels.index_arithmetic import is_one
 from adjoint.compiler.llvm.jit.target import Target
 from adjoint.compiler.llvm.types import F32, Type
 
@@ -15,12 +16,13 @@ Pair = tuple[int, int]
 
 MAX_GROUP_BYTES = 1 << 19  # of the transformed bands of a group
 MAX_BAND_BYTES = 1 << 21  # of one, where there are none smaller
-USUAL_IMAGES = 8  # that share the transform of the weight
+USUAL_IMAGES = 4  # that share the transform of the weight
 # Cycles for a register: of the transforms of images, of results, and of weights, and of turning.
-IMAGE_CYCLES, RESULT_CYCLES, WEIGHT_CYCLES, TURN_CYCLES = 24.0, 24.0, 90.0, 7.0
+IMAGE_CYCLES, RESULT_CYCLES, WEIGHT_CYCLES, TURN_CYCLES = 24.0, 24.0, 150.0, 7.0
+FOLD_CYCLES = 60.0  # for a register of the gradients of weights
 PRODUCT_SHARE = 0.88  # of the multiplications that a core can do in the time
 DIRECT_SHARE = 0.85  # of the same, of a direct convolution
-MAX_TIME = 0.85  # of the direct one, above which that is taken
+MAX_TIME, MAX_WEIGHT_TIME = 0.85, 1.0  # of the direct one, above which that is taken
 
 
 class WinogradShape(NamedTuple):
@@ -97,12 +99,6 @@ class WinogradShape(NamedTuple):
         return -(-self.channels // self.lanes)
 
     @property
-    def direct_cycles(self) -> float:
-        """The cycles for a band of the direct convolution."""
-        registers = -(-self.band[0] * self.band[1] // self.lanes)
-        return registers * TAPS * TAPS * self.channels * self.outward / 2 / DIRECT_SHARE
-
-    @property
     def product_cycles(self) -> float:
         """The cycles for a band of the products of one chunk."""
         return PRODUCTS * self.square_count * self.channels * self.vectors / 2 / PRODUCT_SHARE
@@ -121,7 +117,7 @@ class WinogradShape(NamedTuple):
 
     @property
     def weight_cycles(self) -> float:
-        """The cycles of transforming the weights of a chunk, or their gradient."""
+        """The cycles of transforming the weights of a chunk."""
         return WEIGHT_CYCLES * self.channels * self.vectors
 
     @property
@@ -129,10 +125,20 @@ class WinogradShape(NamedTuple):
         """The cycles for a band of one chunk, without the transform of weights."""
         return self.product_cycles + self.framing_cycles + self.result_cycles
 
-    def is_slower(self, item: int) -> bool:
-        """True if the direct convolution takes less time, whatever the number of images."""
-        total = self.chunks * (self.band_cycles + self.weight_cycles / USUAL_IMAGES / self.bands)
-        return self.is_too_large(item) or total > MAX_TIME * self.direct_cycles
+    def is_slower(self, item: int, images: int, direct: float) -> bool:
+        """True if a convolution that takes so many cycles for an image takes less: of one image, or of any others."""
+        sharing = 1 if is_one(images) else USUAL_IMAGES
+        total = self.chunks * (self.bands * self.band_cycles + self.weight_cycles / sharing)
+        return self.is_too_large(item) or total > MAX_TIME * direct
+
+    def is_weight_slower(self, item: int) -> bool:
+        """The same of the gradient of a weight, of however many images."""
+        registers = -(-self.places[0] * self.places[1] // self.lanes)
+        direct = registers * TAPS * TAPS * self.channels * self.outward / 2 / DIRECT_SHARE
+        folded = FOLD_CYCLES * self.channels * self.vectors / USUAL_IMAGES
+        return (
+            self.is_too_large(item) or self.chunks * (self.bands * self.band_cycles + folded) > MAX_WEIGHT_TIME * direct
+        )
 
 
 def find_winograd_shape(
