@@ -85,24 +85,25 @@ def test_layers_on_a_narrow_machine(layer: Any) -> None:
 
 @pytest.mark.parametrize("name", ["board", "bands", "not all lanes"])
 @pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.filterwarnings("ignore:invalid value encountered in matmul")
 def test_what_is_not_finite_stays_where_its_window_is(name: str, value: float) -> None:
     x, weight, g, settings = draw(LAYERS[name])
     x[0, 3, 2, 2] = g[1 % len(g), 2, 1, 4] = value
-    with np.errstate(all="ignore"):
-        for op, inputs, shape in (
-            (convolution, (x, weight), {}),
-            (convolution_input, (g, weight), {"shape": x.shape}),
-            (convolution_weight, (x, np.abs(g)), {"shape": weight.shape}),
-        ):
-            wanted = op.op.evaluate(*inputs, **shape, **settings)
-            ours = compiled(op, inputs, {**shape, **settings})
-            finite = np.isfinite(wanted)
-            assert not finite.all()
-            np.testing.assert_array_equal(np.isnan(ours), np.isnan(wanted))
-            np.testing.assert_array_equal(ours[np.isinf(wanted)], wanted[np.isinf(wanted)])
-            np.testing.assert_allclose(ours[finite], wanted[finite], rtol=1e-4, atol=1e-3)
+    for op, inputs, shape in (
+        (convolution, (x, weight), {}),
+        (convolution_input, (g, weight), {"shape": x.shape}),
+        (convolution_weight, (x, np.abs(g)), {"shape": weight.shape}),
+    ):
+        wanted = op.op.evaluate(*inputs, **shape, **settings)
+        ours = compiled(op, inputs, {**shape, **settings})
+        finite = np.isfinite(wanted)
+        assert not finite.all()
+        np.testing.assert_array_equal(np.isnan(ours), np.isnan(wanted))
+        np.testing.assert_array_equal(ours[np.isinf(wanted)], wanted[np.isinf(wanted)])
+        np.testing.assert_allclose(ours[finite], wanted[finite], rtol=1e-4, atol=1e-3)
 
 
+@pytest.mark.filterwarnings("ignore:.* encountered in matmul")
 def test_transforms_that_overflow_where_results_do_not() -> None:
     x, weight, g, settings = draw(LAYERS["board"])
     weight *= 1e-3
