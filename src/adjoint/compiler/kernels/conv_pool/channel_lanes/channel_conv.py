@@ -8,13 +8,14 @@ are turned back, and finished channel by channel.
 
 from __future__ import annotations
 
-from adjoint.compiler.kernels.conv_pool.channel_lanes.channel_conv_plan import ChannelConvolutionPlan, ChannelPhase
+from collections.abc import Sequence
+
+from adjoint.compiler.kernels.conv_pool.channel_lanes.channel_conv_plan import ChannelConvolutionPlan
 from adjoint.compiler.kernels.conv_pool.channel_lanes.channels_last import (
     Turning,
     clear,
     count_group,
     finish_lines,
-    round_up,
     split_scratch,
     turn_lines_back,
 )
@@ -44,11 +45,7 @@ def write_channel_convolution(
         with b.loop(0, count) as image:
             source = b.gep(x, b.mul(b.add(group.index, image.index), frame.channels * frame.places), type)
             frame.write(b, turn, source, b.gep(frames, b.mul(image.index, frame.elements), type))
-        begin = 0
-        for phase in plan.phases:
-            own = b.gep(weights, begin * frame.channels * width, type)
-            _write_phase(b, plan, phase, frames, own, results)
-            begin += len(phase.order)
+        _write_phases(b, plan, frames, weights, results)
         with b.loop(0, count) as image:
             own = b.gep(results, b.mul(image.index, plan.places * width), type)
             turn_lines_back(b, turn, own, range(0, plan.places * width, width), lines, plan.line, width)
@@ -79,43 +76,71 @@ def _write_weights(
                 turn(b.gep(own, tap, type), rows, target, b.gep(columns, tap, I64), count)
 
 
-def _write_phase(
-    b: Builder, plan: ChannelConvolutionPlan, phase: ChannelPhase, frames: Reg, weights: Reg, results: Reg
+def _write_phases(b: Builder, plan: ChannelConvolutionPlan, frames: Reg, weights: Reg, results: Reg) -> None:
+    """All results of a group's images, phase by phase and block by block."""
+    width, places = plan.width, plan.places
+    sources, targets, runs, rows = list[int](), list[int](), list[int](), list[int]()
+    begin = 0
+    for phase in plan.phases:
+        first, run = len(sources), len(runs)
+        for image in range(plan.group):
+            sources += [image * plan.frame.elements + at for at in phase.seen]
+            targets += [(image * places + r * plan.result[2] + c) * width for r, c in phase.places]
+        missing = -len(sources) % plan.rows
+        sources += [0] * missing
+        targets += [plan.group * places * width] * missing  # behind all results
+        runs += phase.runs
+        depth = phase.run * plan.frame.channels
+        rows += first, len(sources), run, len(runs), depth, begin
+        begin += len(phase.order) * plan.frame.channels * width
+    tables = [b.table(numbers or [0], I64) for numbers in (sources, targets, runs)]
+    if len(plan.phases) == 1:
+        _write_blocks(b, plan, tables, [b.constant(number, I64) for number in rows], frames, weights, results)
+        return
+    # One body for all phases: each has its own row of numbers.
+    with b.loop(0, len(plan.phases)) as turn:
+        row = b.gep(b.table(rows, I64), b.mul(turn.index, 6), I64)
+        numbers = [b.load(b.gep(row, i, I64), I64) for i in range(6)]
+        _write_blocks(b, plan, tables, numbers, frames, weights, results)
+
+
+def _write_blocks(
+    b: Builder,
+    plan: ChannelConvolutionPlan,
+    tables: Sequence[Reg],
+    numbers: Sequence[Reg],
+    frames: Reg,
+    weights: Reg,
+    results: Reg,
 ) -> None:
-    """All results of a phase of a group's images, block by block."""
-    type, rows, width, lanes = plan.type, plan.rows, plan.width, plan.frame.lanes
-    vector, channels = type.of(lanes), plan.frame.channels
-    images = range(plan.group)
-    seen = [image * plan.frame.elements + at for image in images for at in phase.seen]
-    placed = [(image * plan.places + r * plan.result[2] + c) * width for image in images for r, c in phase.places]
-    total = round_up(len(seen), rows)
-    sources = b.table(seen + [0] * (total - len(seen)), I64)
-    targets = b.table(placed + [plan.group * plan.places * width] * (total - len(placed)), I64)
-    depth = phase.run * channels
-    zero = (b.constant(0.0, vector),) * (rows * plan.vectors)
-    with b.loop(0, total, rows) as block:
+    """The results of a phase: of places from a number to another, runs from one to another, and of a depth."""
+    # The plain loop: for place, run: for k in range(depth): result[place] += frame[place + run + k] * weight[run, k].
+    # Unrolled: `rows` places by some registers of channels stay in registers, so that each weight serves all places.
+    type, lanes, width = plan.type, plan.frame.lanes, plan.width
+    vector = type.of(lanes)
+    sources, targets, runs = tables
+    first, end, begin, last, depth, own = numbers
+    zero = (b.constant(0.0, vector),) * (plan.rows * plan.vectors)
+    with b.loop(first, end, plan.rows) as block:
         at = b.gep(sources, block.index, I64)
-        starts = [b.gep(frames, b.load(b.gep(at, row, I64), I64), type) for row in range(rows)]
-        sums = zero
-        if phase.runs:
-            offsets = b.table(phase.runs, I64)
-            with b.loop(0, len(phase.runs), carried=zero) as run:
-                offset = b.load(b.gep(offsets, run.index, I64), I64)
-                own = b.gep(weights, b.mul(run.index, depth * width), type)
-                with b.loop(0, depth, carried=run.carried) as step:
-                    place = b.add(offset, step.index)
-                    line = b.gep(own, b.mul(step.index, width), type)
-                    values = [b.load(b.gep(line, v * lanes, type), vector) for v in range(plan.vectors)]
-                    new = list(step.carried)
-                    for row, begin in enumerate(starts):
-                        spread = b.broadcast(b.load(b.gep(begin, place, type), type), lanes)
-                        for v, value in enumerate(values):
-                            new[row * plan.vectors + v] = b.fma(spread, value, new[row * plan.vectors + v])
-                    step.yields(*new)
-                run.yields(*step.results)
-            sums = run.results
+        starts = [b.gep(frames, b.load(b.gep(at, row, I64), I64), type) for row in range(plan.rows)]
+        with b.loop(begin, last, carried=zero) as run:
+            offset = b.load(b.gep(runs, run.index, I64), I64)
+            passed = b.mul(b.mul(b.sub(run.index, begin), depth), width)
+            weight = b.gep(weights, b.add(own, passed), type)
+            with b.loop(0, depth, carried=run.carried) as step:
+                place = b.add(offset, step.index)
+                line = b.gep(weight, b.mul(step.index, width), type)
+                values = [b.load(b.gep(line, v * lanes, type), vector) for v in range(plan.vectors)]
+                new = list(step.carried)
+                for row, start in enumerate(starts):
+                    spread = b.broadcast(b.load(b.gep(start, place, type), type), lanes)
+                    for v, value in enumerate(values):
+                        new[row * plan.vectors + v] = b.fma(spread, value, new[row * plan.vectors + v])
+                step.yields(*new)
+            run.yields(*step.results)
         to = b.gep(targets, block.index, I64)
-        for row in range(rows):
+        for row in range(plan.rows):
             place = b.gep(results, b.load(b.gep(to, row, I64), I64), type)
             for v in range(plan.vectors):
-                b.store(sums[row * plan.vectors + v], b.gep(place, v * lanes, type))
+                b.store(run.results[row * plan.vectors + v], b.gep(place, v * lanes, type))
