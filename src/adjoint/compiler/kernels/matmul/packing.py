@@ -16,8 +16,8 @@ def transpose(b: Builder, rows: Sequence[Reg]) -> list[Reg]:
     # shuffles; those within 128 bits come first, since they take one cycle where wider ones take three.
     type = rows[0].type
     quad = min(max(128 // type.bits, 1), type.lanes)  # lanes that a cheap shuffle stays within
-    groups = [_deinterleave(b, rows[i : i + quad], 1, quad) for i in range(0, type.lanes, quad)]
-    columns = [_deinterleave(b, [group[c] for group in groups], quad, type.lanes) for c in range(quad)]
+    groups = [deinterleave(b, rows[i : i + quad], 1, quad) for i in range(0, type.lanes, quad)]
+    columns = [deinterleave(b, [group[c] for group in groups], quad, type.lanes) for c in range(quad)]
     return [column for across in zip(*columns, strict=True) for column in across]
 
 
@@ -124,13 +124,13 @@ def pack_lines(
             b.store(value, advance_address(b, out, along.index, 1, vector))
 
 
-def _deinterleave(b: Builder, vectors: Sequence[Reg], width: int, within: int) -> list[Reg]:
+def deinterleave(b: Builder, vectors: Sequence[Reg], width: int, within: int) -> list[Reg]:
     """Turn Q registers of Q pieces into the Q registers that hold one piece of each; in every `within` lanes alike."""
     if len(vectors) == 1:
         return list(vectors)
     pairs = list(zip(vectors[::2], vectors[1::2], strict=True))
-    even = _deinterleave(b, [_pick_pieces(b, x, y, 0, width, within) for x, y in pairs], width, within)
-    odd = _deinterleave(b, [_pick_pieces(b, x, y, 1, width, within) for x, y in pairs], width, within)
+    even = deinterleave(b, [_pick_pieces(b, x, y, 0, width, within) for x, y in pairs], width, within)
+    odd = deinterleave(b, [_pick_pieces(b, x, y, 1, width, within) for x, y in pairs], width, within)
     return [piece for both in zip(even, odd, strict=True) for piece in both]
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from adjoint.compiler.ir.symbolic_size import is_symbolic_size
 from adjoint.compiler.kernels.index_arithmetic import Index, as_index
 from adjoint.compiler.kernels.kernel import Finish, ResultRegister
-from adjoint.compiler.kernels.matmul.packing import transpose
+from adjoint.compiler.kernels.matmul.packing import deinterleave
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.jit.target import Target
 from adjoint.compiler.llvm.types import I64, PTR, Reg, Type
@@ -40,11 +40,20 @@ class Turning:
     def __init__(self, b: Builder, vector: Type) -> None:
         self.b, self.vector = b, vector
         lanes, type = vector.lanes, vector.scalar
-        with b.subroutine(TURN, [PTR, PTR, PTR, PTR, I64]) as (source, rows, target, columns, count):
-            mask = b.lane_mask(count, lanes)
-            loaded = [b.load(b.gep(source, b.load(b.gep(rows, i, I64), I64), type), vector, mask) for i in range(lanes)]
-            for i, value in enumerate(transpose(b, loaded)):
-                b.store(value, b.gep(target, b.load(b.gep(columns, i, I64), I64), type))
+        # A few columns at a time: pieces of rows that are neighbours in their columns make up registers, within whose
+        # 128 bits they are turned by cheap shuffles. A whole square takes LLVM three times as long.
+        piece = type.of(min(max(128 // type.bits, 1), lanes))
+        with (
+            b.subroutine(TURN, [PTR, PTR, PTR, PTR, I64]) as (source, rows, target, columns, count),
+            b.loop(0, count, piece.lanes) as column,
+        ):
+            mask = b.lane_mask(b.sub(count, column.index), piece.lanes)
+            start = b.gep(source, column.index, type)
+            pieces = [b.load(b.gep(start, b.load(b.gep(rows, i, I64), I64), type), piece, mask) for i in range(lanes)]
+            joined = [b.concat_lanes(pieces[i :: piece.lanes]) for i in range(piece.lanes)]
+            places = b.gep(columns, column.index, I64)
+            for i, value in enumerate(deinterleave(b, joined, 1, piece.lanes)):
+                b.store(value, b.gep(target, b.load(b.gep(places, i, I64), I64), type))
 
     def __call__(self, source: Reg, rows: Reg, target: Reg, columns: Reg, count: int) -> None:
         """target[columns[j] + i] = source[rows[i] + j], of `count` columns."""
