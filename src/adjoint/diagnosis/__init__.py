@@ -20,10 +20,9 @@ Modules, in reading order:
 - `visualization`: Pictures of what runs: the graphs of tensors and models.
 - `output_layer`: The layer that gives a model's result, found in the source of its `forward` and `__init__`.
 - `repairs`: Repairs: edits of the user's expression that were carried out on copies of its values, and did not fail.
-- `operand_history`: The history of a line's operands: the statements that made them, those of the user's functions
-  too.
 - `line_operands`: Operands of the line that failed: the parts of its expression, and what slices and batches were
   made of.
-- `value_trace`: The way of a value through a program: assignments, arguments, results of functions, items, and
-  attributes.
+- `causes`: Causes: the line to blame for an error, where it is not the line that raised it.
+- `former_values`: Which statement a name has its value from, where several give it one: turns of loops, and kinds of
+  values.
 """

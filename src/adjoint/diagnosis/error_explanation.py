@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 from types import FrameType, TracebackType
 
@@ -9,6 +10,7 @@ from adjoint.core.graph.source_location import library_files
 from adjoint.core.op.op_errors import describe_misplaced_value
 from adjoint.core.runtime.package_name import is_name_of_package
 from adjoint.diagnosis.call_stack import find_stack, release_locals
+from adjoint.diagnosis.causes import Cause, find_cause
 from adjoint.diagnosis.failure import Failure, inspect_failure
 from adjoint.diagnosis.remedies import find_remedy
 from adjoint.diagnosis.repairs.trial import running
@@ -49,8 +51,9 @@ def add_uncaught_explanation(error: BaseException, trace: TracebackType | None) 
             if called is not None and is_in_library and isinstance(error, AttributeError):
                 _name_misplaced_value(error, called)
             is_known = any(_is_of_library(each.value) or each.origin is not None for each in failure.operands)
-            if remedy or is_known or is_in_library:
-                _replace_note(error, describe_failure(failure, remedy))
+            note = describe_failure(failure, remedy)
+            if remedy or is_known or is_in_library or "\ncause: " in note:
+                _replace_note(error, note)
 
 
 def _name_misplaced_value(error: AttributeError, called: FrameType) -> None:
@@ -66,7 +69,31 @@ def describe_failure(failure: Failure, remedy: str | None) -> str:
     """Return the lines of a note."""
     lines = [] if failure.line is None else [f"at {failure.line.describe()}"]
     lines += [f"  {each}" for each in failure.describe_operands()]
-    return "\n".join([*lines, *([f"try: {remedy}"] if remedy else [])])
+    advice = [f"try: {remedy}"] if remedy else []
+    cause = _find_cause(failure)
+    if cause is not None and not _is_known(cause, "\n".join(lines), remedy or ""):
+        lines.append(f"cause: {cause.text}")
+    return "\n".join([*lines, *advice])
+
+
+def _is_known(cause: Cause, told: str, remedy: str) -> bool:
+    """Return whether a remedy names the line to blame, and the lines of a note all that the cause does."""
+    places = re.findall(r"[^\s,;()]+:\d+", cause.text)
+    is_told = all(re.search(rf"{re.escape(each)}\b", f"{told}\n{remedy}") for each in places)
+    return is_told and re.search(rf"{re.escape(cause.place)}\b", remedy) is not None
+
+
+def _find_cause(failure: Failure) -> Cause | None:
+    """Return the line to blame; None too where the search for it raises an error of its own."""
+    try:
+        return find_cause(failure)
+    except Exception as error:  # noqa: BLE001  it hides neither the error nor the rest of the note
+        report_failed_search(error)
+        return None
+
+
+def report_failed_search(error: Exception) -> None:
+    """Take the error of a search for a cause, the library's own fault: the user is not told of it, tests are."""
 
 
 def _replace_note(error: BaseException, note: str) -> None:

@@ -9,7 +9,8 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from types import CodeType, FrameType
+from functools import partial
+from types import CodeType, FrameType, ModuleType
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from adjoint.core.runtime.package_name import is_name_of_package
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
 from adjoint.diagnosis.call_stack import Stack, user_files
+from adjoint.diagnosis.former_values import find_former_turn, is_in_first_turn, leave_other_kinds
 from adjoint.diagnosis.source_expressions import (
     Scope,
     SourceFile,
@@ -37,9 +39,9 @@ from adjoint.diagnosis.source_expressions import (
 MAX_SEARCHED_ELEMENTS = 1 << 20
 MODULE_CALLS = frozenset({"_wrapped_call_impl", "_call_impl", "_watched_call", "__call__", "trace_forward"})
 MISSING = object()
+TENSOR_ATTRIBUTES = frozenset({"T", "mT", "H", "data", "grad"})
 COMPREHENSIONS = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")  # functions of Python 3.11
 CREATION = re.compile(r"\.(?:zeros|ones|empty|full|randn?|new_\w+)$")
-TENSOR_ATTRIBUTES = frozenset({"T", "mT", "H", "data", "grad"})
 
 
 @dataclass(frozen=True)
@@ -245,12 +247,19 @@ def evaluate(node: ast.expr, frame: FrameType) -> Operand:
     return MISSING
 
 
+def _look_up(node: ast.expr, frame: FrameType) -> Operand:
+    value = evaluate(node, frame)
+    return None if value is MISSING else value
+
+
 def read_attribute(owner: object, name: str) -> Operand:
     """Return an attribute that the object holds or a module has registered; MISSING where it would be computed."""
     if isinstance(owner, Tensor):
         with suppress(Exception):  # one that a tensor of this shape has not, which may be the error
             return getattr(owner, name) if name in TENSOR_ATTRIBUTES else MISSING
         return MISSING
+    if isinstance(owner, ModuleType) and type(owner) is not ModuleType:
+        return getattr(owner, name, MISSING)  # one that loads its names when they are asked for
     held = getattr(owner, "__dict__", {})
     for table in (held, *(held.get(key) or {} for key in ("_parameters", "_buffers", "_modules"))):
         if isinstance(table, Mapping) and name in table:
@@ -293,11 +302,15 @@ def find_origin(source: SourceFile, node: ast.expr, stack: Stack) -> Origin | No
     if len(stack) > 1 and stack[0].frame.f_code.co_name in COMPREHENSIONS and not is_comprehension_item(source, node):
         return find_origin(source, node, stack[1:])
     value = evaluate(node, stack[0].frame)
-    repeated = _find_former_turn(source, node, stack[0].frame)
+    look = partial(_look_up, frame=stack[0].frame)
+    repeated = find_former_turn(source, node, look)
     if repeated is not None:
         return Origin(source, repeated)
     assignment = find_assignment(source, scope, node.id, node, None if value is MISSING else type(value))
-    is_first = node.id in parameter_names(scope) and _is_in_first_turn(source, node, assignment, stack[0].frame)
+    assignment = leave_other_kinds(source, scope, node, assignment, look)
+    is_first = node.id in parameter_names(scope) and is_in_first_turn(
+        source, node, assignment, partial(_look_up, frame=stack[0].frame)
+    )
     if (assignment is None and node.id in parameter_names(scope)) or is_first:
         return _find_argument(scope, node.id, stack)
     if assignment is None and not isinstance(scope, ast.Module) and node.id not in stack[0].frame.f_locals:
@@ -306,45 +319,6 @@ def find_origin(source: SourceFile, node: ast.expr, stack: Stack) -> Origin | No
         return find_origin(source, assignment.iter, stack) or Origin(source, assignment)  # the list that holds it
     filled = None if assignment is None else _find_filling(source, assignment, node.id)
     return None if assignment is None else Origin(source, filled or assignment)
-
-
-def _find_former_turn(source: SourceFile, node: ast.Name, frame: FrameType) -> ast.stmt | None:
-    """Return the statement around a name, such as `x = block(x)`, where a former turn of its loop gave the value."""
-    own = source.statement_of(node)
-    target = own.targets[0] if isinstance(own, ast.Assign) else None
-    if not isinstance(own, ast.Assign) or not isinstance(target, ast.Name) or target.id != node.id:
-        return None
-    loop: ast.AST | None = source.parents.get(own)
-    while loop is not None and not isinstance(loop, (ast.For, ast.FunctionDef, ast.Lambda, ast.ClassDef)):
-        loop = source.parents.get(loop)
-    return own if isinstance(loop, ast.For) and _is_later_turn(loop, frame) else None
-
-
-def _is_in_first_turn(source: SourceFile, node: ast.AST, later: ast.stmt | None, frame: FrameType) -> bool:
-    """Return whether a loop over numbers from 0 around a name has not come to the statement that changes it yet."""
-    loop: ast.AST | None = source.parents.get(node)
-    while loop is not None and not isinstance(loop, (ast.For, ast.FunctionDef, ast.Lambda, ast.ClassDef)):
-        loop = source.parents.get(loop)
-    if not isinstance(loop, ast.For) or later is None or later.lineno <= getattr(node, "lineno", 0):
-        return False
-    is_counted = isinstance(loop.iter, ast.Call) and text_of(loop.iter.func) == "range" and len(loop.iter.args) == 1
-    return is_counted and evaluate(loop.target, frame) == 0
-
-
-def _is_later_turn(loop: ast.For, frame: FrameType) -> bool:
-    """Return whether a loop over parts, or over numbers from 0, has come beyond its first turn."""
-    first, held, number = loop.target, loop.iter, loop.target
-    if isinstance(held, ast.Call) and text_of(held.func) == "enumerate" and isinstance(first, ast.Tuple) and held.args:
-        number, first, held = first.elts[0], first.elts[-1], held.args[0]
-    is_counted = isinstance(loop.iter, ast.Call) and text_of(loop.iter.func) in ("range", "enumerate")
-    if is_counted and isinstance(place := evaluate(number, frame), int):
-        start = loop.iter.args[0] if isinstance(loop.iter, ast.Call) and loop.iter.args else loop.iter
-        begin = evaluate(start, frame) if len(getattr(loop.iter, "args", ())) > 1 else 0
-        return isinstance(begin, int) and place > begin
-    parts, part = evaluate(held, frame), evaluate(first, frame)
-    if is_module(parts):
-        parts = list(vars(parts)["_modules"].values())
-    return type(parts) in (list, tuple) and len(parts) > 1 and part is not MISSING and part is not parts[0]
 
 
 def _find_filling(source: SourceFile, assignment: ast.stmt, name: str) -> ast.AST | None:

@@ -9,8 +9,8 @@ from math import prod
 
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand, Shape
+from adjoint.diagnosis.causes.operand_history import walk_back
 from adjoint.diagnosis.failure import Failure
-from adjoint.diagnosis.operand_history import walk_back
 from adjoint.diagnosis.operands import NamedValue, evaluate, find_origin, find_return_in, is_module
 from adjoint.diagnosis.remedies.registry import (
     argument_node,

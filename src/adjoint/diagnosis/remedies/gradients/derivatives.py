@@ -8,8 +8,8 @@ from math import prod
 
 from adjoint.core.graph.source_location import definition_site
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.diagnosis.causes.operand_history import walk_back
 from adjoint.diagnosis.failure import Failure
-from adjoint.diagnosis.operand_history import walk_back
 from adjoint.diagnosis.operands import MISSING, NamedValue, Origin, evaluate, find_origin, find_return_in, is_module
 from adjoint.diagnosis.remedies.gradients.passes import describe_cut
 from adjoint.diagnosis.remedies.registry import argument_node, at, name_of_shape, remedy, shape_of

@@ -10,8 +10,8 @@ from adjoint.core.graph.source_location import definition_site
 from adjoint.core.tensor.detach_record import detach_record_of
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
+from adjoint.diagnosis.causes.operand_history import walk_back
 from adjoint.diagnosis.failure import Failure
-from adjoint.diagnosis.operand_history import walk_back
 from adjoint.diagnosis.operands import Origin, evaluate, find_origin, find_return_in, is_module
 from adjoint.diagnosis.remedies.registry import argument_node, at, first_tensor, remedy
 from adjoint.diagnosis.repairs.expression import bracket

@@ -13,8 +13,8 @@ from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
 from adjoint.diagnosis.call_stack import user_files
 from adjoint.diagnosis.callbacks import find_callbacks, find_registration
+from adjoint.diagnosis.causes.operand_history import walk_back
 from adjoint.diagnosis.failure import Failure
-from adjoint.diagnosis.operand_history import walk_back
 from adjoint.diagnosis.operands import MISSING, NamedValue, evaluate, find_origin, is_module
 from adjoint.diagnosis.remedies.registry import at, named_parts, remedy, require_grad_last
 from adjoint.diagnosis.source_expressions import SourceFile, find_function, parameter_names, parse_source, text_of

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 import re
 
+from adjoint.diagnosis.causes.operand_history import walk_back
 from adjoint.diagnosis.failure import Failure
-from adjoint.diagnosis.operand_history import walk_back
 from adjoint.diagnosis.operands import Origin, find_origin, find_return
 from adjoint.diagnosis.remedies.registry import at, remedy
 from adjoint.diagnosis.source_expressions import SourceFile, text_of

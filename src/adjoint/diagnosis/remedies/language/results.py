@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
+from adjoint.diagnosis.causes.value_trace import ValueStep, find_called, trace_value
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import MISSING, Origin, evaluate, find_return
 from adjoint.diagnosis.remedies.language.sources_of_none import describe_lookup
@@ -17,7 +18,6 @@ from adjoint.diagnosis.source_expressions import (
     parse_source,
     text_of,
 )
-from adjoint.diagnosis.value_trace import ValueStep, find_called, trace_value
 
 CUTTING = re.compile(r"(?:\w+\.)*(?:no_grad|inference_mode)\(\)|(?:\w+\.)*set_grad_enabled\(False\)")
 

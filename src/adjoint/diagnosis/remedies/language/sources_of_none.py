@@ -8,11 +8,11 @@ from dataclasses import replace
 
 from adjoint.core.runtime.similar_names import find_spelling
 from adjoint.core.typing import Operand
+from adjoint.diagnosis.causes.value_trace import ValueStep, find_called, trace_step, trace_value
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import MISSING, evaluate
 from adjoint.diagnosis.remedies.registry import at, find_part, named_parts, remedy
 from adjoint.diagnosis.source_expressions import SourceFile, find_function, parse_source, text_of
-from adjoint.diagnosis.value_trace import ValueStep, find_called, trace_step, trace_value
 
 MAX_SHOWN_KEYS = 6
 

@@ -8,13 +8,13 @@ import re
 from collections.abc import Iterator
 
 from adjoint.core.typing import Shape
+from adjoint.diagnosis.causes.value_trace import ValueStep, find_root, trace_step
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import MISSING, evaluate, find_origin
 from adjoint.diagnosis.remedies.registry import at, remedy, shape_of
 from adjoint.diagnosis.repairs.expression import parse
 from adjoint.diagnosis.repairs.trial import compute
 from adjoint.diagnosis.source_expressions import text_of
-from adjoint.diagnosis.value_trace import ValueStep, find_root, trace_step
 
 DIFFERING = (
     r"shapes \(([\d, ]*)\) (?:and )?\(([\d, ]*)\)|"

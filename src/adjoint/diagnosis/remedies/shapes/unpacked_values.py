@@ -7,8 +7,8 @@ import copy
 import re
 
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.diagnosis.causes.operand_history import walk_back
 from adjoint.diagnosis.failure import Failure
-from adjoint.diagnosis.operand_history import walk_back
 from adjoint.diagnosis.operands import (
     MISSING,
     NamedValue,

@@ -11,6 +11,7 @@ from math import isqrt, prod
 from adjoint.core.runtime.text_table import pluralize
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Shape
+from adjoint.diagnosis.causes.value_trace import ValueStep, find_root
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import (
     MISSING,
@@ -31,7 +32,6 @@ from adjoint.diagnosis.repairs.expression import bracket, parse
 from adjoint.diagnosis.repairs.orders import fits
 from adjoint.diagnosis.repairs.trial import compute
 from adjoint.diagnosis.source_expressions import text_of
-from adjoint.diagnosis.value_trace import ValueStep, find_root
 
 MIN_IMAGE = 3  # dimensions
 

@@ -1,0 +1,161 @@
+"""Statements that gave a name its value: the last that ran before, with a value of the kind that the name has."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from functools import partial
+
+import numpy as np
+
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand
+from adjoint.diagnosis.causes.contexts import ITEM, CodeContext, SourceStep, look_up
+from adjoint.diagnosis.former_values import find_former_turn, makes_only
+from adjoint.diagnosis.operands import MISSING
+from adjoint.diagnosis.source_expressions import find_assignment, parameter_names, text_of
+
+FILLING = ("append", "insert", "extend", "add")
+
+
+def find_statements(step: SourceStep, node: ast.Name) -> list[ast.stmt]:
+    """Return the statements of the scope that gave a name its value: one, or those that fill a list or a table."""
+    context, name = step.context, node.id
+    if isinstance(context.scope, ast.ClassDef):
+        return []
+    if context.stack and node in context.source.parents:
+        repeated = find_former_turn(context.source, node, partial(_look_up, context))
+        if repeated is not None:
+            return [repeated]
+    value = look_up(context, node)
+    before = node if node in context.source.parents else None
+    found = find_running(context, name, before, value)
+    if found is None:
+        return []
+    if step.keys:
+        fillings = _find_fillings(context, name, found, step)
+        if fillings:
+            return fillings
+    return [found]
+
+
+def _look_up(context: CodeContext, node: ast.expr) -> Operand:
+    value = look_up(context, node)
+    return None if value is MISSING else value
+
+
+def find_running(context: CodeContext, name: str, before: ast.AST | None, value: Operand = MISSING) -> ast.stmt | None:
+    """Return the last statement that can have given a name the value: one whose block ran, of a kind that fits."""
+    kind = None if value is MISSING else type(value)
+    statement = find_assignment(context.source, context.scope, name, before, kind)
+    if statement is None:
+        return None
+    every = context.source.assignments_in(context.scope).get(name, [])
+    earlier = [each for each in every if each.lineno <= statement.lineno][::-1]
+    for each in [*earlier, *every[::-1]]:
+        if gives(context, each, name, value) and not is_skipped(context, each, before):
+            is_own = before is not None and context.source.statement_of(before) is each
+            if not is_own or each is statement:
+                return each
+    is_parameter = name in parameter_names(context.scope)
+    return None if is_parameter and not gives(context, statement, name, value) else statement
+
+
+def gives(context: CodeContext, statement: ast.stmt, name: str, value: Operand) -> bool:
+    """Return whether a statement can give a name that value: not where it makes an object of another class."""
+    made = getattr(statement, "value", None)
+    target = statement.targets[0] if isinstance(statement, ast.Assign) else getattr(statement, "target", None)
+    is_whole = isinstance(statement, (ast.Assign, ast.AnnAssign)) and isinstance(target, ast.Name) and target.id == name
+    if value is MISSING or not is_whole or made is None:
+        return True
+    if isinstance(made, ast.Constant):
+        return type(made.value) is type(value)
+    if isinstance(made, (ast.ListComp, ast.List)):
+        return isinstance(value, list)
+    if isinstance(made, (ast.Dict, ast.DictComp)):
+        return isinstance(value, dict)
+    if isinstance(made, ast.Tuple):
+        return isinstance(value, tuple)
+    if isinstance(made, ast.Call):
+        kind = look_up(context, made.func)
+        if isinstance(kind, type) and makes_only(kind):
+            return isinstance(value, kind)
+    return True
+
+
+def is_skipped(context: CodeContext, statement: ast.AST, before: ast.AST | None) -> bool:
+    """Return whether a test around a statement, not around what comes after it, is known to have failed."""
+    child = statement
+    around = context.source.parents.get(statement)
+    while around is not None and around is not context.scope:
+        if isinstance(around, ast.If) and (before is None or not any(each is before for each in ast.walk(around))):
+            is_in_body = any(each is child for each in around.body)
+            held = find_truth(SourceStep(context, around.test))
+            if held is not None:
+                return held != is_in_body
+        child, around = around, context.source.parents.get(around)
+    return False
+
+
+def find_truth(step: SourceStep) -> bool | None:
+    """Return whether a test holds; None where it is not known."""
+    held = step.context.program.compute(step)
+    if isinstance(held, Tensor):
+        return bool(held.array.all()) if held.numel() == 1 and isinstance(held.array, np.ndarray) else None
+    is_plain = held is not MISSING and isinstance(held, (bool, int, float, str, type(None), list, dict, tuple))
+    return bool(held) if is_plain else None
+
+
+def _find_fillings(context: CodeContext, name: str, statement: ast.stmt, step: SourceStep) -> list[ast.stmt]:
+    """Return the statements such as `rows.append(row)` or `table[key] = value` that fill what a statement makes."""
+    value, key = getattr(statement, "value", None), step.keys[-1]
+    is_display = isinstance(value, (ast.List, ast.Dict)) and not ast.unparse(value).strip("[]{}")
+    is_made = isinstance(value, ast.Call) and not value.keywords and not value.args
+    found: list[ast.stmt] = []
+    for each in ast.walk(context.scope):
+        if isinstance(each, ast.Assign) and isinstance(each.targets[0], ast.Subscript):
+            target = each.targets[0]
+            given = look_up(context, target.slice)
+            is_same = given == key if isinstance(given, (int, str)) and key is not ITEM else is_display or is_made
+            if text_of(target.value) == name and is_same and (is_display or is_made or given == key):
+                found.append(each)
+        elif (
+            isinstance(each, ast.Expr)
+            and isinstance(each.value, ast.Call)
+            and (is_display or is_made)
+            and text_of(each.value.func) in [f"{name}.{method}" for method in FILLING]
+        ):
+            found.append(each)
+        if isinstance(each, ast.Expr) and isinstance(each.value, ast.Call) and each.value.args:
+            table = look_up(context, each.value.args[0]) if text_of(each.value.func) == f"{name}.update" else None
+            table = context.program.compute(SourceStep(context, each.value.args[0])) if table is MISSING else table
+            if isinstance(table, dict) and key in table:
+                return [each]
+    return found
+
+
+def find_class_value(step: SourceStep, owner: Operand, name: str, made: SourceStep | None) -> list[SourceStep]:
+    """Return what gave the field of a data class, a named tuple, a namespace or the options of a command line."""
+    call = made.node if made is not None else None
+    if made is not None and isinstance(call, ast.Call):
+        given = next((each.value for each in call.keywords if each.arg == name), None)
+        fields = list(getattr(type(owner), "_fields", getattr(type(owner), "__dataclass_fields__", ())))
+        if given is None and name in fields and fields.index(name) < len(call.args):
+            given = call.args[fields.index(name)]
+        if given is not None and (fields or not inspect.isfunction(type(owner).__init__) or not call.args):
+            return [SourceStep(made.context, given, step.keys)]
+        for keyword in call.keywords:
+            if keyword.arg is None:
+                return [SourceStep(made.context, keyword.value, (*step.keys, name))]
+    if type(owner).__name__ != "Namespace":
+        return []
+    for each in ast.walk(step.source.tree):
+        if not isinstance(each, ast.Call) or not text_of(each.func).endswith("add_argument") or not each.args:
+            continue
+        option = each.args[-1]
+        is_named = isinstance(option, ast.Constant) and str(option.value).lstrip("-").replace("-", "_") == name
+        default = next((part.value for part in each.keywords if part.arg == "default"), None)
+        if is_named and default is not None:
+            context = CodeContext(step.source, step.source.scope_of(each), step.context.program)
+            return [SourceStep(context, default, step.keys)]
+    return []

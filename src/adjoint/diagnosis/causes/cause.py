@@ -1,0 +1,72 @@
+"""The cause of an error: the line that is to blame, found from the frames and the sources when the error is raised."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from adjoint.diagnosis.causes.computing import Computer
+from adjoint.diagnosis.causes.constructions import find_construction
+from adjoint.diagnosis.causes.contexts import FailedProgram, SourceStep, find_step
+from adjoint.diagnosis.causes.crossed_names import find_crossed_names
+from adjoint.diagnosis.causes.disagreements import find_sides, order_sides
+from adjoint.diagnosis.causes.emptiness import find_empty_cause
+from adjoint.diagnosis.causes.kinds import find_dtype_cause, find_key_cause, find_kind_cause
+from adjoint.diagnosis.causes.values import (
+    find_cut_cause,
+    find_dimension_cause,
+    find_target_cause,
+    find_text_cause,
+    find_value_cause,
+)
+from adjoint.diagnosis.failure import Failure
+
+SEARCHES = (
+    find_crossed_names,
+    find_key_cause,
+    find_empty_cause,
+    find_cut_cause,
+    find_value_cause,
+    find_target_cause,
+    find_dtype_cause,
+    find_text_cause,
+    find_kind_cause,
+    find_dimension_cause,
+)
+
+
+@dataclass(frozen=True)
+class Cause:
+    """What is to blame, and the place of it."""
+
+    text: str
+    place: str
+
+
+def find_cause(failure: Failure) -> Cause | None:
+    """Return the line to blame for an error; None where nothing is known beyond the line that raised it."""
+    computer = Computer()
+    program = FailedProgram(failure.stack, find_construction, computer.compute)
+    try:
+        return _search(failure, program)
+    finally:  # what was found keeps frames alive
+        program.constructions.clear()
+        computer.known.clear()
+
+
+def _search(failure: Failure, program: FailedProgram) -> Cause | None:
+    step = find_step(program, failure.stack)
+    if step is None:
+        return None
+    for search in SEARCHES:
+        found = search(failure, step)
+        if found is not None:
+            return Cause(found[0], found[1].place())
+    return _find_disagreement(failure, step)
+
+
+def _find_disagreement(failure: Failure, step: SourceStep) -> Cause | None:
+    sides = order_sides(find_sides(failure, step))
+    traces = [each.trace for each in sides if each.trace is not None]
+    if not traces:
+        return None
+    return Cause("; ".join(each.describe() for each in sides), traces[0].roots()[0].place())

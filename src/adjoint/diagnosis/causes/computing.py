@@ -1,0 +1,153 @@
+"""Values of expressions of functions that have returned, computed again of copies, by the library's functions alone."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable
+from time import thread_time
+from types import FrameType
+from typing import cast
+
+from adjoint.core.typing import Operand
+from adjoint.diagnosis.causes.assignments import find_truth
+from adjoint.diagnosis.causes.contexts import SourceStep, find_function_called, look_up, read_item
+from adjoint.diagnosis.causes.steps import find_former
+from adjoint.diagnosis.operands import MISSING
+from adjoint.diagnosis.repairs.trial import Trial
+
+MAX_SECONDS = 0.2
+MAX_NESTED = 12
+ARITHMETIC: dict[type[ast.operator], Callable[[Operand, Operand], Operand]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+}
+COMPARISONS: dict[type[ast.cmpop], Callable[[Operand, Operand], Operand]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.Is: operator.is_,
+    ast.IsNot: operator.is_not,
+}
+
+
+class _NameTable:
+    """The names of an expression, as a frame holds them."""
+
+    def __init__(self, values: dict[str, Operand], names: dict[str, Operand]) -> None:
+        self.f_locals, self.f_globals = values, names
+
+
+class Computer:
+    """Computes expressions of one program, each once, until the time is spent."""
+
+    def __init__(self) -> None:
+        self.end = thread_time() + MAX_SECONDS
+        self.known: dict[tuple[int, int, int], Operand] = {}
+        self.nested = 0
+
+    def compute(self, step: SourceStep) -> Operand:
+        """Return the value of an expression; MISSING where it cannot be told."""
+        value = look_up(step.context, step.node)
+        if value is not MISSING:
+            return pick(value, step.keys)
+        key = id(step.context), id(step.node), hash(step.keys)
+        if key in self.known or thread_time() > self.end or self.nested > MAX_NESTED:
+            return self.known.get(key, MISSING)
+        self.known[key] = MISSING  # while it is computed
+        self.nested += 1
+        try:
+            self.known[key] = pick(self._compute(step), step.keys)
+        except Exception:  # noqa: BLE001  what the expression may raise
+            self.known[key] = MISSING
+        finally:
+            self.nested -= 1
+        return self.known[key]
+
+    def _compute(self, step: SourceStep) -> Operand:
+        node = step.node
+        if isinstance(node, ast.Name):
+            return self._compute_former(step)
+        if isinstance(node, ast.BinOp) and type(node.op) in ARITHMETIC:
+            sides = [self.compute(step.at(each, ())) for each in (node.left, node.right)]
+            if all(type(each) in (int, float) for each in sides):
+                return ARITHMETIC[type(node.op)](*sides)
+        if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in COMPARISONS:
+            sides = [self.compute(step.at(each, ())) for each in (node.left, node.comparators[0])]
+            is_plain = all(isinstance(each, (int, float, str, type(None))) for each in sides)
+            return COMPARISONS[type(node.ops[0])](*sides) if is_plain else MISSING
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+            truth = find_truth(step.at(node.operand, ()))
+            return MISSING if truth is None else not truth
+        if isinstance(node, ast.Call):
+            function, _ = find_function_called(step, node)
+            if function is not None:
+                return self._compute_former(step)
+        if isinstance(node, ast.Attribute):
+            owner = self.compute(step.at(node.value, ()))
+            if node.attr == "shape" and hasattr(owner, "shape"):
+                return owner.shape
+        if isinstance(node, ast.Subscript):
+            return read_item(self.compute(step.at(node.value, ())), self.compute(step.at(node.slice, ())))
+        return self._run(step)
+
+    def _compute_former(self, step: SourceStep) -> Operand:
+        former = find_former(step.at(step.node, ()))
+        is_known = len(former) == 1 and not is_in_loop(former[0])
+        return self.compute(former[0]) if is_known else MISSING
+
+    def _run(self, step: SourceStep) -> Operand:
+        """Return the value of a call of the library's, its parts computed before."""
+        values: dict[str, Operand] = {}
+        bound = self._bind(step, step.node, values)
+        trial = Trial(bound, cast("FrameType", _NameTable(values, step.context.names)))
+        return trial.run(bound)
+
+    def _bind(self, step: SourceStep, node: ast.expr, values: dict[str, Operand]) -> ast.expr:
+        """Return an expression with names for the parts of it that are known, and for calls of the user's functions."""
+        value = look_up(step.context, node) if isinstance(node, (ast.Name, ast.Attribute)) else MISSING
+        if value is MISSING and isinstance(node, (ast.Name, ast.Call)):
+            is_own = isinstance(node, ast.Name) or find_function_called(step, node)[0] is not None
+            value = self.compute(step.at(node, ())) if is_own else MISSING
+            if value is MISSING and is_own:
+                raise LookupError
+        if value is not MISSING:
+            name = f"value{len(values)}"
+            values[name] = value
+            return ast.Name(name, ast.Load())
+        made = type(node)()
+        for label, part in ast.iter_fields(node):
+            bound = part
+            if isinstance(part, ast.expr):
+                bound = self._bind(step, part, values)
+            elif isinstance(part, list):
+                part = [ast.keyword(each.arg, each.value) if isinstance(each, ast.keyword) else each for each in part]
+                bound = [self._bind(step, each, values) if isinstance(each, ast.expr) else each for each in part]
+                for each in bound:
+                    if isinstance(each, ast.keyword):
+                        each.value = self._bind(step, each.value, values)
+            setattr(made, label, bound)
+        return ast.copy_location(made, node)
+
+
+def is_in_loop(step: SourceStep) -> bool:
+    """Return whether an expression stands in a loop of its function, each turn of which has another value."""
+    around = step.source.parents.get(step.node)
+    while around is not None and around is not step.context.scope:
+        if isinstance(around, (ast.For, ast.AsyncFor, ast.While)):
+            return True
+        around = step.source.parents.get(around)
+    return False
+
+
+def pick(value: Operand, keys: tuple[object, ...]) -> Operand:
+    """Return an item of a value, the last key first."""
+    for key in keys[::-1]:
+        value = MISSING if key is ... else read_item(value, key)
+    return value

@@ -1,0 +1,276 @@
+"""Causes of sizes that disagree: where each of the two comes from, and which of them is to blame."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+from adjoint.core.typing import Operand
+from adjoint.diagnosis.causes.contexts import ITEM, SourceStep, find_function_called, look_up
+from adjoint.diagnosis.causes.kinds import find_handing
+from adjoint.diagnosis.causes.sizes import SizeTrace, shape_of, trace_attribute, trace_module, trace_size
+from adjoint.diagnosis.causes.steps import find_former, trace_back
+from adjoint.diagnosis.failure import Failure
+from adjoint.diagnosis.operands import MISSING, is_module
+from adjoint.diagnosis.source_expressions import text_of
+
+LAYER = re.compile(
+    r"linear: input is \((?P<input>[\d, ]+)\), weight \(\d+, (?P<wanted>\d+)\) expects last size|"
+    r"expected input\[(?P<image>[\d, ]+)\] to have (?P<channels>\d+) channels, but got (?P<given>\d+) channels|"
+    r"running_mean should contain (?P<normed>\d+) elements not (?P<features>\d+)|"
+    r"normalized_shape=\[(?:\d+, )*(?P<last>\d+)\].*?input of size ?[\[(](?P<size>[\d, ]+)[\])]|"
+    r"inconsistent input_size: got (?P<cell>\d+) expected (?P<expected>\d+)|"
+    r"input\.size\(-1\) must be equal to input_size\. Expected (?P<inputs>\d+), got (?P<got>\d+)"
+)
+INPUTS = ("in_features", "in_channels", "num_features", "normalized_shape", "input_size")
+SIDES = re.compile(
+    r"size of tensor a \((?P<a>\d+)\) must match the size of tensor b \((?P<b>\d+)\)|"
+    r"shapes \((?P<one>[\d, ]*)\) (?:and )?(?:\(\) )?\((?P<other>[\d, ]*)\)|"
+    r"where\(bool\[(?P<mask>[\d,]*)\], \w+\[[\d,]*\], \w+\[(?P<scores>[\d,]*)\]\): operands could not be|"
+    r"[Tt]arget size \(\w+\.Size\(\[(?P<target>[\d, ]*)\]\)\) that is different to the input size "
+    r"\(\w+\.Size\(\[(?P<result>[\d, ]*)\]\)\)|"
+    r"Expected input batch_size \((?P<rows>\d+)\) to match target batch_size \((?P<labels>\d+)\)|"
+    r"Expected hidden(?:\[\d\])? size \(\d+, (?P<batch>\d+), \d+\), got \[\d+, (?P<state>\d+), \d+\]|"
+    r"cannot be multiplied \((?P<left>\d+x\d+) and (?P<right>\d+x\d+)\)|"
+    r"Expected size (?P<first>\d+) but got size (?P<later>\d+) for tensor number (?P<number>\d+)",
+    re.DOTALL,
+)
+
+
+RAGGED = re.compile(r"equal size, but got \[([\d, ]*)\] at entry (\d+) and \[([\d, ]*)\] at entry")
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of two values whose sizes disagree: its name, its size, and where that comes from."""
+
+    name: str
+    size: int | tuple[int, ...]
+    trace: SizeTrace | None
+    verb: str = "has"
+
+    def describe(self) -> str:
+        """Return the name, the size and the line: `h has 64, from train.py:7: "hidden": 64`."""
+        if self.trace is None:
+            return f"{self.name} {self.verb} {self.size}"
+        if self.trace.lost:
+            return f"{self.name} has {self.size} by {self.trace.describe()}"
+        return f"{self.name} {self.verb} {self.size}, from {self.trace.describe()}"
+
+
+def find_sides(failure: Failure, step: SourceStep) -> list[Side]:
+    """Return the two sides of a disagreement that an error tells of."""
+    layer = LAYER.search(failure.message)
+    if layer is not None and failure.modules:
+        return _find_layer_sides(failure, step, layer)
+    ragged = RAGGED.search(failure.message)
+    if ragged is not None:
+        return _find_sample_sides(step, _numbers(ragged[1]), _numbers(ragged[3]))
+    match = SIDES.search(failure.message)
+    return [] if match is None else _find_operand_sides(step, match, failure.message)
+
+
+def _find_layer_sides(failure: Failure, step: SourceStep, match: re.Match[str]) -> list[Side]:
+    """Return a layer and its input."""
+    module = failure.modules[0]
+    shape = next((match[name] for name in ("input", "image", "size") if match[name]), "")
+    given = [int(each) for each in re.findall(r"\d+", shape)]
+    wanted = int(
+        next(match[each] for each in ("wanted", "channels", "features", "last", "inputs", "expected") if match[each])
+    )
+    back = len(given) - 1 if match["image"] else 1
+    size = next((int(match[each]) for each in ("given", "normed", "got", "cell") if match[each]), 0) or given[-back]
+    call = _find_module_call(failure, step)
+    if call is None:
+        return []
+    attribute = next((each for each in INPUTS if hasattr(module, each)), "")
+    own = trace_attribute(step, module, attribute, wanted)
+    name = failure.module()
+    label = text_of(call.func) if name is None else name.text
+    return [Side(label, wanted, own, "takes"), _trace_input(failure, step, call, back, size, wanted)]
+
+
+def _find_module_call(failure: Failure, step: SourceStep) -> ast.Call | None:
+    """Return the call of the line that runs the module which failed, or one around it."""
+    for each in ast.walk(step.node):
+        if isinstance(each, ast.Call):
+            called = look_up(step.context, each.func)
+            if any(called is module for module in failure.modules):
+                return each
+    return None
+
+
+def _trace_input(failure: Failure, step: SourceStep, call: ast.Call, back: int, size: int, wanted: int) -> Side:
+    """Return the input of a layer, or of the layers around it."""
+    outer = look_up(step.context, call.func)
+    chain = failure.modules[: next(i for i, each in enumerate(failure.modules) if each is outer) + 1]
+    for inner, around in pairwise(chain):
+        parts = list(vars(around)["_modules"].values())
+        place = next((i for i, each in enumerate(parts) if each is inner), 0)
+        for part in parts[:place][::-1] if type(around).__name__ == "Sequential" else ():
+            found = trace_module(step, part, None, back, size)
+            if isinstance(found, SizeTrace):
+                return Side("its input", size, found)
+    argument = call.args[0] if call.args else next((each.value for each in call.keywords), call)
+    return Side(_name(argument), size, trace_size(step.at(argument, ()), back, size, wanted))
+
+
+def _name(node: ast.expr) -> str:
+    text = text_of(node)
+    return text if len(text) <= 40 else "the input"
+
+
+def _numbers(text: str | None) -> list[int]:
+    return [int(each) for each in re.findall(r"\d+", text or "")]
+
+
+def _find_operand_sides(step: SourceStep, match: re.Match[str], message: str) -> list[Side]:
+    """Return the two operands of an operation."""
+    found = match.groupdict()
+    pairs = (("one", "other"), ("mask", "scores"), ("target", "result"), ("rows", "labels"), ("left", "right"))
+    names = next((each for each in pairs if found[each[0]] is not None), None)
+    shapes = [_numbers(found[each]) for each in names] if names is not None else []
+    whole = re.search(r"shapes \(([\d, ]*)\) and \(([\d, ]*)\)", message)
+    if not shapes and whole is not None:
+        shapes = [_numbers(whole[1]), _numbers(whole[2])]
+    if names == ("target", "result"):
+        shapes = shapes[::-1]
+    if found["number"] is not None:
+        return _find_joined_sides(step, int(found["first"]), int(found["later"]), int(found["number"]))
+    if found["batch"] is not None:
+        return _find_state_sides(step, int(found["batch"]), int(found["state"]))
+    nodes = list(_find_nodes(step, shapes))
+    if len(nodes) != 2 or len(shapes) != 2:
+        return []
+    if names == ("left", "right"):
+        backs = [1, 2]
+    elif names == ("rows", "labels"):
+        known = [shape_of(each) or () for each in nodes]
+        backs = [max(len(each), 1) for each in known]
+    else:
+        backs = _find_differing(shapes)
+    if not backs:
+        return []
+    short = next((i for i in (0, 1) if shapes[i] == shapes[1 - i][:-1] and len(shapes[i]) > 1), None)
+    if short is not None and names not in (("left", "right"), ("rows", "labels")):
+        return _find_shorter(nodes, shapes, short)
+    sizes = (
+        [shape[-back] for shape, back in zip(shapes, backs, strict=True)]
+        if names != ("rows", "labels")
+        else [shapes[0][0], shapes[1][0]]
+    )
+    return [
+        Side(_name(node.node), size, trace_size(node, back, size, other))
+        for node, size, back, other in zip(nodes, sizes, backs, sizes[::-1], strict=True)
+    ]
+
+
+def _find_shorter(nodes: list[SourceStep], shapes: list[list[int]], short: int) -> list[Side]:
+    """Return an operand that lacks the last dimension of the other, with the line that gave it."""
+    steps = [*trace_back(nodes[short])]
+    made = find_handing(steps) or steps[-1]
+    size = shapes[1 - short][-1]
+    name = f"{_name(nodes[short].node)} lacks the last dimension of {_name(nodes[1 - short].node)}:"
+    return [Side(name, tuple(shapes[short]), SizeTrace(made), "it is"), Side(_name(nodes[1 - short].node), size, None)]
+
+
+def _find_differing(shapes: list[list[int]]) -> list[int]:
+    """Return the dimension, from the end, in which two shapes differ and do not broadcast."""
+    for back, (a, b) in enumerate(zip(shapes[0][::-1], shapes[1][::-1], strict=False), 1):
+        if a != b and 1 not in (a, b):
+            return [back, back]
+    return []
+
+
+def _find_nodes(step: SourceStep, shapes: list[list[int]]) -> Iterator[SourceStep]:
+    """Yield the two expressions of the line that have these shapes, in their order."""
+    node = step.node
+    sides: list[ast.expr] = []
+    if isinstance(node, ast.BinOp):
+        sides = [node.left, node.right]
+    elif isinstance(node, ast.Call):
+        called = look_up(step.context, node.func)
+        is_method = isinstance(node.func, ast.Attribute) and not hasattr(
+            look_up(step.context, node.func.value), "__spec__"
+        )
+        own = [node.func.value] if is_method and not is_module(called) and isinstance(node.func, ast.Attribute) else []
+        sides = [*own, *node.args]
+        if own and isinstance(node.func, ast.Attribute) and node.func.attr.startswith("masked_fill"):
+            sides = [node.args[0], node.func.value]
+    wanted = [tuple(each) for each in shapes]
+    for each in sides[:2]:
+        shape = shape_of(step.at(each, ()))
+        if not wanted or shape is None or shape in wanted or len(wanted[0]) < 2:
+            yield step.at(each, ())
+
+
+def _find_sample_sides(step: SourceStep, one: list[int], other: list[int]) -> list[Side]:
+    """Return the line that gives the samples of a loader a length of their own each."""
+    backs = _find_differing([one, other])
+    for keys in ((0, ITEM), (1, ITEM), (ITEM,)) if backs else ():
+        first = step.at(step.node, keys)
+        if not find_former(first):
+            continue
+        trace = trace_size(first, backs[0], one[-backs[0]], other[-backs[0]])
+        if trace is not None and trace.step.node is not step.node:
+            lengths = f"samples have {one[-backs[0]]} and"
+            return [Side(lengths, other[-backs[0]], trace, "then")]
+    return []
+
+
+def _find_state_sides(step: SourceStep, batch: int, state: int) -> list[Side]:
+    """Return the input of a recurrent layer, and the state that was given with it."""
+    call = next((each for each in ast.walk(step.node) if isinstance(each, ast.Call) and len(each.args) > 1), None)
+    if call is None:
+        return []
+    first, second = (step.at(each, ()) for each in call.args[:2])
+    shape = shape_of(first) or ()
+    back = len(shape) - shape.index(batch) if batch in shape else 0
+    found = trace_size(first, back, batch, state) if back else None
+    return [
+        Side(_name(first.node), batch, found, "has a batch of"),
+        Side(_name(second.node), state, trace_size(second, 2, state, batch), "is for"),
+    ]
+
+
+def _find_joined_sides(step: SourceStep, first: int, later: int, number: int) -> list[Side]:
+    """Return two of the tensors that are put together."""
+    node = step.node
+    listed = node.args[0] if isinstance(node, ast.Call) and node.args else None
+    parts = listed.elts if isinstance(listed, (ast.List, ast.Tuple)) else []
+    if number >= len(parts):
+        return []
+    steps = [step.at(parts[0], ()), step.at(parts[number], ())]
+    shapes = [shape_of(each) for each in steps]
+    if shapes[0] is None or shapes[1] is None or len(shapes[0]) != len(shapes[1]):
+        return []
+    pairs = [*zip(shapes[0], shapes[1], strict=True)]
+    if (first, later) not in pairs:
+        return []
+    back = len(pairs) - pairs.index((first, later))
+    return [
+        Side(_name(each.node), size, trace_size(each, back, size, other))
+        for each, size, other in zip(steps, (first, later), (later, first), strict=True)
+    ]
+
+
+def is_user_call(step: SourceStep, node: Operand) -> bool:
+    """Return whether an expression is a call of a function of the user's."""
+    return isinstance(node, ast.Call) and find_function_called(step, node)[0] is not None
+
+
+def order_sides(sides: list[Side]) -> list[Side]:
+    """Return the sides, the one to blame first: that which lost the size, that which was left to a default."""
+
+    def rank(side: Side) -> tuple[bool, bool]:
+        trace = side.trace
+        is_default = trace is not None and trace.number is not None and trace.number.root.is_default
+        return trace is None or not trace.lost, not is_default
+
+    return sorted(sides, key=rank)
+
+
+__all__ = ["MISSING", "Side", "find_sides", "order_sides"]

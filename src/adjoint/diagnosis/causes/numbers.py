@@ -1,0 +1,111 @@
+"""Numbers of a program: the constant, the entry, the argument or the default from which a size or a setting comes."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from adjoint.core.typing import Operand
+from adjoint.diagnosis.causes.contexts import SourceStep
+from adjoint.diagnosis.causes.steps import find_former
+from adjoint.diagnosis.operands import MISSING
+from adjoint.diagnosis.source_expressions import text_of
+
+MAX_STEPS = 16
+MAX_PARTS = 2
+COMPUTING = ("len", "int", "max", "min", "sum", "round")
+
+
+@dataclass(frozen=True)
+class NumberTrace:
+    """The way of a number back to where the program writes it; of one that is computed, to those it is computed of."""
+
+    steps: tuple[SourceStep, ...]
+    parts: tuple[NumberTrace, ...] = ()
+
+    @property
+    def root(self) -> SourceStep:
+        """The expression that is the number, or computes it."""
+        return self.steps[-1]
+
+    def roots(self) -> Iterator[SourceStep]:
+        """Yield where the numbers stand that it is, or is computed of."""
+        yield from (each.root for each in self.leaves())
+
+    def describe(self) -> str:
+        """Return where the number comes from: `train.py:8: "hidden": 48`."""
+        told = describe_root(self)
+        inner = [each for part in self.parts for each in part.leaves() if each.root.place() != self.root.place()]
+        return told + (f", of {' and '.join(map(describe_named, inner))}" if inner else "")
+
+    def leaves(self) -> Iterator[NumberTrace]:
+        """Yield the numbers that it is computed of, or itself."""
+        if not self.parts:
+            yield self
+        for each in self.parts:
+            yield from each.leaves()
+
+
+def describe_root(trace: NumberTrace) -> str:
+    """Return the line where a number stands, and of a default the call that leaves it out."""
+    root = trace.root
+    if not root.is_default:
+        return root.line()
+    place = trace.steps.index(root)
+    name = text_of(trace.steps[place - 1].node) if place else ""
+    call = trace.steps[place - 1].context if place else None
+    made = None if call is None else call.call
+    told = f"the default of {name} at {root.place()}"
+    return told if made is None else f"{told}, which {made.line()} leaves out"
+
+
+def describe_named(trace: NumberTrace) -> str:
+    """Return the name of a number, and where it stands."""
+    return f"{text_of(trace.steps[0].node)} at {describe_root(trace)}"
+
+
+def trace_number(first: SourceStep, number: Operand) -> NumberTrace:
+    """Return the way of a number back: through the expressions that can have given just that number."""
+    compute, steps, seen = first.context.program.compute, [first], {id(first.node)}
+    while len(steps) < MAX_STEPS:
+        step = steps[-1]
+        fitting: list[tuple[bool, int, SourceStep]] = []
+        for each in find_former(step):
+            value = compute(each)
+            if value is MISSING or number is MISSING or is_same(value, number):
+                fitting.append((value is MISSING, len(fitting), each))
+        if not fitting:
+            break
+        former = min(fitting, key=lambda each: each[:2])[2]
+        if id(former.node) in seen:
+            break
+        seen.add(id(former.node))
+        steps.append(former)
+    return NumberTrace(tuple(steps), tuple(_find_parts(steps[-1])))
+
+
+def is_same(value: Operand, other: Operand) -> bool:
+    """Return whether two settings are equal."""
+    plain = (int, float, str, tuple, list, type(None))
+    return isinstance(value, plain) and isinstance(other, plain) and value == other
+
+
+def _find_parts(step: SourceStep) -> Iterator[NumberTrace]:
+    """Yield the ways of the numbers that an expression computes another of."""
+    node = step.node
+    found = 0
+    if isinstance(node, ast.BinOp):
+        pending: list[ast.expr] = [node.left, node.right]
+        while pending and found < MAX_PARTS:
+            side = pending.pop(0)
+            if isinstance(side, ast.BinOp):
+                pending = [side.left, side.right, *pending]
+            elif isinstance(side, (ast.Name, ast.Attribute, ast.Subscript, ast.Call)):
+                found += 1
+                inner = step.at(side, ())
+                yield trace_number(inner, step.context.program.compute(inner))
+    elif isinstance(node, ast.Call) and node.args and text_of(node.func) in COMPUTING:
+        inner = step.at(node.args[0], ())
+        if isinstance(inner.node, (ast.Name, ast.Attribute)):
+            yield trace_number(inner, step.context.program.compute(inner))

@@ -1,0 +1,366 @@
+"""Sizes of tensors: the layer, the call or the operation that gave a dimension its size, several functions away."""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass, replace
+
+from adjoint.core.runtime.package_name import is_name_of_package
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand
+from adjoint.diagnosis.causes.constructions import find_owner
+from adjoint.diagnosis.causes.contexts import SourceStep, find_function_called, look_up
+from adjoint.diagnosis.causes.numbers import NumberTrace, trace_number
+from adjoint.diagnosis.causes.steps import find_former
+from adjoint.diagnosis.operands import MISSING, is_module
+from adjoint.diagnosis.source_expressions import parameters_of, text_of
+
+MAX_STEPS = 40
+OUTPUTS = ("out_features", "out_channels", "embedding_dim", "hidden_size")
+MAKERS = re.compile(
+    r"zeros|ones|empty|full|randn?|randint|normal|uniform|random|standard_normal|integers|eye|arange|tril"
+)
+REDUCTIONS = re.compile(
+    r"mean|sum|max|min|amax|amin|prod|std|var|norm|argmax|argmin|any|all|logsumexp|median|select|squeeze"
+)
+LOSING = re.compile(
+    rf"{REDUCTIONS.pattern}|cat|concat|concatenate|hstack|vstack|stack|view|reshape|flatten|ravel|"
+    r"transpose|permute|t|swapaxes|movedim|unflatten"
+)
+MODULE_SIZES = ("stride", "kernel_size", "scale_factor", "size", "padding", "output_size", "dilation", "dim")
+
+
+@dataclass(frozen=True)
+class SizeTrace:
+    """Where a size of a tensor comes from: the expression that made it so, and the number in it."""
+
+    step: SourceStep
+    number: NumberTrace | None = None
+    lost: bool = False  # another size was there before, the one that is wanted
+    name: str = ""  # of the setting of a layer that the number is
+    parts: tuple[tuple[str, int, SizeTrace], ...] = ()  # that were put together
+
+    def roots(self) -> list[SourceStep]:
+        """Return the lines to blame, the first first."""
+        inner = [root for _, _, trace in self.parts for root in trace.roots()]
+        return [*(self.number.roots() if self.number is not None else ()), *inner, self.step]
+
+    def describe(self) -> str:
+        """Return the lines of it."""
+        own = self.step.line()
+        if self.parts:
+            inner = (f"{name} has {size}, from {trace.describe()}" for name, size, trace in self.parts)
+            return f"{own} ({'; '.join(inner)})"
+        if self.number is None or (self.number.root.place() == self.step.place() and not self.number.parts):
+            return own
+        if self.number.root.place() == self.step.place():
+            return self.number.describe()
+        told = self.number.describe()
+        if self.lost:
+            return f"{own}, with {text_of(self.number.steps[0].node)} from {told}"
+        return f"{told}, in {text_of(self.step.node)} at {self.step.place()}"
+
+
+def shape_of(step: SourceStep) -> tuple[int, ...] | None:
+    """Return the shape of the tensor that an expression gives; None where it is not known."""
+    value = step.context.program.compute(step)
+    shape = getattr(value, "shape", None)
+    return tuple(shape) if shape is not None and value is not MISSING else None
+
+
+def trace_size(first: SourceStep, back: int, size: int, wanted: int) -> SizeTrace | None:
+    """Return where the size of a tensor in one dimension, counted from the end, comes from."""
+    step, seen = first, set[tuple[int, int]]()
+    for _ in range(MAX_STEPS):
+        mark = id(step.node), step.context.depth
+        if mark in seen:
+            return SizeTrace(step)
+        seen.add(mark)
+        found = _leave(step, back, size, wanted)
+        if isinstance(found, SizeTrace):
+            return found
+        if found is None:
+            return SizeTrace(step) if step is not first or isinstance(step.node, ast.Call) else None
+        step, back = found
+    return SizeTrace(step)
+
+
+def _leave(step: SourceStep, back: int, size: int, wanted: int) -> SizeTrace | tuple[SourceStep, int] | None:
+    """Return the expression before, with the dimension there, or where the size comes from."""
+    node = step.node
+    if isinstance(node, ast.BinOp):
+        return _leave_product(step, node, back, size)
+    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice) and back == 1 and not step.keys:
+        held = step.context.program.compute(step.at(node.value, ()))
+        if held is MISSING:
+            bounds = [each for each in ast.walk(node.slice) if isinstance(each, ast.Name)]
+            number = trace_number(step.at(bounds[0], ()), MISSING) if bounds else None
+            return SizeTrace(step, number, lost=bool(bounds))  # a part of something whose length is not known
+    if isinstance(node, ast.UnaryOp):
+        return step.at(node.operand), back
+    if isinstance(node, ast.Compare):
+        return step.at(node.left), back
+    held = step.context.program.compute(step.at(node.value, ())) if isinstance(node, ast.Subscript) else None
+    if isinstance(node, ast.Subscript) and (isinstance(held, Tensor) or type(held).__module__ == "numpy"):
+        inner = step.at(node.value, step.keys)
+        shape = shape_of(inner)
+        if shape is not None and len(shape) >= back and shape[-back] != size:
+            return SizeTrace(step, lost=wanted in shape)
+        return inner, back
+    owned = _trace_parameter(step, back) if isinstance(node, (ast.Name, ast.Attribute)) and not step.keys else None
+    if owned is not None:
+        return owned
+    if isinstance(node, ast.Attribute) and node.attr in ("T", "mT", "H"):
+        return (step.at(node.value), 3 - back) if back < 3 else None
+    if isinstance(node, ast.Attribute) and node.attr in ("data", "values", "indices"):
+        return step.at(node.value), back
+    if isinstance(node, ast.Call):
+        function, _ = find_function_called(step, node)
+        if function is None:
+            held = find_former(step) if step.keys else []
+            return (held[0], back) if held else _leave_call(step, node, back, size, wanted)
+    former = [each for each in find_former(step) if not _is_other(each, back, size)]
+    return (former[0], back) if former else None
+
+
+def _is_other(step: SourceStep, back: int, size: int) -> bool:
+    """Return whether an expression is known to give something else than such a tensor."""
+    if isinstance(step.node, ast.Constant) and not step.keys:
+        return True
+    shape = shape_of(step)
+    return shape is not None and (len(shape) < back or shape[-back] != size)
+
+
+def _leave_product(
+    step: SourceStep, node: ast.BinOp, back: int, size: int
+) -> SizeTrace | tuple[SourceStep, int] | None:
+    """Return the side of a product, or of an elementwise operation, that has the size."""
+    if isinstance(node.op, ast.MatMult):
+        return step.at(node.right if back == 1 else node.left), back
+    sides = [step.at(each) for each in (node.left, node.right) if not isinstance(each, ast.Constant)]
+    shapes = [shape_of(each) for each in sides]
+    for each, shape in zip(sides, shapes, strict=True):
+        if shape is not None and len(shape) >= back and shape[-back] == size:
+            return each, back
+    unknown = [each for each, shape in zip(sides, shapes, strict=True) if shape is None]
+    return (unknown[0], back) if unknown else None
+
+
+def _leave_call(
+    step: SourceStep, node: ast.Call, back: int, size: int, wanted: int
+) -> SizeTrace | tuple[SourceStep, int] | None:
+    """Return what a call of the library was given, or that it gave the size."""
+    called = look_up(step.context, node.func)
+    if is_module(called):
+        return trace_module(step, called, node, back, size)
+    name = text_of(node.func).rpartition(".")[2]
+    base = look_up(step.context, node.func.value) if isinstance(node.func, ast.Attribute) else None
+    is_function = isinstance(node.func, ast.Name) or hasattr(base, "__spec__") or hasattr(base, "bit_generator")
+    arguments = node.args if is_function or not isinstance(node.func, ast.Attribute) else [node.func.value, *node.args]
+    if MAKERS.fullmatch(name.removeprefix("new_").removesuffix("_like")):
+        if name.endswith("_like") and arguments:
+            return step.at(arguments[0]), back
+        if name in ("tril", "triu"):
+            return step.at(arguments[0]), back
+        return SizeTrace(step, _find_made(step, node, name, back, size))
+    if name in ("view", "reshape", "expand", "unflatten", "repeat"):
+        sizes = arguments[1:]
+        sizes = sizes[0].elts if len(sizes) == 1 and isinstance(sizes[0], (ast.Tuple, ast.List)) else sizes
+        given = sizes[-back] if len(sizes) >= back else None
+        if given is not None and step.context.program.compute(step.at(given, ())) == size:
+            shape = shape_of(step.at(arguments[0]))
+            is_there = shape is not None and len(shape) >= back and shape[-back] == size
+            return (
+                (step.at(arguments[0]), back) if is_there else (SizeTrace(step, trace_number(step.at(given, ()), size)))
+            )
+    if not arguments:
+        return None
+    first: ast.expr = arguments[0]
+    if isinstance(first, (ast.List, ast.Tuple)) and first.elts:
+        first = first.elts[0]
+    if name in ("matmul", "mm", "bmm") and len(arguments) > 1:
+        return step.at(arguments[1 if back == 1 else 0]), back
+    if name == "one_hot" and len(arguments) > 1 and back == 1:
+        return SizeTrace(step, trace_number(step.at(arguments[1], ()), size))
+    inner = step.at(first)
+    if isinstance(first, ast.Name) and type(step.context.program.compute(inner)) in (list, tuple):
+        inner = replace(inner, keys=(*inner.keys, 0))
+    if name in ("cat", "concat", "hstack", "stack", "vstack"):
+        parts = step.context.program.compute(step.at(arguments[0]))
+        joined = [int(part.shape[-back]) for part in parts if len(part.shape) >= back] if _holds_tensors(parts) else []
+        if joined and sum(joined) == wanted:
+            return SizeTrace(step, _find_setting(step, node), lost=True)
+        if joined and sum(joined) == size and name != "stack":
+            return _trace_joined(step, arguments[0], joined, back)
+    shape = shape_of(inner)
+    is_computed = name in ("view", "reshape", "flatten", "chunk", "split", "unfold")
+    if is_computed and (shape is None or len(shape) < back or shape[-back] != size):
+        if shape is not None and wanted in shape[-2:]:
+            return SizeTrace(step, _find_setting(step, node) if name == "flatten" else None, lost=True)
+        return _find_layer(inner) or SizeTrace(step)
+    if shape is not None and len(shape) >= back and shape[-back] == size and not _turns(name):
+        return inner, back
+    if shape is not None and LOSING.fullmatch(name):
+        if wanted in shape or name in ("cat", "concat", "hstack", "vstack"):
+            return SizeTrace(step, _find_setting(step, node), lost=wanted in shape)
+        if size in shape:
+            return inner, len(shape) - shape.index(size)
+    if shape is not None and (len(shape) < back or shape[-back] != size):
+        return (inner, len(shape) - shape.index(size)) if size in shape else SizeTrace(step, _find_setting(step, node))
+    return inner, back
+
+
+def _turns(name: str) -> bool:
+    return name in ("transpose", "permute", "t", "swapaxes", "movedim")
+
+
+def _trace_parameter(step: SourceStep, back: int) -> SizeTrace | None:
+    """Return the call that made the layer to which a parameter belongs, with the number that gave it a size."""
+    value = look_up(step.context, step.node)
+    found = find_owner(step.context.program, value) if type(value).__name__ == "Parameter" else None
+    if found is None or not is_name_of_package(type(found[0]).__module__):
+        return None
+    module, name = found
+    names = ["in_features", "in_channels", "embedding_dim"] if name == "weight" else []
+    if len(value.shape) == back:
+        names = ["out_features", "out_channels", "num_embeddings", "num_features"]
+    attribute = next((each for each in names if hasattr(module, each)), None)
+    return None if attribute is None else trace_attribute(step, module, attribute, getattr(module, attribute))
+
+
+def _find_setting(step: SourceStep, node: ast.Call) -> NumberTrace | None:
+    """Return where the setting of an operation, such as its dimension, comes from, if it is named there."""
+    for each in (*(part.value for part in node.keywords), *node.args):
+        if isinstance(each, (ast.Name, ast.Attribute, ast.Subscript)):
+            value = step.context.program.compute(step.at(each, ()))
+            if type(value) in (int, bool, tuple, list) and not (type(value) in (tuple, list) and _holds_tensors(value)):
+                return trace_number(step.at(each, ()), value)
+    return None
+
+
+def _trace_joined(step: SourceStep, listed: ast.expr, sizes: list[int], back: int) -> SizeTrace:
+    """Return a size that is the sum of others: where each of those comes from."""
+    parts = listed.elts if isinstance(listed, (ast.List, ast.Tuple)) else []
+    found = []
+    for part, size in zip(parts, sizes, strict=False):
+        trace = trace_size(step.at(part, ()), back, size, -1)
+        found += [] if trace is None or isinstance(part, ast.Starred) else [(text_of(part), size, trace)]
+    return SizeTrace(step, parts=tuple(found))
+
+
+def _holds_tensors(value: Operand) -> bool:
+    return isinstance(value, (tuple, list)) and any(isinstance(each, Tensor) for each in value)
+
+
+def _find_layer(first: SourceStep) -> SizeTrace | None:
+    """Return the layer of features from whose result a value was cut or put together; None where it is of images."""
+    step = first
+    for _ in range(MAX_STEPS):
+        node, former = step.node, [*find_former(step)]
+        if isinstance(node, ast.BinOp):
+            former = [step.at(node.right if isinstance(node.op, ast.MatMult) else node.left)]
+        elif isinstance(node, ast.Call) and find_function_called(step, node)[0] is None and not former:
+            called = look_up(step.context, node.func)
+            output = next((name for name in OUTPUTS if type(getattr(called, name, None)) is int), None)
+            if is_module(called) and re.search("Conv|Pool|Upsample|Sequential", type(called).__name__):
+                return None
+            if is_module(called) and output is not None:
+                return trace_attribute(step, called, output, getattr(called, output))
+            is_method = isinstance(node.func, ast.Attribute) and not hasattr(
+                look_up(step.context, node.func.value), "__spec__"
+            )
+            inner = (
+                node.func.value if is_method and isinstance(node.func, ast.Attribute) else next(iter(node.args), None)
+            )
+            former = [] if inner is None else [step.at(inner, ())]
+        if not former:
+            return None
+        step = former[0]
+    return None
+
+
+def _find_made(step: SourceStep, node: ast.Call, name: str, back: int, size: int) -> NumberTrace | None:
+    """Return the argument that gave a new tensor the size."""
+    given = next((each.value for each in node.keywords if each.arg in ("size", "shape")), None)
+    arguments = [given] if given is not None else list(node.args)
+    sized = [each for each in arguments if isinstance(each, (ast.Tuple, ast.List))]
+    if not sized and len(arguments) == 1 and not isinstance(arguments[0], ast.Constant):
+        value = step.context.program.compute(step.at(arguments[0], ()))
+        if isinstance(value, tuple) and len(value) >= back:
+            return trace_number(step.at(arguments[0], (len(value) - back,)), size)
+    sizes = sized[-1].elts if sized else arguments
+    if name == "eye":
+        sizes = [*sizes, *sizes][:2]
+    if len(sizes) < back:
+        return None
+    chosen = step.at(sizes[-back], ())
+    value = step.context.program.compute(chosen)
+    return trace_number(chosen, size) if value is MISSING or value == size else None
+
+
+def trace_module(
+    step: SourceStep, module: Operand, node: ast.Call | None, back: int, size: int
+) -> SizeTrace | tuple[SourceStep, int] | None:
+    """Return the layer that gave the size, or what the layers were given."""
+    parts = list(vars(module)["_modules"].values()) if type(module).__name__ == "Sequential" else [module]
+    for part in reversed(parts):
+        if part is None or not is_name_of_package(type(part).__module__):
+            continue
+        output = next((name for name in OUTPUTS if getattr(part, name, None) == size), None)
+        is_channel = back == _channel_place(part)
+        if output is not None and is_channel:
+            return trace_attribute(step, part, output, size)
+        if back != _channel_place(part) and re.search("Conv|Pool|Upsample|Pad|Unfold", type(part).__name__):
+            return _trace_setting(step, part)
+        if type(part).__name__ == "Embedding":
+            back -= 1
+    inner = step.at(node.args[0]) if node is not None and node.args else None
+    if inner is None:
+        return None
+    shape = shape_of(inner)
+    if shape is not None and len(shape) >= back and shape[-back] != size:
+        return SizeTrace(step)
+    return inner, back
+
+
+def _channel_place(module: Operand) -> int:
+    """Return the place of a layer's features or channels, from the end."""
+    found = re.search(r"Conv\w*(\d)d", type(module).__name__)
+    return int(found[1]) + 1 if found is not None else 1
+
+
+def trace_attribute(step: SourceStep, module: Operand, name: str, size: int) -> SizeTrace | None:
+    """Return where a size of a layer comes from: the argument of the call that made it, and the number there."""
+    made = step.context.program.find_construction(module)
+    if made is None or not isinstance(made.node, ast.Call):
+        return None
+    argument = find_constructor_argument(made.node, module, name)
+    number = None if argument is None else trace_number(SourceStep(made.context, argument), size)
+    return SizeTrace(made, number, name=name)
+
+
+def find_constructor_argument(call: ast.Call, module: Operand, name: str) -> ast.expr | None:
+    """Return the argument that a call which made a layer gives for a setting."""
+    names = parameters_of(type(module).__init__)[1:]
+    aliases = {"embed_dim": "d_model", "normalized_shape": "normalized_shape"}
+    if type(module).__name__ in ("LSTM", "GRU", "RNN"):
+        names = ("input_size", "hidden_size", "num_layers")
+    given = next((each.value for each in call.keywords if each.arg in (name, aliases.get(name))), None)
+    if given is None and name in names and names.index(name) < len(call.args):
+        given = call.args[names.index(name)]
+    return None if isinstance(given, ast.Starred) else given
+
+
+def _trace_setting(step: SourceStep, module: Operand) -> SizeTrace | None:
+    """Return the call that made a layer which changes the size of images, with the setting that is named there."""
+    made = step.context.program.find_construction(module)
+    if made is None or not isinstance(made.node, ast.Call):
+        return None
+    for name in MODULE_SIZES:
+        argument = find_constructor_argument(made.node, module, name)
+        if isinstance(argument, (ast.Name, ast.Attribute, ast.Subscript)):
+            value = getattr(module, name)
+            value = value[0] if isinstance(value, tuple) and len(set(value)) == 1 else value
+            return SizeTrace(made, trace_number(SourceStep(made.context, argument), value), name=name)
+    return SizeTrace(made)

@@ -1,0 +1,119 @@
+"""Steps back from a value to the expression that gave it: through names, attributes, items, arguments and results."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from adjoint.diagnosis.causes.arguments import find_argument
+from adjoint.diagnosis.causes.assignments import find_statements
+from adjoint.diagnosis.causes.attributes import find_attribute
+from adjoint.diagnosis.causes.contexts import ITEM, CodeContext, SourceStep, look_up
+from adjoint.diagnosis.causes.results import find_results, find_samples
+from adjoint.diagnosis.causes.statements import enter_loop, enter_statement
+from adjoint.diagnosis.source_expressions import is_comprehension_item
+
+MAX_STEPS = 40
+
+
+def trace_back(first: SourceStep) -> Iterator[SourceStep]:
+    """Yield a step and those before it, nearest first: depth first, through what only hands a value on."""
+    pending, seen = [first], set[tuple[int, int]]()
+    while pending and len(seen) < MAX_STEPS:
+        step = pending.pop(0)
+        mark = id(step.node), step.context.depth
+        if mark in seen:
+            continue
+        seen.add(mark)
+        yield step
+        pending = [*find_former(step), *pending]
+
+
+def find_former(step: SourceStep) -> list[SourceStep]:
+    """Return the expressions that a value came from as it is; none where the expression makes it."""
+    node = step.node
+    if isinstance(node, ast.Name):
+        return _find_name(step, node)
+    if isinstance(node, ast.Attribute):
+        return find_attribute(step, node)
+    if isinstance(node, ast.IfExp):
+        return [step.at(node.body), step.at(node.orelse)]
+    if isinstance(node, (ast.Await, ast.Starred, ast.NamedExpr)):
+        return [step.at(node.value)]
+    if isinstance(node, ast.BoolOp):
+        return [step.at(each) for each in node.values[::-1]]
+    if isinstance(node, ast.Subscript):
+        if isinstance(node.slice, ast.Slice):
+            return [step.at(node.value)] if step.keys else []
+        key = look_up(step.context, node.slice)
+        return [step.at(node.value, (*step.keys, key if isinstance(key, (int, str)) else ITEM))]
+    if isinstance(node, (ast.Tuple, ast.List)):
+        return _find_element(step, node.elts)
+    if isinstance(node, ast.Dict):
+        return _find_entry(step, node)
+    if isinstance(node, (ast.ListComp, ast.GeneratorExp)):
+        return [step.at(node.elt, step.keys[:-1])] if step.keys else []
+    if isinstance(node, ast.Call):
+        return find_results(step, node)
+    return []
+
+
+def _find_element(step: SourceStep, elements: list[ast.expr]) -> list[SourceStep]:
+    key = step.keys[-1] if step.keys else None
+    if key is ITEM and elements:
+        return [step.at(each, step.keys[:-1]) for each in elements]
+    starred = [i for i, each in enumerate(elements) if isinstance(each, ast.Starred)]
+    if isinstance(key, int) and -len(elements) <= key < len(elements) and not any(i <= key for i in starred):
+        return [step.at(elements[key], step.keys[:-1])]
+    return []
+
+
+def _find_entry(step: SourceStep, node: ast.Dict) -> list[SourceStep]:
+    key = step.keys[-1] if step.keys else None
+    wholes: list[ast.expr] = []
+    for name, value in reversed([*zip(node.keys, node.values, strict=True)]):
+        if name is None:
+            wholes.append(value)
+        elif key is ITEM or (isinstance(name, ast.Constant) and name.value == key):
+            return [step.at(value, step.keys[:-1])]
+    return [step.at(each) for each in wholes]
+
+
+def _find_name(step: SourceStep, node: ast.Name) -> list[SourceStep]:
+    if step.keys and step.keys[-1] is ITEM:
+        samples = find_samples(step, look_up(step.context, node))
+        if samples:
+            return samples
+    if is_comprehension_item(step.source, node):
+        return _find_comprehension(step, node)
+    statements = find_statements(step, node)
+    if statements:
+        return [each for statement in statements for each in enter_statement(step, statement, node.id)]
+    given = find_argument(step.context, node.id, step.keys)
+    if given is not None:
+        return [given]
+    scope = step.context.scope
+    if isinstance(scope, ast.Module):
+        return []
+    outer = _outer_context(step.context)
+    return [] if outer is None else _find_name(SourceStep(outer, node, step.keys), node)
+
+
+def _outer_context(context: CodeContext) -> CodeContext | None:
+    """Return the context of the function, or of the module, around a scope."""
+    scope = context.source.scope_of(context.scope)
+    while isinstance(scope, ast.ClassDef):
+        scope = context.source.scope_of(scope)
+    running = context.program.find_running(context.source, scope)
+    is_whole = isinstance(scope, ast.Module)
+    return running or (CodeContext(context.source, scope, context.program) if is_whole else None)
+
+
+def _find_comprehension(step: SourceStep, node: ast.Name) -> list[SourceStep]:
+    around: ast.AST | None = step.source.parents.get(node)
+    while around is not None and not isinstance(around, ast.stmt):
+        for each in getattr(around, "generators", ()):
+            if any(isinstance(part, ast.Name) and part.id == node.id for part in ast.walk(each.target)):
+                return enter_loop(step, each.target, each.iter, node.id)
+        around = step.source.parents.get(around)
+    return []

@@ -1,0 +1,138 @@
+"""The causes of errors: the line to blame is named, with what else it has to agree with.
+
+A file of `traced_causes` holds programs, each under its name: the line to blame ends in `# <--`, the cause follows
+after `cause:`. `--update-golden` writes the causes anew.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import warnings
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+import adjoint as ad
+from adjoint.diagnosis import error_explanation
+from adjoint.diagnosis.call_stack import find_stack
+from adjoint.diagnosis.causes.computing import Computer
+from adjoint.diagnosis.causes.constructions import find_construction
+from adjoint.diagnosis.causes.contexts import FailedProgram, find_step
+from adjoint.diagnosis.causes.numbers import trace_number
+from adjoint.diagnosis.causes.steps import trace_back
+
+FOLDER = Path(__file__).with_name("traced_causes")
+MARK = "  # <--"
+
+
+class TracedCause(NamedTuple):
+    """A program, and the cause that its error is to name."""
+
+    name: str
+    program: str
+    cause: str
+
+
+def read_causes(path: Path) -> list[TracedCause]:
+    found = []
+    for text in path.read_text(encoding="utf-8").split("=== ")[1:]:
+        name, program, cause = re.fullmatch(r"(\w+)\n(.*?)cause: ?(.*?)\n*", text, re.DOTALL).groups()  # type: ignore[union-attr]
+        found.append(TracedCause(name, program, cause))
+    return found
+
+
+CAUSES = {path: read_causes(path) for path in sorted(FOLDER.glob("*.txt"))}
+
+
+@pytest.mark.parametrize(
+    ("path", "each"),
+    [pytest.param(path, each, id=each.name) for path, causes in CAUSES.items() for each in causes],
+)
+def test_the_line_to_blame_is_named(
+    path: Path, each: TracedCause, tmp_path: Path, request: Any, monkeypatch: Any
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    failed: list[Exception] = []
+    monkeypatch.setattr(error_explanation, "report_failed_search", failed.append)
+    error = run_program(each.program, tmp_path / f"{each.name}.py")
+    assert error is not None, "nothing was raised"
+    text = "\n".join(getattr(error, "__notes__", ()))
+    line = next(i for i, text in enumerate(each.program.split("\n"), 1) if MARK in text)
+    cause = next((line.removeprefix("cause: ") for line in text.split("\n") if line.startswith("cause: ")), "")
+    if request.config.getoption("--update-golden"):
+        write_cause(path, each, cause)
+    blamed = "\n".join(told for told in text.split("\n") if told.startswith(("cause: ", "try: ")))
+    assert re.search(rf"{each.name}\.py:{line}\b", blamed), text
+    assert cause == each.cause
+    assert not failed, f"the search raises an error of its own: {failed}"
+
+
+def run_program(text: str, path: Path) -> BaseException | None:
+    """Return the error that ends a program, explained as one that nothing has caught."""
+    path.write_text(text, encoding="utf-8")
+    ad.manual_seed(0)
+    with redirect_stdout(io.StringIO()), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            exec(compile(text, str(path), "exec"), {"__name__": "program"})
+        except Exception as error:  # noqa: BLE001  the programs raise errors of all kinds
+            error_explanation.add_uncaught_explanation(error, error.__traceback__)
+            return error
+    return None
+
+
+def write_cause(path: Path, each: TracedCause, cause: str) -> None:
+    text = path.read_text(encoding="utf-8")
+    head, rest = text.split(f"=== {each.name}\n", 1)
+    body, _, following = rest.partition("=== ")
+    body = body.rsplit("cause:", 1)[0] + f"cause: {cause}\n"
+    path.write_text(f"{head}=== {each.name}\n{body}{'=== ' if following else ''}{following}", encoding="utf-8")
+
+
+def open_program(text: str, path: Path) -> FailedProgram:
+    """Return the program whose frames an error has left, for searches in it."""
+    error = run_program(text, path)
+    assert error is not None
+    return FailedProgram(find_stack(error.__traceback__), find_construction, Computer().compute)
+
+
+@pytest.mark.parametrize(
+    ("text", "number", "line"),
+    [
+        ("def f(n):\n    return 1 / (n - n)\nf(3)\n", 3, 3),
+        ("def f(n=3):\n    return 1 / (n - n)\nf()\n", 3, 1),
+        ("def f(n):\n    return 1 / (n - n)\ndef g(**k):\n    f(**k)\ng(n=3)\n", 3, 5),
+        ("def f(n):\n    return 1 / (n - n)\ntable = {'m': 2}\ntable['n'] = 3\nf(table['n'])\n", 3, 4),
+        ("def f(n):\n    return 1 / (n - n)\ndef g():\n    m, n = 2, 3\n    return m, n\n_, b = g()\nf(b)\n", 3, 4),
+        (
+            "class A:\n    size = 3\n    def f(self):\n        n = self.size\n        return 1 / (n - n)\nA().f()\n",
+            3,
+            2,
+        ),
+        ("def f(n):\n    return 1 / (n - n)\nfor n in [3]:\n    f(n)\n", 3, 3),
+        ("def f(*n):\n    n = n[1]\n    return 1 / (n - n)\nf(2,\n  3)\n", 3, 5),
+    ],
+    ids=["argument", "default", "keywords", "entry", "result", "class", "loop", "starred"],
+)
+def test_a_number_is_traced_to_where_it_is_written(text: str, number: int, line: int, tmp_path: Path) -> None:
+    program = open_program(text, tmp_path / "numbers.py")
+    step = find_step(program, program.stack)
+    assert step is not None
+    name = next(each for each in ast.walk(step.node) if isinstance(each, ast.Name) and each.id == "n")
+    root = trace_number(step.at(name, ()), number).root
+    assert root.place() == f"numbers.py:{line}"
+
+
+def test_a_name_that_was_written_over_has_its_former_value_no_more(tmp_path: Path) -> None:
+    text = "def f(n):\n    n = n + 1\n    return 1 / (n - n)\nf(3)\n"
+    program = open_program(text, tmp_path / "names.py")
+    step = find_step(program, program.stack)
+    assert step is not None
+    name = next(each for each in ast.walk(step.node) if isinstance(each, ast.Name))
+    steps = [*trace_back(step.at(name, ()))]
+    assert [program.compute(each) for each in steps[:2]] == [4, 4]
+    assert program.compute(steps[1].at(next(e for e in ast.walk(steps[1].node) if isinstance(e, ast.Name)), ())) == 3
