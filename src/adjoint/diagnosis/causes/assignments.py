@@ -8,12 +8,13 @@ from functools import partial
 
 import numpy as np
 
+from adjoint.core.runtime.package_name import is_name_of_package
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
 from adjoint.diagnosis.causes.contexts import ITEM, CodeContext, SourceStep, look_up
 from adjoint.diagnosis.former_values import find_former_turn, makes_only
 from adjoint.diagnosis.operands import MISSING
-from adjoint.diagnosis.source_expressions import find_assignment, parameter_names, text_of
+from adjoint.diagnosis.source_expressions import find_assignment, parameter_names, parameters_of, text_of
 
 FILLING = ("append", "insert", "extend", "add")
 
@@ -140,6 +141,8 @@ def find_class_value(step: SourceStep, owner: Operand, name: str, made: SourceSt
     if made is not None and isinstance(call, ast.Call):
         given = next((each.value for each in call.keywords if each.arg == name), None)
         fields = list(getattr(type(owner), "_fields", getattr(type(owner), "__dataclass_fields__", ())))
+        if is_name_of_package(type(owner).__module__):
+            fields = list(parameters_of(type(owner).__init__)[1:])
         if given is None and name in fields and fields.index(name) < len(call.args):
             given = call.args[fields.index(name)]
         if given is not None and (fields or not inspect.isfunction(type(owner).__init__) or not call.args):

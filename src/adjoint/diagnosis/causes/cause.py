@@ -14,6 +14,9 @@ from adjoint.diagnosis.causes.kinds import find_dtype_cause, find_key_cause, fin
 from adjoint.diagnosis.causes.values import (
     find_cut_cause,
     find_dimension_cause,
+    find_graph_holder,
+    find_late_name,
+    find_other_attribute,
     find_target_cause,
     find_text_cause,
     find_value_cause,
@@ -21,6 +24,9 @@ from adjoint.diagnosis.causes.values import (
 from adjoint.diagnosis.failure import Failure
 
 SEARCHES = (
+    find_other_attribute,
+    find_late_name,
+    find_graph_holder,
     find_crossed_names,
     find_key_cause,
     find_empty_cause,

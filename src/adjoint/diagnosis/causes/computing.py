@@ -93,8 +93,13 @@ class Computer:
             owner = self.compute(step.at(node.value, ()))
             if node.attr == "shape" and hasattr(owner, "shape"):
                 return owner.shape
+            former = find_former(step.at(node, ()))
+            if len(former) == 1:
+                return self.compute(former[0])
         if isinstance(node, ast.Subscript):
-            return read_item(self.compute(step.at(node.value, ())), self.compute(step.at(node.slice, ())))
+            owner = self.compute(step.at(node.value, ()))
+            if type(owner) in (list, tuple, dict) or owner is MISSING:
+                return read_item(owner, self.compute(step.at(node.slice, ())))
         return self._run(step)
 
     def _compute_former(self, step: SourceStep) -> Operand:

@@ -6,21 +6,22 @@ import ast
 from collections.abc import Iterator
 
 from adjoint.diagnosis.causes.arguments import defines, find_argument, find_call, own_parameters
-from adjoint.diagnosis.causes.contexts import CodeContext, SourceStep, find_function_called, find_step, look_up
+from adjoint.diagnosis.causes.contexts import ITEM, CodeContext, SourceStep, find_function_called, find_step, look_up
 from adjoint.diagnosis.causes.steps import find_former
 from adjoint.diagnosis.failure import Failure
-from adjoint.diagnosis.operands import MISSING
 from adjoint.diagnosis.repairs.trial import Trial
 from adjoint.diagnosis.source_expressions import text_of
+
+MAX_CALLS = 4
 
 
 def find_crossed_names(failure: Failure, step: SourceStep) -> tuple[str, SourceStep] | None:
     """Return a call, or an assignment of several values, whose names stand in another order than those it meets."""
     for each in _related_steps(step):
-        found = _find_crossed_call(each) or _find_crossed_targets(each)
+        found = _find_crossed_call(each) or _find_crossed_results(each)
         if found is not None:
             return found
-    return find_swapped_arguments(failure, step)
+    return _find_crossed_samples(step) or find_swapped_arguments(failure, step)
 
 
 def _related_steps(step: SourceStep) -> Iterator[SourceStep]:
@@ -58,8 +59,18 @@ def _field_names(step: SourceStep, call: ast.Call) -> list[str]:
 
 def _find_crossed_call(step: SourceStep) -> tuple[str, SourceStep] | None:
     call = step.node
-    if not isinstance(call, ast.Call) or len(call.args) < 2:
+    if not isinstance(call, ast.Call) or not call.args:
         return None
+    whole = call.args[0].value if isinstance(call.args[0], ast.Starred) else None  # f(*table.values())
+    if isinstance(whole, ast.Call) and text_of(whole).endswith(".values()") and isinstance(whole.func, ast.Attribute):
+        table = look_up(step.context, whole.func.value)
+        keys = [str(each) for each in table] if isinstance(table, dict) else []
+        names = _field_names(step, call)
+        crossed = _find_crossed(keys, names)
+        if crossed is not None:
+            i, j = crossed
+            told = f"{text_of(whole)} gives {keys[i]!r} for {names[i]}, and {keys[j]!r} for {names[j]}"
+            return f"{told}, in {step.line()}", step
     given = [_last_name(each) for each in call.args]
     names = _field_names(step, call)
     crossed = _find_crossed(given, names)
@@ -86,21 +97,37 @@ def _find_crossed(given: list[str], names: list[str]) -> tuple[int, int] | None:
     return None
 
 
-def _find_crossed_targets(step: SourceStep) -> tuple[str, SourceStep] | None:
+def _find_crossed_results(step: SourceStep) -> tuple[str, SourceStep] | None:
     """Return an assignment that gives the results of a call to names in another order."""
-    call, around = step.node, step.source.parents.get(step.node)
+    around = step.source.parents.get(step.node)
     target = around.targets[0] if isinstance(around, ast.Assign) else None
-    if not isinstance(call, ast.Call) or not isinstance(target, ast.Tuple):
-        return None
-    for each in find_former(step):
+    return _compare_targets(step, target, find_former(step)) if isinstance(target, ast.Tuple) else None
+
+
+def _find_crossed_samples(step: SourceStep) -> tuple[str, SourceStep] | None:
+    """Return the loops that run which give the parts of a sample to names in another order than a data set has."""
+    program = step.context.program
+    for i in range(len(program.stack)):
+        found = find_step(program, program.stack[i:])
+        for loop in ast.walk(found.context.scope) if found is not None else ():
+            if found is not None and isinstance(loop, ast.For) and isinstance(loop.target, ast.Tuple):
+                whole = found.at(loop.iter, (ITEM,))
+                samples = [each for former in find_former(whole) for each in (former, *find_former(former))]
+                crossed = _compare_targets(whole, loop.target, samples)
+                if crossed is not None:
+                    return crossed
+    return None
+
+
+def _compare_targets(step: SourceStep, target: ast.Tuple, results: list[SourceStep]) -> tuple[str, SourceStep] | None:
+    """Return which of several names get each other's results."""
+    for each in results:
         if not isinstance(each.node, ast.Tuple) or len(each.node.elts) != len(target.elts):
             continue
         names = [_last_name(part) for part in target.elts]
-        results = [_last_name(part) for part in each.node.elts]
-        crossed = _find_crossed(names, results)
-        if crossed is None:
-            results = [_name_of_root(each, part) for part in each.node.elts]
-            crossed = _find_crossed_stems(names, results)
+        stems = [part.value if isinstance(part, ast.Subscript) else part for part in each.node.elts]
+        crossed = _find_crossed(names, [_last_name(part) for part in stems])
+        crossed = crossed or _find_crossed_stems(names, [_name_of_root(each, part) for part in each.node.elts])
         if crossed is not None:
             i, j = crossed
             told = f"{names[i]} gets {text_of(each.node.elts[i])}, and {names[j]} {text_of(each.node.elts[j])}"
@@ -143,8 +170,18 @@ def find_swapped_arguments(failure: Failure, step: SourceStep) -> tuple[str, Sou
     except Exception:  # noqa: BLE001  what a changed line may raise
         return None
     given = [find_argument(step.context, each) for each in names]
-    if any(each is None or each.node is MISSING for each in given):
-        return None
+    for _ in range(MAX_CALLS):
+        nodes = [each.node for each in given if each is not None]
+        inner = [each.id for each in nodes if isinstance(each, ast.Name)]
+        further: list[SourceStep | None] = (
+            [find_argument(outer.context, each) for each in inner] if len(inner) == 2 else [None]
+        )
+        beyond = find_call(outer.context) if all(each is not None for each in further) else None
+        if beyond is None:
+            break
+        given, outer = further, beyond
     texts = [text_of(each.node) for each in given if each is not None]
+    if len(texts) != 2:
+        return None
     told = f"{names[0]} is {texts[0]} and {names[1]} is {texts[1]}, the wrong way round, by {outer.line()}"
     return told, outer

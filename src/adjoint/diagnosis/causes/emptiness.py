@@ -7,6 +7,7 @@ import inspect
 import re
 from collections.abc import Iterator
 
+from adjoint.core.runtime.package_name import is_name_of_package
 from adjoint.core.typing import Operand
 from adjoint.diagnosis.causes.contexts import SourceStep, look_up
 from adjoint.diagnosis.causes.steps import find_former
@@ -36,7 +37,7 @@ def find_empty_cause(failure: Failure, step: SourceStep) -> tuple[str, SourceSte
             found = _find_used_up(each) or _find_hidden_modules(each)
             if found is not None:
                 return f"{text_of(node)} is empty: {found[0]}", found[1]
-        found = _find_unfilled(first, node)
+        found = _find_empty_loop(first, node) or _find_unfilled(first, node)
         if found is not None:
             return f"{text_of(node)} is empty: {found[0]}", found[1]
     return None
@@ -70,6 +71,31 @@ def _find_used_up(step: SourceStep) -> tuple[str, SourceStep] | None:
                 origin = former[0]
             told = f"{text_of(each.iter)} gives its items once, and an earlier loop has taken them"
             return f"{told}; it is made at {origin.line()}", origin
+    return None
+
+
+def _find_empty_loop(step: SourceStep, node: ast.expr) -> tuple[str, SourceStep] | None:
+    """Return the line that made a loader without a whole batch, or another list without items, which a loop reads."""
+    for loop in ast.walk(step.context.scope):
+        fills = isinstance(loop, ast.For) and any(
+            isinstance(each, ast.Call) and text_of(each.func) == f"{text_of(node)}.append" for each in ast.walk(loop)
+        )
+        if not fills or not isinstance(loop, ast.For):
+            continue
+        items = look_up(step.context, loop.iter)
+        sampler = getattr(items, "batch_sampler", None)
+        is_loader = sampler is not None and is_name_of_package(type(items.dataset).__module__)
+        is_plain = type(items) in (list, tuple, dict)
+        if items is MISSING or not (is_loader or is_plain) or len(items):
+            continue
+        origin = step.at(loop.iter, ())
+        for _ in range(8):
+            former = find_former(origin)
+            if not former:
+                break
+            origin = former[0]
+        what = "gives no batch" if is_loader else "is empty"
+        return f"{text_of(loop.iter)} {what}, from {origin.line()}", origin
     return None
 
 

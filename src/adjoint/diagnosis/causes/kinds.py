@@ -22,11 +22,13 @@ MAX_STEPS = 30
 KINDS = re.compile(
     r"'(\w+)'(?: object| and|$)|not (?:type )?'?(\w+)'?(?:$|\.|\))|but got (\w+)$|type (\w+)\b|\(not \"(\w+)\"\)"
 )
-SKIPPED = frozenset({"Tensor", "module", "function", "builtin_function_or_method", "method", "type", "a", "in", "be"})
+SKIPPED = frozenset({"Tensor", "module", "type", "a", "in", "be"})
+NUMBERS = ("int", "float")
 FITTING_TYPES = {"expected m1 and m2 to have the same dtype", "scalar types", "expected scalar type", "dtype"}
 DTYPES = re.compile(
     r"same dtype, but got: (\w+) != (\w+)|scalar types?: Long, Int; but got \w+\.(\w+)|"
     r"expected (?:scalar type|target dtype to be) .*?(?:but found|but got|found) (?:\w+\.)?(\w+)|"
+    r"only supports boolean masks, but got mask with dtype \w+\.(\w+)|"
     r"must have the same dtype|Found dtype (\w+) but expected (\w+)|expected m1 and m2 to have the same dtype"
 )
 CREATING = re.compile(
@@ -87,7 +89,11 @@ def find_kind_cause(failure: Failure, step: SourceStep) -> tuple[str, SourceStep
     wanted = set() if skipped else wanted
     if UNFITTING_TUPLES in failure.message:
         wanted = {"tuple", "list"}
-    for part in _find_parts(failure, step):
+    wanted |= _find_odd_kinds(failure, step)
+    for part in sorted(_find_parts(failure, step), key=lambda each: _kind_of(each) in NUMBERS):
+        ended = _describe_end(part) if "NoneType" in wanted else None
+        if ended is not None and isinstance(part.node, ast.Call):
+            return f"{text_of(part.node)} is None: {ended[0]}", ended[1]
         is_held = not part.keys and not isinstance(part.node, ast.Call)
         value = look_up(part.context, part.node) if is_held else step.context.program.compute(part)
         kind = type(value).__name__
@@ -102,6 +108,22 @@ def find_kind_cause(failure: Failure, step: SourceStep) -> tuple[str, SourceStep
         if found is not None:
             return found
     return None
+
+
+def _kind_of(part: SourceStep) -> str:
+    return type(look_up(part.context, part.node)).__name__
+
+
+def _find_odd_kinds(failure: Failure, step: SourceStep) -> set[str]:
+    """Return the kinds of texts, lists and None that a line computes with, where the message does not tell them."""
+    found: set[str] = set()
+    if isinstance(failure.error, TypeError) and not isinstance(step.node, ast.Call):
+        for each in ast.walk(step.node):
+            for side in (each.left, each.right) if isinstance(each, ast.BinOp) else ():
+                value = look_up(step.context, side)
+                if value is None or isinstance(value, (str, list, dict)):
+                    found.add(type(value).__name__)
+    return found
 
 
 def _find_parts(failure: Failure, step: SourceStep) -> Iterator[SourceStep]:
@@ -137,6 +159,11 @@ def _trace_unfitting(part: SourceStep, value: Operand) -> tuple[str, SourceStep]
             return f"{name} is None: {ended[0]}", ended[1]
     if len(steps) == 1:
         return None
+    if isinstance(value, float) and isinstance(last.node, ast.BinOp):
+        for side in (last.node.left, last.node.right):
+            inner = last.at(side, ())
+            if type(part.context.program.compute(inner)) is float:
+                last = trace_kind(inner, lambda each: type(each) is float)[-1]
     shown = "None" if value is None else f"{describe_value(value)}, a {kind.__name__}"
     if isinstance(value, (list, tuple)):
         shown = f"a {kind.__name__} of {len(value)}"
@@ -200,6 +227,8 @@ def find_dtype_cause(failure: Failure, step: SourceStep) -> tuple[str, SourceSte
     target = step.node.args[1] if isinstance(step.node, ast.Call) and len(step.node.args) > 1 else None
     if "target dtype" in failure.message and target is not None:
         operands = [each for each in operands if each.text == text_of(target)]
+    if "got mask with" in failure.message and isinstance(step.node, ast.Call) and step.node.args:
+        operands = [each for each in operands if each.text == text_of(step.node.args[0])]
     for operand in operands:
         dtype = str(operand.value.dtype).rpartition(".")[2]
         if not any(each in failure.message for each in (dtype, *NAMES_OF_DTYPES.get(dtype, ()))) or (
@@ -261,11 +290,17 @@ def find_key_cause(failure: Failure, step: SourceStep) -> tuple[str, SourceStep]
         if not isinstance(node, ast.Subscript):
             continue
         held = step.context.program.compute(step.at(node.value, ()))
+        if is_module(held):
+            made = step.context.program.find_construction(held)
+            if made is not None:
+                return f"{text_of(node.value)} is made without the key {failure.error.args[0]!r} at {made.line()}", made
         if type(held) is not dict:
             continue
         steps = trace_kind(step.at(node.value, ()), lambda each: isinstance(each, dict))
         last = steps[-1]
-        if len(steps) > 1 and isinstance(last.node, (ast.Dict, ast.Call)):
+        if isinstance(last.node, ast.DictComp):  # of what the function that makes it was called with
+            last = next((each for each in steps[::-1] if isinstance(each.node, ast.Call)), last)
+        if len(steps) > 1 and isinstance(last.node, (ast.Dict, ast.DictComp, ast.Call)):
             near = find_spelling(str(failure.error.args[0]), [each for each in held if isinstance(each, str)])
             keys = last.node.keys if isinstance(last.node, ast.Dict) else []
             meant = next((each for each in keys if isinstance(each, ast.Constant) and each.value == near), None)

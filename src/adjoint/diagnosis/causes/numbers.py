@@ -5,12 +5,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 from adjoint.core.typing import Operand
 from adjoint.diagnosis.causes.contexts import SourceStep
 from adjoint.diagnosis.causes.steps import find_former
 from adjoint.diagnosis.operands import MISSING
-from adjoint.diagnosis.source_expressions import text_of
+from adjoint.diagnosis.source_expressions import parameter_names, text_of
 
 MAX_STEPS = 16
 MAX_PARTS = 2
@@ -27,7 +28,12 @@ class NumberTrace:
     @property
     def root(self) -> SourceStep:
         """The expression that is the number, or computes it."""
-        return self.steps[-1]
+        last = self.steps[-1]
+        if (
+            isinstance(last.node, ast.Call) and not self.parts
+        ):  # what was read tells less than the key that is asked for
+            return next((each for each in self.steps[1:] if isinstance(each.node, ast.Subscript)), last)
+        return last
 
     def roots(self) -> Iterator[SourceStep]:
         """Yield where the numbers stand that it is, or is computed of."""
@@ -36,8 +42,23 @@ class NumberTrace:
     def describe(self) -> str:
         """Return where the number comes from: `train.py:8: "hidden": 48`."""
         told = describe_root(self)
+        overwritten = self.find_overwriting()
+        if overwritten is not None:
+            return f"{overwritten.line()}, which writes over what the call gives"
         inner = [each for part in self.parts for each in part.leaves() if each.root.place() != self.root.place()]
         return told + (f", of {' and '.join(map(describe_named, inner))}" if inner else "")
+
+    def find_overwriting(self) -> SourceStep | None:
+        """Return the statement that gave a parameter a value in place of its argument, where it did so always."""
+        for name, value in pairwise(self.steps):
+            scope, statement = name.context.scope, value.source.statement_of(value.node)
+            is_own = value.context.scope is scope and value.source.parents.get(statement) is scope
+            if is_own and isinstance(name.node, ast.Name) and isinstance(statement, ast.Assign):
+                is_given = name.node.id in parameter_names(scope) and text_of(statement.targets[0]) == name.node.id
+                reads = {each.id for each in ast.walk(statement.value) if isinstance(each, ast.Name)}
+                if is_given and name.node.id not in reads:
+                    return value
+        return None
 
     def leaves(self) -> Iterator[NumberTrace]:
         """Yield the numbers that it is computed of, or itself."""

@@ -22,6 +22,13 @@ def find_results(step: SourceStep, call: ast.Call) -> list[SourceStep]:
     if find_function_called(step, call)[0] is not None:
         return []
     name = text_of(call.func).rpartition(".")[2]
+    if name in ("ModuleList", "Sequential", "ModuleDict") and step.keys and call.args:
+        key, first = step.keys[-1], call.args[0]
+        if name == "Sequential" and not isinstance(first, ast.Starred):
+            is_one = isinstance(key, int) and -len(call.args) <= key < len(call.args)
+            chosen = [call.args[key]] if isinstance(key, int) and is_one else call.args
+            return [step.at(each, step.keys[:-1]) for each in chosen]
+        return [step.at(first.value if isinstance(first, ast.Starred) else first)]
     if isinstance(call.func, ast.Attribute) and name in ("get", "pop", "setdefault") and call.args:
         key = look_up(step.context, call.args[0])
         inner = step.at(call.func.value, (*step.keys, key if isinstance(key, (int, str)) else ITEM))

@@ -40,6 +40,7 @@ class SizeTrace:
     lost: bool = False  # another size was there before, the one that is wanted
     name: str = ""  # of the setting of a layer that the number is
     parts: tuple[tuple[str, int, SizeTrace], ...] = ()  # that were put together
+    image: SizeTrace | None = None  # what the layers had to begin with
 
     def roots(self) -> list[SourceStep]:
         """Return the lines to blame, the first first."""
@@ -49,6 +50,8 @@ class SizeTrace:
     def describe(self) -> str:
         """Return the lines of it."""
         own = self.step.line()
+        if self.image is not None and self.image.number is not None:
+            return f"{own}, of images from {self.image.describe()}"
         if self.parts:
             inner = (f"{name} has {size}, from {trace.describe()}" for name, size, trace in self.parts)
             return f"{own} ({'; '.join(inner)})"
@@ -91,6 +94,9 @@ def _leave(step: SourceStep, back: int, size: int, wanted: int) -> SizeTrace | t
     node = step.node
     if isinstance(node, ast.BinOp):
         return _leave_product(step, node, back, size)
+    cut = _find_cut(step, back, size) if isinstance(node, ast.Subscript) and not step.keys else None
+    if cut is not None:
+        return cut
     if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice) and back == 1 and not step.keys:
         held = step.context.program.compute(step.at(node.value, ()))
         if held is MISSING:
@@ -122,6 +128,20 @@ def _leave(step: SourceStep, back: int, size: int, wanted: int) -> SizeTrace | t
             return (held[0], back) if held else _leave_call(step, node, back, size, wanted)
     former = [each for each in find_former(step) if not _is_other(each, back, size)]
     return (former[0], back) if former else None
+
+
+def _find_cut(step: SourceStep, back: int, size: int) -> SizeTrace | None:
+    """Return the slice, of several dimensions, that gave one its size."""
+    node = step.node
+    slices = node.slice.elts if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Tuple) else []
+    part = slices[-back] if len(slices) >= back else None
+    if not isinstance(part, ast.Slice) or (part.lower is None and part.upper is None):
+        return None
+    upper = None if part.upper is None else step.at(part.upper, ())
+    if upper is not None and part.lower is None and step.context.program.compute(upper) != size:
+        return None
+    number = trace_number(upper, size) if upper is not None and not isinstance(upper.node, ast.Constant) else None
+    return SizeTrace(step, number)
 
 
 def _is_other(step: SourceStep, back: int, size: int) -> bool:
@@ -198,7 +218,16 @@ def _leave_call(
     if is_computed and (shape is None or len(shape) < back or shape[-back] != size):
         if shape is not None and wanted in shape[-2:]:
             return SizeTrace(step, _find_setting(step, node) if name == "flatten" else None, lost=True)
-        return _find_layer(inner) or SizeTrace(step)
+        found = _find_layer(inner)
+        if found is not None:
+            return found
+        setting = _find_setting(step, node)
+        if setting is not None and name in ("view", "reshape"):
+            return SizeTrace(step, setting, lost=True)
+        part = trace_size(inner, 1, shape[-1], -1) if shape is not None and len(shape) > 2 else None
+        is_cut = part is not None and part.number is not None and isinstance(part.step.node, ast.Subscript)
+        parts = ((text_of(inner.node), shape[-1], part),) if is_cut and part is not None and shape is not None else ()
+        return SizeTrace(step, parts=parts)
     if shape is not None and len(shape) >= back and shape[-back] == size and not _turns(name):
         return inner, back
     if shape is not None and LOSING.fullmatch(name):
@@ -307,12 +336,25 @@ def trace_module(
     for part in reversed(parts):
         if part is None or not is_name_of_package(type(part).__module__):
             continue
+        if hasattr(part, "bidirectional") and hasattr(part, "hidden_size"):
+            width = part.hidden_size * (2 if part.bidirectional else 1)
+            if back == 1 and size == width:
+                return trace_attribute(step, part, "hidden_size", part.hidden_size)
+            if back > 1:
+                made = step.context.program.find_construction(part)
+                return None if made is None else SizeTrace(made)
         output = next((name for name in OUTPUTS if getattr(part, name, None) == size), None)
         is_channel = back == _channel_place(part)
         if output is not None and is_channel:
             return trace_attribute(step, part, output, size)
         if back != _channel_place(part) and re.search("Conv|Pool|Upsample|Pad|Unfold", type(part).__name__):
-            return _trace_setting(step, part)
+            setting = _trace_setting(step, part)
+            inner = step.at(node.args[0]) if node is not None and node.args else None
+            shape = shape_of(inner) if inner is not None else None
+            if setting is None or setting.number is not None or inner is None or shape is None or len(shape) < back:
+                return setting
+            image = trace_size(inner, back, shape[-back], -1)  # through the layers before
+            return setting if image is None else replace(setting, image=image.image or image)
         if type(part).__name__ == "Embedding":
             back -= 1
     inner = step.at(node.args[0]) if node is not None and node.args else None

@@ -5,19 +5,21 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
+from adjoint.core.runtime.similar_names import find_spelling
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
-from adjoint.diagnosis.causes.contexts import SourceStep, find_function_called, look_up
+from adjoint.diagnosis.causes.contexts import ITEM, SourceStep, find_function_called, look_up
 from adjoint.diagnosis.causes.kinds import trace_dtype, trace_kind
 from adjoint.diagnosis.causes.numbers import trace_number
 from adjoint.diagnosis.causes.sizes import SizeTrace, shape_of, trace_attribute, trace_size
-from adjoint.diagnosis.causes.steps import find_former
+from adjoint.diagnosis.causes.steps import find_former, trace_back
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import MISSING, is_module
-from adjoint.diagnosis.source_expressions import text_of
+from adjoint.diagnosis.source_expressions import find_attribute_assignment, text_of
 
 VALUES = re.compile(
     r"[Tt]arget (-?\d+) is out of bounds|index out of range in self: (-?\d+)|"
@@ -81,14 +83,38 @@ def find_value_cause(failure: Failure, step: SourceStep) -> tuple[str, SourceSte
             continue
         first = step.at(node, ())
         last = trace_dtype(first, str(operand.value.dtype).rpartition(".")[2])
+        last = None if last is None else _find_items_source(last)
         if last is not None and last is not first:
-            told, places = [f"the values of {operand.text} are from {last.line()}"], [last]
+            told, places = [f"the values of {operand.text} are from {last.line()}{_describe_limits(last)}"], [last]
     bound = _find_bound(failure, step)
     if bound is not None:
         name, trace = bound
         told.append(f"{name}, from {trace.describe()}")
         places += trace.roots()
     return ("; ".join(told), places[0]) if places else None
+
+
+def _find_items_source(step: SourceStep) -> SourceStep:
+    """Return what gave the items of the list of which a call makes a tensor."""
+    node = step.node
+    name = text_of(node.func).rpartition(".")[2] if isinstance(node, ast.Call) else ""
+    if not isinstance(node, ast.Call) or name not in ("tensor", "array", "as_tensor", "LongTensor") or not node.args:
+        return step
+    last = trace_kind(step.at(node.args[0], (ITEM,)), lambda each: True)[-1]
+    while isinstance(last.node, ast.Call) and text_of(last.node.func) in ("int", "float") and last.node.args:
+        last = last.at(last.node.args[0], ())
+    return last if not isinstance(last.node, ast.Constant) else step
+
+
+def _describe_limits(step: SourceStep) -> str:
+    """Return where the number comes from that limits what a call draws."""
+    for each in step.node.args if isinstance(step.node, ast.Call) else ():
+        if isinstance(each, (ast.Name, ast.Attribute, ast.Subscript)):
+            inner = step.at(each, ())
+            trace = trace_number(inner, step.context.program.compute(inner))
+            if len(trace.steps) > 1:
+                return f", with {text_of(each)} from {trace.describe()}"
+    return ""
 
 
 def _find_bound(failure: Failure, step: SourceStep) -> tuple[str, SizeTrace] | None:
@@ -100,6 +126,14 @@ def _find_bound(failure: Failure, step: SourceStep) -> tuple[str, SizeTrace] | N
         scores = step.at(calls[0].args[0], ())
         trace = trace_size(scores, 1, count, -1)
         return None if trace is None else (f"{text_of(scores.node)} has {count} classes", trace)
+    row = re.search(r"index -?\d+ is out of bounds for dimension (\d+) with size (\d+)", failure.message)
+    for operand in failure.tensors() if row is not None else ():
+        shape, dim = tuple(operand.value.shape), int(row[1]) if row is not None else 0
+        node = _find_node(step, operand.text)
+        if row is not None and node is not None and len(shape) > dim and shape[dim] == int(row[2]):
+            trace = trace_size(step.at(node, ()), len(shape) - dim, shape[dim], -1)
+            if trace is not None and trace.step.node is not node:
+                return f"{operand.text} has {shape[dim]}", trace
     module = failure.modules[0] if failure.modules else None
     if module is not None and hasattr(module, "num_embeddings"):
         named = failure.module()
@@ -276,3 +310,53 @@ def find_text_cause(failure: Failure, step: SourceStep) -> tuple[str, SourceStep
         told = "" if rows.place() == last.place() else f", of {rows.line()}"
         return f"{operand.text} holds texts, from {last.line()}{told}", rows
     return None
+
+
+def find_late_name(failure: Failure, step: SourceStep) -> tuple[str, SourceStep] | None:
+    """Return the loop whose variable a function made in it reads, which has the last value when the function runs."""
+    code = failure.frame.f_code
+    for node in ast.walk(step.node):
+        if not isinstance(node, ast.Name) or node.id not in code.co_freevars:
+            continue
+        definition: ast.AST | None = step.context.scope
+        around = None if definition is None else step.source.parents.get(definition)
+        while around is not None and not isinstance(around, (ast.FunctionDef, ast.Module)):
+            if isinstance(around, ast.For) and node.id in {
+                each.id for each in ast.walk(around.target) if isinstance(each, ast.Name)
+            }:
+                target = SourceStep(step.context, around.iter)
+                told = f"{node.id} has the last value of the loop at {target.line()}"
+                return f"{told}, for {code.co_name} reads it when it runs, not where it is made", target
+            around = step.source.parents.get(around)
+    return None
+
+
+def find_graph_holder(failure: Failure, step: SourceStep) -> tuple[str, SourceStep] | None:
+    """Return the line that kept a tensor with its graph, where an array of it is asked for."""
+    if "on Tensor that requires grad" not in failure.message:
+        return None
+    for operand in failure.tensors():
+        node = _find_node(step, operand.text)
+        for each in trace_back(step.at(node, ())) if node is not None and operand.value.requires_grad else ():
+            around = step.source.parents.get(each.node)
+            is_kept = isinstance(around, ast.Call) and text_of(around.func).endswith(".append")
+            if is_kept:
+                return f"{operand.text} has its graph, from {each.line()}", each
+    return None
+
+
+def find_other_attribute(failure: Failure, step: SourceStep) -> tuple[str, SourceStep] | None:
+    """Return the statement that gives an object the attribute which is meant, by a name like the one that is read."""
+    error = failure.error
+    owner, name = getattr(error, "obj", None), getattr(error, "name", None)
+    if not isinstance(error, AttributeError) or owner is None or not isinstance(name, str):
+        return None
+    held = [*getattr(owner, "__dict__", ()), *(vars(owner)["_modules"] if is_module(owner) else ())]
+    near = [each for each in held if not each.startswith("_") and (each.startswith(name) or name.startswith(each))]
+    meant = find_spelling(name, held) or (near[0] if len(near) == 1 and min(len(near[0]), len(name)) > 2 else None)
+    found = None if meant is None else find_attribute_assignment(owner, meant)
+    value = None if found is None else getattr(found[1], "value", None)
+    if found is None or not isinstance(value, ast.expr):
+        return None
+    inner = SourceStep(replace(step.context, source=found[0], scope=found[0].scope_of(found[1]), stack=()), value)
+    return f"the attribute is {meant}, by {inner.line()}", inner
