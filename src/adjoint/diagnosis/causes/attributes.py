@@ -72,6 +72,10 @@ def find_attribute_of(step: SourceStep, owner: Operand, name: str) -> list[Sourc
 def find_fillings(step: SourceStep, name: str, statement: ast.stmt) -> list[SourceStep]:
     """Return what is put into a list or a table that a statement makes empty."""
     value = getattr(statement, "value", None)
+    target = statement.targets[0] if isinstance(statement, ast.Assign) else None
+    if isinstance(value, ast.Tuple) and isinstance(target, ast.Tuple) and len(value.elts) == len(target.elts):
+        pairs = zip(target.elts, value.elts, strict=True)
+        value = next((each for own, each in pairs if text_of(own) == name), value)
     is_empty = isinstance(value, (ast.List, ast.Dict)) and not ast.unparse(value).strip("[]{}")
     is_made = isinstance(value, ast.Call) and not value.args and not value.keywords
     if not is_empty and not is_made:

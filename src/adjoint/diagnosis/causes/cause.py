@@ -13,6 +13,7 @@ from adjoint.diagnosis.causes.emptiness import find_empty_cause
 from adjoint.diagnosis.causes.kinds import find_dtype_cause, find_key_cause, find_kind_cause
 from adjoint.diagnosis.causes.values import (
     find_cut_cause,
+    find_definition,
     find_dimension_cause,
     find_graph_holder,
     find_late_name,
@@ -37,7 +38,11 @@ SEARCHES = (
     find_text_cause,
     find_kind_cause,
     find_dimension_cause,
+    find_definition,
 )
+
+
+MAX_FRAMES = 100
 
 
 @dataclass(frozen=True)
@@ -50,6 +55,8 @@ class Cause:
 
 def find_cause(failure: Failure) -> Cause | None:
     """Return the line to blame for an error; None where nothing is known beyond the line that raised it."""
+    if len(failure.stack) > MAX_FRAMES:  # a function that calls itself without an end
+        return None
     computer = Computer()
     program = FailedProgram(failure.stack, find_construction, computer.compute)
     try:

@@ -9,6 +9,7 @@ from time import thread_time
 from types import FrameType
 from typing import cast
 
+from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
 from adjoint.diagnosis.causes.assignments import find_truth
 from adjoint.diagnosis.causes.contexts import SourceStep, find_function_called, look_up, read_item
@@ -61,6 +62,10 @@ class Computer:
         if key in self.known or thread_time() > self.end or self.nested > MAX_NESTED:
             return self.known.get(key, MISSING)
         self.known[key] = MISSING  # while it is computed
+        if step.keys and isinstance(step.node, (ast.Tuple, ast.List, ast.Dict)):  # one of them may be an object
+            parts = find_former(step)
+            self.known[key] = self.compute(parts[0]) if len(parts) == 1 else MISSING
+            return self.known[key]
         self.nested += 1
         try:
             self.known[key] = pick(self._compute(step), step.keys)
@@ -91,7 +96,7 @@ class Computer:
                 return self._compute_former(step)
         if isinstance(node, ast.Attribute):
             owner = self.compute(step.at(node.value, ()))
-            if node.attr == "shape" and hasattr(owner, "shape"):
+            if node.attr == "shape" and (isinstance(owner, Tensor) or type(owner).__module__ == "numpy"):
                 return owner.shape
             former = find_former(step.at(node, ()))
             if len(former) == 1:
@@ -143,11 +148,12 @@ class Computer:
 
 def is_in_loop(step: SourceStep) -> bool:
     """Return whether an expression stands in a loop of its function, each turn of which has another value."""
-    around = step.source.parents.get(step.node)
+    child: ast.AST = step.node
+    around = step.source.parents.get(child)
     while around is not None and around is not step.context.scope:
-        if isinstance(around, (ast.For, ast.AsyncFor, ast.While)):
+        if isinstance(around, (ast.For, ast.AsyncFor, ast.While)) and child is not getattr(around, "iter", None):
             return True
-        around = step.source.parents.get(around)
+        child, around = around, step.source.parents.get(around)
     return False
 
 

@@ -83,8 +83,12 @@ def _find_empty_loop(step: SourceStep, node: ast.expr) -> tuple[str, SourceStep]
         if not fills or not isinstance(loop, ast.For):
             continue
         items = look_up(step.context, loop.iter)
-        sampler = getattr(items, "batch_sampler", None)
-        is_loader = sampler is not None and is_name_of_package(type(items.dataset).__module__)
+        is_own = is_name_of_package(type(items).__module__)
+        is_loader = (
+            is_own
+            and getattr(items, "batch_sampler", None) is not None
+            and is_name_of_package(type(items.dataset).__module__)
+        )
         is_plain = type(items) in (list, tuple, dict)
         if items is MISSING or not (is_loader or is_plain) or len(items):
             continue

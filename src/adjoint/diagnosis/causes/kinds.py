@@ -232,7 +232,7 @@ def find_dtype_cause(failure: Failure, step: SourceStep) -> tuple[str, SourceSte
     for operand in operands:
         dtype = str(operand.value.dtype).rpartition(".")[2]
         if not any(each in failure.message for each in (dtype, *NAMES_OF_DTYPES.get(dtype, ()))) or (
-            dtype == "float32" and "Long" not in failure.message
+            dtype == "float32" and "same dtype" in failure.message
         ):
             continue
         node = next((each for each in ast.walk(step.node) if text_of(each) == operand.text), None)
@@ -249,7 +249,8 @@ def trace_dtype(first: SourceStep, dtype: str) -> SourceStep | None:
     """Return the call that made an array or a tensor of a type."""
 
     def fits(value: Operand) -> bool:
-        return str(getattr(value, "dtype", "")).rpartition(".")[2] == dtype or not hasattr(value, "dtype")
+        is_array = isinstance(value, Tensor) or type(value).__module__ == "numpy"
+        return not is_array or str(getattr(value, "dtype", dtype)).rpartition(".")[2] == dtype
 
     step = first
     for _ in range(MAX_STEPS):

@@ -68,8 +68,9 @@ class SizeTrace:
 def shape_of(step: SourceStep) -> tuple[int, ...] | None:
     """Return the shape of the tensor that an expression gives; None where it is not known."""
     value = step.context.program.compute(step)
-    shape = getattr(value, "shape", None)
-    return tuple(shape) if shape is not None and value is not MISSING else None
+    is_array = isinstance(value, Tensor) or type(value).__module__ == "numpy"  # of others it may be the user's code
+    shape = getattr(value, "shape", None) if is_array else None
+    return None if shape is None else tuple(shape)
 
 
 def trace_size(first: SourceStep, back: int, size: int, wanted: int) -> SizeTrace | None:

@@ -12,6 +12,7 @@ import numpy as np
 from adjoint.core.runtime.similar_names import find_spelling
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
+from adjoint.diagnosis.causes.arguments import own_parameters
 from adjoint.diagnosis.causes.contexts import ITEM, SourceStep, find_function_called, look_up
 from adjoint.diagnosis.causes.kinds import trace_dtype, trace_kind
 from adjoint.diagnosis.causes.numbers import trace_number
@@ -360,3 +361,25 @@ def find_other_attribute(failure: Failure, step: SourceStep) -> tuple[str, Sourc
         return None
     inner = SourceStep(replace(step.context, source=found[0], scope=found[0].scope_of(found[1]), stack=()), value)
     return f"the attribute is {meant}, by {inner.line()}", inner
+
+
+SIGNATURE = re.compile(r"^(?:(\w+)\.)?(\w+)\(\) (?:takes|missing|got an unexpected|got multiple)")
+
+
+def find_definition(failure: Failure, step: SourceStep) -> tuple[str, SourceStep] | None:
+    """Return the definition of a function that was called with other arguments than it takes."""
+    match = SIGNATURE.search(failure.message)
+    if match is None or not isinstance(failure.error, TypeError):
+        return None
+    for each in ast.walk(step.source.tree):
+        around = step.source.parents.get(each)
+        is_own = isinstance(each, ast.FunctionDef) and each.name == match[2]
+        if isinstance(each, ast.FunctionDef) and is_own and getattr(around, "name", None) == match[1]:
+            first = next((part for part in ast.walk(each) if isinstance(part, ast.expr)), step.node)
+            place = step.source.place_of(each)
+            taken = ", ".join(own_parameters(each)) or "no arguments"
+            name = ".".join(part for part in match.groups() if part)
+            line = step.source.place_of(step.node)
+            told = f"{name} at {place} takes {taken}, and {text_of(step.node)} at {line} gives others"
+            return told, SourceStep(replace(step.context, scope=each, stack=()), first)
+    return None
