@@ -71,16 +71,13 @@ def describe_failure(failure: Failure, remedy: str | None) -> str:
     lines += [f"  {each}" for each in failure.describe_operands()]
     advice = [f"try: {remedy}"] if remedy else []
     cause = _find_cause(failure)
-    if cause is not None and not _is_known(cause, "\n".join(lines), remedy or ""):
-        lines.append(f"cause: {cause.text}")
+    if cause is not None:
+        told = "\n".join([*lines, *advice])
+        places = re.findall(r"[^\s,;()]+:\d+", cause.text)
+        is_told = all(re.search(rf"{re.escape(each)}\b", told) for each in places)
+        if not is_told or re.search(rf"{re.escape(cause.place)}\b", remedy or "") is None:
+            lines.append(f"cause: {cause.text}")
     return "\n".join([*lines, *advice])
-
-
-def _is_known(cause: Cause, told: str, remedy: str) -> bool:
-    """Return whether a remedy names the line to blame, and the lines of a note all that the cause does."""
-    places = re.findall(r"[^\s,;()]+:\d+", cause.text)
-    is_told = all(re.search(rf"{re.escape(each)}\b", f"{told}\n{remedy}") for each in places)
-    return is_told and re.search(rf"{re.escape(cause.place)}\b", remedy) is not None
 
 
 def _find_cause(failure: Failure) -> Cause | None:

@@ -18,7 +18,11 @@ MAX_CALLS = 4
 def find_crossed_names(failure: Failure, step: SourceStep) -> tuple[str, SourceStep] | None:
     """Return a call, or an assignment of several values, whose names stand in another order than those it meets."""
     for each in _related_steps(step):
-        found = _find_crossed_call(each) or _find_crossed_results(each)
+        around = each.source.parents.get(each.node)
+        target = around.targets[0] if isinstance(around, ast.Assign) else None
+        found = _find_crossed_call(each)
+        if found is None and isinstance(target, ast.Tuple):
+            found = _compare_targets(each, target, find_former(each))
         if found is not None:
             return found
     return _find_crossed_samples(step) or find_swapped_arguments(failure, step)
@@ -95,13 +99,6 @@ def _find_crossed(given: list[str], names: list[str]) -> tuple[int, int] | None:
         if j in wrong:
             return i, j
     return None
-
-
-def _find_crossed_results(step: SourceStep) -> tuple[str, SourceStep] | None:
-    """Return an assignment that gives the results of a call to names in another order."""
-    around = step.source.parents.get(step.node)
-    target = around.targets[0] if isinstance(around, ast.Assign) else None
-    return _compare_targets(step, target, find_former(step)) if isinstance(target, ast.Tuple) else None
 
 
 def _find_crossed_samples(step: SourceStep) -> tuple[str, SourceStep] | None:

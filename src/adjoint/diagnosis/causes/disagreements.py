@@ -8,13 +8,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from adjoint.core.typing import Operand
-from adjoint.diagnosis.causes.contexts import ITEM, SourceStep, find_function_called, look_up
+from adjoint.diagnosis.causes.contexts import ITEM, SourceStep, look_up
 from adjoint.diagnosis.causes.kinds import find_handing
 from adjoint.diagnosis.causes.sizes import SizeTrace, shape_of, trace_attribute, trace_module, trace_size
 from adjoint.diagnosis.causes.steps import find_former, trace_back
 from adjoint.diagnosis.failure import Failure
-from adjoint.diagnosis.operands import MISSING, is_module
+from adjoint.diagnosis.operands import is_module
 from adjoint.diagnosis.source_expressions import text_of
 
 LAYER = re.compile(
@@ -257,11 +256,6 @@ def _find_joined_sides(step: SourceStep, first: int, later: int, number: int) ->
     ]
 
 
-def is_user_call(step: SourceStep, node: Operand) -> bool:
-    """Return whether an expression is a call of a function of the user's."""
-    return isinstance(node, ast.Call) and find_function_called(step, node)[0] is not None
-
-
 def order_sides(sides: list[Side]) -> list[Side]:
     """Return the sides, the one to blame first: that which lost the size, that which was left to a default."""
 
@@ -271,6 +265,3 @@ def order_sides(sides: list[Side]) -> list[Side]:
         return trace is None or not trace.lost, not is_default
 
     return sorted(sides, key=rank)
-
-
-__all__ = ["MISSING", "Side", "find_sides", "order_sides"]

@@ -24,7 +24,6 @@ KINDS = re.compile(
 )
 SKIPPED = frozenset({"Tensor", "module", "type", "a", "in", "be"})
 NUMBERS = ("int", "float")
-FITTING_TYPES = {"expected m1 and m2 to have the same dtype", "scalar types", "expected scalar type", "dtype"}
 DTYPES = re.compile(
     r"same dtype, but got: (\w+) != (\w+)|scalar types?: Long, Int; but got \w+\.(\w+)|"
     r"expected (?:scalar type|target dtype to be) .*?(?:but found|but got|found) (?:\w+\.)?(\w+)|"
