@@ -223,7 +223,7 @@ def _find_sample_sides(step: SourceStep, one: list[int], other: list[int]) -> li
 def _find_state_sides(step: SourceStep, batch: int, state: int) -> list[Side]:
     """Return the input of a recurrent layer, and the state that was given with it."""
     call = next((each for each in ast.walk(step.node) if isinstance(each, ast.Call) and len(each.args) > 1), None)
-    if call is None:
+    if call is None or batch == state:  # another of its sizes differs
         return []
     first, second = (step.at(each, ()) for each in call.args[:2])
     shape = shape_of(first) or ()

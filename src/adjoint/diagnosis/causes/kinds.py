@@ -89,6 +89,7 @@ def find_kind_cause(failure: Failure, step: SourceStep) -> tuple[str, SourceStep
     if UNFITTING_TUPLES in failure.message:
         wanted = {"tuple", "list"}
     wanted |= _find_odd_kinds(failure, step)
+    wanted = {each for each in wanted if each not in NUMBERS} or wanted  # a number beside None is not to blame
     for part in sorted(_find_parts(failure, step), key=lambda each: _kind_of(each) in NUMBERS):
         ended = _describe_end(part) if "NoneType" in wanted else None
         if ended is not None and isinstance(part.node, ast.Call):
@@ -228,6 +229,9 @@ def find_dtype_cause(failure: Failure, step: SourceStep) -> tuple[str, SourceSte
         operands = [each for each in operands if each.text == text_of(target)]
     if "got mask with" in failure.message and isinstance(step.node, ast.Call) and step.node.args:
         operands = [each for each in operands if each.text == text_of(step.node.args[0])]
+    kinds = {str(each.value.dtype).rpartition(".")[2] for each in operands}
+    operands = [each for each in operands if len(kinds) == 1 or not str(each.value.dtype).endswith("float32")]
+    operands = [each for each in operands if not each.value.requires_grad]  # a result is no target and no mask
     for operand in operands:
         dtype = str(operand.value.dtype).rpartition(".")[2]
         if not any(each in failure.message for each in (dtype, *NAMES_OF_DTYPES.get(dtype, ()))) or (
@@ -284,7 +288,8 @@ def trace_dtype(first: SourceStep, dtype: str) -> SourceStep | None:
 
 def find_key_cause(failure: Failure, step: SourceStep) -> tuple[str, SourceStep] | None:
     """Return the line that made a table which has not the key that is looked for."""
-    if not isinstance(failure.error, KeyError):
+    key = next(iter(failure.error.args), None)
+    if not isinstance(failure.error, KeyError) or (isinstance(key, str) and " " in key):  # the library's own words
         return None
     for node in ast.walk(step.node):
         if not isinstance(node, ast.Subscript):

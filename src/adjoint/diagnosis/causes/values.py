@@ -78,7 +78,8 @@ def find_value_cause(failure: Failure, step: SourceStep) -> tuple[str, SourceSte
     places: list[SourceStep] = []
     for operand in failure.tensors():
         array = operand.value.array
-        is_given = number is None or bool((np.asarray(array) == number).any())
+        held = np.asarray(array)
+        is_given = bool((held == number).any() if number is not None else ((held < 0) | (held > 1)).any())
         node = _find_node(step, operand.text)
         if not is_given or (number is not None and operand.value.is_floating_point()) or node is None:
             continue
