@@ -95,8 +95,8 @@ def _accumulate_in_plain_leaves(gradients: GraphTask) -> bool:
         for leaf in leaves:
             if type(leaf) is not Leaf or leaf.hooks is not None or type(leaves[leaf]) is not ndarray:
                 return False
-            tensor: Any = leaf.reference()
-            if tensor is None or tensor.node is not leaf:
+            tensor = leaf.reference()
+            if not isinstance(tensor, Tensor) or tensor.node is not leaf:
                 return False
             have, array = tensor._grad, tensor.array
             if have is None:  # as `_make_store` does it

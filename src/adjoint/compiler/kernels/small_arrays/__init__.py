@@ -10,7 +10,7 @@ Modules, in reading order:
   operations round.
 - `row_loop`: The rows of small arrays, which are their last dimension, and what routines do along one.
 - `normalization`: Normalisation of rows to mean 0 and variance 1, and its gradients.
-- `row_reductions`: Sums, norms and extremes along rows.
+- `row_reductions`: Sums, norms, extremes and leading elements of rows.
 - `softmax`: Softmax, its logarithm and the logarithm of a sum of exponentials along rows, and their gradients.
 - `catalogue`: All routines, by name.
 - `loading`: A routine as a function for Python: from code that an earlier process left on disk, else written now.
@@ -32,6 +32,4 @@ Modules, in reading order:
   grid.
 - `broadcast_arithmetic`: Sums, differences, products and quotients of arrays that broadcast, with the bits of
   NumPy's.
-- `leading_elements`: The first few elements of each row in sorted order, and where they stand: by insertion, which
-  suits few and short.
 """
