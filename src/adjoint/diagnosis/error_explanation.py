@@ -74,7 +74,7 @@ def describe_failure(failure: Failure, remedy: str | None) -> str:
     if cause is not None:
         told = "\n".join([*lines, *advice])
         places = re.findall(r"[^\s,;()]+:\d+", cause.text)
-        is_told = all(re.search(rf"{re.escape(each)}\b", told) for each in places)
+        is_told = not cause.tells_more and all(re.search(rf"{re.escape(each)}\b", told) for each in places)
         if not is_told or re.search(rf"{re.escape(cause.place)}\b", remedy or "") is None:
             lines.append(f"cause: {cause.text}")
     return "\n".join([*lines, *advice])

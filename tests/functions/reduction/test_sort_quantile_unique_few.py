@@ -1,6 +1,8 @@
-"""The few largest or smallest elements of short rows, which native code inserts in order, against a stable sort."""
+"""Positions in short rows: the few largest or smallest, which native code inserts in order, and those of a vector."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -32,3 +34,17 @@ def test_their_gradients_go_to_their_places() -> None:
     assert x.grad is not None
     assert x.grad.tolist() == [[0, 1, 10], [1, 10, 0]]
     assert values.grad_fn.name() == "TopkBackward0"
+
+
+@pytest.mark.parametrize(
+    "search",
+    [
+        lambda x: x.argmax(0), lambda x: x.argmin(0), lambda x: x.argmax(), lambda x: x.max(0).indices,
+        lambda x: x.min(0).values, lambda x: x.median(0).indices, lambda x: x.kthvalue(2).indices,
+    ],
+)  # fmt: skip
+def test_positions_in_a_vector_are_arrays(search: Callable[[ad.Tensor], ad.Tensor]) -> None:
+    """NumPy answers such a search with a scalar, of which nobody can have a view."""
+    found = search(ad.tensor([3.0, 1.0, 2.0]))
+    assert type(found.array) is np.ndarray
+    assert found.numpy().shape == found.shape == ()

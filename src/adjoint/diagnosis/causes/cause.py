@@ -47,10 +47,11 @@ MAX_FRAMES = 100
 
 @dataclass(frozen=True)
 class Cause:
-    """What is to blame, and the place of it."""
+    """What is to blame, and the place of it; `tells_more`: the text says more than that the place is to blame."""
 
     text: str
     place: str
+    tells_more: bool = False
 
 
 def find_cause(failure: Failure) -> Cause | None:
@@ -73,7 +74,7 @@ def _search(failure: Failure, program: FailedProgram) -> Cause | None:
     for search in SEARCHES:
         found = search(failure, step)
         if found is not None:
-            return Cause(found[0], found[1].place())
+            return Cause(found[0], found[1].place(), tells_more=search is find_crossed_names)
     return _find_disagreement(failure, step)
 
 

@@ -125,13 +125,14 @@ class Trial:
             raise UntriableError  # a trace or a transform would take the ops for the user's
         self.memo, self.count = {}, 0
         binder = _Binder(self)
-        bound = ast.fix_missing_locations(ast.Expression(binder.visit(copy.deepcopy(expression))))
         state = default_generator.get_state()
         running.active = True
         try:
-            with warnings.catch_warnings(), ModeScope(recording=self.recording, anomaly_detector=None):
+            with warnings.catch_warnings(), ModeScope(anomaly_detector=None):  # who watches ops sees none of these
                 warnings.simplefilter("ignore")
-                return eval(compile(bound, "<trial>", "eval"), binder.values)  # of safe calls alone
+                bound = ast.fix_missing_locations(ast.Expression(binder.visit(copy.deepcopy(expression))))
+                with ModeScope(recording=self.recording):
+                    return eval(compile(bound, "<trial>", "eval"), binder.values)  # of safe calls alone
         finally:
             running.active = False
             running.spent += process_time() - start

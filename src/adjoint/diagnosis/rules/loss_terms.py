@@ -158,7 +158,7 @@ class NormOverBatch(WatchRule):
 class NormalizedBatch(WatchRule):
     """Vectors that are normalized over the samples, and not over their features."""
 
-    ops = frozenset({"div"})
+    ops = frozenset({"div", "unit_vectors"})
     max_passes = MAX_PASSES
 
     def see_op(self, op: Op, inputs: Operands, out: Tensor) -> None:

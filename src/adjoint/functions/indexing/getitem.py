@@ -241,7 +241,7 @@ def _try_quiet_index_assign(x: Tensor, key: Operand, value: Operand) -> bool:
             np.putmask(array, keys[0], value)  # a tenth of the time where the mask is large
         else:
             array[keys] = value
-    except (IndexError, ValueError):  # of which the general way tells in PyTorch's words; nothing is written
+    except (IndexError, TypeError, ValueError):  # of which the general way tells in PyTorch's words; none is written
         return False
     mark_quiet_write(x, array)
     return True

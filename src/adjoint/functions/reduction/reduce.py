@@ -351,7 +351,7 @@ def find_positions(search: Function, x: Tensor, **params: object) -> Tensor:
     """Return the positions in x that an op without a gradient finds."""
     array = x.array
     if type(array) is np.ndarray and array.dtype.kind != "V" and not (nondefault.count and mode.needs_slow_path):
-        return wrap_unrecorded(op_of(search).evaluate(array, **params))
+        return wrap_unrecorded(np.asarray(op_of(search).evaluate(array, **params)))  # of a vector, a scalar of NumPy's
     found: Tensor = search(_detach_or_rewrap(x), **params)
     return found
 

@@ -60,6 +60,11 @@ def match_rows(failure: Failure, match: re.Match[str]) -> str | None:
     if len({shape[0] for *_, shape in named}) < 2:
         return None
     told = ", ".join(f"{name}{where} is {shape}" for name, where, shape in named)
+    if match[1] == "cosine_similarity" and [len(shape) for *_, shape in named] == [2, 2]:
+        (first, _, (_, width)), (second, _, (_, other)) = named
+        if width == other and first.isidentifier():
+            call = f"cosine_similarity({first}.unsqueeze(1), {second}, dim=-1)"
+            return f"{match[1]} takes one row of each: {told}; {call} compares all with all"
     return f"{match[1]} takes one row of each: {told}; all of one number of rows"
 
 
