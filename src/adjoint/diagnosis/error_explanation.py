@@ -75,7 +75,9 @@ def describe_failure(failure: Failure, remedy: str | None) -> str:
         told = "\n".join([*lines, *advice])
         places = re.findall(r"[^\s,;()]+:\d+", cause.text)
         is_told = not cause.tells_more and all(re.search(rf"{re.escape(each)}\b", told) for each in places)
-        if not is_told or re.search(rf"{re.escape(cause.place)}\b", remedy or "") is None:
+        is_where_it_failed = failure.line is not None and failure.line.describe().startswith(f"{cause.place}:")
+        is_in_remedy = re.search(rf"{re.escape(cause.place)}\b", remedy or "") is not None
+        if not is_told or not (is_where_it_failed or is_in_remedy):
             lines.append(f"cause: {cause.text}")
     return "\n".join([*lines, *advice])
 
