@@ -49,8 +49,8 @@ def multiply_matrices(x: Array, y: Array, out: Array | None = None) -> Array:
     if multiplications <= MAX_UNTHREADED_MATRICES and (
         multiplications <= MAX_UNTHREADED or (x.shape[-2] > 1 and y.shape[-1] > 1)
     ):
-        if x.ndim == y.ndim == 2 and (out is None or out.flags.c_contiguous):
-            return x.dot(y, out)  # the same call of BLAS, sooner
+        if x.ndim == y.ndim == 2 and 1 not in (*x.shape, *y.shape) and (out is None or out.flags.c_contiguous):
+            return x.dot(y, out)  # the same call of BLAS, sooner; of single rows or columns it is another, with threads
         return np.matmul(x, y, out=out)
     with one_blas_thread:
         is_shared = multiplications >= MIN_SHARED or x.ndim > 2 or y.ndim > 2
