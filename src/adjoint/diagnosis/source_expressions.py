@@ -82,6 +82,15 @@ class SourceFile:
         return found
 
     @cached_property
+    def calls(self) -> dict[str, list[ast.Call]]:
+        """The calls of the file by the last name of what they call."""
+        found: dict[str, list[ast.Call]] = {}
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Call):
+                found.setdefault(text_of(node.func).rpartition(".")[2], []).append(node)
+        return found
+
+    @cached_property
     def outside_assignments(self) -> dict[str, list[ast.Attribute]]:
         """The targets of the statements `model.name = …`, of anything but `self`, by the attribute's name."""
         found: dict[str, list[ast.Attribute]] = {}

@@ -53,11 +53,7 @@ def _find_only_call(context: CodeContext) -> SourceStep | None:
     name = getattr(context.scope, "name", "")
     if name == "__init__":
         name = getattr(context.source.parents.get(context.scope), "name", "")
-    calls = [
-        each
-        for each in ast.walk(context.source.tree)
-        if isinstance(each, ast.Call) and text_of(each.func).rpartition(".")[2] == name
-    ]
+    calls = context.source.calls.get(name, [])
     if len({text_of(each) for each in calls}) != 1:
         return None
     scope = context.source.scope_of(calls[0])
