@@ -7,16 +7,13 @@ after `cause:`. `--update-golden` writes the causes anew.
 from __future__ import annotations
 
 import ast
-import io
 import re
-import warnings
-from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from tests.support.explained_programs import find_marked_line, find_told, read_programs, run_program, write_told
 
-import adjoint as ad
 from adjoint.diagnosis import error_explanation
 from adjoint.diagnosis.call_stack import find_stack
 from adjoint.diagnosis.causes.computing import Computer
@@ -26,7 +23,6 @@ from adjoint.diagnosis.causes.numbers import trace_number
 from adjoint.diagnosis.causes.steps import trace_back
 
 FOLDER = Path(__file__).with_name("traced_causes")
-MARK = "  # <--"
 
 
 class TracedCause(NamedTuple):
@@ -37,15 +33,7 @@ class TracedCause(NamedTuple):
     cause: str
 
 
-def read_causes(path: Path) -> list[TracedCause]:
-    found = []
-    for text in path.read_text(encoding="utf-8").split("=== ")[1:]:
-        name, program, cause = re.fullmatch(r"(\w+)\n(.*?)cause: ?(.*?)\n*", text, re.DOTALL).groups()  # type: ignore[union-attr]
-        found.append(TracedCause(name, program, cause))
-    return found
-
-
-CAUSES = {path: read_causes(path) for path in sorted(FOLDER.glob("*.txt"))}
+CAUSES = {path: [TracedCause(*each) for each in read_programs(path, "cause")] for path in sorted(FOLDER.glob("*.txt"))}
 
 
 @pytest.mark.parametrize(
@@ -61,36 +49,13 @@ def test_the_line_to_blame_is_named(
     error = run_program(each.program, tmp_path / f"{each.name}.py")
     assert error is not None, "nothing was raised"
     text = "\n".join(getattr(error, "__notes__", ()))
-    line = next(i for i, text in enumerate(each.program.split("\n"), 1) if MARK in text)
-    cause = next((line.removeprefix("cause: ") for line in text.split("\n") if line.startswith("cause: ")), "")
+    line, cause = find_marked_line(each.program), find_told(text, "cause")
     if request.config.getoption("--update-golden"):
-        write_cause(path, each, cause)
+        write_told(path, each.name, "cause", cause)
     blamed = "\n".join(told for told in text.split("\n") if told.startswith(("cause: ", "try: ")))
     assert re.search(rf"{each.name}\.py:{line}\b", blamed), text
     assert cause == each.cause
     assert not failed, f"the search raises an error of its own: {failed}"
-
-
-def run_program(text: str, path: Path) -> BaseException | None:
-    """Return the error that ends a program, explained as one that nothing has caught."""
-    path.write_text(text, encoding="utf-8")
-    ad.manual_seed(0)
-    with redirect_stdout(io.StringIO()), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            exec(compile(text, str(path), "exec"), {"__name__": "program"})
-        except Exception as error:  # noqa: BLE001  the programs raise errors of all kinds
-            error_explanation.add_uncaught_explanation(error, error.__traceback__)
-            return error
-    return None
-
-
-def write_cause(path: Path, each: TracedCause, cause: str) -> None:
-    text = path.read_text(encoding="utf-8")
-    head, rest = text.split(f"=== {each.name}\n", 1)
-    body, _, following = rest.partition("=== ")
-    body = body.rsplit("cause:", 1)[0] + f"cause: {cause}\n"
-    path.write_text(f"{head}=== {each.name}\n{body}{'=== ' if following else ''}{following}", encoding="utf-8")
 
 
 def open_program(text: str, path: Path) -> FailedProgram:

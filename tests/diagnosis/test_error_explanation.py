@@ -6,16 +6,13 @@ A file of `mistakes` holds programs, each under its name: the line to blame ends
 
 from __future__ import annotations
 
-import io
-import re
 import sys
-import warnings
 import weakref
-from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from tests.support.explained_programs import find_marked_line, find_told, read_programs, run_program, write_told
 
 import adjoint as ad
 from adjoint import nn
@@ -26,7 +23,6 @@ from adjoint.diagnosis.remedies import registry
 
 FOLDER = Path(__file__).with_name("mistakes")
 HEAD = "import numpy as np\nimport adjoint as torch\nfrom adjoint import nn\nimport adjoint.nn.functional as F\n"
-MARK = "  # <--"
 
 
 class Mistake(NamedTuple):
@@ -37,15 +33,7 @@ class Mistake(NamedTuple):
     remedy: str
 
 
-def read_mistakes(path: Path) -> list[Mistake]:
-    found = []
-    for text in path.read_text(encoding="utf-8").split("=== ")[1:]:
-        name, program, remedy = re.fullmatch(r"(\w+)\n(.*?)try: ?(.*?)\n*", text, re.DOTALL).groups()  # type: ignore[union-attr]
-        found.append(Mistake(name, program, remedy))
-    return found
-
-
-MISTAKES = {path: read_mistakes(path) for path in sorted(FOLDER.glob("*.txt"))}
+MISTAKES = {path: [Mistake(*each) for each in read_programs(path, "try")] for path in sorted(FOLDER.glob("*.txt"))}
 
 
 @pytest.mark.parametrize(
@@ -62,27 +50,13 @@ def test_a_mistake_is_named(path: Path, mistake: Mistake, tmp_path: Path, reques
     error = run_program(HEAD + mistake.program, tmp_path / f"{mistake.name}.py")
     assert error is not None, "nothing was raised"
     text = "\n".join([str(error), *getattr(error, "__notes__", ())])
-    line = next(i for i, each in enumerate((HEAD + mistake.program).split("\n"), 1) if MARK in each)
+    line = find_marked_line(HEAD + mistake.program)
     assert f"{mistake.name}.py:{line}" in text or last_line(error, f"{mistake.name}.py") == line, text
-    remedy = next((each.removeprefix("try: ") for each in text.split("\n") if each.startswith("try: ")), "")
+    remedy = find_told(text, "try")
     if request.config.getoption("--update-golden"):
-        update(path, mistake, remedy)
+        write_told(path, mistake.name, "try", remedy)
     assert remedy == mistake.remedy
     assert not failed, f"a remedy, or the search for the cause, raises an error of its own: {failed}"
-
-
-def run_program(text: str, path: Path) -> BaseException | None:
-    """Return the error that ends a program, explained as one that nothing has caught."""
-    path.write_text(text, encoding="utf-8")
-    ad.manual_seed(0)
-    with redirect_stdout(io.StringIO()), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            exec(compile(text, str(path), "exec"), {"__name__": "program"})
-        except Exception as error:  # noqa: BLE001  the programs raise errors of all kinds
-            add_uncaught_explanation(error, error.__traceback__)
-            return error
-    return None
 
 
 @pytest.mark.parametrize(
@@ -112,14 +86,6 @@ def last_line(error: BaseException, file: str) -> int:
         line = trace.tb_lineno if trace.tb_frame.f_code.co_filename.endswith(file) else line
         trace = trace.tb_next
     return line
-
-
-def update(path: Path, mistake: Mistake, remedy: str) -> None:
-    text = path.read_text(encoding="utf-8")
-    head, rest = text.split(f"=== {mistake.name}\n", 1)
-    body, _, following = rest.partition("=== ")
-    body = body.rsplit("try:", 1)[0] + f"try: {remedy}\n"
-    path.write_text(f"{head}=== {mistake.name}\n{body}{'=== ' if following else ''}{following}", encoding="utf-8")
 
 
 def test_an_error_that_is_caught_is_explained_too(tmp_path: Path) -> None:

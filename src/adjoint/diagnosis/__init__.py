@@ -23,6 +23,6 @@ Modules, in reading order:
 - `line_operands`: Operands of the line that failed: the parts of its expression, and what slices and batches were
   made of.
 - `causes`: Causes: the line to blame for an error, where it is not the line that raised it.
-- `former_values`: Which statement a name has its value from, where several give it one: turns of loops, and kinds of
+- `former_values`: The statement that gave a name its value, where several give it one: turns of loops, and kinds of
   values.
 """

@@ -1,4 +1,4 @@
-"""Which statement a name has its value from, where several give it one: turns of loops, and kinds of values."""
+"""The statement that gave a name its value, where several give it one: turns of loops, and kinds of values."""
 
 from __future__ import annotations
 

@@ -10,10 +10,12 @@ from collections.abc import Iterator
 from functools import cached_property, lru_cache
 from itertools import islice
 from types import CodeType
+from typing import TypeVar, cast
 
 from adjoint.core.graph.source_location import Site
 from adjoint.diagnosis.call_stack import UserFrame, user_files
 
+Node = TypeVar("Node", bound=ast.AST)
 MAX_PARSED_FILES = 8
 MAX_KNOWN_INSTRUCTIONS = 256
 REGISTRATIONS = frozenset(f"self.{name}" for name in ("register_buffer", "register_parameter", "add_module"))
@@ -81,13 +83,23 @@ class SourceFile:
                     found.setdefault(name, []).append(statement)
         return found
 
+    def nodes_of(self, kind: type[Node]) -> list[Node]:
+        """Return the nodes that are of a kind, in the order of `ast.walk`."""
+        return cast("list[Node]", self._nodes_by_kind.get(kind, []))
+
+    @cached_property
+    def _nodes_by_kind(self) -> dict[type[ast.AST], list[ast.AST]]:
+        found: dict[type[ast.AST], list[ast.AST]] = {}
+        for node in self.parents:
+            found.setdefault(type(node), []).append(node)
+        return found
+
     @cached_property
     def calls(self) -> dict[str, list[ast.Call]]:
         """The calls of the file by the last name of what they call."""
         found: dict[str, list[ast.Call]] = {}
-        for node in ast.walk(self.tree):
-            if isinstance(node, ast.Call):
-                found.setdefault(text_of(node.func).rpartition(".")[2], []).append(node)
+        for call in self.nodes_of(ast.Call):
+            found.setdefault(text_of(call.func).rpartition(".")[2], []).append(call)
         return found
 
     @cached_property

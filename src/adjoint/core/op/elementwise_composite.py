@@ -43,16 +43,7 @@ def with_elementwise_kernel(function: Function, *, same_bits: bool = True, small
                 return small(*operands)
         return function(*operands)
 
-    def call_pair(g: Operand, x: Operand) -> Operand:  # as above, but for what most rules ask for: a fifth of the time
-        if type(g) is ndarray:
-            native = kernel.of_arrays
-            if native is not None and g.size >= kernel.min_taken and kernel_provider.enabled:
-                found = native(g, x)
-                if found is not None:
-                    return found
-        return call(g, x)
-
-    whole = copy_names(call_pair if len(parameters_of(function).positional) == 2 else call, function)
+    whole = copy_names(call, function)
     vars(whole)["kernel"] = kernel
     return whole
 

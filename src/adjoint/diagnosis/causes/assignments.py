@@ -152,8 +152,8 @@ def find_class_value(step: SourceStep, owner: Operand, name: str, made: SourceSt
                 return [SourceStep(made.context, keyword.value, (*step.keys, name))]
     if type(owner).__name__ != "Namespace":
         return []
-    for each in ast.walk(step.source.tree):
-        if not isinstance(each, ast.Call) or not text_of(each.func).endswith("add_argument") or not each.args:
+    for each in step.source.nodes_of(ast.Call):
+        if not text_of(each.func).endswith("add_argument") or not each.args:
             continue
         option = each.args[-1]
         is_named = isinstance(option, ast.Constant) and str(option.value).lstrip("-").replace("-", "_") == name

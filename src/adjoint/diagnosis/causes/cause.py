@@ -47,7 +47,7 @@ MAX_FRAMES = 100
 
 @dataclass(frozen=True)
 class Cause:
-    """What is to blame, and the place of it; `tells_more`: the text says more than that the place is to blame."""
+    """The text about a line to blame, and its place; `tells_more`: the text says more than that it is to blame."""
 
     text: str
     place: str

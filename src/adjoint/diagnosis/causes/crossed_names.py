@@ -37,7 +37,7 @@ def _related_steps(step: SourceStep) -> Iterator[SourceStep]:
         if found is not None and found.context.scope not in scopes:
             scopes.append(found.context.scope)
             yield from (SourceStep(found.context, each) for each in _own_calls(found.context))
-    for scope in (each for each in ast.walk(step.source.tree) if isinstance(each, ast.FunctionDef)):
+    for scope in step.source.nodes_of(ast.FunctionDef):
         if scope not in scopes:
             context = CodeContext(step.source, scope, program)
             yield from (SourceStep(context, each) for each in _own_calls(context))

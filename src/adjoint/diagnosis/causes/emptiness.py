@@ -132,16 +132,15 @@ def _find_unfilled(step: SourceStep, node: ast.expr) -> tuple[str, SourceStep] |
     kind = None if owner is MISSING else type(owner)
     methods = [
         step.source.scope_of(each)
-        for each in ast.walk(step.source.tree)
-        if isinstance(each, ast.Call) and text_of(each.func) == f"{text_of(node)}.append"
+        for each in step.source.nodes_of(ast.Call)
+        if text_of(each.func) == f"{text_of(node)}.append"
     ]
     names = {getattr(each, "name", "") for each in methods}
     if kind is None or not names:
         return None
     calls: list[SourceStep] = []
-    for each in ast.walk(step.source.tree):
-        is_filling = isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute) and each.func.attr in names
-        if not is_filling or not isinstance(each, ast.Call) or not isinstance(each.func, ast.Attribute):
+    for each in step.source.nodes_of(ast.Call):
+        if not isinstance(each.func, ast.Attribute) or each.func.attr not in names:
             continue
         scope = step.source.scope_of(each)
         program = step.context.program

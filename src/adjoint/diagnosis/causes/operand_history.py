@@ -61,7 +61,6 @@ def _find_function(call: ast.Call, source: SourceFile, failure: Failure) -> list
     home = parse_source(code.co_filename) or source
     return [
         Origin(home, node)
-        for node in ast.walk(home.tree)
-        if isinstance(node, ast.FunctionDef)
-        and code.co_firstlineno in (node.lineno, *(decorator.lineno for decorator in node.decorator_list))
+        for node in home.nodes_of(ast.FunctionDef)
+        if code.co_firstlineno in (node.lineno, *(decorator.lineno for decorator in node.decorator_list))
     ]

@@ -33,7 +33,7 @@ MODULE_SIZES = ("stride", "kernel_size", "scale_factor", "size", "padding", "out
 
 @dataclass(frozen=True)
 class SizeTrace:
-    """Where a size of a tensor comes from: the expression that made it so, and the number in it."""
+    """The origin of a size of a tensor: the expression that made it so, and the number in it."""
 
     step: SourceStep
     number: NumberTrace | None = None

@@ -372,10 +372,9 @@ def find_definition(failure: Failure, step: SourceStep) -> tuple[str, SourceStep
     match = SIGNATURE.search(failure.message)
     if match is None or not isinstance(failure.error, TypeError):
         return None
-    for each in ast.walk(step.source.tree):
-        around = step.source.parents.get(each)
-        is_own = isinstance(each, ast.FunctionDef) and each.name == match[2]
-        if isinstance(each, ast.FunctionDef) and is_own and getattr(around, "name", None) == match[1]:
+    for each in step.source.nodes_of(ast.FunctionDef):
+        around = step.source.parents[each]
+        if each.name == match[2] and getattr(around, "name", None) == match[1]:
             first = next((part for part in ast.walk(each) if isinstance(part, ast.expr)), step.node)
             place = step.source.place_of(each)
             taken = ", ".join(own_parameters(each)) or "no arguments"

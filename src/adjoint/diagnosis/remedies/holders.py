@@ -71,7 +71,7 @@ def name_method(failure: Failure, match: re.Match[str]) -> str | None:
         source = None if code is None else parse_source(code.co_filename)
         if code is None or source is None:
             continue
-        lines = [node for node in ast.walk(source.tree) if isinstance(node, ast.ClassDef) and node.name == match[1]]
+        lines = [node for node in source.nodes_of(ast.ClassDef) if node.name == match[1]]
         where = f" at {source.place_of(lines[0])}" if lines else ""
         if similar is not None:
             return f"{match[1]}{where} defines {similar}: def {match[2]}(self) there"
@@ -101,7 +101,7 @@ def cut_last_batches(failure: Failure, match: re.Match[str]) -> str | None:
 
 def _find_unreduced(source: SourceFile) -> list[str]:
     """Return the calls of a file with `reduction="none"`, each with its place."""
-    calls = [each for each in ast.walk(source.tree) if isinstance(each, ast.Call)]
+    calls = source.nodes_of(ast.Call)
     return [
         f"{text_of(call)} at {source.place_of(call)}"
         for call in calls

@@ -94,13 +94,6 @@ class UntriableError(Exception):
     """An expression that cannot be carried out again without an effect, or without running the user's code."""
 
 
-def _place_on_line(tree: ast.AST) -> None:
-    """Give every node one place: `ast.fix_missing_locations` leaves a reference cycle behind at each call."""
-    for node in ast.walk(tree):
-        if "lineno" in node._attributes:
-            vars(node).update(lineno=1, end_lineno=1, col_offset=0, end_col_offset=0)
-
-
 class Trial:
     """An expression of a frame, with copies of the values that it names."""
 
@@ -138,7 +131,9 @@ class Trial:
             with warnings.catch_warnings(), ModeScope(anomaly_detector=None):  # who watches ops sees none of these
                 warnings.simplefilter("ignore")
                 bound = ast.Expression(binder.visit(copy.deepcopy(expression)))
-                _place_on_line(bound)
+                for node in ast.walk(bound):  # `ast.fix_missing_locations` leaves a reference cycle at each call
+                    if "lineno" in node._attributes:
+                        vars(node).update(lineno=1, end_lineno=1, col_offset=0, end_col_offset=0)
                 with ModeScope(recording=self.recording):
                     return eval(compile(bound, "<trial>", "eval"), binder.values)  # of safe calls alone
         finally:

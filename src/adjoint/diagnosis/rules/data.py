@@ -337,7 +337,7 @@ class MixedOrder(WatchRule):
 def find_loops(frame: FrameType) -> list[str]:
     """Return the names over which the loops around a frame's line go."""
     source, line = parse_source(frame.f_code.co_filename), frame.f_lineno
-    loops = [node for node in ast.walk(source.tree) if isinstance(node, ast.For)] if source is not None else []
+    loops = [] if source is None else source.nodes_of(ast.For)
     around = [node for node in loops if node.lineno <= line <= (node.end_lineno or 0)]
     return [part.id for node in around for part in ast.walk(node.iter) if isinstance(part, ast.Name)]
 

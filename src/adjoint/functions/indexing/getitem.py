@@ -192,13 +192,10 @@ def _try_quiet_assign(x: Tensor, plan: IndexPlan, value: Operand) -> bool:
     array = _quiet_array_of_owner(x, value)
     if array is None:
         return False
-    if type(value) is Tensor:
-        value = value.array
-        if type(value) is not np.ndarray or value.dtype is not array.dtype or value.shape != tuple(plan.shape):
-            return False
-    elif not _is_number_of(value, array):
+    written = _value_to_write(value, array)
+    if written is None or (type(value) is Tensor and written.shape != tuple(plan.shape)):
         return False
-    array[tuple(plan.basic)] = value
+    array[tuple(plan.basic)] = written
     mark_quiet_write(x, array)
     return True
 
@@ -212,14 +209,22 @@ def _quiet_array_of_owner(x: Tensor, value: Operand) -> Array | None:
     return None if type(x.storage_) is Storage and x.storage_.aliases[0]() is not x else array
 
 
-def _is_number_of(value: Operand, array: Array) -> bool:
-    """Return whether NumPy converts a number to the type of an array as PyTorch does."""
+def _value_to_write(value: Operand, array: Array) -> Operand:
+    """Return what NumPy is to assign: the array of a tensor of the same type, or a number; None for anything else.
+
+    A number is one that NumPy converts to the type as PyTorch does.
+    """
     kind, dtype = type(value), array.dtype
+    if kind is Tensor:
+        held = value.array
+        return held if type(held) is np.ndarray and held.dtype is dtype else None
     if dtype.kind == "f":
-        return kind in select.NUMBERS
-    if dtype is INT64:
-        return kind is int and MIN_INT64 <= value <= MAX_INT64
-    return kind is bool and dtype.kind == "b"
+        is_plain = kind in select.NUMBERS
+    elif dtype is INT64:
+        is_plain = kind is int and MIN_INT64 <= value <= MAX_INT64
+    else:
+        is_plain = kind is bool and dtype.kind == "b"
+    return value if is_plain else None
 
 
 def _try_quiet_index_assign(x: Tensor, key: Operand, value: Operand) -> bool:
@@ -227,20 +232,15 @@ def _try_quiet_index_assign(x: Tensor, key: Operand, value: Operand) -> bool:
     array = _quiet_array_of_owner(x, value)
     if array is None:
         return False
-    if type(value) is Tensor:
-        value = value.array
-        if type(value) is not np.ndarray or value.dtype is not array.dtype:
-            return False
-    elif not _is_number_of(value, array):
-        return False
-    keys = _array_keys(key if type(key) is tuple else (key,), array)
+    written = _value_to_write(value, array)
+    keys = None if written is None else _array_keys(key if type(key) is tuple else (key,), array)
     if keys is None:
         return False
     try:
-        if keys[0].dtype.kind == "b" and keys[0].ndim == array.ndim and not getattr(value, "ndim", 0):
-            np.putmask(array, keys[0], value)  # a tenth of the time where the mask is large
+        if keys[0].dtype.kind == "b" and keys[0].ndim == array.ndim and not getattr(written, "ndim", 0):
+            np.putmask(array, keys[0], written)  # a tenth of the time where the mask is large
         else:
-            array[keys] = value
+            array[keys] = written
     except (IndexError, TypeError, ValueError):  # of which the general way tells in PyTorch's words; none is written
         return False
     mark_quiet_write(x, array)

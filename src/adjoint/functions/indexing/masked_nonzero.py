@@ -46,6 +46,7 @@ def masked_fill(input: Tensor, mask: Tensor, value: Operand) -> Tensor:
         >>> ad.masked_fill(x, x < 0, 0.0)
         tensor([1., 0., 3.])
     """
+    check_range(value, input.array.dtype)
     if type(value) in select.NUMBERS and type(mask) is Tensor and input.array.dtype in KERNEL_TYPES:
         filled = select.fill(mask, value, input)
         if filled is not None:
@@ -53,7 +54,6 @@ def masked_fill(input: Tensor, mask: Tensor, value: Operand) -> Tensor:
     if mask.array.dtype.kind != "b":
         raise RuntimeError(f"masked_fill only supports boolean masks, but got mask with dtype {mask.dtype}")
     if not isinstance(value, Tensor):
-        check_range(value, input.array.dtype)
         value = select.number_as_array(value, input.array.dtype)
     elif value.ndim:
         raise RuntimeError(

@@ -113,7 +113,6 @@ def choose(condition: Operand, x: Operand, y: Operand) -> Operand:
 def fill(condition: Tensor, number: float, x: Tensor) -> Tensor | None:
     """Return a row-major `number` where `condition`, else x, of arrays without more ado; None for what is not bool."""
     array = x.array
-    check_range(number, array.dtype)
     if type(array) is not np.ndarray or type(condition.array) is not np.ndarray or condition.array.dtype is not BOOL:
         return None
     out: Tensor = op_of(_where_).public(condition, np.asarray(number, array.dtype), x)

@@ -116,36 +116,33 @@ def _count_taps(value: Value) -> int:
 
 
 def _convolution(value: Value, target: Target, flat: bool) -> ImagePlan | None:
-    x, weight = (operand.shape for operand in value.operands)
-    how = _settings_of(value, target, flat)
-    direct = plan_convolution(x, weight, **how)
-    squares = plan_winograd(direct, x, weight, **how)
+    """Forward, or towards the input: each has its planners."""
+    shapes = [operand.shape for operand in value.operands]
+    settings = _settings_of(value, target, flat)
+    plan_direct, plan_squares, plan_by_channel = _IMAGE_PLANNERS[value.op.name]
+    direct = plan_direct(*shapes, **settings)
+    squares = plan_squares(direct, *shapes, **settings)
     if squares is not None:
         return squares
-    by_channel = plan_channel_convolution(direct, x, weight, **how)
+    by_channel = plan_by_channel(direct, *shapes, **settings)
     return direct if by_channel is None else by_channel
 
 
-def _convolution_input(value: Value, target: Target, flat: bool) -> ImagePlan | None:
-    g, weight = (operand.shape for operand in value.operands)
-    how = _settings_of(value, target, flat)
-    direct = plan_convolution_input(g, weight, **how)
-    squares = plan_winograd_input(direct, g, weight, **how)
-    if squares is not None:
-        return squares
-    by_channel = plan_channel_convolution_input(direct, g, weight, **how)
-    return direct if by_channel is None else by_channel
+_IMAGE_PLANNERS: dict[str, tuple[Callable[..., ImagePlan | None], ...]] = {
+    "convolution": (plan_convolution, plan_winograd, plan_channel_convolution),
+    "convolution_input": (plan_convolution_input, plan_winograd_input, plan_channel_convolution_input),
+}
 
 
 def _convolution_weight(value: Value, target: Target, flat: bool) -> ConvolutionWeightPlan | WinogradWeightPlan | None:
     x, g = value.operands
-    how = _settings_of(value, target, flat)
-    squares = plan_winograd_weight(x.shape, g.shape, **how)
-    return plan_convolution_weight(x.shape, g.shape, **how) if squares is None else squares
+    settings = _settings_of(value, target, flat)
+    squares = plan_winograd_weight(x.shape, g.shape, **settings)
+    return plan_convolution_weight(x.shape, g.shape, **settings) if squares is None else squares
 
 
 def _settings_of(value: Value, target: Target, flat: bool) -> dict[str, Any]:
-    """What the planners of a convolution are told beside the shapes of its operands."""
+    """The arguments of a convolution's planners beside the shapes of its operands."""
     return {"type": from_dtype(value.dtype), "target": target, "flat": flat, **value.params}
 
 
@@ -159,7 +156,7 @@ def _pooling(value: Value, target: Target, flat: bool) -> PoolingPlan | None:
 
 _PLANS: dict[str, Callable[[Value, Target, bool], Any]] = {
     "convolution": _convolution,
-    "convolution_input": _convolution_input,
+    "convolution_input": _convolution,
     "convolution_weight": _convolution_weight,
     "window_sum": _pooling,
     "window_sum_input": _pooling,

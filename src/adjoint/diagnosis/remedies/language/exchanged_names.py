@@ -80,7 +80,7 @@ def _are_alike(failure: Failure, call: ast.Call, names: list[str]) -> bool:
 
 def _functions_by_name(source: SourceFile) -> dict[str, ast.FunctionDef]:
     """Return the functions of a file by the names with which they are called: an `__init__` by that of its class."""
-    found = [each for each in ast.walk(source.tree) if isinstance(each, ast.FunctionDef)]
+    found = source.nodes_of(ast.FunctionDef)
     return {
         getattr(source.parents.get(each), "name", "") if each.name == "__init__" else each.name: each for each in found
     }

@@ -228,7 +228,7 @@ def leave_inplace_out(failure: Failure, match: re.Match[str]) -> str | None:
     source = None if failure.line is None else failure.line.source
     if source is None or source.name != match[1]:
         return None
-    calls = [each for each in ast.walk(source.tree) if isinstance(each, ast.Call)]
+    calls = source.nodes_of(ast.Call)
     models = [evaluate(each.func, failure.frame) for each in calls if each.lineno == int(match[2])]
     writing = [each for model in models if is_module(model) for each in model.modules() if getattr(each, "inplace", 0)]
     flags = [each for each in calls if any(k.arg == "inplace" and text_of(k.value) == "True" for k in each.keywords)]

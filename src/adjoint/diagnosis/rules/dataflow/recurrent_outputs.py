@@ -43,10 +43,9 @@ class RecurrentOutputs(WatchRule):
             self.padded = ids[0].array.shape
 
     def leave_module(self, call: ModuleCall, output: Operand) -> None:
-        if isinstance(call.module, RNNBase) and call.is_recording and isinstance(output, tuple):
-            states = output[1][0] if isinstance(output[1], tuple) else output[1]
-            if isinstance(output[0], Tensor) and output[0].array.ndim == 3 and isinstance(states, Tensor):
-                self.runs.append((call.module, output[0], states))
+        run = _find_run(call, output)
+        if run is not None:
+            self.runs.append(run)
 
     def begin_backward(self, backward: Backward) -> None:
         runs, padded = self.runs, self.padded
@@ -228,10 +227,9 @@ class FirstOfAll(WatchRule):
         self.runs: list[tuple[RNNBase, Tensor, Tensor]] = []
 
     def leave_module(self, call: ModuleCall, output: Operand) -> None:
-        if isinstance(call.module, RNNBase) and call.is_recording and isinstance(output, tuple):
-            states = output[1][0] if isinstance(output[1], tuple) else output[1]
-            if isinstance(output[0], Tensor) and output[0].array.ndim == 3 and isinstance(states, Tensor):
-                self.runs.append((call.module, output[0], states))
+        run = _find_run(call, output)
+        if run is not None:
+            self.runs.append(run)
 
     def begin_backward(self, backward: Backward) -> None:
         runs, self.runs = self.runs, []
@@ -259,3 +257,13 @@ def is_only(users: list[Made], values: Operand) -> bool:
     """Return whether all that is used of a tensor is one selection of these values."""
     chosen = [made for made in users if made.op == "select"]
     return len(users) == len(chosen) == 1 and np.array_equal(chosen[0].out.array, values)
+
+
+def _find_run(call: ModuleCall, output: Operand) -> tuple[RNNBase, Tensor, Tensor] | None:
+    """Return a recurrent layer that has run on a batch, its outputs and its hidden states; None for another call."""
+    if not isinstance(call.module, RNNBase) or not call.is_recording or not isinstance(output, tuple):
+        return None
+    states = output[1][0] if isinstance(output[1], tuple) else output[1]
+    if not isinstance(output[0], Tensor) or output[0].array.ndim != 3 or not isinstance(states, Tensor):
+        return None
+    return call.module, output[0], states

@@ -17,8 +17,8 @@ class ForgottenBreak(TextRule):
     """A loop over batches that ends after the first one."""
 
     def read(self, source: SourceFile) -> None:
-        for loop in source.parents:
-            if isinstance(loop, ast.For) and isinstance(loop.body[-1], ast.Break) and has_call("backward", *loop.body):
+        for loop in source.nodes_of(ast.For):
+            if isinstance(loop.body[-1], ast.Break) and has_call("backward", *loop.body):
                 problem = (
                     f"the loop over {text_of(loop.iter)} ends after its first turn: only one batch of an epoch is used"
                 )
@@ -29,8 +29,8 @@ class EarlyReturn(TextRule):
     """A function that returns within the loop whose results it adds up."""
 
     def read(self, source: SourceFile) -> None:
-        for loop in source.parents:
-            if not isinstance(loop, ast.For) or not isinstance(loop.body[-1], ast.Return):
+        for loop in source.nodes_of(ast.For):
+            if not isinstance(loop.body[-1], ast.Return):
                 continue
             last = loop.body[-1]
             sums = [text_of(node.target) for node in loop.body if isinstance(node, ast.AugAssign)]
@@ -47,9 +47,7 @@ class StepBesidePrint(TextRule):
     """A backward pass in the branch that reports every so many batches, of a loss that each batch computes."""
 
     def read(self, source: SourceFile) -> None:
-        for loop in source.parents:
-            if not isinstance(loop, ast.For):
-                continue
+        for loop in source.nodes_of(ast.For):
             for branch in loop.body:
                 if not isinstance(branch, ast.If) or "%" not in text_of(branch.test) or branch.orelse:
                     continue
@@ -71,9 +69,7 @@ class CountsBegunAnew(TextRule):
     """Counts that each turn of a loop sets to 0, and that are read after it."""
 
     def read(self, source: SourceFile) -> None:
-        for loop in source.parents:
-            if not isinstance(loop, ast.For):
-                continue
+        for loop in source.nodes_of(ast.For):
             starts = [line for line in loop.body if isinstance(line, ast.Assign) and is_zero(line.value)]
             sums = {text_of(line.target) for line in loop.body if isinstance(line, ast.AugAssign)}
             for line in starts:

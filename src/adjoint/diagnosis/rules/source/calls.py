@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from adjoint.diagnosis.rules.source.epochs import nested_loops
-from adjoint.diagnosis.rules.source.text_rule import TextRule, calls_in, name_of, nodes_of
+from adjoint.diagnosis.rules.source.text_rule import TextRule, calls_in, name_of
 from adjoint.diagnosis.source_expressions import SourceFile, text_of
 
 BLOCKS = frozenset({"no_grad", "inference_mode", "enable_grad", "autocast"})
@@ -24,7 +24,7 @@ class BackwardArgument(TextRule):
     """`loss.backward(loss)`: the gradients are multiplied by the loss."""
 
     def read(self, source: SourceFile) -> None:
-        for call in nodes_of(source, ast.Call):
+        for call in source.nodes_of(ast.Call):
             if name_of(call) != "backward" or not isinstance(call.func, ast.Attribute):
                 continue
             given = [*call.args[:1], *(each.value for each in call.keywords if each.arg == "gradient")]
@@ -41,8 +41,8 @@ class UnenteredBlock(TextRule):
     """`torch.no_grad()` on a line of its own, which changes nothing."""
 
     def read(self, source: SourceFile) -> None:
-        for node in source.parents:
-            call = node.value if isinstance(node, ast.Expr) else None
+        for node in source.nodes_of(ast.Expr):
+            call = node.value
             if isinstance(call, ast.Call) and name_of(call) in BLOCKS and isinstance(call.func, ast.Attribute):
                 name = name_of(call)
                 problem = f"{text_of(call)} makes a block that nothing enters: the lines below it run as before"
@@ -53,14 +53,14 @@ class SharedTransform(TextRule):
     """The transform of one part of a split that is set through its dataset, which both parts have."""
 
     def read(self, source: SourceFile) -> None:
-        if not any(name_of(call) in ("random_split", "Subset") for call in nodes_of(source, ast.Call)):
+        if not any(name_of(call) in ("random_split", "Subset") for call in source.nodes_of(ast.Call)):
             return
-        for node in source.parents:
-            for target in node.targets if isinstance(node, ast.Assign) else ():
+        for node in source.nodes_of(ast.Assign):
+            for target in node.targets:
                 if not isinstance(target, ast.Attribute) or not isinstance(target.value, ast.Attribute):
                     continue
                 if any(
-                    text_of(x) == text_of(target.value) for line in nodes_of(source, ast.Assign) for x in line.targets
+                    text_of(x) == text_of(target.value) for line in source.nodes_of(ast.Assign) for x in line.targets
                 ):
                     continue  # the part has a dataset of its own
                 if target.value.attr == "dataset" and target.attr != "indices":
@@ -77,7 +77,7 @@ class SmoothedAway(TextRule):
     """A smoothing of labels that leaves hardly anything of them."""
 
     def read(self, source: SourceFile) -> None:
-        for call in nodes_of(source, ast.Call):
+        for call in source.nodes_of(ast.Call):
             for each in call.keywords:
                 value = number_in(each.value)
                 if each.arg == "label_smoothing" and value is not None and value > MAX_SMOOTHING:
@@ -92,7 +92,7 @@ class RisingSchedule(TextRule):
     """A schedule whose factor is above 1: the learning rate grows with each of its steps."""
 
     def read(self, source: SourceFile) -> None:
-        for call in nodes_of(source, ast.Call):
+        for call in source.nodes_of(ast.Call):
             name = name_of(call)
             if name not in ("StepLR", "MultiStepLR", "ExponentialLR"):
                 continue

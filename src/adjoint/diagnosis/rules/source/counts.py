@@ -6,7 +6,7 @@ import ast
 import re
 
 from adjoint.diagnosis.rules.source.splits import HELD_OUT, TRAINED
-from adjoint.diagnosis.rules.source.text_rule import TextRule, name_of, nodes_of
+from adjoint.diagnosis.rules.source.text_rule import TextRule, name_of
 from adjoint.diagnosis.source_expressions import SourceFile, text_of
 
 QUOTES = "'"
@@ -26,8 +26,8 @@ class CountedByBatches(TextRule):
                     text = text_of(node.value)
                     if "==" in text and "sum(" in text and "/" not in text:
                         counts[text_of(node.target)] = loader_of(loop.iter)
-        for node in source.parents:
-            if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Div):
+        for node in source.nodes_of(ast.BinOp):
+            if not isinstance(node.op, ast.Div):
                 continue
             names = {text_of(each) for each in ast.walk(node.left) if isinstance(each, (ast.Name, ast.Attribute))}
             for name, loader in counts.items():
@@ -51,11 +51,11 @@ class NeverEqual(TextRule):
     def read(self, source: SourceFile) -> None:
         applied = {
             text_of(call.args[0])
-            for call in nodes_of(source, ast.Call)
+            for call in source.nodes_of(ast.Call)
             if name_of(call) == "apply" and len(call.args) == 1
         }
-        for node in source.parents:
-            if not isinstance(node, ast.Compare) or len(node.ops) != 1 or not isinstance(node.ops[0], (ast.Eq, ast.Is)):
+        for node in source.nodes_of(ast.Compare):
+            if len(node.ops) != 1 or not isinstance(node.ops[0], (ast.Eq, ast.Is)):
                 continue
             left, right = node.left, node.comparators[0]
             is_text = isinstance(right, ast.Constant) and isinstance(right.value, str)
@@ -77,7 +77,7 @@ class PairOrder(TextRule):
     """A ranking loss that puts the negative item before the positive one."""
 
     def read(self, source: SourceFile) -> None:
-        for call in nodes_of(source, ast.Call):
+        for call in source.nodes_of(ast.Call):
             name = name_of(call)
             operand: ast.expr | None = call.args[0] if call.args else None
             if isinstance(operand, ast.Call) and name == "log" and name_of(operand) == "sigmoid" and operand.args:
@@ -99,8 +99,8 @@ class ExponentOfSum(TextRule):
     """A perplexity of the sum of losses, and not of their mean."""
 
     def read(self, source: SourceFile) -> None:
-        exponents = [call for call in nodes_of(source, ast.Call) if name_of(call) == "exp" and len(call.args) == 1]
-        augmented = nodes_of(source, ast.AugAssign) if exponents else []
+        exponents = [call for call in source.nodes_of(ast.Call) if name_of(call) == "exp" and len(call.args) == 1]
+        augmented = source.nodes_of(ast.AugAssign) if exponents else []
         sums = {
             text_of(node.target): node
             for node in augmented
@@ -108,7 +108,7 @@ class ExponentOfSum(TextRule):
         }
         means = {text_of(node.target) for node in augmented if isinstance(node.op, ast.Div)}
         means |= {
-            text_of(x) for node in nodes_of(source, ast.Assign) for x in node.targets if "/" in text_of(node.value)
+            text_of(x) for node in source.nodes_of(ast.Assign) for x in node.targets if "/" in text_of(node.value)
         }
         for call in exponents if sums else ():
             name = text_of(call.args[0])

@@ -18,8 +18,8 @@ MIN_SIDE = 4  # pixels
 
 def item_functions(source: SourceFile) -> Iterator[ast.FunctionDef]:
     """Yield the methods `__getitem__` of a file."""
-    for node in source.parents:
-        if isinstance(node, ast.FunctionDef) and node.name == "__getitem__" and len(node.args.args) == 2:
+    for node in source.nodes_of(ast.FunctionDef):
+        if node.name == "__getitem__" and len(node.args.args) == 2:
             yield node
 
 

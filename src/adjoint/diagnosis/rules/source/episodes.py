@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Sequence
 
-from adjoint.diagnosis.rules.source.text_rule import TextRule, calls_in, name_of, nodes_of
+from adjoint.diagnosis.rules.source.text_rule import TextRule, calls_in, name_of
 from adjoint.diagnosis.source_expressions import SourceFile, text_of
 
 DRAWS = frozenset({"random", "rand", "uniform", "random_sample"})
@@ -74,7 +74,7 @@ class SameStates(TextRule):
     """A transition in a replay memory whose next state is the state itself."""
 
     def read(self, source: SourceFile) -> None:
-        for call in nodes_of(source, ast.Call):
+        for call in source.nodes_of(ast.Call):
             if name_of(call) not in STORES:
                 continue
             only = call.args[0] if len(call.args) == 1 else None
@@ -115,9 +115,7 @@ class EpisodeEnds(TextRule):
     """Returns that go on over the end of an episode, though the loop reads where episodes end."""
 
     def read(self, source: SourceFile) -> None:
-        for loop in source.parents:
-            if not isinstance(loop, ast.For):
-                continue
+        for loop in source.nodes_of(ast.For):
             inside = [each for line in loop.body for each in ast.walk(line)]
             used = {each.id for each in inside if isinstance(each, ast.Name)}
             scope = source.scope_of(loop)
@@ -149,11 +147,11 @@ class FloorAsCeiling(TextRule):
     """A value that decays to a least one by `min`, which takes it there at once."""
 
     def read(self, source: SourceFile) -> None:
-        for node in source.parents:
-            value = node.value if isinstance(node, ast.Assign) else None
+        for node in source.nodes_of(ast.Assign):
+            value = node.value
             if not isinstance(value, ast.Call) or name_of(value) != "min" or len(value.args) != 2:
                 continue
-            name = text_of(node.targets[0]) if isinstance(node, ast.Assign) else ""
+            name = text_of(node.targets[0])
             for decayed, floor in (value.args, value.args[::-1]):
                 is_product = isinstance(decayed, ast.BinOp) and isinstance(decayed.op, ast.Mult)
                 has_itself = name in {text_of(each) for each in ast.walk(decayed)}
@@ -168,8 +166,8 @@ class ReturnsOfThePast(TextRule):
     """Discounted returns that are added up from the first reward on: each is of the past."""
 
     def read(self, source: SourceFile) -> None:
-        for loop in source.parents:
-            if not isinstance(loop, ast.For) or not isinstance(loop.iter, (ast.Name, ast.Attribute)):
+        for loop in source.nodes_of(ast.For):
+            if not isinstance(loop.iter, (ast.Name, ast.Attribute)):
                 continue
             rewards, item = name_of(loop.iter), text_of(loop.target)
             for node in loop.body if re.search(r"rew|^rs?$", rewards) else ():

@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from adjoint.diagnosis.rules.source.text_rule import TextRule, name_of, nodes_of
+from adjoint.diagnosis.rules.source.text_rule import TextRule, name_of
 from adjoint.diagnosis.source_expressions import SourceFile, text_of
 
 STARTS = frozenset({"zeros", "zeros_like", "init_hidden", "new_zeros", "randn"})
@@ -15,7 +15,7 @@ USED_UP = frozenset({"iter", "zip", "map", "filter", "enumerate", "reversed"})
 
 def nested_loops(source: SourceFile) -> Iterator[tuple[ast.For, ast.For]]:
     """Yield the loops of a program that lie in another, with that one."""
-    for inner in nodes_of(source, ast.For):
+    for inner in source.nodes_of(ast.For):
         outer: ast.AST | None = inner
         while (outer := source.parents.get(outer or inner)) is not None:
             if isinstance(outer, ast.For):
@@ -122,8 +122,8 @@ class OverlappingBatches(TextRule):
     """Slices `x[i:i + n]` for the numbers i of batches: each begins one row after the last."""
 
     def read(self, source: SourceFile) -> None:
-        for loop in source.parents:
-            if not isinstance(loop, ast.For) or not isinstance(loop.target, ast.Name):
+        for loop in source.nodes_of(ast.For):
+            if not isinstance(loop.target, ast.Name):
                 continue
             call = loop.iter
             if not isinstance(call, ast.Call) or name_of(call) != "range" or len(call.args) != 1:
@@ -156,8 +156,8 @@ class UnusedStep(TextRule):
     """A loop over time steps that reads the same one in each turn."""
 
     def read(self, source: SourceFile) -> None:
-        for loop in source.parents:
-            if not isinstance(loop, ast.For) or not isinstance(loop.target, ast.Name):
+        for loop in source.nodes_of(ast.For):
+            if not isinstance(loop.target, ast.Name):
                 continue
             call = loop.iter
             if not isinstance(call, ast.Call) or name_of(call) != "range":
@@ -185,8 +185,8 @@ class StateReset(TextRule):
     """A state that each time step begins anew, so that only the last step counts."""
 
     def read(self, source: SourceFile) -> None:
-        for loop in source.parents:
-            if not isinstance(loop, ast.For) or not re.search(r"size\(|shape\[|seq|steps|len\(", text_of(loop.iter)):
+        for loop in source.nodes_of(ast.For):
+            if not re.search(r"size\(|shape\[|seq|steps|len\(", text_of(loop.iter)):
                 continue
             scope = source.scope_of(loop)
             if not isinstance(scope, ast.FunctionDef) or scope.name != "forward":

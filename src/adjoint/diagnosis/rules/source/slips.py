@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
-from adjoint.diagnosis.rules.source.text_rule import TextRule, calls_in, name_of, nodes_of
+from adjoint.diagnosis.rules.source.text_rule import TextRule, calls_in, name_of
 from adjoint.diagnosis.source_expressions import SourceFile, text_of
 
 HIGH = re.compile(r"(?:^|_)(?:acc|accuracy|f1|auc|auroc|score|iou|miou|dice|psnr|ssim|bleu|reward|r2|precision|recall)")
@@ -22,8 +22,8 @@ class SignForOperator(TextRule):
     """`loss =+ term`, which is `loss = +term`: what was there before is lost."""
 
     def read(self, source: SourceFile) -> None:
-        for node in source.parents:
-            if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.UnaryOp):
+        for node in source.nodes_of(ast.Assign):
+            if not isinstance(node.value, ast.UnaryOp):
                 continue
             sign = {ast.UAdd: "+", ast.USub: "-"}.get(type(node.value.op))
             line = source.lines[node.lineno - 1]
@@ -40,8 +40,8 @@ class SelectionDirection(TextRule):
     """The best state chosen by the lowest accuracy, or by the highest loss."""
 
     def read(self, source: SourceFile) -> None:
-        for node in source.parents:
-            if not isinstance(node, ast.If) or not isinstance(node.test, ast.Compare) or len(node.test.ops) != 1:
+        for node in source.nodes_of(ast.If):
+            if not isinstance(node.test, ast.Compare) or len(node.test.ops) != 1:
                 continue
             left, right, op = node.test.left, node.test.comparators[0], node.test.ops[0]
             is_less = isinstance(op, (ast.Lt, ast.LtE))
@@ -80,7 +80,7 @@ class UphillStep(TextRule):
     """A step by hand that adds the gradient of a loss."""
 
     def read(self, source: SourceFile) -> None:
-        passes = [call for call in nodes_of(source, ast.Call) if name_of(call) == "backward"]
+        passes = [call for call in source.nodes_of(ast.Call) if name_of(call) == "backward"]
         losses = [text_of(call.func.value) for call in passes if isinstance(call.func, ast.Attribute)]
         if not losses or not all(LOSS.search(name) for name in losses):
             return
@@ -112,7 +112,7 @@ class UnusedShortcut(TextRule):
     """A shortcut that a forward pass keeps, and never adds."""
 
     def read(self, source: SourceFile) -> None:
-        for function in nodes_of(source, ast.FunctionDef):
+        for function in source.nodes_of(ast.FunctionDef):
             if function.name != "forward":
                 continue
             loads = {x.id for x in ast.walk(function) if isinstance(x, ast.Name) and isinstance(x.ctx, ast.Load)}
@@ -126,7 +126,7 @@ class ExchangedRates(TextRule):
     """A precision that is divided by the false negatives, or a recall by the false positives."""
 
     def read(self, source: SourceFile) -> None:
-        for node in nodes_of(source, ast.Assign):
+        for node in source.nodes_of(ast.Assign):
             name, value = name_of(node.targets[0]).lower(), node.value
             if not isinstance(value, ast.BinOp) or not isinstance(value.op, ast.Div):
                 continue

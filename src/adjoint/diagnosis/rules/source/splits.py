@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from adjoint.diagnosis.rules.source.epochs import assigns
-from adjoint.diagnosis.rules.source.text_rule import TextRule, calls_in, name_of, nodes_of
+from adjoint.diagnosis.rules.source.text_rule import TextRule, calls_in, name_of
 from adjoint.diagnosis.source_expressions import SourceFile, text_of
 
 TRAINED = re.compile(r"(?:^|_)(?:x|y)?(?:tr|train|training)(?:_|$|x|y|loader|dl|set)")
@@ -84,8 +84,8 @@ class WholeStatistics(TextRule):
 
     def read(self, source: SourceFile) -> None:
         parts = find_parts(source)
-        for node in source.parents:
-            for target, value in pairs_of(node) if isinstance(node, ast.Assign) else ():
+        for node in source.nodes_of(ast.Assign):
+            for target, value in pairs_of(node):
                 name = text_of(target)
                 cuts = [
                     (part, line) for part, _, line in parts.get(name, ()) if line.lineno > getattr(node, "lineno", 0)
@@ -129,9 +129,7 @@ class SharedFolds(TextRule):
 
     def read(self, source: SourceFile) -> None:
         roots = [root for root in self.facts.names.models() if root.name.isidentifier()]
-        for loop in source.parents:
-            if not isinstance(loop, ast.For):
-                continue
+        for loop in source.nodes_of(ast.For):
             trains = any(name_of(call) == "backward" for call in calls_in(*loop.body))
             has_epochs = any(isinstance(each, ast.For) for line in loop.body for each in ast.walk(line))
             head = f"{text_of(loop.target)} {text_of(loop.iter)}"
@@ -190,8 +188,8 @@ class DoubledRows(TextRule):
 
     def read(self, source: SourceFile) -> None:
         parts = find_parts(source)
-        for node in source.parents:
-            for target, value in pairs_of(node) if isinstance(node, ast.Assign) else ():
+        for node in source.nodes_of(ast.Assign):
+            for target, value in pairs_of(node):
                 name = text_of(target)
                 if not isinstance(value, ast.Call) or name_of(value) not in JOINS or not value.args:
                     continue
@@ -222,5 +220,5 @@ class DoubledRows(TextRule):
     def _is_split(self, source: SourceFile, name: str, after: ast.AST) -> bool:
         line = getattr(after, "lineno", 0)
         names = ("random_split", "train_test_split")
-        calls = [call for call in nodes_of(source, ast.Call) if name_of(call) in names and call.lineno > line]
+        calls = [call for call in source.nodes_of(ast.Call) if name_of(call) in names and call.lineno > line]
         return any(name in {text_of(each) for each in ast.walk(call)} for call in calls)

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from functools import lru_cache
-from typing import TypeVar, cast
 
 from adjoint.core.graph.source_location import Site, library_files
-from adjoint.core.typing import Operand
 from adjoint.diagnosis.findings import Place
 from adjoint.diagnosis.source_expressions import SourceFile, parse_source
 from adjoint.diagnosis.watch.facts import Facts
 from adjoint.diagnosis.watch.rule import WatchRule
 
 MAX_FILES = 4
-Node = TypeVar("Node", bound=ast.AST)
 
 
 class TextRule(WatchRule):
@@ -47,20 +43,6 @@ def find_sources(facts: Facts) -> Iterator[SourceFile]:
         source = parse_source(name)
         if source is not None:
             yield source
-
-
-def nodes_of(source: SourceFile, kind: type[Node]) -> list[Node]:
-    """Return the nodes of a file that are of a kind, in the order of `ast.walk`."""
-    nodes: Operand = _nodes_by_kind(source).get(kind, [])
-    return cast("list[Node]", nodes)
-
-
-@lru_cache(maxsize=MAX_FILES)
-def _nodes_by_kind(source: SourceFile) -> dict[type[ast.AST], list[ast.AST]]:
-    found: dict[type[ast.AST], list[ast.AST]] = {}
-    for node in source.parents:
-        found.setdefault(type(node), []).append(node)
-    return found
 
 
 def name_of(node: ast.AST) -> str:

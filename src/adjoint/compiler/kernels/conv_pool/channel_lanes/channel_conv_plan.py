@@ -14,6 +14,7 @@ from adjoint.compiler.kernels.conv_pool.blocking import count_cycles
 from adjoint.compiler.kernels.conv_pool.channel_lanes.channels_last import (
     MAX_VECTORS,
     ChannelFrame,
+    count_scratch_bytes,
     most_rows,
     round_up,
 )
@@ -111,7 +112,7 @@ class ChannelConvolutionPlan(NamedTuple):
     @property
     def scratch(self) -> int:
         """Bytes for each thread."""
-        return sum(round_up(n * self.type.itemsize, 64) for n in self.regions)
+        return count_scratch_bytes(self.regions, self.type)
 
     @property
     def has_whole_groups(self) -> bool:
@@ -305,7 +306,7 @@ def _make_phase(
 
 
 def _find_runs(offsets: list[int], frame: ChannelFrame) -> tuple[int, ...]:
-    """Where runs of taps begin of which each sees what follows that of the one before, all runs of equal length."""
+    """The first taps of runs of equal length, in which each tap sees the place behind that of the tap before it."""
     first = [at for at in offsets if at - frame.pitch not in offsets]
     if frame.pitch != frame.channels or not first or len(offsets) % len(first):
         return tuple(offsets)

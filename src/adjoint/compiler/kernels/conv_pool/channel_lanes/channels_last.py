@@ -146,6 +146,11 @@ def clear(b: Builder, memory: Reg, elements: int, vector: Type) -> None:
         b.store(b.constant(0.0, vector), b.gep(memory, loop.index, vector))
 
 
+def count_scratch_bytes(parts: tuple[int, ...], type: Type) -> int:
+    """The bytes of parts of scratch memory, as `split_scratch` lays them out."""
+    return sum(round_up(n * type.itemsize, 64) for n in parts)
+
+
 def split_scratch(b: Builder, scratch: Reg, parts: tuple[int, ...], type: Type) -> list[Reg]:
     """The addresses of parts of scratch memory of so many elements, each at the beginning of a cache line."""
     addresses, line = [], 64 // type.itemsize

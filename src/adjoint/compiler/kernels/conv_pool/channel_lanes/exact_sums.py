@@ -63,7 +63,7 @@ def write_exact_weight(
 
 
 def _load_seen(b: Builder, shape: WinogradShape, channel: Reg, row: Reg, place: Reg, tap: Reg, vector: Type) -> Reg:
-    """What a tap sees of a channel of an image at neighbouring places of a row, 0 outside of it."""
+    """The elements of a channel that a tap sees at neighbouring places of a row, 0 outside of the image."""
     height, width = shape.image
     tap_row, tap_column = divmod_index(b, tap, TAPS)
     line, ahead = b.add(row, b.sub(tap_row, shape.padding[0])), b.sub(tap_column, shape.padding[1])

@@ -10,7 +10,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from adjoint.compiler.ir.symbolic_size import is_multiple, is_symbolic_size, size_value
-from adjoint.compiler.kernels.conv_pool.channel_lanes.channels_last import ChannelFrame, most_rows, round_up
+from adjoint.compiler.kernels.conv_pool.channel_lanes.channels_last import (
+    ChannelFrame,
+    count_scratch_bytes,
+    most_rows,
+    round_up,
+)
 from adjoint.compiler.kernels.conv_pool.channel_lanes.winograd_shape import (
     MAX_GROUP_BYTES,
     WinogradShape,
@@ -92,7 +97,7 @@ class WinogradPlan(NamedTuple):
     @property
     def scratch(self) -> int:
         """Bytes for each thread."""
-        return sum(round_up(n * self.type.itemsize, 64) for n in self.regions)
+        return count_scratch_bytes(self.regions, self.type)
 
 
 class WinogradWeightPlan(NamedTuple):
@@ -163,7 +168,7 @@ class WinogradWeightPlan(NamedTuple):
     @property
     def scratch(self) -> int:
         """Bytes for each thread."""
-        return sum(round_up(n * self.type.itemsize, 64) for n in self.regions)
+        return count_scratch_bytes(self.regions, self.type)
 
 
 def plan_winograd(

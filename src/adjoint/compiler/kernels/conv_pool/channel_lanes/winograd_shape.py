@@ -94,7 +94,7 @@ class WinogradShape(NamedTuple):
         return PRODUCTS * self.square_count * self.frame.pitch * item > MAX_BAND_BYTES
 
     @property
-    def spread(self) -> int:
+    def summed_registers(self) -> int:
         """Registers of the summed channels."""
         return -(-self.channels // self.lanes)
 
@@ -106,7 +106,7 @@ class WinogradShape(NamedTuple):
     @property
     def framing_cycles(self) -> float:
         """The cycles for a band of turning and transforming what the channels of a chunk are multiplied with."""
-        return self.spread * (
+        return self.summed_registers * (
             TURN_CYCLES * self.image[0] * self.image[1] / self.bands + IMAGE_CYCLES * self.square_count
         )
 

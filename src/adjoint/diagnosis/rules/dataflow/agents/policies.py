@@ -141,10 +141,10 @@ class BootstrapMask(WatchRule):
     max_passes = FLOW_PASSES
 
     def see_call(self, call: LibraryCall) -> None:
-        target = call.tensor("target")
-        made = self.facts.flow.maker_past_moves(target)
-        if call.name not in ERRORS or target is None or made is None or made.op != "add" or target.node is not None:
+        found = find_added_target(self.facts, call)
+        if found is None:
             return
+        target, made = found
         for product in self.facts.flow.makers_behind(made.out):
             mask = next((x for x in product.tensors if is_mask(x)), None)
             if product.op != "mul" or mask is None or mask.array.mean() > 0.35:
@@ -220,6 +220,15 @@ class CriticValue(WatchRule):
                 name = self.facts.names.name_of_module(critic)
                 problem = f"the value that {name} gives an action is in the loss with a plus: the policy makes it small"
                 self.report("negated-loss", place, name, problem, f"a minus before it: -{name}(…).mean()", count)
+
+
+def find_added_target(facts: Facts, call: LibraryCall) -> tuple[Tensor, Made] | None:
+    """Return the target of a loss of values that is a sum without a history, and what made it."""
+    target = call.tensor("target")
+    made = facts.flow.maker_past_moves(target)
+    if call.name not in ERRORS or target is None or made is None or made.op != "add" or target.node is not None:
+        return None
+    return target, made
 
 
 def is_mask(x: Tensor) -> bool:

@@ -11,7 +11,7 @@ from adjoint.core.graph.source_location import Site
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
 from adjoint.diagnosis.findings import Place
-from adjoint.diagnosis.rules.dataflow.agents.policies import ERRORS, is_mask
+from adjoint.diagnosis.rules.dataflow.agents.policies import find_added_target, is_mask
 from adjoint.diagnosis.source_expressions import SourceFile, parse_source, text_of
 from adjoint.diagnosis.watch.events import Backward, caller_frame
 from adjoint.diagnosis.watch.facts import Facts, is_array
@@ -30,10 +30,10 @@ class TemporalTarget(WatchRule):
     max_passes = FLOW_PASSES
 
     def see_call(self, call: LibraryCall) -> None:
-        target = call.tensor("target")
-        made = self.facts.flow.maker_past_moves(target)
-        if call.name not in ERRORS or target is None or made is None or made.op != "add" or target.node is not None:
+        found = find_added_target(self.facts, call)
+        if found is None:
             return
+        target, made = found
         reward, following = self._find_parts(made)
         if reward is None:
             return
@@ -172,7 +172,7 @@ class ReturnOrder(WatchRule):
 def find_backward_sums(source: SourceFile) -> Iterator[tuple[ast.For, ast.expr]]:
     """Yield the loops from the last step to the first that append a discounted sum to a list nobody turns round."""
     whole = b"\n".join(source.lines).decode()
-    for loop in (node for node in ast.walk(source.tree) if isinstance(node, ast.For)):
+    for loop in source.nodes_of(ast.For):
         if not re.search(r"reversed\(|\[::-1\]|,\s*-1\)", text_of(loop.iter)):
             continue
         inner = list(chain.from_iterable(ast.walk(line) for line in loop.body))

@@ -76,8 +76,8 @@ class TrainedTeacher(WatchRule):
         trained = self.facts.find_optimizers()
         roots = {root.name: root for root in self.facts.names.models()}
         for source in find_sources(self.facts):
-            for loop in ast.walk(source.tree):
-                if not isinstance(loop, ast.For) or not isinstance(loop.iter, ast.Call) or name_of(loop.iter) != "zip":
+            for loop in source.nodes_of(ast.For):
+                if not isinstance(loop.iter, ast.Call) or name_of(loop.iter) != "zip":
                     continue
                 names = [text_of(each).partition(".parameters(")[0] for each in loop.iter.args]
                 targets = [name_of(each) for each in getattr(loop.target, "elts", ())]

@@ -1,0 +1,60 @@
+"""Files of programs that raise an error, with what is to be told of each, and how such a program is run.
+
+A program stands under `=== name`; the line to blame ends in `# <--`; what is told follows after a key, such as `try:`.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import warnings
+from contextlib import redirect_stdout
+from pathlib import Path
+
+import adjoint as ad
+from adjoint.diagnosis.error_explanation import add_uncaught_explanation
+
+MARK = "  # <--"
+
+
+def read_programs(path: Path, key: str) -> list[tuple[str, str, str]]:
+    """Return the name of each program of a file, its text, and what is told of it."""
+    found = []
+    for text in path.read_text(encoding="utf-8").split("=== ")[1:]:
+        match = re.fullmatch(rf"(\w+)\n(.*?){key}: ?(.*?)\n*", text, re.DOTALL)
+        assert match is not None, text
+        found.append((match[1], match[2], match[3]))
+    return found
+
+
+def write_told(path: Path, name: str, key: str, told: str) -> None:
+    """Put what is told of a program into its file."""
+    text = path.read_text(encoding="utf-8")
+    head, rest = text.split(f"=== {name}\n", 1)
+    body, _, following = rest.partition("=== ")
+    body = body.rsplit(f"{key}:", 1)[0] + f"{key}: {told}\n"
+    path.write_text(f"{head}=== {name}\n{body}{'=== ' if following else ''}{following}", encoding="utf-8")
+
+
+def find_marked_line(program: str) -> int:
+    """Return the number of the line to blame."""
+    return next(i for i, line in enumerate(program.split("\n"), 1) if MARK in line)
+
+
+def find_told(notes: str, key: str) -> str:
+    """Return what the first line under a key tells; empty without one."""
+    return next((line.removeprefix(f"{key}: ") for line in notes.split("\n") if line.startswith(f"{key}: ")), "")
+
+
+def run_program(text: str, path: Path) -> BaseException | None:
+    """Return the error that ends a program, explained as one that nothing has caught."""
+    path.write_text(text, encoding="utf-8")
+    ad.manual_seed(0)
+    with redirect_stdout(io.StringIO()), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            exec(compile(text, str(path), "exec"), {"__name__": "program"})
+        except Exception as error:  # noqa: BLE001  the programs raise errors of all kinds
+            add_uncaught_explanation(error, error.__traceback__)
+            return error
+    return None
