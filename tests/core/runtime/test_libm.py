@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from adjoint.core.runtime.libm import fused_multiply_add
+from adjoint.core.runtime.libm import BLOCK_ELEMENTS, fused_multiply_add
 
 
 def floats(bits: int) -> Any:
@@ -54,3 +54,11 @@ def test_arrays_broadcast(dtype: str) -> None:
 
 def test_very_large_factors_do_not_overflow() -> None:
     assert fused_multiply_add(np.array([0.5]), np.float64(1e308), np.float64(-1e307)).tolist() == [4e307]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_large_arrays_are_computed_in_blocks(dtype: str) -> None:
+    x = np.random.default_rng(0).standard_normal((3, BLOCK_ELEMENTS)).astype(dtype)
+    whole = fused_multiply_add(x, x.dtype.type(3), x.dtype.type(0.1))
+    rows = [fused_multiply_add(row, x.dtype.type(3), x.dtype.type(0.1)) for row in x]
+    np.testing.assert_array_equal(whole, np.stack(rows), strict=True)

@@ -49,12 +49,7 @@ class Generator(RandomStream):
                 f"from={low:g}"
             )
         with self._lock:
-            unit = self._draw_uniforms(math.prod(sizes), kind)
-        if unit.size:
-            first, last = kind.type(low), kind.type(high)
-            unit = fused_multiply_add(unit, last - first, first)
-            unit[unit == last] = first  # rounding may reach the open end
-        return unit.reshape(sizes)
+            return self._draw_uniforms(math.prod(sizes), kind, low, high).reshape(sizes)
 
     def normal(self, shape: Shape, dtype: NumpyDtype | type | str, mean: float = 0.0, std: float = 1.0) -> Array:
         """z std + mean, with z standard normal by Box and Muller.

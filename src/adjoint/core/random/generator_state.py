@@ -18,6 +18,7 @@ from adjoint.core.op.eager_kernels import kernel_provider, make_sampler, report_
 from adjoint.core.random.box_muller import BLOCK, normal_blocks, normal_pairs
 from adjoint.core.random.mt19937 import MersenneTwister
 from adjoint.core.runtime.fork_safety import hold_across_fork
+from adjoint.core.runtime.libm import fused_multiply_add
 from adjoint.core.runtime.mode import refuse_while_tracing
 from adjoint.core.tensor.tensor import Tensor, wrap
 from adjoint.core.typing import Array, NumpyDtype
@@ -26,7 +27,8 @@ DEFAULT_SEED = 67280421310721
 NUMPY_SECONDS_BEFORE_NATIVE = 0.05  # native code is loaded once NumPy has drawn as long what that could have drawn
 # Seconds that NumPy, or Python, takes for a number.
 SECONDS_PER_NORMAL_CALL = 2e-4  # NumPy's many small calls
-SECONDS_PER_UNIFORM, SECONDS_PER_NORMAL, SECONDS_PER_INTEGER, SECONDS_PER_SWAP = 5e-9, 2.5e-7, 7e-9, 1e-7
+SECONDS_PER_UNIFORM, SECONDS_PER_SCALED_UNIFORM, SECONDS_PER_NORMAL = 5e-9, 2e-8, 2.5e-7
+SECONDS_PER_INTEGER, SECONDS_PER_SWAP = 7e-9, 1e-7
 
 # What `torch.get_rng_state()` holds. `left` and `next` give one position twice: the draws until the next block is made
 # (that one included), and the index of the next word. Only `spare` is in use of what follows the words.
@@ -208,15 +210,24 @@ class RandomStream:
                     make_sampler.empty()
         return self._sampler
 
-    def _draw_uniforms(self, count: int, kind: NumpyDtype) -> Array:
-        native = self._native_sampler(count * SECONDS_PER_UNIFORM)
+    def _draw_uniforms(self, count: int, kind: NumpyDtype, low: float = 0.0, high: float = 1.0) -> Array:
+        """u (high - low) + low, rounded once, with u uniform on [0, 1); float32 or float64."""
+        first, last = kind.type(low), kind.type(high)
+        in_unit_interval = low == 0 and high == 1
+        native = self._native_sampler(count * (SECONDS_PER_UNIFORM if in_unit_interval else SECONDS_PER_SCALED_UNIFORM))
         if native is not None:
-            return native.uniforms(count, kind)
+            drawn: Array = native.uniforms(count, kind, first, last)
+            return drawn
         if kind == np.float32:
             words = self._stream.words(count) & np.uint64(2**24 - 1)
-            return words.astype(np.float32) * np.float32(2.0**-24)
-        words = self._stream.double_words(count) & np.uint64(2**53 - 1)
-        return words * 2.0**-53
+            drawn = words.astype(np.float32) * np.float32(2.0**-24)
+        else:
+            words = self._stream.double_words(count) & np.uint64(2**53 - 1)
+            drawn = words * 2.0**-53
+        if count and not in_unit_interval:
+            drawn = fused_multiply_add(drawn, last - first, first)
+            drawn[drawn == last] = first  # rounding may reach the open end
+        return drawn
 
     def _few_normals(self, count: int) -> Array:
         spare = [] if self._spare is None else [self._spare]

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 SPLITTER = 2.0**27 + 1
 # Beyond this the splitting overflows.
 LARGEST_SPLIT = 2.0**990
+BLOCK_ELEMENTS = 2**14
 
 
 def fused_multiply_add(x: Array, y: Operand, z: Operand) -> Array:
@@ -30,7 +31,15 @@ def fused_multiply_add(x: Array, y: Operand, z: Operand) -> Array:
 
     Exact unless the result, or in float64 the rounding error of x * y, is subnormal.
     """
-    return _fma32(x, y, z) if x.dtype == np.float32 else _fma64(x, y, z)
+    multiply_add = _fma32 if x.dtype == np.float32 else _fma64
+    if x.size <= BLOCK_ELEMENTS or np.ndim(y) or np.ndim(z) or not x.flags.c_contiguous:
+        return multiply_add(x, y, z)
+    # Block by block the temporaries, twice as wide as the result, stay in cache.
+    result, flat = np.empty_like(x), x.reshape(-1)
+    for start in range(0, x.size, BLOCK_ELEMENTS):
+        block = slice(start, start + BLOCK_ELEMENTS)
+        result.reshape(-1)[block] = multiply_add(flat[block], y, z)
+    return result
 
 
 def apply_libm(function: Callable[[float], float], x: Float64) -> Float64:

@@ -34,6 +34,7 @@ def draws(generator: Generator, count: int, kind: str) -> list[Any]:
         lambda: generator.normal(count, kind),
         lambda: generator.normal(count, kind, 0.5, 3.0),
         lambda: generator.uniform(count, kind, -2.0, 1.0),
+        lambda: generator.uniform(count, kind, 1.0, 1.0 + 2.0**-9),  # many are rounded, some to the open end
         lambda: generator.bernoulli(count, 0.3, kind),
         lambda: generator.exponential(count, kind),
         lambda: generator.dropout(count, 0.25, kind),

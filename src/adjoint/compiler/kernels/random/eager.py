@@ -37,13 +37,18 @@ class Drawer:
         self._places = memory.ctypes.data, self._scratch.ctypes.data
         self._functions = _functions()
 
-    def uniforms(self, count: int, kind: NumpyDtype) -> Array:
-        """Uniform on [0, 1), (count,), float32 or float64."""
-        return self._draw_floats("uniforms", count, kind)
+    def uniforms(self, count: int, kind: NumpyDtype, first: float = 0.0, last: float = 1.0) -> Array:
+        """Uniform on [first, last), two numbers of the dtype, (count,), float32 or float64."""
+        out = np.empty(count, kind)
+        span = float(kind.type(last) - kind.type(first))
+        self._functions["uniforms", kind.itemsize](*self._places, _find_data_address(out), count, span, first, last)
+        return out
 
     def normals(self, count: int, kind: NumpyDtype) -> Array:
         """Standard normals, (count,), float32 or float64, of which there are 16 or more."""
-        return self._draw_floats("normals", count, kind)
+        out = np.empty(count, kind)
+        self._functions["normals", kind.itemsize](*self._places, _find_data_address(out), count)
+        return out
 
     def integers(self, count: int, low: int, span: int) -> NDArray[np.int64]:
         """low + w mod span for `count` > 0 words w, int64; the span is below 2**28."""
@@ -55,11 +60,6 @@ class Drawer:
         """The integers below `count` > 1, shuffled by a word for each but the last, int64."""
         out = np.arange(count, dtype=np.int64)
         self._functions["permutation", 8](*self._places, _find_data_address(out), count)
-        return out
-
-    def _draw_floats(self, name: str, count: int, kind: NumpyDtype) -> Array:
-        out = np.empty(count, kind)
-        self._functions[name, kind.itemsize](*self._places, _find_data_address(out), count)
         return out
 
 
@@ -76,9 +76,10 @@ def _functions() -> dict[tuple[str, int], Function]:
     places = [ctypes.c_void_p] * 3
     kind = ctypes.CFUNCTYPE(None, *places, ctypes.c_int64)
     ranged = ctypes.CFUNCTYPE(None, *places, *[ctypes.c_int64] * 3)
+    scaled = ctypes.CFUNCTYPE(None, *places, ctypes.c_int64, *[ctypes.c_double] * 3)
     found: dict[tuple[str, int], Function] = {
-        (name, number.bits // 8): kind(engine.address(f"adjoint_{name}{number.bits}"))
-        for name in ("uniforms", "normals")
+        (name, number.bits // 8): signature(engine.address(f"adjoint_{name}{number.bits}"))
+        for name, signature in (("uniforms", scaled), ("normals", kind))
         for number in WORDS
     }
     found["integers", 8] = ranged(engine.address("adjoint_integers"))
@@ -87,7 +88,7 @@ def _functions() -> dict[tuple[str, int], Function]:
 
 
 def _text(target: Target) -> str:
-    b = Builder()
+    b = Builder(has_fma=target.has_fma)
     for kind in WORDS:
         _write_uniforms(b, kind, target)
         _write_normals(b, kind)
@@ -97,20 +98,19 @@ def _text(target: Target) -> str:
 
 
 def _write_uniforms(b: Builder, kind: Type, target: Target) -> None:
+    """u span + first, rounded once; where that reaches `last`, the open end, first."""
     per = WORDS[kind]
     name = f"adjoint_uniforms{kind.bits}"
-    with b.function(name, [PTR, PTR, PTR, I64], visible=True) as (state, scratch, place, count):
+    with b.function(name, [PTR, PTR, PTR, I64, F64, F64, F64], visible=True) as (state, scratch, place, count, *ends):
         out = b.load(place, PTR)
         lanes = target.lanes(Type("u", 32 * per))
-        draw(
-            b,
-            state,
-            scratch,
-            count,
-            per,
-            target,
-            make_element_writer(b, out, per, lanes, lambda words, _: to_unit_interval(b, words)),
-        )
+        span, first, last = (b.cast(end, kind) for end in ends)
+
+        def element(words: Reg, _: Reg) -> Reg:
+            value = b.fma(to_unit_interval(b, words), span, first)
+            return b.select(b.eq(value, last), first, value)
+
+        draw(b, state, scratch, count, per, target, make_element_writer(b, out, per, lanes, element))
 
 
 def _write_normals(b: Builder, kind: Type) -> None:
@@ -121,14 +121,16 @@ def _write_normals(b: Builder, kind: Type) -> None:
     name = f"adjoint_normals{kind.bits}"
     with b.function(name, [PTR, PTR, PTR, I64], visible=True) as (state, scratch, place, count):
         out = b.load(place, PTR)
-        b.call(uniforms, [state, scratch, place, count])
+        unit_interval = [b.constant(number, F64) for number in (1.0, 0.0, 1.0)]
+        b.call(uniforms, [state, scratch, place, count, *unit_interval])
         with b.loop(0, b.shr(count, BLOCK.bit_length() - 1)) as turn:
             at = b.gep(out, b.mul(turn.index, BLOCK), kind)
             b.call(block, [at, at])
         with b.when(b.ne(b.bitwise_and(count, BLOCK - 1), 0)):
             spare = b.gep(scratch, SCRATCH_BYTES, U8)
             b.store(spare, b.gep(scratch, SCRATCH_BYTES + SPARE_BYTES, U8))
-            b.call(uniforms, [state, scratch, b.gep(scratch, SCRATCH_BYTES + SPARE_BYTES, U8), b.constant(BLOCK, I64)])
+            last_place = b.gep(scratch, SCRATCH_BYTES + SPARE_BYTES, U8)
+            b.call(uniforms, [state, scratch, last_place, b.constant(BLOCK, I64), *unit_interval])
             b.call(block, [spare, b.gep(out, b.sub(count, BLOCK), kind)])
 
 
