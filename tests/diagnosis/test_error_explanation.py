@@ -95,6 +95,25 @@ def test_an_error_that_is_caught_is_explained_too(tmp_path: Path) -> None:
     assert "x: f32[3,4], from test_error_explanation.py:" in "\n".join(caught.value.__notes__)
 
 
+def test_errors_that_a_line_raises_again_and_again_are_explained_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr(error_explanation, "monotonic", lambda: now)
+
+    def fail() -> RuntimeError:
+        with pytest.raises(RuntimeError) as caught:
+            ad.ones(2) @ ad.ones(3)
+        return caught.value
+
+    assert all(hasattr(fail(), EXPLANATION) for _ in range(error_explanation.MAX_EXPLAINED_ERRORS_OF_LINE))
+    error = fail()
+    assert not hasattr(error, EXPLANATION)
+    add_uncaught_explanation(error, error.__traceback__)
+    assert "at test_error_explanation.py:" in getattr(error, EXPLANATION)
+    now += error_explanation.SECONDS_BETWEEN_FURTHER_ONES
+    assert hasattr(fail(), EXPLANATION)
+    assert not hasattr(fail(), EXPLANATION)
+
+
 def test_errors_of_other_libraries_and_of_the_program_stay_as_they_are() -> None:
     model = nn.Linear(2, 2)
     model.register_forward_hook(lambda module, inputs, output: {}["missing"])

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
-from types import FrameType, TracebackType
+from dataclasses import dataclass
+from time import monotonic
+from types import CodeType, FrameType, TracebackType
 
 from adjoint.core.graph.source_location import library_files
 from adjoint.core.op.op_errors import describe_misplaced_value
 from adjoint.core.runtime.package_name import is_name_of_package
-from adjoint.diagnosis.call_stack import find_stack, release_locals
+from adjoint.diagnosis.call_stack import UserFrame, find_stack, release_locals
 from adjoint.diagnosis.causes import Cause, find_cause
 from adjoint.diagnosis.failure import Failure, inspect_failure
 from adjoint.diagnosis.remedies import find_remedy
 from adjoint.diagnosis.repairs.trial import running
 
 EXPLANATION = "_adjoint_explanation"  # the attribute of an error that holds the note
+# A program that catches the errors of a line reads none of the notes, each of which takes some 10 ms.
+MAX_EXPLAINED_ERRORS_OF_LINE, SECONDS_BETWEEN_FURTHER_ONES = 20, 1.0
 
 
 def add_explanation(error: BaseException) -> None:
@@ -27,12 +31,33 @@ def add_explanation(error: BaseException) -> None:
         return
     with suppress(Exception):  # nothing may hide the error itself
         stack = find_stack(error.__traceback__) if _is_ours(error) else []
-        if stack:
+        if stack and _admit_explanation(stack[0]):
             try:
                 failure = inspect_failure(error, stack)
                 _replace_note(error, describe_failure(failure, find_remedy(failure)))
             finally:
                 release_locals(stack)
+
+
+@dataclass
+class _ExplainedErrors:
+    """How many errors of a line have been explained, and when the last was."""
+
+    count: int = 0
+    last: float = 0.0
+
+
+_explained: dict[tuple[CodeType, int], _ExplainedErrors] = {}  # by code and the instruction in it
+
+
+def _admit_explanation(place: UserFrame) -> bool:
+    """Count one more explained error of an instruction; return False if it has had enough of them for now."""
+    explained = _explained.setdefault((place.frame.f_code, place.offset), _ExplainedErrors())
+    now = monotonic()
+    if explained.count >= MAX_EXPLAINED_ERRORS_OF_LINE and now - explained.last < SECONDS_BETWEEN_FURTHER_ONES:
+        return False
+    explained.count, explained.last = explained.count + 1, now
+    return True
 
 
 def add_uncaught_explanation(error: BaseException, trace: TracebackType | None) -> None:
