@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 import re
+import sys
 from collections.abc import Iterator
 from types import ModuleType
 
@@ -154,11 +155,11 @@ def define_name(failure: Failure, match: re.Match[str]) -> str | None:
     if name in USUAL_MODULES:
         return f"import {name} at the top of the file"
     for key, each in failure.frame.f_globals.items():
-        if hasattr(each, "__path__") and not key.startswith("_") and name in dir(each):
+        if isinstance(each, ModuleType) and not key.startswith("_") and name in dir(each):
             return f"{name} is in {key}: {key}.{name}"
     if library is not None and hasattr(failure.frame.f_globals[library], name):
         return f"{name} is in {library}: {library}.{name}"
-    made = _find_elsewhere(failure, name)
+    made = _find_elsewhere(failure, name) or _find_in_imported_module(failure, name)
     if made is not None:
         return made
     near = find_spelling(name, dir(builtins))
@@ -183,6 +184,15 @@ def _find_elsewhere(failure: Failure, name: str) -> str | None:
             return f"{told}: return it from there, or give it as an argument"
         if source is not None and isinstance(node, (ast.FunctionDef, ast.ClassDef)) and node.name == name:
             return f"{name} begins at {source.place_of(node)}, after this line: move that before it"
+    return None
+
+
+def _find_in_imported_module(failure: Failure, name: str) -> str | None:
+    """Return the import of a name that a module has from which the file imports other names."""
+    source = None if failure.line is None else failure.line.source
+    for node in source.nodes_of(ast.ImportFrom) if source is not None else ():
+        if node.module is not None and node.level == 0 and name in dir(sys.modules.get(node.module)):
+            return f"from {node.module} import {name} at the top of the file"
     return None
 
 
