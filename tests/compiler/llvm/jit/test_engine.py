@@ -6,11 +6,13 @@ import gc
 import struct
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
 from tests.support.checks import raises
 from tests.support.kernels.lanes import call
+from tests.support.scripts import Done, start
 
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.jit import elf_loader, engine, target
@@ -152,3 +154,27 @@ def test_threads_compile_and_load_at_once() -> None:
 
     with ThreadPoolExecutor(8) as pool:
         assert list(pool.map(work, range(64))) == list(range(64))
+
+
+SHUTDOWN = """
+import sys, types
+
+early = sys.modules["early"] = sys.early = types.ModuleType("early")
+from adjoint.compiler.llvm.builder import Builder
+from adjoint.compiler.llvm.jit import elf_loader, engine, target
+
+if {is_by_llvm}:
+    elf_loader.link = lambda objects: None
+sys.engine = engine
+b = Builder()
+with b.kernel("one"):
+    pass
+early.engine = engine.load([target.host().emit_object(b.text())])
+"""
+
+
+@pytest.mark.parametrize("is_by_llvm", [False, True])
+def test_an_engine_that_outlives_its_module_says_nothing(is_by_llvm: bool, tmp_path: Path) -> None:
+    """Shutdown empties the modules in the order in which they were imported, the last first."""
+    done = start(tmp_path, "-c", SHUTDOWN.format(is_by_llvm=is_by_llvm))
+    assert done == Done(0, "", "")

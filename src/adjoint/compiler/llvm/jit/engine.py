@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any
 
@@ -34,7 +34,10 @@ class Engine:
         for held in (self, _open[id(self)]):
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(held))
 
-    def __del__(self) -> None:
+    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        # Python's shutdown may have taken the names of this module away; the process gives all memory back.
+        if is_finalizing():
+            return
         code = _open.pop(id(self), None)
         if code is not None:
             code.close()
