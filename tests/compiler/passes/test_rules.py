@@ -127,6 +127,8 @@ SAMPLES: dict[str, list[Sample]] = {
         )
     ],
     "slice_of_unslice": [Sample(((2, 3),), {"shape": (5, 4), "bounds": ((0, 4, 2), (1, 4, 1))})],
+    "put_slice_twice": [Sample(((5, 4), (2, 3), (2, 3)), {"bounds": ((0, 4, 2), (1, 4, 1))})],
+    "slice_of_put_slice": [Sample(((5, 4), (2, 3)), {"bounds": ((0, 4, 2), (1, 4, 1))})],
     "select_the_only": [Sample(((2, 1, 3),), {"axis": 1, "at": 0})],
     "folded_axes_kept_and_dropped": [
         Sample(((2, 3, 4),), {"axes": (1,), "shape": (2, 4)}),

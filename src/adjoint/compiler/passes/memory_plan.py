@@ -66,7 +66,7 @@ def plan_memory(spans: Iterable[Span], late: Sequence[Span] = (), since: int = 0
     if not offsets:
         arena = _Arena(len(order))
         offsets, size = {span.value: arena.add(span) for span in order}, arena.size
-    return MemoryPlan(offsets, size, sum(map(_aligned_size, order)), block, lent)
+    return MemoryPlan(offsets, size, sum(aligned_size(span.value) for span in order), block, lent)
 
 
 def _place_by_size(spans: list[Span]) -> tuple[dict[Value, int], int]:
@@ -79,8 +79,8 @@ def _place_by_size(spans: list[Span]) -> tuple[dict[Value, int], int]:
     change = np.zeros(end + 1, np.int64)  # of the bytes needed, from step to step
     top = 0  # of the places so far
     size, taken, free = -1, list[tuple[int, int]](), list[int]()  # of this size: (last step, place), and places
-    for span in sorted(spans, key=lambda s: (_aligned_size(s), s.first)):
-        needed = _aligned_size(span)
+    for span in sorted(spans, key=lambda s: (aligned_size(s.value), s.first)):
+        needed = aligned_size(span.value)
         if needed != size:
             size, taken, free = needed, [], []
         while taken and taken[0][0] < span.first:
@@ -104,7 +104,7 @@ class _Arena:
 
     def add(self, span: Span, limit: int | None = None) -> int:
         """Put a span at the lowest place with room for it, and tell that; −1 if it would pass the limit."""
-        n, needed = self._count, _aligned_size(span)
+        n, needed = self._count, aligned_size(span.value)
         starts, ends, firsts, lasts = self._placed[:, :n]
         rivals = np.flatnonzero((firsts <= span.last) & (span.first <= lasts))
         at = 0
@@ -136,7 +136,7 @@ def _lend_late_memory(spans: list[Span], late: Sequence[Span], since: int) -> tu
     lent: dict[Value, int] = {}
     change = np.zeros(end + 1, np.int64)  # of the bytes needed, from step to step
     for span in spans:
-        _add_to_usage(change, span, _aligned_size(span))
+        _add_to_usage(change, span, aligned_size(span.value))
     while free:
         fullest = change.cumsum().argmax()
         # what is large for long goes to where there is most time
@@ -148,7 +148,7 @@ def _lend_late_memory(spans: list[Span], late: Sequence[Span], since: int) -> tu
             offset = filled.add(span, limit)
             if offset >= 0:
                 lent[span.value] = offset
-                _add_to_usage(change, span, -_aligned_size(span))
+                _add_to_usage(change, span, -aligned_size(span.value))
         if len(lent) == before:
             break
         free = [s for s in free if s.value not in lent]
@@ -160,9 +160,9 @@ def _add_to_usage(change: Array, span: Span, size: int) -> None:
     change[span.last + 1] -= size
 
 
-def _aligned_size(span: Span) -> int:
-    """The bytes of a span's memory, up to a multiple of ALIGNMENT."""
-    return -(-max(span.value.nbytes, 1) // ALIGNMENT) * ALIGNMENT
+def aligned_size(value: Value) -> int:
+    """The bytes of a value's memory, up to a multiple of ALIGNMENT."""
+    return -(-max(value.nbytes, 1) // ALIGNMENT) * ALIGNMENT
 
 
 def aligned_bytes(size: int) -> Array:

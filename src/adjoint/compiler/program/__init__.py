@@ -22,4 +22,6 @@ Modules, in reading order:
   structure.
 - `outlined_calls`: Calls of a compiled function that has a loop which grows: Python runs the loop, and its body is
   compiled apart.
+- `arena_spans`: The values that lie in a program's arena: how long each needs memory, and which of them share a
+  place.
 """

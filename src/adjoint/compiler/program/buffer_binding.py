@@ -20,6 +20,7 @@ from adjoint.compiler.passes.cost_model import estimate_seconds
 from adjoint.compiler.passes.fusion import Fusion
 from adjoint.compiler.passes.fusion_group import Group
 from adjoint.compiler.passes.memory_plan import MemoryPlan, Span, aligned_array, aligned_bytes, plan_memory
+from adjoint.compiler.program.arena_spans import ArenaSpans, ReadersByValue, can_overwrite_once
 from adjoint.compiler.program.kernel_table import ArenaViews, KernelTable, SizeRows, array_at, array_type
 from adjoint.compiler.program.placed_gradients import BoundBuffer, GradientSlot
 from adjoint.compiler.progress import progress
@@ -33,7 +34,6 @@ from adjoint.core.typing import Array
 # once their shapes agree
 FAMILIES_THAT_NEVER_RAISE = ("contraction", "convolution", "random", "cat", "movement", "boundary")
 
-ReadersByValue = dict[Value, list[tuple[Group, StridedView]]]
 WrapKernel = Callable[[Group, KernelCall], KernelCall]
 
 
@@ -160,12 +160,7 @@ class Binding:
             return False
         if any(self.step[other] > self.step[group] for other, _ in reads):
             return False
-        answers = self.fusion.memo
-        if (v, symbol) not in answers:
-            from adjoint.compiler.kernels.lowerings import can_overwrite
-
-            answers[v, symbol] = can_overwrite(group, self.fusion, v, symbol)
-        return bool(answers[v, symbol])
+        return can_overwrite_once(self.fusion, v, symbol)
 
     def last_step_that_may_raise(self) -> int:
         """The last step that values can make fail: a check, or a call of NumPy that may refuse them; -1 if none."""
@@ -177,28 +172,12 @@ class Binding:
 
     def _place_in_arena(self, readers: ReadersByValue) -> MemoryPlan:
         """The arena holds what only the program sees, from the step that makes a value to the last that reads it."""
-        last = {base: max(self.step[group] for group, _ in reads) for base, reads in readers.items()}
-        for _, v in self.copies_out:
-            last[v] = len(self.fusion.order)
-        inside = self.fusion.placed_in_concat
-        first = {v: self.step[group] for group in self.fusion.order for v in group.stored}
-        for v, (whole, _) in inside.items():
-            first[whole] = min(first[whole], first[v])
-            last[whole] = max(last.get(whole, 0), last[v])
-        spans = [
-            Span(v, first[v], max(last.get(v, 0), self.step[group]))
-            for group in self.fusion.order
-            for v in group.stored
-            if not self._is_placed(v) and v.op.family != "check" and v not in inside
-        ]
+        spans = ArenaSpans(self.fusion, readers, [v for _, v in self.copies_out], self._is_placed)
         since = self.last_step_that_may_raise()  # until there, .grad stays as it was
         lending = [] if self.graph.symbols else self._late_gradients()  # an arena that grows moves no gradients
-        late = [Span(v, first[v], len(self.fusion.order)) for v in lending]
+        late = [Span(v, spans.first[v], len(self.fusion.order)) for v in lending]
         with self.sizes.taking(self.capacity):
-            made = plan_memory(spans, late, since)
-        for v, (whole, begins) in inside.items():
-            places = made.offsets if whole in made.offsets else made.lent
-            places[v] = places[whole] + begins * v.dtype.itemsize
+            made = spans.add_shared_places(plan_memory(spans.spans, late, since))
         self.arena = aligned_bytes(made.size)
         for v, offset in made.offsets.items():
             self.buffers[v] = BoundBuffer(array_at(self.arena, offset, v))

@@ -12,12 +12,12 @@ from adjoint.core.op.families import primitive
 from adjoint.core.op.op import Op, op_of
 from adjoint.core.op.spec import Spec
 from adjoint.core.tensor.as_strided import as_writable
-from adjoint.core.tensor.size import range_length
 from adjoint.core.tensor.storage import ViewStep
-from adjoint.core.typing import Array, Operand, Shape
+from adjoint.core.typing import Array, Operand
 from adjoint.ops.indexing.indexing import index
 from adjoint.ops.indexing.row_positions import Pattern
-from adjoint.ops.movement.movement import Bounds, is_bare, reshape, slice
+from adjoint.ops.movement.movement import Bounds, is_bare, permute, reshape, slice
+from adjoint.ops.mutation.view_slice import ViewSlice
 
 if TYPE_CHECKING:
     from adjoint.core.tensor.tensor import Tensor
@@ -78,9 +78,7 @@ def replay_view(x: Operand, steps: Steps) -> Operand:
     dx=lambda g, steps: (
         op_of(put_view).evaluate(g, 0.0, steps=steps)
         if is_bare(g)
-        else put_view(g, 0.0, steps=steps)
-        if (bounds := _bounds(g.shape, steps)) is None
-        else put_slice(g, 0.0, bounds=bounds)
+        else put_steps(g, 0.0, steps)
     ),
     dvalue=lambda g, steps: replay_view(g, steps),
 )
@@ -104,34 +102,24 @@ def _lies_in(region: Operand, memory: Array) -> bool:
     return False
 
 
-def put_steps(x: Tensor, value: Tensor, steps: Steps) -> Tensor:
-    """Apply `put_view`, or `put_slice`, which compiles, where the steps are slices and selections."""
-    bounds = _bounds(x.shape, steps)
-    if bounds is None:
+def put_steps(x: Tensor, value: Operand, steps: Steps) -> Tensor:
+    """`put_view` by `put_slice`, which compiles, where the steps allow; `value` is a tensor or a number."""
+    part = ViewSlice(x.shape)
+    count = next((i for i, step in enumerate(steps) if not part.follow(step)), len(steps))
+    if not count:
         return put_view(x, value, steps=steps)
-    region = tuple(range_length(*b) for b in bounds)
-    return put_slice(x, value if tuple(value.shape) == region else reshape(value, shape=region), bounds=bounds)
-
-
-def _bounds(shape: Shape, steps: Steps) -> Bounds | None:
-    """Return the part of an array that slices and selections select; None for other steps but a last reshape."""
-    bounds = [(0, n, 1) for n in shape]
-    kept = list(range(len(shape)))  # the dimensions of the array that the view still has
-    for i, (op, params, _, _) in enumerate(steps):
-        if op.name == "slice":
-            for d, b in zip(kept, params["bounds"], strict=True):
-                bounds[d] = _slice_of_slice(bounds[d], b)
-        elif op.name == "select":
-            d = kept.pop(params["axis"])
-            bounds[d] = _slice_of_slice(bounds[d], (params["at"], params["at"] + 1, 1))
-        elif op.name != "reshape" or i != len(steps) - 1:
-            return None
-    return tuple(bounds)
-
-
-def _slice_of_slice(outer: tuple[int, int, int], inner: tuple[int, int, int]) -> tuple[int, int, int]:
-    (first, _, step), (start, stop, stride) = outer, inner
-    return first + start * step, first + stop * step, step * stride
+    if count < len(steps):  # what is shown so far is changed, and then put where it was
+        value = put_steps(replay_view(x, steps[:count]), value, steps[count:])
+    if not isinstance(value, int | float):
+        kept = part.kept_dims
+        if kept != (in_order := tuple(sorted(kept))):
+            value = reshape(value, shape=tuple(part.part_shape[d] for d in kept))
+            value = permute(value, axes=tuple(kept.index(d) for d in in_order))
+        if tuple(value.shape) != part.part_shape:
+            value = reshape(value, shape=part.part_shape)
+    if part.shape == tuple(x.shape):
+        return put_slice(x, value, bounds=part.part)
+    return reshape(put_slice(reshape(x, shape=part.shape), value, bounds=part.part), shape=tuple(x.shape))
 
 
 @primitive(

@@ -102,7 +102,7 @@ def can_write_into(value: Value, symbol: Value, views: Mapping[Value, StridedVie
     if value.op.name in FORMS_WITH_START:
         start, *others = value.operands
         begins = views[start]
-        whole = begins.base is symbol and begins.is_linear and begins.shape == value.shape == symbol.shape
+        whole = begins.base is symbol and begins.is_linear
     else:
         others, whole = list(value.operands), False
     unread = all(views[x].base is not symbol for x in others)

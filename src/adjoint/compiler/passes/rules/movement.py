@@ -10,6 +10,7 @@ from adjoint.compiler.ir.symbolic_size import has_symbols
 from adjoint.compiler.passes.pattern import rule
 from adjoint.core.typing import Function, Operand
 from adjoint.ops.movement.movement import Bounds, expand, flip, pad, permute, reshape, select, slice, unslice
+from adjoint.ops.mutation.view_update import put_slice
 from adjoint.ops.reduction.reduction import all, any, max, min, prod, sum
 
 if TYPE_CHECKING:
@@ -152,6 +153,18 @@ def unslice_twice(x: Tensor, *, first: Shape, inner: Bounds, shape: Shape, bound
 def slice_of_unslice(x: Tensor, *, shape: Shape, bounds: Bounds) -> Iterator[Operand]:
     yield slice(unslice(x, shape=shape, bounds=bounds), bounds=bounds)
     yield x
+
+
+@rule
+def put_slice_twice(x: Tensor, former: Tensor, value: Tensor, *, bounds: Bounds) -> Iterator[Operand]:
+    yield put_slice(put_slice(x, former, bounds=bounds), value, bounds=bounds)
+    yield put_slice(x, value, bounds=bounds)
+
+
+@rule
+def slice_of_put_slice(x: Tensor, value: Tensor, *, bounds: Bounds) -> Iterator[Operand]:
+    yield slice(put_slice(x, value, bounds=bounds), bounds=bounds)
+    yield value  # where that has the shape
 
 
 @rule
