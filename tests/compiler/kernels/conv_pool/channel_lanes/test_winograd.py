@@ -35,6 +35,7 @@ LAYERS: dict[str, tuple[Shape, Shape, tuple[int, int]]] = {
     "inside": ((2, 33, 12, 8), (64, 33, 3, 3), (0, 0)),
     "outside": ((2, 32, 5, 6), (32, 32, 3, 3), (2, 1)),
     "bands": ((2, 64, 36, 52), (64, 64, 3, 3), (1, 1)),
+    "parts of the summed channels": ((5, 288, 4, 5), (288, 288, 3, 3), (1, 1)),
     "bands inside": ((1, 64, 34, 40), (32, 64, 3, 3), (0, 0)),
 }
 layers = pytest.mark.parametrize("layer", LAYERS.values(), ids=LAYERS)
@@ -165,17 +166,21 @@ def test_few_images_are_shared_among_tiles() -> None:
     assert weight.tiles == 2
 
 
-def test_any_number_of_images_gives_the_same_bits() -> None:
+@pytest.mark.parametrize(("inner", "size", "parts"), [(32, 9, 1), (288, 5, 6)], ids=["one part", "parts"])
+def test_any_number_of_images_gives_the_same_bits(inner: int, size: int, parts: int) -> None:
     def step(x: Any, w: Any) -> Any:
         x, w = x.requires_grad_(), w.requires_grad_()
         y = F.conv2d(x, w, padding=1)
         return (y, *ad.autograd.grad((y * y).sum(), (x, w)))
 
-    weight = normal((48, 32, 3, 3), 1)
-    general = SizedKernels(step, [normal((4, 32, 9, 9), 0), weight], [(0,), ()])
+    weight = normal((48, inner, 3, 3), 1)
+    if host().vector_bits == 512:
+        plan = plan_of(convolution, (4, inner, size, size), weight.shape, **PLAIN, padding=(1, 1))
+        assert plan.parts == parts
+    general = SizedKernels(step, [normal((4, inner, size, size), 0), weight], [(0,), ()])
     assert general.guards == []
     for images in (2, 3, 16, 37):
-        x = normal((images, 32, 9, 9), 0)
+        x = normal((images, inner, size, size), 0)
         fixed = SizedKernels(step, [x, weight], [(), ()])
         for ours, theirs in zip(general(x, weight), fixed(x, weight), strict=True):
             np.testing.assert_array_equal(ours, theirs)

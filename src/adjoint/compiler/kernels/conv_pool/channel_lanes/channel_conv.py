@@ -32,7 +32,7 @@ def write_channel_convolution(
     type, frame, width = plan.type, plan.frame, plan.width
     vector = type.of(frame.lanes)
     weights, frames, results, lines = split_scratch(b, scratch, plan.regions, type)
-    turn = Turning(b, vector)
+    turn = Turning(b, vector, min(frame.places, plan.window % frame.lanes or frame.lanes))
     first = b.mul(modulo_index(b, tile, plan.chunks), width)
     start = b.mul(floor_div_index(b, tile, plan.chunks), plan.per_tile)
     end = b.minimum(b.add(start, plan.per_tile), plan.images)

@@ -34,10 +34,10 @@ class Turning:
     """The subroutine that turns a square of as many rows as a register has lanes; written once for a kernel.
 
     The offsets of rows and of columns are read from tables: a table goes on behind the last one with an offset at which
-    nothing is lost.
+    nothing is lost. `fewest`: columns that are turned at a time.
     """
 
-    def __init__(self, b: Builder, vector: Type) -> None:
+    def __init__(self, b: Builder, vector: Type, fewest: int) -> None:
         self.b, self.vector = b, vector
         lanes, type = vector.lanes, vector.scalar
         # A few columns at a time: pieces of rows that are neighbours in their columns make up registers, within whose
@@ -47,11 +47,14 @@ class Turning:
             b.subroutine(TURN, [PTR, PTR, PTR, PTR, I64]) as (source, rows, target, columns, count),
             b.loop(0, count, piece.lanes) as column,
         ):
-            mask = b.lane_mask(b.sub(count, column.index), piece.lanes)
-            start = b.gep(source, column.index, type)
+            left = b.sub(count, column.index)
+            # Columns that were turned before cost less than masks of those that there are not.
+            mask = b.lane_mask(left, piece.lanes) if fewest < piece.lanes else None
+            at = column.index if mask else b.add(column.index, b.minimum(b.sub(left, piece.lanes), 0))
+            start = b.gep(source, at, type)
             pieces = [b.load(b.gep(start, b.load(b.gep(rows, i, I64), I64), type), piece, mask) for i in range(lanes)]
             joined = [b.concat_lanes(pieces[i :: piece.lanes]) for i in range(piece.lanes)]
-            places = b.gep(columns, column.index, I64)
+            places = b.gep(columns, at, I64)
             for i, value in enumerate(deinterleave(b, joined, 1, piece.lanes)):
                 b.store(value, b.gep(target, b.load(b.gep(places, i, I64), I64), type))
 

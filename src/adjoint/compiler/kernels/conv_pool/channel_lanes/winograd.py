@@ -5,13 +5,19 @@ at a time are turned and transformed; for each of the 16 products, the rows of s
 channel in each, are multiplied with the weights. What the result's transform makes of these sums is turned back, and
 finished channel by channel.
 
+Where the cache does not hold the weights of all summed channels, these go part by part: weights and images of a part
+are transformed, and their products are added to the sums of a group of images.
+
 A sum of elements that are not finite is not finite either where a window does not see them. So where any result of some
 images is not finite, all of them are computed again, term by term.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from adjoint.compiler.kernels.conv_pool.channel_lanes.channels_last import (
+    ChannelFrame,
     Turning,
     clear,
     count_group,
@@ -39,43 +45,63 @@ from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.types import I64, Reg
 
 
+class WinogradMemory(NamedTuple):
+    """The addresses of a plan's regions."""
+
+    weights: Reg
+    turned: Reg
+    frame: Reg
+    images: Reg
+    sums: Reg
+    results: Reg
+    lines: Reg
+
+
 def write_winograd(
     b: Builder, plan: WinogradPlan, x: Reg, weight: Reg, scratch: Reg, tile: Reg, finish: Finish
 ) -> None:
     """The results of one tile, given to `finish`; `scratch` is the calling thread's own."""
     shape, type = plan.shape, plan.type
     vector = type.of(shape.lanes)
-    weights, turned, frame, images, sums, results, lines = split_scratch(b, scratch, plan.regions, type)
-    turn = Turning(b, vector)
+    memory = WinogradMemory(*split_scratch(b, scratch, plan.regions, type))
+    turn = Turning(b, vector, min(shape.frame.places, TAPS * TAPS % shape.lanes))
     first = b.mul(modulo_index(b, tile, shape.chunks), shape.width)
     start = b.mul(floor_div_index(b, tile, shape.chunks), plan.per_tile)
     end = b.minimum(b.add(start, plan.per_tile), plan.bands)
-    _write_weights(b, plan, turn, weight, first, turned, weights)
-    clear(b, frame, shape.frame.elements, vector)
+    if plan.parts == 1:
+        _write_weights(b, plan, turn, weight, first, memory)
+    clear(b, memory.frame, plan.frame.elements, vector)
     channels = b.minimum(b.sub(shape.outward, first), shape.width)
     size = shape.image[0] * shape.image[1]
     is_whole = are_whole_groups(plan)
     with b.loop(start, end, plan.group) as group:
-        with b.loop(0, plan.group) as band:
-            number = b.add(group.index, band.index)
-            if not is_whole:  # the last one takes the place of those that there are not
-                number = b.minimum(number, b.sub(end, 1))
-            own = b.gep(images, b.mul(band.index, shape.square_count * shape.frame.pitch), type)
-            image, row = find_band(b, shape, number)
-            source = b.gep(x, b.mul(image, shape.channels * size), type)
-            write_transformed_band(b, shape, turn, source, row, frame, own, plan.plane)
-        is_bad = b.hor(b.isnan(_multiply(b, plan, images, weights, sums, results)))
+        with b.loop(0, plan.parts) as part:
+            summed = b.mul(part.index, plan.depth)
+            if plan.parts > 1:
+                own = b.gep(weight, b.mul(summed, plan.weight[1]), type)
+                _write_weights(b, plan, turn, own, first, memory)
+            with b.loop(0, plan.group) as band:
+                number = b.add(group.index, band.index)
+                if not is_whole:  # the last one takes the place of those that there are not
+                    number = b.minimum(number, b.sub(end, 1))
+                image, row = find_band(b, shape, number)
+                source = b.gep(x, b.mul(b.add(b.mul(image, shape.channels), summed), size), type)
+                to = b.gep(memory.images, b.mul(band.index, shape.square_count * plan.frame.pitch), type)
+                write_transformed_band(b, shape, plan.frame, turn, source, row, memory.frame, to, plan.plane)
+            if plan.parts > 1:
+                _add_products(b, plan, memory, b.constant(0, I64), b.constant(plan.squares, I64), part.index)
+        is_bad = b.hor(b.isnan(_write_results(b, plan, memory)))
         with b.loop(0, count_group(b, group.index, end, plan.group, is_whole)) as band:
             image, row = find_band(b, shape, b.add(group.index, band.index))
-            own = b.gep(results, b.mul(band.index, shape.square_count * SQUARE * SQUARE * shape.width), type)
-            turn_lines_back(b, turn, own, _find_places(shape), lines, plan.line, shape.width)
+            own = b.gep(memory.results, b.mul(band.index, shape.square_count * SQUARE * SQUARE * shape.width), type)
+            turn_lines_back(b, turn, own, _find_places(shape), memory.lines, plan.line, shape.width)
             with b.when(is_bad), b.loop(0, channels) as channel:
                 source = b.gep(x, b.mul(image, shape.channels * size), type)
                 own = b.gep(weight, b.mul(b.add(first, channel.index), plan.weight[0]), type)
-                line = b.gep(lines, b.mul(channel.index, plan.line), type)
+                line = b.gep(memory.lines, b.mul(channel.index, plan.line), type)
                 write_exact_channel(b, shape, source, own, plan.weight[1], plan.is_flipped, row, line, vector)
             with b.loop(0, channels) as channel:
-                line = b.gep(lines, b.mul(channel.index, plan.line), type)
+                line = b.gep(memory.lines, b.mul(channel.index, plan.line), type)
                 origin = [image, b.add(first, channel.index)]
                 height, width = shape.band
                 if plan.apart:
@@ -91,37 +117,43 @@ def find_band(b: Builder, shape: WinogradShape, number: Reg) -> tuple[Reg, Reg]:
 
 
 def _write_weights(
-    b: Builder, plan: WinogradPlan, turn: Turning, weight: Reg, first: Reg, turned: Reg, weights: Reg
+    b: Builder, plan: WinogradPlan, turn: Turning, weight: Reg, first: Reg, memory: WinogradMemory
 ) -> None:
     """The transformed weights of a chunk: for each product and summed channel, those of the result's channels."""
     shape, type, vector = plan.shape, plan.type, turn.vector
-    lanes, width, window = shape.lanes, shape.width, TAPS * TAPS
+    lanes, width, window, turned = shape.lanes, shape.width, TAPS * TAPS, memory.turned
     lines = b.table([min(o, shape.outward - 1) * plan.weight[0] for o in range(shape.chunks * width)], I64)
     columns = turn.even_table(lanes)
-    with b.loop(0, width, lanes) as channel:
+    with b.loop(0, plan.depth) as summed, b.loop(0, width, lanes) as channel:
         rows = b.gep(lines, b.add(first, channel.index), I64)
-        with b.loop(0, shape.channels) as summed:
-            own = b.gep(weight, b.mul(summed.index, plan.weight[1]), type)
-            for tap in range(0, window, lanes):
-                turn(b.gep(own, tap, type), rows, b.gep(turned, tap * lanes, type), columns, min(lanes, window - tap))
-            order = range(window)[::-1] if plan.is_flipped else range(window)
-            taps = [b.load(b.gep(turned, tap * lanes, type), vector) for tap in order]
-            to = b.gep(b.gep(weights, b.mul(summed.index, width), type), channel.index, type)
-            for i, value in enumerate(transform_square(b, transform_weight, taps)):
-                b.store(value, b.gep(to, i * plan.weight_plane, type))
+        own = b.gep(weight, b.mul(summed.index, plan.weight[1]), type)
+        for tap in range(0, window, lanes):
+            turn(b.gep(own, tap, type), rows, b.gep(turned, tap * lanes, type), columns, min(lanes, window - tap))
+        order = range(window)[::-1] if plan.is_flipped else range(window)
+        taps = [b.load(b.gep(turned, tap * lanes, type), vector) for tap in order]
+        to = b.gep(b.gep(memory.weights, b.mul(summed.index, width), type), channel.index, type)
+        for i, value in enumerate(transform_square(b, transform_weight, taps)):
+            b.store(value, b.gep(to, i * plan.weight_plane, type))
 
 
 def write_transformed_band(
-    b: Builder, shape: WinogradShape, turn: Turning, source: Reg, first: Reg, frame: Reg, images: Reg, plane: int
+    b: Builder,
+    shape: WinogradShape,
+    framed: ChannelFrame,
+    turn: Turning,
+    source: Reg,
+    first: Reg,
+    frame: Reg,
+    images: Reg,
+    plane: int,
 ) -> None:
     """The transformed image, or a band from a row of the result on: for each product and square, all channels."""
     vector = turn.vector
     if shape.bands > 1:
-        shape.frame.write_band(b, turn, source, frame, b.sub(first, shape.padding[0]))
+        framed.write_band(b, turn, source, frame, b.sub(first, shape.padding[0]))
     else:
-        shape.frame.write(b, turn, source, frame)
+        framed.write(b, turn, source, frame)
     down, across = shape.squares
-    framed = shape.frame
     with b.loop(0, down) as row, b.loop(0, across) as column, b.loop(0, framed.pitch, shape.lanes) as channel:
         at = b.add(b.mul(row.index, framed.offset(SQUARE, 0)), b.mul(column.index, framed.offset(0, SQUARE)))
         source = b.gep(frame, b.add(at, channel.index), vector)
@@ -132,11 +164,42 @@ def write_transformed_band(
             b.store(value, b.gep(to, i * plane, vector))
 
 
-def _multiply(b: Builder, plan: WinogradPlan, images: Reg, weights: Reg, sums: Reg, results: Reg) -> Reg:
+def _write_results(b: Builder, plan: WinogradPlan, memory: WinogradMemory) -> Reg:
     """The results of a group, square by square; gives a register with a NaN where any is not finite."""
-    shape, type, rows = plan.shape, plan.type, plan.rows
-    lanes, width = shape.lanes, shape.width
-    vector, pitch = type.of(lanes), shape.frame.pitch
+    zero = b.constant(0.0, plan.type.of(plan.shape.lanes))
+    with b.loop(0, plan.squares, plan.span, carried=[zero]) as span:
+        end = b.minimum(b.add(span.index, plan.span), plan.squares)
+        if plan.parts == 1:
+            _add_products(b, plan, memory, span.index, end, None)
+        span.yields(_transform_sums(b, plan, memory, span.index, end, *span.carried))
+    return span.results[0]
+
+
+def _add_products(
+    b: Builder, plan: WinogradPlan, memory: WinogradMemory, first: Reg, end: Reg, part: Reg | None
+) -> None:
+    """The sums of some squares' products, beginning at the first: added to those of the parts before this one."""
+    shape, type, rows, lanes = plan.shape, plan.type, plan.rows, plan.shape.lanes
+    vector, pitch = type.of(lanes), plan.frame.pitch
+    none = (b.constant(0.0, vector),) * (rows * shape.vectors)
+    with b.loop(0, PRODUCTS) as product, b.loop(first, end, rows) as block:
+        own = b.gep(memory.images, b.add(b.mul(product.index, plan.plane), b.mul(block.index, pitch)), type)
+        right = b.gep(memory.weights, b.mul(product.index, plan.weight_plane), type)
+        below = [row * pitch for row in range(rows)]
+        totals = multiply_rows(b, none, own, below, 1, right, shape.width, plan.depth, vector)
+        place = b.mul(b.sub(block.index, first), shape.width)
+        to = b.gep(memory.sums, b.add(b.mul(product.index, plan.sum_plane), place), type)
+        for i, total in enumerate(totals):
+            waiting = b.gep(to, i * lanes, type)
+            if part is not None:
+                total = b.add(total, b.select(b.eq(part, 0), none[0], b.load(waiting, vector)))
+            b.store(total, waiting)
+
+
+def _transform_sums(b: Builder, plan: WinogradPlan, memory: WinogradMemory, first: Reg, end: Reg, is_bad: Reg) -> Reg:
+    """The results of some squares, of which the first one's sums come first."""
+    shape, type, lanes, width = plan.shape, plan.type, plan.shape.lanes, plan.shape.width
+    vector = type.of(lanes)
     zero = b.constant(0.0, vector)
     down, across = shape.squares
     line = SQUARE * across * width
@@ -148,32 +211,20 @@ def _multiply(b: Builder, plan: WinogradPlan, images: Reg, weights: Reg, sums: R
     ]
     places += [plan.group * down * SQUARE * line] * (plan.squares - len(places))  # behind all results
     table = b.table(places, I64)
-    with b.loop(0, plan.squares, rows, carried=[zero]) as block:
-        left = b.gep(images, b.mul(block.index, pitch), type)
-        with b.loop(0, PRODUCTS) as product:
-            own = b.gep(left, b.mul(product.index, plan.plane), type)
-            right = b.gep(weights, b.mul(product.index, plan.weight_plane), type)
-            below = [row * pitch for row in range(rows)]
-            none = (zero,) * (rows * shape.vectors)
-            totals = multiply_rows(b, none, own, below, 1, right, width, shape.channels, vector)
-            to = b.gep(sums, b.mul(product.index, rows * width), type)
-            for i, total in enumerate(totals):
-                b.store(total, b.gep(to, i * lanes, type))
-        with b.loop(0, rows, carried=block.carried) as row:
-            place = b.load(b.gep(table, b.add(block.index, row.index), I64), I64)
-            source = b.gep(sums, b.mul(row.index, width), type)
-            target = b.gep(results, place, type)
-            with b.loop(0, width, lanes, carried=row.carried) as channel:
-                at, to = b.gep(source, channel.index, type), b.gep(target, channel.index, type)
-                found = [b.load(b.gep(at, i * rows * width, type), vector) for i in range(PRODUCTS)]
-                (is_bad,) = channel.carried
-                for i, value in enumerate(transform_square(b, transform_result, found)):
-                    b.store(value, b.gep(to, i // SQUARE * line + i % SQUARE * width, type))
-                    is_bad = b.fma(value, zero, is_bad)
-                channel.yields(is_bad)
-            row.yields(*channel.results)
-        block.yields(*row.results)
-    return block.results[0]
+    with b.loop(first, end, carried=[is_bad]) as square:
+        place = b.load(b.gep(table, square.index, I64), I64)
+        source = b.gep(memory.sums, b.mul(b.sub(square.index, first), width), type)
+        target = b.gep(memory.results, place, type)
+        with b.loop(0, width, lanes, carried=square.carried) as channel:
+            at, to = b.gep(source, channel.index, type), b.gep(target, channel.index, type)
+            found = [b.load(b.gep(at, i * plan.sum_plane, type), vector) for i in range(PRODUCTS)]
+            (is_bad,) = channel.carried
+            for i, value in enumerate(transform_square(b, transform_result, found)):
+                b.store(value, b.gep(to, i // SQUARE * line + i % SQUARE * width, type))
+                is_bad = b.fma(value, zero, is_bad)
+            channel.yields(is_bad)
+        square.yields(*channel.results)
+    return square.results[0]
 
 
 def _find_places(shape: WinogradShape) -> list[int]:

@@ -7,6 +7,7 @@ bits.
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 from adjoint.compiler.ir.symbolic_size import is_multiple, is_symbolic_size, size_value
@@ -30,10 +31,15 @@ from adjoint.compiler.llvm.types import Type
 Pair = tuple[int, int]
 
 MAX_GROUP = 16  # bands
+MAX_WEIGHT_BYTES = 1 << 19  # of the transformed weights of a chunk, above which they are made part by part
+MAX_PART_BYTES = 1 << 18  # of those of a part
+MAX_PART_GROUP_BYTES = 1 << 20  # of the transformed bands of a group, and their sums, where there are parts
+SPAN_SQUARES = 48  # of which sums wait for their transform: 200 KiB with four registers of channels
 MAX_TILES = 8  # of bands, for each chunk of channels
+FEW_CHUNKS = 4  # that threads do not share evenly
 WEIGHT_SHARE = 12  # times its transform that a tile is to work
 # Cycles of a block of sums: for a register of weights, for each sum that is stored, to enter it, and to begin a group.
-WEIGHT_LOAD_CYCLES, STORE_CYCLES, BLOCK_CYCLES, GROUP_CYCLES = 1.3, 1.5, 15.0, 20.0
+WEIGHT_LOAD_CYCLES, STORE_CYCLES, BLOCK_CYCLES, GROUP_CYCLES = 1.7, 1.5, 15.0, 20.0
 
 
 class WinogradPlan(NamedTuple):
@@ -47,6 +53,7 @@ class WinogradPlan(NamedTuple):
     rows: int  # squares in registers
     group: int  # bands that are transformed together
     per_tile: int  # bands
+    parts: int  # of the summed channels, multiplied one after the other
     apart: int
     reason: str
 
@@ -60,6 +67,16 @@ class WinogradPlan(NamedTuple):
         return -(-self.bands // self.per_tile) * self.shape.chunks
 
     @property
+    def depth(self) -> int:
+        """Summed channels of a part."""
+        return self.shape.channels // self.parts
+
+    @property
+    def frame(self) -> ChannelFrame:
+        """The frame of a band of these."""
+        return self.shape.frame._replace(channels=self.depth, outward=self.depth)
+
+    @property
     def squares(self) -> int:
         """Squares of a group, and of the last registers more."""
         return round_up(self.group * self.shape.square_count, self.rows)
@@ -67,12 +84,25 @@ class WinogradPlan(NamedTuple):
     @property
     def weight_plane(self) -> int:
         """Elements of one product of the weights of a chunk."""
-        return _spread_planes(self.shape.channels * self.shape.width, self.shape.lanes)
+        return _spread_planes(self.depth * self.shape.width, self.shape.lanes)
 
     @property
     def plane(self) -> int:
         """Elements of one product of each square of a group."""
-        return _spread_planes(self.squares * self.shape.frame.pitch, self.shape.lanes)
+        return _spread_planes(self.squares * self.frame.pitch, self.shape.lanes)
+
+    @property
+    def span(self) -> int:
+        """Squares of which sums wait for the transform of the result at a time."""
+        if self.parts > 1:
+            return self.squares
+        blocks = self.squares // self.rows
+        return -(-blocks // -(-blocks // max(1, SPAN_SQUARES // self.rows))) * self.rows
+
+    @property
+    def sum_plane(self) -> int:
+        """Elements of one product of the sums of a span."""
+        return _spread_planes(self.span * self.shape.width, self.shape.lanes)
 
     @property
     def line(self) -> int:
@@ -87,9 +117,9 @@ class WinogradPlan(NamedTuple):
         return (
             PRODUCTS * self.weight_plane,
             round_up(TAPS * TAPS, shape.lanes) * shape.lanes,
-            shape.frame.elements,
+            self.frame.elements,
             PRODUCTS * self.plane,
-            PRODUCTS * self.rows * shape.width,
+            PRODUCTS * self.sum_plane,
             (self.group * shape.square_count * SQUARE * SQUARE + across) * shape.width,
             shape.width * self.line + shape.lanes,
         )
@@ -261,13 +291,18 @@ def _plan(
     if shape.is_slower(type.itemsize, images, direct):
         return None
     count = size_value(images) * shape.bands
-    bytes_of_band = PRODUCTS * shape.square_count * shape.frame.pitch * type.itemsize
-    most = max(1, min(MAX_GROUP, count, MAX_GROUP_BYTES // bytes_of_band))
+    parts = _count_parts(shape, type.itemsize)
+    depth = shape.channels // parts
+    per_square = round_up(depth, shape.lanes) + (shape.width if parts > 1 else 0)
+    bytes_of_band = PRODUCTS * shape.square_count * per_square * type.itemsize
+    most = (MAX_GROUP_BYTES if parts == 1 else MAX_PART_GROUP_BYTES) // bytes_of_band
+    most = max(1, min(MAX_GROUP, count, most))
+    once = GROUP_CYCLES + (shape.weight_cycles if parts > 1 else 0.0)
     best: tuple[float, int, int] | None = None
     for group in range(1, most + 1):
         for rows in range(1, most_rows(shape.vectors, target) + 1):
-            blocks = -(-group * shape.square_count // rows)
-            cycles = (blocks * _block_cycles(rows, shape.vectors, shape.channels) + GROUP_CYCLES) / group
+            blocks = parts * -(-group * shape.square_count // rows)
+            cycles = (blocks * _block_cycles(rows, shape.vectors, depth) + once) / group
             # A group that is not full is computed as if it were.
             if not is_symbolic_size(images):
                 cycles *= round_up(count, group) / count
@@ -275,10 +310,24 @@ def _plan(
                 best = cycles, group, rows
     assert best is not None
     _, group, rows = best
-    enough = max(WEIGHT_SHARE * shape.weight_cycles / shape.band_cycles, count / MAX_TILES)
-    per_tile = min(round_up(max(1, round(enough)), group), round_up(count, group))
+    enough = count / MAX_TILES
+    if parts == 1:
+        enough = max(WEIGHT_SHARE * shape.weight_cycles / shape.band_cycles, enough)
+    number = count / max(enough, 1.0)
+    number = math.ceil(number) if shape.chunks < FEW_CHUNKS else max(1, math.floor(number))
+    per_tile = round_up(-(-count // number), group)
     reason = f"by squares, {rows} of them by {shape.vectors} registers of channels"
-    return WinogradPlan(shape, images, type, weight, is_flipped, rows, group, per_tile, 0 if flat else 1, reason)
+    return WinogradPlan(shape, images, type, weight, is_flipped, rows, group, per_tile, parts, 0 if flat else 1, reason)
+
+
+def _count_parts(shape: WinogradShape, item: int) -> int:
+    """Parts of the summed channels: where the cache does not hold the weights of a chunk, as many as let it."""
+    size = PRODUCTS * shape.channels * shape.width * item
+    if size <= MAX_WEIGHT_BYTES or shape.channels % shape.lanes:
+        return 1
+    registers = shape.channels // shape.lanes
+    most = max(MAX_PART_BYTES, size // registers)
+    return next(n for n in range(1, registers + 1) if registers % n == 0 and size // n <= most)
 
 
 def _block_cycles(rows: int, vectors: int, depth: int) -> float:

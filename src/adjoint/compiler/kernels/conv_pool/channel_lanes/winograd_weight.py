@@ -42,12 +42,11 @@ def write_winograd_weight(
     shape, type = plan.shape, plan.type
     vector = type.of(shape.lanes)
     frame, gradient_frame, images, gradients, sums, weights, lines = split_scratch(b, scratch, plan.regions, type)
-    turn = Turning(b, vector)
+    turn = Turning(b, vector, min(shape.frame.places, plan.gradient_frame.places))
     part, chunk = divmod_index(b, tile, shape.chunks)
     first, inner = b.mul(chunk, shape.width), b.mul(part, shape.channels)
     clear(b, frame, shape.frame.elements, vector)
     clear(b, gradient_frame, plan.gradient_frame.elements, vector)
-    clear(b, sums, PRODUCTS * plan.sums, vector)
     size, count = shape.image[0] * shape.image[1], shape.places[0] * shape.places[1]
     inputs = plan.parts * shape.channels * size
     x = b.gep(x, b.mul(inner, size), type)
@@ -57,11 +56,12 @@ def write_winograd_weight(
             image, row = find_band(b, shape, b.add(group.index, band.index))
             own = b.gep(images, b.mul(band.index, shape.square_count * shape.frame.pitch), type)
             source = b.gep(x, b.mul(image, inputs), type)
-            write_transformed_band(b, shape, turn, source, row, frame, own, plan.plane)
+            write_transformed_band(b, shape, shape.frame, turn, source, row, frame, own, plan.plane)
             own = b.gep(gradients, b.mul(band.index, shape.square_count * shape.width), type)
             source = b.gep(g, b.mul(image, shape.outward * count), type)
             _write_gradients(b, plan, turn, source, row, first, gradient_frame, own)
-        _add_products(b, plan, images, gradients, sums, scale_index(b, present, shape.square_count), vector)
+        squares = scale_index(b, present, shape.square_count)
+        _add_products(b, plan, images, gradients, sums, squares, b.eq(group.index, 0), vector)
     is_bad = b.hor(b.isnan(_write_weights(b, plan, sums, weights, vector)))
     channels = b.minimum(b.sub(shape.outward, first), shape.width)
     with b.loop(0, channels, shape.lanes) as channel:
@@ -108,7 +108,14 @@ def _write_gradients(
 
 
 def _add_products(
-    b: Builder, plan: WinogradWeightPlan, images: Reg, gradients: Reg, sums: Reg, squares: Index, vector: Type
+    b: Builder,
+    plan: WinogradWeightPlan,
+    images: Reg,
+    gradients: Reg,
+    sums: Reg,
+    squares: Index,
+    is_first: Reg,
+    vector: Type,
 ) -> None:
     """The products of some images and their gradients, added to the sums over all squares."""
     shape, type, rows, lanes = plan.shape, plan.type, plan.rows, plan.shape.lanes
@@ -120,10 +127,11 @@ def _add_products(
             own = b.gep(left, channel.index, type)
             waiting = b.gep(to, b.mul(channel.index, shape.width), type)
             places = [b.gep(waiting, i * lanes, type) for i in range(rows * shape.vectors)]
-            none = (b.constant(0.0, vector),) * len(places)
+            zero = b.constant(0.0, vector)
+            none = (zero,) * len(places)
             totals = multiply_rows(b, none, own, range(rows), shape.frame.pitch, right, shape.width, squares, vector)
             for place, total in zip(places, totals, strict=True):
-                b.store(b.add(b.load(place, vector), total), place)
+                b.store(b.add(b.select(is_first, zero, b.load(place, vector)), total), place)
 
 
 def _write_weights(b: Builder, plan: WinogradWeightPlan, sums: Reg, weights: Reg, vector: Type) -> Reg:
