@@ -16,12 +16,14 @@ from adjoint.compiler.kernels.conv_pool.channel_lanes.channel_conv_plan import (
 from adjoint.compiler.kernels.conv_pool.channel_lanes.winograd import write_winograd
 from adjoint.compiler.kernels.conv_pool.channel_lanes.winograd_plan import (
     WinogradPlan,
-    WinogradWeightPlan,
     plan_winograd,
     plan_winograd_input,
-    plan_winograd_weight,
 )
 from adjoint.compiler.kernels.conv_pool.channel_lanes.winograd_weight import write_winograd_weight
+from adjoint.compiler.kernels.conv_pool.channel_lanes.winograd_weight_plan import (
+    WinogradWeightPlan,
+    plan_winograd_weight,
+)
 from adjoint.compiler.kernels.conv_pool.conv import write_convolution
 from adjoint.compiler.kernels.conv_pool.conv_plan import ConvolutionPlan, plan_convolution, plan_convolution_input
 from adjoint.compiler.kernels.conv_pool.conv_weight_grad import write_convolution_weight

@@ -17,7 +17,8 @@ import adjoint as ad
 import adjoint.nn.functional as F
 from adjoint.compiler.kernels.conv_pool.channel_lanes import winograd_shape
 from adjoint.compiler.kernels.conv_pool.channel_lanes.channels_last import TURN
-from adjoint.compiler.kernels.conv_pool.channel_lanes.winograd_plan import WinogradPlan, WinogradWeightPlan
+from adjoint.compiler.kernels.conv_pool.channel_lanes.winograd_plan import WinogradPlan
+from adjoint.compiler.kernels.conv_pool.channel_lanes.winograd_weight_plan import WinogradWeightPlan
 from adjoint.compiler.kernels.conv_pool.windowed_op import plan_windowed_op
 from adjoint.compiler.llvm.jit.target import Target, host
 from adjoint.compiler.llvm.types import F32
@@ -39,6 +40,18 @@ LAYERS: dict[str, tuple[Shape, Shape, tuple[int, int]]] = {
     "bands inside": ((1, 64, 34, 40), (32, 64, 3, 3), (0, 0)),
 }
 layers = pytest.mark.parametrize("layer", LAYERS.values(), ids=LAYERS)
+WINDOWS: dict[str, tuple[Shape, Shape, tuple[int, ...]]] = {
+    "5 by 5": ((5, 32, 9, 9), (48, 32, 5, 5), (2, 2)),
+    "7 by 7, not all lanes": ((3, 33, 8, 7), (40, 33, 7, 7), (3, 3)),
+    "4 by 4": ((2, 32, 9, 9), (32, 32, 4, 4), (1, 2)),
+    "6 by 3": ((2, 32, 9, 9), (32, 32, 6, 3), (0, 2)),
+    "a row": ((2, 32, 6, 12), (32, 32, 1, 7), (0, 3)),
+    "a row in one row": ((3, 32, 1, 20), (32, 32, 1, 5), (0, 2)),
+    "a column": ((2, 32, 12, 6), (80, 32, 7, 1), (3, 0)),
+    "5 by 5 in bands": ((2, 64, 36, 40), (32, 64, 5, 5), (2, 2)),
+    "one dimension": ((4, 32, 50), (80, 32, 5), (2,)),
+    "one dimension of three taps": ((3, 40, 33), (32, 40, 3), (0,)),
+}
 PLAIN: Any = {"stride": (1, 1), "dilation": (1, 1), "groups": 1}
 
 
@@ -53,9 +66,9 @@ def normal(shape: Shape, seed: int) -> Any:
     return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
 
 
-def draw(layer: tuple[Shape, Shape, tuple[int, int]]) -> tuple[Any, Any, Any, Any]:
+def draw(layer: tuple[Shape, Shape, tuple[int, ...]]) -> tuple[Any, Any, Any, Any]:
     shape, weights, padding = layer
-    settings: Any = {**PLAIN, "padding": padding}
+    settings: Any = {"stride": (1,) * len(padding), "dilation": (1,) * len(padding), "groups": 1, "padding": padding}
     x, weight = normal(shape, 0), normal(weights, 1)
     return x, weight, normal(convolution.op.evaluate(x, weight, **settings).shape, 2), settings
 
@@ -84,11 +97,22 @@ def test_layers_on_a_narrow_machine(layer: Any) -> None:
     check_directions(*draw(layer), NARROW)
 
 
-@pytest.mark.parametrize("name", ["board", "bands", "not all lanes"])
+@pytest.mark.usefixtures("_always")
+@pytest.mark.parametrize("layer", WINDOWS.values(), ids=WINDOWS)
+@pytest.mark.parametrize("flat", [True, False], ids=["flat", "apart"])
+@pytest.mark.parametrize("target", [None, NARROW], ids=["this machine", "narrow"])
+def test_windows_of_other_sizes(layer: Any, flat: bool, target: Target | None) -> None:
+    x, weight, g, settings = draw(layer)
+    forward = check(convolution, x, weight, target=target, flat=flat, **settings)
+    back = check(convolution_input, g, weight, shape=x.shape, target=target, flat=flat, **settings)
+    assert [type(made.plan) for made in (forward, back)] == [WinogradPlan] * 2
+
+
+@pytest.mark.parametrize("name", ["board", "bands", "not all lanes", "5 by 5"])
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 @pytest.mark.filterwarnings("ignore:invalid value encountered in matmul")
 def test_what_is_not_finite_stays_where_its_window_is(name: str, value: float) -> None:
-    x, weight, g, settings = draw(LAYERS[name])
+    x, weight, g, settings = draw({**LAYERS, **WINDOWS}[name])
     x[0, 3, 2, 2] = g[1 % len(g), 2, 1, 4] = value
     for op, inputs, shape in (
         (convolution, (x, weight), {}),
@@ -119,8 +143,9 @@ def compiled(op: Any, inputs: Any, params: Any) -> Any:
     return step(*map(ad.from_numpy, inputs)).numpy()
 
 
-def test_errors_are_no_larger_than_those_of_sums_in_order() -> None:
-    x, weight, g, settings = draw(((16, 64, 12, 12), (64, 64, 3, 3), (1, 1)))
+@pytest.mark.parametrize("window", [3, 5, 7])
+def test_errors_are_no_larger_than_those_of_sums_in_order(window: int) -> None:
+    x, weight, g, settings = draw(((16, 64, 12, 12), (64, 64, window, window), (window // 2, window // 2)))
     for op, inputs, shape in (
         (convolution, (x, weight), {}),
         (convolution_input, (g, weight), {"shape": x.shape}),
@@ -144,6 +169,8 @@ def plan_of(op: Any, *shapes: Shape, dtype: str = "f4", **params: Any) -> Any:
 def test_squares_are_taken_where_they_take_less_time() -> None:
     same: Any = {**PLAIN, "padding": (1, 1)}
     assert isinstance(plan_of(convolution, (8, 32, 14, 14), (32, 32, 3, 3), **same), WinogradPlan)
+    wide = {**same, "padding": (2, 2)}
+    assert isinstance(plan_of(convolution, (8, 32, 14, 14), (32, 32, 5, 5), **wide), WinogradPlan)
     others = (
         plan_of(convolution, (8, 3, 14, 14), (32, 3, 3, 3), **same),
         plan_of(convolution, (8, 32, 14, 14), (4, 32, 3, 3), **same),
@@ -168,14 +195,24 @@ def test_few_images_are_shared_among_tiles() -> None:
 
 @pytest.mark.parametrize(("inner", "size", "parts"), [(32, 9, 1), (288, 5, 6)], ids=["one part", "parts"])
 def test_any_number_of_images_gives_the_same_bits(inner: int, size: int, parts: int) -> None:
+    check_any_number_of_images(inner, size, 3, parts)
+
+
+def test_any_number_of_images_and_a_window_of_another_size() -> None:
+    check_any_number_of_images(32, 9, 5, 1)
+
+
+def check_any_number_of_images(inner: int, size: int, window: int, parts: int) -> None:
+    padding = window // 2
+
     def step(x: Any, w: Any) -> Any:
         x, w = x.requires_grad_(), w.requires_grad_()
-        y = F.conv2d(x, w, padding=1)
+        y = F.conv2d(x, w, padding=padding)
         return (y, *ad.autograd.grad((y * y).sum(), (x, w)))
 
-    weight = normal((48, inner, 3, 3), 1)
+    weight = normal((48, inner, window, window), 1)
     if host().vector_bits == 512:
-        plan = plan_of(convolution, (4, inner, size, size), weight.shape, **PLAIN, padding=(1, 1))
+        plan = plan_of(convolution, (4, inner, size, size), weight.shape, **PLAIN, padding=(padding, padding))
         assert plan.parts == parts
     general = SizedKernels(step, [normal((4, inner, size, size), 0), weight], [(0,), ()])
     assert general.guards == []

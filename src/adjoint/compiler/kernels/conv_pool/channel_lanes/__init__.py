@@ -11,12 +11,14 @@ Modules, in reading order:
   gradients.
 - `winograd_shape`: The shape of convolutions by squares: which go so, in what squares, bands and chunks, and what
   each part takes.
-- `winograd_plan`: The plans of convolutions by Winograd's F(2×2, 3×3): which take less time so, what is in registers,
-  what a tile owns.
+- `winograd_plan`: The plans of convolutions by squares: which take less time so, what is in registers, what a tile
+  owns.
 - `exact_sums`: Convolutions term by term, for numbers that are not finite: what no window sees has no part in a
   result.
 - `winograd`: Convolution by squares, forward and towards the input: Winograd's F(2×2, 3×3), with lanes that are
   channels.
 - `winograd_weight`: The gradient of a convolution's weight by squares: Winograd's F(2×2, 3×3), with lanes that are
   the result's channels.
+- `winograd_weight_plan`: The plan of the gradient of a weight by squares: how many are summed at a time, and what a
+  tile owns.
 """

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from adjoint.compiler.kernels.conv_pool.channel_lanes.winograd_shape import WinogradShape
-from adjoint.compiler.kernels.conv_pool.channel_lanes.winograd_transforms import TAPS
 from adjoint.compiler.kernels.conv_pool.padded_image import load_places
 from adjoint.compiler.kernels.index_arithmetic import as_index, divmod_index, mask_left
 from adjoint.compiler.llvm.builder import Builder
@@ -27,8 +26,8 @@ def write_exact_channel(
         with b.loop(0, shape.channels, carried=[b.constant(0.0, vector)]) as channel:
             own = b.gep(x, b.mul(channel.index, shape.image[0] * shape.image[1]), type)
             weights = b.gep(weight, b.mul(channel.index, weight_step), type)
-            with b.loop(0, TAPS * TAPS, carried=channel.carried) as tap:
-                at = b.sub(TAPS * TAPS - 1, tap.index) if is_flipped else tap.index
+            with b.loop(0, shape.taps, carried=channel.carried) as tap:
+                at = b.sub(shape.taps - 1, tap.index) if is_flipped else tap.index
                 scalar = b.broadcast(b.load(b.gep(weights, at, type), type), shape.lanes)
                 seen = _load_seen(b, shape, own, b.add(first, row.index), place.index, tap.index, vector)
                 tap.yields(b.fma(scalar, seen, tap.carried[0]))
@@ -46,7 +45,7 @@ def write_exact_weight(
     """
     type, size = vector.scalar, shape.image[0] * shape.image[1]
     height, width = shape.places
-    with b.loop(0, shape.channels) as channel, b.loop(0, TAPS * TAPS) as tap:
+    with b.loop(0, shape.channels) as channel, b.loop(0, shape.taps) as tap:
         with b.loop(0, as_index(b, images), carried=[b.constant(0.0, vector)]) as image:
             own = b.gep(x, b.add(b.mul(image.index, inputs), b.mul(channel.index, size)), type)
             theirs = b.gep(g, b.mul(image.index, shape.outward * height * width), type)
@@ -58,14 +57,14 @@ def write_exact_weight(
                     place.yields(b.fma(given, seen, place.carried[0]))
                 row.yields(*place.results)
             image.yields(*row.results)
-        at = b.add(b.mul(channel.index, TAPS * TAPS), tap.index)
+        at = b.add(b.mul(channel.index, shape.taps), tap.index)
         b.store(b.hsum(image.results[0]), b.gep(line, at, type))
 
 
 def _load_seen(b: Builder, shape: WinogradShape, channel: Reg, row: Reg, place: Reg, tap: Reg, vector: Type) -> Reg:
     """The elements of a channel that a tap sees at neighbouring places of a row, 0 outside of the image."""
     height, width = shape.image
-    tap_row, tap_column = divmod_index(b, tap, TAPS)
+    tap_row, tap_column = divmod_index(b, tap, shape.window[1])
     line, ahead = b.add(row, b.sub(tap_row, shape.padding[0])), b.sub(tap_column, shape.padding[1])
     inside = b.logical_and(b.ge(line, 0), b.lt(line, height))
     high = b.select(inside, b.minimum(b.sub(width, ahead), shape.places[1]), 0)

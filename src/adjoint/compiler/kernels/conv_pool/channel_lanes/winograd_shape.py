@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import NamedTuple
 
 from adjoint.compiler.ir.symbolic_size import has_symbols
 from adjoint.compiler.kernels.conv_pool.channel_lanes.channels_last import MAX_VECTORS, ChannelFrame
-from adjoint.compiler.kernels.conv_pool.channel_lanes.winograd_transforms import PRODUCTS, SQUARE, TAPS
+from adjoint.compiler.kernels.conv_pool.channel_lanes.winograd_transforms import (
+    PRODUCTS,
+    SQUARE,
+    TAPS,
+    Segment,
+    split_window,
+)
 from adjoint.compiler.kernels.conv_pool.window_geometry import Shape
 from adjoint.compiler.kernels.index_arithmetic import is_one
 from adjoint.compiler.llvm.jit.target import Target
@@ -16,9 +23,12 @@ Pair = tuple[int, int]
 
 MAX_GROUP_BYTES = 1 << 19  # of the transformed bands of a group
 MAX_BAND_BYTES = 1 << 21  # of one, where there are none smaller
+MAX_TAPS = 7  # in a dimension
 USUAL_IMAGES = 4  # that share the transform of the weight
 # Cycles for a register: of the transforms of images, of results, and of weights, and of turning.
 IMAGE_CYCLES, RESULT_CYCLES, WEIGHT_CYCLES, TURN_CYCLES = 24.0, 24.0, 150.0, 7.0
+# Of a block of sums: for a register of weights, for each sum that is stored, and to enter it.
+WEIGHT_LOAD_CYCLES, STORE_CYCLES, BLOCK_CYCLES = 1.7, 1.5, 15.0
 FOLD_CYCLES = 60.0  # for a register of the gradients of weights
 PRODUCT_SHARE = 0.88  # of the multiplications that a core can do in the time
 DIRECT_SHARE = 0.85  # of the same, of a direct convolution
@@ -34,17 +44,43 @@ class WinogradShape(NamedTuple):
     places: Pair
     padding: Pair
     lanes: int
+    window: Pair = (TAPS, TAPS)
     bands: int = 1  # of rows of squares
+
+    @property
+    def step(self) -> Pair:
+        """Rows and columns of the result in a square: one in a dimension in which windows have one tap."""
+        return min(self.window[0], SQUARE), min(self.window[1], SQUARE)
+
+    @property
+    def taps(self) -> int:
+        """Taps of a window."""
+        return self.window[0] * self.window[1]
+
+    @property
+    def segments(self) -> tuple[tuple[Segment, Segment], ...]:
+        """Rectangles of a window's taps, the first of which has products for all sums."""
+        return tuple(product(split_window(self.window[0]), split_window(self.window[1])))
+
+    @property
+    def sums(self) -> int:
+        """Sums of a square, and the most products of a segment."""
+        return len(self.segments[0][0].points) * len(self.segments[0][1].points)
+
+    @property
+    def products(self) -> int:
+        """Products of all segments."""
+        return sum(len(down.points) * len(across.points) for down, across in self.segments)
 
     @property
     def squares(self) -> Pair:
         """Squares of a band of the result, down and across."""
-        return -(-self.places[0] // SQUARE) // self.bands, -(-self.places[1] // SQUARE)
+        return -(-self.places[0] // self.step[0]) // self.bands, -(-self.places[1] // self.step[1])
 
     @property
     def band(self) -> Pair:
         """Rows and columns of the result in a band."""
-        return (self.places[0] if self.bands == 1 else SQUARE * self.squares[0]), self.places[1]
+        return (self.places[0] if self.bands == 1 else self.step[0] * self.squares[0]), self.places[1]
 
     @property
     def square_count(self) -> int:
@@ -75,23 +111,23 @@ class WinogradShape(NamedTuple):
     def frame(self) -> ChannelFrame:
         """The frame of a band of an image."""
         down, across = self.squares
-        size = (SQUARE * (down + 1), SQUARE * (across + 1))
+        size = (self.step[0] * down + self.window[0] - 1, self.step[1] * across + self.window[1] - 1)
         return ChannelFrame(self.channels, self.image, size, self.padding, self.lanes, self.channels)
 
     def in_bands(self, item: int) -> WinogradShape:
         """The shape with as few bands as keep what is transformed at a time in the cache; 1 where rows are short."""
         down = self.squares[0]
-        divides = min(self.image[1], self.places[1]) >= self.lanes and self.places[0] % SQUARE == 0
+        divides = min(self.image[1], self.places[1]) >= self.lanes and self.places[0] % self.step[0] == 0
         for bands in range(1, down + 1 if divides else 2):
             if down % bands == 0:
                 found = self._replace(bands=bands)
-                if PRODUCTS * found.square_count * found.frame.pitch * item <= MAX_GROUP_BYTES:
+                if self.sums * found.square_count * found.frame.pitch * item <= MAX_GROUP_BYTES:
                     break
         return found
 
     def is_too_large(self, item: int) -> bool:
         """True if a band is so large that the cache does not hold what is transformed at a time."""
-        return PRODUCTS * self.square_count * self.frame.pitch * item > MAX_BAND_BYTES
+        return self.sums * self.square_count * self.frame.pitch * item > MAX_BAND_BYTES
 
     @property
     def summed_registers(self) -> int:
@@ -101,13 +137,14 @@ class WinogradShape(NamedTuple):
     @property
     def product_cycles(self) -> float:
         """The cycles for a band of the products of one chunk."""
-        return PRODUCTS * self.square_count * self.channels * self.vectors / 2 / PRODUCT_SHARE
+        return self.products * self.square_count * self.channels * self.vectors / 2 / PRODUCT_SHARE
 
     @property
     def framing_cycles(self) -> float:
         """The cycles for a band of turning and transforming what the channels of a chunk are multiplied with."""
         return self.summed_registers * (
-            TURN_CYCLES * self.image[0] * self.image[1] / self.bands + IMAGE_CYCLES * self.square_count
+            TURN_CYCLES * self.image[0] * self.image[1] / self.bands
+            + IMAGE_CYCLES * self.square_count * self.products / PRODUCTS
         )
 
     @property
@@ -118,7 +155,7 @@ class WinogradShape(NamedTuple):
     @property
     def weight_cycles(self) -> float:
         """The cycles of transforming the weights of a chunk."""
-        return WEIGHT_CYCLES * self.channels * self.vectors
+        return WEIGHT_CYCLES * self.channels * self.vectors * self.products / PRODUCTS
 
     @property
     def band_cycles(self) -> float:
@@ -145,10 +182,37 @@ def find_winograd_shape(
     x: Shape, weight: Shape, stride: Shape, padding: Shape, dilation: Shape, groups: int, type: Type, target: Target
 ) -> WinogradShape | None:
     """The shape of a convolution that squares serve."""
-    plain = groups == 1 and type == F32 and len(x) == 4 and tuple(weight[2:]) == (TAPS, TAPS)
-    if not plain or {*stride, *dilation} != {1} or has_symbols(x[1:]) or 0 in x or 0 in weight:
+    if (
+        groups > 1
+        or type != F32
+        or len(x) > 4
+        or {*stride, *dilation} != {1}
+        or has_symbols(x[1:])
+        or 0 in (*x, *weight)
+    ):
         return None
-    places = (x[2] + 2 * padding[0] - TAPS + 1, x[3] + 2 * padding[1] - TAPS + 1)
+    image, window, around = (_add_rows(*sizes) for sizes in ((x[2:], 1), (weight[2:], 1), (padding, 0)))
+    if not TAPS <= max(window) <= MAX_TAPS or not all(map(split_window, window)):
+        return None
+    places = (image[0] + 2 * around[0] - window[0] + 1, image[1] + 2 * around[1] - window[1] + 1)
     if min(places) < 1:
         return None
-    return WinogradShape(x[1], weight[0], (x[2], x[3]), places, (padding[0], padding[1]), target.lanes(type))
+    return WinogradShape(x[1], weight[0], image, places, around, target.lanes(type), window)
+
+
+def _add_rows(sizes: Shape, absent: int) -> Pair:
+    """The sizes of rows and columns of images that may have columns alone."""
+    return (sizes[0], sizes[1]) if len(sizes) > 1 else (absent, sizes[0])
+
+
+def count_block_cycles(rows: int, vectors: int, depth: int) -> float:
+    """The cycles of a block: each step starts two multiplications or two loads in one, weights come from the second
+    cache, and a sum takes another after four.
+    """
+    step = max(0.5 * rows * vectors, 0.55 * (rows + vectors), WEIGHT_LOAD_CYCLES * vectors, 4.0) + 0.4
+    return depth * step + STORE_CYCLES * rows * vectors + BLOCK_CYCLES
+
+
+def spread_planes(elements: int, lanes: int) -> int:
+    """Elements from plane to plane: an odd number of registers, so that a place of all planes is in many cache sets."""
+    return (-(-elements // lanes) | 1) * lanes

@@ -19,8 +19,11 @@ from adjoint.compiler.kernels.conv_pool.channel_lanes.channels_last import (
     split_scratch,
 )
 from adjoint.compiler.kernels.conv_pool.channel_lanes.exact_sums import write_exact_weight
-from adjoint.compiler.kernels.conv_pool.channel_lanes.winograd import find_band, write_transformed_band
-from adjoint.compiler.kernels.conv_pool.channel_lanes.winograd_plan import WinogradWeightPlan
+from adjoint.compiler.kernels.conv_pool.channel_lanes.winograd import (
+    find_band,
+    frame_band,
+    write_transformed_band,
+)
 from adjoint.compiler.kernels.conv_pool.channel_lanes.winograd_transforms import (
     PRODUCTS,
     SQUARE,
@@ -29,6 +32,7 @@ from adjoint.compiler.kernels.conv_pool.channel_lanes.winograd_transforms import
     transform_square,
     transform_weight_gradient,
 )
+from adjoint.compiler.kernels.conv_pool.channel_lanes.winograd_weight_plan import WinogradWeightPlan
 from adjoint.compiler.kernels.index_arithmetic import Index, as_index, divmod_index, scale_index
 from adjoint.compiler.kernels.kernel import Finish
 from adjoint.compiler.llvm.builder import Builder
@@ -56,7 +60,8 @@ def write_winograd_weight(
             image, row = find_band(b, shape, b.add(group.index, band.index))
             own = b.gep(images, b.mul(band.index, shape.square_count * shape.frame.pitch), type)
             source = b.gep(x, b.mul(image, inputs), type)
-            write_transformed_band(b, shape, shape.frame, turn, source, row, frame, own, plan.plane)
+            frame_band(b, shape, shape.frame, turn, source, row, frame)
+            write_transformed_band(b, shape, shape.frame, 0, frame, own, plan.plane, vector)
             own = b.gep(gradients, b.mul(band.index, shape.square_count * shape.width), type)
             source = b.gep(g, b.mul(image, shape.outward * count), type)
             _write_gradients(b, plan, turn, source, row, first, gradient_frame, own)

@@ -1,0 +1,128 @@
+"""The plan of the gradient of a weight by squares: how many are summed at a time, and what a tile owns."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from adjoint.compiler.kernels.conv_pool.channel_lanes.channels_last import (
+    ChannelFrame,
+    count_scratch_bytes,
+    most_rows,
+    round_up,
+)
+from adjoint.compiler.kernels.conv_pool.channel_lanes.winograd_plan import MAX_GROUP
+from adjoint.compiler.kernels.conv_pool.channel_lanes.winograd_shape import (
+    MAX_GROUP_BYTES,
+    WinogradShape,
+    count_block_cycles,
+    find_winograd_shape,
+    spread_planes,
+)
+from adjoint.compiler.kernels.conv_pool.channel_lanes.winograd_transforms import PRODUCTS, SQUARE, TAPS
+from adjoint.compiler.kernels.conv_pool.window_geometry import Shape
+from adjoint.compiler.llvm.jit.target import Target
+from adjoint.compiler.llvm.types import Type
+
+
+class WinogradWeightPlan(NamedTuple):
+    """The plan of the gradient of a weight by squares: `shape` is that of the convolution of a tile's channels."""
+
+    shape: WinogradShape
+    images: int
+    type: Type
+    parts: int  # of the image's channels
+    rows: int  # channels of the image in registers
+    group: int  # bands that are transformed together
+    apart: int
+    reason: str
+
+    @property
+    def tiles(self) -> int:
+        return self.shape.chunks * self.parts
+
+    @property
+    def bands(self) -> int:
+        """Bands of all images."""
+        return self.images * self.shape.bands
+
+    @property
+    def gradient_frame(self) -> ChannelFrame:
+        """The frame of the gradient of a result."""
+        shape = self.shape
+        down, across = shape.squares
+        size = (SQUARE * down, SQUARE * across)
+        return ChannelFrame(shape.width, shape.places, size, (0, 0), shape.lanes, shape.outward)
+
+    @property
+    def plane(self) -> int:
+        """Elements of one product of the images of a group."""
+        return spread_planes(
+            self.group * self.shape.square_count * self.shape.frame.pitch + self.rows, self.shape.lanes
+        )
+
+    @property
+    def gradient_plane(self) -> int:
+        """Elements of one product of the gradients of a group."""
+        return spread_planes(self.group * self.shape.square_count * self.shape.width, self.shape.lanes)
+
+    @property
+    def sums(self) -> int:
+        """Elements of one product of the sums."""
+        return spread_planes(round_up(self.shape.channels, self.rows) * self.shape.width, self.shape.lanes)
+
+    @property
+    def line(self) -> int:
+        """Elements of the gradient of a channel's weights that wait to be finished."""
+        return round_up(self.shape.channels * TAPS * TAPS, self.shape.lanes) + self.shape.lanes
+
+    @property
+    def regions(self) -> tuple[int, ...]:
+        """Elements of scratch memory: frames, images, gradients, sums, gradients of weights, and those turned back."""
+        shape = self.shape
+        return (
+            shape.frame.elements,
+            self.gradient_frame.elements,
+            PRODUCTS * self.plane,
+            PRODUCTS * self.gradient_plane,
+            PRODUCTS * self.sums,
+            (shape.channels * TAPS * TAPS + shape.lanes) * shape.width,
+            shape.lanes * self.line,
+        )
+
+    @property
+    def scratch(self) -> int:
+        """Bytes for each thread."""
+        return count_scratch_bytes(self.regions, self.type)
+
+
+def plan_winograd_weight(
+    x: Shape,
+    g: Shape,
+    *,
+    shape: Shape,
+    stride: Shape,
+    padding: Shape,
+    dilation: Shape,
+    groups: int,
+    type: Type,
+    target: Target,
+    flat: bool,
+) -> WinogradWeightPlan | None:
+    """The plan of `convolution_weight`."""
+    found = find_winograd_shape(x, shape, stride, padding, dilation, groups, type, target)
+    if found is None or found.window != (TAPS, TAPS) or found.places != tuple(g[2:]):
+        return None
+    found = found.in_bands(type.itemsize)
+    if found.is_weight_slower(type.itemsize):
+        return None
+    # Two tiles at least; what is made of the gradient is made twice for that.
+    parts = 2 if found.chunks == 1 and found.channels % 2 == 0 and found.channels >= 2 * found.lanes else 1
+    found = found._replace(channels=found.channels // parts)
+    depth = 4 * found.square_count
+    most = min(most_rows(found.vectors, target), found.channels)
+    rows = min(range(1, most + 1), key=lambda n: -(-found.channels // n) * count_block_cycles(n, found.vectors, depth))
+    # Neither depends on the number of images, nor do the sums of a group then.
+    bytes_of_band = PRODUCTS * found.square_count * (found.frame.pitch + found.width) * type.itemsize
+    group = 1 << max(0, min(MAX_GROUP, MAX_GROUP_BYTES // bytes_of_band).bit_length() - 1)
+    reason = f"by squares, {rows} by {found.vectors} registers of channels"
+    return WinogradWeightPlan(found, x[0], type, parts, rows, group, 0 if flat else 2, reason)
