@@ -68,9 +68,9 @@ def plan_of(shape: Shape, weights: Shape, **settings: Any) -> Any:
 
 
 def test_neighbouring_taps_are_one_run_where_channels_fill_registers() -> None:
-    runs = plan_of((4, 32, 9, 9), (64, 32, 5, 3), padding=(2, 1)).phases[0]
+    runs = plan_of((4, 32, 9, 9), (64, 32, 5, 3), padding=(2, 1), stride=(2, 1)).phases[0]
     assert (len(runs.runs), runs.run) == (5, 3)
-    apart = plan_of((4, 20, 9, 9), (64, 20, 5, 3), padding=(2, 1)).phases[0]
+    apart = plan_of((4, 20, 9, 9), (64, 20, 5, 3), padding=(2, 1), stride=(2, 1)).phases[0]
     assert apart.run == 1
 
 

@@ -11,7 +11,7 @@ from adjoint.compiler.kernels.conv_pool.channel_lanes.winograd_transforms import
     PRODUCTS,
     SQUARE,
     TAPS,
-    Segment,
+    TapSegment,
     split_window,
 )
 from adjoint.compiler.kernels.conv_pool.window_geometry import Shape
@@ -58,7 +58,7 @@ class WinogradShape(NamedTuple):
         return self.window[0] * self.window[1]
 
     @property
-    def segments(self) -> tuple[tuple[Segment, Segment], ...]:
+    def segments(self) -> tuple[tuple[TapSegment, TapSegment], ...]:
         """Rectangles of a window's taps, the first of which has products for all sums."""
         return tuple(product(split_window(self.window[0]), split_window(self.window[1])))
 

@@ -27,7 +27,7 @@ Line = Sequence[Reg]
 Transform = Callable[[Builder, Line], list[Reg]]
 
 
-class Segment(NamedTuple):
+class TapSegment(NamedTuple):
     """Neighbouring taps of a window in one dimension, from the first on, and the sums that they have products for."""
 
     first: int
@@ -35,14 +35,14 @@ class Segment(NamedTuple):
     points: tuple[int, ...]
 
 
-def split_window(taps: int) -> tuple[Segment, ...]:
+def split_window(taps: int) -> tuple[TapSegment, ...]:
     """The segments of a window in one dimension: none for two taps, by which the sums would not be begun."""
     if taps == 1:
-        return (Segment(0, 1, (0,)),)
+        return (TapSegment(0, 1, (0,)),)
     if taps == SQUARE:
         return ()
     sizes = [TAPS] * (taps // TAPS) + [taps % TAPS] * (taps % TAPS > 0)
-    return tuple(Segment(TAPS * i, size, _POINTS[size]) for i, size in enumerate(sizes))
+    return tuple(TapSegment(TAPS * i, size, _POINTS[size]) for i, size in enumerate(sizes))
 
 
 _POINTS = {3: (0, 1, 2, 3), 2: (0, 1, 3), 1: (0, 3)}
