@@ -14,9 +14,13 @@ from adjoint.compiler.ir.symbolic_size import has_symbols, is_known_less, is_sym
 from adjoint.compiler.kernels.conv_pool.blocking import Grid, Split, choose_blocking
 from adjoint.compiler.kernels.conv_pool.padded_image import PaddedImage, plan_padded_image
 from adjoint.compiler.kernels.conv_pool.staging import Pair, Stage
-from adjoint.compiler.kernels.conv_pool.window_geometry import Shape, Triple, WindowSweep, iterate_places
+from adjoint.compiler.kernels.conv_pool.window_geometry import (
+    ConvolutionSettings,
+    Shape,
+    Triple,
+    iterate_places,
+)
 from adjoint.compiler.kernels.index_arithmetic import is_one, is_zero
-from adjoint.compiler.llvm.jit.target import Target
 from adjoint.compiler.llvm.types import Type
 
 FEW_TILES = 8  # enough to share among threads
@@ -92,50 +96,32 @@ class ConvolutionPlan(NamedTuple):
         return -(-elements * self.type.itemsize // 64) * 64
 
 
-def plan_convolution(
-    x: Shape,
-    weight: Shape,
-    *,
-    stride: Shape,
-    padding: Shape,
-    dilation: Shape,
-    groups: int,
-    type: Type,
-    target: Target,
-    flat: bool = True,
-) -> ConvolutionPlan | None:
-    """The plan of `convolution`, None for empty results.
-
-    `flat`: the result is (N, O, places), not (N, O, D…).
-    """
+def plan_convolution(x: Shape, weight: Shape, settings: ConvolutionSettings) -> ConvolutionPlan | None:
+    """The plan of `convolution`, None for empty results: (N, O, places) if it is flat, or (N, O, D…)."""
     if 0 in x or 0 in weight:
         return None
-    counts = tuple(
-        (n + 2 * p - d * (k - 1) - 1) // s + 1
-        for n, k, s, p, d in zip(x[2:], weight[2:], stride, padding, dilation, strict=True)
-    )
+    counts, groups = settings.count_places(x[2:], weight[2:]), settings.groups
     if any(is_known_less(n, 1) for n in counts):
         return None
-    image, places, taps, steps, before, gaps = sweep_of(x, counts, weight, stride, padding, dilation, flat)
+    image, places, taps, steps, before, gaps = settings.sweep(x[2:], counts, weight[2:])
     starts = {
         tap: Triple(*(i * d - p for i, d, p in zip(tap, gaps, before, strict=True))) for tap in iterate_places(taps)
     }
     outward, window = weight[0] // groups, taps.size
     return _plan(
         x[0] * groups, groups, image, weight[1], (outward, *places), [[((0, 0), starts)]], places, steps,
-        Triple(1, 1, 1), taps, (outward * weight[1] * window, weight[1] * window, window), type, target,
-        0 if flat else len(x) - 3,
+        Triple(1, 1, 1), taps, (outward * weight[1] * window, weight[1] * window, window), settings,
     )  # fmt: skip
 
 
 def plan_convolution_input(
-    g: Shape, weight: Shape, *, shape: Shape, stride: Shape, padding: Shape, dilation: Shape, groups: int,
-    type: Type, target: Target, flat: bool = True,
-) -> ConvolutionPlan | None:  # fmt: skip
+    g: Shape, weight: Shape, shape: Shape, settings: ConvolutionSettings
+) -> ConvolutionPlan | None:
     """The plan of `convolution_input`, which `write_convolution` writes too: its image is g."""
     if 0 in g or 0 in weight or 0 in shape:
         return None
-    result, image, taps, steps, before, gaps = sweep_of(shape, g[2:], weight, stride, padding, dilation, flat)
+    groups = settings.groups
+    result, image, taps, steps, before, gaps = settings.sweep(shape[2:], g[2:], weight[2:])
     places = Triple(*(-(-n // s) for n, s in zip(result, steps, strict=True)))
     phases: list[list[tuple[Pair, dict[Triple, Triple]]]] = []
     for place in iterate_places(steps):
@@ -150,17 +136,18 @@ def plan_convolution_input(
     outward, window = weight[0] // groups, taps.size
     return _plan(
         g[0] * groups, groups, image, outward, (weight[1], *result), phases, places, Triple(1, 1, 1),
-        steps, taps, (outward * weight[1] * window, window, weight[1] * window), type, target,
-        0 if flat else len(g) - 3,
+        steps, taps, (outward * weight[1] * window, window, weight[1] * window), settings,
     )  # fmt: skip
 
 
 def _plan(
     images: int, groups: int, image: Triple, channels: int, result: tuple[int, ...],
     phases: Sequence[Sequence[tuple[Pair, dict[Triple, Triple]]]], places: Triple, stride: Triple, step: Triple,
-    taps: Triple, weight: tuple[int, int, int], type: Type, target: Target, apart: int,
+    taps: Triple, weight: tuple[int, int, int], settings: ConvolutionSettings,
 ) -> ConvolutionPlan:  # fmt: skip
     """The cheapest plan: frames whose rows are dense, or not."""
+    type, target = settings.type, settings.target
+    apart = 0 if settings.flat else len(settings.stride) - 1
     seen = [starts for each in phases for _, starts in each]
     starts = sorted({start for each in seen for start in each.values()})
     lanes = target.lanes(type)
@@ -203,14 +190,6 @@ def _plan(
         images, groups, (result[0], result[1], result[2], result[3]), type, frame, made, step, places,
         grid, split, weight, per_tile, chunks, bands, part, apart, reason, cycles,
     )  # fmt: skip
-
-
-def sweep_of(
-    large: Shape, small: Shape, weight: Shape, stride: Shape, padding: Shape, dilation: Shape, flat: bool
-) -> tuple[Triple, ...]:
-    """The triples of a sweep, over fewer dimensions if the result is `flat`."""
-    sweep = WindowSweep(large[2:], small, weight[2:], stride, padding, dilation)
-    return (sweep.merge_dimensions() if flat else sweep).triples
 
 
 def choose_density(places: Triple) -> tuple[bool, ...]:

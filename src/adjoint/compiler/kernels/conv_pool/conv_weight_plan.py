@@ -13,10 +13,14 @@ from adjoint.compiler.kernels.conv_pool.conv_plan import (
     Term,
     choose_density,
     group_taps,
-    sweep_of,
 )
 from adjoint.compiler.kernels.conv_pool.padded_image import PaddedImage, plan_padded_image
-from adjoint.compiler.kernels.conv_pool.window_geometry import Shape, Triple, iterate_places
+from adjoint.compiler.kernels.conv_pool.window_geometry import (
+    ConvolutionSettings,
+    Shape,
+    Triple,
+    iterate_places,
+)
 from adjoint.compiler.llvm.jit.target import Target
 from adjoint.compiler.llvm.types import Type
 
@@ -100,17 +104,14 @@ class ConvolutionWeightPlan(NamedTuple):
 
 
 def plan_convolution_weight(
-    x: Shape, g: Shape, *, shape: Shape, stride: Shape, padding: Shape, dilation: Shape, groups: int, type: Type,
-    target: Target, flat: bool = True,
-) -> ConvolutionWeightPlan | None:  # fmt: skip
-    """The plan of `convolution_weight`, None where there is nothing to sum.
-
-    `flat`: the result is (O, all others), not (O, C, K…).
-    """
+    x: Shape, g: Shape, shape: Shape, settings: ConvolutionSettings
+) -> ConvolutionWeightPlan | None:
+    """The plan of `convolution_weight`, None where there is nothing to sum: (O, all others) if flat, or (O, C, K…)."""
     if 0 in x or 0 in g or 0 in shape:
         return None
-    image, places, taps, steps, before, gaps = sweep_of(x, g[2:], shape, stride, padding, dilation, flat)
-    lanes = target.lanes(type)
+    _, _, _, groups, type, target, flat = settings
+    image, places, taps, steps, before, gaps = settings.sweep(x[2:], g[2:], shape[2:])
+    lanes = settings.lanes
     starts = {
         tap: Triple(*(i * d - p for i, d, p in zip(tap, gaps, before, strict=True))) for tap in iterate_places(taps)
     }

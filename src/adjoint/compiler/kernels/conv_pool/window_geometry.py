@@ -6,6 +6,9 @@ from collections.abc import Iterator
 from itertools import product
 from typing import NamedTuple
 
+from adjoint.compiler.llvm.jit.target import Target
+from adjoint.compiler.llvm.types import Type
+
 Shape = tuple[int, ...]
 
 
@@ -29,6 +32,36 @@ def make_triple(sizes: Shape, absent: int) -> Triple:
 def iterate_places(sizes: Triple) -> Iterator[Triple]:
     """Yield all places of an array of these sizes, in their order."""
     return (Triple(*place) for place in product(*map(range, sizes)))
+
+
+class ConvolutionSettings(NamedTuple):
+    """What tells convolutions of equal shapes apart, and what a kernel of one is written for.
+
+    `flat`: nothing that follows tells the last dimensions of the result apart.
+    """
+
+    stride: Shape
+    padding: Shape
+    dilation: Shape
+    groups: int
+    type: Type
+    target: Target
+    flat: bool = True
+
+    @property
+    def lanes(self) -> int:
+        """Elements of a register."""
+        return self.target.lanes(self.type)
+
+    def count_places(self, image: Shape, window: Shape) -> Shape:
+        """The sizes of a result: how many windows fit beside each other."""
+        sizes = zip(image, window, self.stride, self.padding, self.dilation, strict=True)
+        return tuple((n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, p, d in sizes)
+
+    def sweep(self, large: Shape, small: Shape, window: Shape) -> tuple[Triple, ...]:
+        """The triples of a sweep, over fewer dimensions if the result is `flat`."""
+        sweep = WindowSweep(large, small, window, self.stride, self.padding, self.dilation)
+        return (sweep.merge_dimensions() if self.flat else sweep).triples
 
 
 class WindowSweep(NamedTuple):

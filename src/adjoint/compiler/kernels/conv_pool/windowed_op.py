@@ -30,6 +30,7 @@ from adjoint.compiler.kernels.conv_pool.conv_weight_grad import write_convolutio
 from adjoint.compiler.kernels.conv_pool.conv_weight_plan import ConvolutionWeightPlan, plan_convolution_weight
 from adjoint.compiler.kernels.conv_pool.pooling import write_pooling, write_pooling_input
 from adjoint.compiler.kernels.conv_pool.pooling_plan import PoolingPlan, plan_pooling
+from adjoint.compiler.kernels.conv_pool.window_geometry import ConvolutionSettings
 from adjoint.compiler.kernels.kernel import Finish
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.jit.target import Target
@@ -117,16 +118,22 @@ def _count_taps(value: Value) -> int:
     return math.prod(k for k, s in zip(value.operands[1].shape[2:], stride, strict=True) if s > 1)
 
 
-def _convolution(value: Value, target: Target, flat: bool) -> ImagePlan | None:
-    """Forward, or towards the input: each has its planners."""
-    shapes = [operand.shape for operand in value.operands]
-    settings = _settings_of(value, target, flat)
+def _convolution(
+    value: Value, target: Target, flat: bool
+) -> ImagePlan | ConvolutionWeightPlan | WinogradWeightPlan | None:
+    """Forward, towards the input, or towards the weight: each has its planners, given shapes and settings."""
+    params = dict(value.params)
+    shapes = [operand.shape for operand in value.operands] + ([params.pop("shape")] if "shape" in params else [])
+    settings = ConvolutionSettings(**params, type=from_dtype(value.dtype), target=target, flat=flat)
+    arguments = (*shapes, settings)
+    if value.op.name == "convolution_weight":
+        return plan_winograd_weight(*arguments) or plan_convolution_weight(*arguments)
     plan_direct, plan_squares, plan_by_channel = _IMAGE_PLANNERS[value.op.name]
-    direct = plan_direct(*shapes, **settings)
-    squares = plan_squares(direct, *shapes, **settings)
+    direct = plan_direct(*arguments)
+    squares = plan_squares(direct, *arguments)
     if squares is not None:
         return squares
-    by_channel = plan_by_channel(direct, *shapes, **settings)
+    by_channel = plan_by_channel(direct, *arguments)
     return direct if by_channel is None else by_channel
 
 
@@ -134,18 +141,6 @@ _IMAGE_PLANNERS: dict[str, tuple[Callable[..., ImagePlan | None], ...]] = {
     "convolution": (plan_convolution, plan_winograd, plan_channel_convolution),
     "convolution_input": (plan_convolution_input, plan_winograd_input, plan_channel_convolution_input),
 }
-
-
-def _convolution_weight(value: Value, target: Target, flat: bool) -> ConvolutionWeightPlan | WinogradWeightPlan | None:
-    x, g = value.operands
-    settings = _settings_of(value, target, flat)
-    squares = plan_winograd_weight(x.shape, g.shape, **settings)
-    return plan_convolution_weight(x.shape, g.shape, **settings) if squares is None else squares
-
-
-def _settings_of(value: Value, target: Target, flat: bool) -> dict[str, Any]:
-    """The arguments of a convolution's planners beside the shapes of its operands."""
-    return {"type": from_dtype(value.dtype), "target": target, "flat": flat, **value.params}
 
 
 def _pooling(value: Value, target: Target, flat: bool) -> PoolingPlan | None:
@@ -159,7 +154,7 @@ def _pooling(value: Value, target: Target, flat: bool) -> PoolingPlan | None:
 _PLANS: dict[str, Callable[[Value, Target, bool], Any]] = {
     "convolution": _convolution,
     "convolution_input": _convolution,
-    "convolution_weight": _convolution_weight,
+    "convolution_weight": _convolution,
     "window_sum": _pooling,
     "window_sum_input": _pooling,
     "max_pool": _pooling,

@@ -18,10 +18,14 @@ from adjoint.compiler.kernels.conv_pool.channel_lanes.channels_last import (
     most_rows,
     round_up,
 )
-from adjoint.compiler.kernels.conv_pool.conv_plan import ConvolutionPlan, sweep_of
-from adjoint.compiler.kernels.conv_pool.window_geometry import Shape, Triple, iterate_places
+from adjoint.compiler.kernels.conv_pool.conv_plan import ConvolutionPlan
+from adjoint.compiler.kernels.conv_pool.window_geometry import (
+    ConvolutionSettings,
+    Shape,
+    Triple,
+    iterate_places,
+)
 from adjoint.compiler.kernels.index_arithmetic import is_one
-from adjoint.compiler.llvm.jit.target import Target
 from adjoint.compiler.llvm.types import Type
 
 Pair = tuple[int, int]
@@ -121,26 +125,13 @@ class ChannelConvolutionPlan(NamedTuple):
 
 
 def plan_channel_convolution(
-    direct: ConvolutionPlan | None,
-    x: Shape,
-    weight: Shape,
-    *,
-    stride: Shape,
-    padding: Shape,
-    dilation: Shape,
-    groups: int,
-    type: Type,
-    target: Target,
-    flat: bool,
+    direct: ConvolutionPlan | None, x: Shape, weight: Shape, settings: ConvolutionSettings
 ) -> ChannelConvolutionPlan | None:
     """The plan of `convolution`, None where the `direct` one takes less time."""
-    if direct is None or groups > 1 or len(x) > 4 or has_symbols(x[1:]):
+    if direct is None or settings.groups > 1 or len(x) > 4 or has_symbols(x[1:]):
         return None
-    counts = tuple(
-        (n + 2 * p - d * (k - 1) - 1) // s + 1
-        for n, k, s, p, d in zip(x[2:], weight[2:], stride, padding, dilation, strict=True)
-    )
-    image, places, taps, steps, before, gaps = sweep_of(x, counts, weight, stride, padding, dilation, flat)
+    counts = settings.count_places(x[2:], weight[2:])
+    image, places, taps, steps, before, gaps = settings.sweep(x[2:], counts, weight[2:])
     starts = {
         tap: (tap.rows * gaps.rows - before.rows, tap.columns * gaps.columns - before.columns)
         for tap in iterate_places(taps)
@@ -157,30 +148,17 @@ def plan_channel_convolution(
         (steps.rows, steps.columns),
         taps,
         (inward * window, window),
-        type,
-        target,
-        flat or len(x) == 3,
+        settings,
     )
 
 
 def plan_channel_convolution_input(
-    direct: ConvolutionPlan | None,
-    g: Shape,
-    weight: Shape,
-    *,
-    shape: Shape,
-    stride: Shape,
-    padding: Shape,
-    dilation: Shape,
-    groups: int,
-    type: Type,
-    target: Target,
-    flat: bool,
+    direct: ConvolutionPlan | None, g: Shape, weight: Shape, shape: Shape, settings: ConvolutionSettings
 ) -> ChannelConvolutionPlan | None:
     """The plan of `convolution_input`, None where the `direct` one takes less time."""
-    if direct is None or groups > 1 or len(g) > 4 or has_symbols((*g[1:], *shape[1:])):
+    if direct is None or settings.groups > 1 or len(g) > 4 or has_symbols((*g[1:], *shape[1:])):
         return None
-    result, image, taps, steps, before, gaps = sweep_of(shape, g[2:], weight, stride, padding, dilation, flat)
+    result, image, taps, steps, before, gaps = settings.sweep(shape[2:], g[2:], weight[2:])
     phases = []
     for place in iterate_places(steps):
         starts = {}
@@ -202,9 +180,7 @@ def plan_channel_convolution_input(
         (1, 1),
         taps,
         (window, weight[1] * window),
-        type,
-        target,
-        flat or len(g) == 3,
+        settings,
     )
 
 
@@ -219,11 +195,10 @@ def _plan(
     stride: Pair,
     taps: Triple,
     weight: Pair,
-    type: Type,
-    target: Target,
-    flat: bool,
+    settings: ConvolutionSettings,
 ) -> ChannelConvolutionPlan | None:
-    lanes, places = target.lanes(type), result[1] * result[2]
+    lanes, places, target = settings.lanes, result[1] * result[2], settings.target
+    apart = len(settings.stride) - 1 if not settings.flat else 0
     starts = [start for _, each in phases for start in each.values()]
     if not MIN_WINDOW <= taps.size <= MAX_WINDOW or places > MAX_PLACES or not starts:
         return None
@@ -269,7 +244,7 @@ def _plan(
     return ChannelConvolutionPlan(
         images,
         result,
-        type,
+        settings.type,
         frame,
         tuple(made),
         taps.size,
@@ -278,7 +253,7 @@ def _plan(
         rows,
         group,
         per_tile,
-        0 if flat else 1,
+        apart,
         reason,
     )
 

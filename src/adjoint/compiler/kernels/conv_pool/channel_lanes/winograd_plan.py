@@ -25,8 +25,7 @@ from adjoint.compiler.kernels.conv_pool.channel_lanes.winograd_shape import (
 )
 from adjoint.compiler.kernels.conv_pool.channel_lanes.winograd_transforms import PRODUCTS
 from adjoint.compiler.kernels.conv_pool.conv_plan import ConvolutionPlan
-from adjoint.compiler.kernels.conv_pool.window_geometry import Shape
-from adjoint.compiler.llvm.jit.target import Target
+from adjoint.compiler.kernels.conv_pool.window_geometry import ConvolutionSettings, Shape
 from adjoint.compiler.llvm.types import Type
 
 Pair = tuple[int, int]
@@ -143,64 +142,38 @@ class WinogradPlan(NamedTuple):
 
 
 def plan_winograd(
-    direct: ConvolutionPlan | None,
-    x: Shape,
-    weight: Shape,
-    *,
-    stride: Shape,
-    padding: Shape,
-    dilation: Shape,
-    groups: int,
-    type: Type,
-    target: Target,
-    flat: bool,
+    direct: ConvolutionPlan | None, x: Shape, weight: Shape, settings: ConvolutionSettings
 ) -> WinogradPlan | None:
     """The plan of `convolution`, None where the `direct` one takes less time."""
-    shape = find_winograd_shape(x, weight, stride, padding, dilation, groups, type, target)
+    shape = find_winograd_shape(x, weight, settings)
     if direct is None or shape is None:
         return None
-    return _plan(
-        direct.cycles, shape, x[0], type, target, (weight[1] * shape.taps, shape.taps), False, flat or len(x) == 3
-    )
+    return _plan(direct.cycles, shape, x[0], (weight[1] * shape.taps, shape.taps), False, settings)
 
 
 def plan_winograd_input(
-    direct: ConvolutionPlan | None,
-    g: Shape,
-    weight: Shape,
-    *,
-    shape: Shape,
-    stride: Shape,
-    padding: Shape,
-    dilation: Shape,
-    groups: int,
-    type: Type,
-    target: Target,
-    flat: bool,
+    direct: ConvolutionPlan | None, g: Shape, weight: Shape, shape: Shape, settings: ConvolutionSettings
 ) -> WinogradPlan | None:
     """The plan of `convolution_input`: a convolution of g with the weights turned round."""
-    found = find_winograd_shape(shape, weight, stride, padding, dilation, groups, type, target)
+    found = find_winograd_shape(shape, weight, settings)
     if direct is None or found is None or found.places[-len(g) + 2 :] != tuple(g[2:]):
         return None
     before = (found.window[0] - 1 - found.padding[0], found.window[1] - 1 - found.padding[1])
     if min(before) < 0:
         return None
     back = WinogradShape(found.outward, found.channels, found.places, found.image, before, found.lanes, found.window)
-    return _plan(
-        direct.cycles, back, g[0], type, target, (found.taps, weight[1] * found.taps), True, flat or len(g) == 3
-    )
+    return _plan(direct.cycles, back, g[0], (found.taps, weight[1] * found.taps), True, settings)
 
 
 def _plan(
     direct: float,
     shape: WinogradShape,
     images: int,
-    type: Type,
-    target: Target,
     weight: Pair,
     is_flipped: bool,
-    flat: bool,
+    settings: ConvolutionSettings,
 ) -> WinogradPlan | None:
+    type, target = settings.type, settings.target
     shape = shape.in_bands(type.itemsize)
     if shape.is_slower(type.itemsize, images, direct):
         return None
@@ -247,7 +220,7 @@ def _plan(
         group,
         per_tile,
         parts,
-        0 if flat else 1,
+        0 if settings.flat else len(settings.stride) - 1,
         reason,
     )
 

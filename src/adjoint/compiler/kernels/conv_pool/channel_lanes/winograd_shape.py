@@ -14,10 +14,9 @@ from adjoint.compiler.kernels.conv_pool.channel_lanes.winograd_transforms import
     TapSegment,
     split_window,
 )
-from adjoint.compiler.kernels.conv_pool.window_geometry import Shape
+from adjoint.compiler.kernels.conv_pool.window_geometry import ConvolutionSettings, Shape
 from adjoint.compiler.kernels.index_arithmetic import is_one
-from adjoint.compiler.llvm.jit.target import Target
-from adjoint.compiler.llvm.types import F32, Type
+from adjoint.compiler.llvm.types import F32
 
 Pair = tuple[int, int]
 
@@ -178,31 +177,22 @@ class WinogradShape(NamedTuple):
         )
 
 
-def find_winograd_shape(
-    x: Shape, weight: Shape, stride: Shape, padding: Shape, dilation: Shape, groups: int, type: Type, target: Target
-) -> WinogradShape | None:
+def find_winograd_shape(x: Shape, weight: Shape, settings: ConvolutionSettings) -> WinogradShape | None:
     """The shape of a convolution that squares serve."""
-    if (
-        groups > 1
-        or type != F32
-        or len(x) > 4
-        or {*stride, *dilation} != {1}
-        or has_symbols(x[1:])
-        or 0 in (*x, *weight)
-    ):
+    stride, padding, dilation, groups, type, _, _ = settings
+    is_plain = groups == 1 and type == F32 and len(x) < 5 and {*stride, *dilation} == {1}
+    if not is_plain or has_symbols(x[1:]) or 0 in (*x, *weight):
         return None
-    image, window, around = (_add_rows(*sizes) for sizes in ((x[2:], 1), (weight[2:], 1), (padding, 0)))
+    # Images of one dimension have one row.
+    image, window, around = (1, *x[2:])[-2:], (1, *weight[2:])[-2:], (0, *padding)[-2:]
     if not TAPS <= max(window) <= MAX_TAPS or not all(map(split_window, window)):
         return None
     places = (image[0] + 2 * around[0] - window[0] + 1, image[1] + 2 * around[1] - window[1] + 1)
     if min(places) < 1:
         return None
-    return WinogradShape(x[1], weight[0], image, places, around, target.lanes(type), window)
-
-
-def _add_rows(sizes: Shape, absent: int) -> Pair:
-    """The sizes of rows and columns of images that may have columns alone."""
-    return (sizes[0], sizes[1]) if len(sizes) > 1 else (absent, sizes[0])
+    return WinogradShape(
+        x[1], weight[0], (image[0], image[1]), places, (around[0], around[1]), settings.lanes, (window[0], window[1])
+    )
 
 
 def count_block_cycles(rows: int, vectors: int, depth: int) -> float:

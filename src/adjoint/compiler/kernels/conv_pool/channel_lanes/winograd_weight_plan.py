@@ -19,8 +19,7 @@ from adjoint.compiler.kernels.conv_pool.channel_lanes.winograd_shape import (
     spread_planes,
 )
 from adjoint.compiler.kernels.conv_pool.channel_lanes.winograd_transforms import PRODUCTS, SQUARE, TAPS
-from adjoint.compiler.kernels.conv_pool.window_geometry import Shape
-from adjoint.compiler.llvm.jit.target import Target
+from adjoint.compiler.kernels.conv_pool.window_geometry import ConvolutionSettings, Shape
 from adjoint.compiler.llvm.types import Type
 
 
@@ -95,21 +94,10 @@ class WinogradWeightPlan(NamedTuple):
         return count_scratch_bytes(self.regions, self.type)
 
 
-def plan_winograd_weight(
-    x: Shape,
-    g: Shape,
-    *,
-    shape: Shape,
-    stride: Shape,
-    padding: Shape,
-    dilation: Shape,
-    groups: int,
-    type: Type,
-    target: Target,
-    flat: bool,
-) -> WinogradWeightPlan | None:
+def plan_winograd_weight(x: Shape, g: Shape, shape: Shape, settings: ConvolutionSettings) -> WinogradWeightPlan | None:
     """The plan of `convolution_weight`."""
-    found = find_winograd_shape(x, shape, stride, padding, dilation, groups, type, target)
+    type, target = settings.type, settings.target
+    found = find_winograd_shape(x, shape, settings)
     if found is None or found.window != (TAPS, TAPS) or found.places != tuple(g[2:]):
         return None
     found = found.in_bands(type.itemsize)
@@ -125,4 +113,4 @@ def plan_winograd_weight(
     bytes_of_band = PRODUCTS * found.square_count * (found.frame.pitch + found.width) * type.itemsize
     group = 1 << max(0, min(MAX_GROUP, MAX_GROUP_BYTES // bytes_of_band).bit_length() - 1)
     reason = f"by squares, {rows} by {found.vectors} registers of channels"
-    return WinogradWeightPlan(found, x[0], type, parts, rows, group, 0 if flat else 2, reason)
+    return WinogradWeightPlan(found, x[0], type, parts, rows, group, 0 if settings.flat else 2, reason)
