@@ -6,7 +6,7 @@ import re
 from contextlib import suppress
 from dataclasses import dataclass
 from time import monotonic
-from types import CodeType, FrameType, TracebackType
+from types import CodeType, TracebackType
 
 from adjoint.core.graph.source_location import library_files
 from adjoint.core.op.op_errors import describe_misplaced_value
@@ -14,6 +14,7 @@ from adjoint.core.runtime.package_name import is_name_of_package
 from adjoint.diagnosis.call_stack import UserFrame, find_stack, release_locals
 from adjoint.diagnosis.causes import Cause, find_cause
 from adjoint.diagnosis.failure import Failure, inspect_failure
+from adjoint.diagnosis.operands import is_module
 from adjoint.diagnosis.remedies import find_remedy
 from adjoint.diagnosis.repairs.trial import running
 
@@ -34,7 +35,7 @@ def add_explanation(error: BaseException) -> None:
         if stack and _admit_explanation(stack[0]):
             try:
                 failure = inspect_failure(error, stack)
-                _replace_note(error, describe_failure(failure, find_remedy(failure)))
+                _replace_note(error, describe_failure(failure, _find_remedy(failure)))
             finally:
                 release_locals(stack)
 
@@ -70,24 +71,48 @@ def add_uncaught_explanation(error: BaseException, trace: TracebackType | None) 
         stack = find_stack(trace)
         if stack and EXPLANATION not in error.__dict__:
             failure = inspect_failure(error, stack)
-            remedy = find_remedy(failure)
+            remedy = _find_remedy(failure)
             called = stack[0].called[0] if stack[0].called else None
             is_in_library = called is not None and library_files[called.f_code.co_filename]
-            if called is not None and is_in_library and isinstance(error, AttributeError):
-                _name_misplaced_value(error, called)
             is_known = any(_is_of_library(each.value) or each.origin is not None for each in failure.operands)
             note = describe_failure(failure, remedy)
             if remedy or is_known or is_in_library or "\ncause: " in note:
                 _replace_note(error, note)
 
 
-def _name_misplaced_value(error: AttributeError, called: FrameType) -> None:
-    """Let the message name the argument that is no tensor, where an attribute of tensors was looked for in it."""
-    code, given = called.f_code, called.f_locals
-    annotations = getattr(called.f_globals.get(code.co_name), "__annotations__", {})
-    for place, label in enumerate(code.co_varnames[: code.co_argcount], 1):
-        if annotations.get(label) == "Tensor" and label in given and given[label] is error.obj:
-            error.args = (describe_misplaced_value(code.co_name, label, place, error.obj),)
+def _find_remedy(failure: Failure) -> str | None:
+    """Return the remedy of the error as it was raised, or as it names the argument that is no tensor."""
+    found = find_remedy(failure)
+    is_named = _name_misplaced_value(failure.error)
+    return find_remedy(failure) if is_named and found is None else found
+
+
+def _name_misplaced_value(error: BaseException) -> bool:
+    """Let the message name the argument that is no tensor, where an attribute of tensors was looked for in it.
+
+    It is that of the outermost function of the library; of a module, where no function has it.
+    """
+    trace, told = error.__traceback__, ""
+    while trace is not None and isinstance(error, AttributeError):
+        frame = trace.tb_frame
+        code, given = frame.f_code, frame.f_locals
+        names, name = code.co_varnames[: code.co_argcount], code.co_name
+        function = frame.f_globals.get(name)
+        is_method = name == "forward" and is_module(given.get("self"))
+        if is_method:
+            name, function, names = type(given["self"]).__name__, type(given["self"]).forward, names[1:]
+        is_public = library_files[code.co_filename] and frame.f_globals["__name__"].split(".")[1] in ("functions", "nn")
+        annotations = getattr(function, "__annotations__", {}) if is_public else {}
+        for place, label in enumerate(names, 1):
+            kinds = str(annotations.get(label)).split(" | ")
+            is_tensor = "Tensor" in kinds and type(error.obj).__name__ not in kinds and not name.startswith("_")
+            if is_tensor and given.get(label, error) is error.obj and (not told or not is_method):
+                told = describe_misplaced_value(name, label, place, error.obj)
+                error.args = (told,)
+                if not is_method:
+                    return True
+        trace = trace.tb_next
+    return bool(told)
 
 
 def describe_failure(failure: Failure, remedy: str | None) -> str:

@@ -21,6 +21,7 @@ from adjoint.core.op.movement_call import make_movement_call
 from adjoint.core.op.op import Op
 from adjoint.core.op.op_errors import (
     EVALUATION_ERRORS,
+    describe_misplaced_value,
     make_kind_check,
     refuse_numbers,
     retry_ignoring_fp_errors,
@@ -41,6 +42,7 @@ BOOL = np.dtype(np.bool_)
 int64, INT64 = np.int64, np.dtype(np.int64)
 MIN_INT64, MAX_INT64 = -(2**63), 2**63 - 1
 NUMBERS = frozenset({int, float})  # which take the type of a floating tensor
+NO_TENSORS = frozenset({str, bytes, list, tuple, dict})  # of which NumPy would make arrays, or fail
 OPERANDS = (Tensor, int, float, bool, complex, np.ndarray, np.generic)
 out_slot: Slot[Function] = Slot("write_out")  # a result, into the tensors of `out=`
 Declaration = Callable[[Function], Function]
@@ -113,6 +115,8 @@ def unary(
                 or (nondefault.count and mode.is_intercepted)
                 or (xn is not None and not differentiable and not bool_result)
             ):
+                if xd is None or type(xd) in NO_TENSORS:
+                    raise TypeError(describe_misplaced_value(op.name, "input", 1, xd))
                 return apply(op, (input,), NO_PARAMS)
             try:
                 data = compute(xd)

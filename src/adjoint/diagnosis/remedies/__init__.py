@@ -83,12 +83,14 @@ from adjoint.diagnosis.remedies.language import unpacking as unpacking  # isort:
 from adjoint.diagnosis.remedies.language import missing_keys as missing_keys  # isort: skip
 from adjoint.diagnosis.remedies.shapes import size_origins as size_origins  # isort: skip
 from adjoint.diagnosis.remedies.shapes import broadcasting as broadcasting  # isort: skip
+from adjoint.diagnosis.remedies.shapes import lost_dimensions as lost_dimensions  # isort: skip
 from adjoint.diagnosis.remedies.shapes import fitting as fitting  # isort: skip
 from adjoint.diagnosis.remedies.shapes import products as products  # isort: skip
 from adjoint.diagnosis.remedies.shapes import views as views  # isort: skip
 from adjoint.diagnosis.remedies import transforms as transforms
 from adjoint.diagnosis.remedies import wording as wording
 
+from adjoint.diagnosis.remedies.language import one_truth as one_truth  # isort: skip
 from adjoint.diagnosis.remedies.language import conditions as conditions  # isort: skip
 from adjoint.diagnosis.remedies.trials import flags as flags  # isort: skip
 from adjoint.diagnosis.remedies.trials import options as options  # isort: skip  after those that know the kind of mistake

@@ -15,6 +15,7 @@ from adjoint.core.typing import Operand
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import MISSING, Origin, evaluate, find_origin, find_return_in, is_module
 from adjoint.diagnosis.remedies.registry import at, remedy
+from adjoint.diagnosis.repairs.expression import bracket
 from adjoint.diagnosis.repairs.trial import compute
 from adjoint.diagnosis.source_expressions import find_attribute_assignment, text_of
 
@@ -51,10 +52,24 @@ def give_metric(failure: Failure, match: re.Match[str]) -> str:
 def count_steps(failure: Failure, match: re.Match[str]) -> str:
     """A schedule that is at its end."""
     name, where = _describe_owner(failure, "the schedule")
-    return (
-        f"{name}{where} was made for {match[2]} steps: total_steps=epochs * len(loader) where step() follows each "
-        "batch, epochs where it follows each epoch"
-    )
+    node: ast.AST | None = failure.node
+    loops: list[ast.For] = []
+    while node is not None and failure.line is not None and not isinstance(node, (ast.FunctionDef, ast.Module)):
+        node = failure.line.source.parents.get(node)
+        loops += [node] if isinstance(node, ast.For) else []
+    told = f"{name}{where} was made for {match[2]} steps"
+    turns = " * ".join(_count_turns(each.iter) for each in loops[::-1])
+    return f"{told}, and the loops make more: total_steps={turns} there" if turns else f"{told}, one for each step()"
+
+
+def _count_turns(given: ast.expr) -> str:
+    """Return the number of turns of a loop, as a text."""
+    while isinstance(given, ast.Call) and given.args and text_of(given.func) in ("enumerate", "tqdm", "zip"):
+        given = given.args[0]
+    if isinstance(given, ast.Call) and text_of(given.func) == "range" and given.args:
+        sizes = [bracket(each) for each in given.args[:2]]
+        return sizes[0] if len(sizes) == 1 else f"({sizes[1]} - {sizes[0]})"
+    return f"len({text_of(given)})"
 
 
 @remedy(r"unscale_\(\) has already been called on this optimizer|unscale_\(\) is being called after step\(\)")

@@ -75,7 +75,7 @@ def convert(part: ast.expr, value: Operand, library: str, message: str) -> Itera
         ways += [f"{library}.tensor({text})", f"({text},)", f"[{text}]"]
     elif isinstance(value, str):
         is_of_count = "integer" in message or ("int" in message.split() and "float" not in message.split())
-        ways += ["-1"] if is_of_count else []
+        ways += ["-1"] if is_of_count and not re.fullmatch(r"\s*[-+]?[\d.]+(?:e[-+]?\d+)?\s*", value) else []
         kinds = ("int", "float") if value.strip().lstrip("+-").isdigit() else ("float", "int")
         ways += [f"{kind}({text})" for kind in kinds]
         ways += [f"{library}.{value}"] if value.isidentifier() else []

@@ -31,6 +31,8 @@ def exchange_arguments(failure: Failure, match: re.Match[str]) -> str | None:
         function = functions.get(text_of(call.func).rpartition(".")[2]) if isinstance(call, ast.Call) else None
         if not isinstance(call, ast.Call) or function is None:
             continue
+        if isinstance(call.func, ast.Attribute) and isinstance(source.parents.get(function), ast.Module):
+            continue  # another function of that name, such as torch.save
         names = parameter_names(function)
         names = names[names[:1] in (["self"], ["cls"]) :]
         given = [_last_name(each) for each in call.args]

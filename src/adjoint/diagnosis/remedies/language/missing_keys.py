@@ -47,6 +47,9 @@ def name_keys(failure: Failure, match: re.Match[str]) -> str | None:
                     return f"{told}, and {key} is none of them: keys are no places"
                 if match[1].isdigit() and all(isinstance(each, (list, tuple)) for each in held.values()):
                     return f"{told}: {text_of(node.value)}[{next(iter(held))!r}][{text_of(node.slice)}]"
+                alone = _find_others(failure, node, held)
+                if alone is not None:
+                    return alone
                 texts = [key for key in held if isinstance(key, str)]
                 listed = _find_list_of_keys(failure, node, held) if type(key) is int else None
                 if listed is not None:
@@ -81,6 +84,32 @@ def name_keys(failure: Failure, match: re.Match[str]) -> str | None:
                 told += f", and no {match[1]!r}{where.replace(', from', ' at')}" if where else ""
                 return saved or (told_key if near is None else f"{told}: {near!r} is meant, perhaps")
     return None
+
+
+def _find_others(failure: Failure, node: ast.Subscript, held: dict[object, Operand]) -> str | None:
+    """Return which of the records that a loop goes through lacks a key that others of them have."""
+    source, name = None if failure.line is None else failure.line.source, text_of(node.value)
+    key = compute(node.slice, failure.frame)
+    loop: ast.AST | None = node
+    while source is not None and loop is not None and not isinstance(loop, ast.For):
+        loop = source.parents.get(loop)
+    records = compute(loop.iter, failure.frame) if isinstance(loop, ast.For) else None
+    if source is None or not isinstance(loop, ast.For) or not isinstance(records, list) or type(key) is not str:
+        return None
+    having = [i for i, each in enumerate(records) if isinstance(each, dict) and key in each]
+    place = next((i for i, each in enumerate(records) if each is held), None)
+    if not having or place is None:
+        return None
+    own = f"{text_of(loop.iter)}[{place}]"
+    told = f"{name} is {own}, which has no {key!r}, as {text_of(loop.iter)}[{having[0]}] has"
+    texts = {each for each, value in held.items() if isinstance(value, str)}
+    for literal in source.nodes_of(ast.Dict):
+        names = [each.value for each in literal.keys if isinstance(each, ast.Constant)]
+        written = dict(zip(names, literal.values, strict=False))
+        is_own = bool(names) and key not in names and {*names} <= {*held}
+        if is_own and all(text_of(written[each]) == repr(held[each]) for each in texts & {*names}):
+            return f"{told}: {key!r} in {text_of(literal)} at {source.place_of(literal)} too"
+    return f"{told}: {key!r} there too, or {name}.get({key!r}, …)"
 
 
 def _find_list_of_keys(failure: Failure, node: ast.Subscript, held: dict[object, Operand]) -> str | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-from itertools import pairwise
 from math import prod
 
 from adjoint.core.tensor.tensor import Tensor
@@ -341,61 +340,3 @@ def give_spatial_dimensions(failure: Failure, match: re.Match[str]) -> str:
     if "transpose" in match[3] or (len(shape) == 2 and shape[1] == channels):
         return f"{told}: {x}[{', '.join([':'] * len(shape) + ['None'] * missing)}] is {(*shape, *(1,) * missing)}"
     return f"{told}: {x}[{', '.join(['None'] * missing)}] is {(*(1,) * missing, *shape)}"
-
-
-PYTHON_DECISIONS = ("max", "min", "sorted", "bool", "any", "all", "sum")
-
-
-def is_list_of_tensors(value: object) -> bool:
-    """Return whether a value is a list of tensors, which are not empty."""
-    return isinstance(value, list) and bool(value) and all(isinstance(each, Tensor) for each in value)
-
-
-@remedy(r"Boolean value of Tensor with more than one value is ambiguous")
-def ask_any_or_all(failure: Failure, match: re.Match[str]) -> str | None:
-    """A decision by several elements."""
-    node = failure.node
-    if failure.stack[0].called and isinstance(node, ast.Call) and text_of(node.func) not in PYTHON_DECISIONS:
-        return None  # a function of the library asked, which takes a number or a truth there
-    node = node.test if isinstance(node, (ast.If, ast.While, ast.Assert)) else node
-    around = None if failure.line is None or node is None else failure.line.source.parents.get(node)
-    if isinstance(around, ast.BoolOp) or isinstance(node, ast.BoolOp):
-        logic = around if isinstance(around, ast.BoolOp) else node
-        if isinstance(logic, ast.BoolOp):
-            sign = " & " if isinstance(logic.op, ast.And) else " | "
-            word = "and" if isinstance(logic.op, ast.And) else "or"
-            return f"{word} asks for one truth: {sign.join(f'({text_of(each)})' for each in logic.values)}"
-    if isinstance(node, ast.Call) and text_of(node.func) in ("max", "min") and len(node.args) == 2:
-        values = [compute(each, failure.frame) for each in node.args]
-        name, (a, b) = text_of(node.func), map(text_of, node.args)
-        if all(isinstance(each, Tensor) for each in values):
-            return f"Python's {name} asks for one truth: torch.{name}imum({a}, {b}) compares each element"
-        a, b = (a, b) if isinstance(values[0], Tensor) else (b, a)
-        bound = "min" if name == "max" else "max"
-        return f"Python's {name} asks for one truth: {a}.clamp({bound}={b}) compares each element"
-    lists = [each for each in failure.operands if is_list_of_tensors(each.value)]
-    if isinstance(node, ast.Compare) and len(lists) == 2:
-        told = f"{lists[0].text}{at(lists[0])} and {lists[1].text} are lists of {len(lists[0].value)} tensors"
-        join = "torch.cat" if lists[0].value[0].ndim else "torch.stack"
-        return f"{told}: {join}({lists[0].text}) == {join}({lists[1].text})"
-    if isinstance(node, ast.Compare) and len(node.ops) > 1:
-        sides = [node.left, *node.comparators]
-        pairs = [ast.Compare(a, [op], [b]) for (a, b), op in zip(pairwise(sides), node.ops, strict=True)]
-        return f"a chain asks for one truth: {' & '.join(f'({text_of(each)})' for each in pairs)}"
-    if isinstance(node, ast.Call) and text_of(node.func) in ("max", "min", "sorted") and node.args:
-        told = f"{text_of(node.func)} compares by one number each, and these have several"
-        return f"{told}: key= gives one, such as x.mean().item(); torch.{text_of(node.func)[:3]} goes by elements"
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-        name = text_of(node.operand)
-        told = f"not asks for one truth: ~{name} is the opposite of each element"
-        return f"{told}, {name}.any() and {name}.all() are one answer"
-    if isinstance(node, ast.Compare) or (isinstance(node, ast.Name) and failure.tensors()):
-        x = max(failure.tensors(), key=lambda each: each.value.numel(), default=None)
-        told = "" if x is None else f"{x.text}{at(x)} has {x.value.numel()} elements: "
-        condition = f"({text_of(node)})" if isinstance(node, ast.Compare) else text_of(node)
-        return (
-            f"{told}{condition}.any() or .all() for one answer; torch.where({text_of(node)}, a, b) chooses by element"
-        )
-    if isinstance(node, ast.Call):
-        return f"{text_of(node)} has a truth for each element: .any() or .all() after it for one answer"
-    return "(…).any() or .all() for one answer; torch.where(condition, a, b) chooses by element; & | ~ for and, or, not"

@@ -283,7 +283,9 @@ def stay_in_bounds(failure: Failure, match: re.Match[str]) -> str:
     if beyond is not None:
         return beyond
     length = find_length(failure)
-    if length is not None and isinstance(node, ast.Subscript) and match[2] == "0" and int(match[1]) == size:
+    is_added = isinstance(node, ast.Subscript) and isinstance(node.slice, ast.BinOp)
+    is_past = int(match[1]) == size or (is_added and int(match[1]) > size)
+    if length is not None and isinstance(node, ast.Subscript) and match[2] == "0" and is_past:
         name, given = text_of(node.value), getattr(length.node, "value", None)
         if isinstance(node.slice, ast.BinOp) and isinstance(node.slice.op, ast.Add) and isinstance(given, ast.expr):
             more = text_of(node.slice.right)

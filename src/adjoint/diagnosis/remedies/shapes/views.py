@@ -378,8 +378,28 @@ def fit_subscripts(failure: Failure, match: re.Match[str]) -> str:
     swapped = _find_swapped_letters(failure, int(match[3]))
     if swapped is not None:
         return f"{shapes}: {swapped}"
-    told = f"{match[1]!r} is {match[4]}, and {match[2]} in operand {match[3]}"
-    return f"{shapes}; {told}: one size for both, or another letter there"
+    told = f"{shapes}; {match[1]!r} is {match[4]}, and {match[2]} in operand {match[3]}"
+    other = _find_other_letter(failure, match[1], int(match[3]))
+    return f"{told}: {other or 'one size for both, or another letter there'}"
+
+
+def _find_other_letter(failure: Failure, letter: str, which: int) -> str | None:
+    """Return an equation in which an operand has another letter, with which the line runs, and those after it."""
+    equation = argument_node(failure, 0, "equation")
+    if not isinstance(equation, ast.Constant) or "->" not in str(equation.value):
+        return None
+    inputs, _, output = str(equation.value).replace(" ", "").partition("->")
+    terms = inputs.split(",")
+    used = dict.fromkeys(each for each in inputs if each.isalpha() and each not in terms[which])
+    free = next(each for each in "nmkxyz" if each not in inputs)
+    for other in (*used, free):
+        changed = ",".join(term.replace(letter, other) if i == which else term for i, term in enumerate(terms))
+        exchanged = output.translate(str.maketrans(letter + other, other + letter))
+        for result in dict.fromkeys((output, exchanged)):
+            text = f"{changed}->{result}"
+            if {*result} <= {*changed} and fits(failure, equation, repr(text)):
+                return repr(text)
+    return None
 
 
 def _find_swapped_letters(failure: Failure, which: int) -> str | None:
