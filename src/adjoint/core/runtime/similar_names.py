@@ -105,11 +105,17 @@ def find_spelling(name: str, names: Iterable[str]) -> str | None:
 
 
 def find_shared_word(name: str, names: Iterable[str]) -> str | None:
-    """Return the name with the same words in another order, or the only one that shares a word with another."""
+    """Return the name with the same words in another order, or the only one that shares a word with another.
+
+    Or the one of which another is made of the first letters: `learning_rate` of `lr`.
+    """
     words = {word for word in name.lower().split("_") if len(word) >= MIN_WORD}
     known = list(names)
     for each in known:
         if sorted(each.lower().split("_")) == sorted(name.lower().split("_")) and each != name:
+            return each
+        is_short = len(name) > 1 and name.lower() == _find_initials(each)
+        if is_short or (len(each) > 1 and each.lower() == _find_initials(name)):
             return each
     sharing = [
         each
@@ -118,6 +124,10 @@ def find_shared_word(name: str, names: Iterable[str]) -> str | None:
         or any(word in _fold(name) for word in each.lower().split("_") if len(word) >= MIN_WORD)
     ]
     return sharing[0] if len(sharing) == 1 and sharing[0] != name else None
+
+
+def _find_initials(name: str) -> str:
+    return "".join(word[:1] for word in name.lower().split("_"))
 
 
 def find_elsewhere(name: str) -> str | None:

@@ -55,7 +55,11 @@ def make_instance_first(failure: Failure, match: re.Match[str]) -> str | None:
             made = None if origin is None else origin.value
             if origin is None or made is None:
                 return f"{name} is a class: make an instance first, {name}().{match[1]}()"
-            return f"{name} at {origin.place()} is a class: {name} = {text_of(made)}() there makes an instance"
+            given = (
+                "model.parameters(), lr=…" if hasattr(kind, "zero_grad") and hasattr(kind, "add_param_group") else ""
+            )
+            called = f"{name} = {text_of(made)}({given})"
+            return f"{name} at {origin.place()} is a class: {called} there makes an instance"
     return None
 
 

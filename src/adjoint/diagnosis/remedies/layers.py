@@ -22,7 +22,9 @@ from adjoint.diagnosis.remedies.registry import (
     name_of_shape,
     remedy,
     shape_of,
+    takes_input,
 )
+from adjoint.diagnosis.repairs.expression import bracket
 from adjoint.diagnosis.source_expressions import SourceFile, text_of
 
 FLATTENING = re.compile(r"(?:torch\.flatten\(\w+\)|\.flatten\(\)|\.view\(-1\)|\.reshape\(-1\)|\.ravel\(\))$")
@@ -251,6 +253,12 @@ def normalise_channels(failure: Failure, match: re.Match[str]) -> str | None:
     if len(size) < 3 or size[1] != int(match[1]):
         return None
     order = (0, *range(2, len(size)), 1)
+    given = argument_node(failure, 0, "input")
+    turned = f"{bracket(given)}.transpose(1, 2)" if given is not None and len(size) == 3 else ""
+    if turned and takes_input(failure):
+        own = failure.find_operand(text_of(given)) if given is not None else None
+        told = f"{layer} is over the last dimension, and the {size[1]} features of {size} are the second"
+        return f"{told}: {turned}{at(own)} is (batch, length, features), {tuple(size[i] for i in order)}"
     told = f"{layer} is over the last dimension, and the {size[1]} channels of {size} are the second"
     return f"{told}: nn.GroupNorm(1, {size[1]}) normalises them, or permute{order} before it"
 

@@ -15,6 +15,7 @@ from adjoint.diagnosis.remedies.registry import (
     argument_node,
     at,
     compute_argument,
+    describe_layer,
     find_producer,
     name_argument,
     remedy,
@@ -63,6 +64,12 @@ def convert_classes(failure: Failure, match: re.Match[str]) -> str:
     if is_of_shares and size[:1] == rows[:1] and size[1] != rows[1]:
         x = name_argument(failure, 0, "input", "the scores")
         return f"{y} has shares of {size[1]} classes, and {x} scores of {rows[1]}: one number for both"
+    is_measured = isinstance(value, Tensor) and value.is_floating_point() and bool((value != value.round()).any())
+    if isinstance(value, Tensor) and is_measured and rows[1:] in ((), (1,)):
+        where = describe_layer(failure, "cross_entropy")[0]
+        shape = "" if size == rows else f", and {y}.reshape{rows}"
+        told = f"{y} holds numbers such as {float(value.flatten()[0]):.4g}, and the model gives one for each"
+        return f"{told}, which is no choice of classes: nn.MSELoss() in place of {where}{shape}"
     if len(size) == len(rows) > 1 and size[1] == 1:
         return f"classes are integers, one for each row: {y}.long().squeeze(1)"
     return f"classes are integers: {y}.long(); probabilities of classes have the shape of the scores"

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
 from adjoint.core.graph.source_location import definition_site
+from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import MISSING, Origin, describe_value, evaluate, find_return_in, is_module
@@ -142,8 +143,27 @@ def unpack_results(failure: Failure, match: re.Match[str]) -> str | None:
     if given.value and all(isinstance(each, str) for each in given.value):
         told = f"{given.text}{at(given)} holds texts, and a tensor of numbers is wanted"
         return f"{told}: {{name: i for i, name in enumerate(names)}}, and the i of each, where they are made"
+    shapes = {each.shape if isinstance(each, Tensor) else None for each in given.value}
+    made = None if given.origin is None else given.origin.node
+    is_of_samples = isinstance(made, ast.For) or re.search(r"= zip\(\*", "" if made is None else text_of(made))
+    if len(shapes) == 1 and len(given.value) > 1 and None not in shapes and is_of_samples:
+        told = f"{given.text}{at(given)} is a tuple of {len(given.value)} samples, {tuple(given.value[0].shape)} each"
+        return f"{told}: torch.stack({given.text}) where the batch is made{_find_collation(failure)}"
     kind = "it is made of several results"
     return f"{given.text}{at(given)} is a tuple, {kind}: output, state = …; or {given.text}[0]"
+
+
+def _find_collation(failure: Failure) -> str:
+    """Return the line of the result of the function that a loader of the user's frames puts its samples together by."""
+    source = None if failure.line is None else failure.line.source
+    for call in source.calls.get("DataLoader", ()) if source is not None else ():
+        for each in call.keywords:
+            values = [evaluate(each.value, place.frame) for place in failure.stack if each.arg == "collate_fn"]
+            code = next((value.__code__ for value in values if hasattr(value, "__code__")), None)
+            returned = None if code is None else find_return_in(code)
+            if returned is not None:
+                return f", at {returned.place()}"
+    return ""
 
 
 def _find_hook_before(failure: Failure) -> Origin | None:

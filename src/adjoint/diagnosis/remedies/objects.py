@@ -70,12 +70,13 @@ def unpack_tuple(failure: Failure, match: re.Match[str]) -> str | None:
 
 @remedy(
     r"'(\w+)' object has no attribute|unsupported operand type\(s\) for .*'(\w+)'|must be Tensor, not (\w+)|"
-    r"but got (\w+)$|tensors used as indices must be"
+    r"but got (\w+)$|tensors used as indices must be|can't multiply sequence by non-int"
 )
 def take_named_result(failure: Failure, match: re.Match[str]) -> str | None:
     """The values and indices of max, min, sort and topk, where one of them belongs."""
     line = failure.line.node if failure.line is not None else ast.Pass()
     is_index = "indices" in failure.message
+    is_wanted = is_index or "multiply" in match[0]
     for each in failure.operands:
         fields = getattr(type(each.value), "_fields", ())
         if (
@@ -90,7 +91,7 @@ def take_named_result(failure: Failure, match: re.Match[str]) -> str | None:
             isinstance(each.value, tuple)
             and fields
             and (type(each.value).__name__ != "PackedSequence" or "pack_padded_sequence" in text_of(made or line))
-            and (is_index or type(each.value).__name__ in match.groups() or _is_compared(line, each.text))
+            and (is_wanted or type(each.value).__name__ in match.groups() or _is_compared(line, each.text))
             and made is not None
         ):
             others = [other.value for other in failure.tensors()]

@@ -8,6 +8,7 @@ from math import prod
 
 import numpy as np
 
+from adjoint.diagnosis.causes.operand_history import walk_back
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import evaluate
 from adjoint.diagnosis.remedies.registry import (
@@ -22,7 +23,7 @@ from adjoint.diagnosis.remedies.registry import (
 )
 from adjoint.diagnosis.repairs.expression import bracket
 from adjoint.diagnosis.repairs.orders import find_order
-from adjoint.diagnosis.source_expressions import text_of
+from adjoint.diagnosis.source_expressions import SourceFile, text_of
 
 
 def bracket_text(text: str) -> str:
@@ -331,7 +332,27 @@ def count_elements(failure: Failure, match: re.Match[str]) -> str:
 @remedy(r"negative.*array\.copy\(\)")
 def copy_array(failure: Failure, match: re.Match[str]) -> str:
     """An array that is read backwards."""
-    return "np.ascontiguousarray(…) or .copy() of the array, whose rows run backwards"
+    told = walk_back(failure, _describe_flip)
+    if told is None and failure.line is not None:  # in a function of the same file
+        flips = [_describe_flip(failure, failure.line.source, each) for each in failure.line.source.tree.body]
+        found = [each for each in flips if each is not None]
+        told = found[0] if len(found) == 1 else None
+    return told or "np.ascontiguousarray(…) or .copy() of the array, whose rows run backwards"
+
+
+FLIPS = re.compile(r"\b(?:flip|fliplr|flipud|rot90)$")
+
+
+def _describe_flip(failure: Failure, source: SourceFile, node: ast.AST) -> str | None:
+    """Return what reads an array backwards, with its line, and a copy of that."""
+    for part in ast.walk(node):
+        slices = [part.slice, *getattr(part.slice, "elts", ())] if isinstance(part, ast.Subscript) else []
+        steps = [text_of(each.step) for each in slices if isinstance(each, ast.Slice) and each.step is not None]
+        is_flip = isinstance(part, ast.Call) and FLIPS.search(text_of(part.func)) is not None
+        if is_flip or any(step.startswith("-") for step in steps):
+            told = f"{text_of(part)} at {source.place_of(part)} reads an array backwards"
+            return f"{told}: {text_of(part)}.copy() there"
+    return None
 
 
 @remedy(r"support the deepcopy protocol")
@@ -381,7 +402,7 @@ def leave_inference_mode(failure: Failure, match: re.Match[str]) -> str:
     return f"{name} was made in inference_mode: no_grad() there, or {'x' if x is None else x.text}.clone()"
 
 
-@remedy(r"'numpy\.\w+' object has no attribute", is_last=True)
+@remedy(r"'numpy\.\w+' object has no attribute|must be Tensor, not ndarray$", is_last=True)
 def keep_tensors(failure: Failure, match: re.Match[str]) -> str:
     """An array where a tensor belongs."""
     made = next((each for each in failure.operands if isinstance(each.value, np.generic)), None)

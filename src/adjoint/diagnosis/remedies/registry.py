@@ -17,7 +17,7 @@ from adjoint.diagnosis.operands import MISSING, NamedValue, Origin, evaluate, fi
 from adjoint.diagnosis.output_layer import find_output_layer
 from adjoint.diagnosis.repairs.expression import bracket, parameter_names
 from adjoint.diagnosis.repairs.trial import compute
-from adjoint.diagnosis.source_expressions import parse_source, text_of
+from adjoint.diagnosis.source_expressions import find_assignment, parse_source, text_of
 
 Remedy: TypeAlias = Callable[[Failure, "re.Match[str]"], "str | None"]
 MAX_NAME_CHARACTERS = 40
@@ -195,6 +195,15 @@ def find_settings(failure: Failure, call: ast.Call) -> Iterator[tuple[ast.expr, 
         whole = ast.Call(made, call.args, call.keywords)
         for part in (*made.args, *(each.value for each in made.keywords)):
             yield part, whole, at(layer)
+
+
+def takes_input(failure: Failure) -> bool:
+    """Return whether the layer works on what the forward around it was called with."""
+    given = argument_node(failure, 0, "input")
+    if failure.line is None or not isinstance(given, ast.Name):
+        return False
+    scope = failure.line.source.scope_of(given)
+    return given.id in parameter_names(scope) and find_assignment(failure.line.source, scope, given.id, given) is None
 
 
 def find_part(failure: Failure, text: str) -> ast.expr | None:

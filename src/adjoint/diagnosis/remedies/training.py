@@ -14,7 +14,7 @@ from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import MISSING, Origin, evaluate, find_origin, find_return_in, is_module
-from adjoint.diagnosis.remedies.registry import at, remedy
+from adjoint.diagnosis.remedies.registry import argument_node, at, find_producer, remedy
 from adjoint.diagnosis.repairs.expression import bracket
 from adjoint.diagnosis.repairs.trial import compute
 from adjoint.diagnosis.source_expressions import find_attribute_assignment, text_of
@@ -192,6 +192,11 @@ def count_weights(failure: Failure, match: re.Match[str]) -> str | None:
         if made is not None and isinstance(node, ast.keyword) and node.arg == "weight":
             origin = find_origin(made.source, node.value, failure.stack) or Origin(made.source, node.value)
             told = f"{text_of(node.value)} at {origin.place()}"
+            target, scores = failure.locals.get("target"), find_producer(failure, argument_node(failure, 0, "input"))
+            largest = int(target.max()) if isinstance(target, Tensor) and target.numel() else -1
+            if scores is not None and largest + 1 == int(match[2]) < int(match[1]):
+                told = f"{told} has {match[2]} numbers, and the classes are 0 to {largest}"
+                return f"{told}: {scores.text}{at(scores)} is to give {match[2]} scores, not {match[1]}"
             return f"{told} has {match[2]} numbers: one for each of the {match[1]} classes"
     return None
 

@@ -139,7 +139,12 @@ def _find_getitem(failure: Failure) -> str:
     dataset = getattr(owner, "dataset", None) if dataset is None else dataset
     code = getattr(getattr(type(dataset), "__getitem__", None), "__code__", None)
     result = None if code is None else find_return_in(code)
-    return "" if result is None else f", from __getitem__ at {result.place()}"
+    if result is None:
+        return ""
+    scope = result.source.scope_of(result.node)
+    returned = [each for each in result.source.nodes_of(ast.Return) if result.source.scope_of(each) is scope]
+    empty = [each for each in returned if each.value is None or text_of(each.value) == "None"]
+    return f", from __getitem__ at {result.source.place_of(empty[0] if empty else result.node)}"
 
 
 @remedy(r"'str' object has no attribute|must be Tensor, not str")

@@ -10,12 +10,13 @@ from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
 from adjoint.diagnosis.call_stack import user_files
 from adjoint.diagnosis.failure import Failure
-from adjoint.diagnosis.operands import MISSING, find_return_in
-from adjoint.diagnosis.remedies.registry import at, remedy, shape_of
+from adjoint.diagnosis.operands import MISSING, evaluate, find_return_in
+from adjoint.diagnosis.remedies.registry import at, find_getter, remedy, shape_of
 from adjoint.diagnosis.repairs.trial import compute
 from adjoint.diagnosis.source_expressions import find_function, parse_source, shorten, text_of
 
 MAX_PARTS = 4
+BINARY_LOSS = re.compile(r"BCE|binary_cross_entropy|multilabel|MultiLabel")
 
 
 @remedy(r"equal size, but got (\[[\d, ]*\]) at entry (\d+) and (\[[\d, ]*\]) at entry (\d+)")
@@ -40,12 +41,34 @@ def pad_samples(failure: Failure, match: re.Match[str]) -> str | None:
     batch = _write_batch(samples)
     if batch is None:
         return None
+    truths = _find_truths(failure, samples)
+    if truths is not None:
+        return f"samples {match[2]} and {match[4]} of a batch have {first[0]} and {other[0]} labels: {truths}"
     loader = next((each for each in failure.operands if type(each.value).__name__ == "DataLoader"), None)
     made = None if loader is None or loader.origin is None else loader.origin.value
     call = made or (failure.node.iter if isinstance(failure.node, ast.For) else failure.node)
     name = text_of(call.func) if isinstance(call, ast.Call) and "DataLoader" in text_of(call.func) else "DataLoader"
     told = f"samples {match[2]} and {match[4]} of a batch have other lengths, {match[1]} and {match[3]}"
     return f"{told}: {name}(…, collate_fn=lambda batch: {batch}){at(loader)} pads them to the longest"
+
+
+def _find_truths(failure: Failure, samples: list[Operand]) -> str | None:
+    """Return a row of truths, one for each class, for labels of which a loss for truths takes a batch in the loop."""
+    loop = None if failure.line is None else failure.line.source.statement_of(failure.line.node)
+    names = [text_of(each) for each in getattr(getattr(loop, "target", None), "elts", ())]
+    for call in ast.walk(loop) if isinstance(loop, ast.For) and isinstance(samples[0], tuple) else ():
+        value = evaluate(call.func, failure.frame) if isinstance(call, ast.Call) else None
+        called = f"{text_of(call.func) if isinstance(call, ast.Call) else ''} {type(value).__name__}"
+        if not isinstance(call, ast.Call) or not BINARY_LOSS.search(called) or len(call.args) < 2:
+            continue
+        place = names.index(text_of(call.args[1])) if text_of(call.args[1]) in names else len(samples[0])
+        labels = [each[place] for each in samples if place < len(each)]
+        if labels and all(isinstance(each, Tensor) and not each.is_floating_point() for each in labels):
+            getter = find_getter(failure)
+            where = "" if getter is None else f" at {getter.place()}"
+            row = "F.one_hot(labels, classes).sum(0).float()"
+            return f"{text_of(call.func)} takes a truth for each class, {row} of each sample{where}"
+    return None
 
 
 def _find_short_window(dataset: Operand) -> str | None:

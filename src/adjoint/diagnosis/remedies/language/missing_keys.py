@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
-from adjoint.core.runtime.similar_names import find_similar_name
+from adjoint.core.runtime.similar_names import find_shared_word, find_similar_name
 from adjoint.core.typing import Operand
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import NamedValue, evaluate, find_origin, is_module
@@ -76,7 +76,7 @@ def name_keys(failure: Failure, match: re.Match[str]) -> str | None:
                 near = find_similar_name(match[1], texts) or next(
                     (key for key in texts if key in match[1] or match[1] in key), None
                 )
-                near = near or _find_same_words(match[1], texts)
+                near = near or find_shared_word(match[1], texts) or _find_same_words(match[1], texts)
                 saved = _find_save(failure, node, match[1]) if near is None else None
                 told_key = _describe_missing_key(failure, node, match[1])
                 is_far = failure.line is not None and not isinstance(node.slice, ast.Constant)
@@ -86,7 +86,7 @@ def name_keys(failure: Failure, match: re.Match[str]) -> str | None:
     return None
 
 
-def _find_others(failure: Failure, node: ast.Subscript, held: dict[object, Operand]) -> str | None:
+def _find_others(failure: Failure, node: ast.Subscript, held: dict[str, Operand]) -> str | None:
     """Return which of the records that a loop goes through lacks a key that others of them have."""
     source, name = None if failure.line is None else failure.line.source, text_of(node.value)
     key = compute(node.slice, failure.frame)
@@ -104,7 +104,7 @@ def _find_others(failure: Failure, node: ast.Subscript, held: dict[object, Opera
     told = f"{name} is {own}, which has no {key!r}, as {text_of(loop.iter)}[{having[0]}] has"
     texts = {each for each, value in held.items() if isinstance(value, str)}
     for literal in source.nodes_of(ast.Dict):
-        names = [each.value for each in literal.keys if isinstance(each, ast.Constant)]
+        names = [str(each.value) for each in literal.keys if isinstance(each, ast.Constant)]
         written = dict(zip(names, literal.values, strict=False))
         is_own = bool(names) and key not in names and {*names} <= {*held}
         if is_own and all(text_of(written[each]) == repr(held[each]) for each in texts & {*names}):

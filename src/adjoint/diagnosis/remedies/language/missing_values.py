@@ -17,6 +17,7 @@ from adjoint.diagnosis.causes.operand_history import walk_back
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import MISSING, NamedValue, evaluate, find_origin, is_module
 from adjoint.diagnosis.remedies.registry import at, named_parts, remedy, require_grad_last
+from adjoint.diagnosis.repairs.expression import parse
 from adjoint.diagnosis.source_expressions import SourceFile, find_function, parameter_names, parse_source, text_of
 
 MAX_CALLS_FOLLOWED = 5
@@ -212,6 +213,7 @@ def _find_silent_argument(failure: Failure) -> str | None:
 def _explain_missing_gradient(failure: Failure, operand: NamedValue) -> str:
     name = operand.text.removesuffix(".grad")
     owner = next((each.value for each in named_parts(failure) if each.text == name), None)
+    owner = evaluate(parse(name), failure.frame) if owner is None else owner
     statement = None if failure.line is None else failure.line.source.statement_of(failure.line.node)
     is_rebound = isinstance(statement, ast.Assign) and text_of(statement.targets[0]) == name
     if is_rebound and isinstance(owner, Tensor) and not owner.is_leaf:

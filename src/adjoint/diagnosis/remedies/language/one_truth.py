@@ -35,6 +35,9 @@ def give_one_answer(failure: Failure, match: re.Match[str]) -> str | None:
     if isinstance(test, ast.BoolOp) and not isinstance(around, TESTS):
         sign, word = (" & ", "and") if isinstance(test.op, ast.And) else (" | ", "or")
         return f"{word} asks for one truth: {sign.join(f'({text_of(each)})' for each in test.values)}"
+    value = None if isinstance(around, TESTS) else _compute_by_element(failure, test)
+    if value is not None:
+        return value
     chosen = _choose_by_element(failure, test, around)
     if chosen is not None:
         return f"{told}{chosen}"
@@ -92,20 +95,14 @@ def _answer_comparison(failure: Failure, test: ast.Compare, is_asserted: bool) -
     left, right, op = test.left, test.comparators[0], test.ops[0]
     a, b = text_of(left), text_of(right)
     if len(test.ops) > 1:
-        sides = [left, *test.comparators]
-        pairs = [
-            ast.Compare(one, [each], [other]) for (one, other), each in zip(pairwise(sides), test.ops, strict=True)
-        ]
-        return f"({' & '.join(f'({text_of(each)})' for each in pairs)}).all()"
+        return f"({_split_chain(test)}).all()"
     if isinstance(right, ast.Constant) and right.value is None:
         return f"{a} is {'' if isinstance(op, ast.Eq) else 'not '}None"
     sides = [compute(each, failure.frame) for each in (left, right)]
     if isinstance(op, (ast.In, ast.NotIn)):
         found = f"any(torch.equal({a}, each) for each in {b})"
         return found if isinstance(op, ast.In) else f"not {found}"
-    lists = [
-        each for each in sides if isinstance(each, list) and each and all(isinstance(part, Tensor) for part in each)
-    ]
+    lists = [each for each in sides if _is_list_of_tensors(each)]
     if len(lists) == 2:
         join = "torch.cat" if lists[0][0].ndim else "torch.stack"
         return f"torch.equal({join}({a}), {join}({b}))"
@@ -119,6 +116,33 @@ def _answer_comparison(failure: Failure, test: ast.Compare, is_asserted: bool) -
         return text_of(test).replace(text_of(large), f"{bracket(large)}.mean()", 1)
     is_of_all = is_asserted or isinstance(op, ast.Eq)
     return f"({text_of(test)}).{'all' if is_of_all else 'any'}()"
+
+
+def _compute_by_element(failure: Failure, test: ast.expr) -> str | None:
+    """Return what gives a truth for each element, of a condition whose value is kept, and not asked for."""
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        return f"not asks for one truth: ~{bracket(test.operand)} is the opposite of each element"
+    if not isinstance(test, ast.Compare):
+        return None
+    if len(test.ops) > 1:
+        return f"a chain asks for one truth: {_split_chain(test)}"
+    sides = [compute(each, failure.frame) for each in (test.left, test.comparators[0])]
+    lists = [each for each in sides if _is_list_of_tensors(each)]
+    if len(lists) < 2:
+        return None
+    x, a, b = failure.find_operand(text_of(test.left)), text_of(test.left), text_of(test.comparators[0])
+    join = "torch.cat" if lists[0][0].ndim else "torch.stack"
+    return f"{a}{at(x)} and {b} are lists of {len(lists[0])} tensors: {join}({a}) == {join}({b})"
+
+
+def _split_chain(test: ast.Compare) -> str:
+    pairs = zip(pairwise([test.left, *test.comparators]), test.ops, strict=True)
+    parts = [text_of(ast.Compare(one, [each], [other])) for (one, other), each in pairs]
+    return " & ".join(f"({each})" for each in parts)
+
+
+def _is_list_of_tensors(value: object) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(each, Tensor) for each in value)
 
 
 def _choose_by_element(failure: Failure, test: ast.expr, around: ast.AST | None) -> str | None:

@@ -85,7 +85,7 @@ def index_list(failure: Failure, match: re.Match[str]) -> str | None:
     return f"{told}: [{text_of(node.value)}[i] for i in {text_of(node.slice)}.tolist()]"
 
 
-@remedy(r"Expected input batch_size \((\d+)\) to match target batch_size \((\d+)\)")
+@remedy(r"Expected input batch_size \((\d+)\) to match target batch_size \((\d+)\)|first dimensions are \d+, \d+$")
 def slice_alike(failure: Failure, match: re.Match[str]) -> str | None:
     """Inputs and targets that were cut at different rows."""
     source = None if failure.line is None else failure.line.source

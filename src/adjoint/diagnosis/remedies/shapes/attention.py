@@ -88,6 +88,11 @@ def fit_mask(failure: Failure, match: re.Match[str]) -> str:
         padding = f"src_{padding}" if keyword == "mask" else padding
         value = x if own.value.dtype == bool_ else f"({x} == 0)"
         return f"{told}: {x} tells the padding of each sample, {padding}={value}"
+    layer = failure.module()
+    is_of_length = len(found) == 2 and batch[::-1] != batch and found in ((batch[0],) * 2, (batch[1],) * 2)
+    if is_of_length and layer is not None and not getattr(layer.value, "batch_first", True):
+        told = f"{layer.text}{at(layer)} reads (length, batch, features), a length of {wanted[-1]}"
+        return f"{told}, and {x} is {found}: batch_first=True there"
     if len(found) == 2 and found[0] == found[1] > wanted[-1] and wanted[-1] == wanted[-2]:
         return f"{told}: {x}[:{wanted[0]}, :{wanted[1]}], or make it of the input's length"
     if len(found) == 3 and len(wanted) == 3 and found[0] and wanted[0] % found[0] == 0 and found[1:] == wanted[1:]:

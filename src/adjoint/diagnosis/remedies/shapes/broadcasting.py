@@ -87,6 +87,9 @@ def fit_broadcast(failure: Failure, match: re.Match[str]) -> str | None:
             reduced = _reduce_alike(failure, name, y if name == x else x)
             if reduced is not None:
                 return reduced
+            parts = _sum_parts(failure, y if name == x else x, len(large) - len(small))
+            if parts is not None:
+                return parts
             added = len(large) - len(small)
             told = f"add dimensions at the end: {name}{'.unsqueeze(-1)' * added} is {(*small, *(1,) * added)}"
             return told + "".join(f", and so {each}" for each in _find_alike(failure, name, small))
@@ -169,6 +172,17 @@ def _reduce_alike(failure: Failure, small: str, large: str) -> str | None:
         return None  # a weight for each row
     told = f"{small}{at(own)} goes through {reduction[0]}, and {large}{at(other)} does not"
     return f"{told}: {large}{reduction[0]} is {tuple(own.value.shape)}"
+
+
+def _sum_parts(failure: Failure, large: str, added: int) -> str | None:
+    """Return the sum over the parts of a draw, of whose logarithms of probabilities there is one for each part."""
+    own = failure.find_operand(large)
+    made = None if own is None or own.origin is None else own.origin.value
+    if own is None or made is None or not re.search(r"\.(?:log_prob|entropy)\([^()]*\)$", text_of(made)):
+        return None
+    dims = "-1" if added == 1 else f"tuple(range(-{added}, 0))"
+    told = f"{large}{at(own)} is {tuple(own.value.shape)}, one for each part of a draw"
+    return f"{told}: {large}.sum({dims}) is that of the whole, {tuple(own.value.shape[:-added])}"
 
 
 def _encode_classes(failure: Failure, *sides: tuple[str, Shape]) -> str | None:

@@ -19,12 +19,13 @@ from adjoint.diagnosis.remedies.registry import (
     name_of_shape,
     remedy,
     shape_of,
+    takes_input,
 )
 from adjoint.diagnosis.remedies.shapes.number_origins import describe_number
 from adjoint.diagnosis.repairs.expression import Edit, bracket, parse
 from adjoint.diagnosis.repairs.orders import fits
 from adjoint.diagnosis.repairs.trial import compute
-from adjoint.diagnosis.source_expressions import find_assignment, parameter_names, text_of
+from adjoint.diagnosis.source_expressions import text_of
 
 
 @remedy(r"linear: input is \(([\d, ]*)\), weight \((\d+), (\d+)\)")
@@ -71,7 +72,7 @@ def fit_linear(failure: Failure, match: re.Match[str]) -> str:
     pooling = _find_other_pooling(failure)
     if pooling is not None:
         return pooling
-    by = describe_number(layer, 0, "in_features", features, is_shared=_takes_input(failure))
+    by = describe_number(layer, 0, "in_features", features, is_shared=takes_input(failure))
     return f"{name} takes {expected} features, {x} has {features}: nn.Linear({features}, {out}) there{by}"
 
 
@@ -222,17 +223,8 @@ def fit_convolution(failure: Failure, match: re.Match[str]) -> str:
     growing = _find_growing(failure)
     if growing is not None:
         return growing
-    by = describe_number(failure.module(), 0, "in_channels", found, is_shared=_takes_input(failure))
+    by = describe_number(failure.module(), 0, "in_channels", found, is_shared=takes_input(failure))
     return f"{name} takes {expected} channels, its input has {found}: nn.{kind}({found}, {out}, …) there{by}"
-
-
-def _takes_input(failure: Failure) -> bool:
-    """Return whether the layer works on what the forward around it was called with."""
-    given = argument_node(failure, 0, "input")
-    if failure.line is None or not isinstance(given, ast.Name):
-        return False
-    scope = failure.line.source.scope_of(given)
-    return given.id in parameter_names(scope) and find_assignment(failure.line.source, scope, given.id, given) is None
 
 
 def _find_growing(failure: Failure) -> str | None:

@@ -10,6 +10,7 @@ import numpy as np
 
 from adjoint.core.dtype.dtype import bool_, int8, int16, int64, uint8
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import (
     evaluate,
@@ -131,10 +132,28 @@ def fit_value(failure: Failure, match: re.Match[str]) -> str:
     if isinstance(target, ast.Subscript) and tuple(getattr(held, "shape", ())) == value:
         return f"{told}: {given}[{text_of(target.slice)}] takes the values of the same places"
     differing = [i for i, (p, q) in enumerate(zip(value, place, strict=False)) if p != q]
+    full = _find_full_buffer(failure, target, held)
+    if full is not None:
+        return f"{told}: {full}"
     if len(value) == len(place) and len(differing) == 1 and value[differing[0]] > place[differing[0]]:
         cut = ", ".join([":"] * differing[0] + [f":{place[differing[0]]}"])
         return f"{told}: {given}[{cut}] fits"
     return f"{told}: a value of that shape, or of 1 in its dimensions"
+
+
+def _find_full_buffer(failure: Failure, target: ast.expr, held: Operand) -> str | None:
+    """Return the slice of a buffer that goes past its end."""
+    if not isinstance(target, ast.Subscript) or not isinstance(held, Tensor):
+        return None
+    parts = target.slice.elts if isinstance(target.slice, ast.Tuple) else [target.slice]
+    own = failure.find_operand(text_of(target.value))
+    for dim, each in enumerate(parts[: held.ndim]):
+        bounds = [each.lower, each.upper] if isinstance(each, ast.Slice) else []
+        ends = [0 if part is None else compute(part, failure.frame) for part in bounds]
+        if len(ends) == 2 and all(type(end) is int for end in ends) and 0 < ends[0] <= held.shape[dim] < ends[1]:
+            told = f"{text_of(target.value)}{at(own)} has {held.shape[dim]} in dimension {dim}, and {text_of(each)}"
+            return f"{told} is {ends[0]}:{ends[1]}: it is full, make it of {ends[1]} or more, or begin anew"
+    return None
 
 
 @remedy(r"Class values must be non-negative and smaller than num_classes, but got (-\d+)")

@@ -21,10 +21,11 @@ from adjoint.diagnosis.causes.contexts import FailedProgram, SourceStep, find_fu
 from adjoint.diagnosis.causes.disagreements import LAYER
 from adjoint.diagnosis.causes.steps import find_former
 from adjoint.diagnosis.failure import Failure
-from adjoint.diagnosis.operands import MISSING, is_module
-from adjoint.diagnosis.remedies.registry import argument_node, remedy
-from adjoint.diagnosis.repairs.expression import bracket
+from adjoint.diagnosis.operands import MISSING, evaluate, find_origin, is_module
+from adjoint.diagnosis.remedies.registry import argument_node, at, remedy
+from adjoint.diagnosis.repairs.expression import bracket, parse
 from adjoint.diagnosis.repairs.reshapes import write_orders
+from adjoint.diagnosis.repairs.trial import compute
 from adjoint.diagnosis.source_expressions import text_of
 
 MAX_STEPS = 8
@@ -51,11 +52,40 @@ def restore_size(failure: Failure, match: re.Match[str]) -> str | None:
         step = find_step(program, failure.stack)
         if step is None or look_up(step.context, call.func) is not failure.modules[0]:
             return None
+        missing = _find_missing_part(failure, given, wanted)
+        if missing is not None:
+            return f"{text_of(call.func)} takes {wanted}, and {missing}"
         found = next(_find_changes(step.at(given, ()), wanted), None)
         return None if found is None else f"{found[0]}, and {text_of(call.func)} takes {wanted}: {found[1]}"
     finally:  # what was found keeps frames alive
         program.constructions.clear()
         computer.known.clear()
+
+
+def _find_missing_part(failure: Failure, given: ast.expr, wanted: int) -> str | None:
+    """Return which part of a join is not there: one for each module that a comprehension chooses by its name."""
+    for call in ast.walk(given):
+        name = text_of(call.func).rpartition(".")[2] if isinstance(call, ast.Call) else ""
+        parts = compute(call.args[0], failure.frame) if isinstance(call, ast.Call) and name in JOINS else None
+        if not isinstance(call, ast.Call) or not isinstance(parts, list) or not parts or failure.line is None:
+            continue
+        sizes = {each.shape[-1] for each in parts if isinstance(each, Tensor)}
+        origin = find_origin(failure.line.source, call.args[0], failure.stack)
+        made = call.args[0] if origin is None else origin.value
+        if len(sizes) != 1 or wanted % max(sizes) or wanted <= max(sizes) * len(parts):
+            continue
+        for each in ast.walk(made) if isinstance(made, ast.ListComp) else ():
+            table = evaluate(each.value, failure.frame) if isinstance(each, ast.Subscript) else None
+            held: Operand = vars(table)["_modules"] if is_module(table) else table
+            source = text_of(made.generators[0].iter) if isinstance(made, ast.ListComp) else ""
+            given_names = compute(parse(re.sub(r"\.(?:items|values|keys)\(\)$", "", source)), failure.frame)
+            are_tables = isinstance(held, dict) and isinstance(given_names, dict)
+            lacking = [name for name in held if name not in given_names] if are_tables else []
+            if lacking and isinstance(each, ast.Subscript):
+                told = f"{len(parts)} of {len(parts) + len(lacking)} parts are joined, of {max(sizes)} each"
+                name = source.partition(".")[0]
+                return f"{told}: {name}{at(failure.find_operand(name))} lacks {', '.join(map(repr, lacking))}"
+    return None
 
 
 def _find_changes(step: SourceStep, wanted: int) -> Iterator[tuple[str, str]]:
@@ -128,7 +158,7 @@ def _reduce(
         if part is None or (count == 1 and not isinstance(dims, int)):
             return
         for chosen in sorted(combinations(range(held.ndim - 1), count), key=lambda each: 0 in each):
-            other = ast.Constant(chosen if isinstance(dims, (tuple, list)) else chosen[0])
+            other = parse(repr(chosen if isinstance(dims, (tuple, list)) else chosen[0]))
             kept = [size for i, size in enumerate(held.shape) if i not in chosen]
             if value.ndim == held.ndim:
                 kept = [1 if i in chosen else size for i, size in enumerate(held.shape)]

@@ -19,7 +19,7 @@ from adjoint.diagnosis.remedies.registry import (
     remedy,
     shape_of,
 )
-from adjoint.diagnosis.repairs.expression import bracket
+from adjoint.diagnosis.repairs.expression import Edit, bracket, parse
 from adjoint.diagnosis.repairs.orders import fits
 from adjoint.diagnosis.repairs.trial import compute
 from adjoint.diagnosis.source_expressions import find_attribute_assignment, text_of
@@ -99,6 +99,11 @@ def fit_state_dimensions(failure: Failure, match: re.Match[str]) -> str | None:
     state = argument_node(failure, 1, "hx")
     if layer is None or not isinstance(node, ast.Call) or given is None or state is None:
         return None
+    alone = compute(state, failure.frame)
+    if type(layer.value).__name__ == "LSTM" and isinstance(alone, Tensor):
+        told = f"{text_of(state)}{_where(failure, text_of(state))} is one tensor, and the state of an LSTM is a pair"
+        changed = ast.Tuple([state, parse(f"torch.zeros_like({text_of(state)})")], ast.Load())
+        return f"{told}: {text_of(Edit(state, changed).apply(node))}"
     if match[1]:
         axis = 1 if layer.value.batch_first else 0
         way, size = f"{bracket(given)}.unsqueeze({axis})", getattr(compute(given, failure.frame), "shape", ())

@@ -340,7 +340,10 @@ def stay_in_dimensions(failure: Failure, match: re.Match[str]) -> str:
     """A dimension that the tensor has not."""
     x = next((each for each in failure.tensors()), None)
     told = "the tensor" if x is None else f"{x.text}, {tuple(x.value.shape)},"
-    node = failure.node
+    node, layer = failure.node, failure.module()
+    if layer is not None and failure.modules and getattr(layer.value, "dim", None) == int(match[3]):
+        told = f"{layer.text}{at(layer)} goes along dimension {match[3]}, and its input has {int(match[2]) + 1}"
+        return f"{told}: dim=-1, the last, there"
     is_join = isinstance(node, ast.Call) and text_of(node.func).rpartition(".")[2] in ("cat", "concat", "concatenate")
     if is_join and isinstance(node, ast.Call) and int(match[3]) == int(match[2]) + 1:
         parts = text_of(node.args[0]) if node.args else "…"
