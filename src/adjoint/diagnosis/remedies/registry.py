@@ -18,6 +18,7 @@ from adjoint.diagnosis.output_layer import find_output_layer
 from adjoint.diagnosis.repairs.expression import bracket, parameter_names
 from adjoint.diagnosis.repairs.trial import compute
 from adjoint.diagnosis.source_expressions import find_assignment, parse_source, text_of
+from adjoint.diagnosis.source_expressions import parameter_names as parameters_of_scope
 
 Remedy: TypeAlias = Callable[[Failure, "re.Match[str]"], "str | None"]
 MAX_NAME_CHARACTERS = 40
@@ -203,7 +204,9 @@ def takes_input(failure: Failure) -> bool:
     if failure.line is None or not isinstance(given, ast.Name):
         return False
     scope = failure.line.source.scope_of(given)
-    return given.id in parameter_names(scope) and find_assignment(failure.line.source, scope, given.id, given) is None
+    return (
+        given.id in parameters_of_scope(scope) and find_assignment(failure.line.source, scope, given.id, given) is None
+    )
 
 
 def find_part(failure: Failure, text: str) -> ast.expr | None:
