@@ -69,11 +69,15 @@ def find_kept_graph(failure: Failure, match: re.Match[str]) -> str | None:
             return f"{told}: {added}.backward(), and {name} += {added}.item() for the sum"
         return f"{told}: {name} = {_detach(name, evaluate(carried, place.frame))} at the loop's start"
     older = _find_value_made_before(source, loop, place)
+    if older is not None and FIXED.search(older[0]):
+        told = f"{older[0]} at {older[1]} keeps the graph of before the loop, which the first backward() frees"
+        return f"{told}, and is a fixed value in it: {older[0]} = {older[0]}.detach() before the loop"
     if older is not None:
         return f"{older[0]} at {older[1]} is computed once, before the loop at line {begin}: compute it in the loop"
     shared = _describe_shared_result(failure, line)
     return (
         shared
+        or _describe_fixed_attribute(source, line)
         or _describe_two_losses(failure, loop)
         or (f"the first pass has freed what line {line} recorded: sum the losses and call backward() once")
     )
@@ -176,6 +180,21 @@ def _describe_kept_attribute(source: SourceFile, line: int) -> str | None:
             if name not in read and part.lineno == line:
                 told = f"{name} at {source.place_of(part)} is computed once, and kept for steps to come"
                 return f"{told}: compute it in each step"
+    return None
+
+
+def _describe_fixed_attribute(source: SourceFile, line: int) -> str | None:
+    """Return which attribute a method of the same object has given to it when it was made, and keeps the graph of."""
+    for name, calls in source.calls.items():
+        function = next((each for each in source.nodes_of(ast.FunctionDef) if each.name == name), None)
+        if function is None or not function.lineno <= line <= (function.end_lineno or line):
+            continue
+        for call in calls:
+            made = source.statement_of(call)
+            target = made.targets[0] if isinstance(made, ast.Assign) and made.value is call else None
+            if isinstance(target, ast.Attribute) and getattr(source.scope_of(call), "name", "") == "__init__":
+                told = f"{text_of(target)} at {source.place_of(call)} keeps the graph of when it was made"
+                return f"{told}, which the first backward() frees: {text_of(target)} = {text_of(call)}.detach() there"
     return None
 
 

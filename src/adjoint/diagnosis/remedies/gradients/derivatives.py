@@ -206,6 +206,9 @@ def give_names(failure: Failure, match: re.Match[str]) -> str:
     given, model = argument_node(failure, 1), argument_node(failure, 0)
     name = "model" if model is None else text_of(model)
     told = "" if given is None else f"{text_of(given)} has no names: "
+    held = re.fullmatch(r"(?:list|tuple)\(([\w.]+)\.values\(\)\)", "" if given is None else text_of(given))
+    if held is not None:
+        return f"{told}{held[1]} itself, which has them"
     values = MISSING if given is None else evaluate(given, failure.frame)
     if given is not None and isinstance(values, (list, tuple)):
         known = {**failure.frame.f_globals, **failure.frame.f_locals}

@@ -218,7 +218,11 @@ def _explain_missing_gradient(failure: Failure, operand: NamedValue) -> str:
     is_rebound = isinstance(statement, ast.Assign) and text_of(statement.targets[0]) == name
     if is_rebound and isinstance(owner, Tensor) and not owner.is_leaf:
         told = f"{name} = … makes a new tensor, computed and without a gradient of its own"
-        return f"{told}: with torch.no_grad(): {name} -= … changes the one that has it"
+        value = statement.value if isinstance(statement, ast.Assign) else None
+        changed = f"{name} -= …"
+        if isinstance(value, ast.BinOp) and text_of(value.left) == name and isinstance(value.op, (ast.Add, ast.Sub)):
+            changed = f"{name} {'+' if isinstance(value.op, ast.Add) else '-'}= {text_of(value.right)}"
+        return f"{told}: with torch.no_grad(): {changed} changes the one that has it"
     scope = None if failure.line is None else failure.line.source.scope_of(failure.line.node)
     for made in ast.walk(scope) if scope is not None and isinstance(owner, Tensor) and "." in name else ():
         if failure.line is None or not isinstance(made, ast.Assign) or text_of(made.targets[0]) != name:

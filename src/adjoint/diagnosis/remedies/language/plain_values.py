@@ -29,7 +29,7 @@ def take_values_within(failure: Failure, match: re.Match[str]) -> str | None:
         node = failure.line.source.parents.get(node)
     for each in node.generators if isinstance(node, COMPREHENSIONS) else ():
         held = next(
-            (value for place in failure.stack[:2] if (value := evaluate(each.iter, place.frame)) is not MISSING), None
+            (value for place in failure.stack[:2] if (value := compute(each.iter, place.frame)) is not MISSING), None
         )
         if not isinstance(held, dict) or failure.line is None:
             continue

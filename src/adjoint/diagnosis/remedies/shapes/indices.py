@@ -13,6 +13,7 @@ from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import (
+    NamedValue,
     evaluate,
     find_origin,
 )
@@ -93,6 +94,9 @@ def fit_index_mask(failure: Failure, match: re.Match[str]) -> str:
     mask, whole = shape_of(match[1]), shape_of(match[3])
     name = name_of_shape(failure, mask, "the mask")
     where = locate_tensor(failure, name)
+    if len(mask) == len(whole) > 1 and mask[0] == whole[0]:
+        told = f"{name}{where} is {mask}, and what it chooses from {whole}"
+        return f"{told}: {name}.any(-1) is one truth for each row, {mask[:1]}"
     return f"{name}{where} has {mask}, and is to have {whole[: len(mask)]}: one truth for each row"
 
 
@@ -294,6 +298,9 @@ def stay_in_bounds(failure: Failure, match: re.Match[str]) -> str:
     table = _find_short_table(failure, int(match[1]), size)
     if table is not None:
         return table
+    small = None if index is None else _find_small_table(failure, index, int(match[2]), size)
+    if small is not None:
+        return small
     if index is not None:
         told = f"{index.text}{at(index)} holds {match[1]}"
         return f"{told}: indices of dimension {match[2]} go from 0 to {size - 1}, or -{size} to -1"
@@ -353,6 +360,23 @@ def _find_short_table(failure: Failure, index: int, size: int) -> str | None:
         )
         return f"{told}, by {name}{where}, and {index} is asked for: {name} = {index + 1} or more"
     return None
+
+
+def _find_small_table(failure: Failure, index: NamedValue, dim: int, size: int) -> str | None:
+    """Return what makes a table, of numbers or of zeros, that has one row for each index up to the largest of them."""
+    tables = [each for each in failure.tensors() if each is not index and each.value.shape[dim : dim + 1] == (size,)]
+    own = tables[0] if tables and tables[0].value.is_leaf and not tables[0].value.requires_grad else None
+    made = None if own is None or own.origin is None else own.origin.value
+    count = int(index.value.max()) + 1
+    for call in ast.walk(made) if made is not None else ():
+        for part in call.args if isinstance(call, ast.Call) and CREATION.search(text_of(call.func)) else ():
+            if ".max()" in text_of(part) and own is not None:
+                told = f"{own.text}{at(own)} has {size} rows, and {index.text} goes to {count - 1}"
+                return f"{told}: {text_of(part)} + 1 there"
+    if own is None or own.value.ndim != 1 or index.value.numel() <= size or not own.value.is_floating_point():
+        return None
+    told = f"{own.text}{at(own)} has {size} numbers, and {index.text}{at(index)} goes from 0 to {count - 1}"
+    return f"{told}: {count} numbers there, one for each"
 
 
 def _find_last_turn(failure: Failure, index: int) -> str | None:

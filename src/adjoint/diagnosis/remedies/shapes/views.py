@@ -204,6 +204,20 @@ def fit_cat(failure: Failure, match: re.Match[str]) -> str | None:
     return None
 
 
+def _flatten_middle(failure: Failure, shapes: list[Shape]) -> str | None:
+    """Return the join of all places of maps of several sizes, of which the first and the last dimensions agree."""
+    node = failure.node
+    given = node.args[0] if isinstance(node, ast.Call) and node.args else None
+    is_alike = len({(shape[0], shape[-1], len(shape)) for shape in shapes}) == 1 and len(shapes[0]) > 3
+    if not is_alike or not isinstance(node, ast.Call) or not isinstance(given, ast.Name):
+        return None
+    parts = ast.unparse(parse(f"[x.flatten(1, -2) for x in {given.id}]"))
+    count = sum(prod(shape[1:-1]) for shape in shapes)
+    told = f"maps of {' and '.join(map(str, shapes[:2]))}"
+    joined = (shapes[0][0], count, shapes[0][-1])
+    return f"{told}: {text_of(node.func)}({parts}, dim=1) is that of all places, {joined}"
+
+
 @remedy(r"Sizes of tensors must match except in dimension", is_last=True)
 def name_joined(failure: Failure, match: re.Match[str]) -> str:
     """Tensors to be joined that differ, by whatever."""
@@ -211,6 +225,9 @@ def name_joined(failure: Failure, match: re.Match[str]) -> str:
     told = ", ".join(f"{each.text}{at(each)} {tuple(each.value.shape)}" for each in failure.tensors())
     listed = _find_listed(failure)
     if listed is not None and len(parts) > 1:
+        flat = _flatten_middle(failure, [shape for _, shape in parts])
+        if flat is not None:
+            return flat
         odd = next((part for part in parts if part[1][1:] != parts[0][1][1:]), parts[-1])
         told = f"{odd[0]}{at(listed)} is {odd[1]}, and {parts[0][0]} {parts[0][1]}"
     return f"{told}: all sizes but the joined one are to agree" if told else "pad or cut the others to one size"
