@@ -33,6 +33,7 @@ Modules, in reading order:
   methods.
 - `freed_graphs`: Remedies for graphs that a pass has freed or that need overwritten values: two passes, states
   carried on, writes.
+- `named_results`: Remedies for results of several parts by name: of max, sort and topk, and of load_state_dict.
 """
 
 from adjoint.diagnosis.remedies.language import exchanged_names as exchanged_names  # isort: skip
@@ -53,6 +54,7 @@ from adjoint.diagnosis.remedies.shapes import batches as batches  # isort: skip
 from adjoint.diagnosis.remedies.shapes import unpacked_values as unpacked_values  # isort: skip
 from adjoint.diagnosis.remedies import training as training  # isort: skip  before the general remedies
 from adjoint.diagnosis.remedies import objects as objects  # isort: skip
+from adjoint.diagnosis.remedies import named_results as named_results  # isort: skip
 from adjoint.diagnosis.remedies import layers as layers  # isort: skip
 from adjoint.diagnosis.remedies.shapes import shortcuts as shortcuts  # isort: skip
 from adjoint.diagnosis.remedies import classes as classes  # isort: skip
@@ -87,10 +89,11 @@ from adjoint.diagnosis.remedies.shapes import lost_dimensions as lost_dimensions
 from adjoint.diagnosis.remedies.shapes import fitting as fitting  # isort: skip
 from adjoint.diagnosis.remedies.shapes import products as products  # isort: skip
 from adjoint.diagnosis.remedies.shapes import views as views  # isort: skip
+from adjoint.diagnosis.remedies.shapes import joins as joins  # isort: skip
 from adjoint.diagnosis.remedies import transforms as transforms
 from adjoint.diagnosis.remedies import wording as wording
 
-from adjoint.diagnosis.remedies.language import one_truth as one_truth  # isort: skip
+from adjoint.diagnosis.remedies.requirements import one_truth as one_truth  # isort: skip
 from adjoint.diagnosis.remedies.language import conditions as conditions  # isort: skip
 from adjoint.diagnosis.remedies.trials import flags as flags  # isort: skip
 from adjoint.diagnosis.remedies.trials import options as options  # isort: skip  after those that know the kind of mistake

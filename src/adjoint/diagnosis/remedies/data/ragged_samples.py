@@ -48,8 +48,9 @@ def pad_samples(failure: Failure, match: re.Match[str]) -> str | None:
     made = None if loader is None or loader.origin is None else loader.origin.value
     call = made or (failure.node.iter if isinstance(failure.node, ast.For) else failure.node)
     name = text_of(call.func) if isinstance(call, ast.Call) and "DataLoader" in text_of(call.func) else "DataLoader"
+    way = "pads them to the longest" if "pad_sequence" in batch else "keeps them in a list"
     told = f"samples {match[2]} and {match[4]} of a batch have other lengths, {match[1]} and {match[3]}"
-    return f"{told}: {name}(…, collate_fn=lambda batch: {batch}){at(loader)} pads them to the longest"
+    return f"{told}: {name}(…, collate_fn=lambda batch: {batch}){at(loader)} {way}"
 
 
 def _find_truths(failure: Failure, samples: list[Operand]) -> str | None:

@@ -27,6 +27,8 @@ Modules, in reading order:
 - `derivatives`: Remedies for derivatives that a function or a distribution has not, and for NaN that a pass has
   found.
 - `training_calls`: Remedies for what drives a training: optimizers, scalers, autocast, data sets, averages, logs.
+- `one_truth`: Remedies for decisions by several elements: what the statement around them does says which one answer
+  is meant.
 """
 
 from adjoint.diagnosis.remedies.requirements import advice as advice

@@ -8,7 +8,7 @@ import re
 from adjoint.core.runtime.text_table import pluralize
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.diagnosis.failure import Failure
-from adjoint.diagnosis.operands import NamedValue, find_origin
+from adjoint.diagnosis.operands import MISSING, NamedValue, find_origin
 from adjoint.diagnosis.remedies.registry import argument_node, at, find_named_argument, first_tensor, remedy, shape_of
 from adjoint.diagnosis.repairs.trial import compute
 from adjoint.diagnosis.source_expressions import text_of
@@ -235,3 +235,21 @@ def pad_both_sides(failure: Failure, match: re.Match[str]) -> str:
         told = f"{own.text}{at(own)} has {own.value.ndim} dimensions, and {len(pads)} paddings are given"
         return f"{told}: {2 * own.value.ndim} at most, two for each from the last dimension on"
     return "two numbers for each dimension, from the last on: (left, right, top, bottom)"
+
+
+@remedy(r"input\.dim\(\) = (\d) is not equal to len\(dims\) = (\d)")
+def permute_all(failure: Failure, match: re.Match[str]) -> str | None:
+    """A permutation of more or fewer dimensions: of an image without channels, or a batch of images."""
+    call, count, wanted = failure.node, int(match[1]), int(match[2])
+    owner = call.func.value if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) else None
+    value = MISSING if owner is None else compute(owner, failure.frame)
+    if not isinstance(call, ast.Call) or owner is None or not isinstance(value, Tensor):
+        return None
+    dims = [compute(each, failure.frame) for each in call.args]
+    told = f"{text_of(owner)} is {tuple(value.shape)}, and {text_of(call)} is of {wanted} dimensions"
+    if count == 2 and dims == [2, 0, 1]:
+        return f"{told}: a grey image has no channels, {text_of(owner)}[..., None].expand(-1, -1, 3) before it"
+    if count == wanted + 1 and all(type(each) is int and each >= 0 for each in dims):
+        order = ", ".join(map(str, (0, *(each + 1 for each in dims))))
+        return f"{told}: {text_of(owner)}.permute({order}) leaves the batch first"
+    return f"{told}: {text_of(owner)}.unsqueeze(0) before it" if count == wanted - 1 and dims[0] == 0 else None

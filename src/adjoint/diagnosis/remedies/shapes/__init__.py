@@ -26,4 +26,8 @@ Modules, in reading order:
 - `target_shapes`: Remedies for predictions and targets of different shapes.
 - `shortcuts`: Remedies for sums around a block: shortcuts of another size, convolutions without padding, maps of two
   scales.
+- `joins`: Remedies for joins of tensors: sizes that differ beside the joined dimension, and stacks of unequal ones.
+- `lost_dimensions`: Remedies for operations along another dimension than is meant, which took from a tensor the size
+  that a layer takes.
+- `short_tables`: Tables, buffers and samples that an index goes past: what makes them, and how many they are to be.
 """

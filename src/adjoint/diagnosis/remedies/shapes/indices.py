@@ -10,12 +10,9 @@ import numpy as np
 
 from adjoint.core.dtype.dtype import bool_, int8, int16, int64, uint8
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import Operand
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import (
-    NamedValue,
     evaluate,
-    find_origin,
 )
 from adjoint.diagnosis.remedies.registry import (
     argument_node,
@@ -30,12 +27,16 @@ from adjoint.diagnosis.remedies.registry import (
     shape_of,
 )
 from adjoint.diagnosis.remedies.shapes.number_origins import describe_number
+from adjoint.diagnosis.remedies.shapes.short_tables import (
+    find_full_buffer,
+    find_last_turn,
+    find_reach,
+    find_short_table,
+    find_small_table,
+)
 from adjoint.diagnosis.repairs.expression import bracket, parse
 from adjoint.diagnosis.repairs.trial import compute
 from adjoint.diagnosis.source_expressions import text_of
-
-COUNTED = re.compile("class|num|vocab|^n$|^n_|^k$|count")
-CREATION = re.compile(r"\b(zeros|ones|empty|full)$")
 
 
 @remedy(
@@ -136,28 +137,13 @@ def fit_value(failure: Failure, match: re.Match[str]) -> str:
     if isinstance(target, ast.Subscript) and tuple(getattr(held, "shape", ())) == value:
         return f"{told}: {given}[{text_of(target.slice)}] takes the values of the same places"
     differing = [i for i, (p, q) in enumerate(zip(value, place, strict=False)) if p != q]
-    full = _find_full_buffer(failure, target, held)
+    full = find_full_buffer(failure, target, held)
     if full is not None:
         return f"{told}: {full}"
     if len(value) == len(place) and len(differing) == 1 and value[differing[0]] > place[differing[0]]:
         cut = ", ".join([":"] * differing[0] + [f":{place[differing[0]]}"])
         return f"{told}: {given}[{cut}] fits"
     return f"{told}: a value of that shape, or of 1 in its dimensions"
-
-
-def _find_full_buffer(failure: Failure, target: ast.expr, held: Operand) -> str | None:
-    """Return the slice of a buffer that goes past its end."""
-    if not isinstance(target, ast.Subscript) or not isinstance(held, Tensor):
-        return None
-    parts = target.slice.elts if isinstance(target.slice, ast.Tuple) else [target.slice]
-    own = failure.find_operand(text_of(target.value))
-    for dim, each in enumerate(parts[: held.ndim]):
-        bounds = [each.lower, each.upper] if isinstance(each, ast.Slice) else []
-        ends = [0 if part is None else compute(part, failure.frame) for part in bounds]
-        if len(ends) == 2 and all(type(end) is int for end in ends) and 0 < ends[0] <= held.shape[dim] < ends[1]:
-            told = f"{text_of(target.value)}{at(own)} has {held.shape[dim]} in dimension {dim}, and {text_of(each)}"
-            return f"{told} is {ends[0]}:{ends[1]}: it is full, make it of {ends[1]} or more, or begin anew"
-    return None
 
 
 @remedy(r"Class values must be non-negative and smaller than num_classes, but got (-\d+)")
@@ -295,27 +281,28 @@ def stay_in_bounds(failure: Failure, match: re.Match[str]) -> str:
         loop = None if plain.origin is None else plain.origin.node
         if isinstance(loop, ast.For) and plain.origin is not None:
             return f"{told}, of the loop at {plain.origin.describe()} one turn too many: range up to {size} there"
-    table = _find_short_table(failure, int(match[1]), size)
+    table = find_short_table(failure, int(match[1]), size)
     if table is not None:
         return table
-    small = None if index is None else _find_small_table(failure, index, int(match[2]), size)
+    small = None if index is None else find_small_table(failure, index, int(match[2]), size)
     if small is not None:
         return small
     if index is not None:
         told = f"{index.text}{at(index)} holds {match[1]}"
         return f"{told}: indices of dimension {match[2]} go from 0 to {size - 1}, or -{size} to -1"
     node = failure.node
-    beyond = _find_last_turn(failure, int(match[1]))
+    beyond = find_last_turn(failure, int(match[1]))
     if beyond is not None:
         return beyond
     length = find_length(failure)
     is_added = isinstance(node, ast.Subscript) and isinstance(node.slice, ast.BinOp)
+    reach = find_reach(failure, node.slice) if isinstance(node, ast.Subscript) and length is not None else ""
     is_past = int(match[1]) == size or (is_added and int(match[1]) > size)
     if length is not None and isinstance(node, ast.Subscript) and match[2] == "0" and is_past:
         name, given = text_of(node.value), getattr(length.node, "value", None)
-        if isinstance(node.slice, ast.BinOp) and isinstance(node.slice.op, ast.Add) and isinstance(given, ast.expr):
-            more = text_of(node.slice.right)
-            told = f"{text_of(node)} reaches {more} past the sample, and {length.describe()} counts more"
+        if reach and isinstance(given, ast.expr):
+            told = f"{text_of(node)} reaches {reach} past the sample, and {length.describe()} counts more"
+            more = f"({reach})" if " " in reach else reach
             return f"{told}: return len({name}) - {more} there"
         return f"{name} has {size} rows, and {length.describe()} says more: return len({name}) there"
     own = failure.find_operand(text_of(node.value)) if isinstance(node, ast.Subscript) else None
@@ -332,72 +319,3 @@ def stay_in_bounds(failure: Failure, match: re.Match[str]) -> str:
         told += f", and {number.text}{where} is {number.value}: {number.text} below {size}, or a larger {own.text}"
     others = [i for i, n in enumerate(shape) if n > abs(int(match[1])) and i != dim and size > 1]
     return f"{told}; dimension {others[0]} has {shape[others[0]]}" if len(others) == 1 else told
-
-
-def _find_short_table(failure: Failure, index: int, size: int) -> str | None:
-    """Return what to write where a table that the program makes, such as one of counts, has too few rows."""
-    for node in ast.walk(failure.node) if failure.node is not None and failure.line is not None else ():
-        own = failure.find_operand(text_of(node.value)) if isinstance(node, ast.Subscript) else None
-        made = None if own is None or own.origin is None else own.origin.value
-        names = [*made.args] if isinstance(made, ast.Call) and CREATION.search(text_of(made.func)) else []
-        numbers = [each for each in names if isinstance(each, ast.Name)]
-        if own is None or own.origin is None or not numbers or index < size:
-            continue
-        if not any(compute(each, failure.frame) == size for each in numbers):
-            continue
-        setting = next(each for each in numbers if compute(each, failure.frame) == size)
-        origin = find_origin(own.origin.source, setting, failure.stack)
-        where = "" if origin is None else f" at {origin.place()}"
-        name = setting.id
-        if origin is not None and isinstance(origin.node, ast.Assign):
-            name = text_of(origin.node.targets[0])
-        if not COUNTED.search(name) and own.value.is_floating_point():
-            continue
-        told = (
-            f"{own.text}{at(own)} has {size} rows and columns"
-            if len(numbers) > 1
-            else f"{own.text}{at(own)} has {size}"
-        )
-        return f"{told}, by {name}{where}, and {index} is asked for: {name} = {index + 1} or more"
-    return None
-
-
-def _find_small_table(failure: Failure, index: NamedValue, dim: int, size: int) -> str | None:
-    """Return what makes a table, of numbers or of zeros, that has one row for each index up to the largest of them."""
-    tables = [each for each in failure.tensors() if each is not index and each.value.shape[dim : dim + 1] == (size,)]
-    own = tables[0] if tables and tables[0].value.is_leaf and not tables[0].value.requires_grad else None
-    made = None if own is None or own.origin is None else own.origin.value
-    count = int(index.value.max()) + 1
-    for call in ast.walk(made) if made is not None else ():
-        for part in call.args if isinstance(call, ast.Call) and CREATION.search(text_of(call.func)) else ():
-            if ".max()" in text_of(part) and own is not None:
-                told = f"{own.text}{at(own)} has {size} rows, and {index.text} goes to {count - 1}"
-                return f"{told}: {text_of(part)} + 1 there"
-    if own is None or own.value.ndim != 1 or index.value.numel() <= size or not own.value.is_floating_point():
-        return None
-    told = f"{own.text}{at(own)} has {size} numbers, and {index.text}{at(index)} goes from 0 to {count - 1}"
-    return f"{told}: {count} numbers there, one for each"
-
-
-def _find_last_turn(failure: Failure, index: int) -> str | None:
-    """Return which index goes past the end in the last turn of a loop over a range."""
-    for node in ast.walk(failure.line.node) if failure.line is not None else ():
-        place = node.slice if isinstance(node, ast.Subscript) else None
-        if isinstance(place, ast.Tuple):
-            place = next((each for each in place.elts if isinstance(each, ast.BinOp)), None)
-        if not isinstance(node, ast.Subscript) or not isinstance(place, ast.BinOp) or not isinstance(place.op, ast.Add):
-            continue
-        counter, more = compute(place.left, failure.frame), compute(place.right, failure.frame)
-        origin = find_origin(failure.line.source, place.left, failure.stack) if failure.line is not None else None
-        loop = None if origin is None else origin.node
-        held = evaluate(node.value, failure.frame)
-        if not isinstance(loop, ast.For) or not isinstance(counter, int) or not isinstance(more, int) or origin is None:
-            continue
-        if isinstance(node.slice, ast.Tuple) and text_of(loop.iter).startswith("range(") and counter + more == index:
-            told = f"{text_of(node)} is past the end of {text_of(node.value)} in the last turn at {origin.place()}"
-            return f"{told}: {text_of(loop.iter)[:-1]} - {more}) there"
-        if counter + more == index and text_of(loop.iter).startswith("range(") and hasattr(held, "__len__"):
-            name = text_of(node.value)
-            told = f"{text_of(node)} is past the end of {name}, of {len(held)}, in the last turn at {origin.place()}"
-            return f"{told}: a loop to len({name}) - {more}, or {more} more value at the end of {name}"
-    return None

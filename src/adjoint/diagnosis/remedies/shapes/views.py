@@ -10,30 +10,23 @@ from math import isqrt, prod
 
 from adjoint.core.runtime.text_table import pluralize
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import Shape
-from adjoint.diagnosis.causes.value_trace import ValueStep, find_root
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import (
     MISSING,
-    NamedValue,
     evaluate,
     is_module,
 )
 from adjoint.diagnosis.remedies.registry import (
-    MAX_NAME_CHARACTERS,
     argument_node,
     at,
     compute_argument,
     first_tensor,
     remedy,
-    shape_of,
 )
-from adjoint.diagnosis.repairs.expression import bracket, parse
+from adjoint.diagnosis.repairs.expression import bracket
 from adjoint.diagnosis.repairs.orders import fits
 from adjoint.diagnosis.repairs.trial import compute
 from adjoint.diagnosis.source_expressions import text_of
-
-MIN_IMAGE = 3  # dimensions
 
 
 @remedy(r"zero-dimensional tensor \(at position \d+\) cannot be concatenated")
@@ -57,6 +50,9 @@ def fit_view(failure: Failure, match: re.Match[str]) -> str:
             told = f"{flat.text}{at(flat)} has {size} elements, which {rest} does not divide"
             return f"{told}: {flat.text}[:{whole}] leaves the last {size - whole} out"
         x = next((each for each in failure.tensors() if each.value.numel() == size), None)
+        side = _find_side(failure, wanted)
+        if side is not None:
+            return side
         if x is None:
             return f"{size} elements cannot be divided by {rest}: the sizes other than -1 must divide them"
         name = f"{x.text}{at(x)}, {tuple(x.value.shape)},"
@@ -145,211 +141,20 @@ def reshape_instead(failure: Failure, match: re.Match[str]) -> str:
     return f"{x}.reshape({sizes}), which copies where it must, or {x}.contiguous().view({sizes})"
 
 
-def _find_batches(failure: Failure, parts: list[tuple[str, Shape]]) -> str | None:
-    """Return what two parts of different numbers of samples were computed from, where it has such numbers itself."""
-    node = failure.node.args[0] if isinstance(failure.node, ast.Call) and failure.node.args else None
-    listed = node.elts if isinstance(node, (ast.List, ast.Tuple)) else []
-    if failure.line is None or len(listed) != 2 or failure.locals.get("dim") == 0:
+def _find_side(failure: Failure, wanted: list[int]) -> str | None:
+    """Return a view of square images of the size that the elements of each sample make."""
+    call = failure.node
+    owner = call.func.value if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) else None
+    value = MISSING if owner is None else compute(owner, failure.frame)
+    is_square = len(wanted) == 4 and wanted[0] == -1 and wanted[2] == wanted[3] and wanted[1] > 0
+    if not is_square or not isinstance(value, Tensor) or value.ndim != 2 or owner is None:
         return None
-    starts = [ValueStep(failure.line.source, each, failure.stack) for each in listed]
-    found = [find_root(start, shape[0]) for start, (_, shape) in zip(starts, parts, strict=True)]
-    if found[0] is None or found[1] is None or found[0] == found[1]:
+    side = isqrt(value.shape[1] // wanted[1])
+    if side < 2 or wanted[1] * side * side != value.shape[1]:
         return None
-    (x, place), (y, other) = found[0], found[1]
-    return f"{x} at {place} has {parts[0][1][0]} and {y} at {other} {parts[1][1][0]} samples: as many in both"
-
-
-@remedy(r"Sizes of tensors must match except in dimension 0")
-def pad_first_dimension(failure: Failure, match: re.Match[str]) -> str | None:
-    """Sequences whose steps come last, where padding takes them first."""
-    node, given = failure.node, argument_node(failure, 0, "sequences")
-    value = None if given is None else compute(given, failure.frame)
-    is_padding = isinstance(node, ast.Call) and text_of(node.func).rpartition(".")[2] == "pad_sequence"
-    if not is_padding or given is None or not isinstance(value, (list, tuple)) or not isinstance(node, ast.Call):
-        return None
-    if not all(isinstance(each, Tensor) and each.ndim == 2 for each in value) or len({x.shape[0] for x in value}) > 1:
-        return None
-    turned = parse(f"[x.T for x in {text_of(given)}]")
-    whole = ast.Call(node.func, [turned, *node.args[1:]], node.keywords)
-    shapes = f"{tuple(value[0].shape)}, {tuple(value[1].shape)}"
-    told = f"pad_sequence pads the first dimension, and those of {text_of(given)}, {shapes}, differ in the last"
-    return f"{told}: {text_of(whole)}"
-
-
-@remedy(r"Sizes of tensors must match except in dimension")
-def fit_cat(failure: Failure, match: re.Match[str]) -> str | None:
-    """Tensors to be joined that differ in another dimension."""
-    parts = _joined_parts(failure)
-    shapes = [shape for _, shape in parts]
-    for dim in range(min(map(len, shapes), default=0)):
-        if len({(*shape[:dim], *shape[dim + 1 :]) for shape in shapes}) == 1:
-            sizes = {shape[dim] for shape in shapes}
-            name = next((name for name, shape in parts if shape[dim] == 1 < max(sizes)), None)
-            is_step = len(shapes[0]) == 4 and dim == 2
-            if name is not None and len(sizes) == 2 and dim != len(shapes[0]) - 1 and not is_step:
-                wanted = ", ".join(["-1"] * dim + [str(max(sizes))] + ["-1"] * (len(shapes[0]) - dim - 1))
-                return f"{name} has 1 in dimension {dim}, the others {max(sizes)}: {name}.expand({wanted}) before it"
-            node = failure.node
-            call = text_of(node.func) if isinstance(node, ast.Call) else ""
-            if call and not call.endswith(("cat", "concat", "concatenate", "hstack", "vstack")):
-                continue  # a function joins them along another
-            roots = _find_batches(failure, parts) if dim == 0 and len(shapes) == 2 and 1 not in sizes else None
-            if roots is not None:
-                return roots
-            given = "…" if not isinstance(node, ast.Call) or not node.args else text_of(node.args[0])
-            if isinstance(node, ast.Call) and given != "…" and not fits(failure, node, f"{call}({given}, dim={dim})"):
-                continue  # what stands in a list besides, or follows, does not suit it
-            given = given if len(given) < MAX_NAME_CHARACTERS else "[…]"
-            return f"they differ in dimension {dim} alone: {call or 'cat'}({given}, dim={dim})"
-    return None
-
-
-def _flatten_middle(failure: Failure, shapes: list[Shape]) -> str | None:
-    """Return the join of all places of maps of several sizes, of which the first and the last dimensions agree."""
-    node = failure.node
-    given = node.args[0] if isinstance(node, ast.Call) and node.args else None
-    is_alike = len({(shape[0], shape[-1], len(shape)) for shape in shapes}) == 1 and len(shapes[0]) > 3
-    if not is_alike or not isinstance(node, ast.Call) or not isinstance(given, ast.Name):
-        return None
-    parts = ast.unparse(parse(f"[x.flatten(1, -2) for x in {given.id}]"))
-    count = sum(prod(shape[1:-1]) for shape in shapes)
-    told = f"maps of {' and '.join(map(str, shapes[:2]))}"
-    joined = (shapes[0][0], count, shapes[0][-1])
-    return f"{told}: {text_of(node.func)}({parts}, dim=1) is that of all places, {joined}"
-
-
-@remedy(r"Sizes of tensors must match except in dimension", is_last=True)
-def name_joined(failure: Failure, match: re.Match[str]) -> str:
-    """Tensors to be joined that differ, by whatever."""
-    parts = _joined_parts(failure)
-    told = ", ".join(f"{each.text}{at(each)} {tuple(each.value.shape)}" for each in failure.tensors())
-    listed = _find_listed(failure)
-    if listed is not None and len(parts) > 1:
-        flat = _flatten_middle(failure, [shape for _, shape in parts])
-        if flat is not None:
-            return flat
-        odd = next((part for part in parts if part[1][1:] != parts[0][1][1:]), parts[-1])
-        told = f"{odd[0]}{at(listed)} is {odd[1]}, and {parts[0][0]} {parts[0][1]}"
-    return f"{told}: all sizes but the joined one are to agree" if told else "pad or cut the others to one size"
-
-
-def _find_listed(failure: Failure) -> NamedValue | None:
-    """Return the operand that is a list or a tuple of tensors."""
-    for each in failure.operands:
-        value = each.value
-        if isinstance(value, (list, tuple)) and value and all(isinstance(part, Tensor) for part in value):
-            return each
-    return None
-
-
-def _joined_parts(failure: Failure) -> list[tuple[str, Shape]]:
-    """Return the text and the shape of each tensor that the line joins."""
-    node = argument_node(failure, 0, "tensors")
-    if isinstance(node, (ast.List, ast.Tuple)):
-        given = [(text_of(each), compute(each, failure.frame)) for each in node.elts]
-    else:
-        given = [(each.text, each.value) for each in failure.tensors()]
-        listed = _find_listed(failure)
-        if listed is not None:
-            given = [(f"{listed.text}[{i}]", each) for i, each in enumerate(listed.value)]
-    return [(name, tuple(value.shape)) for name, value in given if isinstance(value, Tensor)]
-
-
-@remedy(r"equal size, but got (\[[\d, ]*\]) at entry (\d+) and (\[[\d, ]*\]) at entry (\d+)")
-def fit_stack(failure: Failure, match: re.Match[str]) -> str:
-    """Tensors to be stacked that differ in size."""
-    first, other = shape_of(match[1]), shape_of(match[3])
-    dataset = failure.locals.get("dataset")
-    owner = failure.locals.get("loader", failure.locals.get("self"))
-    dataset = getattr(owner, "dataset", None) if dataset is None else dataset
-    if (
-        isinstance(dataset, (list, tuple))
-        and dataset
-        and all(isinstance(each, Tensor) and each.ndim for each in dataset)
-    ):
-        rows = {len(each) for each in dataset}
-    else:
-        rows = set()
-    if len(rows) == 1 and dataset is not None:
-        given = next((each for each in failure.operands if each.value is dataset), None)
-        calls = [each.origin.value for each in failure.operands if each.origin is not None]
-        givens = [text_of(each.args[0]) for each in calls if isinstance(each, ast.Call) and each.args]
-        name = given.text if given is not None else next((each.strip("()[]") for each in givens), "*ds")
-        told = (
-            f"{name}{at(given)} is a {type(dataset).__name__} of {len(dataset)} tensors, so a dataset of "
-            f"{len(dataset)} samples"
-        )
-        return f"{told}: torch.utils.data.TensorDataset({'' if given is None else '*'}{name}) has one for each row"
-    node = argument_node(failure, 0, "tensors")
-    names = [text_of(each) for each in node.elts] if isinstance(node, (ast.List, ast.Tuple)) else []
-    made = [each.origin for each in map(failure.find_operand, names) if each is not None and each.origin is not None]
-    is_axis = [re.search(r"\b(?:arange|linspace)\(", text_of(each.node)) is not None for each in made]
-    if names and len(first) == len(other) == 1 and len(is_axis) == len(names) and all(is_axis):
-        told = f"{', '.join(names)} are the places along each axis"
-        return f"{told}: torch.meshgrid({', '.join(names)}, indexing='ij') gives the grid of them, to be stacked"
-    x = next((each for each in failure.operands if isinstance(each.value, (list, tuple))), None)
-    sizes = (
-        [tuple(each.shape) for each in x.value]
-        if x is not None and all(isinstance(each, Tensor) for each in x.value)
-        else []
-    )
-    is_last = len({each[0] for each in sizes[:-1]}) == 1 and other[:1] < first[:1]
-    if x is not None and first[1:] == other[1:] and is_last and 0 not in other:
-        rows = sum(each[0] for each in sizes)
-        return f"the last of {x.text} is a smaller batch: torch.cat({x.text}) joins them to {(rows, *first[1:])}"
-    if 0 in other and x is not None and x.origin is not None and ":-" in text_of(x.origin.node).replace(" ", ""):
-        told = f"entry {match[4]} of {x.text}{at(x)} is empty, {match[3]}: a slice to -0 ends at its begin"
-        return f"{told}; count its end from the front, x[i:len(x) - k]"
-    short = _find_short_slice(x)
-    if short is not None:
-        return short
-    if x is not None and x.value and all(is_module(each) for each in x.value):
-        told = f"{x.text}[{match[2]}] and {x.text}[{match[4]}]{at(x)} have other sizes, {match[1]} and {match[3]}"
-        return f"{told}: models of one architecture alone have a state that can be stacked"
-    parts = getattr(dataset, "__dict__", {}).get("datasets")
-    if isinstance(parts, list) and dataset is not None:
-        given = next((each for each in failure.operands if each.value is dataset), None)
-        name = "the ConcatDataset" if given is None else f"{given.text}{at(given)}"
-        told = f"the datasets of {name} have samples of other sizes, {match[1]} and {match[3]}"
-        return f"{told}: one size for all, by a transform or in the __getitem__ of each"
-    inside = [name for frame in failure.stack[0].called for name in frame.f_locals]
-    is_loaded = "samples" in inside or "collate_fn_map" in inside
-    if x is None and dataset is None and not failure.tensors() and not is_loaded:
-        return f"entry {match[4]} is {match[3]}, and entry {match[2]} {match[1]}: all of one size"
-    is_ragged = first[1:] == other[1:] and len(first) > 0
-    if is_ragged and x is not None and isinstance(x.value, list) and not is_loaded:
-        told = f"{x.text}{at(x)} holds tensors of other lengths, {match[1]} and {match[3]}"
-        return f"{told}: nn.utils.rnn.pad_sequence({x.text}, batch_first=True) pads them to the longest"
-    is_last = len(first) == len(other) > 1 and first[:-1] == other[:-1]
-    if is_last and x is not None and isinstance(x.value, list) and not is_loaded and len(first) < MIN_IMAGE:
-        told = f"{x.text}{at(x)} holds tensors of other lengths in the last dimension, {match[1]} and {match[3]}"
-        most = f"n = max(x.size(-1) for x in {x.text})"
-        return f"{told}: {most}, and torch.stack([F.pad(x, (0, n - x.size(-1))) for x in {x.text}])"
-    way = "nn.utils.rnn.pad_sequence pads them"
-    if len(first) == len(other) == 3 and first[1:] == other[1:] and {first[0], other[0]} <= {1, 3, 4}:
-        way = "grey images become x.expand(3, -1, -1), those with alpha x[:3]"
-    if first[1:] != other[1:]:
-        is_image = len(first) == len(other) == 3 and first[0] == other[0]
-        way = "F.interpolate or a Resize for images" if is_image else "a view, F.pad or unsqueeze"
-    return (
-        f"bring entry {match[4]}, {match[3]}, and entry {match[2]}, {match[1]}, to one size: {way}; "
-        "for samples of a DataLoader, in `__getitem__` or in collate_fn="
-    )
-
-
-def _find_short_slice(x: NamedValue | None) -> str | None:
-    """Return which `x[i:i + n]` that a loop appends runs past the end."""
-    call = None if x is None or x.origin is None else x.origin.node
-    part = call.args[0] if isinstance(call, ast.Call) and call.args else None
-    bounds = part.slice if isinstance(part, ast.Subscript) else None
-    if x is None or not isinstance(part, ast.Subscript) or not isinstance(bounds, ast.Slice):
-        return None
-    end = bounds.upper
-    if not isinstance(end, ast.BinOp) or bounds.lower is None or text_of(end.left) != text_of(bounds.lower):
-        return None
-    whole, size = text_of(part.value), text_of(end.right)
-    told = f"{text_of(part)}{at(x)} is shorter at the end of {whole}"
-    return f"{told}: a loop over range(len({whole}) - {size} + 1), or {whole}.unfold(0, {size}, 1) for all of them"
+    made, size = (-1, wanted[1], side, side), (value.shape[0], wanted[1], side, side)
+    told = f"{text_of(owner)} has {value.shape[1]} features, {wanted[1]} x {side} x {side}"
+    return f"{told}, not {' x '.join(map(str, wanted[1:]))}: {bracket(owner)}.view{made} is {size}"
 
 
 @remedy(r"Dimension out of range \(expected to be in range of \[(-?\d+), (-?\d+)\], but got (-?\d+)\)")
