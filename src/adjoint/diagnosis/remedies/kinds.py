@@ -363,11 +363,8 @@ def convert_element(failure: Failure, match: re.Match[str]) -> str | None:
     if kept is not None and kind in ("float", "int") and ".item()" in kept:
         told = f"{name}{at(own)} holds Python numbers, by {kept}"
         tensors = f"{kept.replace('.item()', '')} keeps the tensors"
-        statement = None if failure.line is None else failure.line.source.statement_of(node)
-        total = text_of(statement.targets[0]) if isinstance(statement, ast.Assign) else ""
-        passes = [] if failure.line is None else failure.line.source.calls.get("backward", [])
-        is_differentiated = any(text_of(each.func) == f"{total}.backward" for each in passes)
-        return f"{told}: {tensors}" if is_differentiated else f"{told}: torch.tensor({name})"
+        is_trained = failure.line is not None and "backward" in failure.line.source.calls
+        return f"{told}: {tensors}" if is_trained else f"{told}: torch.tensor({name})"
     whole = evaluate(given, failure.frame)
     if isinstance(whole, (list, tuple)) and all(isinstance(x, (int, float)) for x in whole):
         return f"{name}{at(own)} holds numbers, no tensors: torch.tensor({name})"

@@ -232,6 +232,12 @@ def match_batches(failure: Failure, match: re.Match[str]) -> str | None:
 def take_one_batch(failure: Failure, match: re.Match[str]) -> str:
     """Scores and classes of different numbers of samples, for whatever reason."""
     x, y = name_argument(failure, 0, "input", "the scores"), name_argument(failure, 1, "target", "the target")
+    for each in failure.tensors() if int(match[1]) == int(match[2]) + 1 else ():
+        value, ends = each.value, {len(other.value) for other in failure.tensors() if other.value.ndim == 1}
+        is_offsets = value.ndim == 1 and len(value) == int(match[1]) and not value.is_floating_point()
+        if is_offsets and int(value[0]) == 0 and int(value[-1]) in ends - {len(value)}:
+            told = f"{each.text}{at(each)} holds where each sequence begins, and the end of the last, {int(value[-1])}"
+            return f"{told}: {each.text}[:-1]"
     return f"{x} has {match[1]} rows and {y} {match[2]}: both come from one batch"
 
 

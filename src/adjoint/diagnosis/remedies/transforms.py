@@ -25,7 +25,10 @@ def map_alike(failure: Failure, match: re.Match[str]) -> str:
     values = _find_arguments(failure)
     told = ", ".join(f"{each.text} {tuple(each.value.shape)}" for each in failure.tensors())
     sizes = f"the sizes are {match[1]}{f', of {told}' if told else ''}"
-    if [value.ndim for value in values if isinstance(value, Tensor)] == [2, 1] and len(values) == 2:
+    counts = [value.ndim for value in values if isinstance(value, Tensor)]
+    if counts == [1, 2] and len(values) == 2 and values[1].shape[1] == len(values[0]):
+        return f"in_dims=(None, 0) maps the rows of the second, and gives each the whole first: {sizes}"
+    if counts == [2, 1] and len(values) == 2:
         rows, vector = values
         if rows.shape[1] == len(vector):  # what a row is multiplied with is for all of them
             return f"in_dims=(0, None) maps the rows of the first, and gives each the whole second: {sizes}"

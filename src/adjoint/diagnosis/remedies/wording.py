@@ -275,6 +275,11 @@ def count_parts(failure: Failure, match: re.Match[str]) -> str | None:
     if holder is None:
         return None
     count = len(vars(holder.value)["_modules"])
+    number = next((each for each in failure.operands if type(each.value) is int and str(each.value) == match[1]), None)
+    loop = None if number is None or number.origin is None else number.origin.node
+    if isinstance(loop, ast.For) and text_of(loop.iter).startswith("range(") and number is not None:
+        told = f"{holder.text}{at(holder)} has {count} parts, and {number.text}{at(number)} goes to {match[1]}"
+        return f"{told}: for {number.text} in range(len({holder.text})) there"
     return f"{holder.text}{at(holder)} has {count} parts, {holder.text}[0] to {holder.text}[{count - 1}]"
 
 

@@ -142,6 +142,14 @@ def _find_default(failure: Failure, operand: NamedValue) -> str | None:
         value = 'float("inf")' if is_least else '-float("inf")'
         first = "falls below" if is_least else "exceeds"
         return f"{name}{at(operand)} is None at first: {name} = {value} there, which any number {first}"
+    node = failure.node
+    is_added = isinstance(node, ast.AugAssign) and isinstance(node.op, (ast.Add, ast.Sub))
+    added_to = text_of(node.target) if isinstance(node, ast.AugAssign) and is_added else ""
+    if isinstance(made, ast.Constant) and made.value is None and added_to == name:
+        return f"{name}{at(operand)} is None at first, and numbers are added to it: {name} = 0.0 there"
+    unasked = None if failure.line is None else _find_unasked(failure, failure.node)
+    if unasked is not None:
+        return f"{name} is None, as {unasked}"
     if isinstance(made, ast.Constant) and made.value is None:
         return f"{name}{at(operand)} is None, and nothing has given it another value: do that before this line"
     scope = origin.source.scope_of(origin.node)
@@ -207,6 +215,31 @@ def _find_silent_argument(failure: Failure) -> str | None:
         function = evaluate(argument, failure.frame)
         if inspect.isfunction(function) and _may_return_nothing(function):
             return _describe_silent_function(function)
+    return None
+
+
+def _find_unasked(failure: Failure, node: ast.AST | None) -> str | None:
+    """Return which argument a call left to None, without which its function does not compute what the line reads."""
+    names = [each for each in ast.walk(node) if isinstance(each, ast.Name)] if node is not None else []
+    for part in names if failure.line is not None else ():
+        origin = find_origin(failure.line.source, part, failure.stack) if failure.line is not None else None
+        call = None if origin is None else origin.value
+        called = evaluate(call.func, failure.frame) if isinstance(call, ast.Call) else None
+        function = getattr(type(called), "forward", None) if is_module(called) else called
+        code = getattr(function, "__code__", None)
+        source = parse_source(code.co_filename) if code is not None and user_files[code.co_filename] else None
+        scope = find_function(source, code.co_firstlineno) if source is not None and code is not None else None
+        if scope is None or not isinstance(call, ast.Call) or origin is None:
+            continue
+        defaults = [each.arg for each in scope.args.args[len(scope.args.args) - len(scope.args.defaults) :]]
+        given = [each.arg for each in scope.args.args if each.arg != "self"][: len(call.args)]
+        left = [each for each in defaults if each not in given and each not in {key.arg for key in call.keywords}]
+        tests = {text_of(each.test) for each in ast.walk(scope) if isinstance(each, ast.If)}
+        label = next((each for each in left if f"{each} is not None" in tests), None)
+        if label is not None:
+            changed = ast.Call(call.func, call.args, [*call.keywords, ast.keyword(label, ast.Constant(...))])
+            told = f"{text_of(call)} at {origin.place()} gives no {label}"
+            return f"{told}: {text_of(changed).replace('Ellipsis', '…').replace('...', '…')}"
     return None
 
 

@@ -249,7 +249,7 @@ def permute_all(failure: Failure, match: re.Match[str]) -> str | None:
     told = f"{text_of(owner)} is {tuple(value.shape)}, and {text_of(call)} is of {wanted} dimensions"
     if count == 2 and dims == [2, 0, 1]:
         return f"{told}: a grey image has no channels, {text_of(owner)}[..., None].expand(-1, -1, 3) before it"
-    if count == wanted + 1 and all(type(each) is int and each >= 0 for each in dims):
+    if count == wanted + 1 and sorted(dims) == [*range(wanted)]:
         order = ", ".join(map(str, (0, *(each + 1 for each in dims))))
         return f"{told}: {text_of(owner)}.permute({order}) leaves the batch first"
     return f"{told}: {text_of(owner)}.unsqueeze(0) before it" if count == wanted - 1 and dims[0] == 0 else None

@@ -81,6 +81,11 @@ def fit_broadcast(failure: Failure, match: re.Match[str]) -> str | None:
             told = f"{name}{at(own)} has {large[1]} scores for each row, and {classes.text} one class"
             return f"{told}: {name}.argmax(-1) == {classes.text}"
     for name, small, large in ((y, b, a), (x, a, b)):
+        rest = list(zip(small[-2::-1], large[-2::-1], strict=False))
+        if len(small) > 1 and 2 * small[-1] == large[-1] > 2 and all(m in (1, n) for m, n in rest) and "." not in name:
+            own = failure.find_operand(name)
+            told = f"{name}{at(own)} is {small}, and the last size of {large} is twice its"
+            return f"{told}: torch.cat([{name}, {name}], -1)"
         if name.startswith("the "):
             continue  # the function made it
         if len(small) < len(large) and small == large[: len(small)]:

@@ -63,6 +63,10 @@ def convert_index(failure: Failure, match: re.Match[str]) -> str | None:
     if mask is not None:
         return f"{mask.text}{at(mask)} holds 0 and 1 as floats, a mask of truths is bool: {mask.text}.bool()"
     x = next((each for each in failure.tensors()[::-1] if each.value.is_floating_point()), None)
+    made = None if x is None or x.origin is None else x.origin.value
+    if x is not None and isinstance(made, ast.BinOp) and isinstance(made.op, ast.Div):
+        whole = text_of(ast.BinOp(made.left, ast.FloorDiv(), made.right))
+        return f"{x.text}{at(x)} is {text_of(made)}, of floats, and indices are integers: {whole} there"
     if (
         isinstance(failure.node, ast.Subscript)
         and x is not None

@@ -11,6 +11,7 @@ from adjoint.core.typing import Shape
 from adjoint.diagnosis.causes.value_trace import ValueStep, find_root
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import (
+    MISSING,
     NamedValue,
     is_module,
 )
@@ -21,7 +22,7 @@ from adjoint.diagnosis.remedies.registry import (
     remedy,
     shape_of,
 )
-from adjoint.diagnosis.repairs.expression import parse
+from adjoint.diagnosis.repairs.expression import bracket, parse
 from adjoint.diagnosis.repairs.orders import fits
 from adjoint.diagnosis.repairs.trial import compute
 from adjoint.diagnosis.source_expressions import text_of
@@ -107,6 +108,14 @@ def name_joined(failure: Failure, match: re.Match[str]) -> str:
     """Tensors to be joined that differ, by whatever."""
     parts = _joined_parts(failure)
     told = ", ".join(f"{each.text}{at(each)} {tuple(each.value.shape)}" for each in failure.tensors())
+    for each in failure.tensors():
+        made = None if each.origin is None else each.origin.value
+        method = made.func if isinstance(made, ast.Call) else None
+        owner = method.value if isinstance(method, ast.Attribute) and method.attr in ("repeat", "expand") else None
+        held = MISSING if owner is None else compute(owner, failure.frame)
+        if owner is not None and isinstance(held, Tensor) and held.ndim == each.value.ndim - 1 and method is not None:
+            changed = text_of(made).replace(text_of(owner), f"{bracket(owner)}.unsqueeze(1)", 1) if made else ""
+            return f"{each.text}{at(each)} is {tuple(each.value.shape)}, of {tuple(held.shape)}: {changed} there"
     listed = _find_listed(failure)
     if listed is not None and len(parts) > 1:
         flat = _flatten_middle(failure, [shape for _, shape in parts])
