@@ -218,6 +218,15 @@ def _find_silent_argument(failure: Failure) -> str | None:
     return None
 
 
+def _find_stored_item(failure: Failure, name: str) -> str:
+    """Return " at train.py:6" for the statement that stores an item of a table, as a hook does."""
+    source = None if failure.line is None else failure.line.source
+    for node in source.nodes_of(ast.Assign) if source is not None and name.endswith("]") else ():
+        if any(text_of(target) == name for target in node.targets) and source is not None:
+            return f" at {source.place_of(node)}"
+    return ""
+
+
 def _find_unasked(failure: Failure, node: ast.AST | None) -> str | None:
     """Return which argument a call left to None, without which its function does not compute what the line reads."""
     names = [each for each in ast.walk(node) if isinstance(each, ast.Name)] if node is not None else []
@@ -247,6 +256,7 @@ def _explain_missing_gradient(failure: Failure, operand: NamedValue) -> str:
     name = operand.text.removesuffix(".grad")
     owner = next((each.value for each in named_parts(failure) if each.text == name), None)
     owner = evaluate(parse(name), failure.frame) if owner is None else owner
+    stored = _find_stored_item(failure, name)
     statement = None if failure.line is None else failure.line.source.statement_of(failure.line.node)
     is_rebound = isinstance(statement, ast.Assign) and text_of(statement.targets[0]) == name
     if is_rebound and isinstance(owner, Tensor) and not owner.is_leaf:
@@ -271,7 +281,7 @@ def _explain_missing_gradient(failure: Failure, operand: NamedValue) -> str:
         if whole is not None and operand.origin is not None:
             told = f"{name} at {operand.origin.place()} is computed of the tensor that requires grad, and is no leaf"
             return f"{told}: {name} = {whole} there"
-        return f"{name} is computed, and gradients stay with leaves: {name}.retain_grad() before backward()"
+        return f"{name}{stored} is computed, and gradients stay with leaves: {name}.retain_grad() before backward()"
     if isinstance(owner, Tensor) and not owner.requires_grad and operand.origin is not None:
         made, place = operand.origin.node, operand.origin.place()
         if isinstance(made, ast.Assign) and any(text_of(each) == operand.text for each in ast.walk(made.value)):

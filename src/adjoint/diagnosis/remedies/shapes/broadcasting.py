@@ -28,6 +28,7 @@ HALVING = re.compile(r"chunk\(2|split\(|::2\]")
 
 MIN_CLASSES = 2
 MIN_IMAGE = 3  # dimensions
+TURNS = re.compile(r"cos|sin")  # of positions that are turned
 
 
 @remedy(r"^where\(bool\[([\d,]*)\], \w+\[([\d,]*)\], \w+\[([\d,]*)\]\): operands could not be broadcast")
@@ -82,7 +83,12 @@ def fit_broadcast(failure: Failure, match: re.Match[str]) -> str | None:
             return f"{told}: {name}.argmax(-1) == {classes.text}"
     for name, small, large in ((y, b, a), (x, a, b)):
         rest = list(zip(small[-2::-1], large[-2::-1], strict=False))
-        if len(small) > 1 and 2 * small[-1] == large[-1] > 2 and all(m in (1, n) for m, n in rest) and "." not in name:
+        if (
+            len(small) > 1
+            and 2 * small[-1] == large[-1] > 2
+            and all(m in (1, n) for m, n in rest)
+            and TURNS.match(name)
+        ):
             own = failure.find_operand(name)
             told = f"{name}{at(own)} is {small}, and the last size of {large} is twice its"
             return f"{told}: torch.cat([{name}, {name}], -1)"

@@ -21,7 +21,7 @@ from adjoint.diagnosis.causes.contexts import FailedProgram, SourceStep, find_fu
 from adjoint.diagnosis.causes.disagreements import LAYER
 from adjoint.diagnosis.causes.steps import find_former
 from adjoint.diagnosis.failure import Failure
-from adjoint.diagnosis.operands import MISSING, evaluate, find_origin, is_module
+from adjoint.diagnosis.operands import MISSING, NamedValue, evaluate, find_origin, is_module
 from adjoint.diagnosis.remedies.registry import argument_node, at, remedy
 from adjoint.diagnosis.repairs.expression import bracket, parse
 from adjoint.diagnosis.repairs.reshapes import write_orders
@@ -84,7 +84,9 @@ def _find_missing_part(failure: Failure, given: ast.expr, wanted: int) -> str | 
             if lacking and isinstance(each, ast.Subscript):
                 told = f"{len(parts)} of {len(parts) + len(lacking)} parts are joined, of {max(sizes)} each"
                 name = source.partition(".")[0]
-                return f"{told}: {name}{at(failure.find_operand(name))} lacks {', '.join(map(repr, lacking))}"
+                named = [part for part in ast.walk(made or each) if isinstance(part, ast.Name) and part.id == name]
+                own = find_origin(failure.line.source, named[0], failure.stack) if named else None
+                return f"{told}: {name}{at(NamedValue('', None, own))} lacks {', '.join(map(repr, lacking))}"
     return None
 
 
