@@ -11,6 +11,7 @@ from adjoint.diagnosis.callbacks import find_callbacks
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import MISSING, NamedValue, describe_value, evaluate, is_module
 from adjoint.diagnosis.remedies.registry import argument_node, at, find_named_argument, name_argument, remedy, shape_of
+from adjoint.diagnosis.repairs.expression import Edit, bracket, parse
 from adjoint.diagnosis.repairs.trial import compute
 from adjoint.diagnosis.source_expressions import text_of
 
@@ -245,6 +246,24 @@ def read_number(failure: Failure, match: re.Match[str]) -> str | None:
             wanted = value.strip() if isinstance(part, ast.Constant) else f"int({text_of(part)})"
             own = failure.find_operand(text_of(part))
             return f"{text_of(part)}{at(own)} is a text, and a whole number is wanted: {wanted}"
+    return None
+
+
+@remedy(r"'(list|tuple)' object cannot be interpreted as an integer")
+def give_one_size(failure: Failure, match: re.Match[str]) -> str | None:
+    """A list of sizes where a layer takes one."""
+    node = failure.node
+    if not isinstance(node, ast.Call):
+        return None
+    for part in (*node.args, *(each.value for each in node.keywords)):
+        value = compute(part, failure.frame)
+        if type(value).__name__ == match[1] and value and all(type(each) is int for each in value):
+            own, text = failure.find_operand(text_of(part)), text_of(part)
+            changed = (
+                text_of(Edit(part, parse(f"{bracket(part)}[0]")).apply(node)) if isinstance(node, ast.Call) else ""
+            )
+            told = f"{text}{at(own)} is {value}, and one number is taken there"
+            return f"{told}: {changed} for the first, and a layer for each of the others"
     return None
 
 

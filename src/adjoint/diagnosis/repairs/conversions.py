@@ -6,6 +6,7 @@ import ast
 import inspect
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 
 import numpy as np
 
@@ -94,7 +95,9 @@ def convert(part: ast.expr, value: Operand, library: str, message: str) -> Itera
             ways += [f"{library}.nn.{kind}()"] if kind else []
     elif isinstance(part, (ast.Call, ast.BinOp)) and value is MISSING:
         ways += [f"int({text})", f"{own}.long()", f"{own}.float()", f"{own}.tolist()", f"list({text})"]
-    yield from (Edit(part, parse(way)) for way in ways)
+    for way in ways:
+        with suppress(SyntaxError):  # of a text that is a word of Python
+            yield Edit(part, parse(way))
 
 
 def leave_conversion(part: ast.expr) -> Iterator[Edit]:

@@ -53,6 +53,22 @@ def pad_samples(failure: Failure, match: re.Match[str]) -> str | None:
     return f"{told}: {name}(…, collate_fn=lambda batch: {batch}){at(loader)} {way}"
 
 
+@remedy(r"each element in list of batch should be of equal size, but the sizes are ([\d, ]+)")
+def pad_listed_samples(failure: Failure, match: re.Match[str]) -> str | None:
+    """Samples with lists of other lengths."""
+    trace, batch = failure.error.__traceback__, None
+    while trace is not None:
+        held = trace.tb_frame.f_locals.get("batch")
+        is_whole = trace.tb_frame.f_code.co_name == "default_collate" and isinstance(held, (list, tuple))
+        batch = held if is_whole and batch is None else batch
+        trace = trace.tb_next
+    written = None if batch is None else _write_batch([*batch])
+    if written is None:
+        return None
+    told = f"samples hold lists of other lengths, {match[1]}"
+    return f"{told}: DataLoader(…, collate_fn=lambda batch: {written}) pads them to the longest"
+
+
 def _find_truths(failure: Failure, samples: list[Operand]) -> str | None:
     """Return a row of truths, one for each class, for labels of which a loss for truths takes a batch in the loop."""
     loop = None if failure.line is None else failure.line.source.statement_of(failure.line.node)
@@ -120,6 +136,9 @@ def _write_batch(samples: list[Operand]) -> str | None:
         if all(isinstance(part, Tensor) for part in parts):
             is_even = len({tuple(part.shape) for part in parts}) == 1
             made.append(f"torch.stack({text})" if is_even else f"nn.utils.rnn.pad_sequence({text}, batch_first=True)")
+        elif all(isinstance(part, list) and all(isinstance(n, (int, float)) for n in part) for part in parts):
+            each = f"torch.tensor(s[{place}])"
+            made.append(f"nn.utils.rnn.pad_sequence([{each} for s in batch], batch_first=True)")
         else:
             made.append(f"torch.tensor({text})" if all(isinstance(part, (int, float)) for part in parts) else text)
     return f"({', '.join(made)})"

@@ -248,6 +248,9 @@ def _choose_parts(failure: Failure, name: str, part: Operand, attribute: str) ->
     if not goes_through:
         return None
     kind = type(part).__name__
+    near = find_spelling(attribute, [*vars(part).get("_parameters", ()), *vars(part).get("_modules", ())])
+    if near is not None:
+        return f"{name} is a {kind}, which has no {attribute}: {name}.{near} is meant, perhaps"
     return (
         f"{name} is each part in turn, and {kind} has no {attribute}: if hasattr({name}, {attribute!r}), or "
         f"isinstance({name}, nn.Linear), before it"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import re
 
+import numpy as np
+
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Shape
 from adjoint.diagnosis.failure import Failure
@@ -67,6 +69,13 @@ def fit_broadcast(failure: Failure, match: re.Match[str]) -> str | None:
     if not a or not b:
         return None
     x, y = name_operand(failure, a, 0), name_operand(failure, b, 1)
+    for each in failure.operands:
+        held = each.value if isinstance(each.value, list) else []
+        if held and all(isinstance(part, (Tensor, np.ndarray)) and part.ndim for part in held):
+            is_array = any(isinstance(other.value, np.ndarray) for other in failure.operands) or match[0] == "numpy"
+            join = "np.concatenate" if is_array else "torch.cat"
+            told = f"{each.text}{at(each)} is a list of {len(held)} of {tuple(held[0].shape)}"
+            return f"{told}: {join}({each.text}) is one of all"
     is_compared = failure.line is not None and isinstance(failure.line.node, ast.Compare)
     for name, small, large in ((y, a, b), (x, b, a)) if is_compared else ():
         own = failure.find_operand(name)

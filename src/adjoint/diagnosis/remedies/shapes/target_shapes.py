@@ -85,6 +85,11 @@ def _advise_shape(failure: Failure, target: Shape, given: Shape) -> str:
         if classes is not None and is_of_classes and float(classes.value.max()) > 1:
             most, y = int(classes.value.max()), classes.text
             return f"{y}{at(classes)} holds classes of 0 to {most}, and {x} a score for each: F.cross_entropy({x}, {y})"
+        call = None if layer is None else layer.origin.value_of(layer.name)
+        outputs = call.args[1] if isinstance(call, ast.Call) and len(call.args) > 1 else None
+        if isinstance(outputs, ast.Constant) and outputs.value != given[-1] and len(given) == 2:
+            told = f"{x} is {given}, a value for each of {given[-1]} steps, and {y} {target}, one for each sample"
+            return f"{told}: that of the last step, {x}[:, -1]"
         return f"{told} {given[-1]} scores for one truth of {y}: 1 output there, then .squeeze(-1)"
     state = _find_state(failure) if given[1:] == target and given[0] > 1 else None
     if state is not None:

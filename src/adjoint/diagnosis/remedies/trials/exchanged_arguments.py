@@ -38,7 +38,14 @@ def exchange_by_trial(failure: Failure, match: re.Match[str]) -> str | None:
         difference = _compare(*values)
         if left in written or right in written or not difference:
             continue
+        earlier = {
+            each.id
+            for each in ast.walk(scope)
+            if isinstance(each, ast.Name) and each.lineno < getattr(failure.line.node, "lineno", 0)
+        }
         is_named = _is_named_so(call.args[second], left, right) or _is_named_so(call.args[first], right, left)
+        if not is_named and earlier & {left, right}:
+            continue  # what was made of one of them fits it, not the other
         if not is_named and (difference == "sizes" or not _vouches(failure, whole, (left, right))):
             continue
         if not _runs_exchanged(failure, whole, left, right):
