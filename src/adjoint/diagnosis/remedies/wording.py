@@ -256,13 +256,10 @@ def give_one_size(failure: Failure, match: re.Match[str]) -> str | None:
     if not isinstance(node, ast.Call):
         return None
     for part in (*node.args, *(each.value for each in node.keywords)):
-        value = compute(part, failure.frame)
+        value, text = compute(part, failure.frame), text_of(part)
         if type(value).__name__ == match[1] and value and all(type(each) is int for each in value):
-            own, text = failure.find_operand(text_of(part)), text_of(part)
-            changed = (
-                text_of(Edit(part, parse(f"{bracket(part)}[0]")).apply(node)) if isinstance(node, ast.Call) else ""
-            )
-            told = f"{text}{at(own)} is {value}, and one number is taken there"
+            changed = text_of(Edit(part, parse(f"{bracket(part)}[0]")).apply(node))
+            told = f"{text}{at(failure.find_operand(text))} is {value}, and one number is taken there"
             return f"{told}: {changed} for the first, and a layer for each of the others"
     return None
 
