@@ -114,9 +114,8 @@ def _find_first_pass(source: SourceFile, second: ast.AST) -> str:
     """Return the only other pass backward of a file that frees its graph, as ", loss.backward() at train.py:9,"."""
     found = [
         node
-        for node in ast.walk(source.tree)
-        if isinstance(node, ast.Call)
-        and text_of(node.func).endswith((".backward", "autograd.grad"))
+        for node in source.nodes_of(ast.Call)
+        if text_of(node.func).endswith((".backward", "autograd.grad"))
         and node is not second
         and not any(each.arg in ("retain_graph", "create_graph") for each in node.keywords)
     ]
@@ -161,16 +160,14 @@ def _describe_repeated_pass(failure: Failure) -> str | None:
 
 def _describe_kept_attribute(source: SourceFile, line: int) -> str | None:
     """Return which attribute of a module keeps the graph of one step for the next."""
-    for part in ast.walk(source.tree):
-        targets = part.targets if isinstance(part, ast.Assign) else []
+    for part in source.nodes_of(ast.Assign):
+        targets = part.targets
         names = [
             text_of(each)
             for target in targets
             for each in ast.walk(target)
             if isinstance(each, ast.Attribute) and isinstance(each.ctx, ast.Store)
         ]
-        if not isinstance(part, ast.Assign):
-            continue
         for name in names:
             read = [text_of(each) for each in ast.walk(part.value)]
             is_cut = any(each.startswith(f"{name}.detach(") for each in read)
@@ -299,7 +296,7 @@ def _describe_shared_result(failure: Failure, line: int) -> str | None:
     if failure.line is None:
         return None
     source, frames = failure.line.source, failure.stack
-    made = next((each for each in ast.walk(source.tree) if isinstance(each, ast.Assign) and each.lineno == line), None)
+    made = next((each for each in source.nodes_of(ast.Assign) if each.lineno == line), None)
     name = made.targets[0].id if made is not None and isinstance(made.targets[0], ast.Name) else None
     if made is None or name is None:
         return None

@@ -25,9 +25,7 @@ def give_function_itself(failure: Failure, match: re.Match[str]) -> str | None:
     source: SourceFile | None = None if failure.line is None else failure.line.source
     if not failure.stack[0].called or source is None:
         return None
-    for call in ast.walk(source.tree):
-        if not isinstance(call, ast.Call):
-            continue
+    for call in source.nodes_of(ast.Call):
         takes_function = text_of(call.func).rpartition(".")[2].startswith("register_")
         given = [
             *(call.args if takes_function else ()),
@@ -91,8 +89,8 @@ def return_iterator(failure: Failure, match: re.Match[str]) -> str | None:
     if not match[1]:
         return None
     source: SourceFile | None = None if failure.line is None else failure.line.source
-    for node in ast.walk(source.tree) if source is not None else ():
-        if source is None or not isinstance(node, ast.FunctionDef) or node.name != "__iter__":
+    for node in source.nodes_of(ast.FunctionDef) if source is not None else ():
+        if source is None or node.name != "__iter__":
             continue
         result = next(
             (each for each in ast.walk(node) if isinstance(each, ast.Return) and each.value is not None), None

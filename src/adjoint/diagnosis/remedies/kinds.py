@@ -202,8 +202,8 @@ def compute_for_each(failure: Failure, match: re.Match[str]) -> str:
 def count_arguments(failure: Failure, match: re.Match[str]) -> str:
     """A derivative with respect to an argument that is not given."""
     source = None if failure.line is None else failure.line.source
-    for node in ast.walk(source.tree) if source is not None else ():
-        if source is not None and isinstance(node, ast.keyword) and node.arg == "argnums":
+    for node in source.nodes_of(ast.keyword) if source is not None else ():
+        if source is not None and node.arg == "argnums":
             told = f"argnums={text_of(node.value)} at {source.place_of(node.value)}"
             return f"{told} counts the arguments from 0: argnums={int(match[2]) - 1} is the last of {match[2]}"
     return f"argnums counts the arguments from 0: argnums={int(match[2]) - 1} is the last of {match[2]}"
@@ -233,7 +233,7 @@ def choose_state(failure: Failure, match: re.Match[str]) -> str | None:
 
 def _find_saved_key(source: SourceFile, key: Operand) -> str:
     """Return what a dictionary that is saved holds under a key, and where."""
-    calls = (each for each in ast.walk(source.tree) if isinstance(each, ast.Call) and each.args)
+    calls = (each for each in source.nodes_of(ast.Call) if each.args)
     for given in (each.args[0] for each in calls if text_of(each.func).endswith("save")):
         for name, value in zip(given.keys, given.values, strict=True) if isinstance(given, ast.Dict) else ():
             if isinstance(name, ast.Constant) and name.value == key:

@@ -188,8 +188,8 @@ def _find_tensor(value: Operand, path: str) -> str | None:
 def _find_append(failure: Failure, path: str) -> str:
     """Return ", kept at train.py:9: history['val'].append(loss)" for the line that fills a list."""
     source = None if failure.line is None else failure.line.source
-    for node in ast.walk(source.tree) if source is not None else ():
-        if isinstance(node, ast.Call) and text_of(node.func) == f"{path}.append" and source is not None:
+    for node in source.calls.get("append", ()) if source is not None else ():
+        if text_of(node.func) == f"{path}.append" and source is not None:
             return f", kept at {source.place_of(node)}: {text_of(node)}"
     return ""
 

@@ -296,8 +296,8 @@ def find_class(kind: type) -> str | None:
     functions = (getattr(each, "__func__", each) for each in vars(kind).values())
     code = next((each.__code__ for each in functions if hasattr(each, "__code__")), None)
     source = None if code is None else parse_source(code.co_filename)
-    for node in ast.walk(source.tree) if source is not None else ():
-        if isinstance(node, ast.ClassDef) and node.name == kind.__name__ and source is not None:
+    for node in source.nodes_of(ast.ClassDef) if source is not None else ():
+        if node.name == kind.__name__ and source is not None:
             return source.place_of(node)
     return None
 

@@ -332,8 +332,8 @@ def return_other_kind(failure: Failure, match: re.Match[str]) -> str | None:
 def give_hook(failure: Failure, match: re.Match[str]) -> str | None:
     """The name of a function, as a text, where a function was registered."""
     source = None if failure.line is None else failure.line.source
-    for call in ast.walk(source.tree) if source is not None and failure.stack[0].called else ():
-        if not isinstance(call, ast.Call) or not text_of(call.func).rpartition(".")[2].startswith("register_"):
+    for call in source.nodes_of(ast.Call) if source is not None and failure.stack[0].called else ():
+        if not text_of(call.func).rpartition(".")[2].startswith("register_"):
             continue
         for given in call.args[:1]:
             if isinstance(given, ast.Constant) and isinstance(given.value, str) and source is not None:
@@ -360,8 +360,8 @@ def define_backward(failure: Failure, match: re.Match[str]) -> str | None:
     """A custom function that has no backward."""
     names = [found[1] for note in failure.error.__notes__ if (found := re.search(r"of (\w+)Backward", note))]
     source = None if failure.line is None else failure.line.source
-    for node in ast.walk(source.tree) if source is not None else ():
-        if isinstance(node, ast.ClassDef) and node.name in names and source is not None:
+    for node in source.nodes_of(ast.ClassDef) if source is not None else ():
+        if node.name in names and source is not None:
             told = f"{node.name} at {source.place_of(node)} has no backward"
             return f"{told}: @staticmethod def backward(ctx, grad), which returns a gradient for each argument"
     return None

@@ -180,8 +180,8 @@ def give_same_keys(failure: Failure, match: re.Match[str]) -> str | None:
     told = f"sample {lacking[0]} of the batch has no {match[1]!r}, which sample 0 has"
     source = None if failure.line is None else failure.line.source
     keys = sorted(map(repr, samples[lacking[0]]))
-    for node in ast.walk(source.tree) if source is not None else ():
-        if source is not None and isinstance(node, ast.Dict) and sorted(text_of(x) for x in node.keys if x) == keys:
+    for node in source.nodes_of(ast.Dict) if source is not None else ():
+        if source is not None and sorted(text_of(x) for x in node.keys if x) == keys:
             told += f", but {', '.join(keys)}, by {text_of(node)} at {source.place_of(node)}"
             break
     return f"{told}: all with the same keys"
@@ -306,8 +306,8 @@ def make_generator(failure: Failure, match: re.Match[str]) -> str | None:
 def give_batch_sampler(failure: Failure, match: re.Match[str]) -> str | None:
     """A sampler of whole batches, where one of single samples belongs."""
     source = None if failure.line is None else failure.line.source
-    for call in ast.walk(source.tree) if source is not None else ():
-        if source is None or not isinstance(call, ast.Call) or not text_of(call.func).endswith("DataLoader"):
+    for call in source.calls.get("DataLoader", ()) if source is not None else ():
+        if source is None:
             continue
         for keyword in call.keywords:
             if keyword.arg == "sampler" and any("in sample [" in note for note in failure.error.__notes__):

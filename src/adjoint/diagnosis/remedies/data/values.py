@@ -130,8 +130,8 @@ def _find_entry(failure: Failure, node: ast.expr | None, end: str) -> Origin | N
     """Return the value of a dictionary of the program, read by a key, whose text ends so."""
     key = evaluate(node.slice, failure.frame) if isinstance(node, ast.Subscript) else None
     source = None if failure.line is None else failure.line.source
-    for each in ast.walk(source.tree) if source is not None else ():
-        for name, value in zip(each.keys, each.values, strict=True) if isinstance(each, ast.Dict) else ():
+    for each in source.nodes_of(ast.Dict) if source is not None else ():
+        for name, value in zip(each.keys, each.values, strict=True):
             is_named = isinstance(name, ast.Constant) and name.value == key
             if is_named and source is not None and text_of(value).endswith(end):
                 return Origin(source, value)

@@ -191,8 +191,8 @@ def draw_numbers(failure: Failure, match: re.Match[str]) -> str:
     told = "randomness='different' draws numbers for each example, randomness='same' one for all"
     for place in failure.stack:
         source, _ = find_expression(place) or (None, None)
-        for node in ast.walk(source.tree) if source is not None else ():
-            if source is not None and isinstance(node, ast.Call) and text_of(node.func).endswith("vmap"):
+        for node in source.nodes_of(ast.Call) if source is not None else ():
+            if source is not None and text_of(node.func).endswith("vmap"):
                 return f"{text_of(node.func)}(…, randomness='different') at {Origin(source, node).place()}: {told}"
     return f"torch.vmap(…, randomness='different'): {told}"
 

@@ -90,8 +90,8 @@ def _describe_record(failure: Failure, source: SourceFile, node: ast.AST) -> str
 
 def _find_other_case(failure: Failure, source: SourceFile, line: int) -> str | None:
     """Return which comparison of a line is untrue for a letter's case alone."""
-    for node in ast.walk(source.tree):
-        if isinstance(node, ast.Compare) and node.lineno == line and len(node.comparators) == 1:
+    for node in source.nodes_of(ast.Compare):
+        if node.lineno == line and len(node.comparators) == 1:
             sides = [evaluate(each, failure.frame) for each in (node.left, node.comparators[0])]
             texts = [each for each in sides if isinstance(each, str)]
             if len(texts) == 2 and texts[0] != texts[1] and texts[0].lower() == texts[1].lower():

@@ -27,9 +27,9 @@ def exchange_arguments(failure: Failure, match: re.Match[str]) -> str | None:
         return None
     named = {_last_name(each) for each in ast.walk(source.statement_of(failure.line.node))}
     functions = _functions_by_name(source)
-    for call in ast.walk(source.tree):
-        function = functions.get(text_of(call.func).rpartition(".")[2]) if isinstance(call, ast.Call) else None
-        if not isinstance(call, ast.Call) or function is None:
+    for call in source.nodes_of(ast.Call):
+        function = functions.get(text_of(call.func).rpartition(".")[2])
+        if function is None:
             continue
         if isinstance(call.func, ast.Attribute) and isinstance(source.parents.get(function), ast.Module):
             continue  # another function of that name, such as torch.save
@@ -108,9 +108,8 @@ def exchange_results(failure: Failure, match: re.Match[str]) -> str | None:
         return None
     named = {_last_name(each) for each in ast.walk(source.statement_of(failure.line.node))}
     functions = _functions_by_name(source)
-    for node in ast.walk(source.tree):
-        target = node.targets[0] if isinstance(node, ast.Assign) else None
-        call = node.value if isinstance(node, ast.Assign) else None
+    for node in source.nodes_of(ast.Assign):
+        target, call = node.targets[0], node.value
         if not isinstance(target, ast.Tuple) or not isinstance(call, ast.Call):
             continue
         function = functions.get(text_of(call.func).rpartition(".")[2]) or _find_forward(failure, source, call)

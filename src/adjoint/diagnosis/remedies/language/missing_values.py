@@ -322,8 +322,8 @@ def _find_uncalled_backward(failure: Failure) -> str | None:
     """Return the statement `loss.backward`, without a call, of one of the user's frames."""
     for place in failure.stack:
         source = parse_source(place.frame.f_code.co_filename)
-        for node in ast.walk(source.tree) if source is not None else ():
-            value = node.value if isinstance(node, ast.Expr) else None
+        for node in source.nodes_of(ast.Expr) if source is not None else ():
+            value = node.value
             if source is not None and isinstance(value, ast.Attribute) and value.attr == "backward":
                 return f"{text_of(value)} at {source.place_of(value)}"
     return None

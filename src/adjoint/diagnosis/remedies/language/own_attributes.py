@@ -59,9 +59,8 @@ def name_own_attribute(failure: Failure, match: re.Match[str]) -> str | None:
 def make_default_anew(failure: Failure, match: re.Match[str]) -> str | None:
     """A list, a tensor or a module as the default of a dataclass's field."""
     source = parse_source(failure.frame.f_code.co_filename, failure.frame.f_globals)
-    for node in ast.walk(source.tree) if source is not None else ():
-        is_field = isinstance(node, ast.AnnAssign) and text_of(node.target) == match[2] and node.value is not None
-        if source is None or not is_field or not isinstance(node, ast.AnnAssign) or node.value is None:
+    for node in source.nodes_of(ast.AnnAssign) if source is not None else ():
+        if source is None or text_of(node.target) != match[2] or node.value is None:
             continue
         if isinstance(source.scope_of(node), ast.ClassDef):
             value = text_of(node.value)

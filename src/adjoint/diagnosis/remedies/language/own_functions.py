@@ -116,8 +116,8 @@ def define_alike(failure: Failure, match: re.Match[str]) -> str | None:
         return None
     others = [
         each
-        for each in ast.walk(source.tree)
-        if isinstance(each, ast.FunctionDef) and each.name == function.name and source.parents.get(each) is not owner
+        for each in source.nodes_of(ast.FunctionDef)
+        if each.name == function.name and source.parents.get(each) is not owner
     ]
     fitting = [each for each in others if len(parameter_names(each)) == int(match[2])]
     if not fitting or not all(isinstance(source.parents.get(each), ast.ClassDef) for each in fitting):

@@ -75,9 +75,8 @@ def shorten_window(failure: Failure, match: re.Match[str]) -> str | None:
 def fold_alike(failure: Failure, match: re.Match[str]) -> str | None:
     """Blocks that are put together with other settings than they were cut with."""
     node, source = (None, None) if failure.line is None else (failure.line.node, failure.line.source)
-    for call in ast.walk(source.tree) if source is not None else ():
-        is_cut = isinstance(call, ast.Call) and text_of(call.func).rpartition(".")[2] == "unfold"
-        if not isinstance(call, ast.Call) or not is_cut or not isinstance(node, ast.Call) or source is None:
+    for call in source.calls.get("unfold", ()) if source is not None else ():
+        if not isinstance(node, ast.Call) or source is None:
             continue
         first = [text_of(each) for each in node.args[:2]]
         settings = [*map(text_of, call.args[1:]), *map(text_of, call.keywords)]

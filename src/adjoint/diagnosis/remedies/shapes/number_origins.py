@@ -111,9 +111,7 @@ def _find_call_giving(source: SourceFile, scope: ast.AST, name: str, value: obje
     if type(value) is not int or not isinstance(scope, ast.FunctionDef) or scope.name != "__init__":
         return None
     names, found = [each for each in parameter_names(scope) if each != "self"], []
-    for call in ast.walk(source.tree):
-        if not isinstance(call, ast.Call) or text_of(call.func).rpartition(".")[2] != owner:
-            continue
+    for call in source.calls.get(owner, ()):
         given = next((each.value for each in call.keywords if each.arg == name), None)
         place = names.index(name)
         given = call.args[place] if given is None and place < len(call.args) else given
