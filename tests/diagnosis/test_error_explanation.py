@@ -64,6 +64,9 @@ def test_a_mistake_is_named(path: Path, mistake: Mistake, tmp_path: Path, reques
     [
         ("F.hardsigmoid(values)", "hardsigmoid(): argument 'input' (position 1) must be Tensor, not list"),
         ("torch.roll(values, 1)", "roll(): argument 'input' (position 1) must be Tensor, not list"),
+        ("torch.relu(values)", "relu(): argument 'input' (position 1) must be Tensor, not list"),
+        ("torch.sigmoid(values)", "sigmoid(): argument 'input' (position 1) must be Tensor, not list"),
+        ("nn.LSTM(2, 2)(values)", "LSTM(): argument 'input' (position 1) must be Tensor, not list"),
         ("values.cumsum(0)", "'list' object has no attribute 'cumsum'"),
     ],
 )

@@ -16,6 +16,7 @@ from adjoint.diagnosis.callbacks import find_callbacks, find_registration
 from adjoint.diagnosis.causes.operand_history import walk_back
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import MISSING, NamedValue, evaluate, find_origin, is_module
+from adjoint.diagnosis.remedies.language.sources_of_none import find_stored_item, find_unasked_argument
 from adjoint.diagnosis.remedies.registry import at, named_parts, remedy, require_grad_last
 from adjoint.diagnosis.repairs.expression import parse
 from adjoint.diagnosis.source_expressions import SourceFile, find_function, parameter_names, parse_source, text_of
@@ -147,7 +148,7 @@ def _find_default(failure: Failure, operand: NamedValue) -> str | None:
     added_to = text_of(node.target) if isinstance(node, ast.AugAssign) and is_added else ""
     if isinstance(made, ast.Constant) and made.value is None and added_to == name:
         return f"{name}{at(operand)} is None at first, and numbers are added to it: {name} = 0.0 there"
-    unasked = None if failure.line is None else _find_unasked(failure, failure.node)
+    unasked = None if failure.line is None else find_unasked_argument(failure, failure.node)
     if unasked is not None:
         return f"{name} is None, as {unasked}"
     if isinstance(made, ast.Constant) and made.value is None:
@@ -218,45 +219,11 @@ def _find_silent_argument(failure: Failure) -> str | None:
     return None
 
 
-def _find_stored_item(failure: Failure, name: str) -> str:
-    """Return " at train.py:6" for the statement that stores an item of a table, as a hook does."""
-    source = None if failure.line is None else failure.line.source
-    for node in source.nodes_of(ast.Assign) if source is not None and name.endswith("]") else ():
-        if any(text_of(target) == name for target in node.targets) and source is not None:
-            return f" at {source.place_of(node)}"
-    return ""
-
-
-def _find_unasked(failure: Failure, node: ast.AST | None) -> str | None:
-    """Return which argument a call left to None, without which its function does not compute what the line reads."""
-    names = [each for each in ast.walk(node) if isinstance(each, ast.Name)] if node is not None else []
-    for part in names if failure.line is not None else ():
-        origin = find_origin(failure.line.source, part, failure.stack) if failure.line is not None else None
-        call = None if origin is None else origin.value
-        called = evaluate(call.func, failure.frame) if isinstance(call, ast.Call) else None
-        function = getattr(type(called), "forward", None) if is_module(called) else called
-        code = getattr(function, "__code__", None)
-        source = parse_source(code.co_filename) if code is not None and user_files[code.co_filename] else None
-        scope = find_function(source, code.co_firstlineno) if source is not None and code is not None else None
-        if scope is None or not isinstance(call, ast.Call) or origin is None:
-            continue
-        defaults = [each.arg for each in scope.args.args[len(scope.args.args) - len(scope.args.defaults) :]]
-        given = [each.arg for each in scope.args.args if each.arg != "self"][: len(call.args)]
-        left = [each for each in defaults if each not in given and each not in {key.arg for key in call.keywords}]
-        tests = {text_of(each.test) for each in ast.walk(scope) if isinstance(each, ast.If)}
-        label = next((each for each in left if f"{each} is not None" in tests), None)
-        if label is not None:
-            changed = ast.Call(call.func, call.args, [*call.keywords, ast.keyword(label, ast.Constant(...))])
-            told = f"{text_of(call)} at {origin.place()} gives no {label}"
-            return f"{told}: {text_of(changed).replace('Ellipsis', '…').replace('...', '…')}"
-    return None
-
-
 def _explain_missing_gradient(failure: Failure, operand: NamedValue) -> str:
     name = operand.text.removesuffix(".grad")
     owner = next((each.value for each in named_parts(failure) if each.text == name), None)
     owner = evaluate(parse(name), failure.frame) if owner is None else owner
-    stored = _find_stored_item(failure, name)
+    stored = find_stored_item(failure, name)
     statement = None if failure.line is None else failure.line.source.statement_of(failure.line.node)
     is_rebound = isinstance(statement, ast.Assign) and text_of(statement.targets[0]) == name
     if is_rebound and isinstance(owner, Tensor) and not owner.is_leaf:

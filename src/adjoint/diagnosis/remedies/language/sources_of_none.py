@@ -8,9 +8,10 @@ from dataclasses import replace
 
 from adjoint.core.runtime.similar_names import find_spelling
 from adjoint.core.typing import Operand
+from adjoint.diagnosis.call_stack import user_files
 from adjoint.diagnosis.causes.value_trace import ValueStep, find_called, trace_step, trace_value
 from adjoint.diagnosis.failure import Failure
-from adjoint.diagnosis.operands import MISSING, evaluate
+from adjoint.diagnosis.operands import MISSING, evaluate, find_origin, is_module
 from adjoint.diagnosis.remedies.registry import at, find_part, named_parts, remedy
 from adjoint.diagnosis.source_expressions import SourceFile, find_function, parse_source, text_of
 
@@ -138,3 +139,37 @@ def find_literal(source: SourceFile, value: Operand, but: ast.AST) -> str:
         if isinstance(node, ast.Constant) and isinstance(value, str) and node.value == value and node not in inside
     ]
     return f", from {source.place_of(found[0])}" if len(found) == 1 else ""
+
+
+def find_stored_item(failure: Failure, name: str) -> str:
+    """Return " at train.py:6" for the statement that stores an item of a table, as a hook does."""
+    source = None if failure.line is None else failure.line.source
+    for node in source.nodes_of(ast.Assign) if source is not None and name.endswith("]") else ():
+        if any(text_of(target) == name for target in node.targets) and source is not None:
+            return f" at {source.place_of(node)}"
+    return ""
+
+
+def find_unasked_argument(failure: Failure, node: ast.AST | None) -> str | None:
+    """Return which argument a call left to None, without which its function does not compute what the line reads."""
+    names = [each for each in ast.walk(node) if isinstance(each, ast.Name)] if node is not None else []
+    for part in names if failure.line is not None else ():
+        origin = find_origin(failure.line.source, part, failure.stack) if failure.line is not None else None
+        call = None if origin is None else origin.value
+        called = evaluate(call.func, failure.frame) if isinstance(call, ast.Call) else None
+        function = getattr(type(called), "forward", None) if is_module(called) else called
+        code = getattr(function, "__code__", None)
+        source = parse_source(code.co_filename) if code is not None and user_files[code.co_filename] else None
+        scope = find_function(source, code.co_firstlineno) if source is not None and code is not None else None
+        if scope is None or not isinstance(call, ast.Call) or origin is None:
+            continue
+        defaults = [each.arg for each in scope.args.args[len(scope.args.args) - len(scope.args.defaults) :]]
+        given = [each.arg for each in scope.args.args if each.arg != "self"][: len(call.args)]
+        left = [each for each in defaults if each not in given and each not in {key.arg for key in call.keywords}]
+        tests = {text_of(each.test) for each in ast.walk(scope) if isinstance(each, ast.If)}
+        label = next((each for each in left if f"{each} is not None" in tests), None)
+        if label is not None:
+            changed = ast.Call(call.func, call.args, [*call.keywords, ast.keyword(label, ast.Constant(...))])
+            told = f"{text_of(call)} at {origin.place()} gives no {label}"
+            return f"{told}: {text_of(changed).replace('Ellipsis', '…').replace('...', '…')}"
+    return None

@@ -70,9 +70,9 @@ def fit_broadcast(failure: Failure, match: re.Match[str]) -> str | None:
         return None
     x, y = name_operand(failure, a, 0), name_operand(failure, b, 1)
     for each in failure.operands:
-        held = each.value if isinstance(each.value, list) else []
+        held = each.value if isinstance(each.value, list) and each.text in (x, y) else []
         if held and all(isinstance(part, (Tensor, np.ndarray)) and part.ndim for part in held):
-            is_array = any(isinstance(other.value, np.ndarray) for other in failure.operands) or match[0] == "numpy"
+            is_array = any(isinstance(other.value, np.ndarray) for other in failure.operands)
             join = "np.concatenate" if is_array else "torch.cat"
             told = f"{each.text}{at(each)} is a list of {len(held)} of {tuple(held[0].shape)}"
             return f"{told}: {join}({each.text}) is one of all"
