@@ -33,7 +33,6 @@ Modules, in reading order:
   methods.
 - `freed_graphs`: Remedies for graphs that a pass has freed or that need overwritten values: two passes, states
   carried on, writes.
-- `named_results`: Remedies for results of several parts by name: of max, sort and topk, and of load_state_dict.
 """
 
 from adjoint.diagnosis.remedies.language import exchanged_names as exchanged_names  # isort: skip
@@ -54,7 +53,7 @@ from adjoint.diagnosis.remedies.shapes import batches as batches  # isort: skip
 from adjoint.diagnosis.remedies.shapes import unpacked_values as unpacked_values  # isort: skip
 from adjoint.diagnosis.remedies import training as training  # isort: skip  before the general remedies
 from adjoint.diagnosis.remedies import objects as objects  # isort: skip
-from adjoint.diagnosis.remedies import named_results as named_results  # isort: skip
+from adjoint.diagnosis.remedies.requirements import named_results as named_results  # isort: skip
 from adjoint.diagnosis.remedies import layers as layers  # isort: skip
 from adjoint.diagnosis.remedies.shapes import shortcuts as shortcuts  # isort: skip
 from adjoint.diagnosis.remedies import classes as classes  # isort: skip

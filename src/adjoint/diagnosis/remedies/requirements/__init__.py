@@ -29,6 +29,7 @@ Modules, in reading order:
 - `training_calls`: Remedies for what drives a training: optimizers, scalers, autocast, data sets, averages, logs.
 - `one_truth`: Remedies for decisions by several elements: what the statement around them does says which one answer
   is meant.
+- `named_results`: Remedies for results of several parts by name: of max, sort and topk, and of load_state_dict.
 """
 
 from adjoint.diagnosis.remedies.requirements import advice as advice
