@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from adjoint.core.op.eager_kernels import KernelFunction
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.optim.step.hyperparameters import Number, OptionReader, declare_hyperparameters, require
 from adjoint.optim.step.optimizer import Optimizer, ParamsT
 from adjoint.optim.step.param_groups import Group, params_with_grad
-from adjoint.optim.step.update_rule import add_penalty, apply_update, increment_step, init_param_state
+from adjoint.optim.step.update_rule import UpdateKernel, add_penalty, apply_update, increment_step, init_param_state
 
 
 class Adadelta(Optimizer):
@@ -59,4 +58,4 @@ def _update_parameter(
     p.add_(step, alpha=neg_step_size)
 
 
-UPDATE_KERNEL = KernelFunction("adadelta", _update_parameter, 4e-8, written=(0, 2, 3))
+UPDATE_KERNEL = UpdateKernel("adadelta", _update_parameter, 4e-8, written=(0, 2, 3))

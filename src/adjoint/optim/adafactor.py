@@ -19,7 +19,7 @@ from adjoint.optim.step.hyperparameters import (
 )
 from adjoint.optim.step.optimizer import Optimizer, ParamsT
 from adjoint.optim.step.param_groups import Group, describe_parameter, parameter_index, params_with_grad
-from adjoint.optim.step.update_rule import increment_step_tensor, init_param_state
+from adjoint.optim.step.update_rule import init_param_state
 
 
 def _check_eps(_: str, eps: tuple[float | None, float]) -> None:
@@ -80,7 +80,7 @@ class Adafactor(Optimizer):
                 raise RuntimeError(f"Adafactor does not support complex parameters: {described}")
             state = self._init_factored_state(p, group)
             least = options.number(("eps", 0)) if given else finfo(p.dtype).eps
-            t = increment_step_tensor(state)
+            t = state["step"].add_(1.0).to(float64)
             rate = _root_mean_square(p).clamp(min=floor) * t.rsqrt().clamp(max=lr)
             factor, share, least = cast_option_scalars((shrink, t**decay, least), p)
             if decays:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from adjoint.core.op.eager_kernels import KernelFunction
 from adjoint.core.runtime.mode import tracing_paused
 from adjoint.core.tensor.sparse_array import is_sparse
 from adjoint.core.tensor.tensor import Tensor
@@ -11,6 +10,7 @@ from adjoint.optim.step.hyperparameters import Number, OptionReader, check_non_n
 from adjoint.optim.step.optimizer import Optimizer, ParamsT
 from adjoint.optim.step.param_groups import Group, params_with_grad
 from adjoint.optim.step.update_rule import (
+    UpdateKernel,
     add_penalty,
     apply_update,
     increment_step,
@@ -112,4 +112,4 @@ def _update_parameter(
     p.addcdiv_(g, total.addcmul_(g, g).sqrt() + eps, value=neg_step_size)
 
 
-UPDATE_KERNEL = KernelFunction("adagrad", _update_parameter, 2e-8, written=(0, 2))
+UPDATE_KERNEL = UpdateKernel("adagrad", _update_parameter, 2e-8, written=(0, 2))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from adjoint.core.op.eager_kernels import KernelFunction, SmallArrayKernel
 from adjoint.core.runtime.mode import mode
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import StateDict
@@ -11,6 +10,7 @@ from adjoint.optim.step.hyperparameters import Number, OptionReader, as_scalar, 
 from adjoint.optim.step.optimizer import Optimizer, ParamsT
 from adjoint.optim.step.param_groups import Group, params_with_grad
 from adjoint.optim.step.update_rule import (
+    UpdateKernel,
     add_penalty,
     apply_update,
     increment_step,
@@ -79,17 +79,15 @@ class Adam(Optimizer):
         options = OptionReader(group)
         lr, beta1, beta2, numbers, facts = read_adam_options(options)
         amsgrad = options.flag("amsgrad")
-        small = None if facts[0] else AMSGRAD_SMALL_KERNEL if amsgrad else ADAM_SMALL_KERNEL
         entries = self.like_parameter if amsgrad else self.like_parameter[:2]
         for p in params_with_grad(group):
             state = init_param_state(self.state[p], p, entries, group)
             t = increment_step(state)
-            unbiased = 1 - beta2**t
-            descent = lr / (beta1**t - 1)  # this and `lift` are -lr and 1 with their bias corrections, 1 - βᵗ
-            lift = unbiased.rsqrt() if isinstance(unbiased, Tensor) else unbiased**-0.5
+            # -lr and 1 with their bias corrections, 1 - βᵗ
+            descent, lift = lr / (beta1**t - 1), (1 - beta2**t) ** -0.5
             largest = state["max_exp_avg_sq"] if amsgrad else None
             tensors = (p, p.grad, state["exp_avg"], state["exp_avg_sq"], largest)
-            apply_update(UPDATE_KERNEL, tensors, (*numbers, descent, lift), facts, small)
+            apply_update(UPDATE_KERNEL, tensors, (*numbers, descent, lift), facts)
 
 
 def _check_tensors(options: Group) -> None:
@@ -142,8 +140,7 @@ def _update_parameter(
     p.addcdiv_(mean, (mean_square.sqrt() * rsqrt_bias_correction2).add_(eps), value=neg_step_size)
 
 
-ADAM_SMALL_KERNEL, AMSGRAD_SMALL_KERNEL = SmallArrayKernel("adam"), SmallArrayKernel("adam_with_largest")
-UPDATE_KERNEL = KernelFunction("adam", _update_parameter, 4e-8, written=(0, 2, 3, 4))
+UPDATE_KERNEL = UpdateKernel("adam", _update_parameter, 4e-8, written=(0, 2, 3, 4))
 
 
 class AdamW(Adam):

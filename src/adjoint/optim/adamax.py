@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from adjoint.core.op.eager_kernels import KernelFunction
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.functions.elementwise.pointwise import maximum
 from adjoint.optim.step.hyperparameters import Number, OptionReader, declare_hyperparameters
 from adjoint.optim.step.optimizer import Optimizer, ParamsT
 from adjoint.optim.step.param_groups import Group, params_with_grad
 from adjoint.optim.step.update_rule import (
+    UpdateKernel,
     add_penalty,
     apply_update,
     increment_step,
@@ -63,4 +63,4 @@ def _update_parameter(
     p.addcdiv_(mean, largest, value=neg_step_size)
 
 
-UPDATE_KERNEL = KernelFunction("adamax", _update_parameter, 3e-8, written=(0, 2, 3))
+UPDATE_KERNEL = UpdateKernel("adamax", _update_parameter, 3e-8, written=(0, 2, 3))

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from adjoint.core.dtype.dtype import float64
-from adjoint.core.op.eager_kernels import KernelFunction
 from adjoint.core.runtime.mode import tracing_paused
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.optim.step.hyperparameters import Number, OptionReader, declare_hyperparameters
 from adjoint.optim.step.optimizer import Optimizer, ParamsT
 from adjoint.optim.step.param_groups import Group, params_with_grad
 from adjoint.optim.step.update_rule import (
+    UpdateKernel,
     add_penalty,
     apply_update,
-    increment_step_tensor,
+    increment_step,
     init_param_state,
     make_scalar_state,
-    scalar_state_dtype,
+    read_number,
+    write_number,
 )
 
 
@@ -62,12 +62,13 @@ class ASGD(Optimizer):
         lr, lambd, alpha, t0 = (options.number(name) for name in ("lr", "lambd", "alpha", "t0"))
         for p in params_with_grad(group):
             state = init_param_state(self.state[p], p, self.like_parameter, group, ones=("mu",))
-            t = increment_step_tensor(state)
-            eta, mu = (state[name].to(float64, copy=True) for name in ("eta", "mu"))  # both are written below
+            t = increment_step(state)
+            eta, mu = read_number(state["eta"]), read_number(state["mu"])
             numbers = (weight_decay, 1 - lambd * eta, -eta, 1 - mu, mu)
             apply_update(UPDATE_KERNEL, (p, p.grad, state["ax"]), numbers, (maximize, decays))
-            state["eta"].copy_((lr / (1 + lambd * lr * t) ** alpha).to(scalar_state_dtype()))
-            state["mu"].copy_((1 / (t - t0).clamp(min=1.0)).to(scalar_state_dtype()))
+            age = t - t0
+            write_number(state["eta"], lr / (1 + lambd * lr * t) ** alpha)
+            write_number(state["mu"], 1 / (age.clamp(min=1.0) if isinstance(age, Tensor) else max(age, 1.0)))
 
 
 def _update_parameter(
@@ -88,4 +89,4 @@ def _update_parameter(
     average.mul_(one_minus_mu).add_(p, alpha=mu)
 
 
-UPDATE_KERNEL = KernelFunction("asgd", _update_parameter, 2e-8, written=(0, 2))
+UPDATE_KERNEL = UpdateKernel("asgd", _update_parameter, 2e-8, written=(0, 2))

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from adjoint.core.dtype.dtype import float64
-from adjoint.core.op.eager_kernels import KernelFunction
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.optim.adam import read_adam_options, update_adam_moments
 from adjoint.optim.step.hyperparameters import Number, OptionReader, check_non_negative, declare_hyperparameters
 from adjoint.optim.step.optimizer import Optimizer, ParamsT
 from adjoint.optim.step.param_groups import Group, params_with_grad
-from adjoint.optim.step.update_rule import apply_update, increment_step_tensor, init_param_state
+from adjoint.optim.step.update_rule import (
+    UpdateKernel,
+    apply_update,
+    increment_step,
+    init_param_state,
+    scale_number,
+)
 
 
 class NAdam(Optimizer):
@@ -64,16 +68,15 @@ class NAdam(Optimizer):
         decay = options.number("momentum_decay")
         for p in params_with_grad(group):
             state = init_param_state(self.state[p], p, self.like_parameter, group, ones=("mu_product",))
-            t = increment_step_tensor(state)
+            t = increment_step(state)
             now, then = _scheduled_momentum(beta1, decay, t), _scheduled_momentum(beta1, decay, t + 1)
-            product = state["mu_product"]
-            product = product.mul_(now.to(product.dtype)).to(float64)
+            product = scale_number(state["mu_product"], now)
             descents = (lr * (1 - now) / (product - 1), lr * then / (product * then - 1))
             tensors = (p, p.grad, state["exp_avg"], state["exp_avg_sq"])
-            apply_update(UPDATE_KERNEL, tensors, (*numbers, *descents, (1 - beta2**t).rsqrt()), facts)
+            apply_update(UPDATE_KERNEL, tensors, (*numbers, *descents, (1 - beta2**t) ** -0.5), facts)
 
 
-def _scheduled_momentum(beta: Tensor | float, decay: Tensor | float, t: Tensor) -> Tensor:
+def _scheduled_momentum(beta: Number, decay: Number, t: Number) -> Number:
     return beta * (1 - 0.5 * 0.96 ** (t * decay))
 
 
@@ -90,4 +93,4 @@ def _update_parameter(
     p.addcdiv_(g, root, value=neg_step_size).addcdiv_(mean, root, value=neg_momentum_step_size)
 
 
-UPDATE_KERNEL = KernelFunction("nadam", _update_parameter, 5e-8, written=(0, 2, 3))
+UPDATE_KERNEL = UpdateKernel("nadam", _update_parameter, 5e-8, written=(0, 2, 3))

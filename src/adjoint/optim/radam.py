@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from adjoint.core.op.eager_kernels import KernelFunction
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.functions.elementwise.pointwise import where
 from adjoint.optim.adam import read_adam_options, update_adam_moments
 from adjoint.optim.step.hyperparameters import Number, OptionReader, declare_hyperparameters
 from adjoint.optim.step.optimizer import Optimizer, ParamsT
 from adjoint.optim.step.param_groups import Group, params_with_grad
-from adjoint.optim.step.update_rule import apply_update, increment_step_tensor, init_param_state
+from adjoint.optim.step.update_rule import UpdateKernel, apply_update, increment_step, init_param_state
 
 
 class RAdam(Optimizer):
@@ -42,30 +41,39 @@ class RAdam(Optimizer):
         lr, beta1, beta2, numbers, facts = read_adam_options(OptionReader(group))
         for p in params_with_grad(group):
             state = init_param_state(self.state[p], p, self.like_parameter, group)
-            t = increment_step_tensor(state)
+            t = increment_step(state)
             rectified, factor = _rectification(beta2, t)
-            descent = lr / (beta1**t - 1) * where(rectified, factor, 1.0)
             tensors = (p, p.grad, state["exp_avg"], state["exp_avg_sq"])
-            apply_update(UPDATE_KERNEL, tensors, (*numbers, descent, where(rectified, 1.0, 0.0)), facts)
+            apply_update(UPDATE_KERNEL, tensors, (*numbers, lr / (beta1**t - 1) * factor, rectified), facts)
 
 
-def _rectification(beta2: Number, t: Tensor) -> tuple[Tensor, Tensor]:
-    """Return whether ρ > 5, and r √(1 - β₂ᵗ) if so."""
+def _rectification(beta2: Number, t: Number) -> tuple[Number, Number]:
+    """Return 1 and r √(1 - β₂ᵗ) if ρ > 5, else 0 and 1."""
     longest, unbiased = 2 / (1 - beta2) - 1, 1 - beta2**t
     length = longest - 2 * t * beta2**t / unbiased
     rectified = length > 5
+    if rectified is False:
+        return 0.0, 1.0
     squared = (length - 4) * (length - 2) * longest / ((longest - 4) * (longest - 2) * length)
-    return rectified, (where(rectified, squared, 1.0) * unbiased).sqrt()
+    if rectified is True:
+        return 1.0, (squared * unbiased) ** 0.5
+    return where(rectified, 1.0, 0.0), where(rectified, squared * unbiased, 1.0).sqrt()
 
 
 def _update_parameter(
     p: Tensor, g: Tensor, mean: Tensor, mean_square: Tensor, shrink: Number, weight_decay: Number,
     one_minus_beta1: Number, beta2: Number, one_minus_beta2: Number, eps: Number, neg_step_size: Number,
-    rectified: Tensor, *facts: bool,
+    rectified: Number, *facts: bool,
 ) -> None:  # fmt: skip
     """One parameter's update, in place."""
     update_adam_moments(p, g, mean, mean_square, shrink, weight_decay, one_minus_beta1, beta2, one_minus_beta2, *facts)
-    p.addcdiv_(mean, where(rectified > 0, mean_square.sqrt() + eps, 1.0), value=neg_step_size)
+    root = mean_square.sqrt() + eps
+    if isinstance(rectified, Tensor):
+        p.addcdiv_(mean, where(rectified > 0, root, 1.0), value=neg_step_size)
+    elif rectified:
+        p.addcdiv_(mean, root, value=neg_step_size)
+    else:
+        p.add_(mean, alpha=neg_step_size)
 
 
-UPDATE_KERNEL = KernelFunction("radam", _update_parameter, 4e-8, written=(0, 2, 3))
+UPDATE_KERNEL = UpdateKernel("radam", _update_parameter, 4e-8, written=(0, 2, 3))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from adjoint.core.op.eager_kernels import KernelFunction, SmallArrayKernel
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.optim.step.hyperparameters import Number, OptionReader, check_non_negative, declare_hyperparameters
 from adjoint.optim.step.optimizer import Optimizer, ParamsT
 from adjoint.optim.step.param_groups import Group, params_with_grad
 from adjoint.optim.step.update_rule import (
+    UpdateKernel,
     add_penalty,
     apply_update,
     increment_step,
@@ -72,12 +72,11 @@ class RMSprop(Optimizer):
         numbers = (weight_decay, alpha, 1 - alpha, eps, momentum, -lr)
         names = ("square_avg", "momentum_buffer" if has_momentum else "", "grad_avg" if centered else "")
         entries = tuple(filter(None, names))
-        small = None if maximize or centered else SMALL_KERNELS[has_momentum]
         for p in params_with_grad(group):
             state = init_param_state(self.state[p], p, entries, group)
             increment_step(state)
             tensors = (p, p.grad, *[state[name] if name else None for name in names])
-            apply_update(UPDATE_KERNEL, tensors, numbers, (maximize, decays, slow), small)
+            apply_update(UPDATE_KERNEL, tensors, numbers, (maximize, decays, slow))
 
 
 def _update_parameter(
@@ -98,6 +97,4 @@ def _update_parameter(
         p.add_(buffer.mul_(momentum).addcdiv_(g, root), alpha=neg_step_size)
 
 
-# by whether there is momentum
-SMALL_KERNELS = {False: SmallArrayKernel("rmsprop"), True: SmallArrayKernel("rmsprop_with_momentum")}
-UPDATE_KERNEL = KernelFunction("rmsprop", _update_parameter, 3e-8, written=(0, 2, 3, 4))
+UPDATE_KERNEL = UpdateKernel("rmsprop", _update_parameter, 3e-8, written=(0, 2, 3, 4))

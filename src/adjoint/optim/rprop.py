@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from adjoint.core.op.eager_kernels import KernelFunction
 from adjoint.core.runtime.mode import tracing_paused
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.functions.creation.creation import full_like
@@ -10,7 +9,7 @@ from adjoint.functions.elementwise.pointwise import where
 from adjoint.optim.step.hyperparameters import Number, OptionReader, declare_hyperparameters, require
 from adjoint.optim.step.optimizer import Optimizer, ParamsT
 from adjoint.optim.step.param_groups import Group, params_with_grad
-from adjoint.optim.step.update_rule import apply_update, increment_step, init_param_state
+from adjoint.optim.step.update_rule import UpdateKernel, apply_update, increment_step, init_param_state
 
 
 class Rprop(Optimizer):
@@ -79,4 +78,4 @@ def _update_parameter(
     p.addcmul_(before.sign(), size, value=-1)
 
 
-UPDATE_KERNEL = KernelFunction("rprop", _update_parameter, 5e-8, written=(0, 2, 3))
+UPDATE_KERNEL = UpdateKernel("rprop", _update_parameter, 5e-8, written=(0, 2, 3))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from adjoint.core.op.eager_kernels import KernelFunction, SmallArrayKernel
+from adjoint.core.op.eager_kernels import KernelFunction
 from adjoint.core.runtime.mode import guard_on, mode, tracing_paused
 from adjoint.core.tensor.sparse_array import is_sparse
 from adjoint.core.tensor.tensor import Tensor
@@ -13,7 +13,7 @@ from adjoint.functions.creation.creation import zeros_like
 from adjoint.optim.step.hyperparameters import Number, OptionReader, check_non_negative, declare_hyperparameters
 from adjoint.optim.step.optimizer import Optimizer, ParamsT
 from adjoint.optim.step.param_groups import Group, params_with_grad
-from adjoint.optim.step.update_rule import add_penalty, apply_update, update_rows
+from adjoint.optim.step.update_rule import UpdateKernel, add_penalty, apply_update, update_rows
 
 
 class SGD(Optimizer):
@@ -78,8 +78,7 @@ class SGD(Optimizer):
                 self._update_rows(p, -grad if maximize else grad, numbers, has_momentum, nesterov)
                 continue
             buffer, first = self._momentum_buffer(p, special) if has_momentum else (None, False)
-            small = None if maximize or nesterov or first else SMALL_KERNELS[buffer is not None]
-            apply_update(UPDATE_KERNEL, (p, grad, buffer), numbers, (maximize, decays, nesterov, first), small)
+            apply_update(UPDATE_KERNEL, (p, grad, buffer), numbers, (maximize, decays, nesterov, first))
 
     def _update_rows(self, p: Tensor, g: Any, numbers: Operands, has_momentum: bool, nesterov: bool) -> None:
         """Update the rows of a parameter that its sparse gradient has, or its momentum, which is sparse too."""
@@ -133,8 +132,7 @@ def add_scaled(p: Tensor, g: Tensor, neg_step_size: Number) -> None:
 
 
 ADD_KERNEL = KernelFunction("sgd_rows", add_scaled, 1e-8, written=(0,))
-SMALL_KERNELS = {False: SmallArrayKernel("sgd"), True: SmallArrayKernel("momentum")}  # by whether there is a buffer
-UPDATE_KERNEL = KernelFunction("sgd", _update_parameter, 1e-8, written=(0, 2))
+UPDATE_KERNEL = UpdateKernel("sgd", _update_parameter, 1e-8, written=(0, 2))
 
 
 def _has_momentum_buffer(state: StateDict) -> bool:

@@ -16,9 +16,6 @@ import adjoint.functions.loss.ctc_recursion
 import adjoint.functions.nn.normalization
 import adjoint.nn.functional as F
 import adjoint.ops.nn.attention
-import adjoint.optim.adam
-import adjoint.optim.rmsprop
-import adjoint.optim.sgd
 from adjoint.core.op import elementwise_kernels
 from adjoint.core.op.eager_kernels import SmallArrayKernel, eager_kernels, kernel_provider, routine_slot
 from adjoint.functions.nn.grid_sample import grid_sample
@@ -118,19 +115,6 @@ def _slope(of: Callable[[Any], Any], *counts: int) -> Call:
     return call
 
 
-def _updated(kind: str, **options: Any) -> Call:
-    def call(x: Any, y: Any) -> Any:
-        p = x.clone().requires_grad_()
-        optimizer = getattr(ad.optim, kind)([p], lr=0.1, weight_decay=0.01, **options)
-        for grad in (y, x, y * 3):
-            p.grad = grad.clone()
-            optimizer.step()
-        kept = [v for v in optimizer.state[p].values() if v is not None and v.ndim]
-        return (p.detach(), *kept)
-
-    return call
-
-
 def _recurrent(kind: str, back: bool = False) -> Call:
     """A step for each row, of a layer with as many units as a row has elements."""
 
@@ -174,10 +158,6 @@ CALLS: dict[str, Call] = {
     "ctc_steps": _alignment, "ctc_steps_back": _gradient(_alignment),
     "few_queries": lambda x, y: F.scaled_dot_product_attention(x, y, 2 * y),
     "few_queries_gradient": _attention_gradients,
-    "adam": lambda x, y: (*_updated("Adam")(x, y), *_updated("Adam", betas=(0.25, 0.9))(x, y)),
-    "adam_with_largest": _updated("Adam", amsgrad=True),
-    "sgd": _updated("SGD"), "momentum": _updated("SGD", momentum=0.9),
-    "rmsprop": _updated("RMSprop"), "rmsprop_with_momentum": _updated("RMSprop", momentum=0.9),
     "relu": lambda x, y: x.relu(), "sigmoid": lambda x, y: x.sigmoid(),
     "silu": lambda x, y: F.silu(x), "gelu": lambda x, y: F.gelu(x), "gelu_dx": _gradient(lambda x, y: F.gelu(x)),
     "clamp": lambda x, y: x.clamp(-0.5, 0.25), "where": lambda x, y: ad.where(x > 0, x, y),
@@ -389,19 +369,6 @@ def test_entries_in_any_order(rows: list[int]) -> None:
         np.add.at(wanted, np.array(rows, np.int64), values[:, None] * dense[columns])
         given = (ad.tensor(x) for x in (values, dense, np.array(rows, np.int64), columns))
         np.testing.assert_array_equal(sparse_product(*given, height=7).numpy(), wanted)
-
-
-@pytest.mark.parametrize("decoupled", [False, True])
-@pytest.mark.parametrize("name", ["Adam", "SGD", "RMSprop"])
-def test_updates_have_the_bits_of_the_operations(name: str, decoupled: bool) -> None:
-    options = {"decoupled_weight_decay": decoupled} if name == "Adam" else {"momentum": 0.9 * decoupled}
-    found, wanted = [], []
-    for enabled, results in ((True, found), (False, wanted)):
-        with eager_kernels(enabled):
-            results += _updated(name, **options)(*_operands((5, 67), np.float32, special=False))
-    assert len(found) == len(wanted) == {"Adam": 3, "SGD": 1 + decoupled, "RMSprop": 2 + decoupled}[name]
-    for x, y in zip(found, wanted, strict=True):
-        assert x.numpy().tobytes() == y.numpy().tobytes()
 
 
 def test_large_arrays_are_left_alone() -> None:

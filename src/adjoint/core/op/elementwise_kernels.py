@@ -28,9 +28,11 @@ def _decline(*operands: object) -> None:
     """Return None: this machine has no such kernel."""
 
 
-ARRAY, SCALAR = None, ()  # operands of a kernel; a number that is part of its text is (number,)
+# Operands of a kernel: an array, an array without dimensions of its type or a float in that type, a float in float64
+# until it meets an element. A number that is part of the text is (number,).
+ARRAY, SCALAR, NUMBER = None, (), float
 # Makes the native function of arrays and floats from a function of tensors, the kinds of its operands, its parameters,
-# and whether it writes into the first of them. It returns None for arrays of several shapes, and if not row-major.
+# and the operands that it writes. It returns None for arrays of several shapes, and if not row-major.
 elementwise_slot: Slot[Callable[..., Function | None]] = Slot("elementwise", _decline)
 arithmetic_slot: Slot[Callable[[str, Function], Function | None]] = Slot("arithmetic", _decline)  # by name
 MAX_CALLS_WITHOUT_KERNEL = 1000  # of small arrays: few take less time than the compiler takes to load
@@ -47,7 +49,15 @@ class ElementwiseKernel:
     """
 
     __slots__ = (
-        "_calls", "function", "into_first", "kernels", "min_elements", "min_taken", "natives", "of_arrays", "same_bits",
+        "_calls",
+        "function",
+        "into_first",
+        "kernels",
+        "min_elements",
+        "min_taken",
+        "natives",
+        "of_arrays",
+        "same_bits",
     )
 
     def __init__(self, function: Function, *, same_bits: bool = False, min_elements: int = MIN_ELEMENTS) -> None:
@@ -141,8 +151,30 @@ class ElementwiseKernel:
             kinds = tuple([ARRAY if x.shape else SCALAR for x in operands])
             self.into_first = _decline
             with handlers_deferred():
-                self.into_first = elementwise_slot.call(self.function, kinds, {}, True) or _decline
+                self.into_first = elementwise_slot.call(self.function, kinds, {}, (0,)) or _decline
         return self.into_first(*operands) is not None
+
+
+class InPlaceKernel:
+    """A function that writes elements of its arrays in place: `function` is what is traced, `written` the operands."""
+
+    __slots__ = ("_kernels", "function", "written")
+
+    def __init__(self, function: Function, written: tuple[int, ...]) -> None:
+        self.function, self.written = function, written
+        self._kernels: dict[Operands, Function] = {}
+
+    def find(self, kinds: Operands) -> Function:
+        """Return the kernel for operands of these kinds, which takes arrays of one shape and type, and floats.
+
+        It returns None, and has written nothing, for what is not for it.
+        """
+        found = self._kernels.get(kinds)
+        if found is None:
+            with handlers_deferred():
+                found = elementwise_slot.call(self.function, kinds, {}, self.written) or _decline
+            self._kernels[kinds] = found
+        return found
 
 
 class ArithmeticKernel:

@@ -6,13 +6,14 @@ import numpy as np
 
 from adjoint.core.dtype.dtype import default, float32, float64
 from adjoint.core.graph.source_location import user_instruction
-from adjoint.core.op.eager_kernels import KernelFunction, SmallArrayKernel, kernel_provider
+from adjoint.core.op.eager_kernels import KernelFunction, kernel_provider
+from adjoint.core.op.elementwise_kernels import ARRAY, NUMBER, InPlaceKernel
 from adjoint.core.runtime.mode import guard_on, mode, nondefault, tracing_paused
 from adjoint.core.tensor.as_strided import owner
 from adjoint.core.tensor.mutation_log import mutation_log
 from adjoint.core.tensor.storage import Storage, is_inference, mark_written, storage_of, view_of
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import Array, DtypeLike, Operand, Operands, StateDict
+from adjoint.core.typing import Array, DtypeLike, Function, Operand, Operands, StateDict
 from adjoint.functions.api.quiet_write import mark_quiet_write, quiet_array
 from adjoint.functions.creation.creation import full, zeros_like
 from adjoint.functions.elementwise.complex import view_as_real
@@ -45,25 +46,41 @@ def init_param_state(
     return state
 
 
-def increment_step_tensor(state: StateDict) -> Tensor:
-    """Count one more step, and return the count as a float64 tensor without dimensions."""
-    return state["step"].add_(1.0).to(float64)
+def read_number(t: Tensor) -> Number:
+    """Return a number of a parameter's state as it is now: in float64, plain outside of tracing and recording."""
+    array = _plain_number(t)
+    return t.to(float64, copy=True) if array is None else float(array.item())
 
 
-def increment_step(state: StateDict) -> Tensor | float:
-    """Do as `increment_step_tensor`, with a plain number outside of tracing and recording: it saves a third of Adam."""
-    t = state["step"]
-    if mode.recording or mode.needs_slow_path:
-        t += 1.0
-        return t.to(float64)
-    array = quiet_array(t)
-    if array is None or array.dtype.kind != "f":
-        t += 1.0
-        return float(t.array)
-    count: float = array.item() + 1.0
-    array.fill(count)  # a quarter of the time of an addition
+def write_number(t: Tensor, value: Number) -> Number:
+    """Write a number of a parameter's state in place, rounded to its dtype; return it as `read_number` does."""
+    array = _plain_number(t)
+    if array is None or isinstance(value, Tensor):
+        return (t.copy_(value) if isinstance(value, Tensor) else t.fill_(value)).to(float64)
+    array.fill(value)  # a quarter of the time of an addition
     mark_quiet_write(t, array)
-    return count if array.itemsize == 8 else array.item()
+    return value if array.itemsize == 8 else float(array.item())
+
+
+def scale_number(t: Tensor, factor: Number) -> Number:
+    """Multiply a number of a parameter's state in place, in its dtype; return it as `read_number` does."""
+    array = _plain_number(t)
+    if array is None or isinstance(factor, Tensor):
+        return t.mul_(factor.to(t.dtype) if isinstance(factor, Tensor) else factor).to(float64)
+    return write_number(t, array.item() * float(array.dtype.type(factor)))
+
+
+def increment_step(state: StateDict) -> Number:
+    """Count one more step, and return the count as `read_number` does: a plain number saves a third of Adam."""
+    t = state["step"]
+    array = _plain_number(t)
+    return t.add_(1.0).to(float64) if array is None else write_number(t, array.item() + 1.0)
+
+
+def _plain_number(t: Tensor) -> Array | None:
+    """Return the array of a number that may be read and written without ops; None where ops must do it."""
+    array = None if mode.recording or mode.needs_slow_path else quiet_array(t)
+    return None if array is None or array.dtype.kind != "f" else array
 
 
 def make_scalar_state(value: float, group: Group | None = None) -> Tensor:
@@ -147,48 +164,54 @@ def write_rows(tensor: Tensor, index: tuple[Tensor, ...], part: Tensor) -> None:
 FUSABLE_OPTION_TYPES = frozenset({int, float})
 
 
-def apply_update(
-    native: KernelFunction,
-    tensors: Operands,
-    numbers: tuple[Number, ...],
-    facts: tuple[bool, ...],
-    small: SmallArrayKernel | None = None,
-) -> None:
+class UpdateKernel(KernelFunction):
+    """The function of an update rule, with kernels: for large parameters of each shape, and one for all small ones."""
+
+    __slots__ = ("_of_elements", "_small", "writes")
+
+    def __init__(self, name: str, function: Function, weight: float, written: tuple[int, ...]) -> None:
+        super().__init__(name, function, weight, written)
+        self.writes = tuple([i in written for i in range(max(written) + 1)])
+        self._of_elements = InPlaceKernel(function, written)
+        self._small: dict[tuple[object, ...], Function] = {}
+
+    def find_small(self, tensors: Operands, numbers: tuple[Number, ...], facts: tuple[bool, ...]) -> Function:
+        """Return the kernel for arrays of any one shape, and floats; it returns None for what is not for it."""
+        key = facts, *[t is None for t in tensors]
+        found = self._small.get(key)
+        if found is None:
+            kinds = (*[(None,) if t is None else ARRAY for t in tensors], *[NUMBER] * len(numbers), *zip(facts))
+            found = self._small[key] = self._of_elements.find(kinds)
+        return found
+
+
+def apply_update(native: UpdateKernel, tensors: Operands, numbers: tuple[Number, ...], facts: tuple[bool, ...]) -> None:
     """Apply the function of an update rule to `tensors`: the parameter first, None where the rule has no tensor.
 
-    Complex numbers are pairs of real ones to it. `small` is the kernel that does the same to small parameters for these
-    facts; it takes the tensors that are not None, and the numbers.
+    Complex numbers are pairs of real ones to it.
     """
     if tensors[0].array.dtype.kind == "c":
         tensors = tuple([None if t is None else view_as_real(t) for t in tensors])
-    numbers = cast_option_scalars(numbers, tensors[0])
-    if not try_fused_update(native, tensors, numbers, facts, small):
-        native.function(*tensors, *numbers, *facts)
+    if not try_fused_update(native, tensors, numbers, facts):
+        native.function(*tensors, *cast_option_scalars(numbers, tensors[0]), *facts)
 
 
 def try_fused_update(
-    native: KernelFunction,
-    tensors: Operands,
-    numbers: tuple[Number, ...],
-    facts: tuple[bool, ...],
-    small: SmallArrayKernel | None = None,
+    native: UpdateKernel, tensors: Operands, numbers: tuple[Number, ...], facts: tuple[bool, ...]
 ) -> bool:
     """Run the function by one kernel, and return True; return False, with nothing done, where ops must run it.
 
-    Ops run it under recording, tracing or other modes, and for small parameters without a kernel. They also run it for
-    tensors that share memory or have gaps in it.
+    Ops run it under recording, tracing or other modes, and for tensors that share memory or have gaps in it. They also
+    run it for small parameters where a number is a tensor.
     """
     assert isinstance(native.weight, float)
-    if mode.recording or mode.needs_slow_path:
+    p, modes = tensors[0].array, mode.__dict__  # this thread's
+    if modes["recording"] or modes["needs_slow_path"] or not kernel_provider.enabled or not p.shape:
         return False
-    p = tensors[0].array
     is_small = p.size * native.weight < kernel_provider.min_seconds
-    if not p.ndim or (
-        is_small
-        and (small is None or not kernel_provider.enabled or not FUSABLE_OPTION_TYPES.issuperset(map(type, numbers)))
-    ):
+    if is_small and not FUSABLE_OPTION_TYPES.issuperset(map(type, numbers)):
         return False
-    if is_small and small is not None and _try_small_update(native, small, tensors, numbers):
+    if is_small and _try_small_update(native, tensors, numbers, facts):
         return True
     written = []
     for i in native.written:  # no views, row-major, and no constants
@@ -200,73 +223,62 @@ def try_fused_update(
             return False
         if storage is not None and type(storage) is not Storage and (view_of(t) is not None or is_inference(t)):
             return False
-        written.append(t)
+        written.append((storage_of(t), array))
     arrays = [None if t is None else t.array for t in tensors]
-    if _is_memory_shared(written, arrays):
+    if _is_memory_shared([array for _, array in written], arrays):
         return False
-    if is_small and small is not None:
-        operands = []
-        for a in arrays:
-            if a is None:
-                continue
-            if a.shape != p.shape:
-                return False
-            operands.append(a if a.flags.c_contiguous else np.ascontiguousarray(a))
-        done = small.call(*operands, *map(float, numbers))
+    if is_small:
+        operands = [a if a.flags.c_contiguous else np.ascontiguousarray(a) for a in arrays if a is not None]
+        done = native.find_small(tensors, numbers, facts)(*operands, *map(float, numbers))
     else:
         scalars = [x.array if isinstance(x, Tensor) else np.asarray(x, np.float64) for x in numbers]
         done = native.find((*arrays, *scalars, *facts), {})
     if done is None:
         return False
-    writes, known = [], mutation_log.by_memory
-    for t in written:
-        storage, array = t.storage_, t.array
-        if type(storage) is not Storage:
-            storage = storage_of(t)
-        storage.version += 1
-        writes.append(known.get(id(array)) or mutation_log.of(array))
-    mutation_log.stamp(writes, user_instruction(3))
+    _count_writes(written, 4)
     return True
 
 
 def _try_small_update(
-    native: KernelFunction, small: SmallArrayKernel, tensors: Operands, numbers: tuple[Number, ...]
+    native: UpdateKernel, tensors: Operands, numbers: tuple[Number, ...], facts: tuple[bool, ...]
 ) -> bool:
     """Run the kernel of a small parameter if each tensor owns its memory; it does what `try_fused_update` does."""
-    shape = tensors[0].array.shape
     arrays: list[Array] = []
-    for t in tensors:
+    written = []
+    for t, is_written in zip(tensors, native.writes):  # noqa: B905  the rest is not written
         if t is None:
             continue
         a = t.array
-        if type(a) is not np.ndarray or a.base is not None or a.shape != shape:
+        if type(a) is not np.ndarray or a.base is not None:
             return False
         arrays.append(a)
+        if is_written:
+            storage = t.storage_
+            if storage is None:
+                storage = storage_of(t)
+            if type(storage) is not Storage or not a.flags.writeable:
+                return False
+            written.append((storage, a))
     if len({*map(id, arrays)}) < len(arrays):
         return False
-    written = []
-    for i in native.written:
-        t = tensors[i]
-        if t is None:
-            continue
-        storage = t.storage_
-        if storage is None:
-            storage = storage_of(t)
-        if type(storage) is not Storage or not t.array.flags.writeable:
-            return False
-        written.append((storage, t.array))
-    if small.call(*arrays, *map(float, numbers)) is None:  # it looks at types and layout
+    # it looks at types, shapes and layout
+    if native.find_small(tensors, numbers, facts)(*arrays, *map(float, numbers)) is None:
         return False
+    _count_writes(written, 5)
+    return True
+
+
+def _count_writes(written: list[tuple[Storage[Tensor], Array]], depth: int) -> None:
+    """Count a write into these arrays, which own their memory or have row-major views of it."""
     known = mutation_log.by_memory
     writes = []
     for storage, array in written:
         storage.version += 1
         writes.append(known.get(id(array)) or mutation_log.of(array))
-    mutation_log.stamp(writes, user_instruction(4))
-    return True
+    mutation_log.stamp(writes, user_instruction(depth))
 
 
-def _is_memory_shared(written: list[Tensor], arrays: list[Array | None]) -> bool:
+def _is_memory_shared(written: list[Array], arrays: list[Array | None]) -> bool:
     """Return whether memory of a written tensor is that of another array too."""
     memories = set()
     for a in arrays:
@@ -277,7 +289,7 @@ def _is_memory_shared(written: list[Tensor], arrays: list[Array | None]) -> bool
             memories.add(id(memory))
     else:
         return False  # each has memory of its own
-    return any(x is not None and x is not t.array and np.may_share_memory(x, t.array) for t in written for x in arrays)
+    return any(x is not None and x is not y and np.may_share_memory(x, y) for y in written for x in arrays)
 
 
 def counted_state(optimizer: Operand, p: Tensor) -> StateDict:

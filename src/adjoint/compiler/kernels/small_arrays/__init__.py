@@ -6,8 +6,6 @@ Modules, in reading order:
   it.
 - `elementwise`: Functions of each element by itself.
 - `gather_row`: One element of each row by its index: gather, and the negative log likelihood.
-- `optimizer_updates`: Whole updates of a parameter by an optimizer, in place: rounded where the optimizer's own
-  operations round.
 - `row_loop`: The rows of small arrays, which are their last dimension, and what routines do along one.
 - `normalization`: Normalisation of rows to mean 0 and variance 1, and its gradients.
 - `row_reductions`: Sums, norms, extremes and leading elements of rows.

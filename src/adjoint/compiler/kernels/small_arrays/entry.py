@@ -20,6 +20,7 @@ WORDS = NONE, KEEP, DROP, NEW, COPY, SAVE_THREAD, RESTORE_THREAD, ARRAY, FLOAT, 
     tuple(range(13))
 )
 ROW_MAJOR = 0  # of NumPy's orders
+FLOATS = "fd"  # operands that are Python floats
 ALL_DIMS = -1  # dimensions that a result is without
 MAX_GIL_ELEMENTS = 2**16  # elements up to which a routine keeps Python's lock
 UNLIMITED = 2**62  # elements
@@ -44,7 +45,7 @@ class SmallArrayEntry(NamedTuple):
     """A routine to be written.
 
     `operands`, a letter for each: `x` numbers of one type, float32 or float64; `i` int64; `b` bool; `f` a Python float;
-    `n` a Python float or an array without dimensions of that type.
+    `d` one that stays in float64; `n` a Python float or an array without dimensions of the type of `x`.
     The result has the shape of operand `like`, without its last `less` dimensions, or without `ALL_DIMS`. `most`:
     elements that the first numbers may have; with more than `MAX_GIL_ELEMENTS` other threads run meanwhile.
     `copies`: so many of the first operands, none of which it writes, are copied where they are not row-major.
@@ -84,8 +85,8 @@ def _compute_result(b: Builder, kind: Type, lanes: int, words: Reg, args: Reg, r
     """A new array with the result, or a null pointer."""
     objects = [(letter, b.argument(args, i)) for i, letter in enumerate(routine.operands)]
     operands = [
-        b.cast(b.field(x, HEAD, F64), kind)
-        if letter == "f"
+        b.cast(b.field(x, HEAD, F64), F64 if letter == "d" else kind)
+        if letter in FLOATS
         else _number(b, kind, words, x)
         if letter == "n"
         else _array(b, x)
@@ -179,7 +180,7 @@ def _check_types_and_call(b: Builder, symbol: str, words: Reg, args: Reg, routin
     objects = [b.argument(args, i) for i in range(len(letters))]
     fits = b.constant(True, BOOL)
     for held, letter in zip(objects, letters, strict=True):
-        right = _has_word(b, held, TYPE, words, FLOAT if letter == "f" else ARRAY)
+        right = _has_word(b, held, TYPE, words, FLOAT if letter in FLOATS else ARRAY)
         if letter == "n":
             right = b.logical_or(right, _has_word(b, held, TYPE, words, FLOAT))
         fits = b.logical_and(fits, right)
@@ -198,7 +199,7 @@ def _check_dtypes_and_call(
     kind = b.field(first, DTYPE, PTR)
     are_dense, rest_is_dense = b.constant(True, BOOL), b.constant(True, BOOL)
     for i, (held, letter) in enumerate(zip(objects, letters, strict=True)):
-        if letter == "f":
+        if letter in FLOATS:
             continue
         if letter == "n":
             fits = b.logical_and(fits, _is_number(b, words, held, kind))
@@ -268,7 +269,7 @@ def _copy_and_call(
     copies, are_made = [], b.constant(True, BOOL)
     for i, (held, letter) in enumerate(zip(objects, routine.operands, strict=True)):
         operand = held
-        if letter not in "fn" and i < routine.copies:
+        if letter not in (*FLOATS, "n") and i < routine.copies:
             operand = b.call(b.argument(words, COPY), [held, order], PTR)
             copies.append(operand)
             are_made = b.logical_and(are_made, b.ne(operand, NULL))
