@@ -15,10 +15,12 @@ import adjoint.nn.functional as F
 from adjoint.core.op import elementwise_composite
 from adjoint.core.op.eager_kernels import eager_kernels, kernel_provider
 from adjoint.core.op.elementwise_kernels import (
+    ARRAY,
     MAX_CALLS_WITHOUT_KERNEL,
     MAX_NUMBER_SETS,
     MIN_ELEMENTS,
     ElementwiseKernel,
+    InPlaceKernel,
     elementwise_slot,
 )
 from adjoint.core.op.op import Op
@@ -73,6 +75,18 @@ def strict(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return asked
 
 
+LAYOUTS: list[Callable[[Any], Any]] = [
+    lambda x: x, lambda x: x.transpose(2, 1, 0).reshape(x.shape), lambda x: x.transpose(1, 0, 2),
+    lambda x: np.asfortranarray(x), lambda x: np.repeat(x, 2, 2)[..., ::2], lambda x: x[::-1],
+    lambda x: np.broadcast_to(x[:1], x.shape),
+]  # fmt: skip
+
+
+def add_one(x: Any) -> None:
+    x.add_(1.0)
+
+
+add_one.__module__ = "adjoint.tests"  # kernels are made of the package's own functions
 silu_dx, relu_dx = (inspect.unwrap(rule) for rule in (activation._silu_dx, arithmetic._relu_dx))
 
 
@@ -134,6 +148,30 @@ class TestShapes:
         with np.errstate(all="ignore"):
             expected = ad.exp(ad.from_numpy(x.copy(order="K"))).numpy()
         np.testing.assert_array_equal(found, expected)
+
+    @pytest.mark.parametrize("change", LAYOUTS)
+    @pytest.mark.parametrize("other", LAYOUTS)
+    def test_results_lie_as_the_first_operand(self, change: Callable[[Any], Any], other: Callable[[Any], Any]) -> None:
+        kernel = ElementwiseKernel(silu_dx)
+        assert kernel.find((draw(8, 8, 9), draw(8, 8, 9)), {}) is not None
+        (native,) = kernel.natives.values()
+        g, x = change(draw(8, 8, 9)), other(draw(8, 8, 9) * 2)
+        counts = sys.getrefcount(g), sys.getrefcount(x)
+        found = native(g, x)
+        assert (sys.getrefcount(g), sys.getrefcount(x)) == counts
+        assert found.strides == np.empty_like(g).strides
+        assert found.flags.owndata
+        np.testing.assert_array_equal(found, native(g.copy(order="C"), x.copy(order="C")))
+
+    def test_what_a_kernel_writes_is_row_major(self) -> None:
+        x = draw(60, 50)
+        native = InPlaceKernel(add_one, (0,)).find((ARRAY,))
+        before = x.copy()
+        assert native(x.T) is None
+        assert native(x[:, ::2]) is None
+        np.testing.assert_array_equal(x, before)
+        assert native(x) is not None
+        np.testing.assert_array_equal(x, before + 1)
 
     def test_a_gradient_that_is_one_number(self, strict: list[str]) -> None:
         x = ad.from_numpy(draw(30, 40)).requires_grad_()

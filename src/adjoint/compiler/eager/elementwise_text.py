@@ -55,7 +55,8 @@ def write_elementwise(name: str, function: Function, kinds: Operands, params: Pa
         sweep(b, places[0].size, lanes, [], body)
 
     less, like = ALL_DIMS if written else 0, letters.index("x")
-    return text(name, SmallArrayEntry(letters, write, like=like, less=less, most=UNLIMITED, alike=True), host())
+    layout = {"alike": True} if written else {"keeps_order": True}
+    return text(name, SmallArrayEntry(letters, write, like=like, less=less, most=UNLIMITED, **layout), host())
 
 
 def _trace(function: Function, kinds: Operands, params: Params, written: tuple[int, ...], dtype: NumpyDtype) -> Graph:

@@ -6,11 +6,15 @@ from collections.abc import Callable
 
 import numpy as np
 
+from adjoint.core.graph.node import Node
 from adjoint.core.op.eager_kernels import kernel_provider
 from adjoint.core.op.elementwise_kernels import ARRAY, KERNEL_TYPES, MIN_ELEMENTS, ElementwiseKernel, copy_names
 from adjoint.core.op.families import with_eager_fast_path
-from adjoint.core.op.op import Rule, op_of
+from adjoint.core.op.op import Op, Rule, op_of
+from adjoint.core.op.recorder import record_output, wrap_unrecorded
 from adjoint.core.op.signature import parameters_of
+from adjoint.core.runtime.mode import mode, nondefault
+from adjoint.core.tensor.external_aliases import copy_if_aliased, externally_aliased
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Array, Function, NumpyDtype, Operand, Operands
 
@@ -100,7 +104,7 @@ def elementwise_composite(
             found: Array | None = None
             x = operands[0]
             if len(operands) == 1 and kernel.natives and x.ndim and x.size >= kernel.min_taken:  # as `find` begins
-                native = kernel.natives.get((ARRAY, *params.values()))
+                native = kernel.find_native((ARRAY, *params.values()))
                 if native is not None and kernel_provider.enabled:
                     found = native(x)
                     if found is not None:
@@ -125,14 +129,45 @@ def elementwise_composite(
         }
         publish = with_eager_fast_path(composite=composite, node=node, preserves_strides=True, **fast)
         whole = publish(copy_names(evaluate, composite))
+        op = op_of(whole)
 
         def call(*inputs: Operand, **params: object) -> Tensor:
             dtype = inputs[0].array.dtype
-            plain = (dtype in KERNEL_TYPES or dtype.kind == "V") and (len(inputs) == 1 or _have_dtype(inputs, dtype))
-            out: Tensor = whole(*inputs, **params) if plain else composite(*inputs, **params)
+            if (dtype in KERNEL_TYPES or dtype.kind == "V") and (len(inputs) == 1 or _have_dtype(inputs, dtype)):
+                out: Tensor = whole(*inputs, **params)
+                return out
+            out = composite(*inputs, **params)
+            if node is not None and type(out.node) is Node:
+                out.node.called = node
             return out
 
-        vars(call)["op"], vars(call)["kernel"] = op_of(whole), kernel
-        return copy_names(call, composite)
+        published = copy_names(call if len(op.inputs) > 1 else _make_call_of_one(op, kernel, call), composite)
+        vars(published)["op"], vars(published)["kernel"] = op, kernel
+        return published
 
     return declare
+
+
+def _make_call_of_one(op: Op, kernel: ElementwiseKernel, otherwise: Function) -> Function:
+    """Make the call for one tensor, written out like those of `families`; it leaves to `otherwise` what is unusual."""
+    saves_input, saves_out = op.saved_mask((True,)) or (False, False)
+
+    def call(x: Operand, **params: object) -> Tensor:
+        modes = mode.__dict__ if nondefault.count else None
+        native = kernel.find_native((ARRAY, *params.values()))
+        if native is None or type(x) is not Tensor or (modes is not None and modes["needs_slow_path"]):
+            return otherwise(x, **params)
+        array, node = x.array, x.node
+        if not (kernel_provider.enabled and array.ndim and array.size >= kernel.min_taken):
+            return otherwise(x, **params)
+        data = native(array)
+        if data is None:
+            return otherwise(x, **params)
+        if node is None or (modes is not None and not modes["recording"]):
+            return wrap_unrecorded(data)
+        if saves_input and externally_aliased and x.storage_ is not None:
+            array = copy_if_aliased(array)
+        saved = (array if saves_input else None, data if saves_out else None) if saves_input or saves_out else None
+        return record_output(data, op, (node,), params or None, None, saved)
+
+    return call

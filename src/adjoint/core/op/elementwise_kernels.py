@@ -6,6 +6,7 @@ holds no sizes, so streams of arrays of changing shapes take one kernel.
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable
 
@@ -15,7 +16,6 @@ from adjoint.core.op.eager_kernels import CONSTANT_TYPES, kernel_provider
 from adjoint.core.op.signature import with_all_parameters_of
 from adjoint.core.runtime.signal_handlers import handlers_deferred
 from adjoint.core.runtime.slot import Slot
-from adjoint.core.tensor.memory_format import sorted_dims
 from adjoint.core.typing import Array, Function, Operand, Operands, Params
 
 ndarray = np.ndarray
@@ -32,7 +32,7 @@ def _decline(*operands: object) -> None:
 # until it meets an element. A number that is part of the text is (number,).
 ARRAY, SCALAR, NUMBER = None, (), float
 # Makes the native function of arrays and floats from a function of tensors, the kinds of its operands, its parameters,
-# and the operands that it writes. It returns None for arrays of several shapes, and if not row-major.
+# and the operands that it writes. It returns None for arrays of several shapes; if it writes any, unless row-major.
 elementwise_slot: Slot[Callable[..., Function | None]] = Slot("elementwise", _decline)
 arithmetic_slot: Slot[Callable[[str, Function], Function | None]] = Slot("arithmetic", _decline)  # by name
 MAX_CALLS_WITHOUT_KERNEL = 1000  # of small arrays: few take less time than the compiler takes to load
@@ -45,7 +45,7 @@ class ElementwiseKernel:
     fewer than `min_elements` take one after `MAX_CALLS_WITHOUT_KERNEL` calls, or, if the bits differ, never.
     `of_arrays`: the kernel of arrays alone, of `min_taken` elements, and of arrays without dimensions, once there is
     one; it looks at types, shapes and layout itself. `into_first`: the same, which writes into the first array.
-    `natives`: the kernels by the kinds of arrays, the numbers and the parameters, of which none is 0: -0.0 equals 0.0.
+    `natives`: the kernels by the kinds of arrays, the numbers and the parameters, with the signs of those that are 0.
     """
 
     __slots__ = (
@@ -100,16 +100,20 @@ class ElementwiseKernel:
         if params:
             marks.extend(params.values())
         if self.natives and size >= self.min_taken:
-            native = self.natives.get((*marks,))
+            native = self.find_native((*marks,))
             found: Array | None = None if native is None else native(*given)
             if found is not None:
                 return found
         return self._find_by_kinds(operands, params, given, marks)
 
+    def find_native(self, marks: Operands) -> Function | None:
+        """Return the kernel for these kinds of arrays, numbers and parameters, if there is one."""
+        return self.natives.get(marks if 0 not in marks else _with_signs_of_zeros(marks))
+
     def _find_by_kinds(
         self, operands: Operands, params: Params, given: list[Array | float], marks: list[object]
     ) -> Array | None:
-        """Compute the function as `find` does, where there is no kernel yet, or an array is not row-major."""
+        """Compute the function as `find` does, where there is no kernel yet."""
         arrays: list[Array] = [x for x in operands if type(x) is ndarray]
         first = next((x for x in arrays if any(x.strides)), None)
         if first is not None and first.size < self.min_elements:
@@ -126,12 +130,11 @@ class ElementwiseKernel:
         kernel = self.kernels[key] if key in self.kernels else self._make(key, kinds, params)
         if kernel is None:
             return None
-        if 0 not in marks:
-            self.natives[*marks,] = kernel
-            if not params and all(type(x) is ndarray and bool(x.shape) is bool(any(x.strides)) for x in operands):
-                self.of_arrays = kernel
+        self.natives[_with_signs_of_zeros((*marks,))] = kernel
+        if not params and all(type(x) is ndarray and bool(x.shape) is bool(any(x.strides)) for x in operands):
+            self.of_arrays = kernel
         found: Array | None = kernel(*given)
-        return _call_row_major(kernel, first, given) if found is None else found
+        return found
 
     def _make(self, key: object, kinds: Operands, params: Params) -> Function | None:
         if len(self.kernels) >= MAX_NUMBER_SETS or not kernel_provider.ready():
@@ -153,6 +156,11 @@ class ElementwiseKernel:
             with handlers_deferred():
                 self.into_first = elementwise_slot.call(self.function, kinds, {}, (0,)) or _decline
         return self.into_first(*operands) is not None
+
+
+def _with_signs_of_zeros(marks: Operands) -> Operands:
+    """Return marks that tell 0.0 from -0.0, which are equal."""
+    return (*marks, *[math.copysign(1.0, x) for x in marks if isinstance(x, (int, float)) and not x])
 
 
 class InPlaceKernel:
@@ -209,14 +217,6 @@ ADD, MULTIPLY, DIVIDE = (
 )
 
 
-def _call_row_major(kernel: Function, first: Array, given: list[Array | float]) -> Array | None:
-    """Call the kernel on arrays in the dimension order of the first one, copied where they have gaps."""
-    order = sorted_dims(first.shape, first.strides)
-    laid = [np.ascontiguousarray(x.transpose(order)) if isinstance(x, ndarray) else x for x in given]
-    found: Array | None = kernel(*laid)
-    return None if found is None else found.transpose(np.argsort(order))
-
-
 def with_unary_kernel(function: Function) -> tuple[Function, ElementwiseKernel]:
     """Let a kernel compute a NumPy function of one array; it is to be given the op as its `function`."""
     kernel = ElementwiseKernel(function)
@@ -227,7 +227,7 @@ def with_unary_kernel(function: Function) -> tuple[Function, ElementwiseKernel]:
     def evaluate(x: Operand) -> Operand:
         if type(x) is ndarray and x.size >= MIN_ELEMENTS:
             native = kernel.of_arrays
-            if native is None or not (kernel_provider.enabled and x.dtype in KERNEL_TYPES and x.flags.c_contiguous):
+            if native is None or not (kernel_provider.enabled and x.dtype in KERNEL_TYPES):
                 native = find
             found = native(x)
             if found is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -34,8 +35,10 @@ SOFTMAX, SOFTMAX_DX = SmallArrayKernel("softmax"), SmallArrayKernel("softmax_dx"
 LOG_SOFTMAX, LOG_SOFTMAX_DX = SmallArrayKernel("log_softmax"), SmallArrayKernel("log_softmax_dx")
 
 
-def _write_if_inplace(input: Tensor, out: Tensor, inplace: bool, name: str) -> Tensor:
-    return in_place(lambda _: out, name)(input) if inplace else out
+def write_in_place(function: Callable[[Tensor], Tensor], input: Tensor, name: str) -> Tensor:
+    """Write the function into its input; its gradient needs the values that are overwritten."""
+    out = function(select.copy(input))
+    return in_place(lambda _: out, name)(input)
 
 
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
@@ -53,9 +56,9 @@ def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = Fals
         >>> F.leaky_relu(ad.tensor([-1.0, 2.0]))
         tensor([-0.0100,  2.0000])
     """
-    x = select.copy(input) if inplace else input  # the gradient needs the values that are overwritten
-    out = ops.leaky_relu(x, negative_slope=negative_slope)
-    return _write_if_inplace(input, rename_node(out, "LeakyReluBackward0"), inplace, "leaky_relu_")
+    if inplace:
+        return write_in_place(lambda x: ops.leaky_relu(x, negative_slope=negative_slope), input, "leaky_relu_")
+    return ops.leaky_relu(input, negative_slope=negative_slope)
 
 
 @in_float32
@@ -76,9 +79,9 @@ def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
         >>> F.elu(ad.tensor([-1.0, 2.0]))
         tensor([-0.6321,  2.0000])
     """
-    x = select.copy(input) if inplace else input
-    out = ops.elu(x, alpha=alpha, scale=1.0)
-    return _write_if_inplace(input, rename_node(out, "EluBackward0"), inplace, "elu_")
+    if inplace:
+        return write_in_place(lambda x: ops.elu(x, alpha=alpha, scale=1.0), input, "elu_")
+    return ops.elu(input, alpha=alpha, scale=1.0)
 
 
 @in_float32
@@ -98,9 +101,9 @@ def selu(input: Tensor, inplace: bool = False) -> Tensor:
         >>> F.selu(ad.tensor([-1.0, 2.0]))
         tensor([-1.1113,  2.1014])
     """
-    x = select.copy(input) if inplace else input
-    out = ops.elu(x, alpha=1.6732632423543772, scale=1.0507009873554805)
-    return _write_if_inplace(input, rename_node(out, "EluBackward0"), inplace, "selu_")
+    if inplace:
+        return write_in_place(lambda x: ops.elu(x, alpha=1.6732632423543772, scale=1.0507009873554805), input, "selu_")
+    return ops.elu(input, alpha=1.6732632423543772, scale=1.0507009873554805)
 
 
 def _normal_cdf(x: Operand) -> Tensor:
@@ -209,12 +212,11 @@ def silu(input: Tensor, inplace: bool = False) -> Tensor:
     """
     if input.array.dtype.kind not in "fVc":
         raise RuntimeError(f"silu: not implemented for {input.dtype}")
-    x = select.copy(input) if inplace else input  # the gradient needs the values that are overwritten
+    if inplace:
+        return write_in_place(silu, input, "silu_")
     if input.array.dtype.kind == "c":
-        out = rename_node(arithmetic.mul(x, transcendental.sigmoid(x)), "SiluBackward0")
-    else:
-        out = _silu(x)
-    return _write_if_inplace(input, out, inplace, "silu_")
+        return rename_node(arithmetic.mul(input, transcendental.sigmoid(input)), "SiluBackward0")
+    return _silu(input)
 
 
 @with_out
@@ -233,7 +235,7 @@ def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tenso
         >>> F.softplus(ad.tensor([-1.0, 0.0, 30.0]))
         tensor([ 0.3133,  0.6931, 30.0000])
     """
-    return rename_node(ops.softplus(input, beta=beta, threshold=threshold), "SoftplusBackward0")
+    return ops.softplus(input, beta=beta, threshold=threshold)
 
 
 @with_out
@@ -250,7 +252,7 @@ def logsigmoid(input: Tensor) -> Tensor:
         >>> F.logsigmoid(ad.tensor([-100.0, 0.0]))
         tensor([-100.0000,   -0.6931])
     """
-    return rename_node(ops.logsigmoid(input), "LogSigmoidBackward0")
+    return ops.logsigmoid(input)
 
 
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
@@ -275,9 +277,9 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
         raise ValueError("min_val cannot be greater than max_val")
     if input.array.dtype.kind in "iu":
         min_val, max_val = int(min_val), int(max_val)
-    x = select.copy(input) if inplace else input
-    out = ops.hardtanh(x, low=min_val, high=max_val)
-    return _write_if_inplace(input, rename_node(out, "HardtanhBackward0"), inplace, "hardtanh_")
+    if inplace:
+        return write_in_place(lambda x: ops.hardtanh(x, low=min_val, high=max_val), input, "hardtanh_")
+    return ops.hardtanh(input, low=min_val, high=max_val)
 
 
 def relu6(input: Tensor, inplace: bool = False) -> Tensor:

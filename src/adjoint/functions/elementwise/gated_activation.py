@@ -14,8 +14,7 @@ from adjoint.core.typing import Array, Operand
 from adjoint.functions.api.compute_dtype import autocast_lower, in_float32
 from adjoint.functions.api.dim_args import one_dim
 from adjoint.functions.api.out import with_out
-from adjoint.functions.api.publish import rename_node
-from adjoint.functions.elementwise.activation import _write_if_inplace, softmax
+from adjoint.functions.elementwise.activation import softmax, write_in_place
 from adjoint.functions.shape.split import split
 from adjoint.ops.elementwise import arithmetic, comparison, select, transcendental
 from adjoint.ops.indexing import scatter
@@ -25,11 +24,6 @@ from adjoint.ops.random import draws
 
 __all__ = ["celu", "glu", "gumbel_softmax", "hardshrink", "hardsigmoid", "hardswish", "mish", "prelu", "softshrink"]
 __all__ += ["softsign"]
-
-
-def _copy_if_inplace(input: Tensor, inplace: bool) -> Tensor:
-    """Return the input, or a copy where it will be written: the gradient needs the values before."""
-    return select.copy(input) if inplace else input
 
 
 @in_float32
@@ -54,8 +48,9 @@ def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """
     if alpha == 0:
         raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
-    x = _copy_if_inplace(input, inplace)
-    return _write_if_inplace(input, ops.celu(x, alpha=alpha), inplace, "celu_")
+    if inplace:
+        return write_in_place(lambda x: ops.celu(x, alpha=alpha), input, "celu_")
+    return ops.celu(input, alpha=alpha)
 
 
 @with_out
@@ -128,8 +123,9 @@ def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
         >>> F.hardsigmoid(ad.tensor([-4.0, 0.0, 1.5]))
         tensor([0.0000, 0.5000, 0.7500])
     """
-    x = _copy_if_inplace(input, inplace)
-    return _write_if_inplace(input, ops.hardsigmoid(x), inplace, "hardsigmoid_")
+    if inplace:
+        return write_in_place(ops.hardsigmoid, input, "hardsigmoid_")
+    return ops.hardsigmoid(input)
 
 
 @in_float32
@@ -149,8 +145,9 @@ def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
         >>> F.hardswish(ad.tensor([-4.0, 1.0, 5.0]))
         tensor([0.0000, 0.6667, 5.0000])
     """
-    x = _copy_if_inplace(input, inplace)
-    return _write_if_inplace(input, ops.hardswish(x), inplace, "hardswish_")
+    if inplace:
+        return write_in_place(ops.hardswish, input, "hardswish_")
+    return ops.hardswish(input)
 
 
 @in_float32
@@ -170,8 +167,9 @@ def mish(input: Tensor, inplace: bool = False) -> Tensor:
         >>> F.mish(ad.tensor([-1.0, 2.0]))
         tensor([-0.3034,  1.9440])
     """
-    x = _copy_if_inplace(input, inplace)
-    return _write_if_inplace(input, rename_node(ops.mish(x), "MishBackward0"), inplace, "mish_")
+    if inplace:
+        return write_in_place(ops.mish, input, "mish_")
+    return ops.mish(input)
 
 
 def glu(input: Tensor, dim: int = -1) -> Tensor:

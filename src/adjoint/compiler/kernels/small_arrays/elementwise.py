@@ -84,17 +84,18 @@ def _fill_where(
 
 
 ROUTINES = {
-    "relu": SmallArrayEntry("x", _elementwise(lambda b, x: b.select(b.lt(x, 0.0), 0.0, x), 1)),
-    "sigmoid": SmallArrayEntry("x", _elementwise(lambda b, x: b.sigmoid(x), 1)),
-    "silu": SmallArrayEntry("x", _elementwise(lambda b, x: b.silu(x), 1), most=UNLIMITED),
-    "gelu": SmallArrayEntry("x", _elementwise(lambda b, x: b.mul(x, _normal_cdf(b, x)), 1)),
-    "gelu_dx": SmallArrayEntry("xx", _elementwise(_gelu_dx, 2)),
+    "relu": SmallArrayEntry("x", _elementwise(lambda b, x: b.select(b.lt(x, 0.0), 0.0, x), 1), keeps_order=True),
+    "sigmoid": SmallArrayEntry("x", _elementwise(lambda b, x: b.sigmoid(x), 1), keeps_order=True),
+    "silu": SmallArrayEntry("x", _elementwise(lambda b, x: b.silu(x), 1), most=UNLIMITED, keeps_order=True),
+    "gelu": SmallArrayEntry("x", _elementwise(lambda b, x: b.mul(x, _normal_cdf(b, x)), 1), keeps_order=True),
+    "gelu_dx": SmallArrayEntry("xx", _elementwise(_gelu_dx, 2), keeps_order=True),
     "clamp": SmallArrayEntry(
         "xff",
         _elementwise(  # what equals a bound stays, so that a zero keeps its sign
             lambda b, x, low, high: b.select(b.gt(y := b.select(b.lt(x, low), low, x), high), high, y), 1
         ),
         most=UNLIMITED,
+        keeps_order=True,
     ),
     # NumPy branches at each element, which costs ten times as much where the condition follows no pattern
     "where": SmallArrayEntry("bxx", _where, like=1, most=UNLIMITED),

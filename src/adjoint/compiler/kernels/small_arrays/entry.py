@@ -12,14 +12,15 @@ from typing import NamedTuple
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.jit.target import Target
 from adjoint.compiler.llvm.types import BOOL, F32, F64, I32, I64, NULL, PTR, U8, Reg, Type
-from adjoint.compiler.runtime.cpython_layout import CONTENTS, DATA, DTYPE, FLAGS, HEAD, RANK, SIZES, TYPE
+from adjoint.compiler.runtime.cpython_layout import CONTENTS, DATA, DTYPE, FLAGS, HEAD, RANK, SIZES, STRIDES, TYPE
 
-CONTIGUOUS_AND_ALIGNED = 0x101  # bits of an ndarray's flags
+ROW_MAJOR, COLUMN_MAJOR, ALIGNED = 0x1, 0x2, 0x100  # bits of an ndarray's flags
 # The words that a routine finds in the bytes object it is bound to: addresses.
-WORDS = NONE, KEEP, DROP, NEW, COPY, SAVE_THREAD, RESTORE_THREAD, ARRAY, FLOAT, SINGLE, DOUBLE, INTEGERS, TRUTHS = (
-    tuple(range(13))
-)
-ROW_MAJOR = 0  # of NumPy's orders
+WORDS = (
+    NONE, KEEP, DROP, NEW, COPY, NEW_LIKE, COPY_INTO, SAVE_THREAD, RESTORE_THREAD, ARRAY, FLOAT, SINGLE, DOUBLE,
+    INTEGERS, TRUTHS,
+) = tuple(range(15))  # fmt: skip
+ROW_MAJOR_ORDER, SAME_ORDER = 0, 2  # NumPy's numbers
 FLOATS = "fd"  # operands that are Python floats
 ALL_DIMS = -1  # dimensions that a result is without
 MAX_GIL_ELEMENTS = 2**16  # elements up to which a routine keeps Python's lock
@@ -49,7 +50,8 @@ class SmallArrayEntry(NamedTuple):
     The result has the shape of operand `like`, without its last `less` dimensions, or without `ALL_DIMS`. `most`:
     elements that the first numbers may have; with more than `MAX_GIL_ELEMENTS` other threads run meanwhile.
     `copies`: so many of the first operands, none of which it writes, are copied where they are not row-major.
-    `alike`: arrays `x` of other shapes than operand `like` are not for it.
+    `alike`: arrays `x` of other shapes than operand `like` are not for it. `keeps_order`: so is the result, and arrays
+    `x` that are not row-major are copied in the order of operand `like`, in which the result lies, too.
     """
 
     operands: str
@@ -59,6 +61,7 @@ class SmallArrayEntry(NamedTuple):
     most: int = MAX_GIL_ELEMENTS
     copies: int = 0
     alike: bool = False
+    keeps_order: bool = False
 
 
 def text(name: str, routine: SmallArrayEntry, target: Target) -> str:
@@ -67,8 +70,8 @@ def text(name: str, routine: SmallArrayEntry, target: Target) -> str:
     symbol = f"adjoint_{name}"
     calls_python = routine.most > MAX_GIL_ELEMENTS
     for kind in (F32, F64):
-        with b.function(f"{symbol}{kind.bits}", [PTR, PTR], PTR, unwinds=calls_python) as (words, args):
-            b.returns(_compute_result(b, kind, target.lanes(kind), words, args, routine))
+        with b.function(f"{symbol}{kind.bits}", [PTR] * 3, PTR, unwinds=calls_python) as (words, args, strides):
+            b.returns(_compute_result(b, kind, target.lanes(kind), words, args, strides, routine))
     with b.function(symbol, [PTR, PTR, I64], PTR, visible=True, unwinds=calls_python) as (bound, args, _):
         words = b.gep(bound, CONTENTS, U8)
         made = _check_types_and_call(b, symbol, words, args, routine)
@@ -81,8 +84,10 @@ def text(name: str, routine: SmallArrayEntry, target: Target) -> str:
     return b.text()
 
 
-def _compute_result(b: Builder, kind: Type, lanes: int, words: Reg, args: Reg, routine: SmallArrayEntry) -> Reg:
-    """A new array with the result, or a null pointer."""
+def _compute_result(
+    b: Builder, kind: Type, lanes: int, words: Reg, args: Reg, strides: Reg, routine: SmallArrayEntry
+) -> Reg:
+    """A new array with the result, or a null pointer. `strides`: of the result; null if it is row-major."""
     objects = [(letter, b.argument(args, i)) for i, letter in enumerate(routine.operands)]
     operands = [
         b.cast(b.field(x, HEAD, F64), F64 if letter == "d" else kind)
@@ -95,7 +100,7 @@ def _compute_result(b: Builder, kind: Type, lanes: int, words: Reg, args: Reg, r
     first = operands[routine.operands.index("x")]
     assert isinstance(first, ArrayOperand)
     with b.when(b.le(first.size, routine.most), [NULL]) as small:
-        small.yields(_make_result(b, kind, lanes, words, args, routine, operands, first.size))
+        small.yields(_make_result(b, kind, lanes, words, args, strides, routine, operands, first.size))
     return small.results[0]
 
 
@@ -105,6 +110,7 @@ def _make_result(
     lanes: int,
     words: Reg,
     args: Reg,
+    strides: Reg,
     routine: SmallArrayEntry,
     operands: Sequence[ArrayOperand | Reg],
     size: Reg,
@@ -115,7 +121,7 @@ def _make_result(
     new = b.argument(words, NEW)
     kept = b.constant(0, I32) if routine.less == ALL_DIMS else b.sub(rank, routine.less)
     number, zero = b.constant(NUMPY_TYPE_NUMBERS[kind], I32), b.constant(0, I32)
-    made = b.call(new, [b.argument(words, ARRAY), kept, sizes, number, NULL, NULL, zero, zero, NULL], PTR)
+    made = b.call(new, [b.argument(words, ARRAY), kept, sizes, number, strides, NULL, zero, zero, NULL], PTR)
     with b.when(b.ne(made, NULL), [made]) as there:
         done = _run_unlocked(b, words, routine, lambda: routine.write(b, kind, lanes, *operands, _array(b, made)), size)
         if done is not None:
@@ -204,25 +210,26 @@ def _check_dtypes_and_call(
         if letter == "n":
             fits = b.logical_and(fits, _is_number(b, words, held, kind))
             continue
-        if routine.alike and letter == "x" and i != routine.like:
+        if (routine.alike or routine.keeps_order) and letter == "x" and i != routine.like:
             fits = b.logical_and(fits, _has_shape_of(b, held, objects[routine.like]))
         wanted = {"i": INTEGERS, "b": TRUTHS}.get(letter)
         fits = b.logical_and(
             fits, b.eq(b.field(held, DTYPE, PTR), kind if wanted is None else b.argument(words, wanted))
         )
-        if i < routine.copies:
+        if i < routine.copies or (routine.keeps_order and letter == "x"):
             are_dense = b.logical_and(are_dense, _is_dense(b, held))
         else:
             rest_is_dense = b.logical_and(rest_is_dense, _is_dense(b, held))
     fits = b.logical_and(fits, rest_is_dense)
     with b.when(b.logical_and(fits, are_dense), [NULL]) as direct:
-        direct.yields(_call_for_type(b, symbol, words, args, single))
-    if not routine.copies:
+        direct.yields(_call_for_type(b, symbol, words, args, NULL, single))
+    if not (routine.copies or routine.keeps_order):
         return direct.results[0]
     small = b.le(_array(b, first).size, routine.most)
     gapped = b.logical_and(b.logical_and(fits, b.logical_not(are_dense)), small)
     with b.when(gapped, [*direct.results]) as copied:
-        copied.yields(_copy_and_call(b, symbol, words, objects, routine, single))
+        copy_and_call = _copy_in_order_and_call if routine.keeps_order else _copy_and_call
+        copied.yields(copy_and_call(b, symbol, words, objects, routine, single))
     return copied.results[0]
 
 
@@ -237,26 +244,33 @@ def _is_number(b: Builder, words: Reg, held: Reg, kind: Reg) -> Reg:
 
 def _has_shape_of(b: Builder, held: Reg, other: Reg) -> Reg:
     """True if two arrays have the same sizes."""
-    rank = b.field(held, RANK, I32)
-    with b.when(b.eq(rank, b.field(other, RANK, I32)), [b.constant(False, BOOL)]) as looked:
-        sizes, others = b.field(held, SIZES, PTR), b.field(other, SIZES, PTR)
-        with b.loop(0, b.cast(rank, I64), carried=[b.constant(True, BOOL)]) as dim:
-            n, m = (b.load(b.gep(each, dim.index, I64), I64) for each in (sizes, others))
-            dim.yields(b.logical_and(dim.carried[0], b.eq(n, m)))
-        looked.yields(*dim.results)
+    with b.when(b.eq(b.field(held, RANK, I32), b.field(other, RANK, I32)), [b.constant(False, BOOL)]) as looked:
+        looked.yields(_has_equal_words(b, held, other, SIZES))
     return looked.results[0]
 
 
+def _has_equal_words(b: Builder, held: Reg, other: Reg, offset: int) -> Reg:
+    """True if the sizes or the strides of two arrays of one rank are equal."""
+    words, others = b.field(held, offset, PTR), b.field(other, offset, PTR)
+    with b.loop(0, b.cast(b.field(held, RANK, I32), I64), carried=[b.constant(True, BOOL)]) as dim:
+        n, m = (b.load(b.gep(each, dim.index, I64), I64) for each in (words, others))
+        dim.yields(b.logical_and(dim.carried[0], b.eq(n, m)))
+    return dim.results[0]
+
+
 def _is_dense(b: Builder, held: Reg) -> Reg:
-    flags = b.bitwise_and(b.field(held, FLAGS, I32), CONTIGUOUS_AND_ALIGNED)
-    return b.eq(flags, CONTIGUOUS_AND_ALIGNED)
+    return _has_flags(b, held, ROW_MAJOR | ALIGNED)
 
 
-def _call_for_type(b: Builder, symbol: str, words: Reg, args: Reg, single: Reg) -> Reg:
+def _has_flags(b: Builder, held: Reg, flags: int) -> Reg:
+    return b.eq(b.bitwise_and(b.field(held, FLAGS, I32), flags), flags)
+
+
+def _call_for_type(b: Builder, symbol: str, words: Reg, args: Reg, strides: Reg, single: Reg) -> Reg:
     made = NULL
     for bits, condition in ((32, single), (64, b.logical_not(single))):
         with b.when(condition, [made]) as chosen:
-            chosen.yields(b.call(f"{symbol}{bits}", [words, args], PTR))
+            chosen.yields(b.call(f"{symbol}{bits}", [words, args, strides], PTR))
         made = chosen.results[0]
     return made
 
@@ -265,7 +279,7 @@ def _copy_and_call(
     b: Builder, symbol: str, words: Reg, objects: Sequence[Reg], routine: SmallArrayEntry, single: Reg
 ) -> Reg:
     """The result for row-major copies of the first arrays."""
-    given, order = b.stack(len(objects), PTR), b.constant(ROW_MAJOR, I32)
+    given, order = b.stack(len(objects), PTR), b.constant(ROW_MAJOR_ORDER, I32)
     copies, are_made = [], b.constant(True, BOOL)
     for i, (held, letter) in enumerate(zip(objects, routine.operands, strict=True)):
         operand = held
@@ -275,11 +289,61 @@ def _copy_and_call(
             are_made = b.logical_and(are_made, b.ne(operand, NULL))
         b.store(operand, b.gep(given, i, PTR))
     with b.when(are_made, [NULL]) as there:
-        there.yields(_call_for_type(b, symbol, words, given, single))
-    for copy in copies:
-        with b.when(b.ne(copy, NULL)):
-            b.call(b.argument(words, DROP), [copy])
+        there.yields(_call_for_type(b, symbol, words, given, NULL, single))
+    _drop_all(b, words, copies)
     return there.results[0]
+
+
+def _copy_in_order_and_call(
+    b: Builder, symbol: str, words: Reg, objects: Sequence[Reg], routine: SmallArrayEntry, single: Reg
+) -> Reg:
+    """The result for the arrays in the order of one of them, in which it lies, too."""
+    given = b.stack(len(objects), PTR)
+    model = _without_gaps(b, words, objects[routine.like])
+    with b.when(b.ne(model, NULL), [NULL]) as begun:
+        copies, are_made = [model], b.constant(True, BOOL)
+        for i, (held, letter) in enumerate(zip(objects, routine.operands, strict=True)):
+            operand = model if i == routine.like else held
+            if letter == "x" and i != routine.like:
+                operand = _in_order_of(b, words, held, model)
+                copies.append(operand)
+                are_made = b.logical_and(are_made, b.ne(operand, NULL))
+            b.store(operand, b.gep(given, i, PTR))
+        with b.when(are_made, [NULL]) as there:
+            there.yields(_call_for_type(b, symbol, words, given, b.field(model, STRIDES, PTR), single))
+        _drop_all(b, words, copies)
+        begun.yields(there.results[0])
+    return begun.results[0]
+
+
+def _without_gaps(b: Builder, words: Reg, held: Reg) -> Reg:
+    """A new reference to the array, or to a copy of it in the same order without gaps."""
+    is_kept = _has_flags(b, held, COLUMN_MAJOR | ALIGNED)
+    with b.when(is_kept):
+        b.call(b.argument(words, KEEP), [held])
+    with b.when(b.logical_not(is_kept), [held]) as copied:
+        copied.yields(b.call(b.argument(words, COPY), [held, b.constant(SAME_ORDER, I32)], PTR))
+    return copied.results[0]
+
+
+def _in_order_of(b: Builder, words: Reg, held: Reg, model: Reg) -> Reg:
+    """A new reference to the array, or to a copy of it that lies in memory as `model` does, which has no gaps."""
+    is_kept = b.logical_and(_has_flags(b, held, ALIGNED), _has_equal_words(b, held, model, STRIDES))
+    with b.when(is_kept):
+        b.call(b.argument(words, KEEP), [held])
+    with b.when(b.logical_not(is_kept), [held]) as copied:
+        zero, order = b.constant(0, I32), b.constant(SAME_ORDER, I32)
+        copy = b.call(b.argument(words, NEW_LIKE), [model, order, NULL, zero], PTR)
+        with b.when(b.ne(copy, NULL)):
+            b.call(b.argument(words, COPY_INTO), [copy, held], I32)
+        copied.yields(copy)
+    return copied.results[0]
+
+
+def _drop_all(b: Builder, words: Reg, references: Sequence[Reg]) -> None:
+    for held in references:
+        with b.when(b.ne(held, NULL)):
+            b.call(b.argument(words, DROP), [held])
 
 
 def _has_word(b: Builder, held: Reg, offset: int, words: Reg, i: int) -> Reg:

@@ -14,7 +14,7 @@ from adjoint.compiler.runtime import cpython_layout
 from adjoint.compiler.runtime.native_function import NativeModule, api_addresses
 from adjoint.core.typing import Function
 
-PY_ARRAY_NEW, PY_ARRAY_NEW_COPY = 93, 85
+PY_ARRAY_NEW, PY_ARRAY_NEW_COPY, PY_ARRAY_NEW_LIKE, PY_ARRAY_COPY_INTO = 93, 85, 277, 50
 
 
 @cache
@@ -59,7 +59,7 @@ def _words() -> bytes:
     words = [
         id(None),
         *api_addresses(("Py_IncRef", "Py_DecRef")),
-        *_array_functions(PY_ARRAY_NEW, PY_ARRAY_NEW_COPY),
+        *_array_functions(PY_ARRAY_NEW, PY_ARRAY_NEW_COPY, PY_ARRAY_NEW_LIKE, PY_ARRAY_COPY_INTO),
         *threads,
         id(np.ndarray),
         id(float),
