@@ -158,6 +158,7 @@ CALLS: dict[str, Call] = {
     "ctc_steps": _alignment, "ctc_steps_back": _gradient(_alignment),
     "few_queries": lambda x, y: F.scaled_dot_product_attention(x, y, 2 * y),
     "few_queries_gradient": _attention_gradients,
+    "cat": lambda x, y: ad.cat([x, y, x.flip(0)], -1), "stack": lambda x, y: ad.stack([x, y, x.flip(0)], 1),
     "relu": lambda x, y: x.relu(), "sigmoid": lambda x, y: x.sigmoid(),
     "silu": lambda x, y: F.silu(x), "gelu": lambda x, y: F.gelu(x), "gelu_dx": _gradient(lambda x, y: F.gelu(x)),
     "clamp": lambda x, y: x.clamp(-0.5, 0.25), "where": lambda x, y: ad.where(x > 0, x, y),

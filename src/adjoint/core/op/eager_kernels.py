@@ -257,6 +257,20 @@ class SmallArrayKernel:
         return f"<routine {self.name}>"
 
 
+class LateKernel(SmallArrayKernel):
+    """One that gives the bits of NumPy, so that it may come after many calls: few take less time than to load it."""
+
+    __slots__ = ("_calls",)
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self._calls = 0
+
+    def _resolve_and_call(self, *operands: Operand) -> Array | None:
+        self._calls += 1
+        return super()._resolve_and_call(*operands) if self._calls > MAX_CALLS_OF_SMALL_ROWS else None
+
+
 class StackFunction:
     """A native function of stacks of matrices, of any shapes and of float32 or float64."""
 

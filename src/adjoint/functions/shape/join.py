@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from adjoint.core.dtype.dtype import default, promote
-from adjoint.core.op.apply import apply
+from adjoint.core.op.eager_kernels import LateKernel, kernel_provider
 from adjoint.core.op.families import with_eager_fast_path
 from adjoint.core.op.op import Op, op_of
 from adjoint.core.op.recorder import record_output, wrap_unrecorded
 from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import Array, Operands, Params
+from adjoint.core.typing import Array, Operands
 from adjoint.functions.api.dim_args import one_dim
 from adjoint.functions.api.out import with_out
 from adjoint.functions.api.publish import public
@@ -27,6 +27,7 @@ __all__ = ["atleast_1d", "atleast_2d", "atleast_3d", "cat", "column_stack", "con
 __all__ += ["row_stack", "stack", "vstack"]
 
 _CAT = op_of(movement.cat)
+CAT, STACK = LateKernel("cat"), LateKernel("stack")
 ndarray = np.ndarray
 
 
@@ -45,8 +46,10 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
         >>> ad.cat([ad.zeros(1, 2), ad.ones(1, 2)], dim=1)
         tensor([[0., 0., 1., 1.]])
     """
-    if (axis := _common_axis(tensors, dim)) is not None:
-        return _join(_CAT, tensors, axis)
+    if (type(tensors) is list or type(tensors) is tuple) and tensors and type(dim) is int:
+        joined = _try_join(_CAT, CAT, tensors, dim, is_new=False)
+        if joined is not None:
+            return joined
     if isinstance(tensors, Tensor):
         raise TypeError("cat(): argument 'tensors' (position 1) must be tuple of Tensors, not Tensor")
     if not len(tensors):
@@ -79,44 +82,47 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     return movement.cat(*parts, axis=axis)
 
 
-def _join(op: Op, parts: Sequence[Tensor], axis: int) -> Tensor:
-    """Return what the call of the op does, in which any of the parts might be no tensor."""
-    params: Params = {"axis": axis}
+def _try_join(op: Op, native: LateKernel, parts: Sequence[Tensor], dim: int, is_new: bool) -> Tensor | None:
+    """Join tensors of one type that go together as they are; return None for all others, and where a mode is on.
+
+    It does what the call of the op does, in which any of the parts might be no tensor.
+    """
     if default.narrow or nondefault.inference_used or (nondefault.count and mode.needs_slow_path):
-        return apply(op, tuple(parts), params)
+        return None
     arrays: list[Array] = []
     recorded = False
     for part in parts:
-        array = part.array
-        if type(array) is not ndarray:
-            return apply(op, tuple(parts), params)
-        arrays.append(array)
-        recorded = recorded or part.node is not None
-    data = op.evaluate(*arrays, axis=axis)
+        if type(part) is not Tensor or type(part.array) is not ndarray:
+            return None
+        arrays.append(part.array)
+        if part.node is not None:
+            recorded = True
+    rank = len(arrays[0].shape) + is_new
+    if not -rank <= dim < rank:
+        return None
+    axis = dim % rank
+    data = native.call(float(axis), *arrays) if kernel_provider.enabled else None
+    if data is None:
+        if not _go_together(arrays, axis, is_new):
+            return None
+        data = op.evaluate(*arrays, axis=axis)
     if recorded and not (nondefault.count and not mode.recording):
         sizes = tuple([array.shape for array in arrays]) if op.saves_shapes else None
-        return record_output(data, op, tuple([part.node for part in parts]), params, sizes, None)
+        return record_output(data, op, tuple([part.node for part in parts]), {"axis": axis}, sizes, None)
     return wrap_unrecorded(data)
 
 
-def _common_axis(parts: Sequence[Tensor], dim: int) -> int | None:
-    """Return the axis of `dim` for tensors of one type that join along it as they are; None for all others."""
-    if (type(parts) is not list and type(parts) is not tuple) or not parts or type(parts[0]) is not Tensor:
-        return None
-    first = parts[0].array
-    shape, dtype = first.shape, first.dtype
-    rank = len(shape)
-    if rank == 0 or shape == (0,) or type(dim) is not int or not -rank <= dim < rank:
-        return None
-    axis = dim % rank
-    before, after = shape[:axis], shape[axis + 1 :]
-    for part in parts:
-        if type(part) is not Tensor or part.array.dtype is not dtype:
-            return None
-        own = part.array.shape
-        if own != shape and (len(own) != rank or own[:axis] != before or own[axis + 1 :] != after or own == (0,)):
-            return None
-    return axis
+def _go_together(arrays: list[Array], axis: int, is_new: bool) -> bool:
+    """Return whether arrays have one type, and sizes that are equal but along an axis that is not new."""
+    shape, dtype = arrays[0].shape, arrays[0].dtype
+    rest = shape if is_new else (*shape[:axis], *shape[axis + 1 :])
+    for array in arrays:
+        own = array.shape
+        if array.dtype is not dtype or len(own) != len(shape):
+            return False
+        if own != shape and (is_new or (*own[:axis], *own[axis + 1 :]) != rest):
+            return False
+    return True
 
 
 concat = concatenate = cat
@@ -139,14 +145,9 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
                 [2, 4]])
     """
     if (type(tensors) is list or type(tensors) is tuple) and tensors and type(dim) is int:
-        first = getattr(tensors[0], "array", None)
-        shape, dtype = getattr(first, "shape", ()), getattr(first, "dtype", None)
-        if -len(shape) <= dim <= len(shape):
-            for part in tensors:
-                if type(part) is not Tensor or part.array.shape != shape or part.array.dtype is not dtype:
-                    break
-            else:
-                return _join(op_of(_stack), tensors, dim % (len(shape) + 1))
+        joined = _try_join(op_of(_stack), STACK, tensors, dim, is_new=True)
+        if joined is not None:
+            return joined
     check_tensor_list("stack", tensors)
     shape, dtype, mixed = tensors[0].array.shape, tensors[0].array.dtype, False
     for i, part in enumerate(tensors):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from adjoint.compiler.kernels.small_arrays import (
     channel_norms,
     column_folds,
@@ -10,6 +12,7 @@ from adjoint.compiler.kernels.small_arrays import (
     few_queries,
     gather_row,
     grid_sampling,
+    joining,
     normalization,
     recurrent_steps,
     resampling,
@@ -17,8 +20,8 @@ from adjoint.compiler.kernels.small_arrays import (
     softmax,
     sparse_product,
 )
-from adjoint.compiler.kernels.small_arrays.entry import text
-from adjoint.compiler.llvm.jit.target import host
+from adjoint.compiler.kernels.small_arrays.entry import SmallArrayEntry, text
+from adjoint.compiler.llvm.jit.target import Target, host
 
 MODULES = (
     softmax,
@@ -31,13 +34,17 @@ MODULES = (
     few_queries,
     gather_row,
     grid_sampling,
+    joining,
     recurrent_steps,
     resampling,
     sparse_product,
 )
-ROUTINES = {name: entry for module in MODULES for name, entry in module.ROUTINES.items()}
+ROUTINES: dict[str, SmallArrayEntry | Callable[[str, Target], str]] = {
+    name: entry for module in MODULES for name, entry in module.ROUTINES.items()
+}
 
 
 def write_routine(name: str) -> str:
     """The module of a routine for this machine."""
-    return text(name, ROUTINES[name], host())
+    entry = ROUTINES[name]
+    return text(name, entry, host()) if isinstance(entry, SmallArrayEntry) else entry(f"adjoint_{name}", host())
