@@ -112,3 +112,14 @@ def test_the_kernel_comes_after_many_calls() -> None:
     for _ in range(MAX_CALLS_OF_SMALL_ROWS):
         assert kernel.call(0.0, x, x) is None
     np.testing.assert_array_equal(kernel.call(0.0, x, x), np.concatenate([x, x]))
+
+
+def test_tensors_of_inference_mode_join_others() -> None:
+    with ad.inference_mode():
+        constant = ad.ones(2)
+        assert ad.cat([constant, constant]).is_inference()
+    x = ad.ones(2, requires_grad=True)
+    (ad.cat([x, constant]) * 3.0).sum().backward()
+    assert x.grad is not None
+    assert x.grad.tolist() == [3.0, 3.0]
+    assert ad.cat([ad.ones(2), ad.ones(2)]).grad_fn is None

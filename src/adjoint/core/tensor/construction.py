@@ -161,12 +161,16 @@ def _common_dtype(kinds: set[Any]) -> NumpyDtype | None:
     return None if common is None else common.numpy
 
 
+MAX_HALF = 65504  # the largest number of float16, which all floating types hold
+
+
 def try_plain_full(shape: Shape, value: Operand, dtype: NumpyDtype) -> Array | None:
     """Return an array filled with a Python number, for what most programs ask for; None for all else."""
     given, kind = type(value), dtype.kind
     if kind == "f":
         is_plain = given is int or given is float
-        check_range(value, dtype)
+        if not (is_plain and -MAX_HALF <= value <= MAX_HALF):
+            check_range(value, dtype)
     elif kind == "b":
         is_plain = given is bool or (given is int and 0 <= value <= 1)
     else:

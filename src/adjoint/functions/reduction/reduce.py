@@ -320,19 +320,15 @@ def _max_or_min(
         refuse_numbers(name, ("input", "other"), "y", x, dim)
     if isinstance(dim, Tensor):
         return of_two(x, dim)
+    rank = len(x.array.shape)
     check_ordered(name, x)
     _check_not_empty(name, x, dim, RuntimeError)
     if dim is None:
-        return rename_node(over_all(x, axes=all_dims(None, x.ndim), keepdims=False), f"{name.capitalize()}Backward1")
-    axis, kind = one_dim(dim, x.ndim), getattr(return_types, name)
-    if x.ndim == 0:
+        return rename_node(over_all(x, axes=all_dims(None, rank), keepdims=False), f"{name.capitalize()}Backward1")
+    axis, kind = one_dim(dim, rank), getattr(return_types, name)
+    if rank == 0:
         return _scalar_extreme(x, kind)
-    if (
-        axis == x.ndim - 1
-        and not keepdim
-        and kernel_provider.enabled
-        and not (nondefault.count and mode.needs_slow_path)
-    ):
+    if axis == rank - 1 and not keepdim and kernel_provider.enabled and not (nondefault.count and mode.needs_slow_path):
         places = np.empty(x.array.shape[:-1], np.int64)
         found = ROW_KERNELS[name].call(x.array, places)
         if found is not None:
@@ -450,7 +446,8 @@ def all(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
 
 def _reduce_truth(over: Function, input: Tensor, dim: Dims, keepdim: bool) -> Tensor:
     axes = () if isinstance(dim, (tuple, list)) and not dim else all_dims(dim, input.ndim)
-    constant = input if input.node is None and not nondefault.count else input.detach()
+    is_constant = input.array.dtype.kind == "b" or (input.node is None and not nondefault.count)
+    constant = input if is_constant else input.detach()
     out: Tensor = over(constant, axes=axes, keepdims=keepdim)
     return select.cast(out, dtype=input.array.dtype) if input.array.dtype == np.uint8 else out
 

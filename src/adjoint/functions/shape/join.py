@@ -87,7 +87,7 @@ def _try_join(op: Op, native: LateKernel, parts: Sequence[Tensor], dim: int, is_
 
     It does what the call of the op does, in which any of the parts might be no tensor.
     """
-    if default.narrow or nondefault.inference_used or (nondefault.count and mode.needs_slow_path):
+    if default.narrow or (nondefault.count and mode.needs_slow_path):
         return None
     arrays: list[Array] = []
     recorded = False
@@ -97,6 +97,9 @@ def _try_join(op: Op, native: LateKernel, parts: Sequence[Tensor], dim: int, is_
         arrays.append(part.array)
         if part.node is not None:
             recorded = True
+    recorded = recorded and not (nondefault.count and not mode.recording)
+    if recorded and nondefault.inference_used:  # an inference tensor may be among them
+        return None
     rank = len(arrays[0].shape) + is_new
     if not -rank <= dim < rank:
         return None
@@ -106,7 +109,7 @@ def _try_join(op: Op, native: LateKernel, parts: Sequence[Tensor], dim: int, is_
         if not _go_together(arrays, axis, is_new):
             return None
         data = op.evaluate(*arrays, axis=axis)
-    if recorded and not (nondefault.count and not mode.recording):
+    if recorded:
         sizes = tuple([array.shape for array in arrays]) if op.saves_shapes else None
         return record_output(data, op, tuple([part.node for part in parts]), {"axis": axis}, sizes, None)
     return wrap_unrecorded(data)

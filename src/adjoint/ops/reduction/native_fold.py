@@ -20,19 +20,25 @@ FLOATS = frozenset({np.dtype(np.float32), np.dtype(np.float64)})
 
 
 class NativeFold:
-    """A fold by two routines: of the columns of (outer, rows, columns), and of the rows of a matrix."""
+    """A fold by routines: of the columns of (outer, rows, columns), of the rows of a matrix, and of all elements."""
 
-    __slots__ = ("_columns", "_rows")
+    __slots__ = ("_all", "_columns", "_rows")
 
-    def __init__(self, columns: SmallArrayKernel, rows: SmallArrayKernel) -> None:
-        self._columns, self._rows = columns, rows
+    def __init__(self, columns: SmallArrayKernel, rows: SmallArrayKernel, all: SmallArrayKernel | None = None) -> None:
+        self._columns, self._rows, self._all = columns, rows, all
 
     def try_fold(self, x: Operand, axes: tuple[int, ...], keepdims: bool) -> Array | None:
         """Fold an array over `axes`; None if NumPy should.
 
         Without `keepdims` the result is row-major; with it, it has the dimension order of the array.
         """
-        if not kernel_provider.enabled or x.size < MIN_SIZE or not axes or x.dtype not in FLOATS:
+        if not kernel_provider.enabled or not axes or x.dtype not in FLOATS or not x.size:
+            return None
+        if self._all is not None and len(axes) == len(x.shape) and not keepdims:
+            found: Array | None = self._all.call(x)
+            if found is not None:
+                return found
+        if x.size < MIN_SIZE:
             return None
         if x.flags.c_contiguous:
             out = self._fold_row_major(x, axes)

@@ -46,8 +46,10 @@ MEAN, MEAN_OF_ALL = SmallArrayKernel("mean"), SmallArrayKernel("mean_of_all")
 SUM_COLUMNS, MAX_COLUMNS = SmallArrayKernel("sum_columns"), SmallArrayKernel("max_columns")
 MIN_COLUMNS = SmallArrayKernel("min_columns")
 LARGEST_OF_ROWS, SMALLEST_OF_ROWS = SmallArrayKernel("max_rows"), SmallArrayKernel("min_rows")
+LARGEST_OF_ALL, SMALLEST_OF_ALL = SmallArrayKernel("max_of_all"), SmallArrayKernel("min_of_all")
 SUM_FOLD = NativeFold(SUM_COLUMNS, SUM)
-MAX_FOLD, MIN_FOLD = NativeFold(MAX_COLUMNS, LARGEST_OF_ROWS), NativeFold(MIN_COLUMNS, SMALLEST_OF_ROWS)
+MAX_FOLD = NativeFold(MAX_COLUMNS, LARGEST_OF_ROWS, LARGEST_OF_ALL)
+MIN_FOLD = NativeFold(MIN_COLUMNS, SMALLEST_OF_ROWS, SMALLEST_OF_ALL)
 # NumPy's stubs give `reduce` no overload for a `keepdims` that is not a literal.
 multiply_reduce: Function = np.multiply.reduce
 maximum_reduce: Function = np.maximum.reduce
@@ -287,15 +289,24 @@ def _products_before(x: Operand) -> Operand:
     return y
 
 
+def _is_over_all_truths(x: Array, axes: tuple[int, ...], keepdims: bool) -> bool:
+    """Return whether truths are reduced to one, which are counted in a quarter of the time."""
+    return x.dtype.kind == "b" and len(axes) == len(x.shape) and not keepdims
+
+
 @reduction_op(spec=_bool_spec, combine="logical_or", identity=False)
 def any(x: Array, *, axes: tuple[int, ...], keepdims: bool) -> Array:
     """True if an element along `axes` is not zero."""
+    if _is_over_all_truths(x, axes, keepdims):
+        return np.asarray(np.count_nonzero(x) > 0)
     return row_major(or_reduce(x, axis=axes, keepdims=keepdims), keepdims)
 
 
 @reduction_op(spec=_bool_spec, combine="logical_and", identity=True)
 def all(x: Array, *, axes: tuple[int, ...], keepdims: bool) -> Operand:
     """True if no element along `axes` is zero."""
+    if _is_over_all_truths(x, axes, keepdims):
+        return np.asarray(np.count_nonzero(x) == x.size)
     return row_major(and_reduce(x, axis=axes, keepdims=keepdims), keepdims)
 
 

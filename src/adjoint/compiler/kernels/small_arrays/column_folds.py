@@ -10,8 +10,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from adjoint.compiler.kernels.small_arrays.entry import UNLIMITED, ArrayOperand, SmallArrayEntry, sweep
-from adjoint.compiler.kernels.small_arrays.row_loop import Rows
+from adjoint.compiler.kernels.small_arrays.entry import ALL_DIMS, UNLIMITED, ArrayOperand, SmallArrayEntry, sweep
+from adjoint.compiler.kernels.small_arrays.row_loop import Rows, over_all
 from adjoint.compiler.llvm.types import F64, Reg, Type
 
 if TYPE_CHECKING:
@@ -132,10 +132,17 @@ def _fold_rows(b: Builder, kind: Type, lanes: int, x: ArrayOperand, out: ArrayOp
 
 SUM = _Fold("add", 0.0, widens=True)
 LARGEST, SMALLEST = _Fold("maximum", -math.inf, widens=False), _Fold("minimum", math.inf, widens=False)
-ROUTINES = {
-    name: SmallArrayEntry("xx", partial(_fold_columns, fold=fold), like=1, most=UNLIMITED)
-    for name, fold in (("sum_columns", SUM), ("max_columns", LARGEST), ("min_columns", SMALLEST))
-} | {
-    name: SmallArrayEntry("x", partial(_fold_rows, fold=fold), less=1, most=UNLIMITED)
-    for name, fold in (("max_rows", LARGEST), ("min_rows", SMALLEST))
-}
+ROUTINES = (
+    {
+        name: SmallArrayEntry("xx", partial(_fold_columns, fold=fold), like=1, most=UNLIMITED)
+        for name, fold in (("sum_columns", SUM), ("max_columns", LARGEST), ("min_columns", SMALLEST))
+    }
+    | {
+        name: SmallArrayEntry("x", partial(_fold_rows, fold=fold), less=1, most=UNLIMITED)
+        for name, fold in (("max_rows", LARGEST), ("min_rows", SMALLEST))
+    }
+    | {
+        name: SmallArrayEntry("x", over_all(partial(_fold_rows, fold=fold)), less=ALL_DIMS, most=UNLIMITED)
+        for name, fold in (("max_of_all", LARGEST), ("min_of_all", SMALLEST))
+    }
+)
