@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Callable
-from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 from adjoint.autograd.function.context import Context
@@ -132,6 +131,19 @@ class Function(metaclass=FunctionMeta):
         return backward if vjp is Function.vjp else vjp
 
     @classmethod
+    def _call_forward(cls, ctx: Context, args: tuple[Any, ...], separate: bool) -> Any:
+        """Return what `forward` returns, whose ops are recorded at the line that called `apply`."""
+        with recorded_by_caller():
+            result = NotImplemented
+            if nondefault.count and mode.interpreter is not None:
+                result = mode.interpreter.apply_function(cls, args)
+            if result is NotImplemented:
+                result = cls.forward(*args) if separate else cls.forward(ctx, *args)
+            if separate:
+                cls.setup_context(ctx, args, result)
+        return result
+
+    @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
         """Call `forward` and record it; the result is what `forward` returned.
 
@@ -147,18 +159,11 @@ class Function(metaclass=FunctionMeta):
             timer.begin_op(cls.__name__)
         node = cls._backward_cls(args)
         ctx = Context(node)
-        # The ops of `forward` are recorded at the line that called `apply`, and without tangents: those of the results
-        # come from the class's own `jvp`, below.
-        with recorded_by_caller(), nullcontext() if duals is None else duals.forward_mode_off():
-            result = (
-                mode.interpreter.apply_function(cls, args)
-                if special and mode.interpreter is not None
-                else NotImplemented
-            )
-            if result is NotImplemented:
-                result = cls.forward(*args) if separate else cls.forward(ctx, *args)
-            if separate:
-                cls.setup_context(ctx, args, result)
+        if duals is None:
+            result = cls._call_forward(ctx, args, separate)
+        else:  # the tangents of the results come from the class's own `jvp`, below
+            with duals.forward_mode_off():
+                result = cls._call_forward(ctx, args, separate)
         returned = result if isinstance(result, tuple) else (result,)
         attributes = node.context.attributes
         saved = attributes.pop("to_save", None) or ()

@@ -71,10 +71,9 @@ class BackwardCFunction(GraphNode):
     _specs: list[tuple[Any, Any] | None]
 
     def __init__(self, args: tuple[Any, ...]) -> None:
-        floor = mode.level_floor if nondefault.count else -1
         given = tuple([isinstance(a, Tensor) for a in args])
         parents = tuple([a.node if is_tensor else None for a, is_tensor in zip(args, given, strict=True)])
-        if floor >= 0:
+        if nondefault.count and (floor := mode.level_floor) >= 0:
             parents = tuple(None if p is None or p.sequence_nr < floor else p for p in parents)
         needed = tuple([p is not None for p in parents])
         code, offset = user_instruction()
@@ -100,12 +99,14 @@ class BackwardCFunction(GraphNode):
         """Take the place in the graph that the node of these outputs has; those numbered in `no_grad_outputs` get no
         gradient.
         """
-        self.sequence_nr = next_sequence_nr()
-        self.outputs = len(returned)
-        self.no_grad_outputs = no_grad_outputs
-        self._specs = [(out.array.shape, out.array.dtype) if isinstance(out, Tensor) else None for out in returned]
-        if len(returned) == 1 and self._specs[0] is not None:
-            self.shape, self.dtype = self._specs[0]
+        specs = [(out.array.shape, out.array.dtype) if isinstance(out, Tensor) else None for out in returned]
+        set_attribute(self, "sequence_nr", next_sequence_nr())
+        set_attribute(self, "outputs", len(returned))
+        set_attribute(self, "no_grad_outputs", no_grad_outputs)
+        set_attribute(self, "_specs", specs)
+        if len(specs) == 1 and specs[0] is not None:
+            set_attribute(self, "shape", specs[0][0])
+            set_attribute(self, "dtype", specs[0][1])
 
     @property
     def saved_values(self) -> Any:

@@ -30,15 +30,16 @@ def wrap_outputs(node: BackwardCFunction, args: tuple[Any, ...], returned: tuple
     pure = attributes.get("_is_pure_view", False)
     recorded = any(node.parents)
     # Results that have no gradient: integers, and those that `mark_non_differentiable` names.
-    quiet = frozenset(
+    quiet = frozenset([
         i
         for i, out in enumerate(returned)
         if isinstance(out, Tensor)
         and (out.array.dtype.kind not in "fcV" or any(out is one for one in not_differentiable))
-    )
-    _check_dirty(node, args, returned, dirty)
-    if recorded and dirty:
-        _check_history(node, args, returned, dirty, quiet)
+    ])  # fmt: skip
+    if dirty:
+        _check_dirty(node, args, returned, dirty)
+        if recorded:
+            _check_history(node, args, returned, dirty, quiet)
     if pure and (sum(node.tensor_args) != 1 or len(returned) != 1):
         raise RuntimeError(
             f"{node._forward_cls.__name__}: Pure view custom Function can only have one input Tensor and one output "
@@ -47,7 +48,7 @@ def wrap_outputs(node: BackwardCFunction, args: tuple[Any, ...], returned: tuple
     for tensor in dirty:
         mark_written(tensor, user_site())
     node.finish(returned, quiet)
-    inputs = {id(a) for a in args}
+    inputs = set(map(id, args))
     made = _view_creation_meta(args, pure)
     outputs: list[Any] = []
     for i, out in enumerate(returned):
@@ -78,8 +79,8 @@ def keep_for_backward(
     ):
         raise RuntimeError(INFERENCE_SAVED_ERROR)
     if state.saved_tensors is not CLEARED:
-        state.saved_tensors = tuple(save_variable(tensor, outputs) for tensor in saved)
-    for name, value in list(state.attributes.items()):
+        state.saved_tensors = tuple([save_variable(tensor, outputs) for tensor in saved])
+    for name, value in tuple(state.attributes.items()):
         if isinstance(value, Tensor) and (number := output_number(value, outputs)) is not None:
             state.own[name] = SavedVariable(state.attributes.pop(name), number)
 

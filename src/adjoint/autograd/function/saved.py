@@ -87,15 +87,17 @@ def save_variable(tensor: Tensor | None, outputs: Sequence[Any]) -> SavedVariabl
 
 def output_number(tensor: Tensor, outputs: Sequence[Any]) -> int | None:
     """Return the number of the output that `tensor` is, the last of several, None if it does not lead to the node."""
-    if tensor.node is None:
-        return None
-    return next((i for i in range(len(outputs) - 1, -1, -1) if outputs[i] is tensor), None)
+    if tensor.node is not None:
+        for i in range(len(outputs) - 1, -1, -1):
+            if outputs[i] is tensor:
+                return i
+    return None
 
 
 def unpack_saved_tensors(node: Any) -> tuple[Any, ...]:
     """Return the tensors that `node` saved. Raises RuntimeError once they were freed, or are no longer accessible."""
     kept = _saved_variables(node)
-    tensors = tuple(None if one is None else one.unpack(node) for one in kept)
+    tensors = tuple([None if one is None else one.unpack(node) for one in kept])
     if kept and node._forward_cls.clear_saved_tensors_on_access:
         node.context.saved_tensors = CLEARED
     return tensors
