@@ -18,6 +18,7 @@ import adjoint.nn.functional as F
 import adjoint.ops.nn.attention
 from adjoint.core.op import elementwise_kernels
 from adjoint.core.op.eager_kernels import SmallArrayKernel, eager_kernels, kernel_provider, routine_slot
+from adjoint.core.random.libm_functions import KERNELS, apply_libm
 from adjoint.functions.nn.grid_sample import grid_sample
 from adjoint.ops.linalg.sparse_product import sample_products, sparse_product
 from adjoint.ops.nn.recurrent_kinds import SWEEP_BY_KIND
@@ -115,6 +116,14 @@ def _slope(of: Callable[[Any], Any], *counts: int) -> Call:
     return call
 
 
+def _of_libm(function: Callable[[float], float]) -> Call:
+    def call(x: Any, y: Any) -> Any:
+        numbers = np.nan_to_num(x.double().numpy()).clip(-1e6, 1e6)
+        return ad.from_numpy(apply_libm(function, np.abs(numbers) + 0.25))
+
+    return call
+
+
 def _recurrent(kind: str, back: bool = False) -> Call:
     """A step for each row, of a layer with as many units as a row has elements."""
 
@@ -158,6 +167,7 @@ CALLS: dict[str, Call] = {
     "ctc_steps": _alignment, "ctc_steps_back": _gradient(_alignment),
     "few_queries": lambda x, y: F.scaled_dot_product_attention(x, y, 2 * y),
     "few_queries_gradient": _attention_gradients,
+    **{f"libm_{function.__name__}": _of_libm(function) for function in KERNELS},
     "max_of_all": lambda x, y: x.max(), "min_of_all": lambda x, y: x.amin((0, 1)) if x.ndim == 2 else x.amin(),
     "cat": lambda x, y: ad.cat([x, y, x.flip(0)], -1), "stack": lambda x, y: ad.stack([x, y, x.flip(0)], 1),
     "relu": lambda x, y: x.relu(), "sigmoid": lambda x, y: x.sigmoid(),

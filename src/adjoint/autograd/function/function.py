@@ -131,7 +131,7 @@ class Function(metaclass=FunctionMeta):
         return backward if vjp is Function.vjp else vjp
 
     @classmethod
-    def _call_forward(cls, ctx: Context, args: tuple[Any, ...], separate: bool) -> Any:
+    def _call_forward(cls, ctx: Context, args: Operands, separate: bool) -> Operand:
         """Return what `forward` returns, whose ops are recorded at the line that called `apply`."""
         with recorded_by_caller():
             result = NotImplemented

@@ -30,12 +30,14 @@ def wrap_outputs(node: BackwardCFunction, args: tuple[Any, ...], returned: tuple
     pure = attributes.get("_is_pure_view", False)
     recorded = any(node.parents)
     # Results that have no gradient: integers, and those that `mark_non_differentiable` names.
-    quiet = frozenset([
-        i
-        for i, out in enumerate(returned)
-        if isinstance(out, Tensor)
-        and (out.array.dtype.kind not in "fcV" or any(out is one for one in not_differentiable))
-    ])  # fmt: skip
+    quiet = frozenset(
+        [
+            i
+            for i, out in enumerate(returned)
+            if isinstance(out, Tensor)
+            and (out.array.dtype.kind not in "fcV" or any(out is one for one in not_differentiable))
+        ]
+    )
     if dirty:
         _check_dirty(node, args, returned, dirty)
         if recorded:

@@ -258,7 +258,7 @@ class SmallArrayKernel:
 
 
 class LateKernel(SmallArrayKernel):
-    """One that gives the bits of NumPy, so that it may come after many calls: few take less time than to load it."""
+    """One that gives the bits of what it stands for, so that it may come after many calls of small arrays."""
 
     __slots__ = ("_calls",)
 
@@ -268,7 +268,9 @@ class LateKernel(SmallArrayKernel):
 
     def _resolve_and_call(self, *operands: Operand) -> Array | None:
         self._calls += 1
-        return super()._resolve_and_call(*operands) if self._calls > MAX_CALLS_OF_SMALL_ROWS else None
+        if self._calls <= MAX_CALLS_OF_SMALL_ROWS and max(getattr(x, "size", 0) for x in operands) < MIN_FIRST_SIZE:
+            return None
+        return super()._resolve_and_call(*operands)
 
 
 class StackFunction:

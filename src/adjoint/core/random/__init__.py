@@ -14,4 +14,6 @@ Modules, in reading order:
   states.
 - `samplers`: Samples of the less usual distributions, with PyTorch's CPU numbers: each function moves a generator as
   that does.
+- `libm_functions`: The C library's functions per element, from whose bits NumPy's vector code strays by 1 ulp, and
+  samples with it.
 """

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from adjoint.core.runtime.libm import apply_libm, fused_multiply_add
+from adjoint.core.random.libm_functions import apply_libm, log
+from adjoint.core.runtime.libm import fused_multiply_add
 from adjoint.core.typing import Array
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def normal_pairs(uniform: Float64) -> Float64:
 
 
 def _blocks_float64(u: Float64, v: Float64) -> tuple[Float64, Float64]:
-    radius = np.sqrt(-2 * apply_libm(math.log, 1 - u))
+    radius = np.sqrt(-2 * apply_libm(log, 1 - u))
     angle = 2 * math.pi * v
     return radius * apply_libm(math.cos, angle), radius * apply_libm(math.sin, angle)
 

@@ -10,8 +10,9 @@ import numpy as np
 from adjoint.core.dtype.dtype import DTYPES, is_bfloat16
 from adjoint.core.random.box_muller import BLOCK
 from adjoint.core.random.generator_state import SECONDS_PER_INTEGER, SECONDS_PER_SWAP, RandomStream, entropy_seed
+from adjoint.core.random.libm_functions import apply_libm
 from adjoint.core.random.rejection_sampling import largest_exact_integer, range_to_largest, representable_range
-from adjoint.core.runtime.libm import apply_libm, fused_multiply_add
+from adjoint.core.runtime.libm import fused_multiply_add
 from adjoint.core.typing import Array, NumpyDtype
 
 Shape = int | Sequence[int]

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from adjoint.core.random.libm_functions import log
 from adjoint.core.typing import NumpyDtype, Operand
 
 
@@ -237,8 +238,3 @@ def _stirling_error(k: float) -> float:
         return STIRLING[int(k)]
     square = (k + 1) * (k + 1)
     return (1 / 12 - (1 / 360 - 1 / 1260 / square) / square) / (k + 1)
-
-
-def log(x: float) -> float:
-    """ln x, of 0 too."""
-    return math.log(x) if x else -math.inf

@@ -9,7 +9,8 @@ import numpy as np
 
 from adjoint.core.random import rejection_sampling
 from adjoint.core.random.generator import Generator, cast_sample
-from adjoint.core.runtime.libm import apply_libm, fused_multiply_add
+from adjoint.core.random.libm_functions import apply_libm, exp, log
+from adjoint.core.runtime.libm import fused_multiply_add
 from adjoint.core.typing import Array, NumpyDtype
 
 if TYPE_CHECKING:
@@ -38,14 +39,14 @@ def serial_normal(generator: Generator, shape: Shape, dtype: NumpyDtype, mean: f
 def log_normal(generator: Generator, shape: Shape, dtype: NumpyDtype, mean: float, std: float) -> Array:
     """exp(z std + mean), with z standard normal in float64."""
     normal = _normal(generator, shape, mean, std)
-    sample = apply_libm(lambda x: math.exp(x) if x < 709 else float(np.exp(x)), normal)  # beyond, `math` raises
+    sample = apply_libm(exp, normal)
     return cast_sample(sample, dtype).reshape(shape)
 
 
 def geometric(generator: Generator, shape: Shape, dtype: NumpyDtype, p: float) -> Array:
     """⌈ln u / ln(1 - p)⌉, with u uniform on [0, 1) in float64: how many trials the first success takes."""
     unit = generator.uniform_doubles(math.prod(shape))
-    trials = np.ceil(apply_libm(rejection_sampling.log, unit) / math.log1p(-p))
+    trials = np.ceil(apply_libm(log, unit) / math.log1p(-p))
     if np.dtype(dtype).kind in "iu":
         trials = trials.astype(np.int64)
     return cast_sample(trials, dtype).reshape(shape)

@@ -6,8 +6,7 @@ Modules, in reading order:
 - `gc_pause`: A pause of Python's garbage collector while many objects are made of which none is garbage.
 - `html`: HTML of tables, and the frame of what a notebook shows, which takes the colours of the page that it is shown
   on.
-- `libm`: Arithmetic with the bits of compiled code: the fused multiply-add, and the C library's functions per
-  element.
+- `libm`: Arithmetic with the bits of compiled code: the fused multiply-add.
 - `package_name`: The package's name in the names of its classes: `adjoint`, or `torch` while it runs programs written
   for that.
 - `slot`: Slots for calls upward: a lower layer calls a slot that a higher layer fills.

@@ -1,4 +1,4 @@
-"""Arithmetic with the bits of compiled code: the fused multiply-add, and the C library's functions per element.
+"""Arithmetic with the bits of compiled code: the fused multiply-add.
 
 A compiler turns `x * y + z` into one instruction with one rounding where the CPU has it, as PyTorch's kernels for AVX2
 and AVX-512 do. NumPy has no such operation, so it is made from operations which lose nothing.
@@ -6,7 +6,6 @@ and AVX-512 do. NumPy has no such operation, so it is made from operations which
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -40,11 +39,6 @@ def fused_multiply_add(x: Array, y: Operand, z: Operand) -> Array:
         block = slice(start, start + BLOCK_ELEMENTS)
         result.reshape(-1)[block] = multiply_add(flat[block], y, z)
     return result
-
-
-def apply_libm(function: Callable[[float], float], x: Float64) -> Float64:
-    """`function` of `math` at each element: the C library's bits, from which NumPy's vector code strays by 1 ulp."""
-    return np.fromiter(map(function, x.ravel().tolist()), np.float64, x.size).reshape(x.shape)
 
 
 def _fma32(x: Array, y: Operand, z: Operand) -> NDArray[np.float32]:

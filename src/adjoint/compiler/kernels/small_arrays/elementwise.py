@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from adjoint.compiler.kernels.small_arrays.entry import UNLIMITED, ArrayOperand, SmallArrayEntry, Writer, sweep
-from adjoint.compiler.llvm.types import BOOL, Reg, Type
+from adjoint.compiler.llvm.types import BOOL, F64, Reg, Type
 
 if TYPE_CHECKING:
     from adjoint.compiler.llvm.builder import Builder
@@ -83,6 +83,17 @@ def _fill_where(
     _where(b, kind, lanes, condition, first, second, out)
 
 
+def _libm(name: str) -> Writer:
+    """The routine of a function of the C library, with its bits."""
+
+    def write(b: Builder, kind: Type, lanes: int, x: ArrayOperand, out: ArrayOperand) -> None:
+        with b.loop(0, x.size) as element:
+            value = b.cast(b.load(b.gep(x.data, element.index, kind), kind), F64)
+            b.store(b.cast(b.external(name, [value], F64), kind), b.gep(out.data, element.index, kind))
+
+    return write
+
+
 ROUTINES = {
     "relu": SmallArrayEntry("x", _elementwise(lambda b, x: b.select(b.lt(x, 0.0), 0.0, x), 1), keeps_order=True),
     "sigmoid": SmallArrayEntry("x", _elementwise(lambda b, x: b.sigmoid(x), 1), keeps_order=True),
@@ -101,4 +112,7 @@ ROUTINES = {
     "where": SmallArrayEntry("bxx", _where, like=1, most=UNLIMITED),
     "masked_fill": SmallArrayEntry("xbf", partial(_fill_where, keeps=False), most=UNLIMITED),
     "masked_keep": SmallArrayEntry("xbf", partial(_fill_where, keeps=True), most=UNLIMITED),
+} | {
+    f"libm_{name}": SmallArrayEntry("x", _libm(name), most=UNLIMITED, keeps_order=True)
+    for name in ("log", "exp", "log1p", "cos", "sin", "tan")
 }

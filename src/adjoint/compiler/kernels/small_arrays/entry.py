@@ -16,10 +16,9 @@ from adjoint.compiler.runtime.cpython_layout import CONTENTS, DATA, DTYPE, FLAGS
 
 ROW_MAJOR, COLUMN_MAJOR, ALIGNED = 0x1, 0x2, 0x100  # bits of an ndarray's flags
 # The words that a routine finds in the bytes object it is bound to: addresses.
-WORDS = (
-    NONE, KEEP, DROP, NEW, COPY, NEW_LIKE, COPY_INTO, SAVE_THREAD, RESTORE_THREAD, ARRAY, FLOAT, SINGLE, DOUBLE,
-    INTEGERS, TRUTHS,
-) = tuple(range(15))  # fmt: skip
+WORDS = tuple(range(15))
+NONE, KEEP, DROP, NEW, COPY, NEW_LIKE, COPY_INTO, SAVE_THREAD, RESTORE_THREAD, *_TYPE_WORDS = WORDS
+ARRAY, FLOAT, SINGLE, DOUBLE, INTEGERS, TRUTHS = _TYPE_WORDS
 ROW_MAJOR_ORDER, SAME_ORDER = 0, 2  # NumPy's numbers
 FLOATS = "fd"  # operands that are Python floats
 ALL_DIMS = -1  # dimensions that a result is without
