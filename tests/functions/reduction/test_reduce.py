@@ -183,3 +183,34 @@ def test_nothing_has_no_variance(correction: int) -> None:
         warnings.simplefilter("ignore", UserWarning)
         assert ad.isnan(ad.var(ad.zeros(0, 3), 0, correction=correction)).all()
         assert ad.isnan(ad.std(ad.zeros(0), correction=correction)).item()
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+@pytest.mark.parametrize("shape", [(8, 20, 48), (20, 3), (17,), (2, 16, 5, 4), (33, 16)])
+def test_extremes_and_their_first_places_along_each_dimension(shape: tuple[int, ...], recorded: bool) -> None:
+    numbers = np.random.default_rng(0).integers(0, 9, shape).astype(np.float32)
+    x = ad.tensor(numbers, requires_grad=recorded)
+    for dim in range(len(shape)):
+        for keepdim in (False, True):
+            for name in ("max", "min"):
+                values, places = getattr(x, name)(dim, keepdim=keepdim)
+                assert values.is_contiguous()
+                assert places.is_contiguous()
+                np.testing.assert_array_equal(values.detach(), getattr(numbers, name)(dim, keepdims=keepdim))
+                np.testing.assert_array_equal(places, getattr(numbers, f"arg{name}")(dim, keepdims=keepdim))
+                np.testing.assert_array_equal(values.grad_fn is None, not recorded)
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (3, 4), (2, 0), (130, 3)])
+def test_truths_of_all_elements(shape: tuple[int, ...]) -> None:
+    for truths in (
+        np.zeros(shape, np.bool_),
+        np.ones(shape, np.bool_),
+        np.arange(np.prod(shape)).reshape(shape) % 2 == 0,
+    ):
+        x = ad.tensor(truths)
+        for name in ("any", "all"):
+            found = getattr(x, name)()
+            assert found.dtype is ad.bool
+            assert found.shape == ()
+            assert bool(found) == getattr(truths, name)()
