@@ -12,7 +12,7 @@ from adjoint.core.graph.source_location import user_site
 from adjoint.core.op.apply import INFERENCE_SAVED_ERROR
 from adjoint.core.op.op import op_of
 from adjoint.core.runtime.mode import mode, nondefault
-from adjoint.core.tensor.storage import CreationMeta, make_view, mark_written, share_storage, share_view, view_of
+from adjoint.core.tensor.storage import CreationMeta, View, make_view, mark_written, share_storage, share_view, view_of
 from adjoint.core.tensor.tensor import Tensor, wrap
 from adjoint.ops.movement.movement import reshape
 from adjoint.ops.mutation.inplace import check_writable, rebase
@@ -29,6 +29,10 @@ def wrap_outputs(node: BackwardCFunction, args: tuple[Any, ...], returned: tuple
     not_differentiable = attributes.pop("non_differentiable", None) or ()
     pure = attributes.get("_is_pure_view", False)
     recorded = any(node.parents)
+    if recorded and not (dirty or not_differentiable or pure) and (lone := _find_lone_new_tensor(args, returned)):
+        node.finish(returned, frozenset())
+        lone[0].node = node
+        return lone
     # Results that have no gradient: integers, and those that `mark_non_differentiable` names.
     quiet = frozenset(
         [
@@ -67,6 +71,16 @@ def wrap_outputs(node: BackwardCFunction, args: tuple[Any, ...], returned: tuple
             if isinstance(out, Tensor):
                 _set_creation_meta(out, CreationMeta.MULTI_OUTPUT_NODE)
     return tuple(outputs)
+
+
+def _find_lone_new_tensor(args: tuple[Any, ...], returned: tuple[Tensor | str, ...]) -> tuple[Tensor, ...]:
+    """Return the only result if it is a tensor that can have a gradient, neither an argument nor a view; else none."""
+    if len(returned) != 1:
+        return ()
+    (out,) = returned
+    if isinstance(out, str) or type(out) is not Tensor or out.array.dtype.kind not in "fcV":
+        return ()
+    return () if type(out.storage_) is View or id(out) in map(id, args) else (out,)
 
 
 def keep_for_backward(
