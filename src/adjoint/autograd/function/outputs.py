@@ -14,6 +14,7 @@ from adjoint.core.op.op import op_of
 from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.storage import CreationMeta, View, make_view, mark_written, share_storage, share_view, view_of
 from adjoint.core.tensor.tensor import Tensor, wrap
+from adjoint.core.typing import Operands
 from adjoint.ops.movement.movement import reshape
 from adjoint.ops.mutation.inplace import check_writable, rebase
 
@@ -73,7 +74,7 @@ def wrap_outputs(node: BackwardCFunction, args: tuple[Any, ...], returned: tuple
     return tuple(outputs)
 
 
-def _find_lone_new_tensor(args: tuple[Any, ...], returned: tuple[Tensor | str, ...]) -> tuple[Tensor, ...]:
+def _find_lone_new_tensor(args: Operands, returned: tuple[Tensor | str, ...]) -> tuple[Tensor, ...]:
     """Return the only result if it is a tensor that can have a gradient, neither an argument nor a view; else none."""
     if len(returned) != 1:
         return ()

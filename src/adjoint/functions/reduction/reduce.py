@@ -17,7 +17,7 @@ from adjoint.core.op.recorder import wrap_unrecorded
 from adjoint.core.op.spec import describe
 from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.tensor import Tensor, constant, wrap
-from adjoint.core.typing import Array, DtypeLike, Function, NumpyDtype, Operand
+from adjoint.core.typing import DtypeLike, Function, NumpyDtype, Operand
 from adjoint.functions.api import return_types
 from adjoint.functions.api.compute_dtype import in_float32
 from adjoint.functions.api.dim_args import Dims, all_dims, check_keepdim, one_dim, parse_shape
@@ -313,9 +313,6 @@ def check_ordered(name: str, x: Tensor) -> None:
         raise NotImplementedError(f"{name} is not implemented for complex numbers, given {describe(x.array)}")
 
 
-MIN_TURNED_SIZE = 16  # of a dimension before the last: shorter ones are no rows
-
-
 def _max_or_min(
     name: str, x: Tensor, dim: Operand, keepdim: bool, over_all: Function, where_is: Function, of_two: Function
 ) -> Any:
@@ -331,32 +328,14 @@ def _max_or_min(
     axis, kind = one_dim(dim, rank), getattr(return_types, name)
     if rank == 0:
         return _scalar_extreme(x, kind)
-    array, is_recorded = x.array, x.node is not None and not (nondefault.count and not mode.recording)
-    if (
-        (axis == rank - 1 or (not is_recorded and array.shape[axis] >= MIN_TURNED_SIZE))
-        and type(array) is np.ndarray
-        and kernel_provider.enabled
-        and not (nondefault.count and mode.needs_slow_path)
-    ):
-        rows = array if axis == rank - 1 else array.swapaxes(axis, -1)
-        places = np.empty(rows.shape[:-1], np.int64)
-        found = ROW_KERNELS[name].call(rows, places)
-        if found is not None and axis == rank - 1 and not keepdim:
+    if axis == rank - 1 and not keepdim and kernel_provider.enabled and not (nondefault.count and mode.needs_slow_path):
+        places = np.empty(x.array.shape[:-1], np.int64)
+        found = ROW_KERNELS[name].call(x.array, places)
+        if found is not None:
             indices = wrap(places)
             return kind(indexing.take_along_row(x, indices, computed=found), indices)
-        if found is not None:
-            indices = wrap(_restore_axis(places, axis, rank))
-            if is_recorded:
-                return _gather_extremes(x, indices, axis, keepdim, kind)
-            return _drop_axis(wrap_unrecorded(_restore_axis(found, axis, rank)), indices, axis, keepdim, kind)
     indices = find_positions(where_is, x, axis=axis, keepdims=True)
     return _gather_extremes(x, indices, axis, keepdim, kind)
-
-
-def _restore_axis(reduced: Array, axis: int, rank: int) -> Array:
-    """Return what was reduced after `axis` had changed places with the last one, in order, with it as size 1."""
-    kept = reduced.reshape(*reduced.shape, 1)
-    return kept if axis == rank - 1 else np.ascontiguousarray(kept.swapaxes(axis, -1))
 
 
 def _detach_or_rewrap(x: Tensor) -> Tensor:
@@ -379,11 +358,7 @@ def _scalar_extreme(x: Tensor, kind: type[Extreme]) -> Extreme:
 
 
 def _gather_extremes(x: Tensor, indices: Tensor, axis: int, keepdim: bool, kind: type[Extreme]) -> Extreme:
-    return _drop_axis(indexing.gather(x, indices, axis=axis), indices, axis, keepdim, kind)
-
-
-def _drop_axis(values: Tensor, indices: Tensor, axis: int, keepdim: bool, kind: type[Extreme]) -> Extreme:
-    """Return extremes and their places without the axis of size 1, unless `keepdim`."""
+    values = indexing.gather(x, indices, axis=axis)
     if not keepdim:
         shape = values.array.shape
         shape = shape[:axis] + shape[axis + 1 :]
