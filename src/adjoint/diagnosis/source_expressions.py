@@ -102,12 +102,16 @@ class SourceFile:
             found.setdefault(text_of(call.func).rpartition(".")[2], []).append(call)
         return found
 
+    def calls_of(self, *names: str) -> list[ast.Call]:
+        """Return the calls of functions and methods of these names."""
+        return [call for name in names for call in self.calls.get(name, ())]
+
     @cached_property
     def outside_assignments(self) -> dict[str, list[ast.Attribute]]:
         """The targets of the statements `model.name = …`, of anything but `self`, by the attribute's name."""
         found: dict[str, list[ast.Attribute]] = {}
-        for node in ast.walk(self.tree):
-            if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and text_of(node.value) != "self":
+        for node in self.nodes_of(ast.Attribute):
+            if isinstance(node.ctx, ast.Store) and text_of(node.value) != "self":
                 found.setdefault(node.attr, []).append(node)
         return found
 
@@ -115,15 +119,15 @@ class SourceFile:
     def attribute_assignments(self) -> dict[tuple[str, str], list[ast.stmt]]:
         """The statements `self.name = …` of each class, by its name and the attribute's."""
         found: dict[tuple[str, str], list[ast.stmt]] = {}
-        for scope in ast.walk(self.tree):
-            for node in ast.walk(scope) if isinstance(scope, ast.ClassDef) else ():
-                if isinstance(node, (ast.Assign, ast.AnnAssign)) and isinstance(scope, ast.ClassDef):
+        for scope in self.nodes_of(ast.ClassDef):
+            for node in ast.walk(scope):
+                if isinstance(node, (ast.Assign, ast.AnnAssign)):
                     for name in _bound_attributes(node):
                         found.setdefault((scope.name, name), []).append(node)
                     if self.scope_of(node) is scope:  # of all objects of the class
                         for name in _bound_names(node, self.has_walrus):
                             found.setdefault((scope.name, name), []).append(node)
-                elif isinstance(node, ast.Expr) and isinstance(scope, ast.ClassDef):
+                elif isinstance(node, ast.Expr):
                     registered = _registered_name(node.value)
                     if registered is not None:
                         found.setdefault((scope.name, registered), []).append(node)
@@ -136,8 +140,10 @@ def shorten(text: str) -> str:
     return text if len(text) <= MAX_SHOWN_CHARACTERS else text[: MAX_SHOWN_CHARACTERS - 2] + " …"
 
 
-@lru_cache(maxsize=MAX_PARSED_FILES)
-def _parse(name: str, lines: tuple[str, ...]) -> SourceFile | None:
+_parsed: dict[str, tuple[list[str], SourceFile | None]] = {}  # by name, with the lines that `linecache` holds
+
+
+def _parse(name: str, lines: list[str]) -> SourceFile | None:
     try:
         return SourceFile(name, "".join(lines))
     except (SyntaxError, ValueError, RecursionError):
@@ -147,7 +153,15 @@ def _parse(name: str, lines: tuple[str, ...]) -> SourceFile | None:
 def parse_source(name: str, names: dict[str, object] | None = None) -> SourceFile | None:
     """Return the syntax tree of a file; None where its source cannot be had."""
     lines = linecache.getlines(name, names)
-    return _parse(name, tuple(lines)) if lines else None
+    if not lines:
+        return None
+    known = _parsed.get(name)
+    if known is None or (known[0] is not lines and known[0] != lines):
+        _parsed.pop(name, None)
+        while len(_parsed) >= MAX_PARSED_FILES:
+            del _parsed[next(iter(_parsed))]
+        known = _parsed[name] = lines, _parse(name, lines)
+    return known[1]
 
 
 def find_expression(place: UserFrame) -> tuple[SourceFile, ast.AST] | None:
@@ -187,7 +201,12 @@ def _contains(outer: Position, inner: Position) -> bool:
 
 def text_of(node: ast.AST) -> str:
     """Return an expression as a program writes it."""
-    return shorten(node.id if isinstance(node, ast.Name) else ast.unparse(node))
+    names: list[str] = []
+    part = node
+    while isinstance(part, ast.Attribute):  # most are dotted names, for which nothing need be unparsed
+        names.append(part.attr)
+        part = part.value
+    return shorten(".".join([part.id, *reversed(names)]) if isinstance(part, ast.Name) else ast.unparse(node))
 
 
 def find_assignment(

@@ -15,7 +15,6 @@ from adjoint.core.tensor.as_strided import owner
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand, Operands
 from adjoint.diagnosis.findings import Place, place_of_frame, place_of_instruction
-from adjoint.diagnosis.rules.settings import find_calls
 from adjoint.diagnosis.source_expressions import parse_source
 from adjoint.diagnosis.watch.events import ModuleCall, OptimizerStep, caller_frame, caller_place, root_mean_square
 from adjoint.diagnosis.watch.facts import Facts, is_array
@@ -23,6 +22,7 @@ from adjoint.diagnosis.watch.frames import user_frames
 from adjoint.diagnosis.watch.library_calls import LibraryCall
 from adjoint.diagnosis.watch.names import origin_of_name
 from adjoint.diagnosis.watch.rule import CHECKED_PASSES, WatchRule
+from adjoint.diagnosis.watch.source_lines import find_calls
 from adjoint.diagnosis.watch.value_flow import DRAWS
 
 LARGE_INPUT = 20.0  # root mean square from which an input counts as not normalised

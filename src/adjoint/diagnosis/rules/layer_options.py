@@ -8,12 +8,12 @@ from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
 from adjoint.diagnosis.findings import Place
 from adjoint.diagnosis.rules.modes import DROPOUTS
-from adjoint.diagnosis.rules.settings import find_calls
 from adjoint.diagnosis.rules.targets import ERRORS
 from adjoint.diagnosis.watch.events import ModuleCall, OptimizerStep, caller_place
 from adjoint.diagnosis.watch.facts import Facts, producer_of
 from adjoint.diagnosis.watch.library_calls import LibraryCall
 from adjoint.diagnosis.watch.rule import WatchRule
+from adjoint.diagnosis.watch.source_lines import find_calls
 from adjoint.nn.layers.normalization import BatchNorm
 from adjoint.nn.module.module import Module
 

@@ -11,12 +11,13 @@ from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand, Operands
 from adjoint.diagnosis.findings import Finding, Place
 from adjoint.diagnosis.rules.settings import LOSS_OPS
-from adjoint.diagnosis.source_expressions import parse_source, text_of
+from adjoint.diagnosis.source_expressions import text_of
 from adjoint.diagnosis.watch.events import Backward, ModuleCall, caller_frame, caller_place
 from adjoint.diagnosis.watch.facts import Facts, is_array, op_name, producer_of
 from adjoint.diagnosis.watch.frames import find_library_call, find_operands
 from adjoint.diagnosis.watch.library_calls import LibraryCall
 from adjoint.diagnosis.watch.rule import CHECKED_PASSES, WatchRule
+from adjoint.diagnosis.watch.source_lines import nodes_at
 from adjoint.nn.layers.normalization import LayerNorm
 
 MIN_BATCH = 4
@@ -261,8 +262,5 @@ def nodes_of(node: Operand) -> list[Operand]:
 
 def name_of_right_side(place: Place) -> str:
     """Return the text to the right of the minus in a line."""
-    source = parse_source(place.site.file)
-    for node in ast.walk(source.tree) if source is not None else ():
-        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub) and node.lineno == place.site.line:
-            return text_of(node.right)
-    return "the divergence"
+    differences = [node for node in nodes_at(place, ast.BinOp) if isinstance(node.op, ast.Sub)]
+    return text_of(differences[0].right) if differences else "the divergence"

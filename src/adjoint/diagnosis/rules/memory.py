@@ -18,8 +18,9 @@ from adjoint.diagnosis.source_expressions import SourceFile, parse_source, text_
 from adjoint.diagnosis.watch.containers import MAX_ELEMENTS, find_container
 from adjoint.diagnosis.watch.events import Backward, ModuleCall, OptimizerStep, caller_frame, caller_place
 from adjoint.diagnosis.watch.facts import Facts
-from adjoint.diagnosis.watch.frames import find_expression, user_frames
+from adjoint.diagnosis.watch.frames import user_frames
 from adjoint.diagnosis.watch.rule import WatchRule
+from adjoint.diagnosis.watch.source_lines import nodes_around
 from adjoint.nn.module.module import Module
 
 DEPTH = 2  # passes through which a sum has grown
@@ -43,8 +44,7 @@ class GrowingSum(WatchRule):
         depth = len({bisect_left(ends, nr) for x in inputs if isinstance(x, Tensor) for nr in self._find_terms(x.node)})
         if depth > DEPTH:
             frame = caller_frame()
-            found = find_expression(frame)
-            name = _target_of(found[0].statement_of(found[1])) if found is not None else ""
+            name = find_target(place_of_frame(frame))
             self.report(
                 "graph-kept",
                 place_of_frame(frame),
@@ -66,21 +66,11 @@ class GrowingSum(WatchRule):
                     queue += node.parents
 
 
-def _target_of(node: ast.AST) -> str:
-    """Return the name that a statement gives a value."""
-    if isinstance(node, ast.AugAssign):
-        return text_of(node.target)
-    if isinstance(node, ast.Assign):
-        return text_of(node.targets[0])
-    return ""
-
-
-def _target_at(place: Place) -> str:
-    """Return the name to which a line assigns."""
-    source = parse_source(place.site.file)
-    nodes = () if source is None else ast.walk(source.tree)
-    found = (_target_of(node) for node in nodes if getattr(node, "lineno", 0) == place.site.line)
-    return next(filter(None, found), "")
+def find_target(place: Place) -> str:
+    """Return the name to which a line gives a value."""
+    targets = [node.targets[0] for node in nodes_around(place, ast.Assign)]
+    targets += [node.target for node in nodes_around(place, ast.AugAssign)]
+    return text_of(targets[0]) if targets else ""
 
 
 class KeptResults(WatchRule):
@@ -239,7 +229,7 @@ class CarriedGraph(WatchRule):
             self.report(
                 "graph-carried",
                 place,
-                _target_at(place) or "the state",
+                find_target(place) or "the state",
                 f"backward() goes through the graphs of all steps before: {pluralize(old, 'node')} of them by now, "
                 "entered at "
                 "this line; each step takes longer and keeps more memory",

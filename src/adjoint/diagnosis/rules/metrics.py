@@ -84,11 +84,13 @@ class MetricChoice(WatchRule):
     def best_is_chosen(self, x: Operand = None, *args: Operand, **kwargs: Operand) -> None:
         """See a call of argmax, max or topk."""
         given = kwargs.get("dim", args[-1] if args else None)
-        if not is_array(x) or x.array.ndim not in (2, 4) or min(x.array.shape) < 2 or type(given) is not int:
+        if type(given) is not int or given not in (0, -2):
+            return
+        if not is_array(x) or x.array.ndim not in (2, 4) or min(x.array.shape) < 2:
             return
         frame = caller_frame()
-        expression = find_expression(frame)
-        if given not in (0, -2) or library_files[frame.f_code.co_filename] or expression is None:
+        expression = None if library_files[frame.f_code.co_filename] else find_expression(frame)
+        if expression is None:
             return
         node = expression[1].func if isinstance(expression[1], ast.Call) else expression[1]
         name, shape = text_of(node).rpartition(".")[2], tuple(x.shape)
@@ -151,24 +153,12 @@ def is_mean_term(term: LossTerm) -> bool:
 
 def find_sums_of_items(source: SourceFile, name: str) -> Iterator[tuple[ast.AugAssign, str, str]]:
     """Yield the lines `total += loss.item()` whose total is divided by a number of samples, with both names."""
-    nodes = list(ast.walk(source.tree))
-    counts = {
-        text_of(node.target)
-        for node in nodes
-        if isinstance(node, ast.AugAssign) and COUNT.fullmatch(text_of(node.value))
-    }
-    quotients = [
-        (text_of(node.left), text_of(node.right))
-        for node in nodes
-        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div)
-    ]
-    quotients += [
-        (text_of(node.target), text_of(node.value))
-        for node in nodes
-        if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Div)
-    ]
-    for node in nodes:
-        if isinstance(node, ast.AugAssign) and text_of(node.value) in (f"{name}.item()", f"float({name})"):
+    changes, products = source.nodes_of(ast.AugAssign), source.nodes_of(ast.BinOp)
+    counts = {text_of(node.target) for node in changes if COUNT.fullmatch(text_of(node.value))}
+    quotients = [(text_of(node.left), text_of(node.right)) for node in products if isinstance(node.op, ast.Div)]
+    quotients += [(text_of(node.target), text_of(node.value)) for node in changes if isinstance(node.op, ast.Div)]
+    for node in changes:
+        if text_of(node.value) in (f"{name}.item()", f"float({name})"):
             total = text_of(node.target)
             for left, right in quotients:
                 if left == total and (right in counts or re.fullmatch(r"len\([\w.]+\.dataset\)", right)):

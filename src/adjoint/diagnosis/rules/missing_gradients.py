@@ -15,12 +15,12 @@ from adjoint.diagnosis.rules.dataflow.lost_parts import (
     find_owner,
     is_from_lost_leaf,
 )
-from adjoint.diagnosis.rules.settings import find_uncalled
 from adjoint.diagnosis.watch.events import Backward, Cut, ModuleCall, OptimizerRecord, OptimizerStep, caller_frame
 from adjoint.diagnosis.watch.facts import Facts, leaves_below
 from adjoint.diagnosis.watch.frames import place_of_attribute
 from adjoint.diagnosis.watch.names import describe_callee
 from adjoint.diagnosis.watch.rule import WatchRule
+from adjoint.diagnosis.watch.source_lines import find_uncalled
 from adjoint.diagnosis.watch.value_flow import Made
 from adjoint.nn.containers.containers import ModuleList
 from adjoint.nn.module.module import Module

@@ -7,17 +7,17 @@ from dataclasses import replace
 
 import numpy as np
 
-from adjoint.core.graph.source_location import library_files
+from adjoint.core.graph.source_location import InstructionLocation, library_files
 from adjoint.core.op.op import Op
 from adjoint.core.runtime.text_table import pluralize
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand, Operands
 from adjoint.diagnosis.findings import Place, place_of_frame
-from adjoint.diagnosis.rules.settings import find_uncalled
 from adjoint.diagnosis.watch.events import Backward, ModuleCall, OptimizerStep, caller_frame, caller_place
 from adjoint.diagnosis.watch.facts import Facts, is_array
 from adjoint.diagnosis.watch.frames import find_library_call
 from adjoint.diagnosis.watch.rule import CHECKED_PASSES, WatchRule
+from adjoint.diagnosis.watch.source_lines import find_uncalled
 from adjoint.nn.layers.dropout import AlphaDropout, Dropout, FeatureAlphaDropout
 from adjoint.nn.layers.group_norm import GroupNorm
 from adjoint.nn.layers.normalization import BatchNorm, LayerNorm
@@ -105,9 +105,8 @@ class TrainingMode(WatchRule):
 
     def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
-        self.suspects: list[tuple[ModuleCall, int]] = []
-        self.used_records: set[tuple[Operand, int]] = set()
-        self.was_stepping = 0
+        self.suspects: dict[tuple[int, InstructionLocation], ModuleCall] = {}  # by the module and where recording ends
+        self.used_records: set[InstructionLocation] = set()
 
     def see_op(self, op: Op, inputs: Operands, out: Tensor) -> None:
         call = self.facts.calls[-1] if self.facts.calls else None
@@ -132,22 +131,24 @@ class TrainingMode(WatchRule):
                 if record is not None:
                     self.used_records.add((record.code, record.instruction_offset))
             return
-        if call.record is None or library_files[call.record.code.co_filename]:
+        record = call.record
+        if record is None or not call.module.training or not self.facts.steps:
             return
+        location = record.code, record.instruction_offset
         if call.parent is None:
-            if call.module.training and mode_dependent(call.module):
-                self.suspects.append((call, self.facts.steps))
-        elif isinstance(call.module, MODE_DEPENDENT) and call.module.training and not call.root.module.training:
+            if (id(call.module), location) not in self.suspects and not library_files[record.code.co_filename]:
+                self.suspects[id(call.module), location] = call
+        elif isinstance(call.module, MODE_DEPENDENT) and not call.root.module.training:
             part = outermost_in_mode(call, training=True)  # that eval() of the model did not reach
-            if part is not call and mode_dependent(part.module):
-                self.suspects.append((replace(part, place=call.root.place), self.facts.steps))
+            if part is not call and not library_files[record.code.co_filename]:
+                self.suspects.setdefault((id(part.module), location), replace(part, place=call.root.place))
 
     def finish(self) -> None:
         optimized = self.facts.find_optimizers()
         reported = set()
-        for call, steps in self.suspects:
-            record, module = call.record, call.module
-            if record is None or not steps or (record.code, record.instruction_offset) in self.used_records:
+        for (_, location), call in self.suspects.items():
+            module = call.module
+            if location in self.used_records or not mode_dependent(module):
                 continue
             if id(module) in reported or not any(id(p) in optimized for p in module.parameters()):
                 continue

@@ -13,8 +13,8 @@ from adjoint.diagnosis.findings import Place, place_of_instruction
 from adjoint.diagnosis.watch.events import Backward, OptimizerStep, caller_place
 from adjoint.diagnosis.watch.facts import Facts, is_array, op_name, producer_of
 from adjoint.diagnosis.watch.frames import find_library_call
-from adjoint.diagnosis.watch.names import find_only_call
 from adjoint.diagnosis.watch.rule import CHECKED_PASSES, WatchRule
+from adjoint.diagnosis.watch.source_lines import find_only_call
 from adjoint.diagnosis.watch.value_flow import Made
 from adjoint.nn.containers.containers import Sequential
 

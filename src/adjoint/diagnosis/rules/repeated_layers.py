@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from adjoint.core.graph.source_location import Site, definition_site
+from adjoint.core.graph.source_location import definition_site
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
 from adjoint.diagnosis.findings import Place
@@ -17,6 +17,7 @@ from adjoint.diagnosis.watch.events import Backward, ModuleCall, OptimizerStep, 
 from adjoint.diagnosis.watch.facts import Facts
 from adjoint.diagnosis.watch.names import Names
 from adjoint.diagnosis.watch.rule import WatchRule
+from adjoint.diagnosis.watch.source_lines import line_of
 from adjoint.nn.containers.containers import ModuleList, Sequential
 from adjoint.nn.layers.convolution import Conv1d, Conv2d
 from adjoint.nn.layers.linear import Linear
@@ -179,14 +180,15 @@ def find_copy(name: str, parameter: Operand, names: Names) -> Place | None:
     made = names.origin_of_parameter(parameter)
     source = None if made is None else parse_source(made.site.file)
     tail = ".".join(name.split(".")[-2:])  # decoder.weight
-    for node in ast.walk(source.tree) if source is not None else ():
-        targets = node.targets if isinstance(node, ast.Assign) else []
-        called = node.func if isinstance(node, ast.Call) else None
-        if isinstance(called, ast.Attribute) and called.attr in ("copy_", "set_"):
-            targets = [called.value]
-        if any(text_of(each).removesuffix(".data").endswith(tail) for each in targets) and source is not None:
-            return Place(Site(source.name, getattr(node, "lineno", 0), ""))
-    return None
+    if source is None:
+        return None
+    writes: list[tuple[ast.stmt | ast.expr, ast.expr]] = [
+        (node, target) for node in source.nodes_of(ast.Assign) for target in node.targets
+    ]
+    calls = source.calls_of("copy_", "set_")
+    writes += [(call, call.func.value) for call in calls if isinstance(call.func, ast.Attribute)]
+    found = (node for node, target in writes if text_of(target).removesuffix(".data").endswith(tail))
+    return next((line_of(source.name, node) for node in found), None)
 
 
 @dataclass

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
 
 import numpy as np
 
 from adjoint.core.graph.node import Node
-from adjoint.core.graph.source_location import Site, definition_site
+from adjoint.core.graph.source_location import definition_site
 from adjoint.core.runtime.text_table import pluralize
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
 from adjoint.diagnosis.findings import Place
-from adjoint.diagnosis.source_expressions import parse_source, text_of
+from adjoint.diagnosis.source_expressions import text_of
 from adjoint.diagnosis.watch.events import Backward, OptimizerRecord, OptimizerStep, caller_place
 from adjoint.diagnosis.watch.facts import Facts, op_name
 from adjoint.diagnosis.watch.rule import WatchRule
+from adjoint.diagnosis.watch.source_lines import find_attribute_writes, find_calls, nodes_around
 
 MAX_PENALTY = 0.5  # the factor of the weights in their gradient
 MAX_DECAY = 0.03  # of the weights in a step, from which on nothing is learned
@@ -115,14 +115,6 @@ class UnreadAttributes(WatchRule):
             self.report("unread-attribute", place, name, problem, f"write {advice}", attribute)
 
 
-def find_attribute_writes(site: Site, attribute: str) -> Iterator[Place]:
-    """Yield the lines of a program that set an attribute of this name, of an object that is not self."""
-    source = parse_source(site.file)
-    for node in ast.walk(source.tree) if source is not None else ():
-        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and node.attr == attribute:
-            yield Place(Site(site.file, node.lineno, ""))
-
-
 class SharedMemory(WatchRule):
     """Two parameters in the same memory: what one learns, the other is changed by."""
 
@@ -163,51 +155,14 @@ class ConstantWeights(WatchRule):
                 self.report("constant-weights", place, name, problem, advice, value)
 
 
-def find_calls(site: Site, names: tuple[str, ...]) -> Iterator[Place]:
-    """Yield the lines of a program that call a function or a method of one of these names."""
-    source = parse_source(site.file)
-    for node in ast.walk(source.tree) if source is not None else ():
-        called = node.func if isinstance(node, ast.Call) else None
-        name = called.attr if isinstance(called, ast.Attribute) else called.id if isinstance(called, ast.Name) else ""
-        if isinstance(node, ast.Call) and name in names:
-            yield Place(Site(site.file, node.lineno, ""))
-
-
-def find_uncalled(near: Place | None, method: str) -> Iterator[Place]:
-    """Yield the lines of a program that name a method and do not call it: `optimizer.zero_grad`."""
-    file = "" if near is None else near.site.file
-    source = parse_source(file)
-    for node in ast.walk(source.tree) if source is not None else ():
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Attribute) and node.value.attr == method:
-            yield Place(Site(file, node.lineno, ""))
-
-
-def find_rate_writes(near: Place | None) -> Iterator[Place]:
-    """Yield the lines of a program that set `group["lr"]`."""
-    file = "" if near is None else near.site.file
-    source = parse_source(file)
-    for node in ast.walk(source.tree) if source is not None else ():
-        if (
-            isinstance(node, ast.Subscript)
-            and isinstance(node.ctx, ast.Store)
-            and text_of(node.slice) in ("'lr'", '"lr"')
-        ):
-            yield Place(Site(file, node.lineno, ""))
-
-
 EPOCHS = re.compile(r"\w*epoch|ep|it|iteration")  # names of loops that go on with one model, and compare no settings
 
 
 def find_loop_variable(place: Place | None) -> str | None:
     """Return the variable of the innermost loop around a line, if it only counts."""
-    source = None if place is None else parse_source(place.site.file)
-    loops = [
-        node
-        for node in ast.walk(source.tree if source is not None else ast.Module([], []))
-        if isinstance(node, ast.For) and place is not None and node.lineno < place.site.line <= (node.end_lineno or 0)
-    ]
-    innermost = max(loops, key=lambda node: node.lineno, default=None)
-    return text_of(innermost.target) if innermost is not None and "range(" in text_of(innermost.iter) else None
+    around = [] if place is None else nodes_around(place, ast.For)
+    loops = [loop for loop in around if place is not None and loop.lineno < place.site.line]
+    return text_of(loops[-1].target) if loops and "range(" in text_of(loops[-1].iter) else None
 
 
 class FreshOptimizers(WatchRule):

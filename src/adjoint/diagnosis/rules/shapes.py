@@ -14,11 +14,12 @@ from adjoint.core.op.op import Op
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand, Operands
 from adjoint.diagnosis.findings import Finding, Place, place_of_frame, place_of_origin
-from adjoint.diagnosis.source_expressions import parse_source, text_of
+from adjoint.diagnosis.source_expressions import text_of
 from adjoint.diagnosis.watch.events import Backward, ModuleCall, caller_frame, caller_place
 from adjoint.diagnosis.watch.facts import Facts, is_array, leaves_below, op_name
 from adjoint.diagnosis.watch.frames import find_expression, find_library_call, find_operands
 from adjoint.diagnosis.watch.rule import CHECKED_PASSES, WatchRule
+from adjoint.diagnosis.watch.source_lines import line_of, nodes_at
 from adjoint.nn.layers.attention import MultiheadAttention
 from adjoint.nn.layers.recurrent import RNNBase
 
@@ -327,11 +328,11 @@ class DoublePrecision(GraphRule):
 def place_of_sample(dataset: object) -> Place | None:
     """Return the line of a dataset of the user's that gives a sample."""
     code: Operand = getattr(getattr(type(dataset), "__getitem__", None), "__code__", None)
-    source = None if code is None or library_files[code.co_filename] else parse_source(code.co_filename)
-    for node in ast.walk(source.tree) if source is not None else ():
-        if isinstance(node, ast.FunctionDef) and node.name == "__getitem__" and node.lineno == code.co_firstlineno:
-            last = [each for each in ast.walk(node) if isinstance(each, ast.Return)][-1:]
-            return next((Place(Site(code.co_filename, each.lineno, "__getitem__")) for each in last), None)
+    if code is None or library_files[code.co_filename]:
+        return None
+    for function in nodes_at(Place(Site(code.co_filename, code.co_firstlineno, "")), ast.FunctionDef):
+        returns = [each for each in ast.walk(function) if isinstance(each, ast.Return)]
+        return line_of(code.co_filename, returns[-1]) if returns else None
     return None
 
 

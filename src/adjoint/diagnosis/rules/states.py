@@ -23,6 +23,7 @@ from adjoint.diagnosis.watch.events import ModuleCall, OptimizerStep, caller_fra
 from adjoint.diagnosis.watch.facts import Facts, is_array
 from adjoint.diagnosis.watch.frames import find_expression, user_frames
 from adjoint.diagnosis.watch.rule import WatchRule
+from adjoint.diagnosis.watch.source_lines import line_of, nodes_in
 from adjoint.nn.module.module import Module
 
 MIN_RESETS = 4  # loads of one state
@@ -82,12 +83,11 @@ class LoadedStates(WatchRule):
 
 def find_takings(near: Place, name: str) -> Iterator[Place]:
     """Yield the lines that give a name a state dict."""
-    source = parse_source(near.site.file)
-    for node in ast.walk(source.tree) if source is not None else ():
-        if isinstance(node, ast.Assign) and "state_dict()" in text_of(node.value):
+    for node in nodes_in(near.site.file, ast.Assign):
+        if "state_dict()" in text_of(node.value):
             targets = [each for target in node.targets for each in ast.walk(target) if isinstance(each, ast.expr)]
             if any(text_of(each) == name for each in targets):
-                yield Place(Site(near.site.file, node.lineno, ""))
+                yield line_of(near.site.file, node)
 
 
 def is_same_memory(one: Tensor, other: Tensor) -> bool:
@@ -174,21 +174,18 @@ class TargetNetwork(WatchRule):
 
 def is_updated(source: SourceFile, name: str) -> bool:
     """Return whether a line of a program may give the network of this name other weights after it was made."""
-    for function in ast.walk(source.tree):
-        if isinstance(function, (ast.FunctionDef, ast.Module)):
-            is_init = isinstance(function, ast.FunctionDef) and function.name == "__init__"
-            if is_init or (isinstance(function, ast.FunctionDef) and not is_used(source, function.name)):
-                continue
-            if any(gives_weights(node, name) for node in statements_of(function)):
-                return True
-    return False
+    functions = [each for each in source.nodes_of(ast.FunctionDef) if each.name != "__init__"]
+    scopes = [source.tree, *(each for each in functions if is_used(source, each.name))]
+    return any(gives_weights(node, name) for scope in scopes for node in statements_of(scope))
 
 
 def is_used(source: SourceFile, function: str) -> bool:
     """Return whether a program names a function anywhere but at its definition."""
-    nodes = ast.walk(source.tree)
-    names = (node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "") for node in nodes)
-    return function.startswith("__") or any(each == function for each in names)
+    return (
+        function.startswith("__")
+        or any(each.id == function for each in source.nodes_of(ast.Name))
+        or any(each.attr == function for each in source.nodes_of(ast.Attribute))
+    )
 
 
 def statements_of(function: ast.AST) -> Iterator[ast.AST]:
@@ -230,18 +227,13 @@ class AliasedModel(WatchRule):
         frame = caller_frame()
         source = parse_source(frame.f_code.co_filename, frame.f_globals)
         trained = {id(p) for p in step.record.parameters()}
-        for node in ast.walk(source.tree) if source is not None else ():
-            value = node.value if isinstance(node, ast.Assign) and len(node.targets) == 1 else None
-            target = node.targets[0] if isinstance(node, ast.Assign) else None
+        for node in source.nodes_of(ast.Assign) if source is not None else ():
+            value = node.value if len(node.targets) == 1 else None
+            target = node.targets[0]
             name = text_of(target).rpartition(".")[2] if isinstance(target, (ast.Name, ast.Attribute)) else ""
             is_shallow = isinstance(value, ast.Call) and text_of(value.func) in ("copy.copy", "copy") and value.args
             value = value.args[0] if is_shallow and isinstance(value, ast.Call) else value
-            if (
-                not isinstance(value, (ast.Name, ast.Attribute))
-                or not COPIES.search(name)
-                or source is None
-                or target is None
-            ):
+            if not isinstance(value, (ast.Name, ast.Attribute)) or not COPIES.search(name) or source is None:
                 continue
             model = next((v for v in map(partial(evaluate, value), user_frames(frame)) if v is not MISSING), None)
             copy = next((v for v in map(partial(evaluate, target), user_frames(frame)) if v is not MISSING), None)
@@ -263,31 +255,39 @@ class ForgottenStates(WatchRule):
 
     def before_step(self, step: OptimizerStep) -> None:
         source = parse_source(step.place.site.file)
-        nodes = list(ast.walk(source.tree)) if source is not None else []
-        taken = {
-            text_of(node.targets[0])
-            for node in nodes
-            if isinstance(node, ast.Assign) and text_of(node.value).endswith(".state_dict()")
-        }
-        passed = {
-            text_of(each)
-            for node in nodes
-            if isinstance(node, ast.Call)
-            for each in (*node.args, *(k.value for k in node.keywords))
-        }
-        calls = {node.func for node in nodes if isinstance(node, ast.Call)}
-        for node in nodes:
-            if isinstance(node, ast.Attribute) and node.attr == "state_dict" and node not in calls:
-                around = None if source is None else source.parents.get(node)
-                if isinstance(around, (ast.Assign, ast.Call)):
-                    place = Place(Site(step.place.site.file, node.lineno, ""))
-                    problem = f"{text_of(node)} is the method itself, not the state that it gives: nothing is kept"
-                    self.report("method-not-called", place, text_of(node), problem, f"{text_of(node)}()", "")
-            called = node.func if isinstance(node, ast.Call) else None
-            if not isinstance(called, ast.Attribute) or called.attr != "update":
+        if source is not None:
+            self._find_methods(source)
+            self._find_updates(source)
+
+    def _find_methods(self, source: SourceFile) -> None:
+        """Report the method `state_dict` itself where its result was meant."""
+        for node in source.nodes_of(ast.Attribute):
+            around = source.parents.get(node) if node.attr == "state_dict" else None
+            is_called = isinstance(around, ast.Call) and around.func is node
+            if isinstance(around, (ast.Assign, ast.Call)) and not is_called:
+                place = Place(Site(source.name, node.lineno, ""))
+                problem = f"{text_of(node)} is the method itself, not the state that it gives: nothing is kept"
+                self.report("method-not-called", place, text_of(node), problem, f"{text_of(node)}()", "")
+
+    def _find_updates(self, source: SourceFile) -> None:
+        """Report `update` of the dict that a model gave, where no call gets the dict afterwards."""
+        for call in source.calls_of("update"):
+            if not isinstance(call.func, ast.Attribute):
                 continue
-            owner = text_of(called.value)
-            if owner.endswith(".state_dict()") or owner in taken - passed:
+            owner = text_of(call.func.value)
+            if owner.endswith(".state_dict()") or (is_state(source, owner) and not is_argument(source, owner)):
                 problem = f"update() of {owner} changes a dict and not the model: nothing is loaded"
-                place = Place(Site(step.place.site.file, called.lineno, ""))
+                place = Place(Site(source.name, call.func.lineno, ""))
                 self.report("nothing-loaded", place, owner, problem, "load_state_dict(…) of the model", owner)
+
+
+def is_state(source: SourceFile, name: str) -> bool:
+    """Return whether a statement gives a name what `state_dict()` returns."""
+    around = [source.parents.get(call) for call in source.calls_of("state_dict")]
+    return any(isinstance(each, ast.Assign) and text_of(each.targets[0]) == name for each in around)
+
+
+def is_argument(source: SourceFile, name: str) -> bool:
+    """Return whether any call gets the value of a name."""
+    given = (each for call in source.nodes_of(ast.Call) for each in (*call.args, *(k.value for k in call.keywords)))
+    return any(isinstance(each, (ast.Name, ast.Attribute)) and text_of(each) == name for each in given)

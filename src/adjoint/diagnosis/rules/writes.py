@@ -18,6 +18,7 @@ from adjoint.diagnosis.watch.facts import Facts, is_array
 from adjoint.diagnosis.watch.frames import find_library_call
 from adjoint.diagnosis.watch.library_calls import LibraryCall
 from adjoint.diagnosis.watch.rule import CHECKED_PASSES, WatchRule
+from adjoint.diagnosis.watch.source_lines import nodes_at
 
 SCANNED_PASSES = 32
 READS = frozenset({"index", "index_select", "gather"})  # ops that copy parts of their first operand
@@ -134,19 +135,11 @@ INPLACE_METHODS = frozenset({"add_", "sub_", "mul_", "div_", "clamp_", "neg_", "
 
 
 def _arithmetic_nodes(source: SourceFile, line: int) -> list[ast.AST]:
-    return [
-        node
-        for node in ast.walk(source.tree)
-        if getattr(node, "lineno", 0) <= line <= getattr(node, "end_lineno", 0)
-        and (
-            isinstance(node, ast.AugAssign)
-            or (
-                isinstance(node, ast.Call)
-                and isinstance(node.func, ast.Attribute)
-                and node.func.attr in INPLACE_METHODS
-            )
-        )
+    nodes: list[ast.AugAssign | ast.Call] = [
+        *source.nodes_of(ast.AugAssign),
+        *source.calls_of(*sorted(INPLACE_METHODS)),
     ]
+    return [node for node in nodes if node.lineno <= line <= (node.end_lineno or 0)]
 
 
 def _written_name(source: SourceFile, line: int) -> str:
@@ -197,12 +190,8 @@ class ExpandedWrite(WatchRule):
 def _stored_name(site: Site) -> str:
     """Return the name whose element a line sets, or that it calls a method of."""
     source = parse_source(site.file)
-    for node in ast.walk(source.tree) if source is not None else ():
-        if (
-            getattr(node, "lineno", 0) == site.line
-            and isinstance(node, ast.Subscript)
-            and isinstance(node.ctx, ast.Store)
-        ):
+    for node in nodes_at(Place(site), ast.Subscript):
+        if isinstance(node.ctx, ast.Store):
             return text_of(node.value)
     return "" if source is None else _written_name(source, site.line)
 

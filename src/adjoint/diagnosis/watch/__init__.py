@@ -14,4 +14,5 @@ Modules, in reading order:
 - `value_flow`: The origins of values: the ops of the first passes with their operands, those of data too, which no
   node records.
 - `containers`: Containers that keep a tensor alive, and the names under which a program holds them.
+- `source_lines`: Lines of a program's text: its calls, what it sets, and the blocks around a line.
 """

@@ -12,7 +12,6 @@ from adjoint.diagnosis.operands import MISSING, Origin, evaluate, is_module
 from adjoint.diagnosis.source_expressions import (
     find_assignment,
     find_attribute_assignment,
-    parse_source,
     text_of,
 )
 from adjoint.diagnosis.watch.frames import find_expression, find_origin_place, user_frames
@@ -162,18 +161,6 @@ def origin_of_name(name: str, frame: FrameType) -> Place | None:
         source, source.tree, name, None
     )
     return None if statement is None else place_of_origin(Origin(source, statement))
-
-
-def find_only_call(place: Place, kind: type) -> Place:
-    """Return the line of the place's file that makes an object of a class, if there is one such line alone."""
-    source = parse_source(place.site.file)
-    calls = [
-        each
-        for each in ast.walk(source.tree if source is not None else ast.Module([], []))
-        if isinstance(each, ast.Call) and text_of(each.func).rpartition(".")[2] == kind.__name__
-    ]
-    found = None if source is None or len(calls) != 1 else place_of_origin(Origin(source, calls[0]))
-    return found or place
 
 
 def name_of_value(value: object, frame: FrameType) -> str:

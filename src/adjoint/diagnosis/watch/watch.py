@@ -69,6 +69,7 @@ class Watch:
         self.current_steps: list[OptimizerStep] = []
         self.is_compiler_watched = False
         self.evaluations = 0
+        self.unrecorded_calls: dict[tuple[int, bool, int, int], int] = {}  # by the module, its mode and where it is
         self.is_skipping = False  # the parts of a model that runs are left out
         self.is_resting = False  # ops of this step are not watched
         self.is_quiet = False  # nor are modules that are known, and only rules that must see every step see it
@@ -230,7 +231,7 @@ class Watch:
         def _watched_call(module: Module, *args: object, **kwargs: object) -> Operand:
             if self.is_skipping or not self._is_ours():
                 return call(module, *args, **kwargs)
-            if self.is_quiet and mode.recording and id(module) in self.facts.names.known:
+            if self.is_resting and self._is_familiar(module):
                 self.is_skipping = True
                 try:
                     return call(module, *args, **kwargs)
@@ -245,6 +246,15 @@ class Watch:
             return output
 
         return _watched_call
+
+    def _is_familiar(self, module: Module) -> bool:
+        """Return whether a call of an outermost module is one of many, which a quiet step need not see."""
+        record = mode.detach_record
+        if id(module) not in self.facts.names.known or mode.recording or record is None:
+            return self.is_quiet and mode.recording and id(module) in self.facts.names.known
+        key = id(module), module.training, id(record.code), record.instruction_offset
+        count = self.unrecorded_calls[key] = self.unrecorded_calls.get(key, 0) + 1
+        return self.is_quiet and count > MAX_EVALUATIONS
 
     def _enter_module(self, module: Module, args: tuple[Operand, ...]) -> None:
         facts = self.facts

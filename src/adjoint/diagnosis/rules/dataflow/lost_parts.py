@@ -14,6 +14,7 @@ from adjoint.diagnosis.source_expressions import find_assignment, parse_source
 from adjoint.diagnosis.watch.events import ModuleCall
 from adjoint.diagnosis.watch.facts import leaves_below
 from adjoint.diagnosis.watch.frames import place_of_attribute, place_of_class_attribute
+from adjoint.diagnosis.watch.source_lines import nodes_at
 from adjoint.nn.module.module import Module
 
 
@@ -37,11 +38,10 @@ def is_from_lost_leaf(value: Operand, trained: Collection[int]) -> bool:
 def find_making(place: Place | None) -> Place | None:
     """Return the line that gave the name which a line calls its value."""
     source = None if place is None else parse_source(place.site.file)
-    for node in ast.walk(source.tree) if source is not None else ():
-        if isinstance(node, ast.Call) and place is not None and node.lineno == place.site.line:
-            name = node.func.id if isinstance(node.func, ast.Name) else ""
-            made = find_assignment(source, source.scope_of(node), name, node) if source is not None and name else None
-            if made is not None and source is not None:
+    for call in nodes_at(place, ast.Call) if place is not None else ():
+        if source is not None and isinstance(call.func, ast.Name):
+            made = find_assignment(source, source.scope_of(call), call.func.id, call)
+            if made is not None:
                 return place_of_origin(Origin(source, made))
     return None
 

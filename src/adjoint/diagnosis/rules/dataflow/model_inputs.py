@@ -103,20 +103,18 @@ class CrossedArguments(WatchRule):
 def find_crossed_calls(source: SourceFile) -> Iterator[tuple[ast.Call, str, str]]:
     """Yield the calls that exchange two arguments, where no other call of the function has them in their order."""
     parameters: dict[str, list[str]] = {}
-    calls: dict[str, list[tuple[ast.Call, list[str]]]] = {}
+    for function in source.nodes_of(ast.FunctionDef):
+        names = [each.arg for each in function.args.args]
+        parameters[function.name] = names[1:] if names[:1] == ["self"] else names
     triplets = {"triplet_margin_loss"}
-    for node in ast.walk(source.tree):
-        if isinstance(node, ast.FunctionDef):
-            names = [each.arg for each in node.args.args]
-            parameters[node.name] = names[1:] if names[:1] == ["self"] else names
-        elif isinstance(node, ast.Assign) and "TripletMarginLoss" in text_of(node.value):
-            triplets |= {text_of(target).rpartition(".")[2] for target in node.targets}
-        elif isinstance(node, ast.Call) and not node.keywords:
-            name = text_of(node.func).rpartition(".")[2]
-            calls.setdefault(name, []).append((node, [text_of(each) for each in node.args]))
+    for made in source.calls_of("TripletMarginLoss"):
+        statement = source.statement_of(made)
+        if isinstance(statement, ast.Assign):
+            triplets |= {text_of(target).rpartition(".")[2] for target in statement.targets}
     parameters |= {each: list(TRIPLET) for each in triplets}
     for name, wanted in parameters.items():
-        found = [(node, find_exchange(wanted, given)) for node, given in calls.get(name, ())]
+        calls = [call for call in source.calls.get(name, ()) if not call.keywords]
+        found = [(call, find_exchange(wanted, [text_of(each) for each in call.args])) for call in calls]
         if found and all(pair is not None for _, pair in found):
             for node, pair in found:
                 if pair is not None:

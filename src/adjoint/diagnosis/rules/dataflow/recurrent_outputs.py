@@ -11,10 +11,10 @@ from adjoint.core.typing import Operand
 from adjoint.data.sampler import RandomSampler
 from adjoint.diagnosis.findings import Place
 from adjoint.diagnosis.rules.tokens import find_padding
-from adjoint.diagnosis.source_expressions import parse_source
 from adjoint.diagnosis.watch.events import Backward, ModuleCall, caller_place
 from adjoint.diagnosis.watch.facts import Facts, is_array
 from adjoint.diagnosis.watch.rule import WatchRule
+from adjoint.diagnosis.watch.source_lines import nodes_in
 from adjoint.diagnosis.watch.value_flow import FLOW_PASSES, Made
 from adjoint.nn.layers.embedding import Embedding
 from adjoint.nn.layers.recurrent import RNNBase
@@ -200,11 +200,8 @@ class CarriedState(WatchRule):
 def is_read(holder: Module, key: str) -> bool:
     """Return whether a line of the file of a class reads an attribute of this name."""
     code = getattr(type(holder).forward, "__code__", None)
-    source = None if code is None else parse_source(code.co_filename)
-    nodes = ast.walk(source.tree) if source is not None else ()
-    return source is None or any(
-        isinstance(node, ast.Attribute) and node.attr == key and isinstance(node.ctx, ast.Load) for node in nodes
-    )
+    attributes = [] if code is None else nodes_in(code.co_filename, ast.Attribute)
+    return not attributes or any(node.attr == key and isinstance(node.ctx, ast.Load) for node in attributes)
 
 
 def find_position(whole: Tensor, part: Tensor) -> tuple[int, int] | None:

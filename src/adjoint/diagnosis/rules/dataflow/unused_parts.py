@@ -10,12 +10,13 @@ from adjoint.core.graph.source_location import library_files
 from adjoint.core.typing import Operand
 from adjoint.diagnosis.findings import Place
 from adjoint.diagnosis.rules.modes import DROPOUTS
-from adjoint.diagnosis.source_expressions import parse_source, text_of
+from adjoint.diagnosis.source_expressions import text_of
 from adjoint.diagnosis.watch.events import ModuleCall, OptimizerStep, caller_frame, caller_place
 from adjoint.diagnosis.watch.facts import Facts
 from adjoint.diagnosis.watch.frames import place_of_attribute, user_frames
 from adjoint.diagnosis.watch.names import origin_of_name
 from adjoint.diagnosis.watch.rule import WatchRule
+from adjoint.diagnosis.watch.source_lines import nodes_in
 from adjoint.nn.module.module import Module
 from adjoint.optim.lr.scheduler import LRScheduler
 
@@ -78,9 +79,7 @@ class UnusedLayer(WatchRule):
 
 def is_named_again(file: str, name: str) -> bool:
     """Return whether a file reads an attribute of this name anywhere."""
-    source = parse_source(file)
-    reads = (node for node in ast.walk(source.tree) if isinstance(node, ast.Attribute)) if source is not None else ()
-    return any(node.attr == name and isinstance(node.ctx, ast.Load) for node in reads)
+    return any(node.attr == name and isinstance(node.ctx, ast.Load) for node in nodes_in(file, ast.Attribute))
 
 
 class UnusedSchedule(WatchRule):
@@ -142,32 +141,29 @@ def is_from_library(part: Module) -> bool:
 
 def is_filled(file: str, name: str) -> bool:
     """Return whether a file writes to anything of this name, or fills all parameters of a module."""
-    source = parse_source(file)
-    for node in ast.walk(source.tree) if source is not None else ():
-        if isinstance(node, ast.Call):
-            function = text_of(node.func)
-            if function.rpartition(".")[2] in ("apply", "load_state_dict"):
-                return True
-            texts = [function.rpartition(".")[0], *map(text_of, node.args)]
-            if (function.endswith("_") or "init" in function) and any(name in text.split(".") for text in texts):
-                return True
-        elif isinstance(node, ast.For) and "parameters(" in text_of(node.iter):
-            if any(word in text_of(each) for each in node.body for word in ("init", "_(", ".data")):
-                return True
-        elif isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store) and name in text_of(node.value):
+    for call in nodes_in(file, ast.Call):
+        function = text_of(call.func)
+        if function.rpartition(".")[2] in ("apply", "load_state_dict"):
             return True
-    return False
+        if function.endswith("_") or "init" in function:
+            texts = [function.rpartition(".")[0], *map(text_of, call.args)]
+            if any(name in text.split(".") for text in texts):
+                return True
+    for loop in nodes_in(file, ast.For):
+        texts = [text_of(each) for each in loop.body] if "parameters(" in text_of(loop.iter) else []
+        if any(word in text for text in texts for word in ("init", "_(", ".data")):
+            return True
+    items = nodes_in(file, ast.Subscript)
+    return any(isinstance(node.ctx, ast.Store) and name in text_of(node.value) for node in items)
 
 
 def is_stepped(file: str, name: str) -> bool:
     """Return whether a file calls `step` of anything named so, or passes it on."""
-    source = parse_source(file)
-    for node in ast.walk(source.tree) if source is not None else ():
-        if isinstance(node, ast.Call):
-            if isinstance(node.func, ast.Attribute) and node.func.attr == "step":
-                owner = text_of(node.func.value)
-                if name in owner or "sched" in owner.lower():
-                    return True
-            if any(name in text_of(each) for each in (*node.args, *(key.value for key in node.keywords))):
+    for call in nodes_in(file, ast.Call):
+        if isinstance(call.func, ast.Attribute) and call.func.attr == "step":
+            owner = text_of(call.func.value)
+            if name in owner or "sched" in owner.lower():
                 return True
+        if any(name in text_of(each) for each in (*call.args, *(key.value for key in call.keywords))):
+            return True
     return False

@@ -15,6 +15,7 @@ from adjoint.diagnosis.source_expressions import find_function, parse_source, te
 from adjoint.diagnosis.watch.events import Backward
 from adjoint.diagnosis.watch.facts import Facts
 from adjoint.diagnosis.watch.rule import WatchRule
+from adjoint.diagnosis.watch.source_lines import nodes_at
 from adjoint.diagnosis.watch.value_flow import FLOW_PASSES, MODULE_CALLS, Made
 
 OPTIONS_THAT_WRITE = frozenset({"inplace", "out"})
@@ -103,10 +104,7 @@ def dropped_offsets(code: CodeType) -> frozenset[int]:
 
 def find_dropped_value(place: Place) -> ast.BinOp | ast.Call | None:
     """Return the sum, product or call without another effect that is a line of its own."""
-    source = parse_source(place.site.file)
-    for node in ast.walk(source.tree) if source is not None else ():
-        if not isinstance(node, ast.Expr) or node.lineno != place.site.line:
-            continue
+    for node in nodes_at(place, ast.Expr):
         value = node.value
         if isinstance(value, ast.BinOp):
             return value

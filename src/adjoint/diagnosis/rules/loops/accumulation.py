@@ -5,14 +5,13 @@ from __future__ import annotations
 import ast
 from itertools import pairwise
 
-from adjoint.core.graph.source_location import Site
-from adjoint.core.typing import Operand
 from adjoint.diagnosis.findings import Place
 from adjoint.diagnosis.rules.loops.steps import find_gradient_owner, is_clear
 from adjoint.diagnosis.source_expressions import SourceFile, parse_source, text_of
 from adjoint.diagnosis.watch.events import Backward, OptimizerStep
 from adjoint.diagnosis.watch.facts import Facts
 from adjoint.diagnosis.watch.rule import WatchRule
+from adjoint.diagnosis.watch.source_lines import line_of, nodes_around, nodes_in
 
 MIN_STEPS = 3
 MAX_PASSES = 24
@@ -85,10 +84,7 @@ class ClearedAccumulation(WatchRule):
 
 def is_outside(cleared: Place, step: Place) -> bool:
     """Return whether a step comes after the loop that clears the gradients, in the same outer loop."""
-    source = parse_source(step.site.file)
-    for outer in ast.walk(source.tree) if source is not None else ():
-        if not isinstance(outer, ast.For):
-            continue
+    for outer in nodes_in(step.site.file, ast.For):
         for inner in outer.body:
             if isinstance(inner, ast.For) and inner.lineno <= cleared.site.line <= (inner.end_lineno or 0):
                 later = [line for line in outer.body if line.lineno > (inner.end_lineno or 0)]
@@ -122,14 +118,8 @@ class AccumulationStart(WatchRule):
 
 def find_condition(place: Place) -> Place:
     """Return the line of the innermost `if` around a line; the line itself without one."""
-    source = parse_source(place.site.file)
-    around = [
-        node
-        for node in ast.walk(source.tree if source is not None else ast.Module([], []))
-        if isinstance(node, ast.If) and node.lineno <= place.site.line <= (node.end_lineno or 0)
-    ]
-    innermost = max(around, key=lambda node: node.lineno, default=None)
-    return place if innermost is None else Place(Site(place.site.file, innermost.lineno, ""))
+    around = nodes_around(place, ast.If)
+    return line_of(place.site.file, around[-1]) if around else place
 
 
 class UndividedAccumulation(WatchRule):
@@ -167,7 +157,8 @@ class UndividedAccumulation(WatchRule):
         if place is None or step is None or len(self.facts.optimizers) != 1 or len(counts) < 2:
             return
         source = parse_source(step.site.file)
-        if min(counts[:2]) < MIN_PASSES or source is None or not has_modulus(source, step) or scales_gradients(source):
+        has_modulus = any("%" in text_of(node.test) for node in nodes_around(step, ast.If))
+        if min(counts[:2]) < MIN_PASSES or source is None or not has_modulus or scales_gradients(source):
             return
         problem = f"{counts[0]} backward passes of means come before each step, and nothing divides by {counts[0]}: "
         problem += f"the gradients are {counts[0]} times those of one batch"
@@ -175,24 +166,10 @@ class UndividedAccumulation(WatchRule):
         self.report("accumulation-not-divided", place, "loss", problem, advice, counts[0])
 
 
-def has_modulus(source: SourceFile, near: Place) -> bool:
-    """Return whether a line stands in a block `if i % steps == 0`."""
-    tests = [
-        text_of(node.test)
-        for node in ast.walk(source.tree)
-        if isinstance(node, ast.If) and node.lineno <= near.site.line <= (node.end_lineno or 0)
-    ]
-    return any("%" in test for test in tests)
-
-
 def scales_gradients(source: SourceFile) -> bool:
     """Return whether a program changes the size of gradients, or of rates, by hand."""
-    for node in ast.walk(source.tree):
-        target: Operand = None
-        if isinstance(node, ast.AugAssign) and isinstance(node.op, (ast.Div, ast.Mult)):
-            target = node.target
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in SCALING:
-            target = node.func.value
-        if target is not None and ".grad" in text_of(target):
-            return True
-    return False
+    augmented = source.nodes_of(ast.AugAssign)
+    calls = [call.func for call in source.calls_of(*SCALING)]
+    targets: list[ast.expr] = [each.target for each in augmented if isinstance(each.op, (ast.Div, ast.Mult))]
+    targets += [called.value for called in calls if isinstance(called, ast.Attribute)]
+    return any(".grad" in text_of(target) for target in targets)

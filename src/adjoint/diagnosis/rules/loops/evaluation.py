@@ -42,16 +42,16 @@ class EvaluationScale(WatchRule):
         self.counts: dict[tuple[str, Place], tuple[str, int]] = {}
 
     def enter_module(self, call: ModuleCall) -> None:
+        is_known = id(call.module) in self.inputs
+        if is_known == call.is_recording or not (is_known or call.module.training):
+            return
         x = next((x for x in call.tensors() if is_array(x)), None)
         if x is None or x.node is not None or x.array.dtype.kind != "f" or x.array.size < MIN_VALUES:
             return
-        if next(call.module.parameters(), None) is None:
-            return
-        if call.is_recording and call.module.training:
-            if id(call.module) not in self.inputs:
-                self.inputs[id(call.module)] = scale_of(x)
-        elif not call.is_recording and id(call.module) in self.inputs:
+        if is_known:
             self.last = call, x
+        elif next(call.module.parameters(), None) is not None:
+            self.inputs[id(call.module)] = scale_of(x)
 
     def see_call(self, call: LibraryCall) -> None:
         x, target = call.tensor("input"), call.tensor("target")

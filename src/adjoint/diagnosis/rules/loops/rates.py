@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import ast
 
-from adjoint.core.graph.source_location import Site
 from adjoint.core.op.op import Op
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand, Operands
 from adjoint.diagnosis.findings import Place
-from adjoint.diagnosis.source_expressions import parse_source
 from adjoint.diagnosis.watch.events import OptimizerRecord, caller_place
 from adjoint.diagnosis.watch.facts import Facts, is_array
 from adjoint.diagnosis.watch.rule import WatchRule
+from adjoint.diagnosis.watch.source_lines import line_of, nodes_in
 
 MIN_RATIO = 100  # of the rates of two groups
 MAX_RATE = 0.05  # of Adam and its kin, above which the larger one is the mistake
@@ -49,18 +48,12 @@ class GroupRates(WatchRule):
 
 def find_rate(near: Place, rate: float) -> Place | None:
     """Return the line of a program that gives a group this rate."""
-    source = parse_source(near.site.file)
-    for node in ast.walk(source.tree) if source is not None else ():
-        pairs: list[tuple[ast.AST | None, ast.expr]] = []
-        if isinstance(node, ast.Dict):
-            pairs = list(zip(node.keys, node.values, strict=True))
-        elif isinstance(node, ast.keyword):
-            pairs = [(ast.Constant(node.arg), node.value)]
-        for key, value in pairs:
-            is_rate = isinstance(key, ast.Constant) and key.value == "lr" and isinstance(value, ast.Constant)
-            if is_rate and isinstance(value, ast.Constant) and value.value == rate:
-                return Place(Site(near.site.file, value.lineno, ""))
-    return None
+    file = near.site.file
+    items = [item for made in nodes_in(file, ast.Dict) for item in zip(made.keys, made.values, strict=True)]
+    values = [value for key, value in items if isinstance(key, ast.Constant) and key.value == "lr"]
+    values += [keyword.value for keyword in nodes_in(file, ast.keyword) if keyword.arg == "lr"]
+    found = (value for value in values if isinstance(value, ast.Constant) and value.value == rate)
+    return next((line_of(file, value) for value in found), None)
 
 
 class ClampedGradients(WatchRule):

@@ -9,16 +9,16 @@ from itertools import islice
 
 import numpy as np
 
-from adjoint.core.graph.source_location import Site, library_files
+from adjoint.core.graph.source_location import library_files
 from adjoint.core.runtime.text_table import pluralize
 from adjoint.core.typing import Operand
 from adjoint.diagnosis.findings import Place
-from adjoint.diagnosis.rules.settings import find_rate_writes, find_uncalled
-from adjoint.diagnosis.source_expressions import parse_source, text_of
+from adjoint.diagnosis.source_expressions import text_of
 from adjoint.diagnosis.watch.events import Backward, OptimizerStep, caller_frame, caller_place
 from adjoint.diagnosis.watch.facts import Facts, is_array, leaves_below
 from adjoint.diagnosis.watch.names import describe_callee
 from adjoint.diagnosis.watch.rule import WatchRule
+from adjoint.diagnosis.watch.source_lines import find_rate_writes, find_uncalled, line_of, nodes_in
 from adjoint.nn.module.parameter import Parameter
 
 MAX_SAMPLED = 32  # parameters
@@ -260,23 +260,16 @@ class HandMadeStep(WatchRule):
 
 def find_rebound_steps(near: Place) -> Iterator[tuple[Place, str]]:
     """Yield the lines `p = p - lr * p.grad`, and the name."""
-    source = parse_source(near.site.file)
-    for node in ast.walk(source.tree) if source is not None else ():
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+    for node in nodes_in(near.site.file, ast.Assign):
+        if isinstance(node.targets[0], ast.Name):
             name = node.targets[0].id
             if isinstance(node.value, ast.BinOp) and f"{name}.grad" in text_of(node.value):
-                yield Place(Site(near.site.file, node.lineno, "")), name
+                yield line_of(near.site.file, node), name
 
 
 def find_gradient_owner(near: Place) -> str:
     """Return the first name whose `.grad` a program reads."""
-    source = parse_source(near.site.file)
-    reads = (
-        text_of(node.value)
-        for node in (ast.walk(source.tree) if source is not None else ())
-        if isinstance(node, ast.Attribute) and node.attr == "grad"
-    )
-    return next(reads, "")
+    return next((text_of(node.value) for node in nodes_in(near.site.file, ast.Attribute) if node.attr == "grad"), "")
 
 
 def is_clear(parameter: Operand) -> bool:

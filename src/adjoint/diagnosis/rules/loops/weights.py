@@ -105,10 +105,9 @@ def find_forwards(model: Module) -> Iterator[tuple[SourceFile, ast.FunctionDef]]
     for kind in dict.fromkeys(type(part) for part in model.modules()):
         code = getattr(kind.forward, "__code__", None)
         source = None if code is None or "adjoint" in kind.__module__ else parse_source(code.co_filename)
-        for node in ast.walk(source.tree) if source is not None else ():
-            is_there = code is not None and getattr(node, "lineno", 0) == code.co_firstlineno
-            if isinstance(node, ast.FunctionDef) and is_there and source is not None:
-                yield source, node
+        for function in source.nodes_of(ast.FunctionDef) if source is not None else ():
+            if code is not None and source is not None and function.lineno == code.co_firstlineno:
+                yield source, function
 
 
 class InitialScale(WatchRule):

@@ -24,8 +24,8 @@ class BackwardArgument(TextRule):
     """`loss.backward(loss)`: the gradients are multiplied by the loss."""
 
     def read(self, source: SourceFile) -> None:
-        for call in source.nodes_of(ast.Call):
-            if name_of(call) != "backward" or not isinstance(call.func, ast.Attribute):
+        for call in source.calls_of("backward"):
+            if not isinstance(call.func, ast.Attribute):
                 continue
             given = [*call.args[:1], *(each.value for each in call.keywords if each.arg == "gradient")]
             name = text_of(call.func.value)
@@ -53,7 +53,7 @@ class SharedTransform(TextRule):
     """The transform of one part of a split that is set through its dataset, which both parts have."""
 
     def read(self, source: SourceFile) -> None:
-        if not any(name_of(call) in ("random_split", "Subset") for call in source.nodes_of(ast.Call)):
+        if not source.calls_of("random_split", "Subset"):
             return
         for node in source.nodes_of(ast.Assign):
             for target in node.targets:
@@ -77,25 +77,20 @@ class SmoothedAway(TextRule):
     """A smoothing of labels that leaves hardly anything of them."""
 
     def read(self, source: SourceFile) -> None:
-        for call in source.nodes_of(ast.Call):
-            for each in call.keywords:
-                value = number_in(each.value)
-                if each.arg == "label_smoothing" and value is not None and value > MAX_SMOOTHING:
-                    problem = (
-                        f"label_smoothing={value:g} gives {value:.0%} of each target to all classes alike: hardly "
-                    )
-                    problem += "anything of the label is left"
-                    self.blame("smoothed-away", (source, each.value), "label_smoothing", problem, "label_smoothing=0.1")
+        for each in source.nodes_of(ast.keyword):
+            value = number_in(each.value) if each.arg == "label_smoothing" else None
+            if value is not None and value > MAX_SMOOTHING:
+                problem = f"label_smoothing={value:g} gives {value:.0%} of each target to all classes alike: hardly "
+                problem += "anything of the label is left"
+                self.blame("smoothed-away", (source, each.value), "label_smoothing", problem, "label_smoothing=0.1")
 
 
 class RisingSchedule(TextRule):
     """A schedule whose factor is above 1: the learning rate grows with each of its steps."""
 
     def read(self, source: SourceFile) -> None:
-        for call in source.nodes_of(ast.Call):
+        for call in source.calls_of("StepLR", "MultiStepLR", "ExponentialLR"):
             name = name_of(call)
-            if name not in ("StepLR", "MultiStepLR", "ExponentialLR"):
-                continue
             given = next((each.value for each in call.keywords if each.arg == "gamma"), None)
             position = 1 if name == "ExponentialLR" else 2
             value = number_in(given or (call.args[position] if len(call.args) > position else None))

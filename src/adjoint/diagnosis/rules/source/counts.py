@@ -20,13 +20,13 @@ class CountedByBatches(TextRule):
 
     def read(self, source: SourceFile) -> None:
         counts: dict[str, str] = {}  # the loader that a loop over right answers reads
-        for loop in source.parents:
-            for node in ast.walk(loop) if isinstance(loop, ast.For) and isinstance(loop.target, ast.Tuple) else ():
-                if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add) and isinstance(loop, ast.For):
+        for loop in source.nodes_of(ast.For):
+            for node in ast.walk(loop) if isinstance(loop.target, ast.Tuple) else ():
+                if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add):
                     text = text_of(node.value)
                     if "==" in text and "sum(" in text and "/" not in text:
                         counts[text_of(node.target)] = loader_of(loop.iter)
-        for node in source.nodes_of(ast.BinOp):
+        for node in source.nodes_of(ast.BinOp) if counts else ():
             if not isinstance(node.op, ast.Div):
                 continue
             names = {text_of(each) for each in ast.walk(node.left) if isinstance(each, (ast.Name, ast.Attribute))}
@@ -49,11 +49,7 @@ class NeverEqual(TextRule):
     """A type that is compared with a text, or a layer with a class: never equal, so nothing is initialised."""
 
     def read(self, source: SourceFile) -> None:
-        applied = {
-            text_of(call.args[0])
-            for call in source.nodes_of(ast.Call)
-            if name_of(call) == "apply" and len(call.args) == 1
-        }
+        applied = {text_of(call.args[0]) for call in source.calls_of("apply") if len(call.args) == 1}
         for node in source.nodes_of(ast.Compare):
             if len(node.ops) != 1 or not isinstance(node.ops[0], (ast.Eq, ast.Is)):
                 continue
@@ -77,12 +73,12 @@ class PairOrder(TextRule):
     """A ranking loss that puts the negative item before the positive one."""
 
     def read(self, source: SourceFile) -> None:
-        for call in source.nodes_of(ast.Call):
+        for call in source.calls_of("logsigmoid", "softplus", "log"):
             name = name_of(call)
             operand: ast.expr | None = call.args[0] if call.args else None
             if isinstance(operand, ast.Call) and name == "log" and name_of(operand) == "sigmoid" and operand.args:
                 operand, name = operand.args[0], "logsigmoid"
-            if name not in ("logsigmoid", "softplus") or not isinstance(operand, ast.BinOp):
+            if name == "log" or not isinstance(operand, ast.BinOp):
                 continue
             sides = [name_of(each).lower() for each in (operand.left, operand.right)]
             wanted = (NEGATIVE, POSITIVE) if name == "logsigmoid" else (POSITIVE, NEGATIVE)
@@ -99,35 +95,43 @@ class ExponentOfSum(TextRule):
     """A perplexity of the sum of losses, and not of their mean."""
 
     def read(self, source: SourceFile) -> None:
-        exponents = [call for call in source.nodes_of(ast.Call) if name_of(call) == "exp" and len(call.args) == 1]
-        augmented = source.nodes_of(ast.AugAssign) if exponents else []
-        sums = {
-            text_of(node.target): node
-            for node in augmented
-            if isinstance(node.op, ast.Add) and ".item()" in text_of(node.value)
-        }
-        means = {text_of(node.target) for node in augmented if isinstance(node.op, ast.Div)}
-        means |= {
-            text_of(x) for node in source.nodes_of(ast.Assign) for x in node.targets if "/" in text_of(node.value)
-        }
-        for call in exponents if sums else ():
-            name = text_of(call.args[0])
-            if name in sums and name not in means and "*" not in text_of(sums[name].value):
+        for call in source.calls_of("exp"):
+            name = text_of(call.args[0]) if len(call.args) == 1 else ""
+            added = [each for each in changes_of(source, name) if isinstance(each.op, ast.Add)]
+            if not any(".item()" in text_of(each.value) and "*" not in text_of(each.value) for each in added):
+                continue
+            quotients: list[ast.stmt] = [each for each in changes_of(source, name) if isinstance(each.op, ast.Div)]
+            quotients += [
+                line
+                for line in source.assignments_in(source.scope_of(call)).get(name, ())
+                if isinstance(line, ast.Assign) and "/" in text_of(line.value)
+            ]
+            if not quotients:
                 problem = f"{name} adds up the losses of all batches: its exponential grows with their number"
                 advice = f"{text_of(call.func)}({name} / batches)"
                 self.blame("exponent-of-sum", (source, call), name, problem, advice)
+
+
+def changes_of(source: SourceFile, name: str) -> list[ast.AugAssign]:
+    """Return the statements `name += …` and the like."""
+    return [each for each in source.nodes_of(ast.AugAssign) if name and text_of(each.target) == name]
 
 
 class OtherLabels(TextRule):
     """Predictions for held-out rows that are compared with labels of training."""
 
     def read(self, source: SourceFile) -> None:
-        for node in source.parents:
-            if isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], ast.Eq):
-                sides = [node.left, node.comparators[0]]
-            elif isinstance(node, ast.Call) and len(node.args) == 2:
-                sides = list(node.args)
-            else:
+        names_of_file = {node.id.lower() for node in source.nodes_of(ast.Name)}
+        if not any(map(HELD_OUT.search, names_of_file)) or not any(map(TRAINED.search, names_of_file)):
+            return
+        compared: list[tuple[ast.AST, list[ast.expr]]] = [
+            (node, [node.left, *node.comparators])
+            for node in source.nodes_of(ast.Compare)
+            if isinstance(node.ops[0], ast.Eq)
+        ]
+        compared += [(call, call.args) for call in source.nodes_of(ast.Call)]
+        for node, sides in compared:
+            if len(sides) != 2:
                 continue
             names = [names_behind(source, side) for side in sides]
             for i, (own, other) in enumerate(((names[0], names[1]), (names[1], names[0]))):

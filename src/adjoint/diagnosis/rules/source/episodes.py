@@ -23,9 +23,8 @@ class ExplorationChoice(TextRule):
     """An action that is random with the probability 1 - epsilon, and the best one with epsilon."""
 
     def read(self, source: SourceFile) -> None:
-        for node in source.parents:
-            if not isinstance(node, (ast.If, ast.IfExp)):
-                continue
+        choices: list[ast.If | ast.IfExp] = [*source.nodes_of(ast.If), *source.nodes_of(ast.IfExp)]
+        for node in choices:
             yes, no = _branches(source, node)
             test = node.test
             if not isinstance(test, ast.Compare) or len(test.ops) != 1:
@@ -74,9 +73,7 @@ class SameStates(TextRule):
     """A transition in a replay memory whose next state is the state itself."""
 
     def read(self, source: SourceFile) -> None:
-        for call in source.nodes_of(ast.Call):
-            if name_of(call) not in STORES:
-                continue
+        for call in source.calls_of(*sorted(STORES)):
             only = call.args[0] if len(call.args) == 1 else None
             items = only.elts if isinstance(only, (ast.Tuple, ast.List)) else call.args
             items = [item for item in items if not isinstance(item, ast.Starred)]
@@ -147,9 +144,9 @@ class FloorAsCeiling(TextRule):
     """A value that decays to a least one by `min`, which takes it there at once."""
 
     def read(self, source: SourceFile) -> None:
-        for node in source.nodes_of(ast.Assign):
-            value = node.value
-            if not isinstance(value, ast.Call) or name_of(value) != "min" or len(value.args) != 2:
+        for value in source.calls_of("min"):
+            node = source.parents.get(value)
+            if not isinstance(node, ast.Assign) or len(value.args) != 2:
                 continue
             name = text_of(node.targets[0])
             for decayed, floor in (value.args, value.args[::-1]):

@@ -67,9 +67,8 @@ class Patience(TextRule):
     """A counter of epochs without progress that an epoch with progress does not set back."""
 
     def read(self, source: SourceFile) -> None:
-        for loop in source.parents:
-            if not isinstance(loop, (ast.For, ast.While)):
-                continue
+        loops: list[ast.For | ast.While] = [*source.nodes_of(ast.For), *source.nodes_of(ast.While)]
+        for loop in loops:
             nodes = list(ast.walk(loop))
             limits = {text_of(node.left) for node in nodes if isinstance(node, ast.Compare)}
             for node in nodes:

@@ -80,11 +80,12 @@ class UphillStep(TextRule):
     """A step by hand that adds the gradient of a loss."""
 
     def read(self, source: SourceFile) -> None:
-        passes = [call for call in source.nodes_of(ast.Call) if name_of(call) == "backward"]
-        losses = [text_of(call.func.value) for call in passes if isinstance(call.func, ast.Attribute)]
+        calls = source.calls_of("backward")
+        losses = [text_of(call.func.value) for call in calls if isinstance(call.func, ast.Attribute)]
         if not losses or not all(LOSS.search(name) for name in losses):
             return
-        for node in source.parents:
+        sums = (*source.nodes_of(ast.AugAssign), *source.nodes_of(ast.Assign), *source.calls_of("add_"))
+        for node in sums:
             target, added = find_sum(node)
             name = "" if target is None else text_of(target).removesuffix(".data")
             if added is None or not name or f"{name}.grad" not in text_of(added) or INPUTS.search(name):
@@ -103,7 +104,7 @@ def find_sum(node: ast.AST) -> tuple[ast.expr | None, ast.expr | None]:
     if isinstance(node, ast.Assign) and isinstance(node.value, ast.BinOp) and isinstance(node.value.op, ast.Add):
         is_same = text_of(node.value.left).removesuffix(".data") == text_of(node.targets[0]).removesuffix(".data")
         return (node.targets[0], node.value.right) if is_same else (None, None)
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "add_" and node.args:
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args:
         return node.func.value, node
     return None, None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 
 from adjoint.diagnosis.rules.source.epochs import assigns
 from adjoint.diagnosis.rules.source.text_rule import TextRule, calls_in, name_of
@@ -36,26 +37,22 @@ class OverlappingParts(TextRule):
                     return
 
 
+@lru_cache(maxsize=1)
 def find_parts(source: SourceFile) -> dict[str, list[tuple[str, ast.Slice, ast.stmt]]]:
     """Return the slices of each variable that lines give names, with the names and the lines."""
     known: dict[str, list[tuple[str, ast.Slice, ast.stmt]]] = {}
-    for node in source.parents:
+    for node in source.nodes_of(ast.Assign):
         for target, value in pairs_of(node):
             part = value.slice if isinstance(value, ast.Subscript) else None
             part = part.elts[0] if isinstance(part, ast.Tuple) and part.elts else part
-            if (
-                isinstance(part, ast.Slice)
-                and part.step is None
-                and isinstance(value, ast.Subscript)
-                and isinstance(node, ast.stmt)
-            ):
+            if isinstance(part, ast.Slice) and part.step is None and isinstance(value, ast.Subscript):
                 known.setdefault(text_of(value.value), []).append((name_of(target), part, node))
     return known
 
 
-def pairs_of(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
+def pairs_of(node: ast.Assign) -> Iterator[tuple[ast.expr, ast.expr]]:
     """Yield what an assignment gives to each of its names."""
-    if isinstance(node, ast.Assign) and len(node.targets) == 1:
+    if len(node.targets) == 1:
         target, value = node.targets[0], node.value
         if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
             yield from zip(target.elts, value.elts, strict=True)
@@ -87,9 +84,7 @@ class WholeStatistics(TextRule):
         for node in source.nodes_of(ast.Assign):
             for target, value in pairs_of(node):
                 name = text_of(target)
-                cuts = [
-                    (part, line) for part, _, line in parts.get(name, ()) if line.lineno > getattr(node, "lineno", 0)
-                ]
+                cuts = [(part, line) for part, _, line in parts.get(name, ()) if line.lineno > node.lineno]
                 names = [part.lower() for part, _ in cuts]
                 if not any(map(TRAINED.search, names)) or not any(map(HELD_OUT.search, names)):
                     continue
@@ -117,7 +112,7 @@ class WholeStatistics(TextRule):
         mean = value.left.right
         if text_of(mean).startswith(f"{name}.mean("):
             return value
-        for node in source.parents:
+        for node in source.nodes_of(ast.Assign):
             for target, made in pairs_of(node):
                 if text_of(target) == text_of(mean) and text_of(made).startswith(f"{name}.mean("):
                     return node
@@ -159,13 +154,14 @@ class OwnFit(TextRule):
 
     def read(self, source: SourceFile) -> None:
         fits: dict[str, list[tuple[str, ast.AST]]] = {}  # what is fitted how, with the names of the data
-        for node in source.parents:
-            if isinstance(node, ast.DictComp) and name_of(node.generators[0].iter) == "enumerate":
-                names = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
-                self._note(fits, "enumerate", names, node)
-            elif isinstance(node, ast.Call) and name_of(node) in ("fit_transform", "fit") and node.args:
-                made = text_of(node.func).rpartition(".")[0]
-                self._note(fits, made if made.isidentifier() else "fit", {name_of(node.args[0])}, node)
+        for made in source.nodes_of(ast.DictComp):
+            if name_of(made.generators[0].iter) == "enumerate":
+                names = {each.id for each in ast.walk(made) if isinstance(each, ast.Name)}
+                self._note(fits, "enumerate", names, made)
+        for call in source.calls_of("fit_transform", "fit"):
+            owner = text_of(call.func).rpartition(".")[0]
+            if call.args:
+                self._note(fits, owner if owner.isidentifier() else "fit", {name_of(call.args[0])}, call)
         for known in fits.values():
             trained = [name for name, _ in known if TRAINED.search(name.lower())]
             for name, node in known:
@@ -195,12 +191,15 @@ class DoubledRows(TextRule):
                     continue
                 joined = value.args[0].elts if isinstance(value.args[0], (ast.List, ast.Tuple)) else []
                 texts = [text_of(each) for each in joined]
+                splits = source.calls_of("random_split", "train_test_split")
+                later = [call for call in splits if call.lineno > node.lineno]
+                is_split = any(name in {text_of(each) for each in ast.walk(call)} for call in later)
                 others = [each for each in joined if text_of(each) != name and self._is_part_of(source, each, name)]
-                cuts = [part for part, _, line in parts.get(name, ()) if line.lineno > getattr(node, "lineno", 0)]
+                cuts = [part for part, _, line in parts.get(name, ()) if line.lineno > node.lineno]
                 is_cut = any(TRAINED.search(part.lower()) for part in cuts) and any(
                     HELD_OUT.search(part.lower()) for part in cuts
                 )
-                if name in texts and others and (is_cut or self._is_split(source, name, node)):
+                if name in texts and others and (is_cut or is_split):
                     problem = (
                         f"{text_of(others[0])} are rows of {name}, which are joined to it again, and some are held out "
                     )
@@ -216,9 +215,3 @@ class DoubledRows(TextRule):
         made = source.assignments_in(source.scope_of(node)).get(text_of(node), [])
         values = [each.value for each in made if isinstance(each, ast.Assign)]
         return any(isinstance(each, ast.Subscript) and text_of(each.value) == name for each in values)
-
-    def _is_split(self, source: SourceFile, name: str, after: ast.AST) -> bool:
-        line = getattr(after, "lineno", 0)
-        names = ("random_split", "train_test_split")
-        calls = [call for call in source.nodes_of(ast.Call) if name_of(call) in names and call.lineno > line]
-        return any(name in {text_of(each) for each in ast.walk(call)} for call in calls)

@@ -6,16 +6,16 @@ import ast
 
 import numpy as np
 
-from adjoint.core.graph.source_location import Site
 from adjoint.core.op.op import Op
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand, Operands
 from adjoint.diagnosis.findings import Place
-from adjoint.diagnosis.source_expressions import parse_source, text_of
+from adjoint.diagnosis.source_expressions import text_of
 from adjoint.diagnosis.watch.events import Backward, ModuleCall
 from adjoint.diagnosis.watch.facts import Facts, is_array
 from adjoint.diagnosis.watch.library_calls import LibraryCall
 from adjoint.diagnosis.watch.rule import WatchRule
+from adjoint.diagnosis.watch.source_lines import line_of, nodes_in
 from adjoint.diagnosis.watch.value_flow import FLOW_PASSES, Made
 from adjoint.nn.module.parameter import Parameter
 
@@ -131,11 +131,10 @@ class LastStepTarget(WatchRule):
 
 def find_last_item(near: Place) -> Place:
     """Return the line of a program that reads `series[i + window - 1]`; the line itself without one."""
-    source = parse_source(near.site.file)
-    for node in ast.walk(source.tree) if source is not None else ():
-        part = node.slice if isinstance(node, ast.Subscript) else None
+    for node in nodes_in(near.site.file, ast.Subscript):
+        part = node.slice
         if isinstance(part, ast.BinOp) and isinstance(part.left, ast.BinOp) and text_of(part).endswith("- 1"):
-            return Place(Site(near.site.file, getattr(node, "lineno", 0), ""))
+            return line_of(near.site.file, node)
     return near
 
 
