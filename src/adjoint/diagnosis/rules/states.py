@@ -116,11 +116,19 @@ class TargetNetwork(WatchRule):
         super().__init__(facts)
         self.outputs: dict[int, tuple[weakref.ref[Tensor], Module, Place | None]] = {}
         self.targets: dict[int, tuple[Module, Operand, Place]] = {}
-        self.loads: dict[int, list[tuple[int, Place]]] = {}  # the step and the line of each `load_state_dict`
+        self.loads: dict[int, list[tuple[int, Place]]] = {}  # the step and the line of each copy
 
     def state_is_loaded(self, module: Operand, *args: object, **kwargs: object) -> None:
         """See `load_state_dict()`."""
-        self.loads.setdefault(id(module), []).append((self.facts.steps, place_of_frame(caller_frame())))
+        state = args[0] if args else kwargs.get("state_dict")
+        if isinstance(state, Mapping) and self._is_trained(state):
+            self.loads.setdefault(id(module), []).append((self.facts.steps, place_of_frame(caller_frame())))
+
+    def _is_trained(self, state: Mapping[str, Operand]) -> bool:
+        """Return whether a state is that of a network that is trained, and not a mixture of two."""
+        weight = next((x.array for x in state.values() if is_array(x) and x.array.ndim > 1), None)
+        trained = (p for record in self.facts.optimizers.values() for p in record.parameters() if is_array(p))
+        return weight is not None and any(np.array_equal(p.array, weight) for p in trained)
 
     def _check_loads(self, target: Module) -> None:
         """Look for a target that gets the weights of the trained network in each step."""

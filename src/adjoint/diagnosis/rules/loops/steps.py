@@ -277,4 +277,6 @@ def is_clear(parameter: Operand) -> bool:
     grad = parameter._grad
     if grad is None or not grad.array.size:
         return True
+    if type(grad.array) is not np.ndarray:  # a sparse one has but what is not zero
+        return False
     return not (grad.array.item(0) or grad.array.any())  # the first one tells of most

@@ -7,14 +7,24 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 
+import numpy as np
+
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Array
 from adjoint.diagnosis.rules.source.epochs import assigns
 from adjoint.diagnosis.rules.source.text_rule import TextRule, calls_in, name_of
 from adjoint.diagnosis.source_expressions import SourceFile, text_of
+from adjoint.diagnosis.watch.events import OptimizerStep, caller_frame
+from adjoint.diagnosis.watch.facts import Facts
+from adjoint.diagnosis.watch.frames import user_frames
 
 TRAINED = re.compile(r"(?:^|_)(?:x|y)?(?:tr|train|training)(?:_|$|x|y|loader|dl|set)")
 HELD_OUT = re.compile(r"(?:^|_)(?:x|y)?(?:te|test|val|valid|validation|dev|eval|holdout)(?:_|$|x|y|loader|dl|set)")
 FOLDS = re.compile(r"fold|kfold|kf\.split|cross_val", re.IGNORECASE)
 NUMBER = r"(?<![\w.])\d+(?:\.\d+)?"
+MAX_SHIFT = 0.2  # of the mean of rows, in deviations of all
+MAX_ERRORS = 4  # standard errors of a mean, which few rows have by chance
+MIN_ROWS = 8
 JOINS = frozenset({"cat", "concat", "concatenate", "vstack", "hstack", "append"})
 RESETS = frozenset({"load_state_dict", "reset_parameters", "apply", "deepcopy", "reset", "reset_weights"})
 
@@ -77,7 +87,24 @@ def overlap_of(first: ast.Slice, second: ast.Slice) -> tuple[str, str] | None:
 
 
 class WholeStatistics(TextRule):
-    """A mean and a deviation of all rows, of which some are held out afterwards."""
+    """A scaler that is fitted to all rows, of which some are held out afterwards.
+
+    A mean and a deviation that a program writes out count only where those of the rows of training are others: rows in
+    random order have the same.
+    """
+
+    max_steps = 1
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self.trained: dict[str, Array] = {}  # rows of training, by the name of the variable
+
+    def before_step(self, step: OptimizerStep) -> None:
+        for frame in user_frames(caller_frame()):
+            for name, value in (*frame.f_locals.items(), *frame.f_globals.items()):
+                array = value.array if isinstance(value, Tensor) else value
+                if TRAINED.search(name.lower()) and isinstance(array, np.ndarray) and array.dtype.kind == "f":
+                    self.trained.setdefault(name, array)
 
     def read(self, source: SourceFile) -> None:
         parts = find_parts(source)
@@ -89,11 +116,20 @@ class WholeStatistics(TextRule):
                 if not any(map(TRAINED.search, names)) or not any(map(HELD_OUT.search, names)):
                     continue
                 made = self._find_statistics(source, value, name)
-                if made is not None:
+                is_fitted = isinstance(made, ast.Call)
+                if made is not None and (is_fitted or any(map(self._is_shifted, (part for part, _ in cuts)))):
                     problem = f"mean and deviation are those of all rows of {name}, from which {cuts[-1][0]} is cut "
                     problem += "afterwards: training knows of the rows that are held out"
                     advice = "cut first, and take both of the rows of training alone"
                     self.blame("statistics-of-all", (source, made), name, problem, advice)
+
+    def _is_shifted(self, name: str) -> bool:
+        """Return whether the rows of training, which were scaled with all others, have another mean."""
+        rows = self.trained.get(name)
+        if rows is None or rows.ndim == 0 or len(rows) < MIN_ROWS:
+            return False
+        means = np.abs(rows.reshape(len(rows), -1).mean(0))
+        return bool((means > max(MAX_SHIFT, MAX_ERRORS / len(rows) ** 0.5)).any())
 
     def _find_statistics(self, source: SourceFile, value: ast.expr, name: str) -> ast.AST | None:
         """Return the line of the mean where a value is scaled by the mean and the deviation of a variable."""
