@@ -60,6 +60,7 @@ from adjoint.diagnosis.rules.dataflow.losses.loss_rules import LOSS_RULES
 from adjoint.diagnosis.rules.dataflow.losses.scales import (
     ClampedPrediction,
     ContrastPolarity,
+    DividedMean,
     FocalMean,
     FocalWeight,
     InvertedLossMask,
@@ -97,8 +98,8 @@ from adjoint.diagnosis.rules.loops.evaluation import (
     EvaluationScale,
     LogitThreshold,
     RowScale,
-    SharedSamples,
 )
+from adjoint.diagnosis.rules.loops.held_out import ChangingEvaluation, SharedSamples
 from adjoint.diagnosis.rules.loops.rates import ClampedGradients, GroupRates
 from adjoint.diagnosis.rules.loops.schedules import (
     ForeignSchedule,
@@ -160,6 +161,7 @@ from adjoint.diagnosis.rules.settings import (
     FreshOptimizers,
     OptimizerOptions,
     Recompilations,
+    SharedBuffers,
     SharedMemory,
     UnreadAttributes,
 )
@@ -253,6 +255,7 @@ RULES: tuple[type[WatchRule], ...] = (
     InvertedLossMask,
     MaskedMean,
     UnevenReductions,
+    DividedMean,
     FocalMean,
     FocalWeight,
     ContrastPolarity,
@@ -320,6 +323,7 @@ RULES: tuple[type[WatchRule], ...] = (
     OptimizerOptions,
     UnreadAttributes,
     SharedMemory,
+    SharedBuffers,
     ConstantWeights,
     FreshOptimizers,
     ClipOrder,
@@ -347,6 +351,7 @@ RULES: tuple[type[WatchRule], ...] = (
     Targets,
     EvaluationScale,
     SharedSamples,
+    ChangingEvaluation,
     UntrainedCopy,
     TrainedOnHeldOut,
     RowScale,

@@ -34,6 +34,8 @@ class AttentionMask(WatchRule):
         if not call.is_attention or mask is None or mask.array.ndim < 2 or self.facts.iteration > 2:
             return
         allowed = find_allowed(call, mask.array)
+        made = self.facts.flow.maker(mask)
+        place = call.place if made is None else made.place
         name = call.name if call.name.startswith("scaled") else "attn_mask"
         if allowed is None:
             problem = f"attn_mask {tuple(mask.shape)} of 0 and 1 is added to the scores: it leaves out no key"
@@ -43,7 +45,7 @@ class AttentionMask(WatchRule):
             problem = f"attn_mask {tuple(mask.shape)} lets each query see only itself and the future"
             advice = "transpose the mask, or invert it: MultiheadAttention leaves out where it is True, "
             advice += "scaled_dot_product_attention where it is False"
-            self.report("mask-inverted", call.place, name, problem, advice, tuple(mask.shape))
+            self.report("mask-inverted", place, name, problem, advice, tuple(mask.shape))
 
 
 def find_allowed(call: LibraryCall, mask: Array) -> Array | None:

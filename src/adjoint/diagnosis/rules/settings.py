@@ -16,8 +16,10 @@ from adjoint.diagnosis.findings import Place
 from adjoint.diagnosis.source_expressions import text_of
 from adjoint.diagnosis.watch.events import Backward, OptimizerRecord, OptimizerStep, caller_place
 from adjoint.diagnosis.watch.facts import Facts, op_name
+from adjoint.diagnosis.watch.frames import place_of_attribute
 from adjoint.diagnosis.watch.rule import WatchRule
 from adjoint.diagnosis.watch.source_lines import find_attribute_writes, find_calls, nodes_around
+from adjoint.nn.module.module import Module
 
 MAX_PENALTY = 0.5  # the factor of the weights in their gradient
 MAX_DECAY = 0.03  # of the weights in a step, from which on nothing is learned
@@ -132,6 +134,35 @@ class SharedMemory(WatchRule):
                 place = places[-1] if places else self.facts.names.origin_of_parameter(p)
                 problem = f"{two} lies in the memory of {one}: each step changes both twice"
                 self.report("shared-memory", place, two, problem, "give each its own: .clone()", p.array.nbytes)
+
+
+class SharedBuffers(WatchRule):
+    """A buffer that two modules have, and that each of them changes for the other."""
+
+    max_steps = 1
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self.shared: list[tuple[Tensor, int, Module, str]] = []  # with its version, the second module and the name
+
+    def before_step(self, step: OptimizerStep) -> None:
+        holders: dict[int, Module] = {}
+        for root in self.facts.names.models() if not self.facts.steps else ():
+            for part in root.module.modules():
+                for key, buffer in part._buffers.items():
+                    other = part if buffer is None else holders.setdefault(id(buffer), part)
+                    if buffer is not None and other is not part:
+                        self.shared.append((buffer, buffer._version, part, key))
+
+    def finish(self) -> None:
+        for buffer, version, part, key in self.shared:
+            if buffer._version > version + 1:
+                name = f"{self.facts.names.name_of_module(part)}.{key}"
+                problem = f"{name} {tuple(buffer.shape)} is the tensor of another module too, and was written "
+                problem += f"{buffer._version - version} times: each changes it for both"
+                place = place_of_attribute(part, key) or self.facts.names.origin_of_module(part)
+                self.report("shared-memory", place, name, problem, "give each its own: clone() it", buffer._version)
+                return
 
 
 class ConstantWeights(WatchRule):

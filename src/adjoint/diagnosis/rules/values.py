@@ -28,6 +28,7 @@ STEEP = frozenset({"sqrt", "rsqrt", "log", "pow", "norm", "vector_norm", "div", 
 VANISHED, EXPLODED = 1e-6, 1e3  # root mean squares of gradients: against the largest, and by themselves
 REMEDY_FOR_DEPTH = "use ReLU in place of sigmoid or tanh, normalization layers, skip connections, or fewer layers"
 MIN_GAIN, MAX_GAIN = 0.05, 3.0  # of the first weights: what they multiply a value by; usual are 0.5 to 1.5
+MAX_WRITTEN_GAIN = 1.5  # of weights that a line of the program has written
 CLAMPED_SHARE = 0.95  # of a value at the limits of a clamp, from which on it is to blame
 CAUSES = (
     "nan",
@@ -346,9 +347,10 @@ class GradientSizes(WatchRule):
             problem = f"the gradient of {name} has a root mean square of {size:.2g}, from the first step on"
             cause = max((each for each, _ in every), key=lambda each: self.gains[id(each)][0])
             gain, written = self.gains[id(cause)]
-            if gain > MAX_GAIN:
+            by_hand = place_of_write(written)
+            if gain > (MAX_GAIN if by_hand is None else MAX_WRITTEN_GAIN):
                 name = names.name_of_parameter(cause)
-                place = place_of_write(written) or names.origin_of_parameter(cause) or place
+                place = by_hand or names.origin_of_parameter(cause) or place
                 problem += f"; {name} {tuple(cause.shape)} began so large that it multiplies by about {gain:.2g}"
             self.report(
                 "exploding-gradients",

@@ -109,4 +109,8 @@ def root_mean_square(array: Array) -> float:
     """Return the root mean square of the elements; infinite or NaN where one is."""
     if not array.size:
         return 0.0
-    return math.sqrt(float(np.vdot(array, array).real) / array.size)
+    total = float(np.vdot(array, array).real)
+    if not math.isfinite(total):  # the squares of large numbers, which may be finite
+        largest = float(np.abs(array).max())
+        return largest if not math.isfinite(largest) else largest * root_mean_square(array / largest)
+    return math.sqrt(total / array.size)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from itertools import pairwise
 from types import FrameType
 
 from adjoint.core.tensor.tensor import Tensor
@@ -142,6 +143,7 @@ def _find_owner(module: Module, frame: FrameType) -> tuple[Module, str, Place | 
             if value is not MISSING and is_module(value) and any(module is each for each in value.modules()):
                 named_self = isinstance(part, ast.Name) and part.id == "self"
                 text = type(value).__name__ if named_self else text_of(part)
+                text = _name_in_callers(text, value, frame)
                 return value, text, None if named_self else find_origin_place(source, part, frame)
     for outer in user_frames(frame)[:MAX_SEARCHED_FRAMES]:
         for names in (outer.f_locals, outer.f_globals):
@@ -149,6 +151,18 @@ def _find_owner(module: Module, frame: FrameType) -> tuple[Module, str, Place | 
                 if value is module:
                     return module, name, origin_of_name(name, outer)
     return module, type(module).__name__, None
+
+
+def _name_in_callers(name: str, value: Operand, frame: FrameType) -> str:
+    """Return the name that the program has for what a function gets as an argument of this name."""
+    for inner, outer in pairwise(user_frames(frame)[:MAX_SEARCHED_FRAMES]):
+        code = inner.f_code
+        held = (key for key, each in outer.f_locals.items() if each is value and key != "self")
+        passed = next(held, None) if name in code.co_varnames[: code.co_argcount] else None
+        if passed is None:
+            break
+        name = passed
+    return name
 
 
 def origin_of_name(name: str, frame: FrameType) -> Place | None:
@@ -166,6 +180,16 @@ def origin_of_name(name: str, frame: FrameType) -> Place | None:
 def name_of_value(value: object, frame: FrameType) -> str:
     """Return the name of the frame's variable that has the value."""
     return next((name for name, each in frame.f_locals.items() if each is value), "the value")
+
+
+def describe_data(value: object, frame: FrameType) -> tuple[str, Place | None]:
+    """Return the variable around a frame that has the value, and the line that gave it to it."""
+    for outer in user_frames(frame)[:MAX_SEARCHED_FRAMES]:
+        for names in (outer.f_locals, outer.f_globals):
+            name = next((key for key, each in names.items() if each is value), None)
+            if name is not None:
+                return name, origin_of_name(name, outer)
+    return "", None
 
 
 def describe_callee(frame: FrameType) -> tuple[str, Place | None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 
 from adjoint.core.graph.node import Leaf
 from adjoint.core.tensor.tensor import Tensor
@@ -16,6 +16,8 @@ from adjoint.diagnosis.watch.facts import leaves_below
 from adjoint.diagnosis.watch.frames import place_of_attribute, place_of_class_attribute
 from adjoint.diagnosis.watch.source_lines import nodes_at
 from adjoint.nn.module.module import Module
+
+MAX_DEPTH = 4  # of lists and dicts within each other
 
 
 def find_owner(parameter: Operand, roots: list[Module]) -> Module | None:
@@ -51,11 +53,20 @@ def find_holder(owner: Module, module: Module) -> tuple[str, Place | None]:
     for key, value in [*vars(owner).items(), *vars(type(owner)).items()]:
         if value is module:
             return key, place_of_class_attribute(type(owner), key)
-        held = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
-        parts = (part for each in held if isinstance(each, Module) for part in each.modules())
+        parts = (part for each in modules_in(value) for part in each.modules())
         if key[:1] != "_" and any(module is part for part in parts):
             return key, place_of_attribute(owner, key)
     return "", None
+
+
+def modules_in(value: Operand, depth: int = 0) -> Iterator[Module]:
+    """Yield the modules in lists and dicts of Python, and in those within them."""
+    held = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
+    for each in held if depth < MAX_DEPTH else ():
+        if isinstance(each, Module):
+            yield each
+        else:
+            yield from modules_in(each, depth + 1)
 
 
 def find_callers(call: ModuleCall) -> list[ModuleCall]:

@@ -12,7 +12,7 @@ from adjoint.diagnosis.rules.data import MIN_SAMPLES, length_of
 from adjoint.diagnosis.watch.events import caller_frame
 from adjoint.diagnosis.watch.facts import Facts, is_array
 from adjoint.diagnosis.watch.library_calls import LibraryCall
-from adjoint.diagnosis.watch.names import describe_iterated
+from adjoint.diagnosis.watch.names import describe_data, describe_iterated
 from adjoint.diagnosis.watch.rule import WatchRule
 
 MAX_GIVEN = 64  # batches
@@ -29,7 +29,8 @@ class Targets(WatchRule):
         self.batches: list[BatchOfTargets] = []
         self.places: dict[Place, list[BatchOfTargets]] = {}  # of losses
         self.given: dict[int, BatchOfTargets] = {}  # by a loader, in each pass
-        self.place: Place | None = None
+        self.place: Place | None = None  # of the first loss
+        self.data: tuple[str, Place | None] = "target", None  # the variable of its targets, and the line that made it
         self.classes = 0
         self.loader: tuple[Operand, Place | None, str] | None = None
 
@@ -72,7 +73,13 @@ class Targets(WatchRule):
             self.classes = max(self.classes, x.array.shape[1] if x.array.ndim > 1 else 0)
         self.batches.append(described)
         self.places.setdefault(place, []).append(described)
-        self.place = self.place or place
+        if self.place is None:
+            whole, chosen = target, self.facts.flow.maker_past_moves(target)
+            if chosen is not None and chosen.op == "index":  # of the rows of a batch
+                whole = chosen.tensors[0]
+            name, made = describe_data(self.facts.flow.source(whole), caller_frame())
+            is_batch = made is None or made.text.startswith("for ")
+            self.place, self.data = place, ("target", place) if is_batch else (name, made)
 
     def _describe(self, y: Operand) -> BatchOfTargets:
         flat = y.ravel()
@@ -102,8 +109,8 @@ class Targets(WatchRule):
                 return
             self.report(
                 "labels-constant",
-                self.place,
-                "target",
+                self.data[1],
+                self.data[0],
                 f"all {pluralize(total, 'label')} of {pluralize(len(batches), 'batch', 'batches')} are "
                 f"{batches[0][0]:g}: nothing can be learned",
                 "look at how the labels are made",
@@ -128,7 +135,8 @@ class Targets(WatchRule):
         changes = sum(before[:2] != after[:2] for before, after in pairwise(batches))
         passes = {(batch[4], batch[0]) for batch in batches}
         is_of_both = len(passes) > len({number for number, _ in passes})  # one pass, on batches of other labels
-        if pure == len(batches) and (is_of_both or changes > 2 * len(values)):
+        is_alternating = changes > max(2 * len(values), len(batches) / 2)
+        if pure == len(batches) and (is_of_both or is_alternating):
             return  # labels of a discriminator: one batch of each
         if (pure >= 0.7 * len(batches) and len(values) > 1) or (ordered and len(values) > 1):
             self._report_order(pure, len(batches))

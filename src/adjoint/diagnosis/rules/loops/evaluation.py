@@ -11,8 +11,7 @@ from adjoint.core.op.op import Op
 from adjoint.core.tensor.mutation_log import owner
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand, Operands
-from adjoint.data.dataset import Subset
-from adjoint.diagnosis.findings import Place, place_of_frame
+from adjoint.diagnosis.findings import Place
 from adjoint.diagnosis.watch.events import ModuleCall, caller_frame, caller_place
 from adjoint.diagnosis.watch.facts import Facts, is_array
 from adjoint.diagnosis.watch.frames import find_expression
@@ -94,30 +93,6 @@ def scale_of(x: Tensor) -> Scale:
     return float(x.array.mean()), float(x.array.std())
 
 
-class SharedSamples(WatchRule):
-    """Two parts of a dataset that share samples, one to train and one to evaluate."""
-
-    def __init__(self, facts: Facts) -> None:
-        super().__init__(facts)
-        self.last: Subset[Operand] | None = None
-
-    def loader_is_read(self, loader: Operand) -> None:
-        """See a pass over a loader begin."""
-        dataset = getattr(loader, "dataset", None)
-        last, self.last = self.last, dataset if isinstance(dataset, Subset) else None
-        if last is None or self.last is None or last is dataset or last.dataset is not self.last.dataset:
-            return
-        one, other = set(map(int, last.indices)), set(map(int, self.last.indices))
-        both = one & other
-        if self.facts.has_found("samples-shared"):
-            return
-        if both and not one <= other and not other <= one:
-            problem = f"{len(both)} of the {len(other)} samples of this loader are among the {len(one)} of the one "
-            problem += "before: the evaluation sees samples of training"
-            advice = "cut both from one permutation: order[:n] and order[n:], or random_split"
-            self.report("samples-shared", place_of_frame(caller_frame()), "Subset", problem, advice, len(both))
-
-
 class LogitThreshold(WatchRule):
     """Logits of a binary loss that are compared with a probability, or that go through softmax."""
 
@@ -158,7 +133,7 @@ class LogitThreshold(WatchRule):
         if not any(key in self.models and owner(values) is memory for key, (_, values) in self.outputs.items()):
             return
         if op.name == "round":
-            if out.node is None and bool(np.any(np.abs(x.array) > 1.5)):
+            if out.node is None and bool(np.any(x.array < 0)):
                 problem = (
                     f"logits {shape} are rounded to classes: they go from {x.array.min():.3g} to {x.array.max():.3g}"
                 )

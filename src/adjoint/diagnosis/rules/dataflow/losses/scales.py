@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from adjoint.core.tensor.tensor import Tensor
@@ -14,7 +16,7 @@ from adjoint.diagnosis.watch.events import Backward
 from adjoint.diagnosis.watch.facts import Facts
 from adjoint.diagnosis.watch.library_calls import LibraryCall
 from adjoint.diagnosis.watch.rule import WatchRule
-from adjoint.diagnosis.watch.value_flow import FLOW_PASSES, LossTerm, Made
+from adjoint.diagnosis.watch.value_flow import FLOW_PASSES, LossTerm, Made, factor_of
 
 CLASS_LOSSES = ("cross_entropy", "nll_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits")
 MIN_BATCH = 8
@@ -78,6 +80,39 @@ def is_mean(term: LossTerm) -> bool:
     if term.value.array.ndim:
         return size > 1 and abs(term.factor * size - 1) < 1e-3
     return (getattr(term.value.node, "params", None) or {}).get("reduction") == "mean"
+
+
+class DividedMean(WatchRule):
+    """A mean over the batch that is divided by the number of samples again."""
+
+    max_passes = FLOW_PASSES
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self.found: list[tuple[Made, int, tuple[int, ...]]] = []  # divisions, by how much, and the shape of the mean
+
+    def begin_backward(self, backward: Backward) -> None:
+        flow, divisor = self.facts.flow, 1.0
+        made = flow.maker(backward.roots[0]) if len(backward.roots) == 1 else None
+        first = made
+        while made is not None and made.op in ("div", "mul") and len(made.tensors) == 1:
+            divisor /= factor_of(made)
+            made = flow.maker(made.tensors[0])
+        if made is None or first is None or not made.tensors:
+            return
+        reduction = (getattr(made.out.node, "params", None) or {}).get("reduction")
+        shape, count = made.tensors[0].array.shape, round(divisor)
+        is_whole = made.out.array.size == 1 and (made.op == "mean" or reduction == "mean" or made.op == "mean_nll")
+        sizes = {math.prod(shape[:i]) for i in range(1, len(shape) + 1)}
+        if is_whole and count in sizes and count >= MIN_BATCH and abs(divisor - count) < 1e-3 * count:
+            self.found.append((first, count, shape))
+
+    def finish(self) -> None:
+        if len(self.found) == FLOW_PASSES and self.facts.iteration <= self.facts.steps:
+            made, count, shape = self.found[0]
+            problem = f"the loss is a mean over {shape} already, and is divided by {count} again: the gradients are "
+            problem += f"{count} times too small"
+            self.report("mean-divided-again", made.place, f"/ {count}", problem, "leave out the division", count)
 
 
 class InvertedLossMask(WatchRule):

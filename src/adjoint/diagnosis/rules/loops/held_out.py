@@ -1,0 +1,113 @@
+"""Rules on held-out data: samples that training has too, and samples that a dataset changes at random."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from adjoint.core.graph.source_location import Site, library_files
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operand
+from adjoint.data import Subset
+from adjoint.data.sampler import SequentialSampler
+from adjoint.diagnosis.findings import Place, place_of_frame
+from adjoint.diagnosis.rules.data import fingerprint
+from adjoint.diagnosis.source_expressions import text_of
+from adjoint.diagnosis.watch.events import ModuleCall, caller_frame
+from adjoint.diagnosis.watch.facts import Facts, is_array
+from adjoint.diagnosis.watch.names import describe_iterated
+from adjoint.diagnosis.watch.rule import WatchRule
+from adjoint.diagnosis.watch.source_lines import line_of, nodes_at
+
+RANDOM = re.compile(r"rand|choice|uniform|bernoulli|augment|flip|jitter|crop", re.IGNORECASE)
+MAX_LOADERS = 16
+
+
+class SharedSamples(WatchRule):
+    """Two parts of a dataset that share samples, one to train and one to evaluate."""
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self.last: Subset[Operand] | None = None
+
+    def loader_is_read(self, loader: Operand) -> None:
+        """See a pass over a loader begin."""
+        dataset = getattr(loader, "dataset", None)
+        last, self.last = self.last, dataset if isinstance(dataset, Subset) else None
+        if last is None or self.last is None or last is dataset or last.dataset is not self.last.dataset:
+            return
+        one, other = set(map(int, last.indices)), set(map(int, self.last.indices))
+        both = one & other
+        if self.facts.has_found("samples-shared"):
+            return
+        if both and not one <= other and not other <= one:
+            problem = f"{len(both)} of the {len(other)} samples of this loader are among the {len(one)} of the one "
+            problem += "before: the evaluation sees samples of training"
+            advice = "cut both from one permutation: order[:n] and order[n:], or random_split"
+            self.report("samples-shared", place_of_frame(caller_frame()), "Subset", problem, advice, len(both))
+
+
+class ChangingEvaluation(WatchRule):
+    """An evaluation whose samples are others in each pass: its dataset turns or crops them as for training."""
+
+    sees_roots_only = True
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self.loaders: dict[int, tuple[Operand, str, Place]] = {}  # that give samples in their order, and their names
+        self.first: dict[int, list[tuple[bytes, bytes]]] = {}  # of each pass, the first inputs and labels
+        self.reading = self.giving = 0  # the loader that is read, and the one whose batch was given last
+        self.trained: set[int] = set()
+        self.evaluated: set[int] = set()
+
+    def loader_is_read(self, loader: Operand) -> None:
+        """See a pass over a loader begin."""
+        self.reading = self.giving = 0
+        if isinstance(getattr(loader, "sampler", None), SequentialSampler) and len(self.loaders) < MAX_LOADERS:
+            self.reading = id(loader)
+            if id(loader) not in self.loaders:
+                frame = caller_frame()
+                name, made = describe_iterated(loader, frame)
+                self.loaders[id(loader)] = loader, name or "the loader", made or place_of_frame(frame)
+
+    def batch_is_given(self, batch: Operand) -> None:
+        """See the batch that a loader gives."""
+        self.giving, self.reading = self.reading or self.giving, 0
+        parts = [x for x in batch if is_array(x)] if isinstance(batch, (list, tuple)) else []
+        if self.giving and len(parts) == 2 and self._is_of_classes(*parts):
+            prints = fingerprint(parts[0].array), fingerprint(parts[1].array)
+            self.first.setdefault(self.giving, []).append(prints)
+        self.giving = self.giving if self.giving not in self.trained else 0
+
+    def _is_of_classes(self, inputs: Tensor, labels: Tensor) -> bool:
+        return inputs.array.dtype.kind == "f" and labels.array.dtype.kind in "iu" and labels.array.ndim == 1
+
+    def enter_module(self, call: ModuleCall) -> None:
+        if self.giving:
+            (self.trained if call.is_recording else self.evaluated).add(self.giving)
+
+    def finish(self) -> None:
+        for key in self.evaluated - self.trained:
+            inputs: dict[bytes, set[bytes]] = {}  # by the labels
+            for values, labels in self.first.get(key, ()):
+                inputs.setdefault(labels, set()).add(values)
+            count = max(map(len, inputs.values()), default=0)
+            if count > 1:
+                loader, name, place = self.loaders[key]
+                problem = f"{name} gives the same samples in {count} versions, one for each pass: they are changed at "
+                problem += "random, as for training, and the scores with them"
+                advice = "the transform of the evaluation without random parts; random ones where training asks"
+                self.report("augmented-evaluation", find_draw(loader) or place, name, problem, advice, count)
+
+
+def find_draw(loader: Operand) -> Place | None:
+    """Return the line of the user's dataset that draws random numbers for a sample."""
+    dataset = getattr(loader.dataset, "dataset", loader.dataset)
+    code: Operand = getattr(getattr(type(dataset), "__getitem__", None), "__code__", None)
+    if code is None or library_files[code.co_filename]:
+        return None
+    for function in nodes_at(Place(Site(code.co_filename, code.co_firstlineno, "")), ast.FunctionDef):
+        for call in (each for each in ast.walk(function) if isinstance(each, ast.Call)):
+            if RANDOM.search(text_of(call.func)):
+                return line_of(code.co_filename, call)
+    return None
