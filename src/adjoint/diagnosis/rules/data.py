@@ -278,7 +278,7 @@ class ConstantInput(WatchRule):
             self.report("constant-input", first[0].place, name, problem, advice, f"{array.flat[0]:g}")
         else:
             same = np.flatnonzero((array == y.reshape(-1, 1)).all(axis=0))
-            drawn = self.facts.flow.maker(first[1])
+            drawn = self.facts.flow.maker(self.facts.flow.whole(first[1]))
             # random numbers are an experiment's, whose task may be one of them; tables have the target in the last
             is_task = drawn is not None and drawn.op in DRAWS and array.shape[1] - 1 not in same
             if same.size and not is_task:

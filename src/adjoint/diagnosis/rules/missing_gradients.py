@@ -118,6 +118,8 @@ class MissingGradients(WatchRule):
     def _is_independent(self, record: OptimizerRecord) -> bool:
         """Report a loss from which no parameter of the optimizer got a gradient."""
         parameters = [p for p in record.parameters() if p.requires_grad]
+        if self.facts.has_found("step-before-backward", "zero-grad-before-step"):
+            return True  # when the step is made, they have none
         if not parameters or any(id(p) in self.with_gradient for p in parameters):
             return False
         models = {id(p) for root in self.facts.names.models() for p in root.module.parameters()}

@@ -136,6 +136,14 @@ class ValueFlow:
             made = self.maker(x)
         return x
 
+    def whole(self, x: Tensor) -> Tensor:
+        """Return the data of which a tensor has some rows: past moves of elements, and choices by an index."""
+        made = self.maker(x)
+        while made is not None and made.tensors and (made.family == "movement" or made.op == "index"):
+            x = made.tensors[0]
+            made = self.maker(x)
+        return x
+
     def makers_behind(self, *values: Operand) -> Sequence[Made]:
         """Return the ops from which values were computed, the nearest first, up to a number."""
         key = tuple(map(id, values))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import numpy as np
+
 from adjoint.core.runtime.text_table import pluralize
 from adjoint.core.typing import Operand
 from adjoint.data.sampler import SequentialSampler
@@ -31,6 +33,7 @@ class Targets(WatchRule):
         self.given: dict[int, BatchOfTargets] = {}  # by a loader, in each pass
         self.place: Place | None = None  # of the first loss
         self.data: tuple[str, Place | None] = "target", None  # the variable of its targets, and the line that made it
+        self.is_varied = False  # its values differ, though those of the batches do not
         self.classes = 0
         self.loader: tuple[Operand, Place | None, str] | None = None
 
@@ -74,12 +77,12 @@ class Targets(WatchRule):
         self.batches.append(described)
         self.places.setdefault(place, []).append(described)
         if self.place is None:
-            whole, chosen = target, self.facts.flow.maker_past_moves(target)
-            if chosen is not None and chosen.op == "index":  # of the rows of a batch
-                whole = chosen.tensors[0]
-            name, made = describe_data(self.facts.flow.source(whole), caller_frame())
+            whole = self.facts.flow.whole(target)
+            name, made = describe_data(whole, caller_frame())
             is_batch = made is None or made.text.startswith("for ")
             self.place, self.data = place, ("target", place) if is_batch else (name, made)
+            labels = whole.array[whole.array != ignored] if isinstance(ignored, int) else whole.array
+            self.is_varied = whole is not target and labels.size > 1 and bool(np.ptp(labels))
 
     def _describe(self, y: Operand) -> BatchOfTargets:
         flat = y.ravel()
@@ -106,6 +109,9 @@ class Targets(WatchRule):
         total = sum(size for *_, size, _ in batches)
         if constant and len({low for low, *_ in batches}) == 1 and total >= MIN_LABELS:
             if self.classes == 1 or self.facts.has_found("sampler-weights"):
+                return
+            if self.is_varied:
+                self._report_order(len(batches), len(batches))
                 return
             self.report(
                 "labels-constant",
@@ -142,7 +148,7 @@ class Targets(WatchRule):
             self._report_order(pure, len(batches))
 
     def _report_order(self, pure: int, count: int) -> None:
-        place, name = self.place, "target"
+        name, place = self.data
         advice = "shuffle the samples before they are cut into batches (randperm)"
         if self.loader is not None:
             loader, made, text = self.loader

@@ -14,11 +14,11 @@ from adjoint.core.runtime.text_table import pluralize
 from adjoint.core.typing import Operand
 from adjoint.diagnosis.findings import Place
 from adjoint.diagnosis.source_expressions import text_of
-from adjoint.diagnosis.watch.events import Backward, OptimizerStep, caller_frame, caller_place
+from adjoint.diagnosis.watch.events import Backward, OptimizerRecord, OptimizerStep, caller_frame, caller_place
 from adjoint.diagnosis.watch.facts import Facts, is_array, leaves_below
 from adjoint.diagnosis.watch.names import describe_callee
 from adjoint.diagnosis.watch.rule import WatchRule
-from adjoint.diagnosis.watch.source_lines import find_rate_writes, find_uncalled, line_of, nodes_in
+from adjoint.diagnosis.watch.source_lines import find_rate_writes, find_uncalled, line_of, nodes_around, nodes_in
 from adjoint.nn.module.parameter import Parameter
 
 MAX_SAMPLED = 32  # parameters
@@ -87,6 +87,8 @@ class Clearing(WatchRule):
             record = steps[0].record
             zeroed = self.facts.zeroed
             if len(steps) == record.steps >= 2 and zeroed and self.facts.backwards:
+                if self._is_before_backward(record, zeroed[-1][1]):
+                    continue
                 self.report(
                     "zero-grad-before-step",
                     zeroed[-1][1],
@@ -95,6 +97,20 @@ class Clearing(WatchRule):
                     "call zero_grad() before backward(), or after the step",
                     record.steps,
                 )
+
+    def _is_before_backward(self, record: OptimizerRecord, cleared: Place) -> bool:
+        """Report a step that the loop makes after it clears the gradients, and before it computes them."""
+        step, backward = record.step_place, self.facts.backwards[-1].place
+        if step is None or len({place.site.file for place in (step, cleared, backward)}) > 1:
+            return False
+        is_in_turn = cleared.site.line < step.site.line < backward.site.line
+        if not is_in_turn or nodes_around(step, ast.For)[-1:] != nodes_around(backward, ast.For)[-1:]:
+            return False
+        problem = f"{record.name}.step() comes before backward(), right after the gradients are cleared: it changes "
+        problem += f"nothing in all {pluralize(record.steps, 'step')}"
+        advice = f"zero_grad(), backward(), {record.name}.step(), in this order"
+        self.report("step-before-backward", step, record.name, problem, advice, record.steps)
+        return True
 
 
 class MissingStep(WatchRule):

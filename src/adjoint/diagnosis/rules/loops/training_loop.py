@@ -10,7 +10,7 @@ from adjoint.core.tensor.mutation_log import owner
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
 from adjoint.data.sampler import WeightedRandomSampler
-from adjoint.diagnosis.findings import Place, place_of_frame
+from adjoint.diagnosis.findings import Finding, Place, place_of_frame
 from adjoint.diagnosis.rules.loops.steps import is_clear
 from adjoint.diagnosis.watch.events import Backward, ModuleCall, OptimizerRecord, OptimizerStep, caller_frame
 from adjoint.diagnosis.watch.facts import Facts, is_array, leaves_below
@@ -237,15 +237,16 @@ class AbsoluteSchedule(WatchRule):
     def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
         self.known: set[int] = set()
+        self.suspects: list[tuple[int, int, Finding]] = []  # with the optimizer and the group
 
     def schedule_steps(self, schedule: Operand, *args: object, **kwargs: object) -> None:
         """See the step of a schedule."""
         if not isinstance(schedule, LambdaLR) or schedule._is_initial or id(schedule) in self.known:
             return
         self.known.add(id(schedule))
-        for function, base, group in zip(
-            schedule.lr_lambdas, schedule.base_lrs, schedule.optimizer.param_groups, strict=False
-        ):
+        optimizer = schedule.optimizer
+        rows = zip(schedule.lr_lambdas, schedule.base_lrs, optimizer.param_groups, strict=False)
+        for i, (function, base, group) in enumerate(rows):
             code = getattr(function, "__code__", None)
             if code is None or not 0 < float(base) < MAX_BASE_RATE:
                 continue
@@ -254,7 +255,16 @@ class AbsoluteSchedule(WatchRule):
                 place = Place(definition_site(code))
                 problem = f"the function of LambdaLR gives {factor:g}, the rate itself: it is a factor of lr={base:g}, "
                 problem += f"so the rate is {factor * float(base):.3g}"
-                self.report("absolute-schedule", place, "LambdaLR", problem, "a factor that begins at 1", factor)
+                advice = "a factor that begins at 1"
+                finding = Finding("absolute-schedule", place, "LambdaLR", f"{factor:g}", problem, advice)
+                self.suspects.append((id(optimizer), i, finding))
+
+    def finish(self) -> None:
+        for key, i, finding in self.suspects:
+            record = self.facts.optimizers.get(key)
+            rates = [each[i] for each in record.rates if i < len(each)] if record is not None else []
+            if not rates or max(rates) <= rates[0]:  # else it is a warm-up, and rises
+                self.facts.report.add(finding)
 
 
 class SamplerWeights(WatchRule):

@@ -19,23 +19,37 @@ class CountedByBatches(TextRule):
     """The number of right answers, divided by the number of batches."""
 
     def read(self, source: SourceFile) -> None:
-        counts: dict[str, str] = {}  # the loader that a loop over right answers reads
+        counts: list[tuple[str, ast.For]] = []  # with the loop over right answers
         for loop in source.nodes_of(ast.For):
             for node in ast.walk(loop) if isinstance(loop.target, ast.Tuple) else ():
                 if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add):
                     text = text_of(node.value)
-                    if "==" in text and "sum(" in text and "/" not in text:
-                        counts[text_of(node.target)] = loader_of(loop.iter)
+                    if is_count(text) and "/" not in text:
+                        counts.append((text_of(node.target), loop))
         for node in source.nodes_of(ast.BinOp) if counts else ():
             if not isinstance(node.op, ast.Div):
                 continue
             names = {text_of(each) for each in ast.walk(node.left) if isinstance(each, (ast.Name, ast.Attribute))}
-            for name, loader in counts.items():
-                if name in names and text_of(node.right) == f"len({loader})":
-                    problem = f"{name} counts samples, and len({loader}) batches: the quotient is as many times too "
-                    problem += "large as a batch has samples"
-                    advice = f"len({loader}.dataset)"
-                    self.blame("divided-by-batches", (source, node), f"len({loader})", problem, advice)
+            before = [(name, loop) for name, loop in counts if name in names and loop.lineno < node.lineno]
+            if before:
+                self._check(source, node, *max(before, key=lambda each: each[1].lineno))
+
+    def _check(self, source: SourceFile, node: ast.BinOp, name: str, loop: ast.For) -> None:
+        """Look at what the count of a loop is divided by."""
+        loader, divisor = loader_of(loop.iter), text_of(node.right)
+        loaders = {loader_of(each.iter) for each in source.nodes_of(ast.For)} - {loader}
+        if divisor == f"len({loader})":
+            problem = f"{name} counts samples, and len({loader}) batches: the quotient is as many times too "
+            problem += "large as a batch has samples"
+            self.blame("divided-by-batches", (source, node), divisor, problem, f"len({loader}.dataset)")
+        elif any(divisor == f"len({other}.dataset)" for other in loaders):
+            problem = f"{name} counts samples of {loader}, and {divisor} is the number of others"
+            self.blame("divided-by-others", (source, node), divisor, problem, f"len({loader}.dataset)")
+
+
+def is_count(text: str) -> bool:
+    """Return whether an expression adds up how often two values are equal."""
+    return ("==" in text or ".eq(" in text) and "sum(" in text
 
 
 def loader_of(node: ast.expr) -> str:

@@ -13,6 +13,7 @@ from adjoint.diagnosis.source_expressions import SourceFile, text_of
 from adjoint.diagnosis.watch.facts import Facts, is_array
 
 TURNS = re.compile(r"^(?:random_?)?(?:flip|hflip|vflip|fliplr|flipud|rot90|rotate|roll|crop|translate|affine)")
+SEEDS = frozenset({"RandomState", "default_rng", "seed", "manual_seed", "Random"})
 MIN_SIDE = 4  # pixels
 
 
@@ -46,6 +47,19 @@ class NeighbourLabel(TextRule):
                     problem = f"{text_of(node)} goes with {min(plain)}[{index}]: each sample gets what belongs to the "
                     problem += "one before, the first that of the last"
                     self.blame("samples-misaligned", (source, node), name, problem, f"{name}[{index}]")
+
+
+class SeededSamples(TextRule):
+    """A dataset that seeds a generator anew for each sample: all of them get the same random numbers."""
+
+    def read(self, source: SourceFile) -> None:
+        for function in item_functions(source):
+            for call in calls_in(*function.body):
+                given = call.args[0] if len(call.args) == 1 and name_of(call) in SEEDS else None
+                if isinstance(given, ast.Constant) and given.value is not None:
+                    problem = f"{text_of(call)} runs for each sample: all of them get the same random numbers"
+                    advice = "make the generator once, in __init__, or seed it with the index"
+                    self.blame("random-numbers-repeat", (source, call), name_of(call), problem, advice)
 
 
 class UnturnedMask(TextRule):

@@ -25,6 +25,7 @@ from adjoint.diagnosis.rules.source.counts import (
 )
 from adjoint.diagnosis.rules.source.datasets import (
     NeighbourLabel,
+    SeededSamples,
     UnturnedMask,
 )
 from adjoint.diagnosis.rules.source.episodes import (
@@ -97,5 +98,6 @@ TEXT_RULES: tuple[type[WatchRule], ...] = (
     UnusedStep,
     StateReset,
     NeighbourLabel,
+    SeededSamples,
     UnturnedMask,
 )
