@@ -23,7 +23,7 @@ from adjoint.diagnosis.watch.library_calls import LibraryCall
 from adjoint.diagnosis.watch.names import origin_of_name
 from adjoint.diagnosis.watch.rule import CHECKED_PASSES, WatchRule
 from adjoint.diagnosis.watch.source_lines import find_calls
-from adjoint.diagnosis.watch.value_flow import DRAWS
+from adjoint.diagnosis.watch.value_flow import DRAWS, Made
 
 LARGE_INPUT = 20.0  # root mean square from which an input counts as not normalised
 MIN_SHIFTED, MAX_SHIFT = 1.0, 50.0  # the size of a mean, and how many deviations from 0 it may be
@@ -61,7 +61,8 @@ class InputScale(WatchRule):
             and abs(array.mean()) > size / 2  # the deviation takes several times as long
             and 0 < array.std() < size / MAX_SHIFT
         )
-        is_divided = size <= MAX_DIVIDED and is_divided_twice(array)
+        divisions = [made for made in self.facts.flow.makers_behind(x) if made.op == "div" and is_scaled_again(made)]
+        is_divided = (size <= MAX_DIVIDED and is_divided_twice(array)) or bool(divisions)
         if not is_large and not is_shifted and not is_divided:
             return
         call = self.facts.calls[0] if self.facts.calls else None
@@ -71,8 +72,9 @@ class InputScale(WatchRule):
         scaled = [each for each in self.facts.flow.makers_behind(x) if each.op in ("sub", "div")] if is_large else []
         bytes_ = next((each for each in reversed(scaled) if is_bytes(each.tensors[0].array)), None)
         place = place if bytes_ is None else bytes_.place
-        divided = [each for each in self.facts.flow.makers_behind(x) if each.op == "div"] if is_divided else []
-        place = divided[0].place if divided else place
+        if is_divided:
+            divisions = divisions or [each for each in self.facts.flow.makers_behind(x) if each.op == "div"]
+            place = divisions[0].place if divisions else place
         first, last = float(array.min()), float(array.max())
         self.report(
             "input-not-normalized",
@@ -102,6 +104,13 @@ def is_bytes(array: Operand) -> bool:
     return bool(is_whole and (array.ravel()[:MIN_VALUES] % 1 == 0).all())
 
 
+def is_scaled_again(made: Made) -> bool:
+    """Return whether pixels between 0 and 1 are divided by 255."""
+    divisors = [x for x in made.inputs if isinstance(x, (int, float)) and 255 <= x <= 256]
+    x = made.tensors[0].array
+    return bool(divisors) and x.size >= MIN_VALUES and x.min() >= 0 and 0.5 < x.max() <= 1
+
+
 def is_divided_twice(array: Operand) -> bool:
     """Return whether numbers are bytes divided by 255 * 255."""
     if array.size < MIN_VALUES or array.min() < 0 or not 0.5 / 255 < array.max() <= MAX_DIVIDED:
@@ -119,6 +128,7 @@ class SameBatch(WatchRule):
     def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
         self.draws: dict[tuple[Operand, int], tuple[bytes, int, int]] = {}
+        self.seeds: dict[Place, tuple[Operand, list[int]]] = {}  # that a line sets, and after how many steps
         self.passes: list[tuple[Operand, int, Place]] = []
         self.inputs: list[tuple[bytes, Place | None]] = []
         self.calls = 0  # of models that train
@@ -150,6 +160,19 @@ class SameBatch(WatchRule):
     def before_step(self, step: OptimizerStep) -> None:
         if not step.number and self.facts.steps:  # of another model, for whose training the generator is seeded anew
             self.draws.clear()
+            self.seeds.clear()
+
+    def seed_is_set(self, seed: Operand) -> None:
+        """See `manual_seed()`."""
+        place, steps = caller_place(), self.facts.steps
+        last, known = self.seeds.get(place, (None, []))
+        known = [*known, steps] if last == seed and steps else [steps]
+        self.seeds[place] = seed, known
+        if len(set(known)) == SAME_DRAWS and not self.facts.has_found("random-numbers-repeat"):
+            problem = f"the generator is seeded with {seed} again and again while the model is trained: its order of "
+            problem += "samples, its dropout and its noise repeat"
+            advice = "call manual_seed once, before the loop"
+            self.report("random-numbers-repeat", place, "manual_seed", problem, advice, len(known))
 
     def loader_is_read(self, loader: Operand) -> None:
         """See a pass over a loader begin."""

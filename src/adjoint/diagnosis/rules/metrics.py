@@ -84,9 +84,10 @@ class MetricChoice(WatchRule):
     def best_is_chosen(self, x: Operand = None, *args: Operand, **kwargs: Operand) -> None:
         """See a call of argmax, max or topk."""
         given = kwargs.get("dim", args[-1] if args else None)
-        if type(given) is not int or given not in (0, -2):
+        if type(given) is not int or not is_array(x) or x.array.ndim not in (2, 4) or min(x.array.shape) < 2:
             return
-        if not is_array(x) or x.array.ndim not in (2, 4) or min(x.array.shape) < 2:
+        is_map = x.array.ndim == 4
+        if given % x.array.ndim == 1 or (given % x.array.ndim and not is_map):
             return
         frame = caller_frame()
         expression = None if library_files[frame.f_code.co_filename] else find_expression(frame)
@@ -96,10 +97,11 @@ class MetricChoice(WatchRule):
         name, shape = text_of(node).rpartition(".")[2], tuple(x.shape)
         if name not in ("argmax", "max", "topk") or (name == "topk" and "dim" not in kwargs):
             return
-        problem = f"{name} of the logits {shape} is over dimension 0: it gives the best sample of each class, and not "
-        problem += "the best class of each sample"
+        chosen = "place" if given % x.array.ndim else "sample"
+        problem = f"{name} of the logits {shape} is over dimension {given}: it gives the best {chosen} of each class, "
+        problem += f"and not the best class of each {'place' if is_map else 'sample'}"
         advice = f"{name}({'k, ' if name == 'topk' else ''}dim=1)"
-        finding = Finding("argmax-dimension", place_of_frame(frame), name, f"dim=0 of {shape}", problem, advice)
+        finding = Finding("argmax-dimension", place_of_frame(frame), name, f"dim={given} of {shape}", problem, advice)
         self.found = x.array, finding
         is_alike = x.node is not None and self.logits is not None and shape[0] != shape[1] == self.logits.shape[1]
         if is_alike or self.logits is x.array or any(self.outputs.get(key) is x.array for key in self.classifiers):

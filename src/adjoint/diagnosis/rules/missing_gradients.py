@@ -14,6 +14,7 @@ from adjoint.diagnosis.rules.dataflow.lost_parts import (
     find_making,
     find_owner,
     is_from_lost_leaf,
+    is_item,
 )
 from adjoint.diagnosis.watch.events import Backward, Cut, ModuleCall, OptimizerRecord, OptimizerStep, caller_frame
 from adjoint.diagnosis.watch.facts import Facts, leaves_below
@@ -260,8 +261,9 @@ class MissingGradients(WatchRule):
                 continue
             for root in names.roots.values():
                 for part in root.module.modules():
-                    held = (key for key, value in {**vars(part), **part._buffers}.items() if value is tensor)
-                    key = next(held, None)
+                    held = {**vars(part), **part._buffers}.items()
+                    listed = (key for key, value in held if key[:1] != "_" and is_item(tensor, value))
+                    key = next((key for key, value in held if value is tensor), next(listed, None))
                     if key is not None:
                         self._report_tensor_attribute(part, key, tensor)
 
@@ -272,16 +274,16 @@ class MissingGradients(WatchRule):
                         self._report_tensor_attribute(part, key, value)
 
     def _report_tensor_attribute(self, part: Module, key: str, tensor: Operand) -> None:
-        name = f"{self.facts.names.name_of_module(part)}.{key}"
-        self.report(
-            "not-a-parameter",
-            place_of_attribute(part, key),
-            name,
-            f"{name} {tuple(tensor.shape)} is a tensor that requires grad but no Parameter: parameters() does not "
-            "list it, and no optimizer has it",
-            f"self.{key} = nn.Parameter(…)",
-            tuple(tensor.shape),
-        )
+        name, held = f"{self.facts.names.name_of_module(part)}.{key}", vars(part).get(key)
+        is_listed = is_item(tensor, held)
+        what = f"{name} {tuple(tensor.shape)} is a tensor that requires grad but no Parameter"
+        advice = f"self.{key} = nn.Parameter(…)"
+        if is_listed:
+            what = f"{name} is a {type(held).__name__} of Python that holds tensors {tuple(tensor.shape)} to be trained"
+            advice = f"nn.Parameter{'Dict' if isinstance(held, dict) else 'List'}(…)"
+        problem = f"{what}: parameters() does not list {'them' if is_listed else 'it'}, and no optimizer has "
+        problem += "them" if is_listed else "it"
+        self.report("not-a-parameter", place_of_attribute(part, key), name, problem, advice, tuple(tensor.shape))
 
     def _report_frozen_groups(self, records: list[OptimizerRecord]) -> None:
         for record in records:

@@ -74,10 +74,11 @@ class OptimizerOptions(WatchRule):
             self.report("momentum-too-large", place, record.name, problem, "set it below 1, such as 0.9", momentum)
         decays_weights = type(record.optimizer).__name__ in ("SGD", "AdamW", "RMSprop") and not isinstance(lr, Tensor)
         is_penalty = type(record.optimizer).__name__ != "AdamW" and decay >= MAX_PENALTY
-        if decays_weights and (lr * decay >= MAX_DECAY or is_penalty):
-            problem = (
-                f"weight_decay={decay:g} with lr={lr:g} takes {min(lr * decay, 1):.0%} of each weight in each step"
-            )
+        if is_penalty or (decays_weights and lr * decay >= MAX_DECAY):
+            effect = f"with lr={lr:g} takes {min(lr * decay, 1):.0%} of each weight in each step"
+            if not decays_weights:
+                effect = "adds as many times the weights to their gradients, in which the loss hardly counts"
+            problem = f"weight_decay={decay:g} {effect}"
             self.report("weight-decay-too-large", place, record.name, problem, "set weight_decay to 0.01 or so", decay)
         if group.get("maximize") and self.known and self.known == self.facts.iteration:
             problem = f"{record.name} makes the loss large: maximize=True, of a loss that is to become small"

@@ -236,7 +236,7 @@ class PaddedMean(TokenRule):
         is_over_time = out.array.shape in ((samples, width), (samples, 1, width))
         masked = self.facts.flow.maker(x)
         is_masked = masked is not None and masked.op in ("mul", "where") and masked.function not in MODULE_CALLS
-        if not is_over_time or is_masked:
+        if not is_over_time or (is_masked and op.name != "mean"):  # a mean counts the steps that are 0
             return
         if any(each.op in ("softmax", "attention") for each in self.facts.flow.makers_behind(x)):
             return  # attention leaves padding out, or another rule tells

@@ -108,6 +108,7 @@ class Watch:
             self.patches.replace(functional, name, call_first(self._call("dropout_is_called")))
         for holder, name in product((Tensor, self.package), ("argmax", "max", "topk")):
             self.patches.replace(holder, name, call_first(self._call("best_is_chosen")))
+        self.patches.replace(self.package, "manual_seed", call_first(self._call("seed_is_set")))
         self.patches.replace(functional, "batch_norm", call_first(self._call("batch_norm_is_called")))
         self.op_patches.replace(Tensor, "detach", call_first(self._note_cut("detach()")))
         self.op_patches.replace(Tensor, "data", self._watch_data)

@@ -59,6 +59,12 @@ def find_holder(owner: Module, module: Module) -> tuple[str, Place | None]:
     return "", None
 
 
+def is_item(tensor: Operand, held: Operand) -> bool:
+    """Return whether a list, tuple or dict of the program holds a tensor."""
+    items = held.values() if type(held) is dict else held if type(held) in (list, tuple) else ()
+    return any(each is tensor for each in items)
+
+
 def modules_in(value: Operand, depth: int = 0) -> Iterator[Module]:
     """Yield the modules in lists and dicts of Python, and in those within them."""
     held = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()

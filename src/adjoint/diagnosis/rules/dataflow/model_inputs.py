@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 import numpy as np
@@ -21,6 +22,10 @@ from adjoint.nn.module.module import Module
 
 ERRORS = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss")
 MIXING = frozenset({"bmm", "softmax", "safe_softmax", "attention"})
+PARTS = {
+    "positive": re.compile(r"p|(?:\w+_)?(?:pos|positives?)(?:_\w+)?"),
+    "negative": re.compile(r"n|(?:\w+_)?(?:neg|negatives?)(?:_\w+)?"),
+}
 MAX_DISTANCE_RATIO = 3
 TRIPLET = ("anchor", "positive", "negative")
 
@@ -114,11 +119,19 @@ def find_crossed_calls(source: SourceFile) -> Iterator[tuple[ast.Call, str, str]
     parameters |= {each: list(TRIPLET) for each in triplets}
     for name, wanted in parameters.items():
         calls = [call for call in source.calls.get(name, ()) if not call.keywords]
-        found = [(call, find_exchange(wanted, [text_of(each) for each in call.args])) for call in calls]
+        find_name = name_in_triplet if name in triplets else text_of
+        found = [(call, find_exchange(wanted, [find_name(each) for each in call.args])) for call in calls]
         if found and all(pair is not None for _, pair in found):
             for node, pair in found:
                 if pair is not None:
                     yield node, *pair
+
+
+def name_in_triplet(node: ast.expr) -> str:
+    """Return which part of a triplet an argument is by the names in it; its text where they do not tell."""
+    names = [each.id for each in ast.walk(node) if isinstance(each, ast.Name)]
+    parts = [part for part, pattern in PARTS.items() if any(map(pattern.fullmatch, names))]
+    return parts[0] if len(parts) == 1 else text_of(node)
 
 
 def find_exchange(wanted: list[str], given: list[str]) -> tuple[str, str] | None:

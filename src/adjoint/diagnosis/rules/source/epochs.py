@@ -180,6 +180,28 @@ class UnusedStep(TextRule):
                     break
 
 
+class FixedBatch(TextRule):
+    """A loop over the begins of batches that cuts out the same rows in each turn."""
+
+    def read(self, source: SourceFile) -> None:
+        for loop in source.nodes_of(ast.For):
+            begins = loop.iter.args if isinstance(loop.iter, ast.Call) and name_of(loop.iter) == "range" else []
+            inside = [each for line in loop.body for each in ast.walk(line)]
+            is_used = any(isinstance(each, ast.Name) and each.id == text_of(loop.target) for each in inside)
+            trains = any(isinstance(each, ast.Call) and name_of(each) == "backward" for each in inside)
+            if len(begins) != 3 or is_used or not trains:
+                continue
+            for node in (each for each in inside if isinstance(each, ast.Subscript)):
+                part = node.slice
+                bounds = [x for x in (part.lower, part.upper) if x is not None] if isinstance(part, ast.Slice) else []
+                if bounds and all(isinstance(x, ast.Constant) for x in bounds):
+                    step = text_of(loop.target)
+                    problem = f"the loop over {step} does not use it: each turn reads {text_of(node)}, the same batch"
+                    advice = f"{text_of(node.value)}[{step}:{step} + {text_of(begins[2])}]"
+                    self.blame("same-batch", (source, node), text_of(node), problem, advice)
+                    break
+
+
 class StateReset(TextRule):
     """A state that each time step begins anew, so that only the last step counts."""
 

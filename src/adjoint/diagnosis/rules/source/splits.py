@@ -115,8 +115,9 @@ class WholeStatistics(TextRule):
                 names = [part.lower() for part, _ in cuts]
                 if not any(map(TRAINED.search, names)) or not any(map(HELD_OUT.search, names)):
                     continue
-                made = self._find_statistics(source, value, name)
-                is_fitted = isinstance(made, ast.Call)
+                given = value.args[:1] if isinstance(value, ast.Call) and name_of(value) == "fit_transform" else []
+                is_fitted = any(text_of(each) == name for each in given)
+                made = value if is_fitted else find_mean(source, value, name)
                 if made is not None and (is_fitted or any(map(self._is_shifted, (part for part, _ in cuts)))):
                     problem = f"mean and deviation are those of all rows of {name}, from which {cuts[-1][0]} is cut "
                     problem += "afterwards: training knows of the rows that are held out"
@@ -131,28 +132,22 @@ class WholeStatistics(TextRule):
         means = np.abs(rows.reshape(len(rows), -1).mean(0))
         return bool((means > max(MAX_SHIFT, MAX_ERRORS / len(rows) ** 0.5)).any())
 
-    def _find_statistics(self, source: SourceFile, value: ast.expr, name: str) -> ast.AST | None:
-        """Return the line of the mean where a value is scaled by the mean and the deviation of a variable."""
-        call = value if isinstance(value, ast.Call) else None
-        if (
-            call is not None
-            and name_of(call) == "fit_transform"
-            and text_of(call.args[0] if call.args else call) == name
-        ):
-            return value
-        is_scaled = isinstance(value, ast.BinOp) and isinstance(value.op, ast.Div)
-        if not is_scaled or not isinstance(value, ast.BinOp) or not isinstance(value.left, ast.BinOp):
-            return None
-        if not isinstance(value.left.op, ast.Sub) or text_of(value.left.left) != name:
-            return None
-        mean = value.left.right
-        if text_of(mean).startswith(f"{name}.mean("):
-            return value
-        for node in source.nodes_of(ast.Assign):
-            for target, made in pairs_of(node):
-                if text_of(target) == text_of(mean) and text_of(made).startswith(f"{name}.mean("):
-                    return node
+
+def find_mean(source: SourceFile, value: ast.expr, name: str) -> ast.AST | None:
+    """Return the line of the mean where a variable is scaled by its own mean and a deviation."""
+    is_scaled = isinstance(value, ast.BinOp) and isinstance(value.op, ast.Div)
+    if not is_scaled or not isinstance(value, ast.BinOp) or not isinstance(value.left, ast.BinOp):
         return None
+    if not isinstance(value.left.op, ast.Sub) or text_of(value.left.left) != name:
+        return None
+    mean = value.left.right
+    if text_of(mean).startswith(f"{name}.mean("):
+        return value
+    for node in source.nodes_of(ast.Assign):
+        for target, made in pairs_of(node):
+            if text_of(target) == text_of(mean) and text_of(made).startswith(f"{name}.mean("):
+                return node
+    return None
 
 
 class SharedFolds(TextRule):
@@ -198,6 +193,10 @@ class OwnFit(TextRule):
             owner = text_of(call.func).rpartition(".")[0]
             if call.args:
                 self._note(fits, owner if owner.isidentifier() else "fit", {name_of(call.args[0])}, call)
+        for line in source.nodes_of(ast.Assign):
+            for target, value in pairs_of(line):
+                if find_mean(source, value, text_of(target)) is not None:
+                    self._note(fits, "mean", {text_of(target)}, line)
         for known in fits.values():
             trained = [name for name, _ in known if TRAINED.search(name.lower())]
             for name, node in known:

@@ -36,6 +36,7 @@ from adjoint.diagnosis.rules.source.episodes import (
     SameStates,
 )
 from adjoint.diagnosis.rules.source.epochs import (
+    FixedBatch,
     OverlappingBatches,
     Patience,
     RunningTotal,
@@ -96,6 +97,7 @@ TEXT_RULES: tuple[type[WatchRule], ...] = (
     UsedIterator,
     OverlappingBatches,
     UnusedStep,
+    FixedBatch,
     StateReset,
     NeighbourLabel,
     SeededSamples,
