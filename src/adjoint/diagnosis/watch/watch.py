@@ -48,6 +48,7 @@ WATCHED_STEPS = frozenset({1, 2, *(4 * 3**i for i in range(12))})  # of an optim
 MEASURED_STEPS = 6  # in which the sizes of gradients are measured, as in those whose ops are watched
 QUIET_PERIOD = 4  # later steps of which one is seen by all rules, the others by those that must see every step
 MAX_KNOWN_CALLS = 8  # of each module
+MAX_TRAININGS = 8  # of which the first steps are watched
 MAX_EVALUATIONS = 12  # calls of models in evaluation after which the ops of the program are seen too
 
 
@@ -70,6 +71,7 @@ class Watch:
         self.is_compiler_watched = False
         self.evaluations = 0
         self.unrecorded_calls: dict[tuple[int, bool, int, int], int] = {}  # by the module, its mode and where it is
+        self.made_optimizers = 0
         self.is_skipping = False  # the parts of a model that runs are left out
         self.is_resting = False  # ops of this step are not watched
         self.is_quiet = False  # nor are modules that are known, and only rules that must see every step see it
@@ -221,6 +223,10 @@ class Watch:
         """Note the line that makes an optimizer."""
         if self._is_ours():
             self.facts.made_optimizers[optimizer] = place_of_frame(caller_frame())
+            self.made_optimizers += 1
+            if self.made_optimizers <= MAX_TRAININGS:  # its first steps are those of another training
+                self.is_resting = self.is_quiet = False
+                self.observer.resume()
 
     def _note_zero_grad(self, owner: Operand, *args: object, **kwargs: object) -> None:
         if self._is_ours():
