@@ -10,6 +10,7 @@ import numpy as np
 
 from adjoint.core.graph.source_location import Site, library_files
 from adjoint.core.op.op import Op
+from adjoint.core.tensor.mutation_log import owner
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand, Operands
 from adjoint.diagnosis.findings import Finding, Place, place_of_frame
@@ -31,11 +32,21 @@ COUNT = re.compile(r"len\(\w+\)|[\w.]+\.size\(0\)|[\w.]+\.shape\[0\]")
 class AllPairsInMetric(WatchRule):
     """(N, 1) == (N,) in an accuracy: every prediction meets every label."""
 
-    ops = frozenset({"eq", "ne"})
+    ops = frozenset({"eq", "ne", "sub"})
+    sees_roots_only = True
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self.prediction: Operand = None  # memory of the last one that was not recorded
+
+    def leave_module(self, call: ModuleCall, output: Operand) -> None:
+        self.prediction = owner(output.array) if not call.is_recording and is_array(output) else None
 
     def see_op(self, op: Op, inputs: Operands, out: Tensor) -> None:
         a, b = inputs[:2]
         if out.array.ndim != 2 or not (is_array(a) and is_array(b)):
+            return
+        if op.name == "sub" and (self.prediction is None or owner(a.array) is not self.prediction):
             return
         first, second = a.array.shape, b.array.shape
         n = out.array.shape[0]
@@ -44,7 +55,7 @@ class AllPairsInMetric(WatchRule):
         frame = caller_frame()
         if library_files[frame.f_code.co_filename] or np.array_equal(a.array.ravel(), b.array.ravel()):
             return
-        text, sign = names_of_operands(frame, a, b), "==" if op.name == "eq" else "!="
+        text, sign = names_of_operands(frame, a, b), {"eq": "==", "ne": "!=", "sub": "-"}[op.name]
         problem = f"{sign} broadcasts {text}, {first} and {second}, to {(n, n)}: every prediction meets every label"
         advice = "give both the same shape: squeeze(1) of the one"
         self.report("broadcast-in-metric", place_of_frame(frame), sign, problem, advice, f"{first} and {second}")

@@ -131,7 +131,9 @@ class RepeatedWrite(WatchRule):
             )
 
 
-INPLACE_METHODS = frozenset({"add_", "sub_", "mul_", "div_", "clamp_", "neg_", "pow_", "sqrt_", "abs_", "addcmul_"})
+INPLACE_METHODS = frozenset(
+    {"add_", "sub_", "mul_", "div_", "clamp_", "neg_", "pow_", "sqrt_", "abs_", "addcmul_", "copy_"}
+)
 
 
 def _arithmetic_nodes(source: SourceFile, line: int) -> list[ast.AST]:

@@ -23,7 +23,10 @@ MAX_FLOW_BYTES = 1 << 26
 MAX_WALKED = 400
 DIGITS = 5  # after the point, of numbers that programs write
 MODULE_CALLS = frozenset({"_wrapped_call_impl", "_call_impl", "_watched_call"})
-WRAPPERS = frozenset({"call", "convert"})  # of functions that are published
+# of functions that are published, and of operators, which their op tells of
+WRAPPERS = frozenset(
+    {"call", "convert", "call_as_operator", "_call_as_operator", "apply", "apply_general", "_apply_slow"}
+)
 DRAWS = frozenset({"normal", "uniform"})
 # Functions whose result is a term as it is.
 WHOLE_TERMS = frozenset({"log_prob", "entropy", "cosine_similarity"})
@@ -50,7 +53,7 @@ class Made:
     @property
     def name(self) -> str:
         """The function that the user called, or the op within a module."""
-        return self.op if self.function in MODULE_CALLS else self.function
+        return self.op if not self.function or self.function in MODULE_CALLS else self.function
 
     @cached_property
     def tensors(self) -> list[Tensor]:

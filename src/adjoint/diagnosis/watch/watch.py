@@ -47,8 +47,10 @@ from adjoint.optim.step.optimizer import Optimizer
 WATCHED_STEPS = frozenset({1, 2, *(4 * 3**i for i in range(12))})  # of an optimizer, in which ops are watched
 MEASURED_STEPS = 6  # in which the sizes of gradients are measured, as in those whose ops are watched
 QUIET_PERIOD = 4  # later steps of which one is seen by all rules, the others by those that must see every step
+EARLY_STEPS = 32  # after which it is one of twice as many
 MAX_KNOWN_CALLS = 8  # of each module
 MAX_TRAININGS = 8  # of which the first steps are watched
+MAX_TRAINING_EVALUATIONS = 4  # the same, of models in training mode: agents that act
 MAX_EVALUATIONS = 12  # calls of models in evaluation after which the ops of the program are seen too
 
 
@@ -286,9 +288,10 @@ class Watch:
         calls = self.facts.calls
         if len(calls) == 1:
             self.is_skipping = False
-            is_evaluation = not calls[0].is_recording and not module.training
+            is_evaluation = not calls[0].is_recording
             self.evaluations += is_evaluation
-            if self.is_resting and not (is_evaluation and self.evaluations <= MAX_EVALUATIONS):
+            limit = MAX_TRAINING_EVALUATIONS if module.training else MAX_EVALUATIONS
+            if self.is_resting and not (is_evaluation and self.evaluations <= limit):
                 self.observer.pause()
         while calls:
             call = calls.pop()
@@ -377,7 +380,8 @@ class Watch:
             self._stop_ops()
         number = step.record.steps
         self.is_resting = number + 1 not in WATCHED_STEPS and not self.facts.waits()
-        self.is_quiet = self.is_resting and number >= MEASURED_STEPS and number % QUIET_PERIOD != 0
+        period = QUIET_PERIOD if number < EARLY_STEPS else 2 * QUIET_PERIOD
+        self.is_quiet = self.is_resting and number >= MEASURED_STEPS and number % period != 0
         (self.observer.pause if self.is_resting else self.observer.resume)()
 
 

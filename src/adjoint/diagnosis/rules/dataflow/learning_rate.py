@@ -12,7 +12,7 @@ from adjoint.core.runtime.text_table import pluralize
 from adjoint.core.typing import Operand
 from adjoint.diagnosis.findings import Place
 from adjoint.diagnosis.watch.events import OptimizerStep
-from adjoint.diagnosis.watch.facts import Facts
+from adjoint.diagnosis.watch.facts import Facts, is_array
 from adjoint.diagnosis.watch.library_calls import LibraryCall
 from adjoint.diagnosis.watch.rule import WatchRule
 
@@ -30,6 +30,7 @@ class LearningRate(WatchRule):
     def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
         self.before: list[tuple[Operand, Operand]] = []
+        self.zeros: set[int] = set()  # parameters that began at 0
         self.ratios: dict[int, list[float]] = {}
         self.first_size: dict[int, float] = {}
         self.summed: tuple[str, int, Place] | None = None  # a loss that adds up its elements, how many, and where
@@ -46,7 +47,9 @@ class LearningRate(WatchRule):
         self.before = []
         if step.sizes:
             for p in step.record.parameters()[:MAX_SAMPLED]:
-                if step.sizes.get(id(p)) and type(p.array) is np.ndarray:
+                if step.number == 0 and is_array(p) and not p.array.any():
+                    self.zeros.add(id(p))  # its first steps are large against it
+                if step.sizes.get(id(p)) and is_array(p) and id(p) not in self.zeros:
                     self.before.append((p, p.array.ravel()[:SAMPLE].copy()))
             known = [size for size in step.sizes.values() if size is not None]
             self.first_size.setdefault(id(step.record.optimizer), max(known, default=0.0))

@@ -7,7 +7,7 @@ import numpy as np
 from adjoint.core.op.op import Op
 from adjoint.core.tensor.mutation_log import owner
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import Operand, Operands
+from adjoint.core.typing import Array, Operand, Operands
 from adjoint.data.sampler import RandomSampler
 from adjoint.diagnosis.findings import Place
 from adjoint.diagnosis.watch.events import ModuleCall, caller_place
@@ -183,3 +183,50 @@ class UnorderedTargets(WatchRule):
             )
             problem += "do not belong together"
             self.report("shuffled-apart", place, "target", problem, "the same index for both", count)
+
+
+class OtherRows(WatchRule):
+    """Targets cut out of their whole at other rows than the inputs of the batch."""
+
+    sees_roots_only = True
+    max_passes = CHECKED_PASSES
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self.input: Operand = None
+        self.found: list[tuple[Place, int, int]] = []
+        self.matched = 0  # calls whose rows are the same
+
+    def enter_module(self, call: ModuleCall) -> None:
+        x = next(iter(call.tensors()), None)
+        self.input = x.array if call.is_recording and is_array(x) and x is not None and x.node is None else None
+
+    def see_call(self, call: LibraryCall) -> None:
+        target, x = call.tensor("target"), self.input
+        self.input = None
+        if target is None or x is None or target.node is not None or not x.ndim or not target.array.ndim:
+            return
+        first, second = find_rows(x), find_rows(target.array)
+        if first is None or second is None or owner(x) is owner(target.array) or first[1] != second[1]:
+            return
+        self.matched += first[0] == second[0]
+        if len(x) == len(target.array) >= MIN_SAMPLES and abs(first[0] - second[0]) >= len(x):  # none in common
+            made = self.facts.flow.maker(target)
+            self.found.append((call.place if made is None else made.place, first[0], second[0]))
+
+    def finish(self) -> None:
+        if len(self.found) >= 2 and not self.matched:
+            place, one, other = self.found[0]
+            problem = f"the inputs of a batch begin at row {one} of their whole, and its targets at row {other}: they "
+            problem += "belong to other samples"
+            self.report("samples-misaligned", place, "target", problem, "the same slice for both", other - one)
+
+
+def find_rows(part: Array) -> tuple[int, int] | None:
+    """Return at which row of the memory that it is a view of an array begins, and how many rows that has."""
+    whole: Operand = owner(part)
+    stride = part.strides[0] if part.ndim else 0
+    if whole is part or stride <= 0 or part.nbytes >= whole.nbytes:
+        return None
+    row, rest = divmod(part.__array_interface__["data"][0] - whole.__array_interface__["data"][0], stride)
+    return None if rest else (row, whole.nbytes // stride)

@@ -15,6 +15,7 @@ INPUTS = re.compile(r"^(?:x|adv|delta|img|image|inputs?|perturb|noise)(?:_|$)", 
 TRAINED = re.compile(r"(?:^|_)(?:tr|train|training)(?:_|$)")
 HELD_OUT = re.compile(r"(?:^|_)(?:val|valid|validation|dev)(?:_|$)")
 SHORTCUT = re.compile(r"^(?:identity|residual|shortcut|skip)$")
+MIN_LOSSES = 4
 BEST = re.compile(r"(?:^|_)(?:best|max|min|highest|lowest)(?:_|$)")
 
 
@@ -95,6 +96,26 @@ class UphillStep(TextRule):
                 problem = f"{text_of(node)} adds the gradient: each step goes up the loss"
                 self.blame("uphill-step", (source, node), name, problem, f"{name} -= …, or a minus before the rate")
                 return
+
+
+class TurnedGradients(TextRule):
+    """Gradients whose sign is turned before the step, while the loss grows."""
+
+    def read(self, source: SourceFile) -> None:
+        losses = self.facts.losses()
+        if len(losses) < MIN_LOSSES or losses[-1] <= losses[0]:
+            return
+        turned: list[ast.expr | ast.stmt] = [*source.calls_of("neg_")]
+        turned += [node for node in source.nodes_of(ast.AugAssign) if text_of(node.value) in ("-1", "-1.0")]
+        turned += [node for node in source.nodes_of(ast.Assign) if text_of(node.value).startswith("-")]
+        for node in turned:
+            target = node.func.value if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else None
+            target = node.target if isinstance(node, ast.AugAssign) else target
+            target = node.targets[0] if isinstance(node, ast.Assign) else target
+            if target is not None and text_of(target).removesuffix(".data").endswith(".grad"):
+                problem = f"{text_of(node)} turns the gradient round: the loss went from {losses[0]:.3g} to "
+                problem += f"{losses[-1]:.3g}"
+                self.blame("uphill-step", (source, node), text_of(target), problem, "leave it out, or maximize=True")
 
 
 def find_sum(node: ast.AST) -> tuple[ast.expr | None, ast.expr | None]:

@@ -10,9 +10,9 @@ from functools import lru_cache
 import numpy as np
 
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import Array
+from adjoint.core.typing import Array, Operand
 from adjoint.diagnosis.rules.source.epochs import assigns
-from adjoint.diagnosis.rules.source.text_rule import TextRule, calls_in, name_of
+from adjoint.diagnosis.rules.source.text_rule import TextRule, calls_in, find_sources, name_of
 from adjoint.diagnosis.source_expressions import SourceFile, text_of
 from adjoint.diagnosis.watch.events import OptimizerStep, caller_frame
 from adjoint.diagnosis.watch.facts import Facts
@@ -100,10 +100,14 @@ class WholeStatistics(TextRule):
         self.trained: dict[str, Array] = {}  # rows of training, by the name of the variable
 
     def before_step(self, step: OptimizerStep) -> None:
-        for frame in user_frames(caller_frame()):
-            for name, value in (*frame.f_locals.items(), *frame.f_globals.items()):
+        names = {
+            name for source in find_sources(self.facts) for each in find_parts(source).values() for name, *_ in each
+        }
+        for name in filter(TRAINED.search, names):
+            for frame in user_frames(caller_frame()):
+                value: Operand = frame.f_locals.get(name, frame.f_globals.get(name))
                 array = value.array if isinstance(value, Tensor) else value
-                if TRAINED.search(name.lower()) and isinstance(array, np.ndarray) and array.dtype.kind == "f":
+                if isinstance(array, np.ndarray) and array.dtype.kind == "f":
                     self.trained.setdefault(name, array)
 
     def read(self, source: SourceFile) -> None:

@@ -48,6 +48,7 @@ from adjoint.diagnosis.rules.source.slips import (
     ExchangedRates,
     SelectionDirection,
     SignForOperator,
+    TurnedGradients,
     UnusedShortcut,
     UphillStep,
 )
@@ -77,6 +78,7 @@ TEXT_RULES: tuple[type[WatchRule], ...] = (
     StepBesidePrint,
     CountsBegunAnew,
     UphillStep,
+    TurnedGradients,
     UnusedShortcut,
     ExchangedRates,
     OwnFit,

@@ -34,6 +34,7 @@ from adjoint.diagnosis.rules.dataflow.model_inputs import (
     TurnedTriplets,
 )
 from adjoint.diagnosis.rules.dataflow.sample_order import (
+    OtherRows,
     ReadOrder,
     ShuffledAlone,
     ShuffledApart,
@@ -64,6 +65,7 @@ INPUT_RULES: tuple[type[WatchRule], ...] = (
     MixedLabels,
     LastStepTarget,
     AttackDirection,
+    OtherRows,
     ReadOrder,
     ShuffledAlone,
     ShuffledApart,
