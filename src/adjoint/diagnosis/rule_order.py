@@ -40,6 +40,7 @@ from adjoint.diagnosis.rules.dataflow.idle_parts import (
     ZeroFactor,
 )
 from adjoint.diagnosis.rules.dataflow.inputs.input_rules import INPUT_RULES
+from adjoint.diagnosis.rules.dataflow.inputs.mixed_views import MixedView
 from adjoint.diagnosis.rules.dataflow.label_values import (
     BalancedTwice,
     ClassesAsNumbers,
@@ -129,6 +130,7 @@ from adjoint.diagnosis.rules.memory import CarriedGraph, GrowingSum, KeptResults
 from adjoint.diagnosis.rules.metrics import (
     AllPairsInMetric,
     MetricChoice,
+    OneHotAccuracy,
     SumOfMeans,
 )
 from adjoint.diagnosis.rules.missing_gradients import MissingGradients
@@ -169,7 +171,6 @@ from adjoint.diagnosis.rules.shapes import (
     AllPairs,
     BatchFirst,
     DoublePrecision,
-    MixedView,
     PooledChannels,
     WrappedIntegers,
 )
@@ -210,6 +211,7 @@ RULES: tuple[type[WatchRule], ...] = (
     DivergenceReduction,
     AllPairs,
     AllPairsInMetric,
+    OneHotAccuracy,
     MetricChoice,
     SumOfMeans,
     LateMask,

@@ -28,6 +28,7 @@ MAX_TERMS = 16  # of a sum
 MAX_NODES = 20_000
 MAX_SEARCHES = 40  # for the container, which cost time
 MAX_OUTPUTS = 3  # of models, in a pass
+MAX_BETWEEN = 12  # results of a pass that are looked after
 MIN_KEPT = 3  # results of former steps in one container
 MIN_HOOKS = 3  # with the same code on a module
 
@@ -92,8 +93,11 @@ class KeptResults(WatchRule):
             self.outputs.append(weakref.ref(output.node))
 
     def begin_backward(self, backward: Backward) -> None:
-        roots = [weakref.ref(root.node) for root in backward.roots if isinstance(root.node, Node)]
-        self.nodes = [*self.nodes[-20:], *self.outputs, *roots]
+        nodes = [root.node for root in backward.roots if isinstance(root.node, Node)]
+        for node in nodes:  # which grows, by what is between the parameters and the loss
+            if len(nodes) < MAX_BETWEEN:
+                nodes += [parent for parent in node.parents if isinstance(parent, Node) and parent not in nodes]
+        self.nodes = [*self.nodes[-4 * MAX_BETWEEN :], *self.outputs, *map(weakref.ref, nodes)]
         self.outputs = []
 
     def before_step(self, step: OptimizerStep) -> None:

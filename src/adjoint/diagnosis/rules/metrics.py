@@ -25,6 +25,7 @@ from adjoint.diagnosis.watch.value_flow import LossTerm
 
 MAX_PASSES = 4  # in which metrics are looked at
 MIN_LABELS = 4
+MIN_ONE_HOT = 8
 MAX_MEAN = 2  # the weight of a mean in a loss
 COUNT = re.compile(r"len\(\w+\)|[\w.]+\.size\(0\)|[\w.]+\.shape\[0\]")
 
@@ -59,6 +60,34 @@ class AllPairsInMetric(WatchRule):
         problem = f"{sign} broadcasts {text}, {first} and {second}, to {(n, n)}: every prediction meets every label"
         advice = "give both the same shape: squeeze(1) of the one"
         self.report("broadcast-in-metric", place_of_frame(frame), sign, problem, advice, f"{first} and {second}")
+
+
+class OneHotAccuracy(WatchRule):
+    """An accuracy over all elements of one-hot labels, most of which are 0 on both sides."""
+
+    ops = frozenset({"eq"})
+
+    def see_op(self, op: Op, inputs: Operands, out: Tensor) -> None:
+        a, b = inputs[:2]
+        if not is_array(a) or not is_array(b) or a.array.shape != b.array.shape or a.array.ndim != 2:
+            return
+        rows, classes = b.array.shape
+        if rows < MIN_ONE_HOT or classes < 3 or not is_one_hot(b.array) or np.may_share_memory(a.array, b.array):
+            return
+        frame = caller_frame()
+        place = place_of_frame(frame)
+        if library_files[frame.f_code.co_filename] or ".all(" in place.text or np.array_equal(a.array, b.array):
+            return
+        right = float((a.array == b.array).all(axis=1).mean())
+        problem = f"== of one-hot labels {(rows, classes)} counts the 0 that most elements are on both sides: "
+        problem += f"{float(out.array.mean()):.0%} of the elements are equal, and {right:.0%} of the samples"
+        advice = "compare the classes: scores.argmax(1) == labels.argmax(1)"
+        self.report("accuracy-of-elements", place, "==", problem, advice, (rows, classes))
+
+
+def is_one_hot(array: Operand) -> bool:
+    """Return whether each row has one 1, and 0 else."""
+    return bool(((array == 0) | (array == 1)).all() and (array.sum(axis=1) == 1).all())
 
 
 class MetricChoice(WatchRule):

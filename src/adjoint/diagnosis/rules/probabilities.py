@@ -211,12 +211,15 @@ class MissingLogarithm(WatchRule):
     def begin_backward(self, backward: Backward) -> None:
         """Look for a loss that is the negative mean of the probabilities of the classes."""
         made = self.facts.flow.maker(backward.roots[0]) if len(backward.roots) == 1 else None
-        is_negative = is_picked = False
+        is_negative = is_picked = is_probability = False
         while made is not None and (made.op in LINEAR or made.family == "movement" or _is_choice(made)):
             is_negative ^= made.op == "neg"
             is_picked |= made.op in ("index", "gather", "mul")
             made = self.facts.flow.maker(next(x for x in made.tensors if x.node is not None or len(made.tensors) == 1))
-        if made is not None and is_negative and is_picked and made.op == "softmax" and backward.loss is not None:
+        if made is not None and made.op == "div" and made.out.array.ndim == 2:  # by hand
+            is_probability = is_distribution(made.out.array, 1)
+        is_probability |= made is not None and made.op == "softmax"
+        if is_negative and is_picked and is_probability and backward.loss is not None:
             root: Operand = backward.roots[0].node
             problem = "the loss is the negative mean of probabilities of softmax, and not of their logarithms: a "
             problem += "sample that is predicted wrongly hardly counts"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import math
 from types import FrameType
 
 import numpy as np
@@ -37,63 +36,6 @@ LOSSES = (
     "poisson_nll_loss",
     "binary_cross_entropy_with_logits",
 )
-
-
-class MixedView(WatchRule):
-    """A view or reshape where dimensions were to be exchanged: it gives the shape, and mixes the elements."""
-
-    ops = frozenset({"reshape"})
-    max_passes = 2
-
-    def see_op(self, op: Op, inputs: Operands, out: Tensor) -> None:
-        x = inputs[0]
-        if not isinstance(x, Tensor) or self.facts.iteration > 1 or find_library_call("view", "reshape") is None:
-            return
-        before, after = x.array.shape, out.array.shape
-        told = ""
-        is_moved_on = len(before) == len(after) >= 3 and before != after and sorted(before) == sorted(after)
-        if is_moved_on and min(before) > 1:
-            maker = self.facts.flow.maker(x)
-            if maker is not None and maker.function in ("cat", "pad"):
-                return  # a padded tensor is viewed so to shift each row further than the one before
-            places = [before.index(size) for size in after] if len(set(before)) == len(before) else []
-            told = f"permute({', '.join(map(str, places))})" if places else "permute(…)"
-        elif len(before) == 3 and len(after) == 4 and before[0] == after[0] and min(after) > 1:
-            _, rows, width = before
-            heads, size = after[1], after[3]
-            if after[2] == rows != heads and heads * size == width:
-                told = f"view(…, {rows}, {heads}, {size}).transpose(1, 2)"
-        elif len(before) == 4 and len(after) == 3 and before[0] == after[0] and before[1] != before[2] == after[1]:
-            made = self.facts.flow.maker(x)
-            is_moved = made is not None and made.function in ("transpose", "permute")
-            if before[1] * before[3] == after[2] and before[1] > 1 and not is_moved:
-                told = "transpose(1, 2) before the reshape"
-        elif x.node is None and len(before) == 4 and len(after) == 3 and is_cut_to_patches(before, after):
-            made = self.facts.flow.maker(x)
-            if made is None or made.family != "movement":
-                size = math.isqrt(after[2] // before[1])
-                told = f"unfold(2, {size}, {size}).unfold(3, {size}, {size}).permute(0, 2, 3, 1, 4, 5) before it"
-        elif x.node is not None and len(before) >= 3 and before[0] != after[0] and after[1:] == before[1:2]:
-            others = ", ".join(map(str, range(2, len(before))))
-            told = f"permute(0, {others}, 1) before it" if before[1] not in (before[-1], 1) else ""
-        if told:
-            self.report(
-                "view-in-place-of-transpose",
-                caller_place(),
-                "view",
-                f"a view of {before} as {after} keeps the order in memory: its elements belong to other places than "
-                "before",
-                f"exchange dimensions: {told}",
-                after,
-            )
-
-
-def is_cut_to_patches(before: tuple[int, ...], after: tuple[int, ...]) -> bool:
-    """Return whether images (N, C, H, W) become as many values as their squares have: (N, patches, C * size ** 2)."""
-    count, channels, height, width = before
-    size = math.isqrt(after[2] // channels)
-    is_square = after[2] == channels * size * size and 1 < size < width and height % size == width % size == 0
-    return count == after[0] and is_square and after[1] > 1
 
 
 class BatchFirst(WatchRule):

@@ -58,6 +58,8 @@ class UnusedResult(WatchRule):
             if len(passes) < FLOW_PASSES or value is None:
                 continue
             name = text_of(value.left if isinstance(value, ast.BinOp) else owner_of(value))
+            if any(name == root.name or name.startswith(f"{root.name}.") for root in self.facts.names.roots.values()):
+                continue  # float() and the like change a module itself
             text = text_of(value)
             self.report(
                 "result-unused",

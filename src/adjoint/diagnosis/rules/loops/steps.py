@@ -17,10 +17,12 @@ from adjoint.diagnosis.source_expressions import text_of
 from adjoint.diagnosis.watch.events import Backward, OptimizerRecord, OptimizerStep, caller_frame, caller_place
 from adjoint.diagnosis.watch.facts import Facts, is_array, leaves_below
 from adjoint.diagnosis.watch.names import describe_callee
-from adjoint.diagnosis.watch.rule import WatchRule
+from adjoint.diagnosis.watch.rule import ALL_PASSES, WatchRule
 from adjoint.diagnosis.watch.source_lines import find_rate_writes, find_uncalled, line_of, nodes_around, nodes_in
 from adjoint.nn.module.parameter import Parameter
 
+MIN_UNCLEARED = 4  # passes
+MAX_ENDS = 2  # last parameters of an optimizer that are looked after
 MAX_SAMPLED = 32  # parameters
 VANISHED_RATE = 1e-3  # of the first one, in the later half of the steps
 MAX_HAND_MADE = 20  # passes in which steps by hand are looked for
@@ -40,12 +42,15 @@ class Clearing(WatchRule):
         self.uncleared: dict[int, list[OptimizerStep]] = {}
         self.cleared_steps: dict[int, int] = {}
         self.emptied: dict[int, list[OptimizerStep]] = {}
+        self.ends: dict[int, tuple[Operand, int]] = {}  # last parameters, and the passes that found them not clear
 
     def begin_backward(self, backward: Backward) -> None:
         for key, parameters in self.sampled.items():
             self.passes[key] = self.passes.get(key, 0) + 1
             if not self.is_cleared.get(key) and any(is_clear(p) for p in parameters):
                 self.is_cleared[key] = True
+        for key, (p, count) in self.ends.items():
+            self.ends[key] = p, -ALL_PASSES if is_clear(p) else count + 1
 
     def before_step(self, step: OptimizerStep) -> None:
         key = id(step.record.optimizer)
@@ -60,6 +65,8 @@ class Clearing(WatchRule):
         if parameters and is_zeroed_since and all(map(is_clear, parameters)):
             self.emptied.setdefault(key, []).append(step)
         self.sampled[key] = list(islice((p for p in parameters if not is_clear(p)), 3))
+        if step.number == 0:
+            self.ends |= {id(p): (p, 0) for p in parameters[-MAX_ENDS:] if not is_clear(p)}
         self.passes[key], self.is_cleared[key] = 0, False
 
     def finish(self) -> None:
@@ -83,6 +90,7 @@ class Clearing(WatchRule):
                 f"call {record.name}.zero_grad() before each backward()",
                 f"gradient {max(sizes):.3g} after {pluralize(record.steps, 'step')}" if sizes else record.steps,
             )
+        self._report_ends()
         for steps in self.emptied.values():
             record = steps[0].record
             zeroed = self.facts.zeroed
@@ -97,6 +105,18 @@ class Clearing(WatchRule):
                     "call zero_grad() before backward(), or after the step",
                     record.steps,
                 )
+
+    def _report_ends(self) -> None:
+        """Report parameters whose gradients stay, where those of others are cleared."""
+        kept = [p for p, count in self.ends.values() if count >= MIN_UNCLEARED]
+        if not kept or not self.cleared_steps or self.facts.has_found("zero-grad-forgotten"):
+            return
+        name = self.facts.names.name_of_parameter(kept[0])
+        record = self.facts.find_optimizers().get(id(kept[0]))
+        problem = f"the gradient of {name} was never cleared, though those of others were: each backward() adds to "
+        problem += "those of all steps before"
+        advice = f"call zero_grad() of {'the optimizer' if record is None else record.name}, which clears all"
+        self.report("zero-grad-forgotten", self.facts.backwards[-1].place, name, problem, advice, len(kept))
 
     def _is_before_backward(self, record: OptimizerRecord, cleared: Place) -> bool:
         """Report a step that the loop makes after it clears the gradients, and before it computes them."""
