@@ -9,6 +9,7 @@ from adjoint.core.runtime.text_table import pluralize
 from adjoint.core.typing import Operand
 from adjoint.diagnosis.findings import Place, place_of_instruction
 from adjoint.diagnosis.rules.dataflow.lost_parts import (
+    describe_lost_tensor,
     find_callers,
     find_holder,
     find_making,
@@ -274,15 +275,8 @@ class MissingGradients(WatchRule):
                         self._report_tensor_attribute(part, key, value)
 
     def _report_tensor_attribute(self, part: Module, key: str, tensor: Operand) -> None:
-        name, held = f"{self.facts.names.name_of_module(part)}.{key}", vars(part).get(key)
-        is_listed = is_item(tensor, held)
-        what = f"{name} {tuple(tensor.shape)} is a tensor that requires grad but no Parameter"
-        advice = f"self.{key} = nn.Parameter(…)"
-        if is_listed:
-            what = f"{name} is a {type(held).__name__} of Python that holds tensors {tuple(tensor.shape)} to be trained"
-            advice = f"nn.Parameter{'Dict' if isinstance(held, dict) else 'List'}(…)"
-        problem = f"{what}: parameters() does not list {'them' if is_listed else 'it'}, and no optimizer has "
-        problem += "them" if is_listed else "it"
+        name = f"{self.facts.names.name_of_module(part)}.{key}"
+        problem, advice = describe_lost_tensor(name, tensor, vars(part).get(key))
         self.report("not-a-parameter", place_of_attribute(part, key), name, problem, advice, tuple(tensor.shape))
 
     def _report_frozen_groups(self, records: list[OptimizerRecord]) -> None:

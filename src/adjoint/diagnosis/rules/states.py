@@ -121,14 +121,11 @@ class TargetNetwork(WatchRule):
     def state_is_loaded(self, module: Operand, *args: object, **kwargs: object) -> None:
         """See `load_state_dict()`."""
         state = args[0] if args else kwargs.get("state_dict")
-        if isinstance(state, Mapping) and self._is_trained(state):
-            self.loads.setdefault(id(module), []).append((self.facts.steps, place_of_frame(caller_frame())))
-
-    def _is_trained(self, state: Mapping[str, Operand]) -> bool:
-        """Return whether a state is that of a network that is trained, and not a mixture of two."""
-        weight = next((x.array for x in state.values() if is_array(x) and x.array.ndim > 1), None)
+        values = state.values() if isinstance(state, Mapping) else ()
+        weight = next((x.array for x in values if is_array(x) and x.array.ndim > 1), None)
         trained = (p for record in self.facts.optimizers.values() for p in record.parameters() if is_array(p))
-        return weight is not None and any(np.array_equal(p.array, weight) for p in trained)
+        if weight is not None and any(np.array_equal(p.array, weight) for p in trained):  # no mixture of two
+            self.loads.setdefault(id(module), []).append((self.facts.steps, place_of_frame(caller_frame())))
 
     def _check_loads(self, target: Module) -> None:
         """Look for a target that gets the weights of the trained network in each step."""

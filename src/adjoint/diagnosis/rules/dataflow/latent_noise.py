@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from adjoint.core.op.op import Op
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operands
@@ -236,6 +238,8 @@ class SampleGradient(WatchRule):
                 source = flow.maker(x)
                 if x.node is not None or source is None or source.function != "sample" or made.out.node is None:
                     continue
+                if x.array.dtype.kind != "f" or np.isin(x.array, (0, 1)).all():
+                    continue  # of classes, which have no gradient anyway
                 operands = [each for below in flow.makers_behind(x) for each in below.tensors]
                 parameters = [each for each in operands if each.node is not None]
                 if parameters and made.function != "kl_divergence":

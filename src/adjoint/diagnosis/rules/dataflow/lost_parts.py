@@ -65,6 +65,17 @@ def is_item(tensor: Operand, held: Operand) -> bool:
     return any(each is tensor for each in items)
 
 
+def describe_lost_tensor(name: str, tensor: Operand, held: Operand) -> tuple[str, str]:
+    """Return what is wrong with an attribute that is, or holds, a tensor to be trained, and what to do."""
+    if is_item(tensor, held):
+        what = f"{name} is a {type(held).__name__} of Python that holds tensors {tuple(tensor.shape)} to be trained"
+        problem = f"{what}: parameters() does not list them, and no optimizer has them"
+        return problem, f"nn.Parameter{'Dict' if isinstance(held, dict) else 'List'}(…)"
+    what = f"{name} {tuple(tensor.shape)} is a tensor that requires grad but no Parameter"
+    problem = f"{what}: parameters() does not list it, and no optimizer has it"
+    return problem, f"self.{name.rpartition('.')[2]} = nn.Parameter(…)"
+
+
 def modules_in(value: Operand, depth: int = 0) -> Iterator[Module]:
     """Yield the modules in lists and dicts of Python, and in those within them."""
     held = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()

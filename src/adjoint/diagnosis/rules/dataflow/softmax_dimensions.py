@@ -45,6 +45,7 @@ class SoftmaxDimension(WatchRule):
             self._check_attention(x)
         elif op.name == "mean_nll":
             self._check_classes(x)
+            self._check_steps(x)
         elif op.name == "div":
             return
         elif op.name == "softmax" or find_library_call("cross_entropy") is None:
@@ -121,6 +122,18 @@ class SoftmaxDimension(WatchRule):
                 "take it over the classes: dim=-1" if len(shape) == 2 else "name the dimension of the classes: dim=…",
                 f"dim=0 of {tuple(shape)}",
             )
+
+    def _check_steps(self, x: Tensor) -> None:
+        """Look at log-probabilities (N, T, C) that the loss gets in one row for each step."""
+        made = producer_of(x)
+        if op_name(made) not in NORMALIZED or library_files[made.code.co_filename] or len(made.shape) != 3:
+            return
+        samples, steps, classes = made.shape
+        if (made.params or {}).get("axis") == 1 and tuple(x.shape) == (samples * steps, classes) and steps != classes:
+            problem = f"{op_name(made)} of {tuple(made.shape)} is taken over dimension 1, the steps: the classes of a "
+            problem += "step do not sum to 1"
+            number = f"dim=1 of {tuple(made.shape)}"
+            self.report(KIND, place_of_node(made), op_name(made), problem, "take it over the classes: dim=-1", number)
 
     def see_call(self, call: LibraryCall) -> None:
         target = call.tensor("target")

@@ -6,7 +6,6 @@ import ast
 import re
 
 from adjoint.core.graph.source_location import Site, library_files
-from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
 from adjoint.data import Subset
 from adjoint.data.sampler import SequentialSampler
@@ -74,13 +73,11 @@ class ChangingEvaluation(WatchRule):
         """See the batch that a loader gives."""
         self.giving, self.reading = self.reading or self.giving, 0
         parts = [x for x in batch if is_array(x)] if isinstance(batch, (list, tuple)) else []
-        if self.giving and len(parts) == 2 and self._is_of_classes(*parts):
-            prints = fingerprint(parts[0].array), fingerprint(parts[1].array)
-            self.first.setdefault(self.giving, []).append(prints)
+        arrays = [x.array for x in parts]
+        is_of_classes = [x.dtype.kind for x in arrays] == ["f", "i"] and arrays[1].ndim == 1
+        if self.giving and is_of_classes:
+            self.first.setdefault(self.giving, []).append((fingerprint(arrays[0]), fingerprint(arrays[1])))
         self.giving = self.giving if self.giving not in self.trained else 0
-
-    def _is_of_classes(self, inputs: Tensor, labels: Tensor) -> bool:
-        return inputs.array.dtype.kind == "f" and labels.array.dtype.kind in "iu" and labels.array.ndim == 1
 
     def enter_module(self, call: ModuleCall) -> None:
         if self.giving:
