@@ -229,7 +229,7 @@ class LossSign(WatchRule):
             logits = {"log", "logsumexp", "log_softmax", "softmax"}
             if "exp" in names and names & {"square", "pow", "mul"} and not names & logits:
                 self.divergences.append((Place(node.site), name_of_right_side(Place(node.site))))
-        elif node.op.name in ("mean", "sum") and root is not None and root.array.size == 1 and float(root.array) < 0:
+        elif node.op.name in ("mean", "sum") and root is not None and root.array.size == 1 and root.array.item() < 0:
             names = {op_name(each) for each in nodes_of(node)}
             if {"log_softmax", "gather"} <= names and not names & {"neg", "sub_from", "mean_nll", *LOSS_OPS}:
                 self.likelihoods.append(Place(node.site))

@@ -218,7 +218,7 @@ def advise(op: Op, inputs: Operands) -> tuple[str, str]:
 def _exponent(inputs: Operands) -> float:
     given = inputs[1]
     if isinstance(given, Tensor):
-        return float(given.array) if is_array(given) and given.array.size == 1 else math.inf
+        return float(given.array.item()) if is_array(given) and given.array.size == 1 else math.inf
     return float(given) if isinstance(given, (int, float)) else math.inf
 
 

@@ -333,7 +333,7 @@ class Watch:
             return nullcontext()
         facts = self.facts
         tensors = tuple(root for root in roots if isinstance(root, Tensor))
-        loss = float(tensors[0].array) if len(tensors) == 1 and tensors[0].array.size == 1 else None
+        loss = float(tensors[0].array.item()) if len(tensors) == 1 and tensors[0].array.size == 1 else None
         began = max((root.node.sequence_nr for root in tensors if root.node is not None), default=-1)
         backward = Backward(tensors, place_of_frame(caller_frame()), is_retained, facts.iteration, loss, began)
         is_seeing = mode.anomaly_detector is self.observer

@@ -180,7 +180,9 @@ def number_of(x: Operand) -> float | None:
     array = x.array if is_array(x) and x.node is None else x
     if isinstance(array, (bool, str)) or getattr(array, "size", 1) != 1:
         return None
-    return float(array) if isinstance(array, (int, float, np.ndarray, np.generic)) else None
+    if isinstance(array, (np.ndarray, np.generic)):
+        array = array.item()
+    return float(array) if isinstance(array, (int, float)) else None
 
 
 class OneTemperature(WatchRule):

@@ -43,7 +43,7 @@ class PlateauMode(WatchRule):
     def see_op(self, op: Op, inputs: Operands, out: Tensor) -> None:
         """See a loss that an evaluation computes."""
         if out.node is None and out.array.size == 1:
-            self.evaluated.appendleft(float(out.array))
+            self.evaluated.appendleft(float(out.array.item()))
 
     def _check_score(self, schedule: Operand) -> None:
         """Look for a score, which is to become large, that is taken for a loss."""
