@@ -117,7 +117,7 @@ from adjoint.diagnosis.rules.loops.training_loop import (
     SamplerWeights,
     SharedParameters,
 )
-from adjoint.diagnosis.rules.loops.weights import InitialScale, ReplacedWeights
+from adjoint.diagnosis.rules.loops.weights import ClampedParameters, InitialScale, ReplacedWeights
 from adjoint.diagnosis.rules.loss_terms import (
     ConstantPenalty,
     LossSign,
@@ -379,6 +379,7 @@ RULES: tuple[type[WatchRule], ...] = (
     PlateauMode,
     DeadUnits,
     SaturatedUnits,
+    ClampedParameters,
     GradientSizes,
     LearningRate,
 )

@@ -16,6 +16,7 @@ from adjoint.diagnosis.rules.dataflow.lost_parts import (
     find_owner,
     is_from_lost_leaf,
     is_item,
+    share_parameters,
 )
 from adjoint.diagnosis.watch.events import Backward, Cut, ModuleCall, OptimizerRecord, OptimizerStep, caller_frame
 from adjoint.diagnosis.watch.facts import Facts, leaves_below
@@ -190,7 +191,7 @@ class MissingGradients(WatchRule):
             return
         for root in names.models():
             parts = list(root.module.named_parameters())
-            if not any(id(p) in trained for _, p in parts) and len(records) > 1:
+            if not any(id(p) in trained for _, p in parts) and len(records) > 1 and not share_parameters(records):
                 continue
             absent = [
                 (name, p)

@@ -293,6 +293,7 @@ class LateMask(WatchRule):
             value = fill.array if isinstance(fill, Tensor) else fill
             if op_name(producer_of(weights)) != "softmax" or getattr(value, "size", 1) != 1:
                 continue
+            value = value.item() if hasattr(value, "item") else value
             if not isinstance(weights, Tensor) or isinstance(value, (bool, str)) or float(value) > -1e3:
                 continue
             problem = (

@@ -11,16 +11,18 @@ import numpy as np
 from adjoint.core.runtime.text_table import pluralize
 from adjoint.core.typing import Operand
 from adjoint.diagnosis.findings import Place
-from adjoint.diagnosis.watch.events import OptimizerStep
+from adjoint.diagnosis.watch.events import Backward, OptimizerStep
 from adjoint.diagnosis.watch.facts import Facts, is_array
 from adjoint.diagnosis.watch.library_calls import LibraryCall
 from adjoint.diagnosis.watch.rule import WatchRule
+from adjoint.diagnosis.watch.value_flow import factor_of
 
 MAX_SAMPLED = 32  # parameters
 SAMPLE = 256  # elements of a parameter that are compared before and after a step
 CAUSES_IN_VALUES = ("input-not-normalized", "nan", "exploding-gradients")
 TINY_RATE = 1e-7
 SMALL_RATE = 1.0  # of a loss that adds up its elements, for each of them
+MIN_FACTOR = 10.0  # of a loss
 DIVERGED = 10.0  # times the first loss
 
 
@@ -30,6 +32,7 @@ class LearningRate(WatchRule):
     def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
         self.before: list[tuple[Operand, Operand]] = []
+        self.multiplied: tuple[float, Place] | None = None  # by what the loss is, and where
         self.zeros: set[int] = set()  # parameters that began at 0
         self.ratios: dict[int, list[float]] = {}
         self.first_size: dict[int, float] = {}
@@ -42,6 +45,17 @@ class LearningRate(WatchRule):
             root = None if module is None else self.facts.names.roots.get(id(module))
             made = None if root is None or any(True for _ in root.module.parameters()) else root.made
             self.summed = call.name, x.array.size, made or call.place
+
+    def begin_backward(self, backward: Backward) -> None:
+        """Look for a number by which a loss is multiplied."""
+        flow, factor = self.facts.flow, 1.0
+        made = flow.maker(backward.roots[0]) if flow.is_open and len(backward.roots) == 1 else None
+        place = None if made is None else made.place
+        while made is not None and made.op in ("div", "mul") and len(made.tensors) == 1:
+            factor *= factor_of(made)
+            made = flow.maker(made.tensors[0])
+        if factor >= MIN_FACTOR and place is not None:
+            self.multiplied = factor, place
 
     def before_step(self, step: OptimizerStep) -> None:
         self.before = []
@@ -108,6 +122,12 @@ class LearningRate(WatchRule):
             self.report(
                 "sum-too-large", place, record.name, problem, 'reduction="mean", or as much smaller an lr', count
             )
+            return
+        if self.multiplied is not None:
+            factor, place = self.multiplied
+            problem = f"the loss is multiplied by {factor:g}, and its gradients with it: with lr={rate:.3g}, {told}"
+            advice = "leave it out, or as much smaller an lr"
+            self.report("learning-rate-too-large", place, record.name, problem, advice, f"{factor:g}")
             return
         if ratio:
             told += f"; a step changes the parameters by {ratio:.0%}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 
 from adjoint.core.graph.node import Leaf
 from adjoint.core.tensor.tensor import Tensor
@@ -11,7 +11,7 @@ from adjoint.core.typing import Operand
 from adjoint.diagnosis.findings import Place, place_of_origin
 from adjoint.diagnosis.operands import Origin
 from adjoint.diagnosis.source_expressions import find_assignment, parse_source
-from adjoint.diagnosis.watch.events import ModuleCall
+from adjoint.diagnosis.watch.events import ModuleCall, OptimizerRecord
 from adjoint.diagnosis.watch.facts import leaves_below
 from adjoint.diagnosis.watch.frames import place_of_attribute, place_of_class_attribute
 from adjoint.diagnosis.watch.source_lines import nodes_at
@@ -74,6 +74,12 @@ def describe_lost_tensor(name: str, tensor: Operand, held: Operand) -> tuple[str
     what = f"{name} {tuple(tensor.shape)} is a tensor that requires grad but no Parameter"
     problem = f"{what}: parameters() does not list it, and no optimizer has it"
     return problem, f"self.{name.rpartition('.')[2]} = nn.Parameter(…)"
+
+
+def share_parameters(records: Sequence[OptimizerRecord]) -> bool:
+    """Return whether two optimizers have the same parameters, where one was meant to have others."""
+    sets = [frozenset(map(id, record.parameters())) for record in records]
+    return len(set(sets)) < len(sets)
 
 
 def modules_in(value: Operand, depth: int = 0) -> Iterator[Module]:

@@ -8,12 +8,15 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from adjoint.core.graph.node import Leaf
 from adjoint.core.graph.source_location import Site
-from adjoint.core.typing import Array, Operand
+from adjoint.core.op.op import Op
+from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Array, Operand, Operands
 from adjoint.diagnosis.findings import Place
 from adjoint.diagnosis.rules.writes import instruction_of_write, place_of_write
 from adjoint.diagnosis.source_expressions import SourceFile, parse_source, text_of
-from adjoint.diagnosis.watch.events import ModuleCall, OptimizerStep
+from adjoint.diagnosis.watch.events import ModuleCall, OptimizerStep, caller_place
 from adjoint.diagnosis.watch.facts import Facts, is_array
 from adjoint.diagnosis.watch.rule import WatchRule
 from adjoint.nn.layers.convolution import Conv1d, Conv2d
@@ -25,6 +28,7 @@ MIN_ELEMENTS = 8
 MAX_ALIKE = 0.3  # the correlation of weights with those that were drawn in their place
 MAX_GAIN = 6.0  # the deviation of a layer's outputs, where its inputs have 1
 MIN_INPUTS = 16
+MIN_ZEROS = 3  # gradients
 WRITES = ("normal_", "uniform_", "copy_", "fill_", "zeros_", "ones_", "set_")
 
 
@@ -108,6 +112,36 @@ def find_forwards(model: Module) -> Iterator[tuple[SourceFile, ast.FunctionDef]]
         for function in source.nodes_of(ast.FunctionDef) if source is not None else ():
             if code is not None and source is not None and function.lineno == code.co_firstlineno:
                 yield source, function
+
+
+class ClampedParameters(WatchRule):
+    """A parameter all of whose values are beyond the limit of a clamp: it never gets a gradient but 0."""
+
+    ops = frozenset({"clamp_range"})
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self.places: dict[int, tuple[Tensor, Place]] = {}
+        self.sizes: dict[int, list[float | None]] = {}  # of its gradients
+
+    def see_op(self, op: Op, inputs: Operands, out: Tensor) -> None:
+        x = inputs[0]
+        is_recorded = type(x.node) is Leaf and out.node is not None and out is not x
+        if is_recorded and x.array.size and (x.array != out.array).all():
+            self.places.setdefault(id(x), (x, caller_place()))
+
+    def before_step(self, step: OptimizerStep) -> None:
+        for key in self.places.keys() & step.sizes.keys():
+            self.sizes.setdefault(key, []).append(step.sizes[key])
+
+    def finish(self) -> None:
+        for key, (parameter, place) in self.places.items():
+            sizes = self.sizes.get(key, [])
+            if len(sizes) >= MIN_ZEROS and not any(sizes):
+                name = self.facts.names.name_of_parameter(parameter)
+                problem = f"all of {name} is beyond the limit of a clamp: its gradient is 0 in each step"
+                advice = "a sigmoid for values between limits, or a first value inside"
+                self.report("zero-gradient", place, name, problem, advice, 0)
 
 
 class InitialScale(WatchRule):
