@@ -94,9 +94,9 @@ class KeptResults(WatchRule):
 
     def begin_backward(self, backward: Backward) -> None:
         nodes = [root.node for root in backward.roots if isinstance(root.node, Node)]
-        for node in nodes:  # which grows, by what is between the parameters and the loss
+        for node in nodes if not self.facts.flow.is_open else ():  # which grows; rules keep what the flow has seen
             if len(nodes) < MAX_BETWEEN:
-                nodes += [parent for parent in node.parents if isinstance(parent, Node) and parent not in nodes]
+                nodes += [each for each in node.parents if isinstance(each, Node) and each.parents]
         self.nodes = [*self.nodes[-4 * MAX_BETWEEN :], *self.outputs, *map(weakref.ref, nodes)]
         self.outputs = []
 
@@ -105,7 +105,9 @@ class KeptResults(WatchRule):
         if self.is_reported or len(passes) < 5 or self.searches > MAX_SEARCHES:
             return
         until = passes[-3].began  # those of the last two may wait for the collector, or for the next value of a name
-        if sum(node is not None and node.sequence_nr <= until for node in (each() for each in self.nodes)) < MIN_KEPT:
+        alive = [node.sequence_nr for node in (each() for each in self.nodes) if node is not None]
+        ends = [each.began for each in passes]
+        if len({bisect_left(ends, number) for number in alive if number <= until}) < MIN_KEPT:  # passes
             return
         self.searches += 1
         # what only a cycle keeps, until the collector runs, is in no container
