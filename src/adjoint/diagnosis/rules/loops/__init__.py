@@ -16,4 +16,5 @@ Modules, in reading order:
 - `copies`: Rules on who is trained with what: a copy in place of the model, and rows that are to validate.
 - `rates`: Rules on what a step takes: rates of groups that lie orders apart, and gradients cut off by hand.
 - `weights`: Rules on weights: replaced or drawn anew while a model runs, or much too large at the start.
+- `held_out`: Rules on held-out data: samples that training has too, and samples that a dataset changes at random.
 """

@@ -8,4 +8,5 @@ Modules, in reading order:
 - `ranges`: Rules on ranges: statistics of pictures over the wrong dimensions, real samples beside those of a
   generator.
 - `input_rules`: The rules on what models get, in their order.
+- `mixed_views`: Rule on views and reshapes that give the right shape, and mix the elements.
 """
