@@ -14,12 +14,6 @@ Modules, in reading order:
   functions alone.
 - `constructions`: The call that made an object: found by the names and attributes that lead to it from the frames
   that run.
-- `crossed_names`: Causes of values in each other's place: arguments, fields and results in another order than their
-  names.
-- `disagreements`: Causes of sizes that disagree: where each of the two comes from, and which of them is to blame.
-- `emptiness`: Causes of empty lists: an iterator that was used up, modules in a plain list, an object that nothing
-  was added to.
-- `kinds`: Causes of values of a wrong kind: where None, a text, a tuple, or numbers of another type come from.
 - `numbers`: Numbers of a program: the constant, the entry, the argument or the default from which a size or a setting
   comes.
 - `operand_history`: The history of a line's operands: the statements that made them, those of the user's functions
@@ -32,7 +26,7 @@ Modules, in reading order:
   results.
 - `value_trace`: The way of a value through a program: assignments, arguments, results of functions, items, and
   attributes.
-- `values`: Causes of values out of their range, of lost dimensions, and of results that no gradient reaches.
+- `searches`: Searches for the cause of an error, each for errors of a kind: what is to blame, and the line.
 """
 
 from adjoint.diagnosis.causes.cause import Cause as Cause

@@ -7,21 +7,16 @@ from dataclasses import dataclass
 from adjoint.diagnosis.causes.computing import Computer
 from adjoint.diagnosis.causes.constructions import find_construction
 from adjoint.diagnosis.causes.contexts import FailedProgram, SourceStep, find_step
-from adjoint.diagnosis.causes.crossed_names import find_crossed_names
-from adjoint.diagnosis.causes.disagreements import find_sides, order_sides
-from adjoint.diagnosis.causes.emptiness import find_empty_cause
-from adjoint.diagnosis.causes.kinds import find_dtype_cause, find_key_cause, find_kind_cause
-from adjoint.diagnosis.causes.values import (
-    find_cut_cause,
-    find_definition,
-    find_dimension_cause,
-    find_graph_holder,
-    find_late_name,
-    find_other_attribute,
-    find_target_cause,
-    find_text_cause,
-    find_value_cause,
-)
+from adjoint.diagnosis.causes.searches.crossed_names import find_crossed_names
+from adjoint.diagnosis.causes.searches.cut_graphs import find_cut_cause, find_graph_holder
+from adjoint.diagnosis.causes.searches.dimensions import find_dimension_cause
+from adjoint.diagnosis.causes.searches.disagreements import find_sides, order_sides
+from adjoint.diagnosis.causes.searches.dtypes import find_dtype_cause, find_text_cause
+from adjoint.diagnosis.causes.searches.emptiness import find_empty_cause
+from adjoint.diagnosis.causes.searches.keys import find_key_cause
+from adjoint.diagnosis.causes.searches.kinds import find_kind_cause
+from adjoint.diagnosis.causes.searches.names import find_definition, find_late_name, find_other_attribute
+from adjoint.diagnosis.causes.searches.values import find_target_cause, find_value_cause
 from adjoint.diagnosis.failure import Failure
 
 SEARCHES = (

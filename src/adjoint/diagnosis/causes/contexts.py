@@ -149,6 +149,12 @@ class SourceStep:
         """Return the step to another expression of the same scope."""
         return replace(self, node=node, keys=self.keys if keys is None else keys, is_default=False)
 
+    def find_part(self, text: str) -> SourceStep | None:
+        """Return the step to the part of the expression that is written so."""
+        parts = (each for each in ast.walk(self.node) if isinstance(each, ast.expr) and text_of(each) == text)
+        part = next(parts, None)
+        return None if part is None else self.at(part, ())
+
     def place(self) -> str:
         """Return the file and the line."""
         return self.source.place_of(self.node)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from adjoint.diagnosis.causes.contexts import ITEM, SourceStep, look_up
-from adjoint.diagnosis.causes.kinds import find_handing
+from adjoint.diagnosis.causes.searches.kinds import find_handing
 from adjoint.diagnosis.causes.sizes import SizeTrace, shape_of, trace_attribute, trace_module, trace_size
 from adjoint.diagnosis.causes.steps import find_former, trace_back
 from adjoint.diagnosis.failure import Failure

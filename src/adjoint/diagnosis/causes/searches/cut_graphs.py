@@ -1,0 +1,115 @@
+"""Causes of results that no gradient reaches, and of those that keep a graph where an array is wanted."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from adjoint.core.typing import Operand
+from adjoint.diagnosis.causes.contexts import SourceStep, find_function_called, look_up
+from adjoint.diagnosis.causes.steps import find_former, trace_back
+from adjoint.diagnosis.failure import Failure
+from adjoint.diagnosis.operands import MISSING, is_module
+from adjoint.diagnosis.source_expressions import text_of
+
+CUTS = (
+    "detach",
+    "item",
+    "numpy",
+    "tolist",
+    "tensor",
+    "as_tensor",
+    "from_numpy",
+    "argmax",
+    "round",
+    "detach_",
+    "FloatTensor",
+)
+
+
+NO_GRAPH = ("no_grad", "inference_mode", "set_grad_enabled")
+
+
+MAX_SEARCHED = 40
+
+
+def find_cut_cause(failure: Failure, step: SourceStep) -> tuple[str, SourceStep] | None:
+    """Return the line that took a result out of the graph, for one that requires no gradient."""
+    if "does not require grad" not in failure.message:
+        return None
+    for call in ast.walk(step.node):
+        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute) or call.func.attr != "backward":
+            continue
+        for each in _walk_graph(step.at(call.func.value, ())):
+            told = _describe_cut(each)
+            if told is not None:
+                return f"{text_of(call.func.value)} has no graph: {told} at {each.line()}", each
+    return None
+
+
+def _walk_graph(first: SourceStep) -> Iterator[SourceStep]:
+    """Yield the expressions that a result is computed of, nearest first."""
+    pending, seen = [first], set[tuple[int, int]]()
+    while pending and len(seen) < MAX_SEARCHED:
+        step = pending.pop(0)
+        mark = id(step.node), step.context.depth
+        if mark in seen or isinstance(step.node, ast.Constant):
+            continue
+        seen.add(mark)
+        yield step
+        node, former = step.node, find_former(step)
+        if isinstance(node, ast.BinOp):
+            former = [step.at(node.left), step.at(node.right)]
+        elif isinstance(node, ast.UnaryOp):
+            former = [step.at(node.operand)]
+        elif isinstance(node, ast.Call) and not former and find_function_called(step, node)[0] is None:
+            own = [node.func.value] if isinstance(node.func, ast.Attribute) else []
+            former = [step.at(each, ()) for each in (*own, *node.args)]
+        elif isinstance(node, (ast.List, ast.Tuple)) and not former:
+            former = [step.at(each, ()) for each in node.elts]
+        pending += former
+
+
+def _describe_cut(step: SourceStep) -> str | None:
+    """Return what takes an expression's value out of the graph."""
+    node: ast.AST | None = step.node
+    if isinstance(node, ast.Call):
+        name = text_of(node.func).rpartition(".")[2]
+        base = look_up(step.context, node.func.value) if isinstance(node.func, ast.Attribute) else MISSING
+        is_made = name in ("tensor", "as_tensor") and (not node.args or _is_number(node.args[0]))
+        if name in CUTS and not is_made and not is_module(base):
+            return (
+                f".{name}() gives it without one" if name not in ("tensor", "as_tensor") else f"{name}(…) makes it anew"
+            )
+    if isinstance(node, ast.Attribute) and node.attr == "data":
+        return ".data gives it without one"
+    inner: Operand = step.node
+    while inner is not None and not isinstance(inner, (ast.FunctionDef, ast.Module)):
+        for item in inner.items if isinstance(inner, ast.With) else ():
+            name = text_of(item.context_expr).partition("(")[0].rpartition(".")[2]
+            if name in NO_GRAPH:
+                return f"{name}() at {step.source.place_of(inner)} is around it,"
+        inner = step.source.parents.get(inner)
+    for each in getattr(inner, "decorator_list", ()):
+        name = text_of(each).partition("(")[0].rpartition(".")[2]
+        if name in NO_GRAPH:
+            return f"@{name} at {step.source.place_of(each)} is around it,"
+    return None
+
+
+def _is_number(node: ast.expr) -> bool:
+    return isinstance(node, (ast.Constant, ast.List, ast.UnaryOp))
+
+
+def find_graph_holder(failure: Failure, step: SourceStep) -> tuple[str, SourceStep] | None:
+    """Return the line that kept a tensor with its graph, where an array of it is asked for."""
+    if "on Tensor that requires grad" not in failure.message:
+        return None
+    for operand in failure.tensors():
+        first = step.find_part(operand.text)
+        for each in trace_back(first) if first is not None and operand.value.requires_grad else ():
+            around = step.source.parents.get(each.node)
+            is_kept = isinstance(around, ast.Call) and text_of(around.func).endswith(".append")
+            if is_kept:
+                return f"{operand.text} has its graph, from {each.line()}", each
+    return None

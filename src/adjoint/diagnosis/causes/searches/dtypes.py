@@ -1,0 +1,80 @@
+"""Causes of numbers of another type than an operation takes: floats of 64 bits, truths, integers, texts."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+import numpy as np
+
+from adjoint.diagnosis.causes.contexts import SourceStep
+from adjoint.diagnosis.causes.searches.kind_traces import trace_dtype, trace_kind
+from adjoint.diagnosis.failure import Failure
+from adjoint.diagnosis.source_expressions import text_of
+
+DTYPES = re.compile(
+    r"same dtype, but got: (\w+) != (\w+)|scalar types?: Long, Int; but got \w+\.(\w+)|"
+    r"expected (?:scalar type|target dtype to be) .*?(?:but found|but got|found) (?:\w+\.)?(\w+)|"
+    r"only supports boolean masks, but got mask with dtype \w+\.(\w+)|"
+    r"must have the same dtype|Found dtype (\w+) but expected (\w+)|expected m1 and m2 to have the same dtype"
+)
+
+
+NAMES_OF_DTYPES = {
+    "float32": ("Float",),
+    "float64": ("Double",),
+    "int64": ("Long",),
+    "int32": ("Int",),
+    "float16": ("Half",),
+    "uint8": ("Byte",),
+    "bool": ("Bool",),
+}
+
+
+def find_dtype_cause(failure: Failure, step: SourceStep) -> tuple[str, SourceStep] | None:
+    """Return the line that made the numbers of another type than the rest of an operation has."""
+    match = DTYPES.search(failure.message)
+    if match is None:
+        return None
+    operands = failure.tensors()
+    target = step.node.args[1] if isinstance(step.node, ast.Call) and len(step.node.args) > 1 else None
+    if "target dtype" in failure.message and target is not None:
+        operands = [each for each in operands if each.text == text_of(target)]
+    if "got mask with" in failure.message and isinstance(step.node, ast.Call) and step.node.args:
+        operands = [each for each in operands if each.text == text_of(step.node.args[0])]
+    kinds = {str(each.value.dtype).rpartition(".")[2] for each in operands}
+    operands = [each for each in operands if len(kinds) == 1 or not str(each.value.dtype).endswith("float32")]
+    operands = [each for each in operands if not each.value.requires_grad]  # a result is no target and no mask
+    for operand in operands:
+        dtype = str(operand.value.dtype).rpartition(".")[2]
+        if not any(each in failure.message for each in (dtype, *NAMES_OF_DTYPES.get(dtype, ()))) or (
+            dtype == "float32" and "same dtype" in failure.message
+        ):
+            continue
+        first = step.find_part(operand.text)
+        if first is None:
+            continue
+        last = trace_dtype(first, dtype)
+        if last is not None and last is not first:
+            return f"{operand.text} is of {dtype}, from {last.line()}", last
+    return None
+
+
+def find_text_cause(failure: Failure, step: SourceStep) -> tuple[str, SourceStep] | None:
+    """Return the line that made an array of texts, where numbers are wanted."""
+    if re.search(r"data type 'str'|numpy\.str_|numpy\.object_|could not convert string", failure.message) is None:
+        return None
+    for operand in failure.operands:
+        if not isinstance(operand.value, (np.ndarray, np.generic)) or operand.value.dtype.kind not in "UO":
+            continue
+        first = step.find_part(operand.text)
+        if first is None:
+            continue
+        last = trace_dtype(first, str(operand.value.dtype))
+        made = last.node if last is not None else None
+        if last is None or not isinstance(made, ast.Call) or not made.args:
+            continue
+        rows = trace_kind(last.at(made.args[0], ()), lambda each: isinstance(each, (list, tuple)))[-1]
+        told = "" if rows.place() == last.place() else f", of {rows.line()}"
+        return f"{operand.text} holds texts, from {last.line()}{told}", rows
+    return None

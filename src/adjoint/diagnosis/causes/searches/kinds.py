@@ -1,0 +1,168 @@
+"""Causes of values of a wrong kind: where None, a text, a tuple or a list comes from."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from adjoint.core.runtime.package_name import is_name_of_package
+from adjoint.core.typing import Operand
+from adjoint.diagnosis.causes.assignments import find_truth
+from adjoint.diagnosis.causes.contexts import CodeContext, SourceStep, find_function_called, look_up
+from adjoint.diagnosis.causes.results import enter_call
+from adjoint.diagnosis.causes.searches.kind_traces import trace_kind
+from adjoint.diagnosis.failure import Failure
+from adjoint.diagnosis.operands import MISSING, describe_value
+from adjoint.diagnosis.source_expressions import text_of
+
+KINDS = re.compile(
+    r"'(\w+)'(?: object| and|$)|not (?:type )?'?(\w+)'?(?:$|\.|\))|but got (\w+)$|type (\w+)\b|\(not \"(\w+)\"\)"
+)
+
+
+SKIPPED = frozenset({"Tensor", "module", "type", "a", "in", "be"})
+
+
+NUMBERS = ("int", "float")
+
+
+UNFITTING_TUPLES = "Can't call numpy() on Tensor that requires grad"
+
+
+def find_kind_cause(failure: Failure, step: SourceStep) -> tuple[str, SourceStep] | None:
+    """Return where a value of a kind that the error tells of comes from."""
+    names = [next(name for name in each if name) for each in KINDS.findall(failure.message) if any(each)]
+    wanted = {each for each in names if each not in SKIPPED}
+    skipped = isinstance(failure.error, AttributeError) and "self" in wanted
+    wanted = set() if skipped else wanted
+    if UNFITTING_TUPLES in failure.message:
+        wanted = {"tuple", "list"}
+    wanted |= _find_odd_kinds(failure, step)
+    wanted = {each for each in wanted if each not in NUMBERS} or wanted  # a number beside None is not to blame
+    for part in sorted(_find_parts(failure, step), key=lambda each: _kind_of(each) in NUMBERS):
+        ended = _describe_end(part) if "NoneType" in wanted else None
+        if ended is not None and isinstance(part.node, ast.Call):
+            return f"{text_of(part.node)} is None: {ended[0]}", ended[1]
+        is_held = not part.keys and not isinstance(part.node, ast.Call)
+        value = look_up(part.context, part.node) if is_held else step.context.program.compute(part)
+        kind = type(value).__name__
+        if (
+            value is MISSING
+            or kind not in wanted
+            or is_name_of_package(type(value).__module__)
+            or text_of(part.node) == "self"
+        ):
+            continue
+        found = _trace_unfitting(part, value)
+        if found is not None:
+            return found
+    return None
+
+
+def _kind_of(part: SourceStep) -> str:
+    return type(look_up(part.context, part.node)).__name__
+
+
+def _find_odd_kinds(failure: Failure, step: SourceStep) -> set[str]:
+    """Return the kinds of texts, lists and None that a line computes with, where the message does not tell them."""
+    found: set[str] = set()
+    if isinstance(failure.error, TypeError) and not isinstance(step.node, ast.Call):
+        for each in ast.walk(step.node):
+            for side in (each.left, each.right) if isinstance(each, ast.BinOp) else ():
+                value = look_up(step.context, side)
+                if value is None or isinstance(value, (str, list, dict)):
+                    found.add(type(value).__name__)
+    return found
+
+
+def _find_parts(failure: Failure, step: SourceStep) -> Iterator[SourceStep]:
+    """Yield the parts of the line that have values, whole ones first; and what the first item of a list is."""
+    statement = step.source.statement_of(step.node)
+    whole = step.node if not isinstance(statement, ast.AugAssign) else statement
+    nodes = [each for each in ast.walk(whole) if isinstance(each, (ast.Name, ast.Attribute, ast.Subscript))]
+    nodes = [each for each in nodes if not isinstance(each.ctx, ast.Store) or isinstance(statement, ast.AugAssign)]
+    for call in ast.walk(whole):
+        if isinstance(call, ast.Call) and call is not step.node and find_function_called(step, call)[0] is not None:
+            yield step.at(call, ())
+    for each in sorted(nodes, key=lambda each: -len(text_of(each))):
+        yield step.at(each, ())
+    found = re.search(r"element (\d+)", failure.message)
+    for each in nodes:
+        if isinstance(look_up(step.context, each), (list, tuple)):
+            yield step.at(each, (int(found[1]) if found is not None else 0,))
+
+
+def _trace_unfitting(part: SourceStep, value: Operand) -> tuple[str, SourceStep] | None:
+    """Return the words for where such a value comes from, and the line."""
+    kind = type(value)
+
+    def fits(other: Operand) -> bool:
+        return type(other) is kind and (bool(part.keys) or not isinstance(value, (str, int)) or other == value)
+
+    steps = trace_kind(part, fits)
+    last = steps[-1]
+    name = text_of(part.node) + "".join(f"[{each!r}]" for each in part.keys)
+    if value is None:
+        ended = _describe_end(last)
+        if ended is not None:
+            return f"{name} is None: {ended[0]}", ended[1]
+    if len(steps) == 1:
+        return None
+    if isinstance(value, float) and isinstance(last.node, ast.BinOp):
+        for side in (last.node.left, last.node.right):
+            inner = last.at(side, ())
+            if type(part.context.program.compute(inner)) is float:
+                last = trace_kind(inner, lambda each: type(each) is float)[-1]
+    shown = "None" if value is None else f"{describe_value(value)}, a {kind.__name__}"
+    if isinstance(value, (list, tuple)):
+        shown = f"a {kind.__name__} of {len(value)}"
+    handed = find_handing(steps)
+    told = "" if handed is None or handed.place() == last.place() else f", handed on at {handed.line()}"
+    return f"{name} is {shown}, from {last.line()}{told}", last
+
+
+def find_handing(steps: list[SourceStep]) -> SourceStep | None:
+    """Return the nearest `return` by which a function of the user's handed a value on."""
+    for step in steps[1:]:
+        statement = step.source.statement_of(step.node)
+        if isinstance(statement, ast.Return):
+            return step
+    return None
+
+
+def _describe_end(step: SourceStep) -> tuple[str, SourceStep] | None:
+    """Return where a function of the user's ends without a return, for a call that gave None."""
+    node = step.node
+    if not isinstance(node, ast.Call):
+        return None
+    context = enter_call(step, node)
+    last = None if context is None else find_silent_end(context, getattr(context.scope, "body", []))
+    if context is None or last is None:
+        return None
+    first = next((each for each in ast.walk(last) if isinstance(each, ast.expr)), node)
+    inner = SourceStep(context, first)
+    called = getattr(context.function, "__qualname__", "").rpartition("<locals>.")[2]
+    return f"{called}, called at {step.place()}, ends at {inner.line()}, without a return", inner
+
+
+def find_silent_end(context: CodeContext, body: list[ast.stmt]) -> ast.stmt | None:
+    """Return the last statement of a function's block that runs, where no return follows it."""
+    if not body:
+        return None
+    last = body[-1]
+    if isinstance(last, (ast.Return, ast.Raise)):
+        return None
+    if isinstance(last, ast.If):
+        held = find_truth(SourceStep(context, last.test))
+        if held is not None:
+            return find_silent_end(context, last.body if held else last.orelse) or (
+                last if not held and not last.orelse else None
+            )
+        ends = [find_silent_end(context, each) for each in (last.body, last.orelse)]
+        return next((each for each in ends if each is not None), None if last.orelse else last)
+    if isinstance(last, (ast.With, ast.AsyncWith)):
+        return find_silent_end(context, last.body)
+    if isinstance(last, (ast.For, ast.While, ast.AsyncFor)):
+        return last.body[-1]
+    return last
