@@ -5,25 +5,39 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 from adjoint.core.typing import Operand
 from adjoint.diagnosis.call_stack import user_files
-from adjoint.diagnosis.source_expressions import Scope, SourceFile, find_value_of, text_of
+from adjoint.diagnosis.source_expressions import SCOPES, Scope, SourceFile, find_value_of, text_of
 
 Lookup: TypeAlias = Callable[[ast.expr], Operand]  # gives the value of an expression; None where no frame holds one
 
 
 def find_former_turn(source: SourceFile, node: ast.Name, look: Lookup) -> ast.stmt | None:
-    """Return the statement around a name, such as `x = block(x)`, where a former turn of its loop gave the value."""
-    own = source.statement_of(node)
-    target = own.targets[0] if isinstance(own, ast.Assign) else None
-    if not isinstance(own, ast.Assign) or not isinstance(target, ast.Name) or target.id != node.id:
-        return None
-    loop: ast.AST | None = source.parents.get(own)
-    while loop is not None and not isinstance(loop, (ast.For, ast.FunctionDef, ast.Lambda, ast.ClassDef)):
-        loop = source.parents.get(loop)
-    return own if isinstance(loop, ast.For) and _is_later_turn(loop, look) else None
+    """Return the statement, such as `x = block(x)`, by which a former turn of a loop gave a name its value."""
+    found = find_turn_before(source, source.scope_of(node), node, lambda loop: _is_later_turn(loop, look))
+    return None if found is None else found[1]
+
+
+def find_turn_before(
+    source: SourceFile, scope: Scope, node: ast.Name, is_later: Callable[[ast.For], bool]
+) -> tuple[ast.For, ast.stmt] | None:
+    """Return the loop whose former turn gave a name its value, by a statement at or after the name, and that."""
+    statements = source.assignments_in(scope).get(node.id, [])
+    own, child = source.statement_of(node), cast("ast.AST", node)
+    loop: ast.AST | None = source.parents.get(node) if statements else None
+    while loop is not None and loop is not scope and not isinstance(loop, SCOPES):
+        if isinstance(loop, ast.For) and child is not loop.iter:
+            first, last = loop.lineno, loop.end_lineno or loop.lineno
+            inside = [each for each in statements if first < each.lineno <= last]
+            is_given = any(each is not own and each.lineno <= getattr(own, "lineno", 0) for each in inside)
+            if is_given or loop in statements:
+                return None
+            if inside and is_later(loop):
+                return loop, inside[-1]
+        child, loop = loop, source.parents.get(loop)
+    return None
 
 
 def is_in_first_turn(source: SourceFile, node: ast.AST, later: ast.stmt | None, look: Lookup) -> bool:

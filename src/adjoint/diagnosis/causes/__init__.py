@@ -27,6 +27,10 @@ Modules, in reading order:
 - `value_trace`: The way of a value through a program: assignments, arguments, results of functions, items, and
   attributes.
 - `searches`: Searches for the cause of an error, each for errors of a kind: what is to blame, and the line.
+- `called_functions`: The user's function that a call runs.
+- `held_values`: Values that frames, objects and modules hold for expressions, and those of a turn of a loop.
+- `layer_settings`: Settings of layers that give tensors their sizes: the call that made a layer, and the number
+  there.
 """
 
 from adjoint.diagnosis.causes.cause import Cause as Cause

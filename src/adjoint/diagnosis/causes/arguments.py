@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 
 from adjoint.core.graph.source_location import library_files
 from adjoint.core.typing import Operand
 from adjoint.diagnosis.call_stack import user_files
-from adjoint.diagnosis.causes.contexts import (
-    CodeContext,
-    Key,
-    SourceStep,
-    caller_of,
-    find_function_called,
-    find_step,
-    frame_of,
-    look_up,
-)
-from adjoint.diagnosis.operands import MODULE_CALLS, is_module
+from adjoint.diagnosis.causes.called_functions import find_function_called
+from adjoint.diagnosis.causes.contexts import CodeContext, Key, SourceStep, caller_of, find_step, frame_of
+from adjoint.diagnosis.causes.held_values import find_parts, look_up
+from adjoint.diagnosis.operands import MISSING, MODULE_CALLS, is_module
 from adjoint.diagnosis.source_expressions import SourceFile, find_function, parameter_names, parse_source, text_of
+
+MAX_CALLS = 6  # of one name, of which one is looked for
 
 
 def find_argument(context: CodeContext, name: str, keys: tuple[Key, ...] = ()) -> SourceStep | None:
@@ -26,6 +22,8 @@ def find_argument(context: CodeContext, name: str, keys: tuple[Key, ...] = ()) -
     scope = context.scope
     if isinstance(scope, (ast.ClassDef, ast.Module)):
         return None
+    if context.samples is not None and name in own_parameters(scope)[:1]:
+        return context.samples.at(context.samples.node, keys)
     call = find_call(context)
     return None if call is None else _bind(context, scope, call, name, keys)
 
@@ -39,6 +37,10 @@ def find_call(context: CodeContext) -> SourceStep | None:
     if step is None or not isinstance(step.node, ast.Call):
         return None
     made, _ = find_function_called(step, step.node)
+    part = frame_of(context.stack).f_locals.get("self")
+    place = next((i for i, each in enumerate(find_parts(look_up(step.context, step.node.func))) if each is part), None)
+    if place is not None and made is None:
+        return replace(step, before=place)
     kind = look_up(step.context, step.node.func)
     is_made = isinstance(kind, type) and frame_of(context.stack).f_code.co_name == "__init__"
     is_own = made is not None and made.__code__ is frame_of(context.stack).f_code
@@ -49,16 +51,28 @@ def find_call(context: CodeContext) -> SourceStep | None:
 
 
 def _find_only_call(context: CodeContext) -> SourceStep | None:
-    """Return the only call of the program to a function, or to the class whose `__init__` it is."""
+    """Return the only call to a function, or to the class whose `__init__` it is; of a method, of the same object."""
     name = getattr(context.scope, "name", "")
-    if name == "__init__":
-        name = getattr(context.source.parents.get(context.scope), "name", "")
-    calls = context.source.calls.get(name, [])
-    if len({text_of(each) for each in calls}) != 1:
+    is_maker = name == "__init__"
+    name = getattr(context.source.parents.get(context.scope), "name", "") if is_maker else name
+    program = context.program
+    sources = [context.source, *(each for each in program.sources if each is not context.source)]
+    calls = [(source, call) for source in sources for call in source.calls.get(name, ())]
+    if len({text_of(each) for _, each in calls}) > MAX_CALLS:
         return None
-    scope = context.source.scope_of(calls[0])
-    running = context.program.find_running(context.source, scope)
-    return SourceStep(running or CodeContext(context.source, scope, context.program), calls[0])
+    found = [SourceStep(program.find_context(source, source.scope_of(call)), call) for source, call in calls]
+    if context.owner is not MISSING and not is_maker:
+        found = [each for each in found if _is_method_of(each, context.owner)]
+    return found[0] if len({text_of(each.node) for each in found}) == 1 else None
+
+
+def _is_method_of(step: SourceStep, owner: Operand) -> bool:
+    """Return whether a call can be of a method of an object."""
+    call = step.node
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
+        return False
+    held = step.context.program.compute(step.at(call.func.value, ()))
+    return held is MISSING or held is owner
 
 
 def _bind(
@@ -70,6 +84,8 @@ def _bind(
         return None
     positional = [each.arg for each in (*arguments.posonlyargs, *arguments.args)]
     is_method = positional[:1] in (["self"], ["cls"])
+    if step.before and is_method and name == positional[1]:
+        return replace(step, keys=keys)
     if is_method and name == positional[0]:
         is_bound = isinstance(call.func, ast.Attribute) and not is_module(look_up(step.context, call.func))
         inner = call.func.value if is_bound and isinstance(call.func, ast.Attribute) else call.func
@@ -122,5 +138,5 @@ def defines(function: Operand) -> tuple[SourceFile, ast.FunctionDef] | None:
 
 def own_parameters(scope: ast.AST) -> list[str]:
     """Return the parameters of a function, without the object that it belongs to."""
-    names = parameter_names(scope) if isinstance(scope, (ast.FunctionDef, ast.AsyncFunctionDef)) else []
+    names = parameter_names(scope) if isinstance(scope, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)) else []
     return [each for each in names if each not in ("self", "cls")]

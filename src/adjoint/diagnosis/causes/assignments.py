@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -11,38 +12,51 @@ import numpy as np
 from adjoint.core.runtime.package_name import is_name_of_package
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
-from adjoint.diagnosis.causes.contexts import ITEM, CodeContext, SourceStep, look_up
-from adjoint.diagnosis.former_values import find_former_turn, makes_only
+from adjoint.diagnosis.causes.contexts import ITEM, CodeContext, Key, SourceStep, pair_targets
+from adjoint.diagnosis.causes.held_values import find_turn, look_up
+from adjoint.diagnosis.former_values import find_turn_before, makes_only
 from adjoint.diagnosis.operands import MISSING
-from adjoint.diagnosis.source_expressions import find_assignment, parameter_names, parameters_of, text_of
+from adjoint.diagnosis.source_expressions import (
+    SCOPES,
+    find_assignment,
+    parameter_names,
+    parameters_of,
+    text_of,
+)
 
-FILLING = ("append", "insert", "extend", "add")
+FILLING = ("append", "insert", "extend", "add", "appendleft")
 
 
-def find_statements(step: SourceStep, node: ast.Name) -> list[ast.stmt]:
-    """Return the statements of the scope that gave a name its value: one, or those that fill a list or a table."""
+def find_statements(step: SourceStep, node: ast.Name) -> list[tuple[CodeContext, ast.stmt]]:
+    """Return the statements of the scope that gave a name its value, with the turns of loops in which they did so.
+
+    It is one statement, or those that fill a list or a table.
+    """
     context, name = step.context, node.id
     if isinstance(context.scope, ast.ClassDef):
         return []
-    if context.stack and node in context.source.parents:
-        repeated = find_former_turn(context.source, node, partial(_look_up, context))
+    if node in context.source.parents and not isinstance(node.ctx, ast.Store):
+        repeated = find_turn_before(context.source, context.scope, node, partial(_is_later_turn, context))
         if repeated is not None:
-            return [repeated]
+            loop, statement = repeated
+            back = context.turn[1] if context.turn is not None and context.turn[0] is loop else 0
+            return [(replace(context, turn=(loop, back + 1)), statement)]
     value = look_up(context, node)
     before = node if node in context.source.parents else None
     found = find_running(context, name, before, value)
     if found is None:
         return []
     if step.keys:
-        fillings = _find_fillings(context, name, found, step)
+        fillings = find_fillings(context, name, found, step.keys[-1], context.scope)
         if fillings:
-            return fillings
-    return [found]
+            return [(context, each) for each in fillings]
+    return [(context, found)]
 
 
-def _look_up(context: CodeContext, node: ast.expr) -> Operand:
-    value = look_up(context, node)
-    return None if value is MISSING else value
+def _is_later_turn(context: CodeContext, loop: ast.For) -> bool:
+    place = find_turn(context, loop)
+    back = context.turn[1] if context.turn is not None and context.turn[0] is loop else 0
+    return place is not None and place > back
 
 
 def find_running(context: CodeContext, name: str, before: ast.AST | None, value: Operand = MISSING) -> ast.stmt | None:
@@ -107,32 +121,45 @@ def find_truth(step: SourceStep) -> bool | None:
     return bool(held) if is_plain else None
 
 
-def _find_fillings(context: CodeContext, name: str, statement: ast.stmt, step: SourceStep) -> list[ast.stmt]:
+def find_fillings(context: CodeContext, name: str, statement: ast.stmt, key: Key, around: ast.AST) -> list[ast.stmt]:
     """Return the statements such as `rows.append(row)` or `table[key] = value` that fill what a statement makes."""
-    value, key = getattr(statement, "value", None), step.keys[-1]
-    is_display = isinstance(value, (ast.List, ast.Dict)) and not ast.unparse(value).strip("[]{}")
-    is_made = isinstance(value, ast.Call) and not value.keywords and not value.args
-    found: list[ast.stmt] = []
-    for each in ast.walk(context.scope):
+    pairs = pair_targets(statement) if isinstance(statement, ast.Assign) else []
+    value = next((each for target, each in pairs if text_of(target) == name), getattr(statement, "value", None))
+    count = len(value.elts) if isinstance(value, ast.List) else 0
+    is_empty = isinstance(value, (ast.List, ast.Dict)) and not ast.unparse(value).strip("[]{}")
+    if isinstance(value, ast.Call):
+        is_empty = not value.args and (not value.keywords or text_of(value.func).endswith("deque"))
+    is_beyond = isinstance(value, ast.List) and isinstance(key, int) and key >= count
+    added: list[ast.stmt] = []
+    stored: list[ast.stmt] = []
+    for each in [part for part in ast.walk(around) if isinstance(part, ast.stmt)]:
+        call = each.value if isinstance(each, ast.Expr) else None
         if isinstance(each, ast.Assign) and isinstance(each.targets[0], ast.Subscript):
             target = each.targets[0]
-            given = look_up(context, target.slice)
-            is_same = given == key if isinstance(given, (int, str)) and key is not ITEM else is_display or is_made
-            if text_of(target.value) == name and is_same and (is_display or is_made or given == key):
-                found.append(each)
-        elif (
-            isinstance(each, ast.Expr)
-            and isinstance(each.value, ast.Call)
-            and (is_display or is_made)
-            and text_of(each.value.func) in [f"{name}.{method}" for method in FILLING]
-        ):
-            found.append(each)
-        if isinstance(each, ast.Expr) and isinstance(each.value, ast.Call) and each.value.args:
-            table = look_up(context, each.value.args[0]) if text_of(each.value.func) == f"{name}.update" else None
-            table = context.program.compute(SourceStep(context, each.value.args[0])) if table is MISSING else table
+            given = look_up(context, target.slice) if text_of(target.value) == name else MISSING
+            is_same = given == key if isinstance(given, (int, str)) and key is not ITEM else is_empty
+            stored += [each] if text_of(target.value) == name and is_same else []
+        elif not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
+            continue
+        elif text_of(call.func.value) == name and call.func.attr in FILLING and (is_empty or is_beyond):
+            added.append(each)
+        elif text_of(call.func.value) == name and call.func.attr == "update" and call.args:
+            table = context.program.compute(SourceStep(context, call.args[0]))
             if isinstance(table, dict) and key in table:
                 return [each]
-    return found
+    is_one_each = is_beyond and isinstance(key, int) and not any(_is_repeated(context, each) for each in added)
+    if is_one_each and isinstance(key, int) and key - count < len(added):
+        added = [added[key - count]]
+    return sorted([*stored, *added], key=lambda each: each.lineno)
+
+
+def _is_repeated(context: CodeContext, statement: ast.stmt) -> bool:
+    around = context.source.parents.get(statement)
+    while around is not None and not isinstance(around, SCOPES):
+        if isinstance(around, (ast.For, ast.While, ast.If)):
+            return True
+        around = context.source.parents.get(around)
+    return False
 
 
 def find_class_value(step: SourceStep, owner: Operand, name: str, made: SourceStep | None) -> list[SourceStep]:

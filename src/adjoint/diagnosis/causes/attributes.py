@@ -8,8 +8,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from adjoint.core.typing import Operand
-from adjoint.diagnosis.causes.assignments import find_class_value
-from adjoint.diagnosis.causes.contexts import CodeContext, SourceStep, look_up, unwrap
+from adjoint.diagnosis.causes.assignments import find_class_value, find_fillings
+from adjoint.diagnosis.causes.called_functions import unwrap
+from adjoint.diagnosis.causes.contexts import CodeContext, SourceStep
+from adjoint.diagnosis.causes.held_values import look_up
 from adjoint.diagnosis.causes.results import find_returned
 from adjoint.diagnosis.causes.statements import enter_statement
 from adjoint.diagnosis.operands import MISSING
@@ -38,9 +40,9 @@ def _find_attribute_of_kind(step: SourceStep, name: str) -> list[SourceStep]:
     for statement in found[:1]:
         scope = step.source.scope_of(statement)
         function = unwrap(inspect.getattr_static(kind, getattr(scope, "name", ""), None))
-        inner = replace(context, scope=scope, call=context.made, function=function)
+        inner = replace(context, scope=scope, call=context.made, function=function, samples=None)
         first = SourceStep(inner, ast.Name(f"self.{name}", ast.Load()), step.keys)
-        fillings = find_fillings(first, f"self.{name}", statement) if step.keys else []
+        fillings = _find_fillings(first, f"self.{name}", statement)
         return fillings or enter_statement(first, statement, f"self.{name}")
     return []
 
@@ -65,33 +67,23 @@ def find_attribute_of(step: SourceStep, owner: Operand, name: str) -> list[Sourc
         return values or ([] if own is None else [own])
     context = context_of_method(step, owner, source, scope)
     first = SourceStep(context, ast.Name(f"self.{name}", ast.Load()), step.keys)
-    fillings = find_fillings(first, f"self.{name}", statement) if step.keys else []
+    fillings = _find_fillings(first, f"self.{name}", statement)
     return fillings or enter_statement(first, statement, f"self.{name}")
 
 
-def find_fillings(step: SourceStep, name: str, statement: ast.stmt) -> list[SourceStep]:
-    """Return what is put into a list or a table that a statement makes empty."""
-    value = getattr(statement, "value", None)
-    target = statement.targets[0] if isinstance(statement, ast.Assign) else None
-    if isinstance(value, ast.Tuple) and isinstance(target, ast.Tuple) and len(value.elts) == len(target.elts):
-        pairs = zip(target.elts, value.elts, strict=True)
-        value = next((each for own, each in pairs if text_of(own) == name), value)
-    is_empty = isinstance(value, (ast.List, ast.Dict)) and not ast.unparse(value).strip("[]{}")
-    is_made = isinstance(value, ast.Call) and not value.args and not value.keywords
-    if not is_empty and not is_made:
+def _find_fillings(step: SourceStep, name: str, statement: ast.stmt) -> list[SourceStep]:
+    """Return what the methods of a class put into a list or a table that a statement makes."""
+    if not step.keys:
         return []
     kind = step.source.scope_of(step.context.scope)
+    around = kind if isinstance(kind, ast.ClassDef) else step.context.scope
     found: list[SourceStep] = []
-    for each in ast.walk(kind if isinstance(kind, ast.ClassDef) else step.context.scope):
-        is_filling = isinstance(each, ast.Call) and text_of(each.func) in (f"{name}.append", f"{name}.insert")
-        around = step.source.parents.get(each)
-        if is_filling and isinstance(around, ast.Expr):
-            scope = step.source.scope_of(each)
-            context = step.context
-            if scope is not context.scope:
-                owner = look_up(context, ast.Name("self", ast.Load()))
-                context = context_of_method(step, owner, step.source, scope)
-            found += enter_statement(SourceStep(context, step.node, step.keys), around, name)
+    for each in find_fillings(step.context, name, statement, step.keys[-1], around):
+        scope, context = step.source.scope_of(each), step.context
+        if scope is not context.scope:
+            owner = look_up(context, ast.Name("self", ast.Load()))
+            context = context_of_method(step, owner, step.source, scope)
+        found += enter_statement(SourceStep(context, step.node, step.keys), each, name)
     return found
 
 

@@ -16,6 +16,7 @@ from adjoint.diagnosis.causes.searches.emptiness import find_empty_cause
 from adjoint.diagnosis.causes.searches.keys import find_key_cause
 from adjoint.diagnosis.causes.searches.kinds import find_kind_cause
 from adjoint.diagnosis.causes.searches.names import find_definition, find_late_name, find_other_attribute
+from adjoint.diagnosis.causes.searches.unfit_shapes import find_state_cause, find_view_cause
 from adjoint.diagnosis.causes.searches.values import find_target_cause, find_value_cause
 from adjoint.diagnosis.failure import Failure
 
@@ -33,6 +34,8 @@ SEARCHES = (
     find_text_cause,
     find_kind_cause,
     find_dimension_cause,
+    find_view_cause,
+    find_state_cause,
     find_definition,
 )
 

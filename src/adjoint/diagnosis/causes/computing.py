@@ -9,10 +9,13 @@ from time import thread_time
 from types import FrameType
 from typing import cast
 
+from adjoint.core.runtime.package_name import is_name_of_package
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
 from adjoint.diagnosis.causes.assignments import find_truth
-from adjoint.diagnosis.causes.contexts import SourceStep, find_function_called, look_up, read_item
+from adjoint.diagnosis.causes.called_functions import find_function_called
+from adjoint.diagnosis.causes.contexts import SourceStep
+from adjoint.diagnosis.causes.held_values import find_parts, look_up, read_item
 from adjoint.diagnosis.causes.steps import find_former
 from adjoint.diagnosis.operands import MISSING
 from adjoint.diagnosis.repairs.trial import Trial
@@ -50,7 +53,7 @@ class Computer:
 
     def __init__(self) -> None:
         self.end = thread_time() + MAX_SECONDS
-        self.known: dict[tuple[int, int, int], Operand] = {}
+        self.known: dict[tuple[object, ...], Operand] = {}
         self.nested = 0
 
     def compute(self, step: SourceStep) -> Operand:
@@ -58,7 +61,7 @@ class Computer:
         value = look_up(step.context, step.node)
         if value is not MISSING:
             return pick(value, step.keys)
-        key = id(step.context), id(step.node), hash(step.keys)
+        key = step.context, step.node, step.keys, step.before
         if key in self.known or thread_time() > self.end or self.nested > MAX_NESTED:
             return self.known.get(key, MISSING)
         self.known[key] = MISSING  # while it is computed
@@ -77,6 +80,8 @@ class Computer:
 
     def _compute(self, step: SourceStep) -> Operand:
         node = step.node
+        if step.before is not None:
+            return self._run_parts(step, step.before)
         if isinstance(node, ast.Name):
             return self._compute_former(step)
         if isinstance(node, ast.BinOp) and type(node.op) in ARITHMETIC:
@@ -109,8 +114,20 @@ class Computer:
 
     def _compute_former(self, step: SourceStep) -> Operand:
         former = find_former(step.at(step.node, ()))
-        is_known = len(former) == 1 and not is_in_loop(former[0])
-        return self.compute(former[0]) if is_known else MISSING
+        if len(former) != 1:
+            return MISSING
+        is_held = look_up(former[0].context, former[0].node) is not MISSING
+        return self.compute(former[0]) if is_held or not is_in_loop(former[0]) else MISSING
+
+    def _run_parts(self, step: SourceStep, count: int) -> Operand:
+        """Return what the first parts of a Sequential give, where all are layers of the library."""
+        node = cast("ast.Call", step.node)
+        given, whole = self.compute(step.at(node.args[0], ())), look_up(step.context, node.func)
+        parts = find_parts(whole)[:count]
+        if given is MISSING or not all(is_name_of_package(type(each).__module__) for each in parts):
+            return MISSING
+        call = ast.Call(ast.Name("whole", ast.Load()), [ast.Name("given", ast.Load())], [])
+        return Trial(call, cast("FrameType", _NameTable({"whole": type(whole)(*parts), "given": given}, {}))).run(call)
 
     def _run(self, step: SourceStep) -> Operand:
         """Return the value of a call of the library's, its parts computed before."""

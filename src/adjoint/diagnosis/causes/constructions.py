@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import ast
 from collections import deque
+from dataclasses import replace
 from types import ModuleType
 
+from adjoint.core.runtime.package_name import is_name_of_package
 from adjoint.core.typing import Operand
 from adjoint.diagnosis.call_stack import user_files
 from adjoint.diagnosis.causes.attributes import find_attribute_of
-from adjoint.diagnosis.causes.contexts import CodeContext, FailedProgram, Key, SourceStep, look_up
+from adjoint.diagnosis.causes.contexts import CodeContext, FailedProgram, Key, SourceStep
+from adjoint.diagnosis.causes.held_values import look_up
 from adjoint.diagnosis.causes.steps import find_former, trace_back
 from adjoint.diagnosis.operands import COMPREHENSIONS, MISSING, is_module
-from adjoint.diagnosis.source_expressions import find_function, parse_source, text_of
+from adjoint.diagnosis.source_expressions import find_function, parameters_of, parse_source, text_of
 
 MAX_OBJECTS = 2000
 CONTAINERS = ("Sequential", "ModuleList", "ModuleDict")
@@ -24,20 +27,32 @@ def find_construction(program: FailedProgram, value: Operand) -> SourceStep | No
         for each in trace_back(step):
             if not each.keys and isinstance(each.node, ast.Call) and makes(each, value):
                 return each
+        around, call = step.source.parents.get(step.node), step.node
+        is_stored = isinstance(around, ast.Assign) and isinstance(around.targets[0], ast.Subscript)  # net[2] = …
+        if is_stored and isinstance(call, ast.Call) and text_of(call.func).endswith(type(value).__name__):
+            return step
     return None
 
 
 def makes(step: SourceStep, value: Operand) -> bool:
-    """Return whether a call is of the class of a value."""
-    call = step.node
+    """Return whether a call is of the class of a value, and gives no other numbers than a layer has."""
+    call, compute = step.node, step.context.program.compute
     if not isinstance(call, ast.Call):
         return False
     kind = look_up(step.context, call.func)
     if kind is MISSING and isinstance(call.func, (ast.Subscript, ast.IfExp)):  # of a table of classes
-        kind = step.context.program.compute(step.at(call.func, ()))
-    if isinstance(kind, type):
-        return kind is type(value)
-    return text_of(call.func).rpartition(".")[2] == type(value).__name__
+        kind = compute(step.at(call.func, ()))
+    if not isinstance(kind, type):
+        return text_of(call.func).rpartition(".")[2] == type(value).__name__
+    if kind is not type(value):
+        return False
+    names = parameters_of(kind.__init__)[1:] if is_module(value) and is_name_of_package(kind.__module__) else ()
+    for name, each in zip(names, call.args, strict=False):
+        own = getattr(value, name, None)
+        given = compute(step.at(each, ())) if type(own) is int and not isinstance(each, ast.Starred) else own
+        if type(given) is int and given != own:
+            return False
+    return True
 
 
 def find_expressions(program: FailedProgram, value: Operand) -> list[SourceStep]:
@@ -105,26 +120,27 @@ def parts_of(owner: Operand) -> list[tuple[Key, Operand]]:
 def _follow(context: CodeContext, path: list[tuple[Operand, Key]]) -> list[SourceStep]:
     """Return the expressions at the end of the way to an object."""
     (_, name), rest = path[0], path[1:]
-    if name == "self" and rest:
-        (owner, key), rest = rest[0], rest[1:]
-        found = find_attribute_of(SourceStep(context, ast.Name("self", ast.Load())), owner, str(key))
-    else:
-        found = [SourceStep(context, ast.Name(str(name), ast.Load()))]
+    found = [SourceStep(context, ast.Name(str(name), ast.Load()))]
+    origins: list[tuple[SourceStep, Operand, str]] = []  # of what was found last, where an attribute gave it
     for owner, key in rest:
-        found = [each for step in found for each in _enter(step, owner, key)]
+        if type(owner) in (list, tuple, dict):
+            found = [replace(step, keys=(*step.keys, key)) for step in found]
+            origins = []
+        elif is_module(owner) and type(owner).__name__ in CONTAINERS:
+            filled = [
+                each
+                for step, holder, label in origins
+                for each in find_attribute_of(step.at(step.node, (key,)), holder, label)
+            ]
+            found = [each for step in found for each in _enter_container(step, owner, key, filled)]
+            origins = []
+        else:
+            origins = [(step.at(step.node, ()), owner, str(key)) for step in found]
+            found = [each for step, holder, label in origins for each in find_attribute_of(step, holder, label)]
     return found
 
 
-def _enter(step: SourceStep, owner: Operand, key: Key) -> list[SourceStep]:
-    """Return the expressions that gave a part of what a step gives."""
-    if type(owner) in (list, tuple, dict):
-        return [SourceStep(step.context, step.node, (*step.keys, key))]
-    if is_module(owner) and type(owner).__name__ in CONTAINERS:
-        return _enter_container(step, owner, key)
-    return find_attribute_of(step.at(step.node, ()), owner, str(key))
-
-
-def _enter_container(step: SourceStep, owner: Operand, key: Key) -> list[SourceStep]:
+def _enter_container(step: SourceStep, owner: Operand, key: Key, filled: list[SourceStep]) -> list[SourceStep]:
     """Return the argument of `nn.Sequential(…)`, or what was appended, that is a part of it."""
     for each in trace_back(step):
         call = each.node
@@ -132,27 +148,46 @@ def _enter_container(step: SourceStep, owner: Operand, key: Key) -> list[SourceS
             continue
         starred = next((i for i, part in enumerate(call.args) if isinstance(part, ast.Starred)), None)
         if type(owner).__name__ == "Sequential" and starred is None and isinstance(key, int):
-            return [SourceStep(each.context, call.args[key])] if key < len(call.args) else []
+            made = SourceStep(each.context, call.args[key]) if key < len(call.args) else None
+            part = list(vars(owner)["_modules"].values())[key]
+            is_own = made is not None and any(makes(former, part) for former in trace_back(made))
+            stored = [] if is_own else _find_stored(each, owner, key)
+            return stored or ([] if made is None else [made])
         if starred is not None and isinstance(key, int) and isinstance(call.args[starred], ast.Starred):
-            inner = SourceStep(each.context, call.args[starred], (key - starred,))
-            return _choose(inner, owner, key)
+            return _choose([SourceStep(each.context, call.args[starred], (key - starred,))], owner, key)
         if call.args:
-            return _choose(SourceStep(each.context, call.args[0], (key,)), owner, key)
-        return _choose(SourceStep(step.context, step.node, (key,)), owner, key)
-    return _choose(SourceStep(step.context, step.node, (key,)), owner, key)
+            return _choose([SourceStep(each.context, call.args[0], (key,))], owner, key)
+        break
+    stored = _find_stored(step, owner, key)
+    if stored:
+        return stored
+    return _choose(filled or [SourceStep(step.context, step.node, (*step.keys, key))], owner, key)
 
 
-def _choose(step: SourceStep, owner: Operand, key: Key) -> list[SourceStep]:
+def _find_stored(step: SourceStep, owner: Operand, key: Key) -> list[SourceStep]:
+    """Return what a statement such as `model.net[2] = nn.Linear(8, 2)` has put into a container in a part's place."""
+    part = list(vars(owner)["_modules"].values())[key] if isinstance(key, int) else vars(owner)["_modules"].get(key)
+    program = step.context.program
+    for source in program.sources:
+        for statement in source.nodes_of(ast.Assign):
+            target, value = statement.targets[0], statement.value
+            is_item = isinstance(target, ast.Subscript) and isinstance(value, ast.Call)
+            if is_item and isinstance(value, ast.Call) and text_of(value.func).endswith(type(part).__name__):
+                return [SourceStep(program.find_context(source, source.scope_of(statement)), value)]
+    return []
+
+
+def _choose(steps: list[SourceStep], owner: Operand, key: Key) -> list[SourceStep]:
     """Return the steps to calls that make a part like that which a container holds, the places of others left out."""
     parts = list(vars(owner)["_modules"].values())
     part = parts[key] if isinstance(key, int) else vars(owner)["_modules"].get(key)
-    calls = [each for each in trace_back(step) if isinstance(each.node, ast.Call) and not each.keys]
-    made = [each for each in calls if makes(each, part)]
+    every = [each for step in steps for each in trace_back(step)]
+    made = [each for each in every if isinstance(each.node, ast.Call) and not each.keys and makes(each, part)]
     if made:
         alike = [parts.index(each) for each in parts if type(each) is type(part)]
         number = alike.index(parts.index(part)) if part in parts else 0
         return [made[number]] if len(made) == len(alike) and number < len(made) else made
-    return find_former(step)
+    return [former for step in steps for former in find_former(step)]
 
 
 def find_owner(program: FailedProgram, value: Operand) -> tuple[Operand, str] | None:

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import ast
-import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from types import CellType, EllipsisType, FrameType
+from types import CellType, CodeType, EllipsisType, FrameType
 from typing import TypeAlias
 
 from adjoint.core.typing import Operand
-from adjoint.diagnosis.call_stack import Stack, UserFrame, user_files
-from adjoint.diagnosis.operands import COMPREHENSIONS, MISSING, evaluate, is_module, read_attribute
+from adjoint.diagnosis.call_stack import Stack, UserFrame
+from adjoint.diagnosis.operands import COMPREHENSIONS, MISSING, read_attribute
 from adjoint.diagnosis.source_expressions import (
     Scope,
     SourceFile,
     find_assignment,
     find_expression,
     find_function,
+    parameter_names,
     parse_source,
     text_of,
 )
@@ -37,6 +37,25 @@ class FailedProgram:
     run: Callable[[SourceStep], Operand]
     constructions: dict[int, SourceStep | None] = field(default_factory=dict)
 
+    @cached_property
+    def sources(self) -> list[SourceFile]:
+        """The files of the frames, innermost first."""
+        names = dict.fromkeys(each.frame.f_code.co_filename for each in self.stack)
+        return [source for name in names if (source := parse_source(name)) is not None]
+
+    @cached_property
+    def owners(self) -> dict[str, list[Operand]]:
+        """The objects whose methods run, and those that they or the frames hold, by the names of their classes."""
+        found: dict[int, Operand] = {}
+        for place in self.stack:
+            for held in list(place.frame.f_locals.values()):
+                inner = vars(held).values() if type(held).__module__ != "builtins" and hasattr(held, "__dict__") else ()
+                found |= {id(each): each for each in (held, *inner) if hasattr(each, "__dict__")}
+        named: dict[str, list[Operand]] = {}
+        for each in found.values():
+            named.setdefault(type(each).__name__, []).append(each)
+        return named
+
     def find_construction(self, value: Operand) -> SourceStep | None:
         """Return the call that made an object, in its context; None where the source does not show it."""
         key = id(value)
@@ -48,6 +67,13 @@ class FailedProgram:
     def compute(self, step: SourceStep) -> Operand:
         """Return the value of an expression, computed again where no frame holds it; MISSING where it cannot be."""
         return self.run(step)
+
+    def find_context(self, source: SourceFile, scope: Scope) -> CodeContext:
+        """Return the context of a scope: its frame that runs; else with the only object of its class as the owner."""
+        kind = source.parents.get(scope)
+        owners = self.owners.get(kind.name, []) if isinstance(kind, ast.ClassDef) else []
+        owner = owners[0] if len(owners) == 1 else MISSING
+        return self.find_running(source, scope) or CodeContext(source, scope, self, owner=owner)
 
     def find_running(self, source: SourceFile, scope: Scope) -> CodeContext | None:
         """Return the context of a scope whose frame runs; None if it does not."""
@@ -64,7 +90,7 @@ class FailedProgram:
         """Return the context of a user's function that has returned from a call."""
         code = function.__code__
         source = parse_source(code.co_filename)
-        scope = None if source is None else find_function(source, code.co_firstlineno)
+        scope = None if source is None else _find_scope(source, code)
         if source is None or scope is None or (call is not None and call.context.depth >= MAX_DEPTH):
             return None
         return CodeContext(source, scope, self, (), call, owner, function)
@@ -86,6 +112,8 @@ class CodeContext:
     function: Operand = None
     kind: Operand = None  # the class of `self`, of an object that no frame holds
     made: SourceStep | None = None  # the call that made it
+    samples: SourceStep | None = None  # of a function that collates: the data set
+    turn: tuple[ast.For, int] | None = None  # a loop, and how many of its turns before the last that is meant
 
     @property
     def depth(self) -> int:
@@ -101,9 +129,28 @@ class CodeContext:
         return {name: cell.cell_contents for name, cell in held if _is_filled(cell)}
 
     @cached_property
+    def stored_names(self) -> dict[str, Operand]:
+        """The names of a method that has returned whose only value an attribute of the object still holds."""
+        found: dict[str, Operand] = {}
+        kind = getattr(self.source.parents.get(self.scope), "name", "")
+        assigned = self.source.assignments_in(self.scope)
+        for statement in getattr(self.scope, "body", ()) if self.owner is not MISSING else ():
+            if not isinstance(statement, ast.Assign):
+                continue
+            for target, name in pair_targets(statement):
+                is_own = isinstance(target, ast.Attribute) and text_of(target.value) == "self"
+                if not is_own or not isinstance(target, ast.Attribute) or not isinstance(name, ast.Name):
+                    continue
+                given = len(assigned.get(name.id, ())) + (name.id in parameter_names(self.scope))
+                if given == 1 and len(self.source.attribute_assignments.get((kind, target.attr), ())) == 1:
+                    value = read_attribute(self.owner, target.attr)
+                    found |= {} if value is MISSING else {name.id: value}
+        return found
+
+    @cached_property
     def current(self) -> ast.AST | None:
         """The expression that the frame of the scope carries out."""
-        place = _frames_of_scope(self.stack)[-1]
+        place = frames_of_scope(self.stack)[-1]
         found = find_expression(place)
         return None if found is None else found[1]
 
@@ -139,15 +186,22 @@ class SourceStep:
     node: ast.expr
     keys: tuple[Key, ...] = field(default=())
     is_default: bool = False  # of a parameter that the call leaves out
+    before: int | None = None  # of the call of a Sequential, so many parts of it
 
     @property
     def source(self) -> SourceFile:
         """The file of the expression."""
         return self.context.source
 
+    @property
+    def mark(self) -> tuple[int, int, int, int | None]:
+        """What tells a step from others of a way back: the expression, and the calls and turns in which it is."""
+        turn = self.context.turn
+        return id(self.node), self.context.depth, 0 if turn is None else turn[1], self.before
+
     def at(self, node: ast.expr, keys: tuple[Key, ...] | None = None) -> SourceStep:
         """Return the step to another expression of the same scope."""
-        return replace(self, node=node, keys=self.keys if keys is None else keys, is_default=False)
+        return replace(self, node=node, keys=self.keys if keys is None else keys, is_default=False, before=None)
 
     def find_part(self, text: str) -> SourceStep | None:
         """Return the step to the part of the expression that is written so."""
@@ -164,11 +218,31 @@ class SourceStep:
         statement = self.source.statement_of(self.node)
         is_def = isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef))
         around = self.source.parents.get(self.node)
-        if is_def or (isinstance(around, ast.Dict) and getattr(statement, "lineno", 0) != self.node.lineno):
+        is_entry = isinstance(around, ast.Dict) or isinstance(self.node, ast.Constant)
+        if is_def or (is_entry and getattr(statement, "lineno", 0) != self.node.lineno):
             lines, number = self.source.lines, self.node.lineno - 1
             text = lines[number].decode().partition("  #")[0] if number < len(lines) else ""
             return f"{self.place()}: {text.strip().rstrip(',')}"
         return f"{self.place()}: {self.source.text_of(self.node)}"
+
+
+def pair_targets(statement: ast.Assign) -> list[tuple[ast.expr, ast.expr]]:
+    """Return the targets of an assignment, each with the expression that it gets."""
+    target, value = statement.targets[0], statement.value
+    if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
+        return [*zip(target.elts, value.elts, strict=True)]
+    return [(each, value) for each in statement.targets]
+
+
+def _find_scope(source: SourceFile, code: CodeType) -> ast.FunctionDef | ast.Lambda | None:
+    """Return the definition of a function, or the lambda expression, of which a code object is."""
+    if code.co_name != "<lambda>":
+        return find_function(source, code.co_firstlineno)
+    places = {(line, column) for line, _, column, _ in code.co_positions() if line is not None}
+    for each in source.nodes_of(ast.Lambda):
+        if any((part.lineno, part.col_offset) in places for part in ast.walk(each.body) if isinstance(part, ast.expr)):
+            return each
+    return None
 
 
 def _is_filled(cell: CellType) -> bool:
@@ -190,45 +264,7 @@ def find_step(program: FailedProgram, stack: Stack) -> SourceStep | None:
     return SourceStep(context, expression) if isinstance(expression, ast.expr) else None
 
 
-def look_up(context: CodeContext, node: ast.expr) -> Operand:
-    """Return the value that a frame, an object or a module holds for an expression; MISSING where none does."""
-    if isinstance(node, ast.Constant):
-        return node.value
-    if isinstance(node, ast.Name):
-        if context.stack:
-            values = (evaluate(node, place.frame) for place in _frames_of_scope(context.stack))
-            value = next((each for each in values if each is not MISSING), MISSING)
-            return MISSING if value is not MISSING and context.is_overwritten(node) else value
-        if node.id == "self":
-            return context.owner
-        is_local = not isinstance(context.scope, ast.Module) and (
-            node.id in context.source.assignments_in(context.scope) or node.id in _all_parameters(context.scope)
-        )
-        return MISSING if is_local else context.closure.get(node.id, context.names.get(node.id, MISSING))
-    if isinstance(node, ast.Attribute):
-        owner = look_up(context, node.value)
-        return MISSING if owner is MISSING else read_attribute(owner, node.attr)
-    if isinstance(node, ast.Subscript):
-        return read_item(look_up(context, node.value), look_up(context, node.slice))
-    return MISSING
-
-
-def read_item(owner: Operand, key: Operand) -> Operand:
-    """Return an item of a list, a table or a module that holds others; MISSING for others."""
-    if type(key) not in (int, str) or owner is MISSING:
-        return MISSING
-    if is_module(owner):
-        parts = vars(owner)["_modules"]
-        owner = list(parts.values()) if isinstance(key, int) else parts
-    if type(owner) in (list, tuple, dict) or type(owner).__name__ == "Size":
-        try:
-            return owner[key]
-        except (LookupError, TypeError):
-            return MISSING
-    return MISSING
-
-
-def _frames_of_scope(stack: Stack) -> Stack:
+def frames_of_scope(stack: Stack) -> Stack:
     """Return the frames of the comprehensions that run, and of the function around them."""
     count = 1
     while count < len(stack) and stack[count - 1].frame.f_code.co_name in COMPREHENSIONS:
@@ -238,82 +274,10 @@ def _frames_of_scope(stack: Stack) -> Stack:
 
 def caller_of(stack: Stack) -> Stack:
     """Return the frames from the caller of a function's outward."""
-    return stack[len(_frames_of_scope(stack)) :]
+    return stack[len(frames_of_scope(stack)) :]
 
 
 def frame_of(stack: Stack) -> FrameType:
     """Return the frame of the function in which a stack begins."""
-    place: UserFrame = _frames_of_scope(stack)[-1]
+    place: UserFrame = frames_of_scope(stack)[-1]
     return place.frame
-
-
-def _all_parameters(scope: Scope) -> list[str]:
-    if isinstance(scope, (ast.ClassDef, ast.Module)):
-        return []
-    given = scope.args
-    starred = [each.arg for each in (given.vararg, given.kwarg) if each is not None]
-    return [*(each.arg for each in (*given.posonlyargs, *given.args, *given.kwonlyargs)), *starred]
-
-
-def find_function_called(step: SourceStep, call: ast.Call) -> tuple[Operand, Operand]:
-    """Return the user's function that a call runs, and the object whose method it is; None where there is none."""
-    called = look_up(step.context, call.func)
-    owner: Operand = MISSING
-    if called is MISSING and isinstance(call.func, ast.Name):
-        called = step.context.program.compute(step.at(call.func, ()))
-        called = _find_last_item(step, call.func) if called is MISSING else called
-    if called is MISSING and isinstance(call.func, ast.Attribute):
-        owner = step.context.program.compute(step.at(call.func.value, ()))
-        made = call.func.value.func if isinstance(call.func.value, ast.Call) else None
-        kind = look_up(step.context, made) if made is not None else MISSING
-        if text_of(call.func.value) == "super()":
-            owner = look_up(step.context, ast.Name("self", ast.Load()))
-            called = _find_in_bases(step, owner, call.func.attr)
-        elif owner is MISSING and text_of(call.func.value) == "self" and step.context.kind is not None:
-            called = inspect.getattr_static(step.context.kind, call.func.attr, MISSING)
-        elif owner is not MISSING and not inspect.ismodule(owner):
-            kinds = owner if isinstance(owner, type) else type(owner)
-            called = inspect.getattr_static(kinds, call.func.attr, MISSING)
-        elif isinstance(kind, type):
-            called = inspect.getattr_static(kind, call.func.attr, MISSING)
-    if isinstance(called, type):
-        return None, MISSING
-    if is_module(called):
-        return unwrap(type(called).forward), called
-    if inspect.ismethod(called):
-        return unwrap(called.__func__), called.__self__
-    if isinstance(called, (staticmethod, classmethod)):
-        called = called.__func__
-    if inspect.isfunction(called):
-        return unwrap(called), owner
-    own = inspect.getattr_static(type(called), "__call__", None)
-    if called is not MISSING and inspect.isfunction(own):
-        return unwrap(own), called
-    return None, MISSING
-
-
-def _find_last_item(step: SourceStep, node: ast.Name) -> Operand:
-    """Return the last item of what a loop goes through, for its variable in a function that has returned."""
-    is_held = bool(step.context.stack) or isinstance(step.context.scope, ast.ClassDef)
-    loops = [] if is_held else step.source.assignments_in(step.context.scope).get(node.id, [])
-    loop = loops[-1] if len(loops) == 1 else None
-    if not isinstance(loop, ast.For) or not isinstance(loop.target, ast.Name):
-        return MISSING
-    items = step.context.program.compute(step.at(loop.iter, ()))
-    return items[-1] if type(items) in (list, tuple) and items else MISSING
-
-
-def _find_in_bases(step: SourceStep, owner: Operand, name: str) -> Operand:
-    """Return the method of the class after that of the scope, in the order of the object's classes."""
-    around = getattr(step.source.scope_of(step.context.scope), "name", "")
-    kinds = [] if owner is MISSING else list(type(owner).__mro__)
-    names = [kind.__name__ for kind in kinds]
-    later = kinds[names.index(around) + 1 :] if around in names else []
-    return next((vars(kind)[name] for kind in later if name in vars(kind)), MISSING)
-
-
-def unwrap(function: Operand) -> Operand:
-    """Return the user's function behind a decorator; None where it is none of the user's."""
-    inner = inspect.unwrap(function) if inspect.isfunction(function) else None
-    code = getattr(inner, "__code__", None)
-    return inner if code is not None and user_files[code.co_filename] else None

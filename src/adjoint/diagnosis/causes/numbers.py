@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import ast
+import inspect
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
 from adjoint.core.typing import Operand
+from adjoint.diagnosis.causes.called_functions import unwrap
 from adjoint.diagnosis.causes.contexts import SourceStep
+from adjoint.diagnosis.causes.results import find_returned
 from adjoint.diagnosis.causes.steps import find_former
 from adjoint.diagnosis.operands import MISSING
 from adjoint.diagnosis.source_expressions import parameter_names, text_of
 
 MAX_STEPS = 16
 MAX_PARTS = 2
+CHANGING = ("append", "extend", "insert", "add", "update", "pop", "remove", "setdefault", "clear", "appendleft")
 COMPUTING = ("len", "int", "max", "min", "sum", "round")
 
 
@@ -78,7 +82,23 @@ def describe_root(trace: NumberTrace) -> str:
     call = trace.steps[place - 1].context if place else None
     made = None if call is None else call.call
     told = f"the default of {name} at {root.place()}"
+    changed = None if place == 0 else _find_change(trace.steps[place - 1], name)
+    told += "" if changed is None else f", which {changed.line()} changes for all calls"
     return told if made is None else f"{told}, which {made.line()} leaves out"
+
+
+def _find_change(step: SourceStep, name: str) -> SourceStep | None:
+    """Return the last call before an expression, such as `sizes.append(n)`, that changes the list which a name has."""
+    found: SourceStep | None = None
+    for each in ast.walk(step.context.scope):
+        target = each.targets[0] if isinstance(each, ast.Assign) else None
+        stored = target.value if isinstance(target, ast.Subscript) else None
+        is_call = isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute) and each.func.attr in CHANGING
+        owner = each.func.value if isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute) else stored
+        is_change = owner is not None and (is_call or stored is not None) and text_of(owner) == name
+        if is_change and getattr(each, "lineno", 0) < step.node.lineno and isinstance(owner, ast.expr):
+            found = step.at(owner)
+    return found
 
 
 def describe_named(trace: NumberTrace) -> str:
@@ -112,6 +132,15 @@ def is_same(value: Operand, other: Operand) -> bool:
     return isinstance(value, plain) and isinstance(other, plain) and value == other
 
 
+def _find_count(step: SourceStep) -> SourceStep | None:
+    """Return what the user's `__len__` of an object gives."""
+    owner = step.context.program.compute(step)
+    function = None if owner is MISSING else unwrap(inspect.getattr_static(type(owner), "__len__", None))
+    context = None if function is None else step.context.program.enter(function, None, owner)
+    found = [] if context is None else find_returned(context, ())
+    return found[0] if found else None
+
+
 def _find_parts(step: SourceStep) -> Iterator[NumberTrace]:
     """Yield the ways of the numbers that an expression computes another of."""
     node = step.node
@@ -128,5 +157,12 @@ def _find_parts(step: SourceStep) -> Iterator[NumberTrace]:
                 yield trace_number(inner, step.context.program.compute(inner))
     elif isinstance(node, ast.Call) and node.args and text_of(node.func) in COMPUTING:
         inner = step.at(node.args[0], ())
-        if isinstance(inner.node, (ast.Name, ast.Attribute)):
+        counted = _find_count(inner) if text_of(node.func) == "len" else None
+        if counted is not None:
+            yield NumberTrace((inner, counted))
+            return
+        changed = _find_change(inner, text_of(inner.node)) if isinstance(inner.node, ast.Name) else None
+        if changed is not None:
+            yield NumberTrace((inner, changed))
+        elif isinstance(inner.node, (ast.Name, ast.Attribute)):
             yield trace_number(inner, step.context.program.compute(inner))

@@ -8,9 +8,11 @@ from dataclasses import replace
 
 from adjoint.core.typing import Operand
 from adjoint.diagnosis.causes.assignments import is_skipped
-from adjoint.diagnosis.causes.contexts import ITEM, CodeContext, Key, SourceStep, find_function_called, look_up, unwrap
-from adjoint.diagnosis.causes.statements import PASSING, keys_of_target
-from adjoint.diagnosis.operands import MISSING, is_module
+from adjoint.diagnosis.causes.called_functions import find_function_called, unwrap
+from adjoint.diagnosis.causes.contexts import ITEM, CodeContext, Key, SourceStep
+from adjoint.diagnosis.causes.held_values import look_up
+from adjoint.diagnosis.causes.statements import PASSING
+from adjoint.diagnosis.operands import MISSING
 from adjoint.diagnosis.source_expressions import text_of
 
 
@@ -37,10 +39,9 @@ def find_results(step: SourceStep, call: ast.Call) -> list[SourceStep]:
         return [step.at(call.args[0])]
     if name in PASSING and call.args and step.keys:
         return [step.at(call.args[0], (*step.keys, ITEM) if name == "next" else step.keys)]
-    if name == "zip" and step.keys and isinstance(step.keys[-1], int) and len(call.args) == 1:
-        inner_node = call.args[0].value if isinstance(call.args[0], ast.Starred) else None  # zip(*rows)
-        row = step.keys[-2] if len(step.keys) > 1 else ITEM  # a column's row
-        return [] if inner_node is None else [step.at(inner_node, (*step.keys[:-2], step.keys[-1], row))]
+    if name == "zip" and step.keys and isinstance(step.keys[-1], int) and len(call.args) == 1:  # zip(*rows)
+        rows = call.args[0].value if isinstance(call.args[0], ast.Starred) and len(step.keys) > 1 else None
+        return [] if rows is None else [step.at(rows, (*step.keys[:-2], step.keys[-1], step.keys[-2]))]
     if name in ("dict", "SimpleNamespace", "Namespace") and step.keys:
         named = [step.at(each.value, step.keys[:-1]) for each in call.keywords if each.arg == step.keys[-1]]
         return named or [
@@ -51,39 +52,21 @@ def find_results(step: SourceStep, call: ast.Call) -> list[SourceStep]:
 
 def enter_call(step: SourceStep, call: ast.Call) -> CodeContext | None:
     """Return the context of the user's function that a call has run; None where it runs none."""
-    function, owner = _find_earlier_part(step, call) or find_function_called(step, call)
+    function, owner = find_function_called(step, call)
     if function is None:
         return None
-    context = step.context.program.enter(function, SourceStep(step.context, call), owner)
+    before = None if step.before is None else step.before - 1
+    context = step.context.program.enter(function, SourceStep(step.context, call, before=before), owner)
     is_own = isinstance(call.func, ast.Attribute) and text_of(call.func.value) == "self" and owner is MISSING
     return (
         replace(context, kind=step.context.kind, made=step.context.made) if context is not None and is_own else context
     )
 
 
-def _find_earlier_part(step: SourceStep, call: ast.Call) -> tuple[Operand, Operand] | None:
-    """Return the function of the former turn of a loop such as `for part in parts: x = part(x)`, which gave x."""
-    if not isinstance(call.func, ast.Name) or not step.context.stack or step.context.current is not call:
-        return None
-    loop: ast.AST | None = step.source.parents.get(call)
-    while loop is not None and not isinstance(loop, (ast.For, ast.FunctionDef, ast.Module)):
-        loop = step.source.parents.get(loop)
-    targets = keys_of_target(loop.target, call.func.id) if isinstance(loop, ast.For) else None
-    parts: Operand = look_up(step.context, loop.iter) if isinstance(loop, ast.For) and targets == () else MISSING
-    if is_module(parts):
-        parts = list(vars(parts)["_modules"].values())
-    part = look_up(step.context, call.func)
-    place = next((i for i, each in enumerate(parts) if each is part), 0) if type(parts) in (list, tuple) else 0
-    if not place:
-        return None
-    former = parts[place - 1]
-    own = type(former).forward if is_module(former) else inspect.getattr_static(type(former), "__call__", None)
-    function = unwrap(former) or unwrap(own)
-    return None if function is None else (function, former)
-
-
 def find_returned(context: CodeContext, keys: tuple[Key, ...]) -> list[SourceStep]:
     """Return the values that a function of the user's gives back, or yields."""
+    if isinstance(context.scope, ast.Lambda):
+        return [SourceStep(context, context.scope.body, keys)]
     found: list[SourceStep] = []
     for each in ast.walk(context.scope):
         if isinstance(each, (ast.Return, ast.Yield)) and context.source.scope_of(each) is context.scope and each.value:
@@ -99,12 +82,14 @@ def _find_items(step: SourceStep, call: ast.Call) -> list[SourceStep]:
     keys = step.keys[:-1]
     if name == "DataLoader":
         given = next((each.value for each in call.keywords if each.arg == "collate_fn"), None)
-        collate = None if given is None else unwrap(look_up(step.context, given))
-        context = None if collate is None else step.context.program.enter(collate, None)
+        dataset = next((each.value for each in call.keywords if each.arg == "dataset"), (*call.args, None)[0])
+        whole = None if dataset is None else step.at(dataset)
+        context = None if given is None else _enter_collate(step, given, whole)
         if context is not None:
             return find_returned(context, keys)
-        dataset = next((each.value for each in call.keywords if each.arg == "dataset"), (*call.args, None)[0])
-        return [] if dataset is None else [step.at(dataset)]
+        return [] if whole is None else [whole]
+    if name in ("Subset", "random_split") and call.args:
+        return [step.at(call.args[0], step.keys if name == "Subset" else keys)]
     if name == "TensorDataset" and keys and isinstance(keys[-1], int) and keys[-1] < len(call.args):
         return [step.at(call.args[keys[-1]], keys[:-1])]
     for method in ("__iter__", "__getitem__") if isinstance(kind, type) else ():
@@ -116,17 +101,34 @@ def _find_items(step: SourceStep, call: ast.Call) -> list[SourceStep]:
     return []
 
 
+def _enter_collate(step: SourceStep, given: ast.expr, samples: SourceStep | None) -> CodeContext | None:
+    """Return the context of the user's function, or of a callable object, that makes a batch of samples."""
+    program = step.context.program
+    if isinstance(given, ast.Lambda):
+        return CodeContext(step.source, given, program, samples=samples)
+    function, owner = find_function_called(step, ast.copy_location(ast.Call(given, [], []), given))
+    kind = look_up(step.context, given.func) if isinstance(given, ast.Call) else None  # of Collate(pad)
+    if isinstance(kind, type):
+        function = unwrap(inspect.getattr_static(kind, "__call__", None))
+        context = None if function is None else program.enter(function, None)
+        return None if context is None else replace(context, samples=samples, kind=kind, made=step.at(given, ()))
+    context = None if function is None else program.enter(function, None, owner)
+    return None if context is None else replace(context, samples=samples)
+
+
 def find_samples(step: SourceStep, source: Operand) -> list[SourceStep]:
     """Return what the samples of a loader, or the items of an object of the user's class, are."""
     if source is MISSING or not step.keys or type(source) in (list, tuple, dict):
         return []
     program, keys = step.context.program, step.keys[:-1]
     held = getattr(source, "__dict__", {})
-    collate = unwrap(held.get("collate_fn"))
     dataset = held.get("dataset", MISSING)
-    if collate is not None:
-        context = program.enter(collate, None)
-        return [] if context is None else find_returned(context, keys)
+    collate = held.get("collate_fn")
+    if unwrap(collate) or unwrap(inspect.getattr_static(type(collate), "__call__", None)):
+        made = program.find_construction(source)
+        if made is None or not isinstance(made.node, ast.Call):
+            return []
+        return _find_items(replace(made, keys=step.keys), made.node)
     for owner, name in ((source, "__iter__"), (source, "__getitem__")):
         function = unwrap(inspect.getattr_static(type(owner), name, None))
         context = None if function is None else program.enter(function, None, owner)

@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import ast
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from math import prod
 
 from adjoint.core.runtime.package_name import is_name_of_package
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
+from adjoint.diagnosis.causes.called_functions import find_function_called
 from adjoint.diagnosis.causes.constructions import find_owner
-from adjoint.diagnosis.causes.contexts import SourceStep, find_function_called, look_up
+from adjoint.diagnosis.causes.contexts import SourceStep
+from adjoint.diagnosis.causes.held_values import find_parts, look_up
+from adjoint.diagnosis.causes.layer_settings import OUTPUTS, SizeTrace, channel_place, trace_attribute, trace_setting
 from adjoint.diagnosis.causes.numbers import NumberTrace, trace_number
 from adjoint.diagnosis.causes.steps import find_former
 from adjoint.diagnosis.operands import MISSING, is_module
-from adjoint.diagnosis.source_expressions import parameters_of, text_of
+from adjoint.diagnosis.source_expressions import text_of
 
 MAX_STEPS = 40
-OUTPUTS = ("out_features", "out_channels", "embedding_dim", "hidden_size")
 MAKERS = re.compile(
     r"zeros|ones|empty|full|randn?|randint|normal|uniform|random|standard_normal|integers|eye|arange|tril"
 )
+CONVERTING = re.compile(r"from_numpy$|[tT]ensor$")
 REDUCTIONS = re.compile(
     r"mean|sum|max|min|amax|amin|prod|std|var|norm|argmax|argmin|any|all|logsumexp|median|select|squeeze"
 )
@@ -28,41 +32,6 @@ LOSING = re.compile(
     rf"{REDUCTIONS.pattern}|cat|concat|concatenate|hstack|vstack|stack|view|reshape|flatten|ravel|"
     r"transpose|permute|t|swapaxes|movedim|unflatten"
 )
-MODULE_SIZES = ("stride", "kernel_size", "scale_factor", "size", "padding", "output_size", "dilation", "dim")
-
-
-@dataclass(frozen=True)
-class SizeTrace:
-    """The origin of a size of a tensor: the expression that made it so, and the number in it."""
-
-    step: SourceStep
-    number: NumberTrace | None = None
-    lost: bool = False  # another size was there before, the one that is wanted
-    name: str = ""  # of the setting of a layer that the number is
-    parts: tuple[tuple[str, int, SizeTrace], ...] = ()  # that were put together
-    image: SizeTrace | None = None  # what the layers had to begin with
-
-    def roots(self) -> list[SourceStep]:
-        """Return the lines to blame, the first first."""
-        inner = [root for _, _, trace in self.parts for root in trace.roots()]
-        return [*(self.number.roots() if self.number is not None else ()), *inner, self.step]
-
-    def describe(self) -> str:
-        """Return the lines of it."""
-        own = self.step.line()
-        if self.image is not None and self.image.number is not None:
-            return f"{own}, of images from {self.image.describe()}"
-        if self.parts:
-            inner = (f"{name} has {size}, from {trace.describe()}" for name, size, trace in self.parts)
-            return f"{own} ({'; '.join(inner)})"
-        if self.number is None or (self.number.root.place() == self.step.place() and not self.number.parts):
-            return own
-        if self.number.root.place() == self.step.place():
-            return self.number.describe()
-        told = self.number.describe()
-        if self.lost:
-            return f"{own}, with {text_of(self.number.steps[0].node)} from {told}"
-        return f"{told}, in {text_of(self.step.node)} at {self.step.place()}"
 
 
 def shape_of(step: SourceStep) -> tuple[int, ...] | None:
@@ -74,18 +43,24 @@ def shape_of(step: SourceStep) -> tuple[int, ...] | None:
 
 
 def trace_size(first: SourceStep, back: int, size: int, wanted: int) -> SizeTrace | None:
-    """Return where the size of a tensor in one dimension, counted from the end, comes from."""
-    step, seen = first, set[tuple[int, int]]()
+    """Return where the size of a tensor in one dimension, counted from the end, comes from.
+
+    Where the size that is wanted stands in another dimension, the call that made a tensor of an array is told too.
+    """
+    step, seen, is_turned = first, set[object](), wanted > 0 and wanted in (shape_of(first) or ())
+    converted: SourceStep | None = None
     for _ in range(MAX_STEPS):
-        mark = id(step.node), step.context.depth
-        if mark in seen:
-            return SizeTrace(step)
-        seen.add(mark)
+        if step.mark in seen:
+            return SizeTrace(step, converted=converted)
+        seen.add(step.mark)
+        if is_turned and isinstance(step.node, ast.Call) and CONVERTING.search(text_of(step.node.func)):
+            converted = step
         found = _leave(step, back, size, wanted)
         if isinstance(found, SizeTrace):
-            return found
+            return replace(found, converted=found.converted or converted)
         if found is None:
-            return SizeTrace(step) if step is not first or isinstance(step.node, ast.Call) else None
+            is_told = step is not first or isinstance(step.node, ast.Call)
+            return SizeTrace(step, converted=converted) if is_told else None
         step, back = found
     return SizeTrace(step)
 
@@ -93,6 +68,8 @@ def trace_size(first: SourceStep, back: int, size: int, wanted: int) -> SizeTrac
 def _leave(step: SourceStep, back: int, size: int, wanted: int) -> SizeTrace | tuple[SourceStep, int] | None:
     """Return the expression before, with the dimension there, or where the size comes from."""
     node = step.node
+    if step.before == 0 and isinstance(node, ast.Call) and node.args:
+        return step.at(node.args[0]), back
     if isinstance(node, ast.BinOp):
         return _leave_product(step, node, back, size)
     cut = _find_cut(step, back, size) if isinstance(node, ast.Subscript) and not step.keys else None
@@ -174,7 +151,7 @@ def _leave_call(
     """Return what a call of the library was given, or that it gave the size."""
     called = look_up(step.context, node.func)
     if is_module(called):
-        return trace_module(step, called, node, back, size)
+        return trace_module(step, called, node, back, size, wanted)
     name = text_of(node.func).rpartition(".")[2]
     base = look_up(step.context, node.func.value) if isinstance(node.func, ast.Attribute) else None
     is_function = isinstance(node.func, ast.Name) or hasattr(base, "__spec__") or hasattr(base, "bit_generator")
@@ -200,6 +177,11 @@ def _leave_call(
     first: ast.expr = arguments[0]
     if isinstance(first, (ast.List, ast.Tuple)) and first.elts:
         first = first.elts[0]
+    made = shape_of(step) if name == "stack" and isinstance(first, ast.ListComp) else None
+    if isinstance(first, ast.ListComp) and (made is None or len(made) == back):  # a row for each item
+        counted = trace_number(step.at(first.generators[0].iter, ()), MISSING)
+        if len(counted.steps) > 1 and name == "stack" and (made is not None or wanted > 0):
+            return SizeTrace(step, counted)
     if name in ("matmul", "mm", "bmm") and len(arguments) > 1:
         return step.at(arguments[1 if back == 1 else 0]), back
     if name == "one_hot" and len(arguments) > 1 and back == 1:
@@ -225,10 +207,7 @@ def _leave_call(
         setting = _find_setting(step, node)
         if setting is not None and name in ("view", "reshape"):
             return SizeTrace(step, setting, lost=True)
-        part = trace_size(inner, 1, shape[-1], -1) if shape is not None and len(shape) > 2 else None
-        is_cut = part is not None and part.number is not None and isinstance(part.step.node, ast.Subscript)
-        parts = ((text_of(inner.node), shape[-1], part),) if is_cut and part is not None and shape is not None else ()
-        return SizeTrace(step, parts=parts)
+        return trace_flattened(step, inner, size, wanted)
     if shape is not None and len(shape) >= back and shape[-back] == size and not _turns(name):
         return inner, back
     if shape is not None and LOSING.fullmatch(name):
@@ -330,35 +309,41 @@ def _find_made(step: SourceStep, node: ast.Call, name: str, back: int, size: int
 
 
 def trace_module(
-    step: SourceStep, module: Operand, node: ast.Call | None, back: int, size: int
+    step: SourceStep, module: Operand, node: ast.Call, back: int, size: int, wanted: int
 ) -> SizeTrace | tuple[SourceStep, int] | None:
     """Return the layer that gave the size, or what the layers were given."""
-    parts = list(vars(module)["_modules"].values()) if type(module).__name__ == "Sequential" else [module]
-    for part in reversed(parts):
-        if part is None or not is_name_of_package(type(part).__module__):
-            continue
-        if hasattr(part, "bidirectional") and hasattr(part, "hidden_size"):
+    parts = find_parts(module)
+    parts = parts if step.before is None else parts[: step.before]
+    inner = step.at(node.args[0]) if node.args else None
+    for place, part in reversed([*enumerate(parts)]):
+        given = inner if place == 0 else replace(step, before=place)
+        if not is_name_of_package(type(part).__module__):
+            return replace(step, before=place + 1), back
+        if hasattr(part, "hidden_size") and hasattr(part, "batch_first"):
             width = part.hidden_size * (2 if part.bidirectional else 1)
-            if back == 1 and size == width:
+            if back == 1 and size in (width, part.hidden_size):
                 return trace_attribute(step, part, "hidden_size", part.hidden_size)
-            if back > 1:
-                made = step.context.program.find_construction(part)
-                return None if made is None else SizeTrace(made)
+            made = step.context.program.find_construction(part)
+            is_state = step.keys[-1:] == (1,)
+            if is_state and made is not None and (back == 3 or not part.batch_first):
+                return SizeTrace(made)
+            back = 3 if back == 2 and is_state else back
+            inner = None if inner is None else replace(inner, keys=())
         output = next((name for name in OUTPUTS if getattr(part, name, None) == size), None)
-        is_channel = back == _channel_place(part)
-        if output is not None and is_channel:
+        if output is not None and back == channel_place(part):
             return trace_attribute(step, part, output, size)
-        if back != _channel_place(part) and re.search("Conv|Pool|Upsample|Pad|Unfold", type(part).__name__):
-            setting = _trace_setting(step, part)
-            inner = step.at(node.args[0]) if node is not None and node.args else None
-            shape = shape_of(inner) if inner is not None else None
-            if setting is None or setting.number is not None or inner is None or shape is None or len(shape) < back:
+        if type(part).__name__ == "Flatten" and back == 1 and given is not None:
+            return trace_flattened(step, given, size, wanted)
+        if back != channel_place(part) and re.search("Conv|Pool|Upsample|Pad|Unfold", type(part).__name__):
+            setting = trace_setting(step, part) or SizeTrace(step)
+            shape = shape_of(given) if given is not None else None
+            is_fixed = type(part).__name__.startswith("Adaptive")
+            if given is None or shape is None or len(shape) < back or is_fixed:
                 return setting
-            image = trace_size(inner, back, shape[-back], -1)  # through the layers before
+            image = trace_size(given, back, shape[-back], -1)  # through the layers before
             return setting if image is None else replace(setting, image=image.image or image)
         if type(part).__name__ == "Embedding":
             back -= 1
-    inner = step.at(node.args[0]) if node is not None and node.args else None
     if inner is None:
         return None
     shape = shape_of(inner)
@@ -367,43 +352,16 @@ def trace_module(
     return inner, back
 
 
-def _channel_place(module: Operand) -> int:
-    """Return the place of a layer's features or channels, from the end."""
-    found = re.search(r"Conv\w*(\d)d", type(module).__name__)
-    return int(found[1]) + 1 if found is not None else 1
-
-
-def trace_attribute(step: SourceStep, module: Operand, name: str, size: int) -> SizeTrace | None:
-    """Return where a size of a layer comes from: the argument of the call that made it, and the number there."""
-    made = step.context.program.find_construction(module)
-    if made is None or not isinstance(made.node, ast.Call):
-        return None
-    argument = find_constructor_argument(made.node, module, name)
-    number = None if argument is None else trace_number(SourceStep(made.context, argument), size)
-    return SizeTrace(made, number, name=name)
-
-
-def find_constructor_argument(call: ast.Call, module: Operand, name: str) -> ast.expr | None:
-    """Return the argument that a call which made a layer gives for a setting."""
-    names = parameters_of(type(module).__init__)[1:]
-    aliases = {"embed_dim": "d_model", "normalized_shape": "normalized_shape"}
-    if type(module).__name__ in ("LSTM", "GRU", "RNN"):
-        names = ("input_size", "hidden_size", "num_layers")
-    given = next((each.value for each in call.keywords if each.arg in (name, aliases.get(name))), None)
-    if given is None and name in names and names.index(name) < len(call.args):
-        given = call.args[names.index(name)]
-    return None if isinstance(given, ast.Starred) else given
-
-
-def _trace_setting(step: SourceStep, module: Operand) -> SizeTrace | None:
-    """Return the call that made a layer which changes the size of images, with the setting that is named there."""
-    made = step.context.program.find_construction(module)
-    if made is None or not isinstance(made.node, ast.Call):
-        return None
-    for name in MODULE_SIZES:
-        argument = find_constructor_argument(made.node, module, name)
-        if isinstance(argument, (ast.Name, ast.Attribute, ast.Subscript)):
-            value = getattr(module, name)
-            value = value[0] if isinstance(value, tuple) and len(set(value)) == 1 else value
-            return SizeTrace(made, trace_number(SourceStep(made.context, argument), value), name=name)
-    return SizeTrace(made)
+def trace_flattened(step: SourceStep, inner: SourceStep, size: int, wanted: int) -> SizeTrace:
+    """Return where a number of features comes from that is a product of sizes: from that which does not fit."""
+    shape = shape_of(inner)
+    if shape is None or len(shape) < 3 or size not in (prod(shape[1:]), prod(shape[2:])):
+        return SizeTrace(step)
+    others = prod(shape[2:])
+    is_wide = others == 1 or (wanted > 0 and wanted % shape[1] != 0 and wanted % others == 0)
+    back = len(shape) - 1 if is_wide and size != others else 1
+    trace = trace_size(inner, back, shape[-back], -1)
+    if trace is None:
+        return SizeTrace(step)
+    name = "it" if inner.before is not None else text_of(inner.node)
+    return SizeTrace(step, parts=((f"{size} of {shape}: {name}", shape[-back], trace),))

@@ -33,8 +33,8 @@ def enter_statement(step: SourceStep, statement: ast.stmt, name: str) -> list[So
         is_one = isinstance(call.func, ast.Attribute) and call.func.attr in ("append", "add", "insert", "appendleft")
         return [step.at(each, step.keys[:-1] if is_one else step.keys) for each in last]
     value = getattr(statement, "value", None)
-    if isinstance(statement, ast.AugAssign) and isinstance(value, ast.expr):
-        return [step.at(value)]
+    if isinstance(statement, ast.AugAssign) and isinstance(value, ast.expr):  # rows += [row]
+        return [step.at(value, (*step.keys[:-1], ITEM) if step.keys else ())]
     if isinstance(statement, ast.Assign):
         target = statement.targets[0]
         if isinstance(target, ast.Subscript):  # table[key] = value
@@ -62,6 +62,8 @@ def enter_loop(step: SourceStep, target: ast.expr, whole: ast.expr, name: str) -
         return []
     while isinstance(whole, ast.Call):
         called = text_of(whole.func).rpartition(".")[2]
+        if called == "enumerate" and keys and keys[-1] == 0:
+            return [step.at(whole, step.keys)]
         if called == "enumerate" and whole.args and keys and keys[-1] == 1:
             keys, whole = keys[:-1], whole.args[0]
         elif called == "zip" and keys and isinstance(keys[-1], int) and keys[-1] < len(whole.args):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import replace
 
 from adjoint.diagnosis.causes.arguments import find_argument
 from adjoint.diagnosis.causes.assignments import find_statements
 from adjoint.diagnosis.causes.attributes import find_attribute
-from adjoint.diagnosis.causes.contexts import ITEM, CodeContext, SourceStep, look_up
+from adjoint.diagnosis.causes.contexts import ITEM, CodeContext, SourceStep
+from adjoint.diagnosis.causes.held_values import look_up
 from adjoint.diagnosis.causes.results import find_results, find_samples
 from adjoint.diagnosis.causes.statements import enter_loop, enter_statement
 from adjoint.diagnosis.source_expressions import is_comprehension_item
@@ -18,10 +20,10 @@ MAX_STEPS = 40
 
 def trace_back(first: SourceStep) -> Iterator[SourceStep]:
     """Yield a step and those before it, nearest first: depth first, through what only hands a value on."""
-    pending, seen = [first], set[tuple[int, int]]()
+    pending, seen = [first], set[object]()
     while pending and len(seen) < MAX_STEPS:
         step = pending.pop(0)
-        mark = id(step.node), step.context.depth
+        mark = step.mark
         if mark in seen:
             continue
         seen.add(mark)
@@ -32,6 +34,8 @@ def trace_back(first: SourceStep) -> Iterator[SourceStep]:
 def find_former(step: SourceStep) -> list[SourceStep]:
     """Return the expressions that a value came from as it is; none where the expression makes it."""
     node = step.node
+    if step.before == 0 and isinstance(node, ast.Call) and node.args:
+        return [step.at(node.args[0])]
     if isinstance(node, ast.Name):
         return _find_name(step, node)
     if isinstance(node, ast.Attribute):
@@ -45,17 +49,33 @@ def find_former(step: SourceStep) -> list[SourceStep]:
     if isinstance(node, ast.Subscript):
         if isinstance(node.slice, ast.Slice):
             return [step.at(node.value)] if step.keys else []
-        key = look_up(step.context, node.slice)
+        key = step.context.program.compute(step.at(node.slice, ()))
         return [step.at(node.value, (*step.keys, key if isinstance(key, (int, str)) else ITEM))]
     if isinstance(node, (ast.Tuple, ast.List)):
         return _find_element(step, node.elts)
     if isinstance(node, ast.Dict):
         return _find_entry(step, node)
+    if isinstance(node, ast.BinOp) and step.keys:
+        return _find_joined(step, node)
     if isinstance(node, (ast.ListComp, ast.GeneratorExp)):
         return [step.at(node.elt, step.keys[:-1])] if step.keys else []
     if isinstance(node, ast.Call):
         return find_results(step, node)
     return []
+
+
+def _find_joined(step: SourceStep, node: ast.BinOp) -> list[SourceStep]:
+    """Return the lists of which a sum or a multiple, such as `[a] + [b] * n`, has the item that is meant."""
+    key, inner = step.keys[-1], step.keys[:-1]
+    if isinstance(node.op, ast.Mult):
+        lists = [each for each in (node.left, node.right) if isinstance(each, (ast.List, ast.Tuple))]
+        return [step.at(each, (*inner, ITEM)) for each in lists]
+    if not isinstance(node.op, ast.Add):
+        return []
+    count = len(node.left.elts) if isinstance(node.left, (ast.List, ast.Tuple)) else None
+    if isinstance(key, int) and count is not None and key >= 0:
+        return [step.at(node.left)] if key < count else [step.at(node.right, (*inner, key - count))]
+    return [step.at(each, (*inner, ITEM)) for each in (node.left, node.right)]
 
 
 def _find_element(step: SourceStep, elements: list[ast.expr]) -> list[SourceStep]:
@@ -71,10 +91,12 @@ def _find_element(step: SourceStep, elements: list[ast.expr]) -> list[SourceStep
 def _find_entry(step: SourceStep, node: ast.Dict) -> list[SourceStep]:
     key = step.keys[-1] if step.keys else None
     wholes: list[ast.expr] = []
+    if key is ITEM:
+        return [step.at(value, step.keys[:-1]) for name, value in zip(node.keys, node.values, strict=True) if name]
     for name, value in reversed([*zip(node.keys, node.values, strict=True)]):
         if name is None:
             wholes.append(value)
-        elif key is ITEM or (isinstance(name, ast.Constant) and name.value == key):
+        elif isinstance(name, ast.Constant) and name.value == key:
             return [step.at(value, step.keys[:-1])]
     return [step.at(each) for each in wholes]
 
@@ -88,7 +110,8 @@ def _find_name(step: SourceStep, node: ast.Name) -> list[SourceStep]:
         return _find_comprehension(step, node)
     statements = find_statements(step, node)
     if statements:
-        return [each for statement in statements for each in enter_statement(step, statement, node.id)]
+        moved = [(replace(step, context=context), each) for context, each in statements]
+        return [former for inner, each in moved for former in enter_statement(inner, each, node.id)]
     given = find_argument(step.context, node.id, step.keys)
     if given is not None:
         return [given]

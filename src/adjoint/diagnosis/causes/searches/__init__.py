@@ -5,7 +5,7 @@ Modules, in reading order:
 - `crossed_names`: Causes of values in each other's place: arguments, fields and results in another order than their
   names.
 - `cut_graphs`: Causes of results that no gradient reaches, and of those that keep a graph where an array is wanted.
-- `dimensions`: Causes of dimensions that a tensor lacks.
+- `dimensions`: Causes of tensors with a dimension too few or too many: the line that took it, or that gave it.
 - `disagreements`: Causes of sizes that disagree: where each of the two comes from, and which of them is to blame.
 - `dtypes`: Causes of numbers of another type than an operation takes: floats of 64 bits, truths, integers, texts.
 - `emptiness`: Causes of empty lists: an iterator that was used up, modules in a plain list, an object that nothing
@@ -15,4 +15,5 @@ Modules, in reading order:
 - `kinds`: Causes of values of a wrong kind: where None, a text, a tuple or a list comes from.
 - `names`: Causes of names and arguments that are not there: spelled otherwise, bound later, or not taken.
 - `values`: Causes of values out of their range, and of targets of another shape than a loss takes.
+- `unfit_shapes`: Causes of views and saved states that do not fit: where the sizes come from.
 """

@@ -6,7 +6,9 @@ import ast
 from collections.abc import Iterator
 
 from adjoint.diagnosis.causes.arguments import defines, find_argument, find_call, own_parameters
-from adjoint.diagnosis.causes.contexts import ITEM, CodeContext, SourceStep, find_function_called, find_step, look_up
+from adjoint.diagnosis.causes.called_functions import find_function_called
+from adjoint.diagnosis.causes.contexts import ITEM, CodeContext, SourceStep, find_step
+from adjoint.diagnosis.causes.held_values import look_up
 from adjoint.diagnosis.causes.steps import find_former
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.repairs.trial import Trial

@@ -5,8 +5,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
-from adjoint.diagnosis.causes.contexts import SourceStep, find_function_called, look_up
+from adjoint.diagnosis.causes.called_functions import find_function_called, find_input
+from adjoint.diagnosis.causes.contexts import SourceStep
+from adjoint.diagnosis.causes.held_values import look_up
 from adjoint.diagnosis.causes.steps import find_former, trace_back
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import MISSING, is_module
@@ -40,19 +43,19 @@ def find_cut_cause(failure: Failure, step: SourceStep) -> tuple[str, SourceStep]
     for call in ast.walk(step.node):
         if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute) or call.func.attr != "backward":
             continue
-        for each in _walk_graph(step.at(call.func.value, ())):
-            told = _describe_cut(each)
-            if told is not None:
-                return f"{text_of(call.func.value)} has no graph: {told} at {each.line()}", each
+        steps = [*_walk_graph(step.at(call.func.value, ()))]
+        found = [(told, each) for each in steps if (told := _describe_cut(each)) is not None]
+        for told, each in sorted(found, key=lambda pair: pair[0].endswith("anew")):  # which may be of plain numbers
+            return f"{text_of(call.func.value)} has no graph: {told} at {each.line()}", each
     return None
 
 
 def _walk_graph(first: SourceStep) -> Iterator[SourceStep]:
     """Yield the expressions that a result is computed of, nearest first."""
-    pending, seen = [first], set[tuple[int, int]]()
+    pending, seen = [first], set[object]()
     while pending and len(seen) < MAX_SEARCHED:
         step = pending.pop(0)
-        mark = id(step.node), step.context.depth
+        mark = step.mark
         if mark in seen or isinstance(step.node, ast.Constant):
             continue
         seen.add(mark)
@@ -64,7 +67,9 @@ def _walk_graph(first: SourceStep) -> Iterator[SourceStep]:
             former = [step.at(node.operand)]
         elif isinstance(node, ast.Call) and not former and find_function_called(step, node)[0] is None:
             own = [node.func.value] if isinstance(node.func, ast.Attribute) else []
-            former = [step.at(each, ()) for each in (*own, *node.args)]
+            joined = find_input(step, node)
+            former = [joined] if joined is not None and joined.keys else []
+            former += [step.at(each, ()) for each in (*own, *node.args)]
         elif isinstance(node, (ast.List, ast.Tuple)) and not former:
             former = [step.at(each, ()) for each in node.elts]
         pending += former
@@ -77,20 +82,23 @@ def _describe_cut(step: SourceStep) -> str | None:
         name = text_of(node.func).rpartition(".")[2]
         base = look_up(step.context, node.func.value) if isinstance(node.func, ast.Attribute) else MISSING
         is_made = name in ("tensor", "as_tensor") and (not node.args or _is_number(node.args[0]))
-        if name in CUTS and not is_made and not is_module(base):
+        inner = find_input(step, node)
+        held = None if inner is None else look_up(inner.context, inner.node)
+        had_graph = not isinstance(held, Tensor) or held.requires_grad
+        if name in CUTS and not is_made and not is_module(base) and had_graph:
             return (
                 f".{name}() gives it without one" if name not in ("tensor", "as_tensor") else f"{name}(…) makes it anew"
             )
     if isinstance(node, ast.Attribute) and node.attr == "data":
         return ".data gives it without one"
-    inner: Operand = step.node
-    while inner is not None and not isinstance(inner, (ast.FunctionDef, ast.Module)):
-        for item in inner.items if isinstance(inner, ast.With) else ():
+    around: Operand = step.node
+    while around is not None and not isinstance(around, (ast.FunctionDef, ast.Module)):
+        for item in around.items if isinstance(around, ast.With) else ():
             name = text_of(item.context_expr).partition("(")[0].rpartition(".")[2]
             if name in NO_GRAPH:
-                return f"{name}() at {step.source.place_of(inner)} is around it,"
-        inner = step.source.parents.get(inner)
-    for each in getattr(inner, "decorator_list", ()):
+                return f"{name}() at {step.source.place_of(around)} is around it,"
+        around = step.source.parents.get(around)
+    for each in getattr(around, "decorator_list", ()):
         name = text_of(each).partition("(")[0].rpartition(".")[2]
         if name in NO_GRAPH:
             return f"@{name} at {step.source.place_of(each)} is around it,"
@@ -107,9 +115,11 @@ def find_graph_holder(failure: Failure, step: SourceStep) -> tuple[str, SourceSt
         return None
     for operand in failure.tensors():
         first = step.find_part(operand.text)
-        for each in trace_back(first) if first is not None and operand.value.requires_grad else ():
-            around = step.source.parents.get(each.node)
-            is_kept = isinstance(around, ast.Call) and text_of(around.func).endswith(".append")
-            if is_kept:
-                return f"{operand.text} has its graph, from {each.line()}", each
+        steps = [*trace_back(first)] if first is not None and operand.value.requires_grad else []
+        for place, each in enumerate(steps):
+            around = each.source.parents.get(each.node)
+            if isinstance(around, ast.Call) and text_of(around.func).endswith(".append"):
+                outer = [former for former in steps[place:] if isinstance(former.node, ast.Name)][-1]
+                told = "" if outer.place() == each.place() else f", with {text_of(each.node)} of {outer.line()}"
+                return f"{operand.text} has its graph, from {each.line()}{told}", outer
     return None

@@ -5,12 +5,14 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
-from itertools import pairwise
+from dataclasses import dataclass, replace
 
-from adjoint.diagnosis.causes.contexts import ITEM, SourceStep, look_up
+from adjoint.diagnosis.causes.contexts import ITEM, SourceStep
+from adjoint.diagnosis.causes.held_values import find_parts, look_up
+from adjoint.diagnosis.causes.layer_settings import INPUTS, SizeTrace, trace_attribute
+from adjoint.diagnosis.causes.searches.dimensions import find_rank_change
 from adjoint.diagnosis.causes.searches.kinds import find_handing
-from adjoint.diagnosis.causes.sizes import SizeTrace, shape_of, trace_attribute, trace_module, trace_size
+from adjoint.diagnosis.causes.sizes import shape_of, trace_size
 from adjoint.diagnosis.causes.steps import find_former, trace_back
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import is_module
@@ -24,7 +26,6 @@ LAYER = re.compile(
     r"inconsistent input_size: got (?P<cell>\d+) expected (?P<expected>\d+)|"
     r"input\.size\(-1\) must be equal to input_size\. Expected (?P<inputs>\d+), got (?P<got>\d+)"
 )
-INPUTS = ("in_features", "in_channels", "num_features", "normalized_shape", "input_size")
 SIDES = re.compile(
     r"size of tensor a \((?P<a>\d+)\) must match the size of tensor b \((?P<b>\d+)\)|"
     r"shapes \((?P<one>[\d, ]*)\) (?:and )?(?:\(\) )?\((?P<other>[\d, ]*)\)|"
@@ -104,16 +105,16 @@ def _find_module_call(failure: Failure, step: SourceStep) -> ast.Call | None:
 
 def _trace_input(failure: Failure, step: SourceStep, call: ast.Call, back: int, size: int, wanted: int) -> Side:
     """Return the input of a layer, or of the layers around it."""
-    outer = look_up(step.context, call.func)
-    chain = failure.modules[: next(i for i, each in enumerate(failure.modules) if each is outer) + 1]
-    for inner, around in pairwise(chain):
-        parts = list(vars(around)["_modules"].values())
-        place = next((i for i, each in enumerate(parts) if each is inner), 0)
-        for part in parts[:place][::-1] if type(around).__name__ == "Sequential" else ():
-            found = trace_module(step, part, None, back, size)
-            if isinstance(found, SizeTrace):
-                return Side("its input", size, found)
-    argument = call.args[0] if call.args else next((each.value for each in call.keywords), call)
+    parts = find_parts(look_up(step.context, call.func))
+    place = next((i for i, each in enumerate(parts) if each is failure.modules[0]), 0)
+    if place:
+        return Side("its input", size, trace_size(replace(step.at(call, ()), before=place), back, size, wanted))
+    argument: ast.expr = call.args[0] if call.args else next((each.value for each in call.keywords), call)
+    shape = shape_of(step.at(argument, ()))
+    if shape is not None and back > 1 and len(shape) == back:  # without a batch, or without channels
+        found = find_rank_change(step.at(argument, ()), len(shape), is_more=False)
+        if found is not None:
+            return Side(_name(argument), shape, SizeTrace(found), "is")
     return Side(_name(argument), size, trace_size(step.at(argument, ()), back, size, wanted))
 
 
@@ -141,6 +142,8 @@ def _find_operand_sides(step: SourceStep, match: re.Match[str], message: str) ->
         return _find_joined_sides(step, int(found["first"]), int(found["later"]), int(found["number"]))
     if found["batch"] is not None:
         return _find_state_sides(step, int(found["batch"]), int(found["state"]))
+    if not shapes and found["a"] is not None:
+        shapes = _find_unfit_shapes(step, int(found["a"]), int(found["b"]))
     nodes = list(_find_nodes(step, shapes))
     if len(nodes) != 2 or len(shapes) != 2:
         return []
@@ -165,6 +168,14 @@ def _find_operand_sides(step: SourceStep, match: re.Match[str], message: str) ->
         Side(_name(node.node), size, trace_size(node, back, size, other))
         for node, size, back, other in zip(nodes, sizes, backs, sizes[::-1], strict=True)
     ]
+
+
+def _find_unfit_shapes(step: SourceStep, one: int, other: int) -> list[list[int]]:
+    """Return the shapes of the first two arguments of a call, where two of their sizes are those that disagree."""
+    known = [shape_of(step.at(each, ())) for each in step.node.args[:2]] if isinstance(step.node, ast.Call) else []
+    shapes = [list(each) for each in known if each is not None]
+    backs = _find_differing(shapes) if len(shapes) == 2 else []
+    return shapes if backs and [shape[-backs[0]] for shape in shapes] == [one, other] else []
 
 
 def _find_shorter(nodes: list[SourceStep], shapes: list[list[int]], short: int) -> list[Side]:

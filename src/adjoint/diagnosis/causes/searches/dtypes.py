@@ -9,17 +9,11 @@ import numpy as np
 
 from adjoint.diagnosis.causes.contexts import SourceStep
 from adjoint.diagnosis.causes.searches.kind_traces import trace_dtype, trace_kind
+from adjoint.diagnosis.causes.sizes import CONVERTING
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.source_expressions import text_of
 
-DTYPES = re.compile(
-    r"same dtype, but got: (\w+) != (\w+)|scalar types?: Long, Int; but got \w+\.(\w+)|"
-    r"expected (?:scalar type|target dtype to be) .*?(?:but found|but got|found) (?:\w+\.)?(\w+)|"
-    r"only supports boolean masks, but got mask with dtype \w+\.(\w+)|"
-    r"must have the same dtype|Found dtype (\w+) but expected (\w+)|expected m1 and m2 to have the same dtype"
-)
-
-
+DTYPES = re.compile(r"dtype|scalar type|[Ii]nput type|output type|boolean masks|floating point type")
 NAMES_OF_DTYPES = {
     "float32": ("Float",),
     "float64": ("Double",),
@@ -33,8 +27,7 @@ NAMES_OF_DTYPES = {
 
 def find_dtype_cause(failure: Failure, step: SourceStep) -> tuple[str, SourceStep] | None:
     """Return the line that made the numbers of another type than the rest of an operation has."""
-    match = DTYPES.search(failure.message)
-    if match is None:
+    if DTYPES.search(failure.message) is None:
         return None
     operands = failure.tensors()
     target = step.node.args[1] if isinstance(step.node, ast.Call) and len(step.node.args) > 1 else None
@@ -54,9 +47,16 @@ def find_dtype_cause(failure: Failure, step: SourceStep) -> tuple[str, SourceSte
         first = step.find_part(operand.text)
         if first is None:
             continue
-        last = trace_dtype(first, dtype)
-        if last is not None and last is not first:
-            return f"{operand.text} is of {dtype}, from {last.line()}", last
+        steps = trace_dtype(first, dtype)
+        if len(steps) > 1:
+            calls = [
+                each
+                for each in steps[:-1]
+                if isinstance(each.node, ast.Call) and CONVERTING.search(text_of(each.node.func))
+            ]
+            made = next((each for each in calls if each.place() != steps[-1].place()), None)
+            told = "" if made is None else f", made a tensor at {made.line()}"
+            return f"{operand.text} is of {dtype}, from {steps[-1].line()}{told}", steps[-1]
     return None
 
 
@@ -70,9 +70,9 @@ def find_text_cause(failure: Failure, step: SourceStep) -> tuple[str, SourceStep
         first = step.find_part(operand.text)
         if first is None:
             continue
-        last = trace_dtype(first, str(operand.value.dtype))
-        made = last.node if last is not None else None
-        if last is None or not isinstance(made, ast.Call) or not made.args:
+        last = trace_dtype(first, str(operand.value.dtype))[-1]
+        made = last.node
+        if not isinstance(made, ast.Call) or not made.args:
             continue
         rows = trace_kind(last.at(made.args[0], ()), lambda each: isinstance(each, (list, tuple)))[-1]
         told = "" if rows.place() == last.place() else f", of {rows.line()}"

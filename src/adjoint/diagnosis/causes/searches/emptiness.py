@@ -9,7 +9,8 @@ from collections.abc import Iterator
 
 from adjoint.core.runtime.package_name import is_name_of_package
 from adjoint.core.typing import Operand
-from adjoint.diagnosis.causes.contexts import SourceStep, look_up
+from adjoint.diagnosis.causes.contexts import SourceStep
+from adjoint.diagnosis.causes.held_values import look_up
 from adjoint.diagnosis.causes.steps import find_former
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import MISSING, is_module, read_attribute

@@ -6,6 +6,7 @@ import ast
 
 from adjoint.core.runtime.similar_names import find_spelling
 from adjoint.diagnosis.causes.contexts import SourceStep
+from adjoint.diagnosis.causes.numbers import trace_number
 from adjoint.diagnosis.causes.searches.kind_traces import trace_kind
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import is_module
@@ -24,7 +25,7 @@ def find_key_cause(failure: Failure, step: SourceStep) -> tuple[str, SourceStep]
         if is_module(held):
             made = step.context.program.find_construction(held)
             if made is not None:
-                return f"{text_of(node.value)} is made without the key {failure.error.args[0]!r} at {made.line()}", made
+                return f"{text_of(node.value)} is made without the key {key!r} at {made.line()}", made
         if type(held) is not dict:
             continue
         steps = trace_kind(step.at(node.value, ()), lambda each: isinstance(each, dict))
@@ -32,11 +33,28 @@ def find_key_cause(failure: Failure, step: SourceStep) -> tuple[str, SourceStep]
         if isinstance(last.node, ast.DictComp):  # of what the function that makes it was called with
             last = next((each for each in steps[::-1] if isinstance(each.node, ast.Call)), last)
         if len(steps) > 1 and isinstance(last.node, (ast.Dict, ast.DictComp, ast.Call)):
-            near = find_spelling(str(failure.error.args[0]), [each for each in held if isinstance(each, str)])
+            near = find_spelling(str(key), [each for each in held if isinstance(each, str)])
             keys = last.node.keys if isinstance(last.node, ast.Dict) else []
             meant = next((each for each in keys if isinstance(each, ast.Constant) and each.value == near), None)
+            trace = trace_number(step.at(node.slice, ()), key) if isinstance(key, (str, int)) else None
+            is_here = trace is None or trace.root.place() == step.place()
+            given = "" if trace is None or is_here else f"; the key is from {trace.describe()}"
             if meant is not None:
                 inner = SourceStep(last.context, meant)
-                return f"{text_of(node.value)} has no {failure.error.args[0]!r}, it has {inner.line()}", inner
-            return f"{text_of(node.value)} is made without the key {failure.error.args[0]!r} at {last.line()}", last
+                return f"{text_of(node.value)} has no {key!r}, it has {inner.line()}{given}", inner
+            return f"{text_of(node.value)} is made without the key {key!r} at {last.line()}{given}", last
     return None
+
+
+def find_absent_key(step: SourceStep) -> tuple[str, SourceStep] | None:
+    """Return the words for a table whose `get` gives None for a key, and where the key comes from."""
+    call = step.node
+    is_get = isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "get"
+    if not is_get or not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute) or len(call.args) != 1:
+        return None
+    table, key = (step.context.program.compute(step.at(each, ())) for each in (call.func.value, call.args[0]))
+    trace = trace_number(step.at(call.args[0], ()), key) if isinstance(key, (str, int)) else None
+    if not isinstance(table, dict) or trace is None or key in table:
+        return None
+    where = f", from {trace.describe()}" if len(trace.steps) > 1 else ""
+    return f"{text_of(call.func.value)} has no {key!r}{where}, by {step.line()}", trace.root

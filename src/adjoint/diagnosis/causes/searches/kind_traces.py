@@ -9,7 +9,9 @@ from collections.abc import Callable
 from adjoint.core.runtime.package_name import is_name_of_package
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
-from adjoint.diagnosis.causes.contexts import SourceStep, find_function_called, look_up
+from adjoint.diagnosis.causes.called_functions import find_function_called, find_input
+from adjoint.diagnosis.causes.contexts import SourceStep
+from adjoint.diagnosis.causes.held_values import look_up
 from adjoint.diagnosis.causes.steps import find_former
 from adjoint.diagnosis.operands import MISSING, is_module
 from adjoint.diagnosis.source_expressions import text_of
@@ -25,19 +27,19 @@ CREATING = re.compile(
 
 def trace_kind(first: SourceStep, fits: Callable[[Operand], bool]) -> list[SourceStep]:
     """Return the way of a value back, as long as it can be of such a kind."""
-    steps, seen = [first], {(id(first.node), first.context.depth)}
+    steps, seen = [first], {first.mark}
     is_none = fits(None) and not fits(0)
     while len(steps) < MAX_STEPS:
         fitting: list[tuple[bool, int, SourceStep]] = []
         for each in find_former(steps[-1]):
             value = first.context.program.compute(each)
-            mark = id(each.node), each.context.depth
-            if mark not in seen and (fits(value) if value is not MISSING else not (is_none and _is_something(each))):
+            is_fit = fits(value) if value is not MISSING else not (is_none and _is_something(each))
+            if is_fit and each.mark not in seen:
                 fitting.append((value is MISSING, len(fitting), each))
         if not fitting:
             break
         former = min(fitting, key=lambda each: each[:2])[2]
-        seen.add((id(former.node), former.context.depth))
+        seen.add(former.mark)
         steps.append(former)
     return steps
 
@@ -57,39 +59,38 @@ def _is_something(step: SourceStep) -> bool:
     return is_module_call or isinstance(called, type) or is_name_of_package(getattr(called, "__module__", None) or "")
 
 
-def trace_dtype(first: SourceStep, dtype: str) -> SourceStep | None:
-    """Return the call that made an array or a tensor of a type."""
+def trace_dtype(first: SourceStep, dtype: str) -> list[SourceStep]:
+    """Return the way of an array or a tensor back to the call that made it of a type."""
+    compute = first.context.program.compute
 
     def fits(value: Operand) -> bool:
         is_array = isinstance(value, Tensor) or type(value).__module__ == "numpy"
         return not is_array or str(getattr(value, "dtype", dtype)).rpartition(".")[2] == dtype
 
-    step = first
-    for _ in range(MAX_STEPS):
-        step = trace_kind(step, fits)[-1]
-        node = step.node
-        if isinstance(node, ast.BinOp):
-            sides = [step.at(each, ()) for each in (node.left, node.right) if not isinstance(each, ast.Constant)]
-            values = [first.context.program.compute(each) for each in sides]
-            pairs = zip(sides, values, strict=True)
-            chosen = next((each for each, value in pairs if value is MISSING or fits(value)), None)
-            if chosen is None:
-                return step
-            step = chosen
-            continue
-        if not isinstance(node, ast.Call) or find_function_called(step, node)[0] is not None:
-            return step
-        name = text_of(node.func).rpartition(".")[2]
-        called = look_up(step.context, node.func)
-        if CREATING.fullmatch(name) or (is_module(called) and isinstance(called, Tensor)):
-            return step
-        base = look_up(step.context, node.func.value) if isinstance(node.func, ast.Attribute) else None
-        is_method = isinstance(node.func, ast.Attribute) and not hasattr(base, "__spec__") and not is_module(called)
-        inner = node.func.value if is_method and isinstance(node.func, ast.Attribute) else next(iter(node.args), None)
-        if inner is None or (is_method and hasattr(base, "bit_generator")):
-            return step
-        listed = inner.elts if isinstance(inner, (ast.List, ast.Tuple)) else [inner]
-        if not listed:
-            return step
-        step = step.at(listed[0], ())
-    return step
+    steps = [first]
+    while len(steps) < MAX_STEPS:
+        steps += trace_kind(steps[-1], fits)[1:]
+        step, inner = steps[-1], None
+        if isinstance(step.node, ast.BinOp):
+            nodes = [each for each in (step.node.left, step.node.right) if not isinstance(each, ast.Constant)]
+            sides = [step.at(each, ()) for each in nodes]
+            fitting = [each for each in sides if (value := compute(each)) is MISSING or fits(value)]
+            inner = next(iter(fitting), None)
+        elif isinstance(step.node, ast.Subscript):
+            inner = step.at(step.node.value, ())
+        elif isinstance(step.node, ast.Call) and find_function_called(step, step.node)[0] is None:
+            inner = _find_converted(step, step.node)
+        if inner is None or inner.mark in {each.mark for each in steps}:
+            break
+        steps.append(inner)
+    return steps
+
+
+def _find_converted(step: SourceStep, call: ast.Call) -> SourceStep | None:
+    """Return the array or the list whose type a call of the library keeps; None where it gives a type of its own."""
+    name, called = text_of(call.func).rpartition(".")[2], look_up(step.context, call.func)
+    base = look_up(step.context, call.func.value) if isinstance(call.func, ast.Attribute) else None
+    is_layer = is_module(called) and isinstance(called, Tensor)
+    if CREATING.fullmatch(name) or is_layer or hasattr(base, "bit_generator"):
+        return None
+    return find_input(step, call)

@@ -9,15 +9,20 @@ from collections.abc import Iterator
 from adjoint.core.runtime.package_name import is_name_of_package
 from adjoint.core.typing import Operand
 from adjoint.diagnosis.causes.assignments import find_truth
-from adjoint.diagnosis.causes.contexts import CodeContext, SourceStep, find_function_called, look_up
+from adjoint.diagnosis.causes.called_functions import find_function_called
+from adjoint.diagnosis.causes.contexts import CodeContext, SourceStep
+from adjoint.diagnosis.causes.held_values import look_up
+from adjoint.diagnosis.causes.numbers import trace_number
 from adjoint.diagnosis.causes.results import enter_call
+from adjoint.diagnosis.causes.searches.keys import find_absent_key
 from adjoint.diagnosis.causes.searches.kind_traces import trace_kind
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import MISSING, describe_value
 from adjoint.diagnosis.source_expressions import text_of
 
 KINDS = re.compile(
-    r"'(\w+)'(?: object| and|$)|not (?:type )?'?(\w+)'?(?:$|\.|\))|but got (\w+)$|type (\w+)\b|\(not \"(\w+)\"\)"
+    r"'(\w+)'(?: object| and|$)|data type '(\w+)'|"
+    r"not (?:type )?'?(\w+)'?(?:$|\.|\))|but got (\w+)$|type (\w+)\b|\(not \"(\w+)\"\)"
 )
 
 
@@ -39,6 +44,9 @@ def find_kind_cause(failure: Failure, step: SourceStep) -> tuple[str, SourceStep
     if UNFITTING_TUPLES in failure.message:
         wanted = {"tuple", "list"}
     wanted |= _find_odd_kinds(failure, step)
+    option = _find_option(failure, step, wanted)
+    if option is not None:
+        return option
     wanted = {each for each in wanted if each not in NUMBERS} or wanted  # a number beside None is not to blame
     for part in sorted(_find_parts(failure, step), key=lambda each: _kind_of(each) in NUMBERS):
         ended = _describe_end(part) if "NoneType" in wanted else None
@@ -57,6 +65,28 @@ def find_kind_cause(failure: Failure, step: SourceStep) -> tuple[str, SourceStep
         found = _trace_unfitting(part, value)
         if found is not None:
             return found
+    return None
+
+
+def _find_option(failure: Failure, step: SourceStep, wanted: set[str]) -> tuple[str, SourceStep] | None:
+    """Return the statement such as `group["lr"] = value` that gave an optimizer an option of a wrong kind."""
+    owners = [getattr(each.value, "__dict__", {}) for each in failure.operands]
+    groups = [group for held in owners for group in held.get("param_groups", ())]
+    odd = {key: value for each in groups for key, value in each.items() if type(value).__name__ in wanted}
+    program = step.context.program
+    for source in program.sources if odd else ():
+        for each in source.nodes_of(ast.Assign):
+            target = each.targets[0]
+            key = (
+                target.slice.value
+                if isinstance(target, ast.Subscript) and isinstance(target.slice, ast.Constant)
+                else None
+            )
+            if key in odd:
+                given = SourceStep(program.find_context(source, source.scope_of(each)), each.value)
+                ended = _describe_end(given) if odd[key] is None else None
+                told = f": {ended[0]}" if ended is not None else ""
+                return f"the option {key!r} is {describe_value(odd[key])}, by {given.line()}{told}", given
     return None
 
 
@@ -90,7 +120,10 @@ def _find_parts(failure: Failure, step: SourceStep) -> Iterator[SourceStep]:
     found = re.search(r"element (\d+)", failure.message)
     for each in nodes:
         if isinstance(look_up(step.context, each), (list, tuple)):
-            yield step.at(each, (int(found[1]) if found is not None else 0,))
+            place = int(found[1]) if found is not None else 0
+            yield step.at(each, (place,))
+            if isinstance(step.context.program.compute(step.at(each, (place,))), (list, tuple)):
+                yield step.at(each, (0, place))
 
 
 def _trace_unfitting(part: SourceStep, value: Operand) -> tuple[str, SourceStep] | None:
@@ -104,7 +137,8 @@ def _trace_unfitting(part: SourceStep, value: Operand) -> tuple[str, SourceStep]
     last = steps[-1]
     name = text_of(part.node) + "".join(f"[{each!r}]" for each in part.keys)
     if value is None:
-        ended = _describe_end(last)
+        absent = (found for each in steps[::-1] if (found := find_absent_key(each)) is not None)
+        ended = _describe_end(last) or next(absent, None)
         if ended is not None:
             return f"{name} is None: {ended[0]}", ended[1]
     if len(steps) == 1:
@@ -143,7 +177,22 @@ def _describe_end(step: SourceStep) -> tuple[str, SourceStep] | None:
     first = next((each for each in ast.walk(last) if isinstance(each, ast.expr)), node)
     inner = SourceStep(context, first)
     called = getattr(context.function, "__qualname__", "").rpartition("<locals>.")[2]
-    return f"{called}, called at {step.place()}, ends at {inner.line()}, without a return", inner
+    told = f"{called}, called at {step.place()}, ends at {inner.line()}, without a return"
+    return told + _describe_tested(context, last), inner
+
+
+def _describe_tested(context: CodeContext, last: ast.stmt) -> str:
+    """Return the value that the tests of a function's last block compare with others, and where it comes from."""
+    test = last.test if isinstance(last, ast.If) else last.subject if isinstance(last, ast.Match) else None
+    tested = test.left if isinstance(test, ast.Compare) else test
+    if not isinstance(tested, (ast.Name, ast.Attribute, ast.Subscript)):
+        return ""
+    step = SourceStep(context, tested)
+    value = context.program.compute(step)
+    trace = trace_number(step, value) if isinstance(value, (str, int)) else None
+    if trace is None or len(trace.steps) == 1:
+        return ""
+    return f", where {text_of(tested)} is {value!r}, from {trace.describe()}"
 
 
 def find_silent_end(context: CodeContext, body: list[ast.stmt]) -> ast.stmt | None:

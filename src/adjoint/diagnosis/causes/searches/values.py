@@ -8,9 +8,10 @@ import re
 import numpy as np
 
 from adjoint.diagnosis.causes.contexts import ITEM, SourceStep
+from adjoint.diagnosis.causes.layer_settings import SizeTrace, trace_attribute
 from adjoint.diagnosis.causes.numbers import trace_number
 from adjoint.diagnosis.causes.searches.kind_traces import trace_dtype, trace_kind
-from adjoint.diagnosis.causes.sizes import SizeTrace, shape_of, trace_attribute, trace_size
+from adjoint.diagnosis.causes.sizes import shape_of, trace_size
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.source_expressions import text_of
 
@@ -34,13 +35,15 @@ def find_value_cause(failure: Failure, step: SourceStep) -> tuple[str, SourceSte
     for operand in failure.tensors():
         array = operand.value.array
         held = np.asarray(array)
+        if number is None and isinstance(step.node, ast.Call) and operand.text not in map(text_of, step.node.args):
+            continue
         is_given = bool((held == number).any() if number is not None else ((held < 0) | (held > 1)).any())
         first = step.find_part(operand.text)
         if not is_given or (number is not None and operand.value.is_floating_point()) or first is None:
             continue
-        last = trace_dtype(first, str(operand.value.dtype).rpartition(".")[2])
-        last = None if last is None else _find_items_source(last)
-        if last is not None and last is not first:
+        steps = trace_dtype(first, str(operand.value.dtype).rpartition(".")[2])
+        last = _find_stored(steps, number) or _find_items_source(steps[-1], number)
+        if last is not first:
             told, places = [f"the values of {operand.text} are from {last.line()}{_describe_limits(last)}"], [last]
     bound = _find_bound(failure, step)
     if bound is not None:
@@ -50,13 +53,27 @@ def find_value_cause(failure: Failure, step: SourceStep) -> tuple[str, SourceSte
     return ("; ".join(told), places[0]) if places else None
 
 
-def _find_items_source(step: SourceStep) -> SourceStep:
+def _find_stored(steps: list[SourceStep], number: int | None) -> SourceStep | None:
+    """Return the value that a statement such as `y[0] = 255` has written into a tensor of the way, where it is that."""
+    for step in steps if number is not None else ():
+        scope = step.context.scope
+        for each in ast.walk(scope) if isinstance(step.node, ast.Name) and isinstance(scope, ast.FunctionDef) else ():
+            target = each.targets[0] if isinstance(each, ast.Assign) else None
+            if isinstance(each, ast.Assign) and isinstance(target, ast.Subscript):
+                value = step.at(each.value, ())
+                is_own = text_of(target.value) == text_of(step.node)
+                if is_own and step.context.program.compute(value) == number:
+                    return trace_number(value, number).root
+    return None
+
+
+def _find_items_source(step: SourceStep, number: int | None) -> SourceStep:
     """Return what gave the items of the list of which a call makes a tensor."""
     node = step.node
     name = text_of(node.func).rpartition(".")[2] if isinstance(node, ast.Call) else ""
     if not isinstance(node, ast.Call) or name not in ("tensor", "array", "as_tensor", "LongTensor") or not node.args:
         return step
-    last = trace_kind(step.at(node.args[0], (ITEM,)), lambda each: True)[-1]
+    last = trace_kind(step.at(node.args[0], (ITEM,)), lambda each: type(each) is not int or number in (None, each))[-1]
     while isinstance(last.node, ast.Call) and text_of(last.node.func) in ("int", "float") and last.node.args:
         last = last.at(last.node.args[0], ())
     return last if not isinstance(last.node, ast.Constant) else step

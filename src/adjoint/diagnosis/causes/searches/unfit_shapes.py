@@ -1,0 +1,80 @@
+"""Causes of views and saved states that do not fit: where the sizes come from."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from adjoint.core.typing import Operand
+from adjoint.diagnosis.causes.contexts import SourceStep
+from adjoint.diagnosis.causes.layer_settings import INPUTS, OUTPUTS, trace_attribute
+from adjoint.diagnosis.causes.numbers import NumberTrace, trace_number
+from adjoint.diagnosis.causes.sizes import shape_of, trace_size
+from adjoint.diagnosis.failure import Failure
+from adjoint.diagnosis.operands import MISSING, is_module, read_attribute
+from adjoint.diagnosis.source_expressions import text_of
+
+UNFIT_VIEW = re.compile(r"shape '\[[\d, -]+\]' is invalid for input of size|unflatten: Provided sizes")
+READING = re.compile(r"\.(?:shape|size\(.*\))(?:\[.*\])?$|^len\(")
+
+
+def find_view_cause(failure: Failure, step: SourceStep) -> tuple[str, SourceStep] | None:
+    """Return where the numbers come from that a view is asked for, and the last size of what is viewed."""
+    call = step.node
+    if (
+        UNFIT_VIEW.search(failure.message) is None
+        or not isinstance(call, ast.Call)
+        or not isinstance(call.func, ast.Attribute)
+    ):
+        return None
+    told: list[str] = []
+    places: list[SourceStep] = []
+    for each in (part for given in call.args for part in getattr(given, "elts", [given])):
+        for part in ast.walk(each):
+            trace = _trace_number(step, part) if isinstance(part, (ast.Name, ast.Attribute, ast.Subscript)) else None
+            if trace is not None and text_of(part) not in {text.partition(" is ")[0] for text in told}:
+                value = step.context.program.compute(step.at(trace.steps[0].node, ()))
+                told.append(f"{text_of(part)} is {value}, from {trace.describe()}")
+                places += trace.roots()
+    viewed = step.at(call.func.value, ())
+    shape = shape_of(viewed)
+    size = None if not shape else trace_size(viewed, 1, shape[-1], -1)
+    if size is not None and shape is not None and size.step.node is not viewed.node:
+        told.append(f"{text_of(viewed.node)} has {shape[-1]}, from {size.describe()}")
+        places += size.roots()
+    return ("; ".join(told), places[0]) if told else None
+
+
+def _trace_number(step: SourceStep, node: ast.expr) -> NumberTrace | None:
+    """Return the way of a number of the line; None where it is read of the tensor, or written there."""
+    value = step.context.program.compute(step.at(node, ()))
+    trace = trace_number(step.at(node, ()), value) if type(value) is int else None
+    is_read = trace is not None and any(READING.search(text_of(each.node)) for each in trace.steps)
+    return None if trace is None or is_read or len(trace.steps) == 1 else trace
+
+
+UNFIT_STATE = re.compile(
+    r"size mismatch for ([\w.]+): copying a param with shape \w+\.Size\(\[([\d, ]*)\]\) from checkpoint, "
+    r"the shape in current model is \w+\.Size\(\[([\d, ]*)\]\)"
+)
+
+
+def find_state_cause(failure: Failure, step: SourceStep) -> tuple[str, SourceStep] | None:
+    """Return the number that gave a parameter another size than the state has."""
+    match = UNFIT_STATE.search(failure.message)
+    model = next((each.value for each in failure.operands if is_module(each.value)), None)
+    if match is None or model is None:
+        return None
+    *path, name = match[1].split(".")
+    owner: Operand = model
+    for each in path:
+        owner = read_attribute(owner, each)
+    saved, own = ([int(size) for size in text.split(",") if size.strip()] for text in (match[2], match[3]))
+    for place, (one, other) in enumerate(zip(saved, own, strict=False)):
+        is_wanted = owner is not MISSING and one != other
+        names = INPUTS if place and name.startswith("weight") else (*OUTPUTS, "num_embeddings", "num_features")
+        attribute = next((each for each in names if getattr(owner, each, None) == other), None) if is_wanted else None
+        trace = None if attribute is None else trace_attribute(step, owner, attribute, other)
+        if trace is not None:
+            return f"{match[1]} was saved with {one} and has {other}, from {trace.describe()}", trace.roots()[0]
+    return None
