@@ -24,7 +24,7 @@ from adjoint.diagnosis.source_expressions import (
     text_of,
 )
 
-FILLING = ("append", "insert", "extend", "add", "appendleft")
+FILLING = ("append", "insert", "extend", "add", "appendleft", "setdefault")
 
 
 def find_statements(step: SourceStep, node: ast.Name) -> list[tuple[CodeContext, ast.stmt]]:

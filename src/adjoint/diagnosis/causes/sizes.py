@@ -178,7 +178,7 @@ def _leave_call(
     if isinstance(first, (ast.List, ast.Tuple)) and first.elts:
         first = first.elts[0]
     made = shape_of(step) if name == "stack" and isinstance(first, ast.ListComp) else None
-    if isinstance(first, ast.ListComp) and (made is None or len(made) == back):  # a row for each item
+    if isinstance(first, ast.ListComp) and (back > 1 if made is None else len(made) == back):  # a row for each item
         counted = trace_number(step.at(first.generators[0].iter, ()), MISSING)
         if len(counted.steps) > 1 and name == "stack" and (made is not None or wanted > 0):
             return SizeTrace(step, counted)

@@ -7,6 +7,7 @@ import ast
 from adjoint.diagnosis.causes.contexts import ITEM, Key, SourceStep
 from adjoint.diagnosis.source_expressions import text_of
 
+ONE_EACH = ("append", "add", "insert", "appendleft", "setdefault")  # methods that put one thing into a list or a table
 PASSING = (
     "enumerate",
     "tqdm",
@@ -30,7 +31,7 @@ def enter_statement(step: SourceStep, statement: ast.stmt, name: str) -> list[So
     if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):  # rows.append(row)
         call = statement.value
         last = call.args[-1:]
-        is_one = isinstance(call.func, ast.Attribute) and call.func.attr in ("append", "add", "insert", "appendleft")
+        is_one = isinstance(call.func, ast.Attribute) and call.func.attr in ONE_EACH
         return [step.at(each, step.keys[:-1] if is_one else step.keys) for each in last]
     value = getattr(statement, "value", None)
     if isinstance(statement, ast.AugAssign) and isinstance(value, ast.expr):  # rows += [row]

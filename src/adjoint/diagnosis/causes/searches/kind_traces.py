@@ -10,6 +10,7 @@ from adjoint.core.runtime.package_name import is_name_of_package
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
 from adjoint.diagnosis.causes.called_functions import find_function_called, find_input
+from adjoint.diagnosis.causes.computing import is_in_loop
 from adjoint.diagnosis.causes.contexts import SourceStep
 from adjoint.diagnosis.causes.held_values import look_up
 from adjoint.diagnosis.causes.steps import find_former
@@ -32,7 +33,8 @@ def trace_kind(first: SourceStep, fits: Callable[[Operand], bool]) -> list[Sourc
     while len(steps) < MAX_STEPS:
         fitting: list[tuple[bool, int, SourceStep]] = []
         for each in find_former(steps[-1]):
-            value = first.context.program.compute(each)
+            is_repeated = not each.context.stack and is_in_loop(each)  # which gave other values in other turns
+            value = MISSING if is_repeated else first.context.program.compute(each)
             is_fit = fits(value) if value is not MISSING else not (is_none and _is_something(each))
             if is_fit and each.mark not in seen:
                 fitting.append((value is MISSING, len(fitting), each))
