@@ -15,10 +15,12 @@ from math import prod
 
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
+from adjoint.diagnosis.causes.called_functions import find_function_called
 from adjoint.diagnosis.causes.computing import Computer
 from adjoint.diagnosis.causes.constructions import find_construction
-from adjoint.diagnosis.causes.contexts import FailedProgram, SourceStep, find_function_called, find_step, look_up
-from adjoint.diagnosis.causes.disagreements import LAYER
+from adjoint.diagnosis.causes.contexts import FailedProgram, SourceStep, find_step
+from adjoint.diagnosis.causes.held_values import look_up
+from adjoint.diagnosis.causes.searches.disagreements import LAYER
 from adjoint.diagnosis.causes.steps import find_former
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import MISSING, NamedValue, evaluate, find_origin, is_module
