@@ -297,7 +297,7 @@ def _convert_to_subclass(found: Any, cls: type) -> Any:
     return found
 
 
-_patched_names: list[tuple[dict[str, Any], str, object]] = []  # what was replaced: a module's names, one, its value
+_patched_names: list[tuple[dict[str, Any], str, DispatchedFunction]] = []  # a module's names, one of them, its value
 
 
 def patch_functions() -> None:
@@ -320,15 +320,16 @@ def patch_functions() -> None:
             names = names_of(module)
             for key, value in list(names.items()):
                 if id(value) in made:
-                    _patched_names.append((names, key, value))
                     names[key] = made[id(value)]
+                    _patched_names.append((names, key, names[key]))
 
 
 def unpatch_functions() -> None:
     """Restore the public functions; existing subclasses are then asked by their methods only."""
     while _patched_names:
-        names, key, value = _patched_names.pop()
-        names[key] = value
+        names, key, dispatched = _patched_names.pop()
+        if names.get(key) is dispatched:  # nobody else has replaced it since
+            names[key] = dispatched.function
 
 
 def push_mode(mode: Any) -> None:
