@@ -13,6 +13,7 @@ from adjoint.core.op.families import with_eager_fast_path
 from adjoint.core.op.op import Op, op_of
 from adjoint.core.op.recorder import record_output, wrap_unrecorded
 from adjoint.core.runtime.mode import mode, nondefault
+from adjoint.core.tensor.storage import is_inference
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Array, Operands
 from adjoint.functions.api.dim_args import one_dim
@@ -98,7 +99,7 @@ def _try_join(op: Op, native: LateKernel, parts: Sequence[Tensor], dim: int, is_
         if part.node is not None:
             recorded = True
     recorded = recorded and not (nondefault.count and not mode.recording)
-    if recorded and nondefault.inference_used:  # an inference tensor may be among them
+    if recorded and nondefault.inference_used and any(map(is_inference, parts)):
         return None
     rank = len(arrays[0].shape) + is_new
     if not -rank <= dim < rank:

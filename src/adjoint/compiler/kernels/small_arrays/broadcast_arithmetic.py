@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from adjoint.compiler.kernels.small_arrays.entry import (
     ARRAY,
+    CLEAR_ERROR,
     DOUBLE,
     FLOAT,
     MAX_GIL_ELEMENTS,
@@ -36,7 +37,7 @@ OPERATIONS: dict[str, Callable[[Builder, Reg, Reg], Reg]] = {
     "divide": lambda b, x, y: b.div(x, y),
 }
 # words after those of every routine: the type of ints, functions of CPython, and the function of all other operands
-INT, AS_DOUBLE, CLEAR_ERROR, CALL, OTHERWISE = range(len(WORDS), len(WORDS) + 5)
+INT, AS_DOUBLE, CALL, OTHERWISE = range(len(WORDS), len(WORDS) + 4)
 MAX_RANK = 16
 ALIGNED = 0x100  # a bit of an ndarray's flags: data and strides are multiples of the size of an element
 MIN_SIZE_OF_SHORT_ROWS = 512  # elements for which a table of offsets pays

@@ -16,8 +16,8 @@ from adjoint.compiler.runtime.cpython_layout import CONTENTS, DATA, DTYPE, FLAGS
 
 ROW_MAJOR, COLUMN_MAJOR, ALIGNED = 0x1, 0x2, 0x100  # bits of an ndarray's flags
 # The words that a routine finds in the bytes object it is bound to: addresses.
-WORDS = tuple(range(15))
-NONE, KEEP, DROP, NEW, COPY, NEW_LIKE, COPY_INTO, SAVE_THREAD, RESTORE_THREAD, *_TYPE_WORDS = WORDS
+WORDS = tuple(range(16))
+NONE, KEEP, DROP, CLEAR_ERROR, NEW, COPY, NEW_LIKE, COPY_INTO, SAVE_THREAD, RESTORE_THREAD, *_TYPE_WORDS = WORDS
 ARRAY, FLOAT, SINGLE, DOUBLE, INTEGERS, TRUTHS = _TYPE_WORDS
 ROW_MAJOR_ORDER, SAME_ORDER = 0, 2  # NumPy's numbers
 FLOATS = "fd"  # operands that are Python floats
@@ -73,14 +73,18 @@ def text(name: str, routine: SmallArrayEntry, target: Target) -> str:
             b.returns(_compute_result(b, kind, target.lanes(kind), words, args, strides, routine))
     with b.function(symbol, [PTR, PTR, I64], PTR, visible=True, unwinds=calls_python) as (bound, args, _):
         words = b.gep(bound, CONTENTS, U8)
-        made = _check_types_and_call(b, symbol, words, args, routine)
-        nothing = b.eq(made, NULL)
-        with b.when(nothing, [made]) as refused:
-            none = b.argument(words, NONE)
-            b.call(b.argument(words, KEEP), [none])
-            refused.yields(none)
-        b.returns(refused.results[0])
+        b.returns(make_none_of_null(b, words, _check_types_and_call(b, symbol, words, args, routine)))
     return b.text()
+
+
+def make_none_of_null(b: Builder, words: Reg, made: Reg) -> Reg:
+    """The result of a routine, which is None for what it does not take, and where there was no memory for it."""
+    with b.when(b.eq(made, NULL), [made]) as refused:
+        b.call(b.argument(words, CLEAR_ERROR), [])  # whoever does it instead raises it again
+        none = b.argument(words, NONE)
+        b.call(b.argument(words, KEEP), [none])
+        refused.yields(none)
+    return refused.results[0]
 
 
 def _compute_result(

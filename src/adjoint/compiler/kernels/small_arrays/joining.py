@@ -15,13 +15,12 @@ from adjoint.compiler.kernels.small_arrays.entry import (
     DROP,
     FLOAT,
     INTEGERS,
-    KEEP,
     NEW,
-    NONE,
     NUMPY_TYPE_NUMBERS,
     ROW_MAJOR,
     ROW_MAJOR_ORDER,
     SINGLE,
+    make_none_of_null,
     sweep,
 )
 from adjoint.compiler.llvm.builder import Builder
@@ -53,13 +52,7 @@ def write_join(symbol: str, target: Target, *, is_new: bool) -> str:
             with b.when(right, [NULL]) as begun:
                 begun.yields(_check_and_join(b, words, args, count, first, b.field(dim, HEAD, F64), target, is_new))
             several.yields(begun.results[0])
-        (made,) = several.results
-        nothing = b.eq(made, NULL)
-        with b.when(nothing, [made]) as refused:
-            none = b.argument(words, NONE)
-            b.call(b.argument(words, KEEP), [none])
-            refused.yields(none)
-        b.returns(refused.results[0])
+        b.returns(make_none_of_null(b, words, *several.results))
     return b.text()
 
 

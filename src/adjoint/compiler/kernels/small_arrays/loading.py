@@ -39,7 +39,7 @@ def arithmetic(name: str, otherwise: Function) -> Function | None:
 
         return write_arithmetic(name, f"adjoint_{name}", host())
 
-    functions = api_addresses(("PyLong_AsDouble", "PyErr_Clear", "PyObject_Vectorcall"))
+    functions = api_addresses(("PyLong_AsDouble", "PyObject_Vectorcall"))
     words = [id(int), *functions, id(otherwise)]
     return load_routine(name, write, struct.pack(f"{len(words)}q", *words))
 
@@ -58,7 +58,7 @@ def _words() -> bytes:
     threads = api_addresses(("PyEval_SaveThread", "PyEval_RestoreThread"))
     words = [
         id(None),
-        *api_addresses(("Py_IncRef", "Py_DecRef")),
+        *api_addresses(("Py_IncRef", "Py_DecRef", "PyErr_Clear")),
         *_array_functions(PY_ARRAY_NEW, PY_ARRAY_NEW_COPY, PY_ARRAY_NEW_LIKE, PY_ARRAY_COPY_INTO),
         *threads,
         id(np.ndarray),

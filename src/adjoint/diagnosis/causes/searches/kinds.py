@@ -148,7 +148,9 @@ def _trace_unfitting(part: SourceStep, value: Operand) -> tuple[str, SourceStep]
             inner = last.at(side, ())
             if type(part.context.program.compute(inner)) is float:
                 last = trace_kind(inner, lambda each: type(each) is float)[-1]
-    shown = "None" if value is None else f"{describe_value(value)}, a {kind.__name__}"
+    shown = describe_value(value)
+    if value is not None:
+        shown = f"a {shown}" if shown == kind.__name__ else f"{shown}, a {kind.__name__}"
     if isinstance(value, (list, tuple)):
         shown = f"a {kind.__name__} of {len(value)}"
     handed = find_handing(steps)
