@@ -15,6 +15,7 @@ from adjoint.optim.step.update_rule import (
     init_param_state,
     make_scalar_state,
     read_number,
+    round_number,
     write_number,
 )
 
@@ -67,8 +68,9 @@ class ASGD(Optimizer):
             numbers = (weight_decay, 1 - lambd * eta, -eta, 1 - mu, mu)
             apply_update(UPDATE_KERNEL, (p, p.grad, state["ax"]), numbers, (maximize, decays))
             age = t - t0
-            write_number(state["eta"], lr / (1 + lambd * lr * t) ** alpha)
-            write_number(state["mu"], 1 / (age.clamp(min=1.0) if isinstance(age, Tensor) else max(age, 1.0)))
+            write_number(state["eta"], round_number(lr / (1 + lambd * lr * t) ** alpha))
+            later = age.clamp(min=1.0) if isinstance(age, Tensor) else max(age, 1.0)
+            write_number(state["mu"], round_number(1 / later))
 
 
 def _update_parameter(

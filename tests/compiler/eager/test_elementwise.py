@@ -159,6 +159,9 @@ class TestShapes:
         counts = sys.getrefcount(g), sys.getrefcount(x)
         found = native(g, x)
         assert (sys.getrefcount(g), sys.getrefcount(x)) == counts
+        if 0 in g.strides:  # whose result is row-major
+            assert found is None
+            return
         assert found.strides == np.empty_like(g).strides
         assert found.flags.owndata
         np.testing.assert_array_equal(found, native(g.copy(order="C"), x.copy(order="C")))

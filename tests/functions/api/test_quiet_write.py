@@ -12,6 +12,8 @@ import pytest
 from tests.support.errors import assert_raises
 
 import adjoint as ad
+from adjoint.functions.api.quiet_write import quiet_array
+from adjoint.optim import adam
 
 Write = Callable[[Any, Any, Any], Any]
 
@@ -169,3 +171,22 @@ def test_a_write_may_be_the_first_call_of_a_thread(name: str) -> None:
     while not x._version and time.monotonic() < until:
         time.sleep(0.001)
     assert x.tolist() == {"neg_": [-1.0] * 3, "zero_": [0.0] * 3}.get(name, [3.0] * 3)
+
+
+def test_writes_stay_quiet_after_inference_mode(monkeypatch: pytest.MonkeyPatch) -> None:
+    with ad.inference_mode():
+        made = ad.ones(3)
+    normal, part = ad.ones(3), ad.ones(4)[1:]
+    with ad.no_grad():
+        assert quiet_array(normal) is normal.array
+        assert quiet_array(made) is None
+        assert quiet_array(part) is None
+    with ad.inference_mode():
+        assert quiet_array(normal) is None
+    p = ad.ones(3, requires_grad=True)
+    optimizer = ad.optim.Adam([p])
+    p.grad = ad.ones(3)
+    monkeypatch.setattr(adam, "apply_update", lambda native, tensors, numbers, facts: given.extend(numbers))
+    given: list[object] = []
+    optimizer.step()
+    assert {type(number) for number in given} <= {int, float}

@@ -25,6 +25,7 @@ MAX_SMALL = 2**31  # numbers below it are no reason for NumPy to raise
 NUMBERS = frozenset({int, float, type(None)})
 COMPUTED_DTYPES = frozenset({np.dtype(np.float32), np.dtype(np.float64)})  # what is computed in the type itself
 BOOL = np.dtype(np.bool_)
+OWN_MEMORY = frozenset({Storage, type(None)})  # of a tensor that is no view and was not made in inference mode
 
 
 def quiet_array(x: Tensor, other: Operand = None) -> Array | None:
@@ -32,8 +33,8 @@ def quiet_array(x: Tensor, other: Operand = None) -> Array | None:
     silent = False
     if nondefault.count:
         modes = mode.__dict__  # this thread's
-        silent = not (modes["recording"] or modes["needs_slow_path"] or nondefault.inference_used)
-        if not silent:
+        silent = not (modes["recording"] or modes["needs_slow_path"])
+        if not silent or (nondefault.inference_used and (modes["inference"] or type(x.storage_) not in OWN_MEMORY)):
             return None
     elif x.node is not None or (type(other) is Tensor and other.node is not None):
         return None

@@ -62,6 +62,14 @@ def write_number(t: Tensor, value: Number) -> Number:
     return value if array.itemsize == 8 else float(array.item())
 
 
+def round_number(value: Number) -> Number:
+    """Return a number as PyTorch has it that makes a tensor of it: rounded to the dtype of single numbers."""
+    dtype = scalar_state_dtype()
+    if isinstance(value, Tensor):
+        return value.to(dtype)
+    return value if dtype is float64 else float(np.float32(value))
+
+
 def scale_number(t: Tensor, factor: Number) -> Number:
     """Multiply a number of a parameter's state in place, in its dtype; return it as `read_number` does."""
     array = _plain_number(t)

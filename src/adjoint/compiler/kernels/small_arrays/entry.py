@@ -230,6 +230,8 @@ def _check_dtypes_and_call(
         return direct.results[0]
     small = b.le(_array(b, first).size, routine.most)
     gapped = b.logical_and(b.logical_and(fits, b.logical_not(are_dense)), small)
+    if routine.keeps_order:  # a result of repeated elements is row-major
+        gapped = b.logical_and(gapped, b.logical_not(_is_repeated(b, objects[routine.like])))
     with b.when(gapped, [*direct.results]) as copied:
         copy_and_call = _copy_in_order_and_call if routine.keeps_order else _copy_and_call
         copied.yields(copy_and_call(b, symbol, words, objects, routine, single))
@@ -258,6 +260,15 @@ def _has_equal_words(b: Builder, held: Reg, other: Reg, offset: int) -> Reg:
     with b.loop(0, b.cast(b.field(held, RANK, I32), I64), carried=[b.constant(True, BOOL)]) as dim:
         n, m = (b.load(b.gep(each, dim.index, I64), I64) for each in (words, others))
         dim.yields(b.logical_and(dim.carried[0], b.eq(n, m)))
+    return dim.results[0]
+
+
+def _is_repeated(b: Builder, held: Reg) -> Reg:
+    """True if an array has an element at several places."""
+    sizes, strides = b.field(held, SIZES, PTR), b.field(held, STRIDES, PTR)
+    with b.loop(0, b.cast(b.field(held, RANK, I32), I64), carried=[b.constant(False, BOOL)]) as dim:
+        repeats = b.logical_and(b.eq(b.number(strides, dim.index), 0), b.gt(b.number(sizes, dim.index), 1))
+        dim.yields(b.logical_or(dim.carried[0], repeats))
     return dim.results[0]
 
 
