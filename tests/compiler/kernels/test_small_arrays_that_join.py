@@ -123,3 +123,19 @@ def test_tensors_of_inference_mode_join_others() -> None:
     assert x.grad is not None
     assert x.grad.tolist() == [3.0, 3.0]
     assert ad.cat([ad.ones(2), ad.ones(2)]).grad_fn is None
+
+
+def test_arrays_are_joined_once_bfloat16_and_inference_mode_were_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    with ad.inference_mode():
+        parts = [ad.ones(2, 3, dtype=ad.bfloat16), ad.zeros(1, 3, dtype=ad.bfloat16)]
+        assert ad.cat(parts).dtype is ad.bfloat16
+    assert ad.stack([x.clone() for x in parts[:1] * 2]).dtype is ad.bfloat16
+    taken: list[object] = []
+    native = routine("cat")
+    assert native is not None
+    monkeypatch.setattr(join.CAT, "call", lambda *operands: taken.append(operands) or native(*operands))
+    x = ad.ones(2, 3, requires_grad=True)
+    ad.cat([x, x * 2]).sum().backward()
+    assert len(taken) == 1
+    assert x.grad is not None
+    assert x.grad.tolist() == [[3.0] * 3] * 2

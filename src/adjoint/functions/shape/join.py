@@ -88,7 +88,7 @@ def _try_join(op: Op, native: LateKernel, parts: Sequence[Tensor], dim: int, is_
 
     It does what the call of the op does, in which any of the parts might be no tensor.
     """
-    if default.narrow or (nondefault.count and mode.needs_slow_path):
+    if nondefault.count and mode.needs_slow_path:
         return None
     arrays: list[Array] = []
     recorded = False
@@ -107,7 +107,7 @@ def _try_join(op: Op, native: LateKernel, parts: Sequence[Tensor], dim: int, is_
     axis = dim % rank
     data = native.call(float(axis), *arrays) if kernel_provider.enabled else None
     if data is None:
-        if not _go_together(arrays, axis, is_new):
+        if default.narrow or not _go_together(arrays, axis, is_new):
             return None
         data = op.evaluate(*arrays, axis=axis)
     if recorded:
