@@ -42,7 +42,7 @@ def add_explanation(error: BaseException) -> None:
 
 @dataclass
 class _ExplainedErrors:
-    """How many errors of a line have been explained, and when the last was."""
+    """The number of errors of a line that have been explained, and the time of the last."""
 
     count: int = 0
     last: float = 0.0

@@ -15,7 +15,7 @@ ReadersByValue = dict[Value, list[tuple[Group, StridedView]]]
 
 
 class ArenaSpans:
-    """What only the program sees: each value from the step that makes it to the last that reads it.
+    """The values that only the program sees, each from the step that makes it to the last that reads it.
 
     `kept`: values that are copied elsewhere when all is computed. `is_placed` tells those with memory outside of the
     arena. `overwritten`: results of writes that take the place of another value, by that value.

@@ -195,7 +195,7 @@ class SourceStep:
 
     @property
     def mark(self) -> tuple[int, int, int, int | None]:
-        """What tells a step from others of a way back: the expression, and the calls and turns in which it is."""
+        """The key of a step among others of a way back: the expression, and the calls and turns in which it is."""
         turn = self.context.turn
         return id(self.node), self.context.depth, 0 if turn is None else turn[1], self.before
 

@@ -29,14 +29,15 @@ __all__ = [
     "softmin", "softplus", "tanhshrink",
 ]  # fmt: skip
 
+SELU_ALPHA, SELU_SCALE = 1.6732632423543772, 1.0507009873554805
 MAX_TRANSPOSED_ELEMENTS = 2**12  # elements that are copied sooner than NumPy's calls take
 GELU, GELU_DX, SILU = SmallArrayKernel("gelu"), SmallArrayKernel("gelu_dx"), SmallArrayKernel("silu")
 SOFTMAX, SOFTMAX_DX = SmallArrayKernel("softmax"), SmallArrayKernel("softmax_dx")
 LOG_SOFTMAX, LOG_SOFTMAX_DX = SmallArrayKernel("log_softmax"), SmallArrayKernel("log_softmax_dx")
 
 
-def write_in_place(function: Callable[[Tensor], Tensor], input: Tensor, name: str) -> Tensor:
-    """Write the function into its input; its gradient needs the values that are overwritten."""
+def apply_in_place(function: Callable[[Tensor], Tensor], input: Tensor, name: str) -> Tensor:
+    """Write what a function of a tensor gives into it; the gradient needs the values that are overwritten."""
     out = function(select.copy(input))
     return in_place(lambda _: out, name)(input)
 
@@ -57,7 +58,7 @@ def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = Fals
         tensor([-0.0100,  2.0000])
     """
     if inplace:
-        return write_in_place(lambda x: ops.leaky_relu(x, negative_slope=negative_slope), input, "leaky_relu_")
+        return apply_in_place(lambda x: ops.leaky_relu(x, negative_slope=negative_slope), input, "leaky_relu_")
     return ops.leaky_relu(input, negative_slope=negative_slope)
 
 
@@ -80,7 +81,7 @@ def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
         tensor([-0.6321,  2.0000])
     """
     if inplace:
-        return write_in_place(lambda x: ops.elu(x, alpha=alpha, scale=1.0), input, "elu_")
+        return apply_in_place(lambda x: ops.elu(x, alpha=alpha, scale=1.0), input, "elu_")
     return ops.elu(input, alpha=alpha, scale=1.0)
 
 
@@ -102,8 +103,8 @@ def selu(input: Tensor, inplace: bool = False) -> Tensor:
         tensor([-1.1113,  2.1014])
     """
     if inplace:
-        return write_in_place(lambda x: ops.elu(x, alpha=1.6732632423543772, scale=1.0507009873554805), input, "selu_")
-    return ops.elu(input, alpha=1.6732632423543772, scale=1.0507009873554805)
+        return apply_in_place(lambda x: ops.elu(x, alpha=SELU_ALPHA, scale=SELU_SCALE), input, "selu_")
+    return ops.elu(input, alpha=SELU_ALPHA, scale=SELU_SCALE)
 
 
 def _normal_cdf(x: Operand) -> Tensor:
@@ -213,7 +214,7 @@ def silu(input: Tensor, inplace: bool = False) -> Tensor:
     if input.array.dtype.kind not in "fVc":
         raise RuntimeError(f"silu: not implemented for {input.dtype}")
     if inplace:
-        return write_in_place(silu, input, "silu_")
+        return apply_in_place(silu, input, "silu_")
     if input.array.dtype.kind == "c":
         return rename_node(arithmetic.mul(input, transcendental.sigmoid(input)), "SiluBackward0")
     return _silu(input)
@@ -278,7 +279,7 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
     if input.array.dtype.kind in "iu":
         min_val, max_val = int(min_val), int(max_val)
     if inplace:
-        return write_in_place(lambda x: ops.hardtanh(x, low=min_val, high=max_val), input, "hardtanh_")
+        return apply_in_place(lambda x: ops.hardtanh(x, low=min_val, high=max_val), input, "hardtanh_")
     return ops.hardtanh(input, low=min_val, high=max_val)
 
 

@@ -14,7 +14,7 @@ from adjoint.core.typing import Array, Operand
 from adjoint.functions.api.compute_dtype import autocast_lower, in_float32
 from adjoint.functions.api.dim_args import one_dim
 from adjoint.functions.api.out import with_out
-from adjoint.functions.elementwise.activation import softmax, write_in_place
+from adjoint.functions.elementwise.activation import apply_in_place, softmax
 from adjoint.functions.shape.split import split
 from adjoint.ops.elementwise import arithmetic, comparison, select, transcendental
 from adjoint.ops.indexing import scatter
@@ -49,7 +49,7 @@ def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     if alpha == 0:
         raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
     if inplace:
-        return write_in_place(lambda x: ops.celu(x, alpha=alpha), input, "celu_")
+        return apply_in_place(lambda x: ops.celu(x, alpha=alpha), input, "celu_")
     return ops.celu(input, alpha=alpha)
 
 
@@ -124,7 +124,7 @@ def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
         tensor([0.0000, 0.5000, 0.7500])
     """
     if inplace:
-        return write_in_place(ops.hardsigmoid, input, "hardsigmoid_")
+        return apply_in_place(ops.hardsigmoid, input, "hardsigmoid_")
     return ops.hardsigmoid(input)
 
 
@@ -146,7 +146,7 @@ def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
         tensor([0.0000, 0.6667, 5.0000])
     """
     if inplace:
-        return write_in_place(ops.hardswish, input, "hardswish_")
+        return apply_in_place(ops.hardswish, input, "hardswish_")
     return ops.hardswish(input)
 
 
@@ -168,7 +168,7 @@ def mish(input: Tensor, inplace: bool = False) -> Tensor:
         tensor([-0.3034,  1.9440])
     """
     if inplace:
-        return write_in_place(ops.mish, input, "mish_")
+        return apply_in_place(ops.mish, input, "mish_")
     return ops.mish(input)
 
 

@@ -159,7 +159,14 @@ def _reversed_key(axes: tuple[int, ...], rank: int) -> tuple[builtins.slice, ...
 
 
 WHOLE_DIM = builtins.slice(None)
-Bounds = tuple[tuple[int, int, int], ...]  # (start, stop, step) for each dimension
+Range = tuple[int, int, int]  # start, stop and step
+Bounds = tuple[Range, ...]  # of each dimension
+
+
+def compose_slices(outer: Range, inner: Range) -> Range:
+    """Return the slice that a slice of a slice is, both with positive steps."""
+    (first, _, step), (start, stop, stride) = outer, inner
+    return first + start * step, first + stop * step, step * stride
 
 
 @movement_op(

@@ -8,9 +8,7 @@ from collections.abc import Sequence
 from adjoint.core.tensor.size import range_length
 from adjoint.core.tensor.storage import ViewStep
 from adjoint.core.typing import Shape
-from adjoint.ops.movement.movement import Bounds
-
-Range = tuple[int, int, int]
+from adjoint.ops.movement.movement import Bounds, Range, compose_slices
 
 
 class ViewSlice:
@@ -53,11 +51,11 @@ class ViewSlice:
                 return False
             for d, part in zip(self.dims, params["bounds"], strict=True):
                 if d is not None:
-                    self.bounds[d] = _slice_of_slice(self.bounds[d], part)
+                    self.bounds[d] = compose_slices(self.bounds[d], part)
         elif op.name == "select":
             d = self.dims.pop(params["axis"])
             if d is not None:
-                self.bounds[d] = _slice_of_slice(self.bounds[d], (params["at"], params["at"] + 1, 1))
+                self.bounds[d] = compose_slices(self.bounds[d], (params["at"], params["at"] + 1, 1))
         elif op.name == "permute":
             self.dims = [self.dims[axis] for axis in params["axes"]]
         elif op.name == "reshape" or (op.name == "expand" and math.prod(before) == math.prod(after)):
@@ -110,11 +108,6 @@ class ViewSlice:
         self.sizes[first:last] = [whole // inner, *real[1:]]
         self.bounds[first:last] = [(start * former // inner, stop * former // inner, 1), *((0, n, 1) for n in real[1:])]
         return first, len(real), len(real) - len(dims)
-
-
-def _slice_of_slice(outer: Range, inner: Range) -> Range:
-    (first, _, step), (start, stop, stride) = outer, inner
-    return first + start * step, first + stop * step, step * stride
 
 
 def _match_dims(before: Shape, after: Shape) -> list[tuple[Sequence[int], Sequence[int]]] | None:

@@ -35,7 +35,7 @@ def iterate_places(sizes: Triple) -> Iterator[Triple]:
 
 
 class ConvolutionSettings(NamedTuple):
-    """What tells convolutions of equal shapes apart, and what a kernel of one is written for.
+    """The settings by which convolutions of equal shapes differ, and those for which a kernel of one is written.
 
     `flat`: nothing that follows tells the last dimensions of the result apart.
     """

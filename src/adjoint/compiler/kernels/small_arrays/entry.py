@@ -175,7 +175,7 @@ def _array(b: Builder, held: Reg) -> ArrayOperand:
 def _number(b: Builder, kind: Type, words: Reg, held: Reg) -> Reg:
     """The number that a float or an array without dimensions holds."""
     number = b.constant(0.0, kind)
-    is_float = _has_word(b, held, TYPE, words, FLOAT)
+    is_float = has_word(b, held, TYPE, words, FLOAT)
     with b.when(is_float, [number]) as of_float:
         of_float.yields(b.cast(b.field(held, HEAD, F64), kind))
     with b.when(b.logical_not(is_float), of_float.results) as of_array:
@@ -189,9 +189,9 @@ def _check_types_and_call(b: Builder, symbol: str, words: Reg, args: Reg, routin
     objects = [b.argument(args, i) for i in range(len(letters))]
     fits = b.constant(True, BOOL)
     for held, letter in zip(objects, letters, strict=True):
-        right = _has_word(b, held, TYPE, words, FLOAT if letter in FLOATS else ARRAY)
+        right = has_word(b, held, TYPE, words, FLOAT if letter in FLOATS else ARRAY)
         if letter == "n":
-            right = b.logical_or(right, _has_word(b, held, TYPE, words, FLOAT))
+            right = b.logical_or(right, has_word(b, held, TYPE, words, FLOAT))
         fits = b.logical_and(fits, right)
     with b.when(fits, [NULL]) as looked:
         looked.yields(_check_dtypes_and_call(b, symbol, words, args, objects, routine))
@@ -203,8 +203,8 @@ def _check_dtypes_and_call(
 ) -> Reg:
     letters = routine.operands
     first = objects[letters.index("x")]
-    single = _has_word(b, first, DTYPE, words, SINGLE)
-    fits = b.logical_or(single, _has_word(b, first, DTYPE, words, DOUBLE))
+    single = has_word(b, first, DTYPE, words, SINGLE)
+    fits = b.logical_or(single, has_word(b, first, DTYPE, words, DOUBLE))
     kind = b.field(first, DTYPE, PTR)
     are_dense, rest_is_dense = b.constant(True, BOOL), b.constant(True, BOOL)
     for i, (held, letter) in enumerate(zip(objects, letters, strict=True)):
@@ -220,9 +220,9 @@ def _check_dtypes_and_call(
             fits, b.eq(b.field(held, DTYPE, PTR), kind if wanted is None else b.argument(words, wanted))
         )
         if i < routine.copies or (routine.keeps_order and letter == "x"):
-            are_dense = b.logical_and(are_dense, _is_dense(b, held))
+            are_dense = b.logical_and(are_dense, is_dense(b, held))
         else:
-            rest_is_dense = b.logical_and(rest_is_dense, _is_dense(b, held))
+            rest_is_dense = b.logical_and(rest_is_dense, is_dense(b, held))
     fits = b.logical_and(fits, rest_is_dense)
     with b.when(b.logical_and(fits, are_dense), [NULL]) as direct:
         direct.yields(_call_for_type(b, symbol, words, args, NULL, single))
@@ -240,10 +240,10 @@ def _check_dtypes_and_call(
 
 def _is_number(b: Builder, words: Reg, held: Reg, kind: Reg) -> Reg:
     """True for a float, and for an array of this type without dimensions."""
-    is_array = b.logical_not(_has_word(b, held, TYPE, words, FLOAT))
+    is_array = b.logical_not(has_word(b, held, TYPE, words, FLOAT))
     with b.when(is_array, [b.constant(True, BOOL)]) as looked:
         right = b.logical_and(b.eq(b.field(held, DTYPE, PTR), kind), b.eq(b.field(held, RANK, I32), 0))
-        looked.yields(b.logical_and(right, _is_dense(b, held)))
+        looked.yields(b.logical_and(right, is_dense(b, held)))
     return looked.results[0]
 
 
@@ -272,7 +272,8 @@ def _is_repeated(b: Builder, held: Reg) -> Reg:
     return dim.results[0]
 
 
-def _is_dense(b: Builder, held: Reg) -> Reg:
+def is_dense(b: Builder, held: Reg) -> Reg:
+    """True if an array is aligned and row-major without gaps."""
     return _has_flags(b, held, ROW_MAJOR | ALIGNED)
 
 
@@ -360,6 +361,6 @@ def _drop_all(b: Builder, words: Reg, references: Sequence[Reg]) -> None:
             b.call(b.argument(words, DROP), [held])
 
 
-def _has_word(b: Builder, held: Reg, offset: int, words: Reg, i: int) -> Reg:
+def has_word(b: Builder, held: Reg, offset: int, words: Reg, i: int) -> Reg:
     """True if the object has word `i` at this offset."""
     return b.eq(b.field(held, offset, PTR), b.argument(words, i))

@@ -8,7 +8,6 @@ from functools import partial
 import numpy as np
 
 from adjoint.compiler.kernels.small_arrays.entry import (
-    ALIGNED,
     ARRAY,
     COPY,
     DOUBLE,
@@ -17,16 +16,17 @@ from adjoint.compiler.kernels.small_arrays.entry import (
     INTEGERS,
     NEW,
     NUMPY_TYPE_NUMBERS,
-    ROW_MAJOR,
     ROW_MAJOR_ORDER,
     SINGLE,
+    has_word,
+    is_dense,
     make_none_of_null,
     sweep,
 )
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.jit.target import Target
 from adjoint.compiler.llvm.types import BOOL, F32, F64, I32, I64, NULL, PTR, U8, Reg
-from adjoint.compiler.runtime.cpython_layout import CONTENTS, DATA, DTYPE, FLAGS, HEAD, RANK, SIZES, TYPE
+from adjoint.compiler.runtime.cpython_layout import CONTENTS, DATA, DTYPE, HEAD, RANK, SIZES, TYPE
 
 MAX_RANK = 31  # dimensions of an operand
 MAX_WORDS = 2**18  # words of a result; a larger one is as fast with NumPy
@@ -48,16 +48,12 @@ def write_join(symbol: str, target: Target, *, is_new: bool) -> str:
         words = b.gep(bound, CONTENTS, U8)
         with b.when(b.gt(count, 1), [NULL]) as several:
             dim, first = b.argument(args, 0), b.argument(args, 1)
-            right = b.logical_and(_has_type(b, dim, words, FLOAT), _has_type(b, first, words, ARRAY))
+            right = b.logical_and(has_word(b, dim, TYPE, words, FLOAT), has_word(b, first, TYPE, words, ARRAY))
             with b.when(right, [NULL]) as begun:
                 begun.yields(_check_and_join(b, words, args, count, first, b.field(dim, HEAD, F64), target, is_new))
             several.yields(begun.results[0])
         b.returns(make_none_of_null(b, words, *several.results))
     return b.text()
-
-
-def _has_type(b: Builder, held: Reg, words: Reg, word: int) -> Reg:
-    return b.eq(b.field(held, TYPE, PTR), b.argument(words, word))
 
 
 def _check_and_join(
@@ -68,14 +64,14 @@ def _check_and_join(
     kind, sizes = b.field(first, DTYPE, PTR), b.field(first, SIZES, PTR)
     width, number = b.constant(0, I64), b.constant(0, I32)  # in words
     for word, (wide, typed) in TYPES.items():
-        has_it = b.eq(kind, b.argument(words, word))
+        has_it = has_word(b, first, DTYPE, words, word)
         width, number = b.select(has_it, wide, width), b.select(has_it, typed, number)
     fits = b.logical_and(b.gt(width, 0), b.le(rank, MAX_RANK))
     fits = b.logical_and(fits, b.logical_and(b.ge(axis, 0), (b.le if is_new else b.lt)(axis, rank)))
     with b.loop(1, count, 1, [fits, b.constant(0, I64)]) as each:
         alike, length = each.carried
         held = b.argument(args, each.index)
-        alike = b.logical_and(alike, _has_type(b, held, words, ARRAY))
+        alike = b.logical_and(alike, has_word(b, held, TYPE, words, ARRAY))
         with b.when(alike, [alike, length]) as looked:
             same = b.logical_and(
                 b.eq(b.field(held, DTYPE, PTR), kind), b.eq(b.field(held, RANK, I32), b.field(first, RANK, I32))
@@ -139,8 +135,7 @@ def _copy_rows(
     b: Builder, words: Reg, held: Reg, target_row: Reg, count: Reg, width: Reg, step: Reg, target: Target
 ) -> None:
     """Copy `count` rows of `width` words of an array to addresses that are `step` words apart."""
-    dense = b.eq(b.bitwise_and(b.field(held, FLAGS, I32), ROW_MAJOR | ALIGNED), ROW_MAJOR | ALIGNED)
-    with b.when(b.logical_not(dense), [held]) as laid:
+    with b.when(b.logical_not(is_dense(b, held)), [held]) as laid:
         laid.yields(b.call(b.argument(words, COPY), [held, b.constant(ROW_MAJOR_ORDER, I32)], PTR))
     (source,) = laid.results
     with b.when(b.ne(source, NULL)):

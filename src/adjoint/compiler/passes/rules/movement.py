@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING
 from adjoint.compiler.ir.symbolic_size import has_symbols
 from adjoint.compiler.passes.pattern import rule
 from adjoint.core.typing import Function, Operand
-from adjoint.ops.movement.movement import Bounds, expand, flip, pad, permute, reshape, select, slice, unslice
+from adjoint.ops.movement.movement import (
+    Bounds,
+    compose_slices,
+    expand,
+    flip,
+    pad,
+    permute,
+    reshape,
+    select,
+    slice,
+    unslice,
+)
 from adjoint.ops.mutation.view_update import put_slice
 from adjoint.ops.reduction.reduction import all, any, max, min, prod, sum
 
@@ -106,8 +117,7 @@ def slice_twice(x: Tensor, *, first: Bounds, bounds: Bounds) -> Iterator[Operand
     if not has_symbols((first, bounds)):
         yield slice(x, bounds=_compose_bounds(first, bounds))
     elif builtins.all(step > 0 for _, _, step in (*first, *bounds)):
-        pairs = zip(first, bounds, strict=True)
-        yield slice(x, bounds=tuple((a[0] + b[0] * a[2], a[0] + b[1] * a[2], a[2] * b[2]) for a, b in pairs))
+        yield slice(x, bounds=tuple(map(compose_slices, first, bounds)))
 
 
 def _compose_bounds(first: Bounds, bounds: Bounds) -> Bounds:

@@ -166,7 +166,7 @@ def _write_frame(
 
 
 def _band_memory(b: Builder, plan: WinogradPlan, band: Reg, memory: WinogradMemory) -> tuple[Reg, Reg]:
-    """Where the frame of a group's band is, and the first of its transformed squares."""
+    """The addresses of the frame of a group's band, and of the first of its transformed squares."""
     frame = memory.frame
     if plan.frames > 1:
         frame = b.gep(frame, b.mul(band, plan.frame.elements), plan.type)
@@ -193,7 +193,7 @@ def write_transformed_band(
     plane: int,
     vector: Type,
 ) -> None:
-    """What a segment sees of a frame, transformed: for each product and square, all channels."""
+    """The transformed part of a frame that a segment sees: for each product and square, all channels."""
     down, across = shape.segments[number]
     transforms = IMAGE_TRANSFORMS[len(down.points)], IMAGE_TRANSFORMS[len(across.points)]
     rows, columns = (n + segment.taps - 1 for n, segment in zip(shape.step, (down, across), strict=True))
