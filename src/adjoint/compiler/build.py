@@ -31,10 +31,10 @@ from adjoint.compiler.report.example_arguments import ExampleArguments
 from adjoint.compiler.report.profiled_call import run_program_timed
 from adjoint.compiler.runtime.call_turn import CallTurn
 from adjoint.compiler.trace.guards import GuardFailure, ProbeGuard
+from adjoint.compiler.trace.numbers.symbolic_number import fixed_code
 from adjoint.compiler.trace.result_table import ResultTable
 from adjoint.compiler.trace.sizes.argument_sizes import ArgumentSizes
 from adjoint.compiler.trace.step_outputs import MadeLeaf, OutputRef, Parent, ResultFacts, StepEffects, complete_effects
-from adjoint.compiler.trace.symbolic_number import fixed_code
 from adjoint.compiler.trace.tracer import Tracer
 from adjoint.core.op.matmul_precision import PRECISION_FACT, current_precision, setting
 from adjoint.core.runtime.text_table import pluralize

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from adjoint.compiler.build import CompiledEntry, FinishedTrace, build, finish_trace
-from adjoint.compiler.ir.graph import HandlerError, OverlapError, StaticSizeError, TraceError
+from adjoint.compiler.ir.graph import HandlerError, OverlapError, StaticSizeError, TextReadError, TraceError
 from adjoint.compiler.log import LOGGED, log
 from adjoint.compiler.passes.partition import TracedBackward, trace_backward
 from adjoint.compiler.progress import progress
@@ -37,20 +37,18 @@ from adjoint.compiler.trace.frames.sources import tensors_in
 from adjoint.compiler.trace.guards import (
     ArgumentAttributeGuard,
     ArgumentGuard,
-    ProbeGuard,
     SameTensorGuard,
     SourceGuard,
+    guard_default_dtype,
 )
+from adjoint.compiler.trace.numbers.symbolic_number import fixed_code, is_symbolic_number
 from adjoint.compiler.trace.result_table import ResultTable, collect_effects, find_symbolic_attribute
 from adjoint.compiler.trace.step_outputs import Effect, StepEffects
 from adjoint.compiler.trace.suspension import TraceSuspension, handlers_outside
-from adjoint.compiler.trace.symbolic_number import fixed_code, is_symbolic_number
 from adjoint.compiler.trace.tracer import Location, Tracer
-from adjoint.core.dtype.dtype import default
 from adjoint.core.graph.source_location import Site, user_frame
 from adjoint.core.runtime import pytree
 from adjoint.core.runtime.gc_pause import gc_paused
-from adjoint.core.runtime.mode import depends_on
 from adjoint.core.runtime.text_table import pluralize
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Function, Operand, Operands
@@ -348,7 +346,7 @@ class StepTrace:
         every other place where it was found. A tensor that is also an argument, or lies in a second place, must be that
         same tensor in the next call, for the program has one input for both.
         """
-        outcome.guards.append(ProbeGuard(default, _default_dtype, "the default dtype"))
+        outcome.guards.append(guard_default_dtype())
         tensors = [(i, x) for i, x in enumerate(given) if isinstance(x, Tensor)]
         numbers = {id(x): i for i, x in tensors}
         of_argument = numbers | {id(vars(x)): i for i, x in tensors}
@@ -402,6 +400,7 @@ def trace_step(
     log: list[Outcome] | None = None,
     dynamic_dims: Mapping[int, Sequence[int]] = MappingProxyType({}),
     watches_loops: bool = False,
+    shows_texts: bool = True,
 ) -> tuple[CompiledEntry | StagedEntry, Callable[[], None]]:
     """The program of one call, and what is to be done if that fails at once.
 
@@ -409,21 +408,21 @@ def trace_step(
     `scalar_arguments`, are inputs of the program; the latter are `specialize_arguments` if it is for these numbers
     alone. The sizes of leaves in `dynamic_dims` are symbols. What stands in `log` took place in this call already; what
     takes place in the trace is added to it. `watches_loops`: raise OutlineFoundError at one to be outlined.
+    `shows_texts`: where a text is made of numbers that each call computes, it does so, too.
     """
     check_python()
     options = specialize_arguments, [] if log is None else log, dynamic_dims, watches_loops
     trace = StepTrace(name, dynamic_sources or {}, scalar_arguments, *options)
+    trace.tracer.arithmetic.texts.may_show = shows_texts
     try:
         return trace.run(function, args, kwargs)
+    except TextReadError:
+        if log or not shows_texts:  # a call has been given such a text already
+            raise
+        return trace_step(function, name, args, kwargs, dynamic_sources, scalar_arguments, *options, shows_texts=False)
     except (StaticSizeError, OverlapError, OutlineFoundError):
         raise
     except Exception as error:
         if dynamic_dims:  # with numbers for sizes the step may do, or fail in its own words
             raise StaticSizeError([(i, d) for i, dims in dynamic_dims.items() for d in dims]) from error
         raise
-
-
-@depends_on(lambda holder: [(holder, "floating")])
-def _default_dtype(holder: Any) -> object:
-    """The type that `set_default_dtype` sets: of what a step makes, and of the floats of integers."""
-    return holder.floating

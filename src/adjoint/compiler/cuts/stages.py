@@ -16,8 +16,8 @@ from adjoint.compiler.ir.graph import Argument, Graph, ScalarInput, Value
 from adjoint.compiler.passes.index_checks import is_refusable
 from adjoint.compiler.passes.materialize import may_raise
 from adjoint.compiler.trace.events.step_events import StepEvent, StepEvents
+from adjoint.compiler.trace.numbers.symbolic_number import NumberArithmetic, NumberSource
 from adjoint.compiler.trace.step_outputs import Effect, OutputRef, ResultFacts, StepEffects
-from adjoint.compiler.trace.symbolic_number import NumberArithmetic, NumberSource
 from adjoint.core.op.spec import Spec
 from adjoint.core.runtime import pytree
 from adjoint.core.tensor.tensor import Tensor

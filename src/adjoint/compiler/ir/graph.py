@@ -94,6 +94,10 @@ class StaticSizeError(TraceError):
         self.places = tuple(places)
 
 
+class TextReadError(TraceError):
+    """A step looks into the text of a number that each call computes: it needs the number itself."""
+
+
 class UnknownInstructionError(TraceError):
     """A step has an instruction that the tracer does not know: it runs eagerly, on a newer Python."""
 

@@ -37,8 +37,8 @@ from adjoint.compiler.runtime.result_buffers import take_reusable_result
 from adjoint.compiler.runtime.write_marks import make_write_marker
 from adjoint.compiler.trace.frames.constants import is_same_constant
 from adjoint.compiler.trace.guards import GuardFailure, describe_object
+from adjoint.compiler.trace.numbers.symbolic_number import GUARD_NAMES
 from adjoint.compiler.trace.step_outputs import Parent, StepEffects
-from adjoint.compiler.trace.symbolic_number import GUARD_NAMES
 from adjoint.compiler.trace.symbolic_strides import lies_with_strides, strides_unless_contiguous
 from adjoint.core.graph.node import next_sequence_nr
 from adjoint.core.graph.source_location import PACKAGE, Site

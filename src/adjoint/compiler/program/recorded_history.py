@@ -21,7 +21,7 @@ from adjoint.autograd.function.saved import PackedVariable, SavedVariable
 from adjoint.autograd.saved.hooks import PackedByHook
 from adjoint.compiler.ir.graph import Value, op_of
 from adjoint.compiler.ir.symbolic_size import SymbolicSize, evaluate_size
-from adjoint.compiler.trace.symbolic_number import SymbolicNumber
+from adjoint.compiler.trace.numbers.symbolic_number import SymbolicNumber
 from adjoint.core.graph.hooks import NodeHooks
 from adjoint.core.graph.node import GraphNode, Leaf, Node, OutputSlot, PackedValue
 from adjoint.core.tensor.tensor import Tensor, wrap

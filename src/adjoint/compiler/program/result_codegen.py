@@ -17,8 +17,8 @@ from adjoint.compiler.runtime.new_tensors import (
     make_alias,
     rebind_memory,
 )
+from adjoint.compiler.trace.numbers.symbolic_number import ScalarExpr
 from adjoint.compiler.trace.step_outputs import MadeLeaf, OutputRef, Parent
-from adjoint.compiler.trace.symbolic_number import ScalarExpr
 from adjoint.core.graph.node import Leaf as AccumulateGrad
 from adjoint.core.runtime.mode import mode
 from adjoint.core.tensor.tensor import Tensor

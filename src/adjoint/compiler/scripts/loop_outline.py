@@ -28,7 +28,7 @@ from adjoint.compiler.scripts.region_syntax import (
 from adjoint.compiler.scripts.taken_containers import find_containers, is_record, lower_records
 from adjoint.compiler.trace.frames.constants import is_plain
 from adjoint.compiler.trace.frames.trace_rules import is_user_function
-from adjoint.compiler.trace.symbolic_number import is_symbolic_number
+from adjoint.compiler.trace.numbers.symbolic_number import is_symbolic_number
 from adjoint.core.graph.source_location import Site
 from adjoint.core.runtime import pytree
 from adjoint.core.tensor.tensor import Tensor

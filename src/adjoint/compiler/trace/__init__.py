@@ -5,8 +5,6 @@ Modules, in reading order:
 - `frames`: The frame observer: a step's reads and writes of Python objects, seen while it is traced.
 - `signature`: The signature of a call's arguments, which selects its program, and the arguments that each call brings
   anew.
-- `symbolic_number`: Python numbers that may differ from call to call: a step does arithmetic with them, and the
-  program does it again.
 - `symbolic_strides`: The strides that traced tensors would have if the step ran eagerly, which tell a view from a
   copy.
 - `untraced`: Parts of a trace that run nothing of the user's to be observed: the observer does not follow their
@@ -25,7 +23,6 @@ Modules, in reading order:
   finds.
 - `checkpoint_blocks`: Checkpoints in a traced step: which equations backward computes again, and a second call of the
   function.
-- `number_tensors`: Tensors that a step makes of numbers which each call brings.
 - `constant_values`: Values that are the same in each call while what a step captured is: masks and positions from
   before the step.
 - `suspension`: Signal handlers that interrupt a trace: nothing of them is traced, and they see all as it was before
@@ -35,4 +32,6 @@ Modules, in reading order:
 - `events`: Questions that a traced step asks of its call, calls that it has others make, and their outcomes.
 - `call_specs`: The shape and type of what an op call gives, told from its operands: once for calls that are alike.
 - `sizes`: Sizes of arguments that differ from call to call: as symbols of one program, or as programs of their own.
+- `numbers`: Python numbers that differ from call to call: their arithmetic, the tensors made of them, the texts that
+  show them.
 """

@@ -11,7 +11,7 @@ from collections.abc import Hashable
 import numpy as np
 
 from adjoint.compiler.ir.graph import Value
-from adjoint.compiler.trace.symbolic_number import SymbolicNumber
+from adjoint.compiler.trace.numbers.symbolic_number import SymbolicNumber
 from adjoint.compiler.trace.symbolic_strides import stand_in_operand
 from adjoint.core.dtype.dtype import default
 from adjoint.core.op.op import Op

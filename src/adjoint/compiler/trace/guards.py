@@ -12,8 +12,10 @@ import numpy as np
 from adjoint.compiler.trace.frames.constants import is_interchangeable, is_same_constant
 from adjoint.compiler.trace.frames.container_snapshot import Snapshot
 from adjoint.compiler.trace.frames.sources import MISSING, ContentsSource, NameOf, Source
-from adjoint.compiler.trace.symbolic_number import ScalarExpr, constant_code
+from adjoint.compiler.trace.numbers.symbolic_number import ScalarExpr, constant_code
+from adjoint.core.dtype.dtype import default
 from adjoint.core.graph.source_location import Site
+from adjoint.core.runtime.mode import depends_on
 from adjoint.core.runtime.text_table import pluralize
 from adjoint.core.tensor.as_strided import fills_memory
 from adjoint.core.tensor.storage import View, view_of
@@ -366,3 +368,13 @@ def find_dynamic_sources(changes: Sequence[Guard]) -> dict[object, Source]:
             if type(now) in (int, float) and type(guard.expected_value) is type(now):
                 found[guard.place.key] = guard.place
     return found
+
+
+def guard_default_dtype() -> ProbeGuard:
+    """The guard of the type that `set_default_dtype` sets: of what a step makes, and of the floats of integers."""
+    return ProbeGuard(default, _read_default_dtype, "the default dtype")
+
+
+@depends_on(lambda holder: [(holder, "floating")])
+def _read_default_dtype(holder: Any) -> object:
+    return holder.floating

@@ -11,6 +11,8 @@ import numpy as np
 from adjoint.compiler.ir.graph import StateInput, TraceError, Value, op_of
 from adjoint.compiler.trace.frames.constants import is_plain
 from adjoint.compiler.trace.frames.host_functions import HostGenerator
+from adjoint.compiler.trace.numbers.number_text import is_late_text
+from adjoint.compiler.trace.numbers.symbolic_number import is_symbolic_number
 from adjoint.compiler.trace.step_memory import MemoryReplacement
 from adjoint.compiler.trace.step_outputs import (
     AliasRef,
@@ -23,7 +25,6 @@ from adjoint.compiler.trace.step_outputs import (
     collect_gradients,
 )
 from adjoint.compiler.trace.symbolic_mutation import trace_views_to
-from adjoint.compiler.trace.symbolic_number import is_late_text, is_symbolic_number
 from adjoint.compiler.trace.symbolic_strides import dense_dim_order, is_view
 from adjoint.compiler.trace.tracer import Tracer
 from adjoint.core.graph.node import Leaf, OutputSlot
@@ -96,7 +97,7 @@ class ResultTable:
             self._note_pending(x.name)
             return OutputRef("number", x.name)
         if is_late_text(x):
-            name = self.outcome.arithmetic.name_text(x)
+            name = self.outcome.arithmetic.texts.name(x)
             self._note_pending(name)
             return OutputRef("number", name)
         if is_sparse(x):

@@ -11,7 +11,7 @@ from adjoint.compiler.ir.graph import Argument, OverlapError, StateInput, TraceE
 from adjoint.compiler.ir.shared_memory import MemoryFacts, MemoryRelation, describe_overlap, overlapping_inputs
 from adjoint.compiler.ir.strided_view import repeats_elements
 from adjoint.compiler.trace.guards import Guard, ProbeGuard
-from adjoint.compiler.trace.symbolic_number import NumberArithmetic
+from adjoint.compiler.trace.numbers.symbolic_number import NumberArithmetic
 from adjoint.compiler.trace.symbolic_strides import Sizes, strides_unless_contiguous
 from adjoint.compiler.trace.tracer import Tracer
 from adjoint.core.graph.hooks import NodeHooks

@@ -34,7 +34,8 @@ from adjoint.compiler.trace.constant_values import find_constant_values
 from adjoint.compiler.trace.equation_origins import EquationOrigins
 from adjoint.compiler.trace.events.host_calls import HostCalls, return_number, show_tensor
 from adjoint.compiler.trace.guards import MemoryGuard, ProbeGuard, ViewGuard
-from adjoint.compiler.trace.number_tensors import stack_numbers
+from adjoint.compiler.trace.numbers.number_tensors import stack_numbers
+from adjoint.compiler.trace.numbers.symbolic_number import NumberArithmetic, SymbolicNumber, specialize_numbers
 from adjoint.compiler.trace.sizes.argument_sizes import ArgumentSizes
 from adjoint.compiler.trace.step_memory import STORAGE_READERS, Location, StepMemory
 from adjoint.compiler.trace.symbolic_mutation import (
@@ -45,7 +46,6 @@ from adjoint.compiler.trace.symbolic_mutation import (
     stand_in_of,
     write_symbol,
 )
-from adjoint.compiler.trace.symbolic_number import NumberArithmetic, SymbolicNumber, specialize_numbers
 from adjoint.compiler.trace.symbolic_strides import strides_unless_contiguous
 from adjoint.compiler.trace.untraced import without_frame_tracing
 from adjoint.core.graph.hooks import guard_on_hooks

@@ -8,10 +8,10 @@ import pytest
 
 import adjoint as ad
 from adjoint import _dynamo
+from adjoint.compiler.trace.numbers.symbolic_number import NumberArithmetic, is_symbolic_number
 from adjoint.compiler.trace.signature import Signature, VaryingIntegers
 from adjoint.compiler.trace.sizes.argument_sizes import ArgumentSizes
 from adjoint.compiler.trace.sizes.dynamic_sizes import MAX_SYMBOLIC_PROGRAMS, DynamicSizes
-from adjoint.compiler.trace.symbolic_number import NumberArithmetic, is_symbolic_number
 from adjoint.core.runtime import pytree
 
 

@@ -21,7 +21,8 @@ from adjoint.compiler.trace.frames.host_functions import (
     HostFunction,
 )
 from adjoint.compiler.trace.frames.impure_calls import find_effect
-from adjoint.compiler.trace.symbolic_number import NumberArithmetic, SymbolicNumber, is_late_text, is_symbolic_number
+from adjoint.compiler.trace.numbers.number_text import is_late_text
+from adjoint.compiler.trace.numbers.symbolic_number import NumberArithmetic, SymbolicNumber, is_symbolic_number
 from adjoint.core.runtime import pytree
 from adjoint.core.tensor.printing import format_tensor
 from adjoint.core.tensor.tensor import Tensor, wrap
@@ -95,13 +96,13 @@ def _make_array(events: HostCalls, function: Function, args: Operands, kwargs: d
 
 def show_tensor(events: HostCalls | None, tensor: Tensor) -> str:
     """The text of a tensor: one that stands for it where the instruction makes a text that nobody looks into."""
-    if events is None or not events.arithmetic.shows_text:
+    if events is None or not events.arithmetic.texts.are_shown:
         return format_tensor(wrap(tensor.numpy_view("str()")))  # the step must not keep what the text would be
-    events.arithmetic.shows_text = False  # what shows it is a call
+    events.arithmetic.texts.are_shown = False  # what shows it is a call
     try:
         return str.__str__(events.call(repr, (tensor,), is_trusted=True))
     finally:
-        events.arithmetic.shows_text = True
+        events.arithmetic.texts.are_shown = True
 
 
 def is_list_of_numbers(x: object) -> bool:

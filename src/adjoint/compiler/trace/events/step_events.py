@@ -26,8 +26,9 @@ from adjoint.compiler.trace.events.shown_history import ShownHistory, history_to
 from adjoint.compiler.trace.events.traced_values import TracedValues
 from adjoint.compiler.trace.frames.constants import is_same_constant
 from adjoint.compiler.trace.guards import describe_object
+from adjoint.compiler.trace.numbers.number_text import is_late_text
+from adjoint.compiler.trace.numbers.symbolic_number import NumberArithmetic, is_number, is_symbolic_number
 from adjoint.compiler.trace.step_outputs import OutputRef
-from adjoint.compiler.trace.symbolic_number import NumberArithmetic, is_late_text, is_number, is_symbolic_number
 from adjoint.core.graph.source_location import Site, user_site
 from adjoint.core.op.spec import Spec
 from adjoint.core.runtime import pytree
@@ -326,7 +327,7 @@ class StepEvents:
         if is_symbolic_number(x):
             return OutputRef("number", x.name)
         if is_late_text(x):
-            return OutputRef("number", self.tracer.arithmetic.name_text(x))
+            return OutputRef("number", self.tracer.arithmetic.texts.name(x))
         if isinstance(x, Tensor):
             return OutputRef("value", self.tracer.adopt(x))
         if self.has_changed(x):
@@ -357,7 +358,7 @@ class StepEvents:
                 number = arithmetic.add_source(
                     name, given, partial(return_name, name), f"a result of {event.what}()", True
                 )
-                shown.append(number if type(x) is not str else arithmetic.show_text(name, (name,)))
+                shown.append(number if type(x) is not str else arithmetic.texts.show(name, (name,)))
             elif isinstance(given, Tensor) and given.node is None:
                 shape = given.array.shape
                 if event.is_sized:

@@ -10,7 +10,8 @@ import re
 from types import BuiltinFunctionType, FunctionType
 
 from adjoint.compiler.trace.frames.constants import ATOMS
-from adjoint.compiler.trace.symbolic_number import NumberArithmetic, is_late_text
+from adjoint.compiler.trace.numbers.number_text import PrintfText, is_late_text
+from adjoint.compiler.trace.numbers.symbolic_number import NumberArithmetic
 
 
 class MadeText:
@@ -28,19 +29,19 @@ class LateTexts:
     def __init__(self) -> None:
         self.arithmetic: NumberArithmetic | None = None
 
-    def show(self) -> None:
-        """Let the instruction that is about to run make late texts."""
+    def show(self, made: PrintfText | None = None) -> None:
+        """Let the instruction that is about to run make late texts; `made`: the one of a format with `%`."""
         if self.arithmetic is not None:
-            self.arithmetic.shows_text = True
+            self.arithmetic.texts.begin(made)
 
     def hide(self) -> None:
         """End what `show` began."""
         if self.arithmetic is not None:
-            self.arithmetic.shows_text = False
+            self.arithmetic.texts.are_shown = False
 
     def count(self) -> int:
         """The number of late texts that were made so far."""
-        return 0 if self.arithmetic is None else self.arithmetic.texts
+        return 0 if self.arithmetic is None else self.arithmetic.texts.count
 
     def is_late(self, value: object) -> bool:
         """True for a late text, or what may be one."""
@@ -71,11 +72,6 @@ def makes_text(callee: object) -> bool:
     if not isinstance(callee, BuiltinFunctionType) or type(callee.__self__) is not str:
         return False
     return callee.__name__ in ("format", "join") and not is_late_text(callee.__self__)
-
-
-def lays_out(form: str) -> bool:
-    """True for a format with `%` that cuts or pads some of the texts that it takes."""
-    return re.search("%[^s%]", form) is not None
 
 
 def lays_out_fields(callee: object) -> bool:

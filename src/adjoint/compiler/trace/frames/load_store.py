@@ -12,10 +12,11 @@ from types import FrameType
 from adjoint.compiler.trace.frames import attributes_items, calls
 from adjoint.compiler.trace.frames.bytecode import NULL, NewContainer
 from adjoint.compiler.trace.frames.container_snapshot import MUTABLE
-from adjoint.compiler.trace.frames.late_texts import is_made_text, lays_out
+from adjoint.compiler.trace.frames.late_texts import is_made_text
 from adjoint.compiler.trace.frames.shadow_frame import Handlers, ShadowFrame
 from adjoint.compiler.trace.frames.sources import MISSING, BuiltinSource, CellSource, GlobalSource, ItemSource
 from adjoint.compiler.trace.frames.static_getattr import UNKNOWN, one_of
+from adjoint.compiler.trace.numbers.number_text import parse_format
 
 HANDLERS = Handlers()
 handles = HANDLERS.handles
@@ -152,9 +153,10 @@ def binary_operation(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> 
     left, right = a.pop_operands(2)
     if ins.argrepr in ("+", "+=") and _add_texts(a, left, right):
         return
-    if ins.argrepr == "%" and type(left) is str and not lays_out(left):
+    made = parse_format(left) if ins.argrepr == "%" and type(left) is str else None
+    if made is not None:
         a.observer.use(right, frame, looks_at=0)
-        a.observer.texts.show()
+        a.observer.texts.show(made)
         a.push(a.observer.texts.combine([left, right]))
         return
     a.push(UNKNOWN)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from types import BuiltinFunctionType, CellType, FrameType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from adjoint.compiler.ir.graph import OverlapError, UnknownInstructionError
+from adjoint.compiler.ir.graph import OverlapError, TextReadError, UnknownInstructionError
 from adjoint.compiler.trace.frames.attribute_sources import AttributeSource
 from adjoint.compiler.trace.frames.constants import ATOMS, is_plain, is_same_constant
 from adjoint.compiler.trace.frames.container_snapshot import (
@@ -146,7 +146,7 @@ class Observations:
     def look_at_text(self, value: object, frame: FrameType) -> None:
         """Refuse what looks into a text that each call makes."""
         if (is_made_text(value) or type(value) is str) and self.texts.is_late(value):
-            self.refuse("looks into the text of a number that each call computes", frame)
+            self.refuse_text(frame)
 
     def use(self, value: object, frame: FrameType, looks_at: int = 1) -> None:
         """Record that all of `value` is read, if it is a container or holds some.
@@ -157,7 +157,7 @@ class Observations:
         while pending:
             value = pending.pop()
             if looks_at > bool(seen) and self.texts.is_late(value):
-                self.refuse("looks into the text of a number that each call computes", frame)
+                self.refuse_text(frame)
             if type(value) in ATOMS or id(value) in seen:
                 continue
             seen.add(id(value))
@@ -226,6 +226,15 @@ class Observations:
         except BaseException as error:
             self._refusal = self._refusal or error
             raise
+
+    def refuse_text(self, frame: FrameType) -> None:
+        """End a trace in which a number was shown as a text that each call makes: the step looks into it."""
+        self.give_up(
+            TextReadError(
+                f"the step looks into the text of a number that each call computes, at {site_in(frame)}: show it to "
+                "calls outside of the step only, or compile with fallback=True to run it eagerly"
+            )
+        )
 
     def postpone(self, what: str, frame: FrameType) -> None:
         """Leave this call of the step to Python; the next can be traced."""

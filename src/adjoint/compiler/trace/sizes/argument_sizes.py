@@ -10,7 +10,7 @@ from weakref import WeakMethod
 from adjoint.compiler.ir.graph import StaticSizeError
 from adjoint.compiler.ir.size_terms import MIN_SYMBOL, format_terms
 from adjoint.compiler.ir.symbolic_size import SizeRelations, SymbolicSize
-from adjoint.compiler.trace.symbolic_number import NumberArithmetic, ScalarExpr, SymbolicNumber, fixed_code
+from adjoint.compiler.trace.numbers.symbolic_number import NumberArithmetic, ScalarExpr, SymbolicNumber, fixed_code
 from adjoint.core.graph.source_location import user_site
 from adjoint.core.tensor.size import as_size
 from adjoint.core.typing import Function, Operand

@@ -11,8 +11,8 @@ import pytest
 
 import adjoint as ad
 from adjoint.compiler.trace.guards import guard_code
+from adjoint.compiler.trace.numbers.symbolic_number import NumberArithmetic, SymbolicNumber, specialize_numbers
 from adjoint.compiler.trace.sizes.batch_sizes import BatchSizes
-from adjoint.compiler.trace.symbolic_number import NumberArithmetic, SymbolicNumber, specialize_numbers
 
 pytest.importorskip("llvmlite")
 
@@ -108,7 +108,7 @@ def test_a_settled_number_is_told_from_all_others(value: float) -> None:
     float(n)
     (line,) = n.arithmetic.lines
     for other in (0.0, -0.0, math.nan, math.inf, -math.inf, 1.5, 0, 3, True):
-        from adjoint.compiler.trace.symbolic_number import GUARD_NAMES
+        from adjoint.compiler.trace.numbers.symbolic_number import GUARD_NAMES
 
         same = type(other) is type(value) and repr(other) == repr(value)
         assert bool(eval(guard_code(line), {"x0": other, **GUARD_NAMES})) == same

@@ -8,7 +8,7 @@ import numpy as np
 
 from adjoint.compiler.ir.graph import Value
 from adjoint.compiler.ir.symbolic_size import as_number
-from adjoint.compiler.trace.symbolic_number import SymbolicNumber, is_symbolic_number
+from adjoint.compiler.trace.numbers.symbolic_number import SymbolicNumber, is_symbolic_number
 from adjoint.core.dtype.dtype import default, promote
 from adjoint.core.tensor.tensor import Tensor, wrap
 from adjoint.core.typing import Array, NumpyDtype, Operand

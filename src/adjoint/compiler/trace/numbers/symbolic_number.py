@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from adjoint.compiler.trace.numbers.number_text import NumberTexts
 from adjoint.core.graph.source_location import Site, user_site
 from adjoint.core.tensor.size import SymbolicScalar
 from adjoint.core.typing import Array, Function, NumpyDtype, Operand, Operands
@@ -64,8 +65,7 @@ class NumberArithmetic:
         self.bring: Callable[[SymbolicNumber], SymbolicNumber] | None = None
         self.ask: Callable[[str, tuple[str, ...]], Operand] | None = None
         self.read_number: Callable[[Tensor], Operand] | None = None
-        self.shows_text = False  # the instruction that runs makes a text, which nobody looks into
-        self.texts = 0  # texts of numbers made so far
+        self.texts = NumberTexts(self.name_line)
         self._known: dict[str, Operand] = {}  # numbers, by their names, in the call that is traced
         self._specialized_codes: set[str] = set()
 
@@ -121,17 +121,6 @@ class NumberArithmetic:
                 self._known[name] = self.read_number(self.pending[name])
         return eval(code, dict(GUARD_NAMES), self._known)
 
-    def show_text(self, code: str, needs: tuple[str, ...]) -> str:
-        """A text that stands for the one that an expression gives in each call."""
-        self.texts += 1
-        return f"{TEXT_BEGINS}{self.name_line(code, needs)}{TEXT_ENDS}"
-
-    def name_text(self, text: str) -> str:
-        """The name of the text that each call makes where `text` was made in the trace."""
-        parts = TEXT_PATTERN.split(text)  # every second one is a name
-        code = " + ".join(part if i % 2 else repr(part) for i, part in enumerate(parts) if part)
-        return self.name_line(code, tuple(parts[1::2]))
-
     def until(self, sources: int, lines: int) -> NumberArithmetic:
         """The part of the arithmetic that a trace had met with so many sources and lines."""
         part = NumberArithmetic()
@@ -174,13 +163,6 @@ class NumberArithmetic:
 
 SIZE_OPERATORS = frozenset(["+", "-", "*", "//", "%"])  # that give sizes where they are applied to sizes
 SCALAR_FACTS = frozenset(("dtype", "itemsize", "nbytes", "ndim", "shape", "size"))  # which the type of a scalar tells
-TEXT_BEGINS, TEXT_ENDS = "\ue0ad\ue000", "\ue001"  # characters for private use, around the name of a text
-TEXT_PATTERN = re.compile(f"{TEXT_BEGINS}(n\\d+){TEXT_ENDS}")
-
-
-def is_late_text(x: object) -> bool:
-    """True for a string that stands for one which each call makes anew."""
-    return type(x) is str and TEXT_BEGINS in x
 
 
 def _substitute_names(code: str, names: dict[str, str]) -> str:
@@ -245,18 +227,18 @@ class SymbolicNumber(SymbolicScalar):
         return bool(self.arithmetic.specialize(f"{self.name} != 0", (self.name,), self.value != 0))
 
     def __format__(self, spec: str) -> str:
-        if self.arithmetic.shows_text:
-            return self.arithmetic.show_text(f"format({self.name}, {spec!r})", (self.name,))
+        if self.arithmetic.texts.are_shown:
+            return self.arithmetic.texts.show(f"format({self.name}, {spec!r})", (self.name,))
         return format(self.specialize(), spec)
 
     def __repr__(self) -> str:
-        if self.arithmetic.shows_text:
-            return self.arithmetic.show_text(f"repr({self.name})", (self.name,))
+        if self.arithmetic.texts.are_shown:
+            return self.arithmetic.texts.show(f"repr({self.name})", (self.name,))
         return repr(self.specialize())
 
     def __str__(self) -> str:
-        if self.arithmetic.shows_text:
-            return self.arithmetic.show_text(f"str({self.name})", (self.name,))
+        if self.arithmetic.texts.are_shown:
+            return self.arithmetic.texts.show(f"str({self.name})", (self.name,))
         return str(self.specialize())
 
     def __reduce__(self) -> tuple[type, tuple[float]]:
@@ -335,6 +317,16 @@ def _conversion_method(function: Function) -> Callable[[SymbolicNumber], object]
     return lambda self: function(self.specialize())
 
 
+def _real_method(kind: type) -> Callable[[SymbolicNumber], object]:
+    """As `_conversion_method`, for an int or a float, which may be for a text."""
+
+    def convert(self: SymbolicNumber) -> object:
+        placed = self.arithmetic.texts.place(kind, self.name)
+        return kind(self.specialize()) if placed is None else placed
+
+    return convert
+
+
 def _comparison_method(symbol: str, function: Function) -> Callable[[SymbolicNumber, object], object]:
     def compare(self: SymbolicNumber, other: object) -> object:
         b = _operand_code(other)
@@ -410,9 +402,11 @@ def _power_methods() -> tuple[Function, Function]:
     return power, reflected_power
 
 
-_CONVERSIONS: tuple[Function, ...] = (float, int, operator.index, complex, hash)
+_CONVERSIONS: tuple[Function, ...] = (operator.index, complex, hash)
 for _conversion in _CONVERSIONS:
     setattr(SymbolicNumber, f"__{_conversion.__name__}__", _conversion_method(_conversion))
+for _kind in (int, float):
+    setattr(SymbolicNumber, f"__{_kind.__name__}__", _real_method(_kind))
 for _name, _symbol in {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}.items():
     setattr(SymbolicNumber, f"__{_name}__", _comparison_method(_symbol, getattr(operator, _name)))
 _NAMES = "add sub mul mod truediv floordiv and or xor lshift rshift"
