@@ -260,3 +260,26 @@ def test_the_next_call_does_what_eager_would(name: str) -> None:
     for p, q in zip(kept.model.parameters(), twin.model.parameters(), strict=True):
         np.testing.assert_allclose(p.detach().numpy(), q.detach().numpy(), rtol=2e-4, atol=1e-5)
     assert compiled.compilations <= 3 + 2 * len(changes), "not a program for each call"
+
+
+def test_gradients_of_arguments_are_those_of_the_tensors_that_each_call_brings() -> None:
+    weight = ad.tensor([1.0, -2.0, 3.0])
+
+    def step(x: Any) -> Any:
+        loss = (x * weight).pow(2).sum()
+        loss.backward()
+        return loss
+
+    compiled = ad.compile(step)
+    for n in range(5):
+        x = ad.full((3,), n + 1.0).requires_grad_()
+        y = ad.full((3,), n + 1.0).requires_grad_()
+        assert compiled(x).item() == step(y).item()
+        assert x.grad.tolist() == y.grad.tolist()
+    assert compiled.compilations == 1
+    for calls in range(5):  # of one tensor, whose gradient grows
+        if calls == 3:
+            x.grad = y.grad = None
+        compiled(x), step(y)
+        assert x.grad.tolist() == y.grad.tolist()
+    assert compiled.compilations <= 2

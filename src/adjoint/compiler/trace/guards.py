@@ -193,6 +193,29 @@ class ArgumentAttributeGuard:
         return GuardFailure(self.what, describe_object(self.expected_value), "another", self.site)
 
 
+class ArgumentGradientGuard:
+    """An argument has a `.grad` when the step begins, or none, as in the call that was traced."""
+
+    __slots__ = ("expected_value", "had_gradient", "number", "site", "what")
+
+    def __init__(self, number: int, had_gradient: bool) -> None:
+        self.number, self.had_gradient, self.site = number, had_gradient, None
+        self.expected_value = None
+        self.what = f"whether argument {number} has a .grad when the step begins"
+
+    def code(self, name: NameOf, expected: str) -> str:
+        """A look at the tensor of this call."""
+        return f"x{self.number}._grad is {'not ' * self.had_gradient}None"
+
+    def holds(self) -> bool:
+        """Only a call can tell."""
+        return True
+
+    def change(self) -> GuardFailure:
+        """Return the failure; only the call's arguments tell whether it happened."""
+        return GuardFailure(self.what, f"{self.had_gradient}", f"{not self.had_gradient}", self.site)
+
+
 class MemoryGuard:
     """An argument, by its number, or a captured tensor is all that its memory holds."""
 

@@ -10,7 +10,7 @@ import numpy as np
 from adjoint.compiler.ir.graph import Argument, OverlapError, StateInput, TraceError, Value
 from adjoint.compiler.ir.shared_memory import MemoryFacts, MemoryRelation, describe_overlap, overlapping_inputs
 from adjoint.compiler.ir.strided_view import repeats_elements
-from adjoint.compiler.trace.guards import Guard, ProbeGuard
+from adjoint.compiler.trace.guards import ArgumentGradientGuard, Guard, ProbeGuard
 from adjoint.compiler.trace.numbers.symbolic_number import NumberArithmetic
 from adjoint.compiler.trace.symbolic_strides import Sizes, strides_unless_contiguous
 from adjoint.compiler.trace.tracer import Tracer
@@ -238,9 +238,12 @@ def collect_gradients(tracer: Tracer, given: list[Operand], outcome: StepEffects
             if final.node is not None:
                 outcome.lost.append(place)
         if kind == "read":
-            watch = ProbeGuard(tensor, _has_gradient, "whether a tensor has a .grad when the step begins")
-            watch.expected_value = before is not None
-            tracer.probe_guards.append(watch)
+            if isinstance(place, Tensor):
+                watch = ProbeGuard(tensor, _has_gradient, "whether a tensor has a .grad when the step begins")
+                watch.expected_value = before is not None
+                tracer.probe_guards.append(watch)
+            else:  # of the tensor that each call brings, not of this one
+                outcome.guards.append(ArgumentGradientGuard(place, before is not None))
             if is_sparse(before) and not tracer.is_unread(before):
                 tracer.refuse_sparse_gradient("the step uses a sparse gradient from before it")
     return leaves_sparse
