@@ -78,13 +78,14 @@ from adjoint.diagnosis.rules.dataflow.recurrent_outputs import (
 from adjoint.diagnosis.rules.dataflow.scores import (
     AttentionScores,
     ContrastiveScores,
+    LogitScale,
     OneTemperature,
     ProbabilitiesAsLogits,
 )
 from adjoint.diagnosis.rules.dataflow.softmax_dimensions import SoftmaxDimension
 from adjoint.diagnosis.rules.dataflow.target_batches import Targets
 from adjoint.diagnosis.rules.dataflow.units import DeadUnits, SaturatedUnits
-from adjoint.diagnosis.rules.dataflow.unused_parts import UnfilledParameter, UnusedLayer, UnusedSchedule
+from adjoint.diagnosis.rules.dataflow.unused_parts import FrozenHead, UnfilledParameter, UnusedLayer, UnusedSchedule
 from adjoint.diagnosis.rules.dataflow.unused_results import UnusedResult
 from adjoint.diagnosis.rules.dataflow.weight_averages import AverageFactor
 from adjoint.diagnosis.rules.layer_options import AdamOptions, ClipSize, DroppedOutput, LayerOptions, NormalizedOutput
@@ -97,7 +98,6 @@ from adjoint.diagnosis.rules.loops.clipping import ClipOrder, ScaledGradients
 from adjoint.diagnosis.rules.loops.copies import LossOfAnother, TrainedOnHeldOut, UntrainedCopy
 from adjoint.diagnosis.rules.loops.evaluation import (
     EvaluationScale,
-    LogitThreshold,
     RowScale,
 )
 from adjoint.diagnosis.rules.loops.held_out import ChangingEvaluation, SharedSamples
@@ -128,7 +128,7 @@ from adjoint.diagnosis.rules.loss_terms import (
 )
 from adjoint.diagnosis.rules.memory import CarriedGraph, GrowingSum, KeptResults, RecordedEvaluation, RepeatedHook
 from adjoint.diagnosis.rules.metrics import (
-    AllPairsInMetric,
+    LogitThreshold,
     MetricChoice,
     OneHotAccuracy,
     SumOfMeans,
@@ -210,7 +210,6 @@ RULES: tuple[type[WatchRule], ...] = (
     MissingLogarithm,
     DivergenceReduction,
     AllPairs,
-    AllPairsInMetric,
     OneHotAccuracy,
     MetricChoice,
     SumOfMeans,
@@ -242,6 +241,7 @@ RULES: tuple[type[WatchRule], ...] = (
     CarriedState,
     AttentionScores,
     ContrastiveScores,
+    LogitScale,
     ProbabilitiesAsLogits,
     OneTemperature,
     LatentDeviation,
@@ -294,6 +294,7 @@ RULES: tuple[type[WatchRule], ...] = (
     ZeroFactor,
     UnusedLayer,
     UnusedSchedule,
+    FrozenHead,
     UnfilledParameter,
     CustomGradients,
     GeneratorTarget,

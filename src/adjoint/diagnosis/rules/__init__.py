@@ -8,8 +8,8 @@ Modules, in reading order:
 - `loss_terms`: Rules on the terms of a loss: means that are taken too early, penalties without a gradient, wrong
   signs.
 - `memory`: Rules on memory: graphs that are kept from step to step, and writes that the graph does not see.
-- `metrics`: Rules on metrics: predictions that meet all labels, the best sample for the best class, scores for
-  classes.
+- `metrics`: Rules on predictions and metrics: thresholds of logits, the best sample for the best class, one-hot
+  labels, means.
 - `missing_gradients`: Rules on parameters that get no gradient, or that no optimizer has.
 - `modes`: Rules on modes: evaluation mode while training, training mode while evaluating, and normalization of one
   value.

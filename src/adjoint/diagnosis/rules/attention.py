@@ -122,7 +122,8 @@ class FutureTokens(TokenRule):
                 f"the targets of cross_entropy are the tokens {ids.shape} that the model gets: each predicts itself"
             )
             advice = "predict the next token: inputs ids[:, :-1], targets ids[:, 1:]"
-            place = self._find_maker(target, call.place)
+            is_same = owner(target.array) is owner(ids)
+            place = call.place if is_same else self._find_maker(target, call.place)
             self.report("targets-not-shifted", place, "target", problem, advice, ids.shape)
         elif np.array_equal(y[:, 1:], ids[:, :-1]) and self.is_masked and not np.array_equal(y, ids):
             problem = f"the targets of cross_entropy are the tokens {ids.shape} before those that the model gets: it "

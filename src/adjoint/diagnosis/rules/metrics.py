@@ -1,10 +1,11 @@
-"""Rules on metrics: predictions that meet all labels, the best sample for the best class, scores for classes."""
+"""Rules on predictions and metrics: thresholds of logits, the best sample for the best class, one-hot labels, means."""
 
 from __future__ import annotations
 
 import ast
 import re
 from collections.abc import Iterator
+from typing import ClassVar
 
 import numpy as np
 
@@ -16,50 +17,19 @@ from adjoint.core.typing import Operand, Operands
 from adjoint.diagnosis.findings import Finding, Place, place_of_frame
 from adjoint.diagnosis.rules.shapes import names_of_operands
 from adjoint.diagnosis.source_expressions import SourceFile, parse_source, text_of
-from adjoint.diagnosis.watch.events import Backward, ModuleCall, caller_frame
+from adjoint.diagnosis.watch.events import Backward, ModuleCall, caller_frame, caller_place
 from adjoint.diagnosis.watch.facts import Facts, is_array, op_name
 from adjoint.diagnosis.watch.frames import find_expression
 from adjoint.diagnosis.watch.library_calls import LibraryCall
-from adjoint.diagnosis.watch.rule import ALL_PASSES, WatchRule
+from adjoint.diagnosis.watch.rule import WatchRule
 from adjoint.diagnosis.watch.value_flow import LossTerm
+from adjoint.nn.module.module import Module
 
 MAX_PASSES = 4  # in which metrics are looked at
 MIN_LABELS = 4
 MIN_ONE_HOT = 8
 MAX_MEAN = 2  # the weight of a mean in a loss
 COUNT = re.compile(r"len\(\w+\)|[\w.]+\.size\(0\)|[\w.]+\.shape\[0\]")
-
-
-class AllPairsInMetric(WatchRule):
-    """(N, 1) == (N,) in an accuracy: every prediction meets every label."""
-
-    ops = frozenset({"eq", "ne", "sub"})
-    sees_roots_only = True
-
-    def __init__(self, facts: Facts) -> None:
-        super().__init__(facts)
-        self.prediction: Operand = None  # memory of the last one that was not recorded
-
-    def leave_module(self, call: ModuleCall, output: Operand) -> None:
-        self.prediction = owner(output.array) if not call.is_recording and is_array(output) else None
-
-    def see_op(self, op: Op, inputs: Operands, out: Tensor) -> None:
-        a, b = inputs[:2]
-        if out.array.ndim != 2 or not (is_array(a) and is_array(b)):
-            return
-        if op.name == "sub" and (self.prediction is None or owner(a.array) is not self.prediction):
-            return
-        first, second = a.array.shape, b.array.shape
-        n = out.array.shape[0]
-        if n < 4 or {first, second} != {(n, 1), (n,)} or np.may_share_memory(a.array, b.array):
-            return
-        frame = caller_frame()
-        if library_files[frame.f_code.co_filename] or np.array_equal(a.array.ravel(), b.array.ravel()):
-            return
-        text, sign = names_of_operands(frame, a, b), {"eq": "==", "ne": "!=", "sub": "-"}[op.name]
-        problem = f"{sign} broadcasts {text}, {first} and {second}, to {(n, n)}: every prediction meets every label"
-        advice = "give both the same shape: squeeze(1) of the one"
-        self.report("broadcast-in-metric", place_of_frame(frame), sign, problem, advice, f"{first} and {second}")
 
 
 class OneHotAccuracy(WatchRule):
@@ -90,29 +60,50 @@ def is_one_hot(array: Operand) -> bool:
     return bool(((array == 0) | (array == 1)).all() and (array.sum(axis=1) == 1).all())
 
 
-class MetricChoice(WatchRule):
-    """The largest score over the batch, where that over the classes was meant, and scores compared with classes."""
+class PredictionRule(WatchRule):
+    """A rule on the results of models, trained or evaluated, that one of some losses gets in training."""
 
-    ops = frozenset({"eq"})
-    max_passes = ALL_PASSES
     sees_roots_only = True
+    losses: ClassVar[tuple[str, ...]]
 
     def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
-        self.outputs: dict[int, Operand] = {}  # the last values that each outermost module has given
-        self.classifiers: set[int] = set()  # those whose values were logits (N, C)
-        self.logits: Operand = None  # the last ones
-        self.found: tuple[Operand, Finding] | None = None  # over dimension 0 of values
+        self.outputs: dict[int, tuple[Module, Operand]] = {}  # the last values of each outermost module
+        self.models: set[int] = set()  # whose values the losses get
 
     def leave_module(self, call: ModuleCall, output: Operand) -> None:
-        if is_array(output) and output.array.ndim in (2, 4):
-            self.outputs[id(call.module)] = output.array
+        if is_array(output):
+            self.outputs[id(call.module)] = call.module, output.array
 
     def see_call(self, call: LibraryCall) -> None:
         x = call.tensor("input")
-        if call.name in ("cross_entropy", "nll_loss") and x is not None and x.array.ndim in (2, 4):
+        if call.name in self.losses and x is not None:
+            source = self.facts.flow.source(x) if self.facts.flow.is_open else x
+            known = (x.array, source.array)
+            self.models |= {key for key, (_, values) in self.outputs.items() if any(values is each for each in known)}
+
+    def is_prediction(self, x: Tensor) -> bool:
+        """Return whether a value is the last result of such a model, or a view of it."""
+        memory: Operand = owner(x.array)
+        return any(owner(self.outputs[key][1]) is memory for key in self.models)
+
+
+class MetricChoice(PredictionRule):
+    """The largest score over the batch, where that over the classes was meant, and scores compared with classes."""
+
+    ops = frozenset({"eq"})
+    losses = ("cross_entropy", "nll_loss")
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self.logits: Operand = None  # the last ones
+        self.found: tuple[Operand, Finding] | None = None  # over dimension 0 of values
+
+    def see_call(self, call: LibraryCall) -> None:
+        super().see_call(call)
+        x = call.tensor("input")
+        if call.name in self.losses and x is not None and x.array.ndim in (2, 4):
             self.logits = x.array
-            self.classifiers |= {module for module, values in self.outputs.items() if values is x.array}
             if self.found is not None and self.found[0] is x.array:
                 self.facts.report.add(self.found[1])
 
@@ -144,7 +135,7 @@ class MetricChoice(WatchRule):
         finding = Finding("argmax-dimension", place_of_frame(frame), name, f"dim={given} of {shape}", problem, advice)
         self.found = x.array, finding
         is_alike = x.node is not None and self.logits is not None and shape[0] != shape[1] == self.logits.shape[1]
-        if is_alike or self.logits is x.array or any(self.outputs.get(key) is x.array for key in self.classifiers):
+        if is_alike or self.logits is x.array or self.is_prediction(x):
             self.facts.report.add(finding)
 
     def _check_scores(self, scores: Tensor, labels: Tensor) -> None:
@@ -161,6 +152,64 @@ class MetricChoice(WatchRule):
 
     def begin_backward(self, backward: Backward) -> None:
         self.found = None
+
+
+class LogitThreshold(PredictionRule):
+    """Logits of a binary loss that are compared with a probability, or that go through softmax."""
+
+    ops = frozenset({"gt", "ge", "lt", "le", "softmax", "sigmoid", "round"})
+    losses = ("binary_cross_entropy_with_logits",)
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self.probabilities: Operand = None  # memory of the last ones
+
+    def see_op(self, op: Op, inputs: Operands, out: Tensor) -> None:
+        x = inputs[0]
+        if not self.models or not is_array(x) or library_files[caller_frame().f_code.co_filename]:
+            return
+        shape = tuple(x.shape)
+        if op.name == "sigmoid":
+            self.probabilities = owner(out.array)
+            return
+        if op.name in ("gt", "ge") and self.probabilities is not None and owner(x.array) is self.probabilities:
+            if out.array.size > 1 and out.array.all() and find_limit(inputs) == 0:
+                problem = f"probabilities {shape} are compared with 0: all are above it"
+                self.report("threshold-of-probabilities", caller_place(), "0", problem, "> 0.5", shape)
+            return
+        if not self.is_prediction(x):
+            return
+        if op.name == "round":
+            if out.node is None and bool(np.any(x.array < 0)):
+                problem = (
+                    f"logits {shape} are rounded to classes: they go from {x.array.min():.3g} to {x.array.max():.3g}"
+                )
+                self.report("threshold-of-logits", caller_place(), "round", problem, "round(sigmoid(logits))", shape)
+            return
+        if op.name == "softmax":
+            if x.array.shape[-1] > 1 and out.array.size > 1:
+                problem = (
+                    f"softmax of logits {shape} of a binary loss for each class: the classes do not exclude each other"
+                )
+                self.report("softmax-of-binary", caller_place(), "softmax", problem, "sigmoid", shape)
+            return
+        limit = find_limit(inputs)
+        if limit == 0.5 and bool(np.any(x.array < 0)):
+            problem = f"logits {shape} are compared with {limit:g}: a probability of 0.5 is a logit of 0"
+            self.report(
+                "threshold-of-logits", caller_place(), f"{limit:g}", problem, "> 0, or sigmoid before it", limit
+            )
+
+
+def find_limit(inputs: Operands) -> float | None:
+    """Return the number with which the user's line compares."""
+    if len(inputs) > 1 and isinstance(inputs[1], (int, float)):
+        return float(inputs[1])
+    found = find_expression(caller_frame())
+    node = found[1] if found is not None else None
+    right = node.comparators[0] if isinstance(node, ast.Compare) else None
+    value = right.value if isinstance(right, ast.Constant) else None
+    return float(value) if isinstance(value, (int, float)) else None
 
 
 class SumOfMeans(WatchRule):

@@ -187,7 +187,7 @@ class MissingGradients(WatchRule):
 
     def _report_not_in_optimizer(self, records: list[OptimizerRecord]) -> None:
         names, trained = self.facts.names, self.facts.find_optimizers()
-        if self.facts.has_found("optimizer-before-parameters"):
+        if self.facts.has_found("optimizer-before-parameters", "step-forgotten", "two-optimizers"):
             return
         for root in names.models():
             parts = list(root.module.named_parameters())

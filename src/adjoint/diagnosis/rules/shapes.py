@@ -10,6 +10,7 @@ import numpy as np
 from adjoint.core.graph.node import Leaf
 from adjoint.core.graph.source_location import Site, library_files
 from adjoint.core.op.op import Op
+from adjoint.core.tensor.mutation_log import owner
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand, Operands
 from adjoint.diagnosis.findings import Finding, Place, place_of_frame, place_of_origin
@@ -22,7 +23,9 @@ from adjoint.diagnosis.watch.source_lines import line_of, nodes_at
 from adjoint.nn.layers.attention import MultiheadAttention
 from adjoint.nn.layers.recurrent import RNNBase
 
-SIGNS = {"sub": "-", "add": "+", "mul": "*", "div": "/"}
+SIGNS = {"sub": "-", "add": "+", "mul": "*", "div": "/", "eq": "==", "ne": "!="}
+COMPARISONS = ("eq", "ne")
+MIN_PAIRED = 4  # values
 MAX_SUSPECTS = 16  # results of data
 READS = frozenset({"index", "gather", "embedding", "take"})  # ops that read elements of their first operand
 MAX_STEPS_BACK = 6  # from a pooled value to its convolution
@@ -119,52 +122,81 @@ class GraphRule(WatchRule):
 
 
 class AllPairs(GraphRule):
-    """(N, 1) against (N,) in a loss: every prediction meets every target."""
+    """(N, 1) against (N,) or (1, N), in a loss or an accuracy: every prediction meets every target."""
 
     ops = frozenset(
         {"sub", "add", "mul", "div", "squared_error", "entropy", "smooth_l1", "huber", "logit_entropy", "xlogy"}
-    )
-    max_passes = CHECKED_PASSES
+    ) | {"eq", "ne"}
+    sees_roots_only = True
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self.prediction: Operand = None  # memory of the last one that was not recorded
+
+    def leave_module(self, call: ModuleCall, output: Operand) -> None:
+        self.prediction = owner(output.array) if not call.is_recording and is_array(output) else None
 
     def see_op(self, op: Op, inputs: Operands, out: Tensor) -> None:
         if len(inputs) < 2 or not (is_array(inputs[0]) and is_array(inputs[1])):
             return
         a, b = inputs[0], inputs[1]
-        first, second = a.array.shape, b.array.shape
-        if first == second or not first or not second:
+        first, second, shape = a.array.shape, b.array.shape, out.array.shape
+        if first == second or not first or not second or out.array.size <= max(a.array.size, b.array.size):
             return
-        shape = tuple(np.broadcast_shapes(first, second))
-        if int(np.prod(shape)) <= max(a.array.size, b.array.size):
-            return
-        loss = find_library_call(*LOSSES)
         frame = caller_frame()
-        if loss is None and not self._is_error(op, a, b, frame):
+        is_metric = self._is_metric(op, a, b) and not library_files[frame.f_code.co_filename]
+        is_early = self.facts.round < CHECKED_PASSES
+        loss = find_library_call(*LOSSES) if is_early and op.name not in COMPARISONS else None
+        if loss is None and not is_metric and not (is_early and self._is_error(op, a, b, frame)):
             return
         text = names_of_operands(frame, a, b)
         called = loss.f_code.co_name if loss is not None else SIGNS.get(op.name, op.name)
-        self.suspect(
-            out,
-            Finding(
-                "broadcast-in-loss",
-                place_of_frame(frame),
-                text,
-                f"{tuple(first)} and {tuple(second)}",
-                f"{called} broadcasts {text}, {tuple(first)} and {tuple(second)}, to {shape}: every prediction meets "
-                "every target",
-                "give both the same shape: squeeze(-1) of the one, or unsqueeze(-1) of the other",
-            ),
+        finding = Finding(
+            "broadcast-in-metric" if is_metric else "broadcast-in-loss",
+            place_of_frame(frame),
+            called if is_metric else text,
+            f"{first} and {second}",
+            f"{called} broadcasts {text}, {first} and {second}, to {shape}: every prediction meets every "
+            f"{'label' if is_metric else 'target'}",
+            "give both the same shape: squeeze(-1) of the one, or unsqueeze(-1) of the other",
         )
+        if is_metric:
+            self.facts.report.add(finding)
+        else:
+            self.suspect(out, finding)
+
+    def _is_metric(self, op: Op, a: Tensor, b: Tensor) -> bool:
+        """Return whether values that are not recorded are compared with labels: (N, 1) and (N,)."""
+        is_compared = op.name in COMPARISONS
+        is_predicted = op.name == "sub" and self.prediction is not None and owner(a.array) is self.prediction
+        if not (is_compared or is_predicted) or max(a.array.size, b.array.size) < MIN_PAIRED:
+            return False
+        if np.may_share_memory(a.array, b.array) or np.array_equal(a.array.ravel(), b.array.ravel()):
+            return False
+        return is_column_of(a, b) or is_column_of(b, a) or self._is_column_against_row(a, b)
+
+    def _is_column_against_row(self, a: Tensor, b: Tensor) -> bool:
+        """Return whether (N, 1) meets (1, N), and no line has turned one of them to meet the other."""
+        flow, shapes = self.facts.flow, {a.array.shape, b.array.shape}
+        if shapes != {(a.array.size, 1), (1, a.array.size)} or a.array.size < MIN_PAIRED or not flow.is_open:
+            return False
+        makers = [flow.maker(a), flow.maker(b)]
+        return not any(made is not None and made.family == "movement" for made in makers)
 
     def _is_error(self, op: Operand, a: Tensor, b: Tensor, frame: FrameType) -> bool:
         """Return whether a prediction, with a history, meets data or another: (N, 1) and (N,)."""
         prediction, target = (a, b) if a.node is not None else (b, a)
-        one, other = prediction.array.shape, target.array.shape
-        column, row = (one, other) if len(one) > len(other) else (other, one)
-        if len(column) != len(row) + 1 or column[-1] != 1 or column[:-1] != row:
+        if op.name in COMPARISONS:
             return False
+        is_recorded = prediction.node is not None and type(prediction.node) is not Leaf
+        if op.name == "sub" and is_recorded and target.node is None and self._is_column_against_row(a, b):
+            return True
+        if not is_column_of(prediction, target) and not is_column_of(target, prediction):
+            return False
+        column = max(a, b, key=lambda x: x.array.ndim)
         if prediction.node is None:
-            return op.name in ("add", "sub", "mul") and self._is_result(a if a.array.ndim == len(column) else b)
-        if target.node is not None and self._is_pairing(a if len(a.array.shape) > len(b.array.shape) else b, target):
+            return op.name in ("add", "sub", "mul") and self._is_result(column)
+        if target.node is not None and self._is_pairing(column, target):
             return False
         if (
             (op.name == "add" and target.node is None)
@@ -190,6 +222,11 @@ class AllPairs(GraphRule):
         below = node.parents[0] if is_view else None
         is_raised = below is not None and len(getattr(below, "shape", ())) < column.array.ndim
         return is_raised or type(node) is Leaf or type(target.node) is Leaf
+
+
+def is_column_of(column: Tensor, row: Tensor) -> bool:
+    """Return whether a tensor has the shape of another, and a 1 after it."""
+    return column.array.shape == (*row.array.shape, 1)
 
 
 class DoublePrecision(GraphRule):

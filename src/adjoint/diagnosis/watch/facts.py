@@ -8,7 +8,7 @@ import numpy as np
 
 from adjoint.core.graph.node import Leaf
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import Operand
+from adjoint.core.typing import Operand, Operands
 from adjoint.diagnosis.findings import Place, Report
 from adjoint.diagnosis.watch.events import Backward, Cut, ModuleCall, OptimizerRecord
 from adjoint.diagnosis.watch.names import Names
@@ -27,7 +27,8 @@ class Facts:
         self.report = report
         self.names = Names()
         self.flow = ValueFlow()
-        self.gradients: list[tuple[weakref.ref[Tensor], Place]] = []  # that autograd.grad gave without a graph
+        # those that autograd.grad gave without a graph, and of what
+        self.gradients: list[tuple[weakref.ref[Tensor], Place, Operands]] = []
         self.time = 0  # of events that are compared in order
         self.calls: list[ModuleCall] = []  # that run, the outermost first
         self.optimizers: dict[int, OptimizerRecord] = {}

@@ -215,7 +215,9 @@ class Watch:
             found = grad(*args, **kwargs)
             if self._is_ours():
                 place = place_of_frame(caller_frame())
-                made = [(weakref.ref(x), place) for x in found if isinstance(x, Tensor) and x.node is None]
+                outputs = args[0] if args else kwargs.get("outputs")
+                sources = tuple(outputs) if isinstance(outputs, (list, tuple)) else (outputs,)
+                made = [(weakref.ref(x), place, sources) for x in found if isinstance(x, Tensor) and x.node is None]
                 self.facts.gradients = [*self.facts.gradients[-MAX_KNOWN_CALLS:], *made]
             return found
 

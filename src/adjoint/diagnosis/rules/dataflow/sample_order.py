@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
+from adjoint.core.graph.source_location import Site
 from adjoint.core.op.op import Op
 from adjoint.core.tensor.mutation_log import owner
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Array, Operand, Operands
 from adjoint.data.sampler import RandomSampler
 from adjoint.diagnosis.findings import Place
+from adjoint.diagnosis.rules.source.text_rule import find_sources
+from adjoint.diagnosis.source_expressions import text_of
 from adjoint.diagnosis.watch.events import ModuleCall, caller_place
 from adjoint.diagnosis.watch.facts import Facts, is_array, leaves_below
 from adjoint.diagnosis.watch.library_calls import LibraryCall
@@ -17,6 +20,12 @@ from adjoint.diagnosis.watch.rule import CHECKED_PASSES, WatchRule
 from adjoint.diagnosis.watch.value_flow import FLOW_PASSES
 
 MIN_SAMPLES = 8
+MAX_ROWS = 64  # of a batch, that are compared
+MAX_KNOWN_ROWS = 1024
+MIN_AGAIN = 8  # samples that come again
+CHANGED_SHARE = 0.35  # of them; half of two classes are alike by chance
+KNOWN_SHARE = 0.1  # of changed targets; the others are those of samples that no watched step has seen
+READS = ("index", "cast")
 
 
 class ShuffledAlone(WatchRule):
@@ -230,3 +239,72 @@ def find_rows(part: Array) -> tuple[int, int] | None:
         return None
     row, rest = divmod(part.__array_interface__["data"][0] - whole.__array_interface__["data"][0], stride)
     return None if rest else (row, whole.nbytes // stride)
+
+
+class ChangingLabels(WatchRule):
+    """Samples that come again with the labels of others: one of both is in another order than before.
+
+    Only data counts: targets that a program computes, and inputs that are changed at random, may be others each time.
+    """
+
+    sees_roots_only = True
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self.rows: list[bytes] = []  # of what a model gets
+        self.output: Operand = None  # memory of what it gave for them
+        self.known: dict[tuple[str, bytes], tuple[int, bytes]] = {}  # the pass and the target of each sample
+        self.targets: set[bytes] = set()
+        # samples that came again, those with another target, and those with one that another sample had
+        self.again = self.changed = self.known_targets = 0
+        self.is_data = True
+        self.place: Place | None = None
+
+    def enter_module(self, call: ModuleCall) -> None:
+        self.rows, self.output = [], None
+        tensors = call.tensors()
+        is_counted = self.is_data and call.is_recording and len(self.known) < MAX_KNOWN_ROWS
+        if is_counted and all(is_array(x) and x.node is None for x in tensors):
+            rows = [b"".join(each) for each in zip(*(rows_of(x.array) for x in tensors), strict=False)]
+            self.rows = rows if len(set(rows)) == len(rows) >= MIN_SAMPLES else []
+
+    def leave_module(self, call: ModuleCall, output: Operand) -> None:
+        self.output = owner(output.array) if self.rows and is_array(output) else None
+
+    def see_call(self, call: LibraryCall) -> None:
+        x, target = call.tensor("input"), call.tensor("target")
+        if x is None or target is None or self.output is None or owner(x.array) is not self.output:
+            return
+        made = self.facts.flow.maker(target) if self.facts.flow.is_open else None
+        labels, rows, self.rows, self.output = rows_of(target.array), self.rows, [], None
+        if target.node is not None or (made is not None and made.family != "movement" and made.op not in READS):
+            self.is_data = False
+        now, self.place = self.facts.iteration, call.place
+        for row, label in zip(rows, labels, strict=False) if len(rows) == len(labels) else ():
+            time, before = self.known.get((call.name, row), (now, label))
+            if time != now:
+                self.again += 1
+                self.changed += before != label
+                self.known_targets += before != label and label in self.targets
+            self.known[call.name, row] = now, label
+        self.targets.update(labels)
+
+    def finish(self) -> None:
+        is_found = self.is_data and self.changed > CHANGED_SHARE * self.again
+        is_exchanged = self.again >= MIN_AGAIN and self.known_targets > KNOWN_SHARE * self.changed
+        if not is_found or not is_exchanged or self.facts.has_found("shuffled-apart", "samples-misaligned"):
+            return
+        place, name = self.place, "target"
+        for source in find_sources(self.facts):
+            for call in source.calls_of("shuffle"):
+                if len(call.args) == 1:
+                    place, name = Place(Site(source.name, call.lineno, "")), text_of(call.args[0])
+        problem = f"{self.changed} of {self.again} samples that came again had the target of another sample: inputs "
+        problem += "and targets are not in the same order"
+        advice = "index both with the same permutation"
+        self.report("shuffled-apart", place, name, problem, advice, f"{self.changed} of {self.again}")
+
+
+def rows_of(array: Array) -> list[bytes]:
+    """Return the bytes of the first samples of a batch."""
+    return [each.tobytes() for each in array[:MAX_ROWS]] if array.ndim else []

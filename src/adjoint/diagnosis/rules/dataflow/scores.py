@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from adjoint.core.graph.source_location import library_files
 from adjoint.core.op.op import Op
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand, Operands
@@ -15,6 +16,8 @@ from adjoint.diagnosis.watch.rule import WatchRule
 from adjoint.diagnosis.watch.value_flow import FLOW_PASSES, Made
 
 PRODUCTS = frozenset({"mm", "bmm", "matmul", "einsum"})
+LOSSES_OF_LOGITS = ("cross_entropy", "binary_cross_entropy_with_logits")
+MAX_LOGIT = 100
 MIN_BATCH = 6
 MAX_COSINE = 1.001
 SMALL_FILL = 1e-3
@@ -146,6 +149,26 @@ class ContrastiveScores(WatchRule):
                     f"divide by the temperature: / {value:g}",
                     f"{value:g}",
                 )
+
+
+class LogitScale(WatchRule):
+    """Logits so large that a loss has no gradient, for a number by which a line multiplies or divides."""
+
+    max_passes = 1
+
+    def see_call(self, call: LibraryCall) -> None:
+        x = call.tensor("input")
+        if call.name not in LOSSES_OF_LOGITS or x is None or x.node is None or not x.array.size:
+            return
+        largest = float(np.abs(x.array).max())
+        for made in self.facts.flow.makers_behind(x) if largest > MAX_LOGIT else ():
+            factor = 1 / divisor_of(made)
+            if factor > MAX_LOGIT and largest / factor < MAX_LOGIT and not library_files[made.place.site.file]:
+                problem = f"{call.name} gets logits {tuple(x.shape)} up to {largest:.3g}, which this line makes "
+                problem += f"{factor:.3g} times as large: softmax and sigmoid are flat there, so gradients vanish"
+                advice = "logits of about 1 to 10: another temperature or scale"
+                self.report("logits-too-large", made.place, made.name, problem, advice, f"{largest:.3g}")
+                return
 
 
 class ProbabilitiesAsLogits(WatchRule):

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import ast
 import re
-from itertools import pairwise
+from itertools import pairwise, product
 
-from adjoint.core.graph.source_location import library_files
+from adjoint.core.graph.source_location import Site, library_files
+from adjoint.core.runtime.text_table import pluralize
 from adjoint.core.typing import Operand
 from adjoint.diagnosis.findings import Place
 from adjoint.diagnosis.rules.modes import DROPOUTS
-from adjoint.diagnosis.source_expressions import text_of
+from adjoint.diagnosis.rules.source.text_rule import find_sources, name_of
+from adjoint.diagnosis.source_expressions import SourceFile, text_of
 from adjoint.diagnosis.watch.events import ModuleCall, OptimizerStep, caller_frame, caller_place
 from adjoint.diagnosis.watch.facts import Facts
 from adjoint.diagnosis.watch.frames import place_of_attribute, user_frames
@@ -80,6 +82,38 @@ class UnusedLayer(WatchRule):
 def is_named_again(file: str, name: str) -> bool:
     """Return whether a file reads an attribute of this name anywhere."""
     return any(node.attr == name and isinstance(node.ctx, ast.Load) for node in nodes_in(file, ast.Attribute))
+
+
+class FrozenHead(WatchRule):
+    """A new layer that a program puts into a model, and freezes with all others afterwards."""
+
+    def finish(self) -> None:
+        trained = self.facts.find_optimizers()
+        for root, source in product(self.facts.names.models(), find_sources(self.facts)):
+            loops = [each for each in source.nodes_of(ast.For) if text_of(each.iter) == f"{root.name}.parameters()"]
+            freezes = [node for node in source.outside_assignments.get("requires_grad", ()) if is_false(source, node)]
+            inside = [(loop, node) for loop in loops for node in freezes if node in ast.walk(loop)]
+            if not any(p.requires_grad and id(p) in trained for p in root.module.parameters()):
+                continue
+            for name, part in root.module._modules.items():
+                own = list(part.parameters()) if part is not None and id(part) in self.facts.called else []
+                for node in source.outside_assignments.get(name, ()) if own else ():
+                    after = [freeze for loop, freeze in inside if loop.lineno > node.lineno]
+                    made = source.statement_of(node)
+                    is_new = isinstance(made, ast.Assign) and name_of(made.value) == type(part).__name__
+                    if after and is_new and not any(p.requires_grad or p._grad is not None for p in own):
+                        path = f"{root.name}.{name}"
+                        problem = f"{path} is new, made at line {node.lineno}, and frozen here with all others: it "
+                        problem += f"stays as random as it began ({pluralize(len(own), 'parameter')})"
+                        place = Place(Site(source.name, after[0].lineno, ""))
+                        self.report("new-layer-frozen", place, path, problem, f"make {path} after this line", len(own))
+                        break
+
+
+def is_false(source: SourceFile, node: ast.Attribute) -> bool:
+    """Return whether a line sets an attribute to False."""
+    line = source.statement_of(node)
+    return isinstance(line, ast.Assign) and text_of(line.value) == "False"
 
 
 class UnusedSchedule(WatchRule):

@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-import ast
-
-import numpy as np
-
-from adjoint.core.graph.source_location import library_files
 from adjoint.core.op.op import Op
-from adjoint.core.tensor.mutation_log import owner
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import Operand, Operands
+from adjoint.core.typing import Operands
 from adjoint.diagnosis.findings import Place
-from adjoint.diagnosis.watch.events import ModuleCall, caller_frame, caller_place
+from adjoint.diagnosis.watch.events import ModuleCall
 from adjoint.diagnosis.watch.facts import Facts, is_array
-from adjoint.diagnosis.watch.frames import find_expression
 from adjoint.diagnosis.watch.library_calls import LibraryCall
 from adjoint.diagnosis.watch.rule import WatchRule
-from adjoint.nn.module.module import Module
 
 MIN_VALUES = 16
 MAX_SHIFT = 6  # deviations between both means
@@ -29,8 +21,9 @@ Scale = tuple[float, float]  # mean and deviation
 
 
 class EvaluationScale(WatchRule):
-    """Targets or inputs of an evaluation that have another scale than those of training."""
+    """Targets or inputs of an evaluation, by a loss or an accuracy, that have another scale than those of training."""
 
+    ops = frozenset({"eq"})
     sees_roots_only = True
 
     def __init__(self, facts: Facts) -> None:
@@ -64,6 +57,14 @@ class EvaluationScale(WatchRule):
             return
         if is_error and call.name in self.targets and is_other_scale(scale_of(x), scale_of(target)):
             self._compare("target", self.targets[call.name], scale_of(target), call.place)
+        self._compare_input(last)
+
+    def see_op(self, op: Op, inputs: Operands, out: Tensor) -> None:
+        if self.last is not None and out.array.shape[:1] == self.last[1].array.shape[:1]:
+            last, self.last = self.last, None
+            self._compare_input(last)
+
+    def _compare_input(self, last: tuple[ModuleCall, Tensor] | None) -> None:
         if last is not None and last[0].place is not None:
             self._compare("input", self.inputs[id(last[0].module)], scale_of(last[1]), last[0].place)
 
@@ -91,78 +92,6 @@ def is_other_scale(one: Scale, other: Scale) -> bool:
 def scale_of(x: Tensor) -> Scale:
     """Return the mean and the deviation of values."""
     return float(x.array.mean()), float(x.array.std())
-
-
-class LogitThreshold(WatchRule):
-    """Logits of a binary loss that are compared with a probability, or that go through softmax."""
-
-    ops = frozenset({"gt", "ge", "lt", "le", "softmax", "sigmoid", "round"})
-    sees_roots_only = True
-
-    def __init__(self, facts: Facts) -> None:
-        super().__init__(facts)
-        self.outputs: dict[int, tuple[Module, Operand]] = {}  # the last values of each outermost module
-        self.models: set[int] = set()  # whose values are logits of a binary loss
-        self.probabilities: Operand = None  # memory of the last ones
-
-    def leave_module(self, call: ModuleCall, output: Operand) -> None:
-        if call.parent is None and is_array(output):
-            self.outputs[id(call.module)] = call.module, output.array
-
-    def see_call(self, call: LibraryCall) -> None:
-        x = call.tensor("input")
-        if call.name == "binary_cross_entropy_with_logits" and x is not None:
-            source = self.facts.flow.source(x) if self.facts.flow.is_open else x
-            known = (x.array, source.array)
-            self.models |= {key for key, (_, values) in self.outputs.items() if any(values is each for each in known)}
-
-    def see_op(self, op: Op, inputs: Operands, out: Tensor) -> None:
-        x = inputs[0]
-        if not self.models or not is_array(x) or library_files[caller_frame().f_code.co_filename]:
-            return
-        shape = tuple(x.shape)
-        if op.name == "sigmoid":
-            self.probabilities = owner(out.array)
-            return
-        if op.name in ("gt", "ge") and self.probabilities is not None and owner(x.array) is self.probabilities:
-            if out.array.size > 1 and out.array.all() and find_limit(inputs) == 0:
-                problem = f"probabilities {shape} are compared with 0: all are above it"
-                self.report("threshold-of-probabilities", caller_place(), "0", problem, "> 0.5", shape)
-            return
-        memory: Operand = owner(x.array)
-        if not any(key in self.models and owner(values) is memory for key, (_, values) in self.outputs.items()):
-            return
-        if op.name == "round":
-            if out.node is None and bool(np.any(x.array < 0)):
-                problem = (
-                    f"logits {shape} are rounded to classes: they go from {x.array.min():.3g} to {x.array.max():.3g}"
-                )
-                self.report("threshold-of-logits", caller_place(), "round", problem, "round(sigmoid(logits))", shape)
-            return
-        if op.name == "softmax":
-            if x.array.shape[-1] > 1 and out.array.size > 1:
-                problem = (
-                    f"softmax of logits {shape} of a binary loss for each class: the classes do not exclude each other"
-                )
-                self.report("softmax-of-binary", caller_place(), "softmax", problem, "sigmoid", shape)
-            return
-        limit = find_limit(inputs)
-        if limit == 0.5 and bool(np.any(x.array < 0)):
-            problem = f"logits {shape} are compared with {limit:g}: a probability of 0.5 is a logit of 0"
-            self.report(
-                "threshold-of-logits", caller_place(), f"{limit:g}", problem, "> 0, or sigmoid before it", limit
-            )
-
-
-def find_limit(inputs: Operands) -> float | None:
-    """Return the number with which the user's line compares."""
-    if len(inputs) > 1 and isinstance(inputs[1], (int, float)):
-        return float(inputs[1])
-    found = find_expression(caller_frame())
-    node = found[1] if found is not None else None
-    right = node.comparators[0] if isinstance(node, ast.Compare) else None
-    value = right.value if isinstance(right, ast.Constant) else None
-    return float(value) if isinstance(value, (int, float)) else None
 
 
 class RowScale(WatchRule):

@@ -28,6 +28,8 @@ VANISHED_RATE = 1e-3  # of the first one, in the later half of the steps
 MAX_HAND_MADE = 20  # passes in which steps by hand are looked for
 SAMPLE = 256  # elements of a parameter that are compared before and after a step
 
+STEPS_OF_OTHERS = 4  # after which an optimizer is to have made its first
+
 
 class Clearing(WatchRule):
     """Gradients that are never cleared between steps, or cleared before they are used."""
@@ -134,14 +136,32 @@ class Clearing(WatchRule):
 
 
 class MissingStep(WatchRule):
-    """Backward passes after which no optimizer makes a step, although one clears the gradients."""
+    """Backward passes after which no optimizer makes a step, although one clears the gradients, or one of several."""
 
     max_passes = 1
 
     def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
         self.asks_for_input_gradients = False
+        self.idle: list[tuple[Place, list[Operand]]] = []  # where an optimizer was made, and what it has
         self.first: list[tuple[Operand, Operand]] = []  # some parameters, with their first values
+
+    def before_step(self, step: OptimizerStep) -> None:
+        if step.number == STEPS_OF_OTHERS:
+            for optimizer, place in self.facts.made_optimizers.items():
+                own: list[Operand] = [p for group in optimizer.param_groups for p in group["params"]]
+                if id(optimizer) not in self.facts.optimizers and own and all(p._grad is not None for p in own):
+                    self.idle.append((place, own))
+
+    def _report_idle(self) -> None:
+        """Report optimizers whose parameters get gradients, and that make no step, as others do."""
+        trained = self.facts.find_optimizers()
+        for place, own in self.idle:
+            if not any(id(p) in trained for p in own):
+                name, first = place.text.partition("=")[0].strip(), self.facts.names.name_of_parameter(own[0])
+                problem = f"{name} has {pluralize(len(own), 'parameter')} that get gradients, such as {first}, and "
+                problem += "never makes a step"
+                self.report("step-forgotten", place, name, problem, f"{name}.step() beside the others", len(own))
 
     def begin_backward(self, backward: Backward) -> None:
         tensors: list[Operand] = [leaf.variable for leaf in leaves_below(backward.roots)]
@@ -151,6 +171,7 @@ class MissingStep(WatchRule):
 
     def finish(self) -> None:
         facts = self.facts
+        self._report_idle()
         has_changed = any(not np.array_equal(x.array.ravel()[:SAMPLE], before) for x, before in self.first)
         if self.asks_for_input_gradients or has_changed:  # the latter by steps that the program writes out
             return

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import ast
 import re
+from itertools import product
 
-from adjoint.diagnosis.rules.source.splits import HELD_OUT, TRAINED
+from adjoint.core.runtime.mode import mode
+from adjoint.core.typing import Operand
+from adjoint.diagnosis.rules.source.splits import HELD_OUT, TRAINED, is_label
 from adjoint.diagnosis.rules.source.text_rule import TextRule, name_of
 from adjoint.diagnosis.source_expressions import SourceFile, text_of
+from adjoint.diagnosis.watch.events import caller_place
+from adjoint.diagnosis.watch.facts import Facts
 
+MAX_LAST_SHARE = 0.5  # of the samples of a batch, that the last one has
+MEAN = re.compile(r"(?:item\(\)|float\()")
 QUOTES = "'"
-LABEL = re.compile(r"^(?:y|t|labels?|targets?)(?:_|$)|(?:_|^)(?:y|labels?|targets?)$")
 POSITIVE = re.compile(r"(?:^|_)(?:pos|positive)(?:_|$|s)")
 NEGATIVE = re.compile(r"(?:^|_)(?:neg|negative)(?:_|$|s)")
 
@@ -45,6 +51,45 @@ class CountedByBatches(TextRule):
         elif any(divisor == f"len({other}.dataset)" for other in loaders):
             problem = f"{name} counts samples of {loader}, and {divisor} is the number of others"
             self.blame("divided-by-others", (source, node), divisor, problem, f"len({loader}.dataset)")
+
+
+class UnevenMeans(TextRule):
+    """Means of batches that an evaluation averages, although its last batch is far smaller."""
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self.ends: dict[int, tuple[int, int]] = {}  # of loops over loaders: the samples of the last batch, of others
+
+    def loader_is_read(self, loader: Operand) -> None:
+        """See a pass over a loader begin."""
+        size, is_cut = getattr(loader, "batch_size", None), getattr(loader, "drop_last", False)
+        if mode.recording or not size or is_cut or not hasattr(loader.dataset, "__len__"):
+            return
+        rest = len(loader.dataset) % size
+        if 0 < rest <= MAX_LAST_SHARE * size < size < len(loader.dataset):
+            self.ends[caller_place().site.line] = rest, size
+
+    def read(self, source: SourceFile) -> None:
+        if any(text_of(each.value) == "'sum'" for each in source.nodes_of(ast.keyword)):
+            return
+        loops = [loop for loop in source.nodes_of(ast.For) if loop.lineno in self.ends]
+        divisions: list[tuple[ast.AST, ast.expr, ast.expr]] = [
+            (node, node.left, node.right) for node in source.nodes_of(ast.BinOp) if isinstance(node.op, ast.Div)
+        ]
+        divisions += [
+            (node, node.target, node.value) for node in source.nodes_of(ast.AugAssign) if isinstance(node.op, ast.Div)
+        ]
+        for loop, (node, total, count) in product(loops, divisions):
+            sums = [each for each in ast.walk(loop) if isinstance(each, ast.AugAssign)]
+            texts = [text_of(each.value) for each in sums if text_of(each.target) == text_of(total)]
+            is_mean = any(MEAN.search(text) and "*" not in text and "sum" not in text for text in texts)
+            if is_mean and text_of(count) == f"len({loader_of(loop.iter)})":
+                rest, size = self.ends[loop.lineno]
+                problem = f"{text_of(total)} adds up means of batches of {size} and of the last one of {rest}: each "
+                problem += f"sample of that counts {size / rest:.3g} times as much as others"
+                advice = f"add each mean times its number of samples, and divide by len({loader_of(loop.iter)}.dataset)"
+                self.blame("mean-of-means", (source, node), text_of(total), problem, advice)
+                return
 
 
 def is_count(text: str) -> bool:
@@ -150,9 +195,11 @@ class OtherLabels(TextRule):
             names = [names_behind(source, side) for side in sides]
             for i, (own, other) in enumerate(((names[0], names[1]), (names[1], names[0]))):
                 is_held_out = any(map(HELD_OUT.search, own)) and not any(map(TRAINED.search, own))
-                is_trained = any(map(TRAINED.search, other)) and not any(map(HELD_OUT.search, other))
+                is_trained = not any(map(HELD_OUT.search, other)) and all(
+                    is_label(each) for each in other if TRAINED.search(each)
+                )
                 is_prediction = isinstance(sides[i], ast.Call) or len(own) > 1
-                label = next((each for each in sorted(other) if TRAINED.search(each) and LABEL.search(each)), "")
+                label = next((each for each in sorted(other) if TRAINED.search(each) and is_label(each)), "")
                 if is_held_out and is_trained and is_prediction and label:
                     rows = next(each for each in sorted(own) if HELD_OUT.search(each))
                     problem = f"predictions for {rows} are compared with {label}: they belong to other rows"

@@ -20,6 +20,7 @@ from adjoint.diagnosis.watch.frames import user_frames
 
 TRAINED = re.compile(r"(?:^|_)(?:x|y)?(?:tr|train|training)(?:_|$|x|y|loader|dl|set)")
 HELD_OUT = re.compile(r"(?:^|_)(?:x|y)?(?:te|test|val|valid|validation|dev|eval|holdout)(?:_|$|x|y|loader|dl|set)")
+LABEL = re.compile(r"^(?:y|t|labels?|targets?)(?:_|$)|(?:_|^)(?:y|labels?|targets?)$")
 FOLDS = re.compile(r"fold|kfold|kf\.split|cross_val", re.IGNORECASE)
 NUMBER = r"(?<![\w.])\d+(?:\.\d+)?"
 MAX_SHIFT = 0.2  # of the mean of rows, in deviations of all
@@ -182,6 +183,43 @@ class SharedFolds(TextRule):
                     advice = f"make {root.name} and its optimizer in each turn of the loop over the folds"
                     self.blame("model-shared-by-folds", (source, made), root.name, problem, advice)
                     return
+
+
+class UnpackedOrder(TextRule):
+    """Parts that a function returns in one order, and that a line gives names in another."""
+
+    def read(self, source: SourceFile) -> None:
+        functions = {node.name: node for node in source.nodes_of(ast.FunctionDef)}
+        for node in source.nodes_of(ast.Assign):
+            for target, value in pairs_of(node):
+                if not isinstance(target, ast.Tuple) or not isinstance(value, ast.Call):
+                    continue
+                given = returned_names(functions.get(name_of(value)), value)
+                taken = [name_of(each) for each in target.elts]
+                for i, kind in enumerate((LABEL, TRAINED)):
+                    one, other = ([bool(kind.search(name.lower())) for name in names] for names in (given, taken))
+                    if one != other and len(one) == len(other) and sum(one) == sum(other):
+                        what = "a label" if i == 0 else "of training"
+                        wrong = next(name for name, flag, want in zip(taken, other, one, strict=True) if flag != want)
+                        problem = f"{name_of(value)} gives {', '.join(given)}, in this order: {wrong} is "
+                        problem += f"{'not ' * other[taken.index(wrong)]}{what}"
+                        self.blame("parts-exchanged", (source, node), wrong, problem, f"{', '.join(given)} = …")
+                        return
+
+
+def returned_names(function: ast.FunctionDef | None, call: ast.Call) -> list[str]:
+    """Return the names of what a function of the file returns, or a known one."""
+    if function is None and name_of(call) == "train_test_split":
+        names = [name_of(each) for each in call.args]
+        return [f"{name}_{part}" for name in names for part in ("train", "test")]
+    returns = [each for each in ast.walk(function) if isinstance(each, ast.Return)] if function is not None else []
+    values = [each.value.elts if isinstance(each.value, ast.Tuple) else [] for each in returns]
+    return [name_of(each) for each in values[0]] if len(values) == 1 else []
+
+
+def is_label(name: str) -> bool:
+    """Return whether a name says that it holds labels."""
+    return LABEL.search(name) is not None
 
 
 class OwnFit(TextRule):

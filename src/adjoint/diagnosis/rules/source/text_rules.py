@@ -22,6 +22,7 @@ from adjoint.diagnosis.rules.source.counts import (
     NeverEqual,
     OtherLabels,
     PairOrder,
+    UnevenMeans,
 )
 from adjoint.diagnosis.rules.source.datasets import (
     NeighbourLabel,
@@ -57,6 +58,7 @@ from adjoint.diagnosis.rules.source.splits import (
     OverlappingParts,
     OwnFit,
     SharedFolds,
+    UnpackedOrder,
     WholeStatistics,
 )
 from adjoint.diagnosis.watch.rule import WatchRule
@@ -82,12 +84,14 @@ TEXT_RULES: tuple[type[WatchRule], ...] = (
     UnusedShortcut,
     ExchangedRates,
     OwnFit,
+    UnpackedOrder,
     DoubledRows,
     CountedByBatches,
     NeverEqual,
     PairOrder,
     ExponentOfSum,
     OtherLabels,
+    UnevenMeans,
     BackwardArgument,
     RateInBatches,
     RisingSchedule,

@@ -34,6 +34,7 @@ from adjoint.diagnosis.rules.dataflow.model_inputs import (
     TurnedTriplets,
 )
 from adjoint.diagnosis.rules.dataflow.sample_order import (
+    ChangingLabels,
     OtherRows,
     ReadOrder,
     ShuffledAlone,
@@ -70,4 +71,5 @@ INPUT_RULES: tuple[type[WatchRule], ...] = (
     ShuffledAlone,
     ShuffledApart,
     UnorderedTargets,
+    ChangingLabels,
 )

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from adjoint.core.graph.node import Leaf
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.core.typing import Operands
 from adjoint.diagnosis.findings import Place
 from adjoint.diagnosis.watch.events import Backward, caller_frame
 from adjoint.diagnosis.watch.facts import Facts, is_array
@@ -295,19 +296,36 @@ class ConstantTerm(WatchRule):
                 if source.function == "log_prob" and source.out.node is not None:
                     self._report_likelihood(source, term.made)
                     return
-                known = [(x, place) for x in source.tensors for each, place in self.facts.gradients if each() is x]
-                if known:
-                    gradient, place = known[0]
-                    self.report(
-                        "constant-penalty",
-                        place,
-                        "grad",
-                        f"a term of the loss is computed from the gradient {tuple(gradient.shape)} of "
-                        "autograd.grad, which has no graph: it changes no parameter",
-                        "autograd.grad(…, create_graph=True)",
-                        tuple(gradient.shape),
-                    )
+                known = self._find_gradient(*source.tensors)
+                if known is not None:
+                    self._report_penalty("a term of the loss is computed from the gradient", *known[:2])
                     return
+        self._check_residuals(backward.roots[0])
+
+    def _find_gradient(self, *values: Tensor) -> tuple[Tensor, Place, Operands] | None:
+        """Return the value that autograd.grad gave without a graph, with its line and what it is a gradient of."""
+        known = ((x, place, of) for x in values for each, place, of in self.facts.gradients if each() is x)
+        return next(known, None)
+
+    def _check_residuals(self, root: Tensor) -> None:
+        """Look at sums of a network's result and of its gradient: an equation whose derivatives are constants."""
+        flow = self.facts.flow
+        for made in flow.makers_behind(root) if self.facts.gradients else ():
+            if made.op not in ("add", "sub") or made.out.node is None or len(made.tensors) != 2:
+                continue
+            data, result = sorted(made.tensors, key=lambda x: x.node is not None)
+            makers = flow.makers_behind(data) if data.node is None else ()
+            known = self._find_gradient(data, *(x for each in makers for x in each.tensors))
+            if known is not None:
+                behind = [result, *(x for each in flow.makers_behind(result) for x in each.tensors)]
+                if any(x is source for x in behind for source in known[2]):
+                    self._report_penalty("the result of the network is added to its gradient", *known[:2])
+                    return
+
+    def _report_penalty(self, what: str, gradient: Tensor, place: Place) -> None:
+        problem = f"{what} {tuple(gradient.shape)} of autograd.grad, which has no graph: it changes no parameter"
+        advice = "autograd.grad(…, create_graph=True)"
+        self.report("constant-penalty", place, "grad", problem, advice, tuple(gradient.shape))
 
     def _find_step(self, term: LossTerm) -> Made | None:
         """Return the comparison, rounding or choice at which the history of a term ends."""
