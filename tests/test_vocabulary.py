@@ -39,7 +39,6 @@ CLASSES_OF_OTHERS = {
     "Stream": "torch.cpu.Stream and torch.cuda.Stream, where CUDA means the CPU",
     "TraceError": "torch.fx.proxy.TraceError, beside the compiler's",
     "Tracer": "torch.fx.Tracer, beside the compiler's",
-    "TrainingMode": "torch.onnx.TrainingMode, beside a rule of the doctor",
     "Transformer": "torch.nn.Transformer and torch.fx.Transformer",
     "autocast": "torch, torch.cuda.amp and torch.cpu.amp each have one",
     "device": "torch.device and torch.cuda.device",

@@ -141,7 +141,7 @@ from adjoint.diagnosis.rules.modes import (
     PartInEvaluation,
     SingleValueNorm,
     SkippedMode,
-    TrainingMode,
+    TrainingWhileEvaluating,
 )
 from adjoint.diagnosis.rules.probabilities import (
     DivergenceReduction,
@@ -346,7 +346,7 @@ RULES: tuple[type[WatchRule], ...] = (
     EvaluationMode,
     PartInEvaluation,
     SkippedMode,
-    TrainingMode,
+    TrainingWhileEvaluating,
     SingleValueNorm,
     FrozenNorm,
     FrozenDropout,

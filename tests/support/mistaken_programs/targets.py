@@ -113,13 +113,13 @@ torch.manual_seed(2)
 x = torch.randn(200, 5)
 y = (x[:, 0] > 1.0).long() + (x[:, 0] > 1.6).long()
 counts = torch.bincount(y, minlength=3).float()
-weight = counts / counts.sum()
+weight = counts / counts.sum()  # !
 criterion = nn.CrossEntropyLoss(weight=weight)
 model = nn.Linear(5, 3)
 opt = optim.Adam(model.parameters(), lr=0.01)
 for _ in range(6):
     opt.zero_grad()
-    loss = criterion(model(x), y)  # !
+    loss = criterion(model(x), y)
     loss.backward()
     opt.step()
 """,

@@ -186,7 +186,7 @@ class SameBatch(WatchRule):
             or len(self.inputs) >= MAX_INPUTS
         ):
             return
-        if next(iter(call.module.parameters()), None) is None:
+        if not self.facts.has_parameters(call.module):
             return
         x = next((x for x in call.tensors() if is_array(x)), None)
         if x is None or x.array.size < 2:

@@ -157,24 +157,24 @@ class NormOverBatch(WatchRule):
 
 
 class NormalizedBatch(WatchRule):
-    """Vectors that are normalized over the samples, and not over their features."""
+    """Vectors that are normalized over the samples, or over the steps, and not over their features."""
 
     ops = frozenset({"div", "unit_vectors"})
     max_passes = MAX_PASSES
 
     def see_op(self, op: Op, inputs: Operands, out: Tensor) -> None:
-        if self.facts.iteration >= MAX_PASSES or out.array.ndim != 2 or out.node is None:
+        if self.facts.iteration >= MAX_PASSES or out.array.ndim not in (2, 3) or out.node is None:
             return
         frame = find_library_call("normalize")
         x = None if frame is None else frame.f_locals.get("input")
         if frame is None or not isinstance(x, Tensor) or x.node is None or type(x.node) is Leaf:
             return
-        if frame.f_locals.get("dim") in (0, -2) and min(x.array.shape) >= MIN_BATCH and op_name(x.node) in PROJECTIONS:
-            problem = f"normalize of {tuple(x.shape)} is over dimension 0, the samples: the vector of a sample has no "
-            problem += "length 1"
-            self.report(
-                "normalize-dimension", caller_place(), "normalize", problem, "dim=-1", f"dim=0 of {tuple(x.shape)}"
-            )
+        dim, rank = frame.f_locals.get("dim"), x.array.ndim
+        if dim in (rank - 2, -2) and min(x.array.shape[-2:]) >= MIN_BATCH and op_name(x.node) in PROJECTIONS:
+            shape, what = tuple(x.shape), "samples" if rank == 2 else "steps"
+            problem = f"normalize of {shape} is over dimension {rank - 2}, the {what}: the vector of each has "
+            problem += "another length than 1"
+            self.report("normalize-dimension", caller_place(), "normalize", problem, "dim=-1", f"dim={dim} of {shape}")
 
 
 class ConstantPenalty(WatchRule):

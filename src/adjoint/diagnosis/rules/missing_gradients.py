@@ -19,7 +19,7 @@ from adjoint.diagnosis.rules.dataflow.lost_parts import (
     share_parameters,
 )
 from adjoint.diagnosis.watch.events import Backward, Cut, ModuleCall, OptimizerRecord, OptimizerStep, caller_frame
-from adjoint.diagnosis.watch.facts import Facts, leaves_below
+from adjoint.diagnosis.watch.facts import Facts
 from adjoint.diagnosis.watch.frames import place_of_attribute
 from adjoint.diagnosis.watch.names import describe_callee
 from adjoint.diagnosis.watch.rule import WatchRule
@@ -57,7 +57,7 @@ class MissingGradients(WatchRule):
         self.last_pass = self.last_pass[1], self.facts.tick()
         self.pass_times.append(self.last_pass[1])
         if backward.iteration < FIRST_PASSES:
-            leaves = leaves_below(backward.roots)
+            leaves = self.facts.leaves_of(backward)
             if self.facts.flow.is_open:
                 self._note_ends(backward, {id(leaf.variable) for leaf in leaves})
             for leaf in leaves:

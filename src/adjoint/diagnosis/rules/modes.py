@@ -98,7 +98,7 @@ class EvaluationMode(WatchRule):
             )
 
 
-class TrainingMode(WatchRule):
+class TrainingWhileEvaluating(WatchRule):
     """A model in training mode that is evaluated without recording, and dropout that is always on."""
 
     ops = frozenset({"dropout_factor"})

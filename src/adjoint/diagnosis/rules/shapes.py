@@ -18,6 +18,7 @@ from adjoint.diagnosis.source_expressions import text_of
 from adjoint.diagnosis.watch.events import Backward, ModuleCall, caller_frame, caller_place
 from adjoint.diagnosis.watch.facts import Facts, is_array, leaves_below, op_name
 from adjoint.diagnosis.watch.frames import find_expression, find_library_call, find_operands
+from adjoint.diagnosis.watch.library_calls import WRITTEN_ERRORS
 from adjoint.diagnosis.watch.rule import CHECKED_PASSES, WatchRule
 from adjoint.diagnosis.watch.source_lines import line_of, nodes_at
 from adjoint.nn.layers.attention import MultiheadAttention
@@ -132,6 +133,7 @@ class AllPairs(GraphRule):
     def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
         self.prediction: Operand = None  # memory of the last one that was not recorded
+        self.turned: list[Tensor] = []  # differences of columns and rows
 
     def leave_module(self, call: ModuleCall, output: Operand) -> None:
         self.prediction = owner(output.array) if not call.is_recording and is_array(output) else None
@@ -141,7 +143,10 @@ class AllPairs(GraphRule):
             return
         a, b = inputs[0], inputs[1]
         first, second, shape = a.array.shape, b.array.shape, out.array.shape
-        if first == second or not first or not second or out.array.size <= max(a.array.size, b.array.size):
+        if first == second or not first or not second:
+            return
+        if out.array.size <= max(a.array.size, b.array.size):
+            self._check_one_for_all(a, b)
             return
         frame = caller_frame()
         is_metric = self._is_metric(op, a, b) and not library_files[frame.f_code.co_filename]
@@ -152,7 +157,7 @@ class AllPairs(GraphRule):
         text = names_of_operands(frame, a, b)
         called = loss.f_code.co_name if loss is not None else SIGNS.get(op.name, op.name)
         finding = Finding(
-            "broadcast-in-metric" if is_metric else "broadcast-in-loss",
+            f"broadcast-in-{'metric' if is_metric else 'loss'}",
             place_of_frame(frame),
             called if is_metric else text,
             f"{first} and {second}",
@@ -164,6 +169,31 @@ class AllPairs(GraphRule):
             self.facts.report.add(finding)
         else:
             self.suspect(out, finding)
+            self.turned += [out] if loss is None and a.array.ndim == b.array.ndim else []
+
+    def _check_one_for_all(self, x: Tensor, target: Tensor) -> None:
+        """Report a loss that compares the prediction for one sample of a batch with the targets of all."""
+        made = self.facts.flow.maker(x) if x.node is not None and self.facts.flow.is_open else None
+        loss = find_library_call(*LOSSES) if made is not None and target.node is None else None
+        if loss is None or made is None or made.family != "movement" or not made.tensors:
+            return
+        whole, shape = made.tensors[0].array.shape, target.array.shape
+        if whole == shape and len(whole) > 1 and x.array.size * whole[0] == made.tensors[0].array.size:
+            text, called = names_of_operands(caller_frame(), x), loss.f_code.co_name
+            problem = f"{text} {tuple(x.shape)} is the first of the {whole[0]} results {whole}, and {called} compares "
+            problem += f"it with the targets {shape} of all"
+            advice = "the whole result, without the index"
+            self.report("broadcast-in-loss", made.place, text, problem, advice, f"{tuple(x.shape)} and {shape}")
+
+    def begin_backward(self, backward: Backward) -> None:
+        flow, turned, self.turned = self.facts.flow, self.turned, []
+        if turned:
+            terms = [term.made for root in backward.roots for term in flow.terms(root) if term.made is not None]
+            errors = [x for made in terms if made.op in WRITTEN_ERRORS for x in made.tensors]
+            for out in turned:  # others are pairs by intent, such as distances to centers
+                if all(x is not out for x in errors):
+                    self.pending.pop(out.node, None)
+        super().begin_backward(backward)
 
     def _is_metric(self, op: Op, a: Tensor, b: Tensor) -> bool:
         """Return whether values that are not recorded are compared with labels: (N, 1) and (N,)."""

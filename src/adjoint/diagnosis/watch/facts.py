@@ -40,8 +40,11 @@ class Facts:
         self.cuts: list[Cut] = []
         self.data_reads: list[tuple[Operand, int, str, Place]] = []  # memory read through `.data`, and its last write
         self.data_writes: list[tuple[str, Place]] = []  # recorded results whose `.data` was set
+        self.trainings = 0  # optimizers that were made
         self.made_optimizers: weakref.WeakKeyDictionary[Optimizer, Place] = weakref.WeakKeyDictionary()
         self.called: dict[int, tuple[Module, list[ModuleCall]]] = {}  # the first calls of each module
+        self.with_parameters: dict[int, tuple[Module, bool]] = {}  # the modules that were asked for, and the answers
+        self.leaves: tuple[Backward | None, set[Leaf]] = None, set()  # of the last pass
         self.zeroed: list[tuple[int, Place]] = []  # how many passes had run when gradients were cleared, and where
 
     def tick(self) -> int:
@@ -59,6 +62,19 @@ class Facts:
         self.round += not (self.waits() and self.round == FLOW_PASSES - 1)
         if self.round >= FLOW_PASSES:
             self.flow.close()
+
+    def leaves_of(self, backward: Backward) -> set[Leaf]:
+        """Return the leaves from which the roots of the current pass were computed."""
+        if self.leaves[0] is not backward:
+            self.leaves = backward, leaves_below(backward.roots)
+        return self.leaves[1]
+
+    def has_parameters(self, module: Module) -> bool:
+        """Return whether a module had parameters when it was asked for first."""
+        known = self.with_parameters.get(id(module))
+        if known is None:
+            known = self.with_parameters[id(module)] = module, next(iter(module.parameters()), None) is not None
+        return known[1]
 
     def module(self) -> Module | None:
         """Return the module whose forward runs, the innermost."""

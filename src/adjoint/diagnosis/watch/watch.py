@@ -73,7 +73,6 @@ class Watch:
         self.is_compiler_watched = False
         self.evaluations = 0
         self.unrecorded_calls: dict[tuple[int, bool, int, int], int] = {}  # by the module, its mode and where it is
-        self.made_optimizers = 0
         self.is_skipping = False  # the parts of a model that runs are left out
         self.is_resting = False  # ops of this step are not watched
         self.is_quiet = False  # nor are modules that are known, and only rules that must see every step see it
@@ -227,8 +226,8 @@ class Watch:
         """Note the line that makes an optimizer."""
         if self._is_ours():
             self.facts.made_optimizers[optimizer] = place_of_frame(caller_frame())
-            self.made_optimizers += 1
-            if self.made_optimizers <= MAX_TRAININGS:  # its first steps are those of another training
+            self.facts.trainings += 1
+            if self.facts.trainings <= MAX_TRAININGS:  # its first steps are those of another training
                 self.is_resting = self.is_quiet = False
                 self.observer.resume()
 

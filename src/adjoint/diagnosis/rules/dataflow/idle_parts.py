@@ -14,7 +14,7 @@ from adjoint.core.typing import Operand, Operands
 from adjoint.diagnosis.findings import Place, place_of_frame, place_of_origin
 from adjoint.diagnosis.operands import find_return_in
 from adjoint.diagnosis.watch.events import Backward, ModuleCall, OptimizerStep, caller_frame, caller_place
-from adjoint.diagnosis.watch.facts import Facts, is_array, leaves_below
+from adjoint.diagnosis.watch.facts import Facts, is_array
 from adjoint.diagnosis.watch.frames import find_expression
 from adjoint.diagnosis.watch.rule import WatchRule
 from adjoint.diagnosis.watch.value_flow import DRAWS
@@ -135,7 +135,7 @@ class AttackGradients(WatchRule):
         self.found: list[tuple[Place, str]] = []
 
     def begin_backward(self, backward: Backward) -> None:
-        leaves = [leaf.variable for leaf in leaves_below(backward.roots)] if self.facts.iteration < MAX_PASSES else []
+        leaves = [leaf.variable for leaf in self.facts.leaves_of(backward)] if self.facts.iteration < MAX_PASSES else []
         known: list[Operand] = [x for x in leaves if x is not None]
         is_attack = any(not isinstance(x, Parameter) and x.array.ndim > 1 for x in known)
         weights = {id(x) for x in known if isinstance(x, Parameter)}

@@ -171,7 +171,9 @@ class CarriedState(WatchRule):
             problem = f"{name} begins a batch with the state that the batch before has left, and the loader shuffles: "
             problem += "it is the state of other sequences"
             advice = "no state for each batch (None), or a loader with shuffle=False and batches that go on"
-            self.report("state-of-other-samples", call.root.place, "state", problem, advice, self.batch)
+            is_given = any(x is given for x in call.root.inputs[1:])
+            place = call.root.place if is_given else caller_place()
+            self.report("state-of-other-samples", place, "state", problem, advice, self.batch)
 
         if call.is_recording and given is None and self.states and call.parent is not None:
             self._check_holder(call.parent.module, call)

@@ -251,8 +251,9 @@ class ChangingLabels(WatchRule):
 
     def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
-        self.rows: list[bytes] = []  # of what a model gets
+        self.inputs: list[Tensor] = []  # of a model
         self.output: Operand = None  # memory of what it gave for them
+        self.trainings = 0  # that had begun
         self.known: dict[tuple[str, bytes], tuple[int, bytes]] = {}  # the pass and the target of each sample
         self.targets: set[bytes] = set()
         # samples that came again, those with another target, and those with one that another sample had
@@ -261,24 +262,28 @@ class ChangingLabels(WatchRule):
         self.place: Place | None = None
 
     def enter_module(self, call: ModuleCall) -> None:
-        self.rows, self.output = [], None
-        tensors = call.tensors()
-        is_counted = self.is_data and call.is_recording and len(self.known) < MAX_KNOWN_ROWS
-        if is_counted and all(is_array(x) and x.node is None for x in tensors):
-            rows = [b"".join(each) for each in zip(*(rows_of(x.array) for x in tensors), strict=False)]
-            self.rows = rows if len(set(rows)) == len(rows) >= MIN_SAMPLES else []
+        self.inputs, self.output = call.tensors() if self.is_data and call.is_recording else [], None
+        if self.facts.trainings > self.trainings:  # of another task, which may give the samples other labels
+            self.trainings = self.facts.trainings
+            self.known.clear()
 
     def leave_module(self, call: ModuleCall, output: Operand) -> None:
-        self.output = owner(output.array) if self.rows and is_array(output) else None
+        self.output = owner(output.array) if self.inputs and is_array(output) else None
 
     def see_call(self, call: LibraryCall) -> None:
         x, target = call.tensor("input"), call.tensor("target")
         if x is None or target is None or self.output is None or owner(x.array) is not self.output:
             return
         made = self.facts.flow.maker(target) if self.facts.flow.is_open else None
-        labels, rows, self.rows, self.output = rows_of(target.array), self.rows, [], None
+        inputs, self.inputs, self.output = self.inputs, [], None
         if target.node is not None or (made is not None and made.family != "movement" and made.op not in READS):
             self.is_data = False
+        if not all(is_array(each) and each.node is None for each in inputs) or len(self.known) >= MAX_KNOWN_ROWS:
+            return
+        labels = rows_of(target.array)
+        rows = [b"".join(each) for each in zip(*(rows_of(each.array) for each in inputs), strict=False)]
+        if len(rows) < MIN_SAMPLES or len(set(rows)) < len(rows):
+            return
         now, self.place = self.facts.iteration, call.place
         for row, label in zip(rows, labels, strict=False) if len(rows) == len(labels) else ():
             time, before = self.known.get((call.name, row), (now, label))

@@ -11,7 +11,7 @@ from adjoint.diagnosis.findings import Place, place_of_frame
 from adjoint.diagnosis.rules.source.splits import HELD_OUT, TRAINED
 from adjoint.diagnosis.rules.states import COPIES
 from adjoint.diagnosis.watch.events import Backward, ModuleCall, OptimizerStep, caller_frame
-from adjoint.diagnosis.watch.facts import Facts, is_array, leaves_below
+from adjoint.diagnosis.watch.facts import Facts, is_array
 from adjoint.diagnosis.watch.rule import WatchRule
 from adjoint.nn.module.module import Module
 
@@ -108,7 +108,7 @@ class LossOfAnother(WatchRule):
     def begin_backward(self, backward: Backward) -> None:
         made = self.facts.flow.maker(backward.roots[0]) if backward.roots else None
         place = made.place if made is not None else backward.place
-        self.last = place, {id(leaf.variable) for leaf in leaves_below(backward.roots)}
+        self.last = place, {id(leaf.variable) for leaf in self.facts.leaves_of(backward)}
 
     def before_step(self, step: OptimizerStep) -> None:
         self.losses.setdefault(id(step.record.optimizer), self.last)

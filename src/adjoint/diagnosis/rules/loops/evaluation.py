@@ -42,7 +42,7 @@ class EvaluationScale(WatchRule):
             return
         if is_known:
             self.last = call, x
-        elif next(call.module.parameters(), None) is not None:
+        elif self.facts.has_parameters(call.module):
             self.inputs[id(call.module)] = scale_of(x)
 
     def see_call(self, call: LibraryCall) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import re
 
+import numpy as np
+
 from adjoint.core.graph.source_location import Site, library_files
 from adjoint.core.typing import Operand
 from adjoint.data import Subset
@@ -12,14 +14,16 @@ from adjoint.data.sampler import SequentialSampler
 from adjoint.diagnosis.findings import Place, place_of_frame
 from adjoint.diagnosis.rules.data import fingerprint
 from adjoint.diagnosis.source_expressions import text_of
-from adjoint.diagnosis.watch.events import ModuleCall, caller_frame
+from adjoint.diagnosis.watch.events import ModuleCall, caller_frame, caller_place
 from adjoint.diagnosis.watch.facts import Facts, is_array
 from adjoint.diagnosis.watch.names import describe_iterated
 from adjoint.diagnosis.watch.rule import WatchRule
-from adjoint.diagnosis.watch.source_lines import line_of, nodes_at
+from adjoint.diagnosis.watch.source_lines import find_calls, line_of, nodes_at
 
 RANDOM = re.compile(r"rand|choice|uniform|bernoulli|augment|flip|jitter|crop", re.IGNORECASE)
 MAX_LOADERS = 16
+MIN_WINDOWS = 6
+BESIDE_SHARE = 0.5  # of the samples of a part, that lie beside one of another
 
 
 class SharedSamples(WatchRule):
@@ -39,11 +43,30 @@ class SharedSamples(WatchRule):
         both = one & other
         if self.facts.has_found("samples-shared"):
             return
+        self._check_windows(last, self.last)
         if both and not one <= other and not other <= one:
             problem = f"{len(both)} of the {len(other)} samples of this loader are among the {len(one)} of the one "
             problem += "before: the evaluation sees samples of training"
             advice = "cut both from one permutation: order[:n] and order[n:], or random_split"
             self.report("samples-shared", place_of_frame(caller_frame()), "Subset", problem, advice, len(both))
+
+
+    def _check_windows(self, first: Subset[Operand], second: Subset[Operand]) -> None:
+        """Look at windows of a series, of which each has most values of the one before."""
+        tensors = getattr(first.dataset, "tensors", ())
+        x = tensors[0].array if tensors and is_array(tensors[0]) else None
+        if x is None or x.ndim < 2 or len(x) < MIN_WINDOWS or x.shape[1] < 2 or x.dtype.kind != "f":
+            return
+        one, other = set(map(int, first.indices)), set(map(int, second.indices))
+        beside = sum(i - 1 in one or i + 1 in one for i in other)
+        overlaps = np.array_equal(x[1:MIN_WINDOWS, :-1], x[: MIN_WINDOWS - 1, 1:]) and np.ptp(x[:MIN_WINDOWS]) > 0
+        if overlaps and not one & other and beside > BESIDE_SHARE * len(other):
+            here = caller_place()
+            place = next(find_calls(here.site, ("random_split",)), here)
+            problem = f"the samples are windows that overlap, and {beside} of the {len(other)} of this part lie "
+            problem += "beside one of the other: both have the same values"
+            advice = "cut the series in time, and leave out a window's length between the parts"
+            self.report("samples-shared", place, "random_split", problem, advice, beside)
 
 
 class ChangingEvaluation(WatchRule):

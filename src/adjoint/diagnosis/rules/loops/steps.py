@@ -15,7 +15,7 @@ from adjoint.core.typing import Operand
 from adjoint.diagnosis.findings import Place
 from adjoint.diagnosis.source_expressions import text_of
 from adjoint.diagnosis.watch.events import Backward, OptimizerRecord, OptimizerStep, caller_frame, caller_place
-from adjoint.diagnosis.watch.facts import Facts, is_array, leaves_below
+from adjoint.diagnosis.watch.facts import Facts, is_array
 from adjoint.diagnosis.watch.names import describe_callee
 from adjoint.diagnosis.watch.rule import ALL_PASSES, WatchRule
 from adjoint.diagnosis.watch.source_lines import find_rate_writes, find_uncalled, line_of, nodes_around, nodes_in
@@ -164,7 +164,7 @@ class MissingStep(WatchRule):
                 self.report("step-forgotten", place, name, problem, f"{name}.step() beside the others", len(own))
 
     def begin_backward(self, backward: Backward) -> None:
-        tensors: list[Operand] = [leaf.variable for leaf in leaves_below(backward.roots)]
+        tensors: list[Operand] = [leaf.variable for leaf in self.facts.leaves_of(backward)]
         known = [x for x in tensors if x is not None and is_array(x)]
         self.first = [(x, x.array.ravel()[:SAMPLE].copy()) for x in known[:MAX_SAMPLED]]
         self.asks_for_input_gradients = any(x is not None and not isinstance(x, Parameter) for x in tensors)
@@ -275,7 +275,7 @@ class HandMadeStep(WatchRule):
     def begin_backward(self, backward: Backward) -> None:
         if self.facts.steps or backward.iteration >= MAX_HAND_MADE:
             return
-        for leaf in leaves_below(backward.roots):
+        for leaf in self.facts.leaves_of(backward):
             tensor: Operand = leaf.variable
             if (
                 tensor is not None

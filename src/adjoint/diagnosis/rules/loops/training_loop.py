@@ -13,7 +13,7 @@ from adjoint.data.sampler import WeightedRandomSampler
 from adjoint.diagnosis.findings import Finding, Place, place_of_frame
 from adjoint.diagnosis.rules.loops.steps import is_clear
 from adjoint.diagnosis.watch.events import Backward, ModuleCall, OptimizerRecord, OptimizerStep, caller_frame
-from adjoint.diagnosis.watch.facts import Facts, is_array, leaves_below
+from adjoint.diagnosis.watch.facts import Facts, is_array
 from adjoint.diagnosis.watch.library_calls import LibraryCall
 from adjoint.diagnosis.watch.names import name_of_value, origin_of_name
 from adjoint.diagnosis.watch.rule import WatchRule
@@ -117,7 +117,7 @@ class ForeignGradients(WatchRule):
             return
         kept = {id(p) for record in self.facts.optimizers.values() for p in record.parameters() if not is_clear(p)}
         self.passes = [(number, place, ids & kept) for number, place, ids in self.passes[-8:]]
-        ids = {id(leaf.variable) for leaf in leaves_below(backward.roots)}
+        ids = {id(leaf.variable) for leaf in self.facts.leaves_of(backward)}
         self.passes.append((self.facts.iteration, backward.place, ids))
 
     def before_step(self, step: OptimizerStep) -> None:
@@ -165,7 +165,7 @@ class GeneratorTarget(WatchRule):
         self.noise: dict[int, list[tuple[Tensor, Place]]] = {}  # the inputs of makers, in the first passes
 
     def leave_module(self, call: ModuleCall, output: Operand) -> None:
-        if not is_array(output) or not any(True for _ in call.module.parameters()):
+        if not is_array(output) or not self.facts.has_parameters(call.module):
             return  # losses that are modules judge nothing
         for x in call.tensors():
             memory: Operand = owner(x.array) if is_array(x) else None

@@ -53,6 +53,32 @@ class CountedByBatches(TextRule):
             self.blame("divided-by-others", (source, node), divisor, problem, f"len({loader}.dataset)")
 
 
+class StaleLoss(TextRule):
+    """A loop that computes a loss which it never reads, and adds up that of another loop."""
+
+    def read(self, source: SourceFile) -> None:
+        loops = source.nodes_of(ast.For)
+        trained = [loop for loop in loops if ".backward(" in text_of(loop)]
+        others = [loop for loop in loops if loop not in trained]
+        for other, loop in product(others, trained):
+            names = [each for each in ast.walk(other) if isinstance(each, ast.Name)]
+            stored = {each.id for each in names if isinstance(each.ctx, ast.Store)}
+            read = {each.id for each in names if isinstance(each.ctx, ast.Load)}
+            parts = [each for each in ast.walk(loop) if isinstance(each, ast.Name)]
+            made = {each.id for each in parts if isinstance(each.ctx, ast.Store)}
+            lines = [each for each in ast.walk(other) if isinstance(each, ast.Assign)]
+            results = [name_of(each.targets[0]) for each in lines if isinstance(each.value, ast.Call)]
+            unread = [name for name in results if name and name not in read]
+            for node in ast.walk(other) if unread else ():
+                text = text_of(node) if isinstance(node, ast.AugAssign) else ""
+                stale = [name for name in made - stored if re.search(rf"(?<![\w.]){name}\.item\(", text)]
+                if stale and source.scope_of(other) is source.scope_of(loop):
+                    problem = f"{stale[0]} is that of the loop at line {loop.lineno}; this one makes {unread[0]}, and "
+                    problem += "nothing reads it"
+                    self.blame("loss-of-other-loop", (source, node), stale[0], problem, f"{unread[0]}.item()")
+                    return
+
+
 class UnevenMeans(TextRule):
     """Means of batches that an evaluation averages, although its last batch is far smaller."""
 

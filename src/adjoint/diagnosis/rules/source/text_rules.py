@@ -22,6 +22,7 @@ from adjoint.diagnosis.rules.source.counts import (
     NeverEqual,
     OtherLabels,
     PairOrder,
+    StaleLoss,
     UnevenMeans,
 )
 from adjoint.diagnosis.rules.source.datasets import (
@@ -91,6 +92,7 @@ TEXT_RULES: tuple[type[WatchRule], ...] = (
     PairOrder,
     ExponentOfSum,
     OtherLabels,
+    StaleLoss,
     UnevenMeans,
     BackwardArgument,
     RateInBatches,

@@ -55,6 +55,11 @@ class PolicyRatio(WatchRule):
                         "ratio = (logp - old_logp).exp()",
                         tuple(ratio.out.shape),
                     )
+                elif one.node is None and any(user.op == "exp" for user in flow.users(ratio.out)):
+                    problem = f"the ratio {tuple(ratio.out.shape)} is that of the old policy to the new one: the loss "
+                    problem += "makes good actions unlikely"
+                    advice = "(logp - old_logp).exp()"
+                    self.report("ratio-turned", ratio.place, "ratio", problem, advice, tuple(ratio.out.shape))
                 elif (made.op == "maximum") == (term.sign < 0):
                     sign = "a minus" if term.sign < 0 else "a plus"
                     right = "min" if made.op == "maximum" else "max"
@@ -71,7 +76,13 @@ class PolicyRatio(WatchRule):
     def _is_difference(self, made: Made) -> bool:
         if made.op != "sub" or made.out.node is None:
             return False
-        sources = [self.facts.flow.maker_past_moves(x) for x in made.tensors]
+        flow = self.facts.flow
+        sources = [flow.maker_past_moves(x) for x in made.tensors]
+        summed = [each is not None and each.op == "sum" for each in sources]
+        sources = [
+            flow.maker_past_moves(each.tensors[0]) if is_sum and each is not None else each
+            for each, is_sum in zip(sources, summed, strict=True)
+        ]
         histories = {x.node is None for x in made.tensors}
         return len(histories) == 2 and any(each is not None and each.function == "log_prob" for each in sources)
 

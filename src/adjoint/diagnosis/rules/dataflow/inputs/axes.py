@@ -7,10 +7,10 @@ import numpy as np
 from adjoint.core.op.op import Op
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand, Operands
-from adjoint.diagnosis.watch.events import ModuleCall, caller_place
+from adjoint.diagnosis.watch.events import Backward, ModuleCall, caller_place
 from adjoint.diagnosis.watch.facts import Facts, is_array
 from adjoint.diagnosis.watch.rule import CHECKED_PASSES, WatchRule
-from adjoint.diagnosis.watch.value_flow import FLOW_PASSES
+from adjoint.diagnosis.watch.value_flow import FLOW_PASSES, Made
 from adjoint.nn.layers.normalization import BatchNorm1d
 from adjoint.nn.layers.pooling import AvgPool1d, MaxPool1d
 from adjoint.nn.layers.recurrent import RNNBase
@@ -52,6 +52,28 @@ class NormOverSteps(WatchRule):
             place = self.facts.names.origin_of_module(call.module)
             advice = f"BatchNorm1d({features}) of h.transpose(1, 2), or LayerNorm({features})"
             self.report("norm-over-steps", place or call.place, name, problem, advice, steps)
+
+
+class MixedSamples(WatchRule):
+    """A mean over the samples of a batch that is added to each of them."""
+
+    max_passes = 1
+
+    def begin_backward(self, backward: Backward) -> None:
+        for made in self.facts.flow.makers_behind(*backward.roots):
+            if made.op == "mean" and made.out.node is not None:
+                self._check_mean(made)
+
+    def _check_mean(self, made: Made) -> None:
+        x = made.tensors[0].array
+        kept, shape = (1, *x.shape[1:]), made.out.array.shape
+        if x.ndim < 3 or len(x) < 2 or shape not in (kept, kept[1:]) or made.out.array.size == x.size:
+            return
+        users = self.facts.flow.users_past_moves(made.out)
+        if users and all(user.op == "add" and user.out.array.shape == x.shape for user in users):
+            problem = f"the mean of {x.shape} over dimension 0 is that of the samples of a batch, and each sample gets "
+            problem += "it: what it gives depends on the others"
+            self.report("samples-mixed", made.place, "mean", problem, "a mean over another dimension", x.shape)
 
 
 class BestOfBatch(WatchRule):

@@ -8,7 +8,9 @@ import numpy as np
 
 from adjoint.core.typing import Operand
 from adjoint.diagnosis.findings import Place
+from adjoint.diagnosis.watch.events import caller_frame
 from adjoint.diagnosis.watch.library_calls import LibraryCall
+from adjoint.diagnosis.watch.names import describe_data
 from adjoint.diagnosis.watch.rule import CHECKED_PASSES, WatchRule
 
 MIN_LABELS = 64
@@ -48,12 +50,15 @@ class InvertedWeights(WatchRule):
             self._count(call, name, w.astype(np.float64), np.bincount(valid, minlength=w.size))
 
     def _count(self, call: LibraryCall, name: str, weights: Operand, counts: Operand) -> None:
-        known = self.counted.setdefault((name, call.place), ClassCounts(call.place, weights, np.zeros_like(counts)))
+        if (name, call.place) not in self.counted:
+            made = describe_data(call.tensor(name), caller_frame())[1]
+            self.counted[name, call.place] = ClassCounts(made or call.place, weights, np.zeros_like(counts))
+        known = self.counted[name, call.place]
         known.counts = known.counts + counts
 
     def finish(self) -> None:
-        for (name, place), known in self.counted.items():
-            counts, weights = known.counts, known.weights
+        for (name, _), known in self.counted.items():
+            place, counts, weights = known.place, known.counts, known.weights
             if counts.sum() < MIN_LABELS or counts.min() == 0 or weights.min() <= 0:
                 continue
             x, y = np.log(counts / counts.sum()), np.log(weights)

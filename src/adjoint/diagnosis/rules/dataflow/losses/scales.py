@@ -239,6 +239,14 @@ class FocalWeight(WatchRule):
                 base = flow.maker_past_moves(power.tensors[0]) if power is not None and power.op in POWERS else None
                 below = flow.source(base.tensors[0]) if base is not None and base.op == "exp" else None
                 source = flow.source(logp)
+                rest = flow.maker_past_moves(base.tensors[-1]) if base is not None and base.op == "sub" else None
+                is_of_loss = rest is not None and rest.op == "exp" and flow.source(rest.tensors[0]) is source
+                if rest is not None and is_of_loss and rest.out.array.min() >= 1 and rest.out.array.ndim:
+                    shape = tuple(rest.out.shape)
+                    problem = f"the exponential of losses {shape} is {rest.out.array.min():.3g} or more: it is no "
+                    problem += "probability, and gives weight to what is not sure in another way"
+                    self.report("focal-weight-inverted", rest.place, "exp", problem, "p = exp(-loss)", shape)
+                    return
                 if power is not None and below is not None and below is source and logp.node is not None:
                     problem = (
                         f"the logarithms {tuple(logp.shape)} are multiplied by a power of the probability itself: "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.diagnosis.findings import Place
@@ -100,8 +101,8 @@ class TrainedTeacher(WatchRule):
 def follows(loop: ast.For, target: str) -> bool:
     """Return whether a loop over pairs of parameters writes an average into one of them."""
     text = " ".join(text_of(line) for line in loop.body)
-    writes = (f"{target}.mul_(", f"{target}.data.mul_(", f"{target}.lerp_(", f"{target}.data = ", f"{target}.copy_(")
-    return any(each in text for each in (*writes, f"{target}.data.copy_("))
+    writes = r"(?:\.data)?\.(?:mul_|lerp_|copy_)\(|\.data = "
+    return bool(target) and re.search(rf"(?<!\w){re.escape(target)}(?:{writes})", text) is not None
 
 
 class StraightThrough(WatchRule):
