@@ -11,7 +11,7 @@ from adjoint.diagnosis.call_stack import user_files
 from adjoint.diagnosis.causes.contexts import ITEM, SourceStep
 from adjoint.diagnosis.causes.held_values import find_last_item, find_parts, look_up
 from adjoint.diagnosis.operands import MISSING, is_module
-from adjoint.diagnosis.source_expressions import text_of
+from adjoint.diagnosis.source_expressions import find_result, parse_source, text_of
 
 JOINING = re.compile(r"stack|[vhd]stack|cat|concat|concatenate|pad_sequence")
 
@@ -43,7 +43,8 @@ def find_function_called(step: SourceStep, call: ast.Call) -> tuple[Operand, Ope
     if isinstance(called, type):
         return None, MISSING
     if is_module(called):
-        return unwrap(type(called).forward), called
+        hook = find_result_hook(called)
+        return (hook, MISSING) if hook is not None else (unwrap(type(called).forward), called)
     if inspect.ismethod(called):
         return unwrap(called.__func__), called.__self__
     if isinstance(called, (staticmethod, classmethod)):
@@ -54,6 +55,19 @@ def find_function_called(step: SourceStep, call: ast.Call) -> tuple[Operand, Ope
     if called is not MISSING and inspect.isfunction(own):
         return unwrap(own), called
     return None, MISSING
+
+
+def find_result_hook(module: Operand) -> Operand:
+    """Return the user's hook that puts something in place of what a module gives; None where there is none."""
+    hooks = [unwrap(each) for each in vars(module).get("_forward_hooks", {}).values()]
+    return next((each for each in hooks[::-1] if each is not None and _gives_something(each)), None)
+
+
+def _gives_something(function: Operand) -> bool:
+    source = parse_source(function.__code__.co_filename)
+    result = None if source is None else find_result(source, function.__code__.co_firstlineno)
+    value = getattr(result, "value", None)
+    return value is not None and not (isinstance(value, ast.Constant) and value.value is None)
 
 
 def _find_in_bases(step: SourceStep, owner: Operand, name: str) -> Operand:

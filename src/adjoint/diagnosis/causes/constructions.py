@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import replace
 from types import ModuleType
 
@@ -57,23 +58,27 @@ def makes(step: SourceStep, value: Operand) -> bool:
 
 def find_expressions(program: FailedProgram, value: Operand) -> list[SourceStep]:
     """Return the expressions that gave an object: of a name of a frame, or of an attribute on the way to it."""
+    for context, names in _find_namespaces(program):
+        path = _find_path(value, names)
+        found = [] if path is None else _follow(context, path)
+        if found:
+            return found
+    return []
+
+
+def _find_namespaces(program: FailedProgram) -> Iterator[tuple[CodeContext, dict[str, Operand]]]:
+    """Yield the names of the frames, innermost first, and of the modules that their files import."""
     for i, place in enumerate(program.stack):
         code = place.frame.f_code
-        if code.co_name in COMPREHENSIONS or not user_files[code.co_filename]:
-            continue
-        source = parse_source(code.co_filename, place.frame.f_globals)
-        if source is None:
-            continue
-        scope = source.tree if code.co_name == "<module>" else find_function(source, code.co_firstlineno)
-        if scope is None:
-            continue
-        context = CodeContext(source, scope, program, program.stack[i:])
-        path = _find_path(value, place.frame.f_locals)
-        if path is not None:
-            found = _follow(context, path)
-            if found:
-                return found
-    return []
+        is_own = code.co_name not in COMPREHENSIONS and user_files[code.co_filename]
+        source = parse_source(code.co_filename, place.frame.f_globals) if is_own else None
+        is_whole = code.co_name == "<module>"
+        scope = None if source is None else source.tree if is_whole else find_function(source, code.co_firstlineno)
+        if source is not None and scope is not None:
+            yield CodeContext(source, scope, program, program.stack[i:]), place.frame.f_locals
+    for source in program.sources:
+        if program.find_running(source, source.tree) is None:
+            yield CodeContext(source, source.tree, program), program.modules[source.name]
 
 
 def _find_path(value: Operand, names: dict[str, Operand]) -> list[tuple[Operand, Key]] | None:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from types import CellType, CodeType, EllipsisType, FrameType
+from importlib.util import resolve_name
+from pathlib import PurePath
+from types import CellType, CodeType, EllipsisType, FrameType, ModuleType
 from typing import TypeAlias
 
 from adjoint.core.typing import Operand
-from adjoint.diagnosis.call_stack import Stack, UserFrame
+from adjoint.diagnosis.call_stack import Stack, UserFrame, user_files
 from adjoint.diagnosis.operands import COMPREHENSIONS, MISSING, read_attribute
 from adjoint.diagnosis.source_expressions import (
     Scope,
@@ -23,6 +26,7 @@ from adjoint.diagnosis.source_expressions import (
     text_of,
 )
 
+MAX_FILES = 8  # that are searched
 MAX_DEPTH = 8  # of functions that have returned, within one another
 Key: TypeAlias = "int | str | EllipsisType"  # which item of a value is meant; the ellipsis is any of them
 ITEM = ...
@@ -38,10 +42,46 @@ class FailedProgram:
     constructions: dict[int, SourceStep | None] = field(default_factory=dict)
 
     @cached_property
+    def modules(self) -> dict[str, dict[str, Operand]]:
+        """The names of the user's modules, by their files; those of the frames first, innermost first."""
+        found = {each.frame.f_code.co_filename: each.frame.f_globals for each in self.stack}
+        for module in list(sys.modules.values()):
+            file = vars(module).get("__file__") if isinstance(module, ModuleType) else None
+            if isinstance(file, str) and user_files[file]:
+                found.setdefault(file, vars(module))
+        return found
+
+    @cached_property
     def sources(self) -> list[SourceFile]:
-        """The files of the frames, innermost first."""
-        names = dict.fromkeys(each.frame.f_code.co_filename for each in self.stack)
-        return [source for name in names if (source := parse_source(name)) is not None]
+        """The files of the frames, innermost first, and those that they import."""
+        running = dict.fromkeys(each.frame.f_code.co_filename for each in self.stack)
+        found = [source for name in running if (source := parse_source(name)) is not None]
+        imported = dict.fromkeys(name for each in found for name in self.find_imported_files(each))
+        others = [name for name in imported if name not in running][: MAX_FILES - len(found)]
+        return found + [source for name in others if (source := parse_source(name)) is not None]
+
+    def find_imported_files(self, source: SourceFile) -> list[str]:
+        """Return the user's files that a file imports."""
+        named = [each.module or "" for each in source.nodes_of(ast.ImportFrom)]
+        named += [alias.name for each in source.nodes_of(ast.Import) for alias in each.names]
+        names = {each.rpartition(".")[2] for each in named}
+        return [file for file in self.modules if file != source.name and PurePath(file).stem in names]
+
+    def find_import(self, context: CodeContext, name: str) -> tuple[Operand, str]:
+        """Return the module from which a file imports a name, and the name there; None where it imports none."""
+        package = str(context.names.get("__package__") or context.names.get("__name__") or "")
+        for statement in context.source.nodes_of(ast.ImportFrom):
+            for alias in statement.names:
+                if name == (alias.asname or alias.name) and (package or not statement.level):
+                    whole = resolve_name("." * statement.level + (statement.module or ""), package)
+                    return sys.modules.get(whole), alias.name
+        return None, name
+
+    def enter_module(self, module: Operand) -> CodeContext | None:
+        """Return the context of the statements of a user's module."""
+        file = vars(module).get("__file__") if isinstance(module, ModuleType) else None
+        source = parse_source(file) if isinstance(file, str) and user_files[file] else None
+        return None if source is None else self.find_running(source, source.tree) or CodeContext(source, source.tree, self)
 
     @cached_property
     def owners(self) -> dict[str, list[Operand]]:
@@ -172,10 +212,7 @@ class CodeContext:
         if self.function is not None:
             table: dict[str, Operand] = getattr(self.function, "__globals__", {})
             return table
-        return next(
-            (each.frame.f_globals for each in self.program.stack if each.frame.f_code.co_filename == self.source.name),
-            {},
-        )
+        return self.program.modules.get(self.source.name, {})
 
 
 @dataclass(frozen=True, eq=False)

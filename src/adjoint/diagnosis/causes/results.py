@@ -8,11 +8,11 @@ from dataclasses import replace
 
 from adjoint.core.typing import Operand
 from adjoint.diagnosis.causes.assignments import is_skipped
-from adjoint.diagnosis.causes.called_functions import find_function_called, unwrap
+from adjoint.diagnosis.causes.called_functions import find_function_called, find_result_hook, unwrap
 from adjoint.diagnosis.causes.contexts import ITEM, CodeContext, Key, SourceStep
 from adjoint.diagnosis.causes.held_values import look_up
 from adjoint.diagnosis.causes.statements import PASSING
-from adjoint.diagnosis.operands import MISSING
+from adjoint.diagnosis.operands import MISSING, is_module
 from adjoint.diagnosis.source_expressions import text_of
 
 
@@ -56,7 +56,10 @@ def enter_call(step: SourceStep, call: ast.Call) -> CodeContext | None:
     if function is None:
         return None
     before = None if step.before is None else step.before - 1
-    context = step.context.program.enter(function, SourceStep(step.context, call, before=before), owner)
+    called = look_up(step.context, call.func)
+    is_hook = is_module(called) and find_result_hook(called) is function
+    made = None if is_hook else SourceStep(step.context, call, before=before)
+    context = step.context.program.enter(function, made, owner)
     is_own = isinstance(call.func, ast.Attribute) and text_of(call.func.value) == "self" and owner is MISSING
     return (
         replace(context, kind=step.context.kind, made=step.context.made) if context is not None and is_own else context

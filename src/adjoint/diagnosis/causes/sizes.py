@@ -10,7 +10,7 @@ from math import prod
 from adjoint.core.runtime.package_name import is_name_of_package
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
-from adjoint.diagnosis.causes.called_functions import find_function_called
+from adjoint.diagnosis.causes.called_functions import find_function_called, find_input
 from adjoint.diagnosis.causes.constructions import find_owner
 from adjoint.diagnosis.causes.contexts import SourceStep
 from adjoint.diagnosis.causes.held_values import find_parts, look_up
@@ -55,7 +55,7 @@ def trace_size(first: SourceStep, back: int, size: int, wanted: int) -> SizeTrac
         seen.add(step.mark)
         if is_turned and isinstance(step.node, ast.Call) and CONVERTING.search(text_of(step.node.func)):
             converted = step
-        found = _leave(step, back, size, wanted)
+        found = SizeTrace(step, lost=True) if is_turned and _is_unknown_turn(step) else _leave(step, back, size, wanted)
         if isinstance(found, SizeTrace):
             return replace(found, converted=found.converted or converted)
         if found is None:
@@ -218,6 +218,13 @@ def _leave_call(
     if shape is not None and (len(shape) < back or shape[-back] != size):
         return (inner, len(shape) - shape.index(size)) if size in shape else SizeTrace(step, _find_setting(step, node))
     return inner, back
+
+
+def _is_unknown_turn(step: SourceStep) -> bool:
+    """Return whether a call exchanges dimensions of a tensor whose shape is not known."""
+    call = step.node
+    inner = find_input(step, call) if isinstance(call, ast.Call) and _turns(text_of(call.func).rpartition(".")[2]) else None
+    return inner is not None and shape_of(inner) is None and find_function_called(step, call)[0] is None
 
 
 def _turns(name: str) -> bool:

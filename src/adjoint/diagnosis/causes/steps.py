@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import replace
+from types import ModuleType
 
+from adjoint.core.typing import Operand
 from adjoint.diagnosis.causes.arguments import find_argument
 from adjoint.diagnosis.causes.assignments import find_statements
 from adjoint.diagnosis.causes.attributes import find_attribute
@@ -39,7 +41,9 @@ def find_former(step: SourceStep) -> list[SourceStep]:
     if isinstance(node, ast.Name):
         return _find_name(step, node)
     if isinstance(node, ast.Attribute):
-        return find_attribute(step, node)
+        owner = look_up(step.context, node.value)
+        is_module = isinstance(owner, ModuleType)
+        return _find_in_module(step, owner, node.attr) if is_module else find_attribute(step, node)
     if isinstance(node, ast.IfExp):
         return [step.at(node.body), step.at(node.orelse)]
     if isinstance(node, (ast.Await, ast.Starred, ast.NamedExpr)):
@@ -115,11 +119,16 @@ def _find_name(step: SourceStep, node: ast.Name) -> list[SourceStep]:
     given = find_argument(step.context, node.id, step.keys)
     if given is not None:
         return [given]
-    scope = step.context.scope
-    if isinstance(scope, ast.Module):
-        return []
+    if isinstance(step.context.scope, ast.Module):
+        return _find_in_module(step, *step.context.program.find_import(step.context, node.id))
     outer = _outer_context(step.context)
     return [] if outer is None else _find_name(SourceStep(outer, node, step.keys), node)
+
+
+def _find_in_module(step: SourceStep, module: Operand, name: str) -> list[SourceStep]:
+    """Return what gave a name of a user's module its value."""
+    context, node = step.context.program.enter_module(module), ast.Name(name, ast.Load())
+    return [] if context is None else _find_name(SourceStep(context, node, step.keys), node)
 
 
 def _outer_context(context: CodeContext) -> CodeContext | None:

@@ -33,7 +33,7 @@ SIDES = re.compile(
     r"[Tt]arget size \(\w+\.Size\(\[(?P<target>[\d, ]*)\]\)\) that is different to the input size "
     r"\(\w+\.Size\(\[(?P<result>[\d, ]*)\]\)\)|"
     r"Expected input batch_size \((?P<rows>\d+)\) to match target batch_size \((?P<labels>\d+)\)|"
-    r"Expected hidden(?:\[\d\])? size \(\d+, (?P<batch>\d+), \d+\), got \[\d+, (?P<state>\d+), \d+\]|"
+    r"Expected hidden(?:\[\d\])? size \((?P<hidden>\d+, \d+, \d+)\), got \[(?P<state>\d+, \d+, \d+)\]|"
     r"cannot be multiplied \((?P<left>\d+x\d+) and (?P<right>\d+x\d+)\)|"
     r"Expected size (?P<first>\d+) but got size (?P<later>\d+) for tensor number (?P<number>\d+)",
     re.DOTALL,
@@ -140,8 +140,8 @@ def _find_operand_sides(step: SourceStep, match: re.Match[str], message: str) ->
         shapes = shapes[::-1]
     if found["number"] is not None:
         return _find_joined_sides(step, int(found["first"]), int(found["later"]), int(found["number"]))
-    if found["batch"] is not None:
-        return _find_state_sides(step, int(found["batch"]), int(found["state"]))
+    if found["hidden"] is not None:
+        return _find_state_sides(step, _numbers(found["hidden"]), _numbers(found["state"]))
     if not shapes and found["a"] is not None:
         shapes = _find_unfit_shapes(step, int(found["a"]), int(found["b"]))
     nodes = list(_find_nodes(step, shapes))
@@ -231,19 +231,25 @@ def _find_sample_sides(step: SourceStep, one: list[int], other: list[int]) -> li
     return []
 
 
-def _find_state_sides(step: SourceStep, batch: int, state: int) -> list[Side]:
+def _find_state_sides(step: SourceStep, hidden: list[int], state: list[int]) -> list[Side]:
     """Return the input of a recurrent layer, and the state that was given with it."""
     call = next((each for each in ast.walk(step.node) if isinstance(each, ast.Call) and len(each.args) > 1), None)
-    if call is None or batch == state:  # another of its sizes differs
+    backs = [3 - i for i, (one, other) in enumerate(zip(hidden, state, strict=True)) if one != other]
+    if call is None or not backs:
         return []
     first, second = (step.at(each, ()) for each in call.args[:2])
-    shape = shape_of(first) or ()
-    back = len(shape) - shape.index(batch) if batch in shape else 0
-    found = trace_size(first, back, batch, state) if back else None
-    return [
-        Side(_name(first.node), batch, found, "has a batch of"),
-        Side(_name(second.node), state, trace_size(second, 2, state, batch), "is for"),
-    ]
+    back, module = backs[0], look_up(step.context, call.func)
+    size, own = hidden[-back], state[-back]
+    if type(step.context.program.compute(second)) is tuple:
+        second = step.at(second.node, (0,))
+    given = Side(_name(second.node), own, trace_size(second, back, own, size), "is for")
+    if back == 2:
+        shape = shape_of(first) or ()
+        place = len(shape) - shape.index(size) if size in shape else 0
+        found = trace_size(first, place, size, own) if place else None
+        return [Side(_name(first.node), size, found, "has a batch of"), given]
+    made = trace_attribute(step, module, "num_layers" if back == 3 else "hidden_size", size)
+    return [replace(given, verb="has"), Side(text_of(call.func), size, made, "takes")]
 
 
 def _find_joined_sides(step: SourceStep, first: int, later: int, number: int) -> list[Side]:

@@ -76,13 +76,14 @@ def trace_dtype(first: SourceStep, dtype: str) -> list[SourceStep]:
         if isinstance(step.node, ast.BinOp):
             nodes = [each for each in (step.node.left, step.node.right) if not isinstance(each, ast.Constant)]
             sides = [step.at(each, ()) for each in nodes]
-            fitting = [each for each in sides if (value := compute(each)) is MISSING or fits(value)]
-            inner = next(iter(fitting), None)
+            known = [(each, value is MISSING) for each in sides if (value := compute(each)) is MISSING or fits(value)]
+            inner = min(known, key=lambda each: each[1])[0] if known else None
         elif isinstance(step.node, ast.Subscript):
             inner = step.at(step.node.value, ())
         elif isinstance(step.node, ast.Call) and find_function_called(step, step.node)[0] is None:
             inner = _find_converted(step, step.node)
-        if inner is None or inner.mark in {each.mark for each in steps}:
+        held = MISSING if inner is None else compute(inner)
+        if inner is None or inner.mark in {each.mark for each in steps} or not (held is MISSING or fits(held)):
             break
         steps.append(inner)
     return steps
