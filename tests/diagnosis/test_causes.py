@@ -8,11 +8,19 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from tests.support.explained_programs import find_marked_line, find_told, read_programs, run_program, write_told
+from tests.support.explained_programs import (
+    find_marked_place,
+    find_told,
+    read_programs,
+    run_program,
+    split_files,
+    write_told,
+)
 
 from adjoint.diagnosis import error_explanation
 from adjoint.diagnosis.call_stack import find_stack
@@ -44,16 +52,19 @@ def test_the_line_to_blame_is_named(
     path: Path, each: TracedCause, tmp_path: Path, request: Any, monkeypatch: Any
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    for name in split_files(each.program, each.name):
+        monkeypatch.delitem(sys.modules, name.removesuffix(".py"), raising=False)
     failed: list[Exception] = []
     monkeypatch.setattr(error_explanation, "report_failed_search", failed.append)
     error = run_program(each.program, tmp_path / f"{each.name}.py")
     assert error is not None, "nothing was raised"
     text = "\n".join(getattr(error, "__notes__", ()))
-    line, cause = find_marked_line(each.program), find_told(text, "cause")
+    place, cause = find_marked_place(each.program, each.name), find_told(text, "cause")
     if request.config.getoption("--update-golden"):
         write_told(path, each.name, "cause", cause)
     blamed = "\n".join(told for told in text.split("\n") if told.startswith(("cause: ", "try: ")))
-    assert re.search(rf"{each.name}\.py:{line}\b", blamed), text
+    assert re.search(rf"{re.escape(place)}\b", blamed), text
     assert cause == each.cause
     assert not failed, f"the search raises an error of its own: {failed}"
 

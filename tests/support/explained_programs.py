@@ -1,6 +1,7 @@
 """Files of programs that raise an error, with what is to be told of each, and how such a program is run.
 
 A program stands under `=== name`; the line to blame ends in `# <--`; what is told follows after a key, such as `try:`.
+Further files of a program stand under `--- file.py`.
 """
 
 from __future__ import annotations
@@ -41,6 +42,20 @@ def find_marked_line(program: str) -> int:
     return next(i for i, line in enumerate(program.split("\n"), 1) if MARK in line)
 
 
+def find_marked_place(program: str, name: str) -> str:
+    """Return the file and the line to blame of a program that may have several files."""
+    for file, text in split_files(program, f"{name}.py").items():
+        if MARK in text:
+            return f"{file}:{find_marked_line(text)}"
+    raise AssertionError(f"no line of {name} is marked")
+
+
+def split_files(program: str, main: str) -> dict[str, str]:
+    """Return the texts of a program's files by their names, the main one first."""
+    parts = re.split(r"^--- (\S+)\n", program, flags=re.MULTILINE)
+    return {main: parts[0], **dict(zip(parts[1::2], parts[2::2], strict=True))}
+
+
 def find_told(notes: str, key: str) -> str:
     """Return what the first line under a key tells; empty without one."""
     return next((line.removeprefix(f"{key}: ") for line in notes.split("\n") if line.startswith(f"{key}: ")), "")
@@ -48,7 +63,10 @@ def find_told(notes: str, key: str) -> str:
 
 def run_program(text: str, path: Path) -> BaseException | None:
     """Return the error that ends a program, explained as one that nothing has caught."""
-    path.write_text(text, encoding="utf-8")
+    files = split_files(text, path.name)
+    text = files[path.name]
+    for name, each in files.items():
+        path.with_name(name).write_text(each, encoding="utf-8")
     ad.manual_seed(0)
     with redirect_stdout(io.StringIO()), warnings.catch_warnings():
         warnings.simplefilter("ignore")

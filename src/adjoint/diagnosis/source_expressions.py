@@ -107,6 +107,22 @@ class SourceFile:
         return [call for name in names for call in self.calls.get(name, ())]
 
     @cached_property
+    def mutations(self) -> list[tuple[ast.expr, list[tuple[object, ast.expr]]]]:
+        """The objects that statements change, with what is put in: the key and the value; without a key, a table."""
+        found: list[tuple[ast.expr, list[tuple[object, ast.expr]]]] = []
+        for statement in self.nodes_of(ast.Assign):
+            for target in statement.targets:
+                if isinstance(target, ast.Attribute):
+                    found.append((target.value, [(target.attr, statement.value)]))
+                elif isinstance(target, ast.Subscript) and isinstance(target.slice, ast.Constant):
+                    found.append((target.value, [(target.slice.value, statement.value)]))
+        for call in self.calls_of("update"):
+            if isinstance(call.func, ast.Attribute):
+                tables: list[tuple[object, ast.expr]] = [(None, each) for each in call.args]
+                found.append((call.func.value, tables + [(each.arg, each.value) for each in call.keywords]))
+        return found
+
+    @cached_property
     def outside_assignments(self) -> dict[str, list[ast.Attribute]]:
         """The targets of the statements `model.name = …`, of anything but `self`, by the attribute's name."""
         found: dict[str, list[ast.Attribute]] = {}

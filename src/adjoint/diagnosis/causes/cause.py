@@ -16,7 +16,7 @@ from adjoint.diagnosis.causes.searches.emptiness import find_empty_cause
 from adjoint.diagnosis.causes.searches.keys import find_key_cause
 from adjoint.diagnosis.causes.searches.kinds import find_kind_cause
 from adjoint.diagnosis.causes.searches.names import find_definition, find_late_name, find_other_attribute
-from adjoint.diagnosis.causes.searches.unfit_shapes import find_state_cause, find_view_cause
+from adjoint.diagnosis.causes.searches.unfit_settings import find_setting_cause, find_state_cause, find_view_cause
 from adjoint.diagnosis.causes.searches.values import find_target_cause, find_value_cause
 from adjoint.diagnosis.failure import Failure
 
@@ -80,5 +80,6 @@ def _find_disagreement(failure: Failure, step: SourceStep) -> Cause | None:
     sides = order_sides(find_sides(failure, step))
     traces = [each.trace for each in sides if each.trace is not None]
     if not traces:
-        return None
+        setting = find_setting_cause(failure, step)
+        return None if setting is None else Cause(setting[0], setting[1].place())
     return Cause("; ".join(each.describe() for each in sides), traces[0].roots()[0].place())

@@ -46,7 +46,7 @@ class FailedProgram:
         """The names of the user's modules, by their files; those of the frames first, innermost first."""
         found = {each.frame.f_code.co_filename: each.frame.f_globals for each in self.stack}
         for module in list(sys.modules.values()):
-            file = vars(module).get("__file__") if isinstance(module, ModuleType) else None
+            file = vars(module).get("__file__") if type(module) is ModuleType else None  # a lazy one would load all
             if isinstance(file, str) and user_files[file]:
                 found.setdefault(file, vars(module))
         return found
@@ -79,9 +79,9 @@ class FailedProgram:
 
     def enter_module(self, module: Operand) -> CodeContext | None:
         """Return the context of the statements of a user's module."""
-        file = vars(module).get("__file__") if isinstance(module, ModuleType) else None
+        file = vars(module).get("__file__") if type(module) is ModuleType else None  # a lazy one would load all
         source = parse_source(file) if isinstance(file, str) and user_files[file] else None
-        return None if source is None else self.find_running(source, source.tree) or CodeContext(source, source.tree, self)
+        return None if source is None else self.find_context(source, source.tree)
 
     @cached_property
     def owners(self) -> dict[str, list[Operand]]:
@@ -297,6 +297,7 @@ def find_step(program: FailedProgram, stack: Stack) -> SourceStep | None:
         return None
     source, node = found
     context = CodeContext(source, source.scope_of(node), program, stack)
+    node = source.statement_of(node) if isinstance(getattr(node, "ctx", None), ast.Store) else node  # an unpacking
     expression = node if isinstance(node, ast.expr) else getattr(node, "value", getattr(node, "iter", None))
     return SourceStep(context, expression) if isinstance(expression, ast.expr) else None
 

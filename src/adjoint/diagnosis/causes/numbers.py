@@ -18,6 +18,7 @@ from adjoint.diagnosis.source_expressions import parameter_names, text_of
 
 MAX_STEPS = 16
 MAX_PARTS = 2
+MAX_TOLD = 3
 CHANGING = ("append", "extend", "insert", "add", "update", "pop", "remove", "setdefault", "clear", "appendleft")
 COMPUTING = ("len", "int", "max", "min", "sum", "round")
 
@@ -49,7 +50,10 @@ class NumberTrace:
         overwritten = self.find_overwriting()
         if overwritten is not None:
             return f"{overwritten.line()}, which writes over what the call gives"
-        inner = [each for part in self.parts for each in part.leaves() if each.root.place() != self.root.place()]
+        lines: dict[str, NumberTrace] = {self.root.place(): self}
+        for each in (line for part in self.parts for line in part.inner_lines()):
+            lines.setdefault(each.root.place(), each)
+        inner = [*lines.values()][1 : MAX_TOLD + 1]
         return told + (f", of {' and '.join(map(describe_named, inner))}" if inner else "")
 
     def find_overwriting(self) -> SourceStep | None:
@@ -63,6 +67,12 @@ class NumberTrace:
                 if is_given and name.node.id not in reads:
                     return value
         return None
+
+    def inner_lines(self) -> Iterator[NumberTrace]:
+        """Yield itself, and the numbers that it is computed of."""
+        yield self
+        for each in self.parts:
+            yield from each.inner_lines()
 
     def leaves(self) -> Iterator[NumberTrace]:
         """Yield the numbers that it is computed of, or itself."""
@@ -112,11 +122,15 @@ def trace_number(first: SourceStep, number: Operand) -> NumberTrace:
     while len(steps) < MAX_STEPS:
         step = steps[-1]
         fitting: list[tuple[bool, int, SourceStep]] = []
+        is_other = False
         for each in find_former(step):
             value = compute(each)
+            is_other = value is not MISSING
             if value is MISSING or number is MISSING or is_same(value, number):
                 fitting.append((value is MISSING, len(fitting), each))
         if not fitting:
+            changed = find_mutation(step, number) if is_other else None
+            steps += [] if changed is None else trace_number(changed, number).steps
             break
         former = min(fitting, key=lambda each: each[:2])[2]
         if id(former.node) in seen:
@@ -126,10 +140,30 @@ def trace_number(first: SourceStep, number: Operand) -> NumberTrace:
     return NumberTrace(tuple(steps), tuple(_find_parts(steps[-1])))
 
 
+def find_mutation(step: SourceStep, number: Operand) -> SourceStep | None:
+    """Return what a statement put into an object in place of what it was made with, under any name it has."""
+    program, node = step.context.program, step.node
+    whole = step.at(node, step.keys[1:]) if step.keys else step.at(getattr(node, "value", node), ())
+    key = step.keys[0] if step.keys else getattr(node, "attr", None)
+    owner = program.compute(whole) if key is not None else MISSING
+    if key is None or owner is MISSING or isinstance(owner, (int, float, str, tuple, type(None))):
+        return None
+    for source in program.sources:
+        for target, values in source.mutations:
+            context = program.find_context(source, source.scope_of(target))
+            if program.compute(SourceStep(context, target)) is not owner:
+                continue
+            for label, value in values:
+                given = SourceStep(context, value, (key,) if label is None else ())
+                if label in (None, key) and is_same(program.compute(given), number):
+                    return given
+    return None
+
+
 def is_same(value: Operand, other: Operand) -> bool:
     """Return whether two settings are equal."""
     plain = (int, float, str, tuple, list, type(None))
-    return isinstance(value, plain) and isinstance(other, plain) and value == other
+    return value is other or (isinstance(value, plain) and isinstance(other, plain) and value == other)
 
 
 def _find_count(step: SourceStep) -> SourceStep | None:

@@ -35,6 +35,8 @@ def find_results(step: SourceStep, call: ast.Call) -> list[SourceStep]:
         key = look_up(step.context, call.args[0])
         inner = step.at(call.func.value, (*step.keys, key if isinstance(key, (int, str)) else ITEM))
         return [inner, *(step.at(each) for each in call.args[1:])]
+    if name in ("split", "splitlines") and step.keys and isinstance(call.func, ast.Attribute):
+        return [step.at(call.func.value, step.keys[:-1])]
     if name in ("deepcopy", "copy") and call.args:
         return [step.at(call.args[0])]
     if name in PASSING and call.args and step.keys:

@@ -223,7 +223,9 @@ def _leave_call(
 def _is_unknown_turn(step: SourceStep) -> bool:
     """Return whether a call exchanges dimensions of a tensor whose shape is not known."""
     call = step.node
-    inner = find_input(step, call) if isinstance(call, ast.Call) and _turns(text_of(call.func).rpartition(".")[2]) else None
+    if not isinstance(call, ast.Call) or not _turns(text_of(call.func).rpartition(".")[2]):
+        return False
+    inner = find_input(step, call)
     return inner is not None and shape_of(inner) is None and find_function_called(step, call)[0] is None
 
 

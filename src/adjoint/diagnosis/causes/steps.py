@@ -42,7 +42,7 @@ def find_former(step: SourceStep) -> list[SourceStep]:
         return _find_name(step, node)
     if isinstance(node, ast.Attribute):
         owner = look_up(step.context, node.value)
-        is_module = isinstance(owner, ModuleType)
+        is_module = type(owner) is ModuleType
         return _find_in_module(step, owner, node.attr) if is_module else find_attribute(step, node)
     if isinstance(node, ast.IfExp):
         return [step.at(node.body), step.at(node.orelse)]

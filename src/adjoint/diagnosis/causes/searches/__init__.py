@@ -15,5 +15,5 @@ Modules, in reading order:
 - `kinds`: Causes of values of a wrong kind: where None, a text, a tuple or a list comes from.
 - `names`: Causes of names and arguments that are not there: spelled otherwise, bound later, or not taken.
 - `values`: Causes of values out of their range, and of targets of another shape than a loss takes.
-- `unfit_shapes`: Causes of views and saved states that do not fit: where the sizes come from.
+- `unfit_settings`: Causes of sizes and settings that calls, views and saved states do not take: where they come from.
 """

@@ -70,6 +70,8 @@ def _walk_graph(first: SourceStep) -> Iterator[SourceStep]:
             joined = find_input(step, node)
             former = [joined] if joined is not None and joined.keys else []
             former += [step.at(each, ()) for each in (*own, *node.args)]
+        elif isinstance(node, (ast.ListComp, ast.GeneratorExp)) and not former:
+            former = [step.at(node.elt, ())]
         elif isinstance(node, (ast.List, ast.Tuple)) and not former:
             former = [step.at(each, ()) for each in node.elts]
         pending += former

@@ -10,10 +10,10 @@ from adjoint.core.runtime.package_name import is_name_of_package
 from adjoint.core.typing import Operand
 from adjoint.diagnosis.causes.assignments import find_truth
 from adjoint.diagnosis.causes.called_functions import find_function_called
-from adjoint.diagnosis.causes.contexts import CodeContext, SourceStep
+from adjoint.diagnosis.causes.contexts import MAX_DEPTH, CodeContext, SourceStep
 from adjoint.diagnosis.causes.held_values import look_up
 from adjoint.diagnosis.causes.numbers import trace_number
-from adjoint.diagnosis.causes.results import enter_call
+from adjoint.diagnosis.causes.results import enter_call, find_returned
 from adjoint.diagnosis.causes.searches.keys import find_absent_key
 from adjoint.diagnosis.causes.searches.kind_traces import trace_kind
 from adjoint.diagnosis.failure import Failure
@@ -22,7 +22,7 @@ from adjoint.diagnosis.source_expressions import text_of
 
 KINDS = re.compile(
     r"'(\w+)'(?: object| and|$)|data type '(\w+)'|"
-    r"not (?:type )?'?(\w+)'?(?:$|\.|\))|but got (\w+)$|type (\w+)\b|\(not \"(\w+)\"\)"
+    r"not (?:type )?'?(\w+)'?(?:$|\.|\))|but got (\w+)$|type (\w+)\b|non-iterable (\w+) object|\(not \"(\w+)\"\)"
 )
 
 
@@ -113,7 +113,8 @@ def _find_parts(failure: Failure, step: SourceStep) -> Iterator[SourceStep]:
     nodes = [each for each in ast.walk(whole) if isinstance(each, (ast.Name, ast.Attribute, ast.Subscript))]
     nodes = [each for each in nodes if not isinstance(each.ctx, ast.Store) or isinstance(statement, ast.AugAssign)]
     for call in ast.walk(whole):
-        if isinstance(call, ast.Call) and call is not step.node and find_function_called(step, call)[0] is not None:
+        is_given = call is not step.node or isinstance(failure.node, ast.Tuple)  # and was to be unpacked
+        if isinstance(call, ast.Call) and is_given and find_function_called(step, call)[0] is not None:
             yield step.at(call, ())
     for each in sorted(nodes, key=lambda each: -len(text_of(each))):
         yield step.at(each, ())
@@ -173,9 +174,11 @@ def _describe_end(step: SourceStep) -> tuple[str, SourceStep] | None:
     if not isinstance(node, ast.Call):
         return None
     context = enter_call(step, node)
-    last = None if context is None else find_silent_end(context, getattr(context.scope, "body", []))
+    body = getattr(context.scope, "body", []) if context is not None else []
+    last = None if context is None or isinstance(body, ast.expr) else find_silent_end(context, body)
     if context is None or last is None:
-        return None
+        returned = [] if context is None or context.depth > MAX_DEPTH else find_returned(context, step.keys)
+        return next((found for each in returned if (found := _describe_end(each)) is not None), None)
     first = next((each for each in ast.walk(last) if isinstance(each, ast.expr)), node)
     inner = SourceStep(context, first)
     called = getattr(context.function, "__qualname__", "").rpartition("<locals>.")[2]
@@ -184,17 +187,22 @@ def _describe_end(step: SourceStep) -> tuple[str, SourceStep] | None:
 
 
 def _describe_tested(context: CodeContext, last: ast.stmt) -> str:
-    """Return the value that the tests of a function's last block compare with others, and where it comes from."""
-    test = last.test if isinstance(last, ast.If) else last.subject if isinstance(last, ast.Match) else None
-    tested = test.left if isinstance(test, ast.Compare) else test
-    if not isinstance(tested, (ast.Name, ast.Attribute, ast.Subscript)):
-        return ""
-    step = SourceStep(context, tested)
-    value = context.program.compute(step)
-    trace = trace_number(step, value) if isinstance(value, (str, int)) else None
-    if trace is None or len(trace.steps) == 1:
-        return ""
-    return f", where {text_of(tested)} is {value!r}, from {trace.describe()}"
+    """Return the value that the tests of a function's last block read, and where it comes from."""
+    tests = [last.subject] if isinstance(last, ast.Match) else []
+    body = getattr(context.scope, "body", []) if isinstance(last, ast.If) else []
+    branch = next((each for each in body if last in ast.walk(each)), None)
+    while isinstance(branch, ast.If):
+        tests.append(branch.test)
+        branch = branch.orelse[0] if branch is not last and branch.orelse else None
+    for each in (part for test in tests for part in ast.walk(test)):
+        if not isinstance(each, (ast.Name, ast.Attribute, ast.Subscript)):
+            continue
+        step = SourceStep(context, each)
+        value = context.program.compute(step)
+        trace = trace_number(step, value) if isinstance(value, (str, int)) else None
+        if trace is not None and len(trace.steps) > 1:
+            return f", where {text_of(each)} is {value!r}, from {trace.describe()}"
+    return ""
 
 
 def find_silent_end(context: CodeContext, body: list[ast.stmt]) -> ast.stmt | None:

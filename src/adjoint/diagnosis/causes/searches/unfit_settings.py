@@ -1,18 +1,21 @@
-"""Causes of views and saved states that do not fit: where the sizes come from."""
+"""Causes of sizes and settings that calls, views and saved states do not take: where they come from."""
 
 from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
+from functools import partial
 
 from adjoint.core.typing import Operand
 from adjoint.diagnosis.causes.contexts import SourceStep
+from adjoint.diagnosis.causes.held_values import look_up
 from adjoint.diagnosis.causes.layer_settings import INPUTS, OUTPUTS, trace_attribute
 from adjoint.diagnosis.causes.numbers import NumberTrace, trace_number
 from adjoint.diagnosis.causes.sizes import shape_of, trace_size
 from adjoint.diagnosis.failure import Failure
-from adjoint.diagnosis.operands import MISSING, is_module, read_attribute
-from adjoint.diagnosis.source_expressions import text_of
+from adjoint.diagnosis.operands import MISSING, describe_value, is_module, read_attribute
+from adjoint.diagnosis.source_expressions import parameters_of, text_of
 
 UNFIT_VIEW = re.compile(r"shape '\[[\d, -]+\]' is invalid for input of size|unflatten: Provided sizes")
 READING = re.compile(r"\.(?:shape|size\(.*\))(?:\[.*\])?$|^len\(")
@@ -78,3 +81,44 @@ def find_state_cause(failure: Failure, step: SourceStep) -> tuple[str, SourceSte
         if trace is not None:
             return f"{match[1]} was saved with {one} and has {other}, from {trace.describe()}", trace.roots()[0]
     return None
+
+
+COMMON = ("0", "1", "2", "None", "True", "False")  # which a message has for other reasons
+
+
+def find_setting_cause(failure: Failure, step: SourceStep) -> tuple[str, SourceStep] | None:
+    """Return where the settings of a call come from of which an error of the library tells."""
+    call = step.node
+    if not isinstance(call, ast.Call) or not failure.stack[0].called:
+        return None
+    called = look_up(step.context, call.func)
+    told: list[str] = []
+    places: list[SourceStep] = []
+    for name, given in _pair_arguments(called, call):
+        value = step.context.program.compute(step.at(given, ()))
+        is_plain = type(value) in (int, float, str, tuple, type(None))
+        trace = trace_number(step.at(given, ()), value) if is_plain and _tells_of(failure, name, value) else None
+        if trace is not None and trace.root.place() != step.place():
+            told.append(f"{text_of(given)} is {describe_value(value)}, from {trace.describe()}")
+            places += trace.roots()
+    if type(called) is partial:  # which gives the others
+        made = trace_number(step.at(call.func, ()), called)
+        told += [f"{text_of(call.func)} is from {made.describe()}"]
+        places += made.roots()
+    return ("; ".join(told), places[0]) if told else None
+
+
+def _pair_arguments(called: Operand, call: ast.Call) -> Iterator[tuple[str, ast.expr]]:
+    """Yield the arguments of a call that the program writes elsewhere, with the names of their parameters."""
+    called = called.func if type(called) is partial else called
+    is_class = isinstance(called, type)
+    names = parameters_of(called.__init__)[1:] if is_class else parameters_of(called)
+    pairs = [*zip(names, call.args, strict=False), *((each.arg or "", each.value) for each in call.keywords)]
+    yield from ((name, each) for name, each in pairs if isinstance(each, (ast.Name, ast.Attribute, ast.Subscript)))
+
+
+def _tells_of(failure: Failure, name: str, value: Operand) -> bool:
+    """Return whether an error tells of a parameter, or of its value."""
+    shown = str(value)
+    texts = [name] if shown in COMMON else [name, shown]
+    return any(re.search(rf"(?<![\w.]){re.escape(each)}(?![\w.])", failure.message) for each in texts if each)
