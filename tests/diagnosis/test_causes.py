@@ -24,11 +24,11 @@ from tests.support.explained_programs import (
 
 from adjoint.diagnosis import error_explanation
 from adjoint.diagnosis.call_stack import find_stack
-from adjoint.diagnosis.causes.computing import Computer
-from adjoint.diagnosis.causes.constructions import find_construction
+from adjoint.diagnosis.causes.computing import open_program
 from adjoint.diagnosis.causes.contexts import FailedProgram, find_step
 from adjoint.diagnosis.causes.numbers import trace_number
 from adjoint.diagnosis.causes.steps import trace_back
+from adjoint.diagnosis.failure import inspect_failure
 
 FOLDER = Path(__file__).with_name("traced_causes")
 
@@ -69,11 +69,11 @@ def test_the_line_to_blame_is_named(
     assert not failed, f"the search raises an error of its own: {failed}"
 
 
-def open_program(text: str, path: Path) -> FailedProgram:
+def fail_program(text: str, path: Path) -> FailedProgram:
     """Return the program whose frames an error has left, for searches in it."""
     error = run_program(text, path)
     assert error is not None
-    return FailedProgram(find_stack(error.__traceback__), find_construction, Computer().compute)
+    return open_program(inspect_failure(error, find_stack(error.__traceback__)))
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def open_program(text: str, path: Path) -> FailedProgram:
     ids=["argument", "default", "keywords", "entry", "result", "class", "loop", "starred"],
 )
 def test_a_number_is_traced_to_where_it_is_written(text: str, number: int, line: int, tmp_path: Path) -> None:
-    program = open_program(text, tmp_path / "numbers.py")
+    program = fail_program(text, tmp_path / "numbers.py")
     step = find_step(program, program.stack)
     assert step is not None
     name = next(each for each in ast.walk(step.node) if isinstance(each, ast.Name) and each.id == "n")
@@ -105,7 +105,7 @@ def test_a_number_is_traced_to_where_it_is_written(text: str, number: int, line:
 
 def test_a_name_that_was_written_over_has_its_former_value_no_more(tmp_path: Path) -> None:
     text = "def f(n):\n    n = n + 1\n    return 1 / (n - n)\nf(3)\n"
-    program = open_program(text, tmp_path / "names.py")
+    program = fail_program(text, tmp_path / "names.py")
     step = find_step(program, program.stack)
     assert step is not None
     name = next(each for each in ast.walk(step.node) if isinstance(each, ast.Name))

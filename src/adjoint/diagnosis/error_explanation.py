@@ -12,7 +12,7 @@ from adjoint.core.graph.source_location import library_files
 from adjoint.core.op.op_errors import describe_misplaced_value
 from adjoint.core.runtime.package_name import is_name_of_package
 from adjoint.diagnosis.call_stack import UserFrame, find_stack, release_locals
-from adjoint.diagnosis.causes import Cause, find_cause
+from adjoint.diagnosis.causes import Cause, closing_program, find_cause
 from adjoint.diagnosis.failure import Failure, inspect_failure
 from adjoint.diagnosis.operands import is_module
 from adjoint.diagnosis.remedies import find_remedy
@@ -35,7 +35,8 @@ def add_explanation(error: BaseException) -> None:
         if stack and _admit_explanation(stack[0]):
             try:
                 failure = inspect_failure(error, stack)
-                _replace_note(error, describe_failure(failure, _find_remedy(failure)))
+                with closing_program(failure):
+                    _replace_note(error, describe_failure(failure, _find_remedy(failure)))
             finally:
                 release_locals(stack)
 
@@ -71,11 +72,12 @@ def add_uncaught_explanation(error: BaseException, trace: TracebackType | None) 
         stack = find_stack(trace)
         if stack and EXPLANATION not in error.__dict__:
             failure = inspect_failure(error, stack)
-            remedy = _find_remedy(failure)
             called = stack[0].called[0] if stack[0].called else None
             is_in_library = called is not None and library_files[called.f_code.co_filename]
             is_known = any(_is_of_library(each.value) or each.origin is not None for each in failure.operands)
-            note = describe_failure(failure, remedy)
+            with closing_program(failure):
+                remedy = _find_remedy(failure)
+                note = describe_failure(failure, remedy)
             if remedy or is_known or is_in_library or "\ncause: " in note:
                 _replace_note(error, note)
 

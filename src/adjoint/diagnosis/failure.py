@@ -42,6 +42,7 @@ class Failure:
     line: Origin | None
     operands: list[NamedValue]
     modules: list[Operand] = field(default_factory=list)  # whose calls the error has left, innermost first
+    program: Operand = None  # the frames and sources that searches for a cause have opened
 
     @property
     def frame(self) -> FrameType:

@@ -24,8 +24,6 @@ Modules, in reading order:
 - `statements`: Values that statements give to names: of assignments, loops, and what fills a list or a table.
 - `steps`: Steps back from a value to the expression that gave it: through names, attributes, items, arguments and
   results.
-- `value_trace`: The way of a value through a program: assignments, arguments, results of functions, items, and
-  attributes.
 - `searches`: Searches for the cause of an error, each for errors of a kind: what is to blame, and the line.
 - `called_functions`: The user's function that a call runs.
 - `held_values`: Values that frames, objects and modules hold for expressions, and those of a turn of a loop.
@@ -35,3 +33,4 @@ Modules, in reading order:
 
 from adjoint.diagnosis.causes.cause import Cause as Cause
 from adjoint.diagnosis.causes.cause import find_cause as find_cause
+from adjoint.diagnosis.causes.computing import closing_program as closing_program

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from adjoint.diagnosis.causes.computing import Computer
-from adjoint.diagnosis.causes.constructions import find_construction
+from adjoint.diagnosis.causes.computing import open_program
 from adjoint.diagnosis.causes.contexts import FailedProgram, SourceStep, find_step
 from adjoint.diagnosis.causes.searches.crossed_names import find_crossed_names
 from adjoint.diagnosis.causes.searches.cut_graphs import find_cut_cause, find_graph_holder
@@ -56,13 +55,9 @@ def find_cause(failure: Failure) -> Cause | None:
     """Return the line to blame for an error; None where nothing is known beyond the line that raised it."""
     if len(failure.stack) > MAX_FRAMES:  # a function that calls itself without an end
         return None
-    computer = Computer()
-    program = FailedProgram(failure.stack, find_construction, computer.compute)
-    try:
-        return _search(failure, program)
-    finally:  # what was found keeps frames alive
-        program.constructions.clear()
-        computer.known.clear()
+    program = open_program(failure)
+    found = _search(failure, program)
+    return None if program.is_spent else found  # no cause is better than a wrong one
 
 
 def _search(failure: Failure, program: FailedProgram) -> Cause | None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from time import thread_time
 from types import FrameType
 from typing import cast
@@ -14,9 +15,11 @@ from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
 from adjoint.diagnosis.causes.assignments import find_truth
 from adjoint.diagnosis.causes.called_functions import find_function_called
-from adjoint.diagnosis.causes.contexts import SourceStep
+from adjoint.diagnosis.causes.constructions import find_construction
+from adjoint.diagnosis.causes.contexts import FailedProgram, SourceStep, find_step
 from adjoint.diagnosis.causes.held_values import find_parts, look_up, read_item
 from adjoint.diagnosis.causes.steps import find_former
+from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import MISSING
 from adjoint.diagnosis.repairs.trial import Trial
 
@@ -41,6 +44,30 @@ COMPARISONS: dict[type[ast.cmpop], Callable[[Operand, Operand], Operand]] = {
 }
 
 
+def open_program(failure: Failure) -> FailedProgram:
+    """Return the program whose frames an error has left, for searches in it."""
+    if failure.program is None:
+        failure.program = FailedProgram(failure.stack, find_construction, Computer().compute)
+    program: FailedProgram = failure.program
+    return program
+
+
+@contextmanager
+def closing_program(failure: Failure) -> Iterator[None]:
+    """Forget at the end what searches for the cause of an error have found, which keeps frames alive."""
+    try:
+        yield
+    finally:
+        if failure.program is not None:
+            failure.program.close()
+
+
+def open_step(failure: Failure, node: ast.expr) -> SourceStep | None:
+    """Return the step to an expression of the line that failed."""
+    step = find_step(open_program(failure), failure.stack)
+    return None if step is None else step.at(node, ())
+
+
 class _NameTable:
     """The names of an expression, as a frame holds them."""
 
@@ -53,7 +80,6 @@ class Computer:
 
     def __init__(self) -> None:
         self.end = thread_time() + MAX_SECONDS
-        self.known: dict[tuple[object, ...], Operand] = {}
         self.nested = 0
 
     def compute(self, step: SourceStep) -> Operand:
@@ -62,21 +88,24 @@ class Computer:
         if value is not MISSING:
             return pick(value, step.keys)
         key = step.context, step.node, step.keys, step.before
-        if key in self.known or thread_time() > self.end or self.nested > MAX_NESTED:
-            return self.known.get(key, MISSING)
-        self.known[key] = MISSING  # while it is computed
+        program = step.context.program
+        known = program.values
+        program.is_spent = program.is_spent or thread_time() > self.end
+        if key in known or program.is_spent or self.nested > MAX_NESTED:
+            return known.get(key, MISSING)
+        known[key] = MISSING  # while it is computed
         if step.keys and isinstance(step.node, (ast.Tuple, ast.List, ast.Dict)):  # one of them may be an object
             parts = find_former(step)
-            self.known[key] = self.compute(parts[0]) if len(parts) == 1 else MISSING
-            return self.known[key]
+            known[key] = self.compute(parts[0]) if len(parts) == 1 else MISSING
+            return known[key]
         self.nested += 1
         try:
-            self.known[key] = pick(self._compute(step), step.keys)
+            known[key] = pick(self._compute(step), step.keys)
         except Exception:  # noqa: BLE001  what the expression may raise
-            self.known[key] = MISSING
+            known[key] = MISSING
         finally:
             self.nested -= 1
-        return self.known[key]
+        return known[key]
 
     def _compute(self, step: SourceStep) -> Operand:
         node = step.node

@@ -40,6 +40,13 @@ class FailedProgram:
     search: Callable[[FailedProgram, Operand], SourceStep | None]
     run: Callable[[SourceStep], Operand]
     constructions: dict[int, SourceStep | None] = field(default_factory=dict)
+    values: dict[tuple[object, ...], Operand] = field(default_factory=dict)  # that were computed again
+    is_spent: bool = False  # the time for that: some values are missing that could be known
+
+    def close(self) -> None:
+        """Forget what was found, which keeps frames alive."""
+        self.constructions.clear()
+        self.values.clear()
 
     @cached_property
     def modules(self) -> dict[str, dict[str, Operand]]:
@@ -89,8 +96,8 @@ class FailedProgram:
         found: dict[int, Operand] = {}
         for place in self.stack:
             for held in list(place.frame.f_locals.values()):
-                inner = vars(held).values() if type(held).__module__ != "builtins" and hasattr(held, "__dict__") else ()
-                found |= {id(each): each for each in (held, *inner) if hasattr(each, "__dict__")}
+                inner = vars(held).values() if _has_attributes(held) else ()
+                found |= {id(each): each for each in (held, *inner) if _has_attributes(each)}
         named: dict[str, list[Operand]] = {}
         for each in found.values():
             named.setdefault(type(each).__name__, []).append(each)
@@ -261,6 +268,12 @@ class SourceStep:
             text = lines[number].decode().partition("  #")[0] if number < len(lines) else ""
             return f"{self.place()}: {text.strip().rstrip(',')}"
         return f"{self.place()}: {self.source.text_of(self.node)}"
+
+
+def _has_attributes(value: Operand) -> bool:
+    """Return whether a value is an object with attributes of its own, other than a module, which may be a lazy one."""
+    is_plain = isinstance(value, (ModuleType, type)) or type(value).__module__ == "builtins"
+    return not is_plain and hasattr(value, "__dict__")
 
 
 def pair_targets(statement: ast.Assign) -> list[tuple[ast.expr, ast.expr]]:

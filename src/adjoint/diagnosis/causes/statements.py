@@ -61,10 +61,14 @@ def enter_loop(step: SourceStep, target: ast.expr, whole: ast.expr, name: str) -
     keys = keys_of_target(target, name)
     if keys is None:
         return []
+    item: Key = ITEM
     while isinstance(whole, ast.Call):
         called = text_of(whole.func).rpartition(".")[2]
         if called == "enumerate" and keys and keys[-1] == 0:
             return [step.at(whole, step.keys)]
+        if called in ("enumerate", "items") and len(whole.args) < 2 and isinstance(target, ast.Tuple):  # of the turn
+            key = step.context.program.compute(step.at(target.elts[0], ()))
+            item = key if isinstance(key, (int, str)) else item
         if called == "enumerate" and whole.args and keys and keys[-1] == 1:
             keys, whole = keys[:-1], whole.args[0]
         elif called == "zip" and keys and isinstance(keys[-1], int) and keys[-1] < len(whole.args):
@@ -77,4 +81,4 @@ def enter_loop(step: SourceStep, target: ast.expr, whole: ast.expr, name: str) -
             whole = whole.args[0]
         else:
             break
-    return [step.at(whole, (*step.keys, *keys, ITEM))]
+    return [step.at(whole, (*step.keys, *keys, item))]

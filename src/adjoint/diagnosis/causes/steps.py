@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from types import ModuleType
 
+from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
 from adjoint.diagnosis.causes.arguments import find_argument
 from adjoint.diagnosis.causes.assignments import find_statements
 from adjoint.diagnosis.causes.attributes import find_attribute
+from adjoint.diagnosis.causes.called_functions import find_input
 from adjoint.diagnosis.causes.contexts import ITEM, CodeContext, SourceStep
 from adjoint.diagnosis.causes.held_values import look_up
 from adjoint.diagnosis.causes.results import find_results, find_samples
@@ -66,6 +68,23 @@ def find_former(step: SourceStep) -> list[SourceStep]:
     if isinstance(node, ast.Call):
         return find_results(step, node)
     return []
+
+
+def find_root(first: SourceStep, size: int) -> tuple[str, str] | None:
+    """Return the name, with its place, that a value of so many rows was computed from, through layers and functions."""
+    step, found = first, None
+    for _ in range(MAX_STEPS):
+        former = find_former(step)
+        if isinstance(step.node, ast.Name) and former and ITEM not in former[0].keys:
+            value = step.context.program.compute(step)
+            rows = value.shape[:1] if isinstance(value, Tensor) else ()
+            found = (step.node.id, former[0].place()) if step.context.stack and rows == (size,) else found
+        if not former and isinstance(step.node, ast.Call) and (inner := find_input(step, step.node)) is not None:
+            former = [inner]
+        if not former:
+            break
+        step = former[0]
+    return found
 
 
 def _find_joined(step: SourceStep, node: ast.BinOp) -> list[SourceStep]:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import ast
 import re
 
-from adjoint.diagnosis.causes.value_trace import ValueStep, find_called, trace_value
+from adjoint.diagnosis.causes.arguments import defines
+from adjoint.diagnosis.causes.called_functions import find_function_called
+from adjoint.diagnosis.causes.computing import open_step
+from adjoint.diagnosis.causes.steps import trace_back
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import MISSING, Origin, evaluate, find_return
 from adjoint.diagnosis.remedies.language.sources_of_none import describe_lookup
@@ -14,8 +17,6 @@ from adjoint.diagnosis.repairs.trial import compute
 from adjoint.diagnosis.source_expressions import (
     SourceFile,
     find_expression,
-    find_function,
-    parse_source,
     text_of,
 )
 
@@ -26,7 +27,8 @@ CUTTING = re.compile(r"(?:\w+\.)*(?:no_grad|inference_mode)\(\)|(?:\w+\.)*set_gr
 def find_missing_function(failure: Failure, match: re.Match[str]) -> str | None:
     """A function that another one was to give, such as `get_activation(name)()`."""
     node = failure.node
-    for step in trace_value(failure, node.func) if isinstance(node, ast.Call) else ():
+    first = open_step(failure, node.func) if isinstance(node, ast.Call) else None
+    for step in trace_back(first) if first is not None else ():
         told = describe_lookup(step)
         if told is not None and isinstance(node, ast.Call):
             return f"{text_of(node.func)} is None, as {told}"
@@ -42,12 +44,11 @@ def return_self(failure: Failure, match: re.Match[str]) -> str | None:
         owner = call.func.value if call is not None and isinstance(call.func, ast.Attribute) else None
         if operand.value is not None or call is None or not isinstance(owner, ast.Call) or operand.origin is None:
             continue
-        step = ValueStep(operand.origin.source, call, failure.stack)
-        code = getattr(find_called(step, call), "__code__", None)
-        source = None if code is None else parse_source(code.co_filename)
-        function = None if source is None or code is None else find_function(source, code.co_firstlineno)
-        if source is None or function is None:
+        step = open_step(failure, call)
+        made_by = None if step is None else defines(find_function_called(step, call)[0])
+        if made_by is None:
             continue
+        source, function = made_by
         if not any(isinstance(each, ast.Return) and each.value is not None for each in ast.walk(function)):
             told = f"{function.name} at {source.place_of(function)} returns nothing, and {operand.text}{at(operand)}"
             return f"{told} is None with it: return self at the end of {function.name}"

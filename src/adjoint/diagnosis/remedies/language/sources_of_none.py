@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import ast
 import re
-from dataclasses import replace
 
 from adjoint.core.runtime.similar_names import find_spelling
 from adjoint.core.typing import Operand
 from adjoint.diagnosis.call_stack import user_files
-from adjoint.diagnosis.causes.value_trace import ValueStep, find_called, trace_step, trace_value
+from adjoint.diagnosis.causes.arguments import defines
+from adjoint.diagnosis.causes.computing import open_step
+from adjoint.diagnosis.causes.contexts import SourceStep
+from adjoint.diagnosis.causes.results import enter_call
+from adjoint.diagnosis.causes.steps import trace_back
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import MISSING, evaluate, find_origin, is_module
 from adjoint.diagnosis.remedies.registry import at, find_part, named_parts, remedy
@@ -23,35 +26,36 @@ def find_source_of_none(failure: Failure, match: re.Match[str]) -> str | None:
     """A lookup, or a chain of cases, in a function of the user's that gave None for what it was called with."""
     for each in ast.walk(failure.line.node) if failure.line is not None else ():
         if isinstance(each, ast.Attribute) and evaluate(each, failure.frame) is MISSING:  # of a property
-            for step in trace_value(failure, each):
-                told = describe_lookup(step) if step.depth else None
+            first = open_step(failure, each)
+            for step in trace_back(first) if first is not None else ():
+                told = None if step.context.stack else describe_lookup(step)
                 if told is not None:
                     owner = failure.find_operand(text_of(each.value))
                     return f"{text_of(each)}, of {text_of(each.value)}{at(owner)}, is None, as {told}"
     for call in ast.walk(failure.line.node) if failure.line is not None else ():
-        if failure.line is None or not isinstance(call, ast.Call):
-            continue
-        told = _describe_unknown_case(ValueStep(failure.line.source, call, failure.stack))
+        first = open_step(failure, call) if isinstance(call, ast.Call) else None
+        told = None if first is None else _describe_unknown_case(first)
         if told is not None:
             return f"{text_of(call)} is None, as {told}"
     for operand in named_parts(failure):
         node = find_part(failure, operand.text)
         if operand.value is not None or node is None or operand.text.endswith(".grad"):
             continue
-        for step in trace_value(failure, node):
-            told = (describe_lookup(step) if step.depth else None) or _describe_unknown_case(step)
+        first = open_step(failure, node)
+        for step in trace_back(first) if first is not None else ():
+            told = (None if step.context.stack else describe_lookup(step)) or _describe_unknown_case(step)
             if told is not None:
                 return f"{operand.text}{at(operand)} is None, as {told}"
     return None
 
 
-def describe_lookup(step: ValueStep) -> str | None:
+def describe_lookup(step: SourceStep) -> str | None:
     """Return which key `table.get(key)` of a function that has returned did not find."""
     call = step.node
     if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute) or call.func.attr != "get":
         return None
-    held = step.compute(call.func.value)
-    key = step.compute(call.args[0]) if len(call.args) == 1 else MISSING
+    held = step.context.program.compute(step.at(call.func.value, ()))
+    key = step.context.program.compute(step.at(call.args[0], ())) if len(call.args) == 1 else MISSING
     if not isinstance(held, dict) or not isinstance(key, (str, int, type(None))) or key in held:
         return None
     if key is None:
@@ -67,25 +71,24 @@ def _choose(key: Operand, known: list[Operand]) -> str:
     return f"{near!r} is meant, perhaps" if near is not None else f"one of {shown}" if known else "it is empty"
 
 
-def _describe_unknown_case(step: ValueStep) -> str | None:
+def _describe_unknown_case(step: SourceStep) -> str | None:
     """Return which value a chain of `if kind == "a": return …` of a function that is called does not know."""
-    function = find_called(step, step.node) if isinstance(step.node, ast.Call) else MISSING
-    code = getattr(function, "__code__", None)
-    source = None if code is None else parse_source(code.co_filename)
-    scope = None if source is None or code is None else find_function(source, code.co_firstlineno)
-    if source is None or scope is None or not isinstance(scope.body[-1], (ast.If, ast.Match)):
+    context = enter_call(step, step.node) if isinstance(step.node, ast.Call) else None
+    made = None if context is None else defines(context.function)
+    if context is None or made is None or not isinstance(made[1].body[-1], (ast.If, ast.Match)):
         return None
-    inside = ValueStep(source, step.node, step.stack, step, function)
+    source, scope = made
+    inside, compute = SourceStep(context, step.node), context.program.compute
     last = scope.body[-1]
     if isinstance(last, ast.If) and not last.orelse:
         for name in (each for each in ast.walk(last.test) if isinstance(each, ast.Name)):
-            looked = (describe_lookup(former) for former in trace_step(replace(inside, node=name)))
+            looked = (describe_lookup(former) for former in trace_back(inside.at(name, ())))
             told = next((each for each in looked if each is not None), None)
             if told is not None:
                 return f"{told}; {scope.name} at {source.place_of(scope)} returns nothing then"
     test = last.test if isinstance(last, ast.If) and not last.orelse else None
     if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.In):
-        key, held = inside.compute(test.left), inside.compute(test.comparators[0])
+        key, held = (compute(inside.at(each, ())) for each in (test.left, test.comparators[0]))
         if isinstance(held, (dict, list, tuple, set)) and isinstance(key, (str, int)) and key not in held:
             told = f"{scope.name} at {source.place_of(scope)} returns nothing where {text_of(test.left)} is {key!r}"
             return f"{told}{find_literal(source, key, scope)}: {_choose(key, list(held))}"
@@ -110,7 +113,7 @@ def _describe_unknown_case(step: ValueStep) -> str | None:
     if len(subjects) != 1 or not known:
         return None
     text, subject = next(iter(subjects.items()))
-    value = inside.compute(subject)
+    value = compute(inside.at(subject, ()))
     if not isinstance(value, (str, int)) or value in known:
         return None
     told = f"{scope.name} at {source.place_of(scope)} returns nothing where {text} is {value!r}"

@@ -8,7 +8,8 @@ from math import prod
 
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Shape
-from adjoint.diagnosis.causes.value_trace import ValueStep, find_root
+from adjoint.diagnosis.causes.computing import open_step
+from adjoint.diagnosis.causes.steps import find_root
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import (
     MISSING,
@@ -36,8 +37,9 @@ def _find_batches(failure: Failure, parts: list[tuple[str, Shape]]) -> str | Non
     listed = node.elts if isinstance(node, (ast.List, ast.Tuple)) else []
     if failure.line is None or len(listed) != 2 or failure.locals.get("dim") == 0:
         return None
-    starts = [ValueStep(failure.line.source, each, failure.stack) for each in listed]
-    found = [find_root(start, shape[0]) for start, (_, shape) in zip(starts, parts, strict=True)]
+    starts = [open_step(failure, each) for each in listed]
+    pairs = zip(starts, parts, strict=True)
+    found = [None if start is None else find_root(start, shape[0]) for start, (_, shape) in pairs]
     if found[0] is None or found[1] is None or found[0] == found[1]:
         return None
     (x, place), (y, other) = found[0], found[1]

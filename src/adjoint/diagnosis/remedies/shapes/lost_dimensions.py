@@ -16,9 +16,8 @@ from math import prod
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
 from adjoint.diagnosis.causes.called_functions import find_function_called
-from adjoint.diagnosis.causes.computing import Computer
-from adjoint.diagnosis.causes.constructions import find_construction
-from adjoint.diagnosis.causes.contexts import FailedProgram, SourceStep, find_step
+from adjoint.diagnosis.causes.computing import open_step
+from adjoint.diagnosis.causes.contexts import SourceStep
 from adjoint.diagnosis.causes.held_values import look_up
 from adjoint.diagnosis.causes.searches.disagreements import LAYER
 from adjoint.diagnosis.causes.steps import find_former
@@ -48,20 +47,14 @@ def restore_size(failure: Failure, match: re.Match[str]) -> str | None:
     given = argument_node(failure, 0, "input")
     if not isinstance(call, ast.Call) or given is None:
         return None
-    computer = Computer()
-    program = FailedProgram(failure.stack, find_construction, computer.compute)
-    try:
-        step = find_step(program, failure.stack)
-        if step is None or look_up(step.context, call.func) is not failure.modules[0]:
-            return None
-        missing = _find_missing_part(failure, given, wanted)
-        if missing is not None:
-            return f"{text_of(call.func)} takes {wanted}, and {missing}"
-        found = next(_find_changes(step.at(given, ()), wanted), None)
-        return None if found is None else f"{found[0]}, and {text_of(call.func)} takes {wanted}: {found[1]}"
-    finally:  # what was found keeps frames alive
-        program.constructions.clear()
-        computer.known.clear()
+    step = open_step(failure, given)
+    if step is None or look_up(step.context, call.func) is not failure.modules[0]:
+        return None
+    missing = _find_missing_part(failure, given, wanted)
+    if missing is not None:
+        return f"{text_of(call.func)} takes {wanted}, and {missing}"
+    found = next(_find_changes(step, wanted), None)
+    return None if found is None else f"{found[0]}, and {text_of(call.func)} takes {wanted}: {found[1]}"
 
 
 def _find_missing_part(failure: Failure, given: ast.expr, wanted: int) -> str | None:

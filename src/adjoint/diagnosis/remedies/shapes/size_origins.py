@@ -8,7 +8,9 @@ import re
 from collections.abc import Iterator
 
 from adjoint.core.typing import Shape
-from adjoint.diagnosis.causes.value_trace import ValueStep, find_root, trace_step
+from adjoint.diagnosis.causes.computing import open_step
+from adjoint.diagnosis.causes.contexts import SourceStep
+from adjoint.diagnosis.causes.steps import find_root, trace_back
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import MISSING, evaluate, find_origin
 from adjoint.diagnosis.remedies.registry import at, remedy, shape_of
@@ -101,7 +103,8 @@ def give_other_size(failure: Failure, match: re.Match[str]) -> str | None:
         if found is None or failure.line is None:
             continue
         step, call, given = found
-        is_here = step.call is None and step.source.scope_of(call) is failure.line.source.scope_of(failure.line.node)
+        own_scope = failure.line.source.scope_of(failure.line.node)
+        is_here = bool(step.context.stack) and step.source.scope_of(call) is own_scope
         dim = next(i for i in range(len(wanted)) if wanted[i] == number)
         is_named = isinstance(partner, (ast.Name, ast.Attribute))
         written = parse(f"{text_of(partner)}.size({dim})") if is_named and is_here else ast.Constant(number)
@@ -112,10 +115,10 @@ def give_other_size(failure: Failure, match: re.Match[str]) -> str | None:
     return None
 
 
-def _find_size(failure: Failure, node: ast.expr, size: int) -> tuple[ValueStep, ast.Call, list[ast.expr]] | None:
+def _find_size(failure: Failure, node: ast.expr, size: int) -> tuple[SourceStep, ast.Call, list[ast.expr]] | None:
     """Return the call that was given a size, among those that made one side, with the arguments that are it."""
     for first in _first_steps(failure, node):
-        for step in trace_step(first):
+        for step in trace_back(first):
             for call in ast.walk(step.node):
                 if not isinstance(call, ast.Call) or text_of(call.func).endswith((".view", ".reshape")):
                     continue
@@ -123,21 +126,22 @@ def _find_size(failure: Failure, node: ast.expr, size: int) -> tuple[ValueStep, 
                     continue  # a layer, whose sizes other remedies know
                 parts = [*call.args, *(part.value for part in call.keywords)]
                 own = [isinstance(each, ast.Constant) or SIZE_OF.search(text_of(each)) for each in parts]
-                values = [MISSING if known else step.compute(each) for each, known in zip(parts, own, strict=True)]
-                pairs = zip(parts, values, strict=True)
-                given = [each for each, value in pairs if type(value) is int and value == size]
+                foreign = [step.at(each, ()) for each, known in zip(parts, own, strict=True) if not known]
+                values = [(each.node, step.context.program.compute(each)) for each in foreign]
+                given = [each for each, value in values if type(value) is int and value == size]
                 if given:
                     return step, call, given
     return None
 
 
-def _first_steps(failure: Failure, node: ast.expr) -> Iterator[ValueStep]:
+def _first_steps(failure: Failure, node: ast.expr) -> Iterator[SourceStep]:
     """Yield a side of the operation, and the names in it."""
     if failure.line is None:
         return
     for each in ast.walk(node):
         if isinstance(each, (ast.Call, ast.Name)) and not isinstance(getattr(each, "ctx", None), ast.Store):
-            yield ValueStep(failure.line.source, each, failure.stack)
+            first = open_step(failure, each)
+            yield from [] if first is None else [first]
 
 
 @remedy(DIFFERING, is_last=True)
@@ -152,8 +156,8 @@ def match_samples(failure: Failure, match: re.Match[str]) -> str | None:
     roots = []
     for node, shape in ((first, a), (second, b)):
         names = [each for each in ast.walk(node) if isinstance(each, ast.Name)]
-        starts = [ValueStep(failure.line.source, each, failure.stack) for each in (node, *names)]
-        found = [root for each in starts if (root := find_root(each, shape[0])) is not None]
+        starts = [open_step(failure, each) for each in (node, *names)]
+        found = [root for each in starts if each is not None and (root := find_root(each, shape[0])) is not None]
         roots += found[:1]
     if len(roots) != 2 or roots[0][0] == roots[1][0]:
         return None
