@@ -197,11 +197,14 @@ def _leave_call(
         if joined and sum(joined) == size and name != "stack":
             return _trace_joined(step, arguments[0], joined, back)
     shape = shape_of(inner)
+    is_reduced = REDUCTIONS.fullmatch(name) is not None and shape is not None and wanted in shape
+    if is_reduced and wanted in (shape_of(step) or ()):  # of the others, too few were reduced
+        return SizeTrace(step, lost=True)
     is_computed = name in ("view", "reshape", "flatten", "chunk", "split", "unfold")
     if is_computed and (shape is None or len(shape) < back or shape[-back] != size):
         if shape is not None and wanted in shape[-2:]:
             return SizeTrace(step, _find_setting(step, node) if name == "flatten" else None, lost=True)
-        found = _find_layer(inner)
+        found = _find_layer(inner) if back == 1 else None
         if found is not None:
             return found
         setting = _find_setting(step, node)
@@ -363,12 +366,17 @@ def trace_module(
 
 def trace_flattened(step: SourceStep, inner: SourceStep, size: int, wanted: int) -> SizeTrace:
     """Return where a number of features comes from that is a product of sizes: from that which does not fit."""
-    shape = shape_of(inner)
-    if shape is None or len(shape) < 3 or size not in (prod(shape[1:]), prod(shape[2:])):
+    shape = shape_of(inner) or ()
+    merged = shape if size == prod(shape) else shape[:-1]
+    odd = [place for place, each in enumerate(merged) if wanted > 0 and wanted % each]
+    if len(shape) > 2 and size in (prod(shape[1:]), prod(shape[2:])):
+        others = prod(shape[2:])
+        is_wide = others == 1 or (wanted > 0 and wanted % shape[1] != 0 and wanted % others == 0)
+        back = len(shape) - 1 if is_wide and size != others else 1
+    elif len(shape) > 1 and size == prod(merged) and len(odd) == 1 and odd != [0]:
+        back = len(shape) - odd[0]  # of rows and steps that were made one
+    else:
         return SizeTrace(step)
-    others = prod(shape[2:])
-    is_wide = others == 1 or (wanted > 0 and wanted % shape[1] != 0 and wanted % others == 0)
-    back = len(shape) - 1 if is_wide and size != others else 1
     trace = trace_size(inner, back, shape[-back], -1)
     if trace is None:
         return SizeTrace(step)

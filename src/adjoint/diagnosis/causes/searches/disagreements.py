@@ -30,6 +30,7 @@ SIDES = re.compile(
     r"size of tensor a \((?P<a>\d+)\) must match the size of tensor b \((?P<b>\d+)\)|"
     r"shapes \((?P<one>[\d, ]*)\) (?:and )?(?:\(\) )?\((?P<other>[\d, ]*)\)|"
     r"where\(bool\[(?P<mask>[\d,]*)\], \w+\[[\d,]*\], \w+\[(?P<scores>[\d,]*)\]\): operands could not be|"
+    r"bmm\(\w+\[(?P<batches>[\d,]*)\], \w+\[(?P<others>[\d,]*)\]\): operands could not be|"
     r"[Tt]arget size \(\w+\.Size\(\[(?P<target>[\d, ]*)\]\)\) that is different to the input size "
     r"\(\w+\.Size\(\[(?P<result>[\d, ]*)\]\)\)|"
     r"Expected input batch_size \((?P<rows>\d+)\) to match target batch_size \((?P<labels>\d+)\)|"
@@ -130,7 +131,8 @@ def _numbers(text: str | None) -> list[int]:
 def _find_operand_sides(step: SourceStep, match: re.Match[str], message: str) -> list[Side]:
     """Return the two operands of an operation."""
     found = match.groupdict()
-    pairs = (("one", "other"), ("mask", "scores"), ("target", "result"), ("rows", "labels"), ("left", "right"))
+    pairs = [("one", "other"), ("mask", "scores"), ("target", "result"), ("rows", "labels"), ("left", "right")]
+    pairs.append(("batches", "others"))
     names = next((each for each in pairs if found[each[0]] is not None), None)
     shapes = [_numbers(found[each]) for each in names] if names is not None else []
     whole = re.search(r"shapes \(([\d, ]*)\) and \(([\d, ]*)\)", message)
@@ -152,11 +154,13 @@ def _find_operand_sides(step: SourceStep, match: re.Match[str], message: str) ->
     elif names == ("rows", "labels"):
         known = [shape_of(each) or () for each in nodes]
         backs = [max(len(each), 1) for each in known]
+    elif names == ("batches", "others"):
+        backs = [back + 2 for back in _find_differing([each[:-2] for each in shapes])]
     else:
         backs = _find_differing(shapes)
     if not backs:
         return []
-    short = next((i for i in (0, 1) if shapes[i] == shapes[1 - i][:-1] and len(shapes[i]) > 1), None)
+    short = next((i for i in (0, 1) if shapes[i] == shapes[1 - i][: len(shapes[i])] and len(shapes[i]) > 1), None)
     if short is not None and names not in (("left", "right"), ("rows", "labels")):
         return _find_shorter(nodes, shapes, short)
     sizes = (
@@ -180,10 +184,14 @@ def _find_unfit_shapes(step: SourceStep, one: int, other: int) -> list[list[int]
 
 def _find_shorter(nodes: list[SourceStep], shapes: list[list[int]], short: int) -> list[Side]:
     """Return an operand that lacks the last dimension of the other, with the line that gave it."""
-    steps = [*trace_back(nodes[short])]
+    first = nodes[short]
+    while isinstance(first.node, ast.BinOp):
+        first = first.at(first.node.right if isinstance(first.node.left, ast.Constant) else first.node.left)
+    steps = [*trace_back(first)]
     made = find_handing(steps) or steps[-1]
     size = shapes[1 - short][-1]
-    name = f"{_name(nodes[short].node)} lacks the last dimension of {_name(nodes[1 - short].node)}:"
+    lacking = "dimension" if len(shapes[short]) + 1 == len(shapes[1 - short]) else "dimensions"
+    name = f"{_name(nodes[short].node)} lacks the last {lacking} of {_name(nodes[1 - short].node)}:"
     return [Side(name, tuple(shapes[short]), SizeTrace(made), "it is"), Side(_name(nodes[1 - short].node), size, None)]
 
 
@@ -211,6 +219,9 @@ def _find_nodes(step: SourceStep, shapes: list[list[int]]) -> Iterator[SourceSte
         if own and isinstance(node.func, ast.Attribute) and node.func.attr.startswith("masked_fill"):
             sides = [node.args[0], node.func.value]
     wanted = [tuple(each) for each in shapes]
+    known = {shape: each for each in sides[::-1] if (shape := shape_of(step.at(each, ()))) is not None}
+    if len(sides) > 2 and all(each in known for each in wanted):
+        sides = [known[each] for each in wanted]
     for each in sides[:2]:
         shape = shape_of(step.at(each, ()))
         if not wanted or shape is None or shape in wanted or len(wanted[0]) < 2:

@@ -52,6 +52,9 @@ def find_kind_cause(failure: Failure, step: SourceStep) -> tuple[str, SourceStep
         ended = _describe_end(part) if "NoneType" in wanted else None
         if ended is not None and isinstance(part.node, ast.Call):
             return f"{text_of(part.node)} is None: {ended[0]}", ended[1]
+        absent = _find_absent(part) if "NoneType" in wanted and isinstance(part.node, ast.Call) else None
+        if absent is not None:
+            return f"{text_of(part.node)} is None: {absent[0]}", absent[1]
         is_held = not part.keys and not isinstance(part.node, ast.Call)
         value = look_up(part.context, part.node) if is_held else step.context.program.compute(part)
         kind = type(value).__name__
@@ -138,8 +141,7 @@ def _trace_unfitting(part: SourceStep, value: Operand) -> tuple[str, SourceStep]
     last = steps[-1]
     name = text_of(part.node) + "".join(f"[{each!r}]" for each in part.keys)
     if value is None:
-        absent = (found for each in steps[::-1] if (found := find_absent_key(each)) is not None)
-        ended = _describe_end(last) or next(absent, None)
+        ended = _describe_end(last) or _find_absent(part)
         if ended is not None:
             return f"{name} is None: {ended[0]}", ended[1]
     if len(steps) == 1:
@@ -157,6 +159,12 @@ def _trace_unfitting(part: SourceStep, value: Operand) -> tuple[str, SourceStep]
     handed = find_handing(steps)
     told = "" if handed is None or handed.place() == last.place() else f", handed on at {handed.line()}"
     return f"{name} is {shown}, from {last.line()}{told}", last
+
+
+def _find_absent(part: SourceStep) -> tuple[str, SourceStep] | None:
+    """Return the table on the way of None that has not the key which was asked for."""
+    steps = trace_kind(part, lambda value: value is None)
+    return next((found for each in steps[::-1] if (found := find_absent_key(each)) is not None), None)
 
 
 def find_handing(steps: list[SourceStep]) -> SourceStep | None:

@@ -9,9 +9,10 @@ import numpy as np
 
 from adjoint.diagnosis.causes.contexts import ITEM, SourceStep
 from adjoint.diagnosis.causes.layer_settings import SizeTrace, trace_attribute
-from adjoint.diagnosis.causes.numbers import trace_number
+from adjoint.diagnosis.causes.numbers import is_same, trace_number
 from adjoint.diagnosis.causes.searches.kind_traces import trace_dtype, trace_kind
 from adjoint.diagnosis.causes.sizes import shape_of, trace_size
+from adjoint.diagnosis.causes.steps import trace_back
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.source_expressions import text_of
 
@@ -42,7 +43,7 @@ def find_value_cause(failure: Failure, step: SourceStep) -> tuple[str, SourceSte
         if not is_given or (number is not None and operand.value.is_floating_point()) or first is None:
             continue
         steps = trace_dtype(first, str(operand.value.dtype).rpartition(".")[2])
-        last = _find_stored(steps, number) or _find_items_source(steps[-1], number)
+        last = _find_stored(steps, number) or _find_items_source(steps[-1], number, operand.value.ndim)
         if last is not first:
             told, places = [f"the values of {operand.text} are from {last.line()}{_describe_limits(last)}"], [last]
     bound = _find_bound(failure, step)
@@ -67,16 +68,21 @@ def _find_stored(steps: list[SourceStep], number: int | None) -> SourceStep | No
     return None
 
 
-def _find_items_source(step: SourceStep, number: int | None) -> SourceStep:
+def _find_items_source(step: SourceStep, number: int | None, ndim: int) -> SourceStep:
     """Return what gave the items of the list of which a call makes a tensor."""
     node = step.node
     name = text_of(node.func).rpartition(".")[2] if isinstance(node, ast.Call) else ""
     if not isinstance(node, ast.Call) or name not in ("tensor", "array", "as_tensor", "LongTensor") or not node.args:
         return step
-    last = trace_kind(step.at(node.args[0], (ITEM,)), lambda each: type(each) is not int or number in (None, each))[-1]
+    first = step.at(node.args[0], (ITEM,) * max(ndim, 1))
+    for each in trace_back(first) if number is not None else ():
+        if not each.keys and each.node is not first.node and is_same(step.context.program.compute(each), number):
+            return trace_number(each, number).root
+    last = trace_kind(first, lambda each: type(each) is not int or number in (None, each))[-1]
     while isinstance(last.node, ast.Call) and text_of(last.node.func) in ("int", "float") and last.node.args:
         last = last.at(last.node.args[0], ())
-    return last if not isinstance(last.node, ast.Constant) else step
+    is_written_here = isinstance(last.node, ast.Constant) or last.place() == step.place()
+    return step if is_written_here else last
 
 
 def _describe_limits(step: SourceStep) -> str:
