@@ -92,10 +92,25 @@ def gives(context: CodeContext, statement: ast.stmt, name: str, value: Operand) 
     if isinstance(made, ast.Tuple):
         return isinstance(value, tuple)
     if isinstance(made, ast.Call):
+        base = look_up(context, made.func.value) if isinstance(made.func, ast.Attribute) else MISSING
+        rank = _find_rank(made) if isinstance(value, Tensor) and not hasattr(base, "__spec__") else None
+        if rank is not None and rank != value.ndim:
+            return False
         kind = look_up(context, made.func)
         if isinstance(kind, type) and makes_only(kind):
             return isinstance(value, kind)
     return True
+
+
+def _find_rank(call: ast.Call) -> int | None:
+    """Return how many dimensions `x.view(…)` or `x.flatten(1)` gives a tensor; None where the call does not say it."""
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else ""
+    if name == "flatten" and len(call.args) == 1 and not call.keywords and isinstance(call.args[0], ast.Constant):
+        first = call.args[0].value
+        return first + 1 if type(first) is int and first >= 0 else None
+    sizes = call.args[0].elts if len(call.args) == 1 and isinstance(call.args[0], ast.Tuple) else call.args
+    is_listed = len(sizes) > 1 and not any(isinstance(each, ast.Starred) for each in sizes)
+    return len(sizes) if name in ("view", "reshape") and is_listed and not call.keywords else None
 
 
 def is_skipped(context: CodeContext, statement: ast.AST, before: ast.AST | None) -> bool:

@@ -27,8 +27,7 @@ def find_function_called(step: SourceStep, call: ast.Call) -> tuple[Operand, Ope
         called = find_last_item(step.context, call.func.id) if called is MISSING else called
     if called is MISSING and isinstance(call.func, ast.Attribute):
         owner = step.context.program.compute(step.at(call.func.value, ()))
-        made = call.func.value.func if isinstance(call.func.value, ast.Call) else None
-        kind = look_up(step.context, made) if made is not None else MISSING
+        kind = _find_kind_made(step, call.func.value)
         if text_of(call.func.value) == "super()":
             owner = look_up(step.context, ast.Name("self", ast.Load()))
             called = _find_in_bases(step, owner, call.func.attr)
@@ -55,6 +54,16 @@ def find_function_called(step: SourceStep, call: ast.Call) -> tuple[Operand, Ope
     if called is not MISSING and inspect.isfunction(own):
         return unwrap(own), called
     return None, MISSING
+
+
+def _find_kind_made(step: SourceStep, node: ast.expr) -> Operand:
+    """Return the class of which `Scaler().fit(x)` makes an object; MISSING where it makes none."""
+    while isinstance(node, ast.Call):
+        kind = look_up(step.context, node.func)
+        if isinstance(kind, type) or not isinstance(node.func, ast.Attribute):
+            return kind
+        node = node.func.value
+    return MISSING
 
 
 def find_result_hook(module: Operand) -> Operand:

@@ -15,7 +15,12 @@ from adjoint.diagnosis.causes.searches.emptiness import find_empty_cause
 from adjoint.diagnosis.causes.searches.keys import find_key_cause
 from adjoint.diagnosis.causes.searches.kinds import find_kind_cause
 from adjoint.diagnosis.causes.searches.names import find_definition, find_late_name, find_other_attribute
-from adjoint.diagnosis.causes.searches.unfit_settings import find_setting_cause, find_state_cause, find_view_cause
+from adjoint.diagnosis.causes.searches.unfit_settings import (
+    find_depth_cause,
+    find_setting_cause,
+    find_state_cause,
+    find_view_cause,
+)
 from adjoint.diagnosis.causes.searches.values import find_target_cause, find_value_cause
 from adjoint.diagnosis.failure import Failure
 
@@ -34,6 +39,7 @@ SEARCHES = (
     find_kind_cause,
     find_dimension_cause,
     find_view_cause,
+    find_depth_cause,
     find_state_cause,
     find_definition,
 )

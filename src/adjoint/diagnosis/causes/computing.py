@@ -119,7 +119,9 @@ class Computer:
                 return ARITHMETIC[type(node.op)](*sides)
         if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in COMPARISONS:
             sides = [self.compute(step.at(each, ())) for each in (node.left, node.comparators[0])]
-            is_plain = all(isinstance(each, (int, float, str, type(None))) for each in sides)
+            is_identity = isinstance(node.ops[0], (ast.Is, ast.IsNot))  # of objects of any kind
+            plain = object if is_identity else (int, float, str, type(None))
+            is_plain = all(each is not MISSING and isinstance(each, plain) for each in sides)
             return COMPARISONS[type(node.ops[0])](*sides) if is_plain else MISSING
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
             truth = find_truth(step.at(node.operand, ()))

@@ -83,6 +83,28 @@ def find_state_cause(failure: Failure, step: SourceStep) -> tuple[str, SourceSte
     return None
 
 
+TOO_SMALL = re.compile(r"Kernel size can't be greater than actual input size|[Oo]utput size is too small")
+
+
+def find_depth_cause(failure: Failure, step: SourceStep) -> tuple[str, SourceStep] | None:
+    """Return the loop that makes so many layers that nothing is left of an image, with what says how many."""
+    if TOO_SMALL.search(failure.message) is None or not failure.modules:
+        return None
+    made = step.context.program.find_construction(failure.modules[0])
+    around: ast.AST | None = None if made is None else made.node
+    while made is not None and around is not None and around is not made.context.scope:
+        loop = around.iter if isinstance(around, (ast.For, ast.comprehension)) else None
+        if isinstance(loop, ast.Call) and text_of(loop.func) == "range" and loop.args:
+            last = made.at(loop.args[min(len(loop.args), 2) - 1], ())
+            count = made.context.program.compute(last)
+            trace = trace_number(last, count)
+            number = f"{count} times" if count is not MISSING else f"{text_of(last.node)} times"
+            told = f"layers as {made.line()} are made {number}, by the loop at {last.place()}"
+            return f"{told}, from {trace.describe()}", trace.root
+        around = made.source.parents.get(around)
+    return None
+
+
 COMMON = ("0", "1", "2", "None", "True", "False")  # which a message has for other reasons
 
 
