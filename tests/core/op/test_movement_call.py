@@ -16,6 +16,8 @@ MOVES: dict[str, Callable[[Any], Any]] = {
     "transpose": lambda x: x.transpose(0, 1), "expand": lambda x: x.expand(2, 4, 6), "select": lambda x: x[1],
     "slice": lambda x: x[1:3], "column": lambda x: x[:, 2], "new dimension": lambda x: x[..., None],
     "a view of a view": lambda x: x[1:].t()[2], "narrow": lambda x: x.narrow(1, 2, 3),
+    "integers": lambda x: x[1, -2], "part of a row": lambda x: x[1, 2:5], "last": lambda x: x[..., -1],
+    "new dimensions": lambda x: x[None, 1, :, None], "all": lambda x: x[:], "none": lambda x: x[3:2],
     "chunk": lambda x: x.chunk(2)[1], "unbind": lambda x: x.unbind(1)[2],
 }  # fmt: skip
 
@@ -49,6 +51,29 @@ def test_the_quick_call_makes_what_the_plain_one_makes(
             found.append((describe(x, out), None if x.grad is None else x.grad.tolist()))
     assert found[0] == found[1]
     assert (found[0][1] is not None) is recorded
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+@pytest.mark.parametrize("quiet", [False, True])
+def test_an_index_expression_makes_one_view(recorded: bool, quiet: bool) -> None:
+    x = ad.zeros(4, 6).requires_grad_(recorded)
+    with ad.set_grad_enabled(not quiet):
+        out = x[1, 2:, None]
+    view = view_of(out)
+    assert view is not None
+    assert [alias() for alias in view.storage.aliases] == [x, out]
+    assert out.stride() == (1, 1)
+    assert [step.op.name for step in view.steps] == ["slice", "select", "reshape"]
+
+
+def test_a_view_without_history_follows_what_is_written_into_its_base() -> None:
+    x, factor = ad.ones(3, 4), ad.tensor(2.0, requires_grad=True)
+    part = x[1, 1:3]
+    x.mul_(factor)
+    (3 * part).sum().backward()
+    assert part.requires_grad
+    assert factor.grad is not None
+    assert factor.grad.item() == 6.0
 
 
 def test_a_copy_is_no_view() -> None:

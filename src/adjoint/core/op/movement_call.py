@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from adjoint.core.graph.node import Node, next_sequence_nr
-from adjoint.core.graph.source_location import recorded_pass, recorder_files
+from adjoint.core.graph.source_location import recorded_pass, recorder_files, user_instruction
 from adjoint.core.op.apply import apply
 from adjoint.core.op.op_errors import EVALUATION_ERRORS, retry_ignoring_fp_errors
 from adjoint.core.runtime.mode import mode, nondefault
@@ -22,12 +22,14 @@ from adjoint.core.tensor.storage import (
     DEFAULT_CREATION,
     MAX_FLAT_PATH_STEPS,
     NO_GRAD_CREATION,
+    Steps,
     Storage,
     View,
+    share_steps,
     share_view,
 )
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import Function, Operand, Params
+from adjoint.core.typing import Array, Function, Operand, Params, Shape
 
 if TYPE_CHECKING:
     from adjoint.core.op.op import Op
@@ -75,42 +77,96 @@ def make_movement_call(op: Op, function: Function, view: bool, method: Function 
                 node.code, node.instruction_offset = recorded_pass.find_line()
             node.sequence_nr = next_sequence_nr()
             out.node = node
-        base = data.base
-        if not view or (data is not array and (base is None or (base is not array and base is not array.base))):
-            return out
-        made = DEFAULT_CREATION if modes is None or modes["recording"] else NO_GRAD_CREATION
-        held = x.storage_
-        place: View[Tensor] = View()
-        if type(held) is View:  # as `share_view` does it
-            around, storage = held.base.storage_, held.storage
-            if storage is not around and (type(around) is not View or storage is not around.storage):
-                share_view(x, out, op, params)  # the base was given other memory
-                return out
-            path = held.path
-            place.path = (
-                *(path if len(path) < MAX_FLAT_PATH_STEPS else (path,)),
-                (op, params, array.shape, data.shape),
-            )
-            place.base, place.creation_meta = held.base, held.creation_meta if made is DEFAULT_CREATION else made
-        else:
-            if held is None:
-                held = x.storage_ = Storage()
-                held.aliases.append(ref(x))
-            elif type(held) is not Storage:
-                share_view(x, out, op, params)
-                return out
-            storage = held
-            place.path = ((op, params, array.shape, data.shape),)
-            place.base, place.creation_meta = x, made
-        place.storage = storage
-        out.storage_ = place
-        aliases = storage.aliases  # as `Storage.add` does
-        aliases.append(ref(out))
-        if len(aliases) > storage.prune_at:
-            storage.prune()
+        if view:
+            base = data.base
+            if data is array or (base is not None and (base is array or base is array.base)):
+                register_view(x, out, ((op, params, array.shape, data.shape),), modes)
         return out
 
     return call
+
+
+def index_view(
+    x: Tensor, array: Array, key: Operand, find_steps: Callable[[Shape, Operand], tuple[Steps, str]]
+) -> Tensor | None:
+    """Return the view x[key] for slices, integers, None and `...`; None where modes differ, or positions are outside.
+
+    NumPy finds the elements. `find_steps(shape, key)` gives the ops that lead to them and the name of the last node,
+    for which nobody asks where nothing is recorded, unless the view or its base is written.
+    """
+    modes = None
+    recorded = x.node is not None
+    if nondefault.count:
+        modes = mode.__dict__
+        if modes["needs_slow_path"]:
+            return None
+        recorded = recorded and modes["recording"]
+    try:
+        data = array[key]
+        if type(data) is not ndarray:  # a scalar, where all dimensions had integers
+            data = array[(*key, ...) if type(key) is tuple else (key, ...)]
+        elif key is None or (type(key) is tuple and None in key):  # NumPy gives new dimensions no stride
+            kept = () if key is None else [item for item in key if item is not None]
+            data = array[(*kept, ...) if ... not in kept else tuple(kept)].reshape(data.shape)
+    except IndexError:
+        return None
+    out = new(Tensor)
+    out.array = data
+    out._grad = out.node = out.storage_ = None
+    if modes is not None:
+        cut = modes["detach_record"]
+        if cut is not None:
+            out._detach_record = cut
+    steps: Steps = ((None, key, array.shape, data.shape),)
+    if recorded:
+        steps, called = find_steps(array.shape, key)
+        code, offset = user_instruction(2)
+        for op, params, before, after in steps:  # the tensors between have no place in the program
+            step: Operand = op
+            node = Node()
+            node.op, node.parents, node.params = step, (out.node or x.node,), params
+            node.shapes, node.saved_values, node.hooks = (before,) if step.saves_shapes else None, None, None
+            node.shape, node.dtype = after, data.dtype
+            node.code, node.instruction_offset = code, offset
+            node.sequence_nr = next_sequence_nr()
+            out.node = node
+        if called:
+            node.called = called
+    register_view(x, out, steps, modes)
+    return out
+
+
+def register_view(x: Tensor, out: Tensor, steps: Steps, modes: Params | None) -> None:
+    """Register `out` as a view of `x` that `steps` lead to, as `share_steps` does it, without calls of functions.
+
+    `modes`: this thread's, which have their defaults but for `recording`; None if that has its default, too.
+    """
+    made = DEFAULT_CREATION if modes is None or modes["recording"] else NO_GRAD_CREATION
+    held = x.storage_
+    place: View[Tensor] = View()
+    if type(held) is View:
+        around, storage = held.base.storage_, held.storage
+        if storage is not around and (type(around) is not View or storage is not around.storage):
+            share_steps(x, out, steps)  # the base was given other memory
+            return
+        path = held.path
+        place.path = (*path, *steps) if len(path) < MAX_FLAT_PATH_STEPS else (path, *steps)
+        place.base, place.creation_meta = held.base, held.creation_meta if made is DEFAULT_CREATION else made
+    else:
+        if held is None:
+            held = x.storage_ = Storage()
+            held.aliases.append(ref(x))
+        elif type(held) is not Storage:
+            share_steps(x, out, steps)
+            return
+        storage = held
+        place.path, place.base, place.creation_meta = steps, x, made
+    place.storage = storage
+    out.storage_ = place
+    aliases = storage.aliases  # as `Storage.add` does
+    aliases.append(ref(out))
+    if len(aliases) > storage.prune_at:
+        storage.prune()
 
 
 def _call_in_modes(op: Op, x: Operand, array: Operand, params: Params, view: bool) -> Tensor:

@@ -66,6 +66,16 @@ def wrap_unrecorded(data: Array) -> Tensor:
     return out
 
 
+def is_evaluated_alone(x: Tensor) -> bool:
+    """Return whether ops of `x` do no more than compute an array: nothing is recorded, and no mode sees them."""
+    if nondefault.count:
+        modes = mode.__dict__
+        if modes["needs_slow_path"] or nondefault.meta_tensors:
+            return False
+        return x.node is None or not modes["recording"]
+    return x.node is None
+
+
 def attach_node(
     out: Tensor, op: Op, parents: Parents, params: Params | None, shapes: Shapes, saved: tuple[Operand, ...] | None
 ) -> Node:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 from enum import Enum
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
@@ -11,8 +13,9 @@ import numpy as np
 from adjoint.core.graph.node import Leaf
 from adjoint.core.graph.source_location import InstructionLocation, Site
 from adjoint.core.runtime.mode import mode, nondefault
+from adjoint.core.runtime.slot import Slot
 from adjoint.core.tensor.mutation_log import mutation_log
-from adjoint.core.typing import Operand, Params
+from adjoint.core.typing import Operand, Operands, Params
 
 if TYPE_CHECKING:
     from adjoint.core.graph.tensor_like import TensorLike
@@ -78,12 +81,18 @@ class ViewStep(NamedTuple):
     after: tuple[int, ...]
 
 
+Steps: TypeAlias = tuple[Operands, ...]  # each the parts of a `ViewStep`, or of an index expression
+# The steps of an index expression, from the shape that it is applied to and the key.
+index_steps_slot: Slot[Callable[[tuple[int, ...], Operand], tuple[Steps, str]]] = Slot("index_steps")
+
+
 class View(Generic[Seen]):
     """The place of a view in the memory of its base, in place of a `Storage`.
 
     `base` is the tensor that owns the memory, itself no view, and `steps` lead from it here. `path` holds the steps as
     plain tuples; in place of its first one may stand a path that is longer than a view of a view of a view … should
-    copy. A detached twin, which shares memory but takes no part in the history of the base, has the `Storage` itself.
+    copy. One without an op is an index expression, with the key for parameters. A detached twin, which shares memory
+    but takes no part in the history of the base, has the `Storage` itself.
     """
 
     __slots__ = ("base", "creation_meta", "path", "storage")
@@ -99,7 +108,11 @@ class View(Generic[Seen]):
         while path and type(path[0][0]) is tuple:  # a step begins with an op
             parts.append(path[1:])
             path = path[0]
-        return tuple([ViewStep(*step) for part in (path, *reversed(parts)) for step in part])
+        steps: list[ViewStep] = []
+        for step in chain(path, *reversed(parts)):
+            expanded = (step,) if step[0] is not None else index_steps_slot.call(step[2], step[1])[0]
+            steps += [ViewStep(*each) for each in expanded]
+        return tuple(steps)
 
 
 def make_view(storage: Storage[Seen], base: Seen, path: tuple[Any, ...], made: CreationMeta) -> View[Seen]:
@@ -203,7 +216,11 @@ def share_view(
     source: TensorLike, alias: TensorLike, op: Op, params: Params, made: CreationMeta = DEFAULT_CREATION
 ) -> None:
     """Register that `alias` is `op(source, **params)` in the same memory."""
-    step = (op, params, source.array.shape, alias.array.shape)
+    share_steps(source, alias, ((op, params, source.array.shape, alias.array.shape),), made)
+
+
+def share_steps(source: TensorLike, alias: TensorLike, steps: Steps, made: CreationMeta = DEFAULT_CREATION) -> None:
+    """Register that `steps` lead from `source` to `alias` in the same memory."""
     storage = storage_of(source)
     if isinstance(storage, InferenceStorage):
         alias.storage_ = INFERENCE
@@ -214,10 +231,10 @@ def share_view(
             alias.node = Leaf(alias)  # as in PyTorch, where such a view still requires grad
     around = None if source.storage_ is storage else view_of(source)
     if around is None:
-        base, path = source, (step,)
+        base, path = source, steps
     else:
         base = around.base
-        path = (*around.path, step) if len(around.path) < MAX_FLAT_PATH_STEPS else (around.path, step)
+        path = (*around.path, *steps) if len(around.path) < MAX_FLAT_PATH_STEPS else (around.path, *steps)
         if made is DEFAULT_CREATION:
             made = around.creation_meta
     alias.storage_ = make_view(storage, base, path, made)

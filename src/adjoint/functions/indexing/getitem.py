@@ -9,8 +9,9 @@ from adjoint.core.graph.source_location import user_site
 from adjoint.core.op.apply import apply
 from adjoint.core.op.call_template import INPUT_NAMES
 from adjoint.core.op.families import INT64, MAX_INT64, MIN_INT64
+from adjoint.core.op.movement_call import index_view
 from adjoint.core.op.op import op_of
-from adjoint.core.op.recorder import wrap_unrecorded
+from adjoint.core.op.recorder import is_evaluated_alone, wrap_unrecorded
 from adjoint.core.op.spec import broadcast_shapes
 from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.as_strided import as_writable
@@ -20,7 +21,7 @@ from adjoint.core.tensor.tensor import Tensor, constant, wrap
 from adjoint.core.typing import Array, Operand, Shape
 from adjoint.functions.api.publish import rename_node
 from adjoint.functions.api.quiet_write import mark_quiet_write, quiet_array
-from adjoint.functions.indexing.index_plan import IndexPlan, deprecate, find_basic_plan
+from adjoint.functions.indexing.index_plan import IndexPlan, deprecate, find_basic_plan, index_steps, is_basic_key
 from adjoint.functions.indexing.traced_masks import MISMATCH, drop_leading_ones, masked_assign_traced
 from adjoint.ops.elementwise import select
 from adjoint.ops.indexing import indexing
@@ -37,29 +38,20 @@ def getitem(x: Tensor, key: Operand) -> Tensor:
 
     Raises IndexError for positions outside the tensor.
     """
-    if type(key) is int:
-        shape = x.array.shape
-        if shape and -shape[0] <= key < shape[0]:
-            return movement.select(x, axis=0, at=key % shape[0])
-    if key is None and type(x.array) is np.ndarray:
-        return rename_node(movement.reshape(x, shape=(1, *x.array.shape)), "UnsqueezeBackward0")
-    plan = find_basic_plan(x, key) if type(key) is tuple or type(key) is slice else None
-    if plan is None:
+    array = x.array
+    if type(array) is np.ndarray and is_basic_key(key):
+        out = index_view(x, array, key, index_steps)
+    else:
         out = _try_simple_getitem(x, key)
-        if out is not None:
-            return out
-        plan = find_basic_plan(x, key)
-    if plan is not None and (plan.sliced or plan.integers or plan.new):
-        return _apply_basic_indices(x, plan)
+    if out is not None:
+        return out
     if nondefault.count and mode.interpreter is not None:
         key = tuple(map(_literal_mask, key)) if isinstance(key, tuple) else _literal_mask(key)
     plan = IndexPlan(x.array.shape, key, is_read=True)
     out = _apply_basic_indices(x, plan)
     if plan.arrays:
         return indexing.index(out, *plan.arrays, pattern=tuple(plan.pattern))
-    if out is not x:
-        return out
-    return rename_node(movement.reshape(x, shape=x.array.shape), "AliasBackward0" if key is ... else "SliceBackward0")
+    return out if out is not x else rename_node(movement.reshape(x, shape=x.array.shape), plan.node_name(key))
 
 
 def _literal_mask(item: Operand) -> Operand:
@@ -98,7 +90,7 @@ def _try_mask(x: Tensor, mask: Array) -> Tensor | None:
         or (nondefault.count and mode.needs_slow_path)
     ):
         return None
-    if x.node is None or (nondefault.count and not mode.recording):
+    if is_evaluated_alone(x):
         return wrap_unrecorded(np.asarray(array[mask], order="C"))
     places = [wrap(each) for each in find_nonzero(mask)]
     pattern = (*range(mask.ndim), *(None,) * (array.ndim - mask.ndim))
@@ -138,13 +130,10 @@ def _try_index_arrays(x: Tensor, key: tuple[Operand, ...]) -> Tensor | None:
 
 def _apply_basic_indices(x: Tensor, plan: IndexPlan) -> Tensor:
     """Return x after all but the index arrays."""
-    out = movement.slice(x, bounds=tuple(plan.bounds)) if plan.sliced else x
-    for d, at in reversed(plan.integers):
-        out = movement.select(out, axis=d, at=at)
-    if not plan.new:
-        return out
-    out = movement.reshape(out, shape=tuple(plan.shape))
-    return out if out.node is None else rename_node(out, "UnsqueezeBackward0")
+    out = x
+    for move, params in plan.moves():
+        out = move(out, **params)
+    return rename_node(out, plan.node_name()) if plan.new and out.node is not None else out
 
 
 def setitem(x: Tensor, key: Operand, value: Operand) -> None:
@@ -154,7 +143,7 @@ def setitem(x: Tensor, key: Operand, value: Operand) -> None:
     """
     if x.array.dtype.char == "f":
         check_range(value, x.array.dtype)
-    basic = find_basic_plan(x, key)
+    basic = find_basic_plan(x.array.shape, key) if type(x.array) is np.ndarray and is_basic_key(key) else None
     if _try_quiet_assign(x, basic, value) if basic is not None else _try_quiet_index_assign(x, key, value):
         return
     plan = basic or IndexPlan(x.array.shape, key)

@@ -8,18 +8,21 @@ from functools import lru_cache
 import numpy as np
 
 from adjoint.core.graph.source_location import user_site
+from adjoint.core.op.families import BOOL
+from adjoint.core.op.op import op_of
+from adjoint.core.op.spec import Spec
 from adjoint.core.runtime.explanation_slot import with_explanation
 from adjoint.core.runtime.mode import call_on_values, mode, nondefault
 from adjoint.core.tensor.size import as_size, range_length, slice_bounds
+from adjoint.core.tensor.storage import Steps, index_steps_slot
 from adjoint.core.tensor.tensor import Tensor, constant, wrap
-from adjoint.core.typing import Operand, Operands, Shape
+from adjoint.core.typing import Function, Operand, Operands, Params, Shape
 from adjoint.ops.elementwise import select
 from adjoint.ops.indexing.nonzero import find_nonzero
 from adjoint.ops.movement import movement
 
 LONGEST_TUPLE = 32  # as in NumPy before 1.23, a longer list is an array
 SLICE_BOUND_TYPES = frozenset({int, type(None)})
-WHOLE_DIMENSION = None, None, None  # the bounds and the step of `:`
 SEQUENCE_INDEX_TYPES = (list, tuple, slice, Tensor, np.ndarray)
 
 
@@ -130,6 +133,18 @@ class IndexPlan:
         if array is not None:
             self.arrays.append(array)
 
+    def moves(self) -> list[tuple[Function, Params]]:
+        """Return the ops that lead to all but the index arrays, in their order, with their parameters."""
+        moves: list[tuple[Function, Params]] = [(movement.slice, {"bounds": tuple(self.bounds)})] if self.sliced else []
+        moves += [(movement.select, {"axis": d, "at": at}) for d, at in reversed(self.integers)]
+        return [*moves, (movement.reshape, {"shape": tuple(self.shape)})] if self.new else moves
+
+    def node_name(self, key: Operand = None) -> str:
+        """Return PyTorch's name for the last node, where it is not that of the op; `key`: what the plan is of."""
+        if self.new:
+            return "UnsqueezeBackward0"
+        return "AliasBackward0" if key is ... or (type(key) is tuple and not key) else "SliceBackward0"
+
 
 def _leaves_out(bounds: tuple[int, int, int], n: int) -> bool:
     """Return whether a slice may leave out some of `n` elements: a symbolic one may in another call."""
@@ -233,30 +248,48 @@ def _tensors_to_numbers(item: Operand) -> Operand:
     return item.numpy_view("indexing with a list of tensors") if isinstance(item, Tensor) else item
 
 
-def find_basic_plan(x: Tensor, key: Operand) -> IndexPlan | None:
-    """Return the plan of a key of integers, slices, None and `...` alone, made once for each shape; else None."""
-    if type(x.array) is not np.ndarray:
-        return None
-    parts: list[Operand] = []
+def is_basic_key(key: Operand) -> bool:
+    """Return whether a key has slices, integers, None and `...` alone, of plain types and with positive steps."""
     for item in key if type(key) is tuple else (key,):
         kind = type(item)
         if kind is slice:
-            start, stop, step = item.start, item.stop, item.step
-            if start is stop is step is None:
-                parts.append(WHOLE_DIMENSION)
-                continue
-            if not (type(start) in SLICE_BOUND_TYPES and type(stop) in SLICE_BOUND_TYPES):
-                return None
+            step = item.step
             if step is not None and (type(step) is not int or step <= 0):
-                return None
-            parts.append((start, stop, step))  # a slice cannot be hashed
-        elif kind is int or item is None or item is Ellipsis:
-            parts.append(item)
-        else:
-            return None
-    return _make_basic_plan(x.array.shape, tuple(parts))
+                return False
+            if type(item.start) not in SLICE_BOUND_TYPES or type(item.stop) not in SLICE_BOUND_TYPES:
+                return False
+        elif kind is not int and item is not None and item is not Ellipsis:
+            return False
+    return True
+
+
+def find_basic_plan(shape: Shape, key: Operand) -> IndexPlan:
+    """Return the plan of a basic key, made once for each shape."""
+    return _make_basic_plan(shape, _hashable(key))
+
+
+def _hashable(key: Operand) -> Operands:
+    """Return the items of a basic key, with a tuple in place of a slice, which cannot be hashed."""
+    items = key if type(key) is tuple else (key,)
+    return tuple([(item.start, item.stop, item.step) if type(item) is slice else item for item in items])
 
 
 @lru_cache(1024)
 def _make_basic_plan(shape: Shape, parts: Operands) -> IndexPlan:
     return IndexPlan(shape, tuple([slice(*part) if type(part) is tuple else part for part in parts]))
+
+
+@index_steps_slot.fill
+def index_steps(shape: Shape, key: Operand) -> tuple[Steps, str]:
+    """Return the steps of x[key] for a basic key, and the name of the last node; "" if it has that of its op."""
+    return _make_index_steps(shape, _hashable(key))
+
+
+@lru_cache(1024)
+def _make_index_steps(shape: Shape, parts: Operands) -> tuple[Steps, str]:
+    plan, steps = _make_basic_plan(shape, parts), []
+    for move, params in plan.moves() or [(movement.reshape, {"shape": shape})]:
+        before, shape = shape, op_of(move).spec(Spec(shape, BOOL), **params).shape
+        steps.append((op_of(move), params, before, shape))
+    is_named = plan.new or not plan.moves()
+    return tuple(steps), plan.node_name(... if parts == (...,) else parts) if is_named else ""
