@@ -95,9 +95,9 @@ class Generator(RandomStream):
             unit_kind = _check_floating_dtype("bernoulli with an array p", p.dtype)
             if unit_kind.itemsize == 2:
                 p, unit_kind = p.astype(np.float32), np.dtype(np.float32)
-            chances = np.broadcast_to(p, sizes).reshape(-1)
-            outside = ~((p >= 0) & (p <= 1))
-            if outside.any():
+            chances = (p if p.shape == sizes else np.broadcast_to(p, sizes)).reshape(-1)
+            if p.size and not (p.min() >= 0 and p.max() <= 1):  # of NaN neither holds
+                outside = ~((p >= 0) & (p <= 1))
                 raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={p[outside][0]:g} in an array p")
         else:
             if not 0 <= p <= 1:

@@ -26,6 +26,8 @@ def as_array(data: Any, dtype: DtypeLike = None) -> Array:
     """
     if hasattr(data, "refuse"):  # a symbolic value of a step being traced
         return data
+    if type(data) is np.ndarray and dtype is None and data.flags.c_contiguous and data.dtype in DTYPES:
+        return data  # as most are
     given = isinstance(data, (np.ndarray, np.generic))
     kinds: set[object] = set()
     try:

@@ -24,7 +24,7 @@ KINDS_BY_NAME = {
     "normalization": """
         standardize layer_norm batch_norm group_norm rms_norm
     """,
-    "movement": "index gather take_along_row scatter_add index_add cast copy",
+    "movement": "index gather take_along scatter_add index_add cast copy",
 }
 KIND_OF_NAME = {name: kind for kind, names in KINDS_BY_NAME.items() for name in names.split()}
 KINDS_BY_FOLDER = {

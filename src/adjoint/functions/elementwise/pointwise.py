@@ -9,7 +9,7 @@ from numpy import generic, ndarray
 from adjoint.core.dtype.dtype import promote
 from adjoint.core.dtype.dtype_info import check_range
 from adjoint.core.graph.source_location import warn_user
-from adjoint.core.op.families import NUMBERS, restrict_scalars
+from adjoint.core.op.families import INT64, MAX_INT64, MIN_INT64, NUMBERS, restrict_scalars
 from adjoint.core.op.op import op_of
 from adjoint.core.op.op_errors import refuse_bool_operand, refuse_numbers
 from adjoint.core.tensor.memory_format import memory_format
@@ -343,6 +343,8 @@ def clamp(input: Tensor, min: Tensor | float | None = None, max: Tensor | float 
     check_range(max, input.array.dtype)
     if input.array.dtype.kind == "f" and _is_bound(min) and _is_bound(max):
         return select.clamp_range(input, low=min, high=max)
+    if input.array.dtype is INT64 and _is_integer_bound(min) and _is_integer_bound(max):
+        return select.clamp_range(input, low=min, high=max)
     out: Operand = input
     if isinstance(min, Tensor) and isinstance(max, Tensor):  # the three together have one type
         common = promote(x.array for x in (input, min, max))
@@ -357,6 +359,11 @@ def clamp(input: Tensor, min: Tensor | float | None = None, max: Tensor | float 
 def _is_bound(number: Operand) -> bool:
     """Return True for a number that is not NaN, and for None."""
     return number is None or (type(number) in NUMBERS and number == number)
+
+
+def _is_integer_bound(number: Operand) -> bool:
+    """Return True for an integer of 64 bits, and for None."""
+    return number is None or (type(number) is int and MIN_INT64 <= number <= MAX_INT64)
 
 
 def _clamp_to_bound(x: Tensor, bound: Tensor | float, beyond: Function) -> Operand:

@@ -102,9 +102,10 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
     x, at = input.array.shape, indices.array.shape
     common = _broadcast_or_raise((*x[:axis], 1, *x[axis + 1 :]), (*at[:axis], 1, *at[axis + 1 :]))
     source, taken = ((*common[:axis], shape[axis], *common[axis + 1 :]) for shape in (x, at))
-    # here they may count from the end
-    indices = select.where(comparison.lt(indices, 0), arithmetic.add(indices, x[axis]), indices)
-    return gather(movement.expand(input, shape=source), axis, movement.expand(indices, shape=taken))
+    if not indexing.all_in_range(indices, x[axis]):  # here they may count from the end
+        indices = select.where(comparison.lt(indices, 0), arithmetic.add(indices, x[axis]), indices)
+    input = input if x == source else movement.expand(input, shape=source)
+    return gather(input, axis, indices if at == taken else movement.expand(indices, shape=taken))
 
 
 def _broadcast_or_raise(*shapes: tuple[int, ...]) -> tuple[int, ...]:

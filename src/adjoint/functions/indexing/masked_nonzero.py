@@ -9,6 +9,7 @@ import numpy as np
 
 from adjoint.core.dtype.dtype_info import check_range
 from adjoint.core.op.elementwise_kernels import KERNEL_TYPES
+from adjoint.core.op.recorder import wrap_unrecorded
 from adjoint.core.runtime.mode import call_on_values, mode, nondefault
 from adjoint.core.tensor.tensor import Tensor, wrap
 from adjoint.core.typing import Array, Operand
@@ -27,7 +28,8 @@ def _fill_where(x: Array, mask: Array, value: float) -> Array | None:
     """Compute `masked_fill`; None for what is no mask of truths and number."""
     if type(mask) is not np.ndarray or mask.dtype.kind != "b" or type(value) not in select.NUMBERS:
         return None
-    return np.where(mask, select.number_as_array(value, x.dtype), x)
+    np.putmask(x, mask, select.number_as_array(value, x.dtype))
+    return x
 
 
 @public(inplace=_fill_where)
@@ -104,6 +106,8 @@ def nonzero(input: Tensor, *, as_tuple: bool = False, out: Tensor | None = None)
     values = mode.interpreter.constant_values(input) if nondefault.count and mode.interpreter is not None else None
     if values is not None:
         return tuple(map(wrap, find_nonzero(values))) if as_tuple else wrap(_stack(values))
+    if type(input.array) is np.ndarray and not (nondefault.count and mode.needs_slow_path):
+        return find_positions(input) if as_tuple else wrap_unrecorded(_stack(input.array))
     if as_tuple:
         return call_on_values(find_positions, input.detach())
     return call_on_values(lambda x: wrap(_stack(x.numpy_view("nonzero()"))), input.detach())
@@ -115,7 +119,9 @@ def find_positions(input: Tensor) -> tuple[Tensor, ...]:
 
 
 def _stack(array: Array) -> Array:
-    return np.stack(find_nonzero(array), 1) if array.ndim else np.zeros((int(bool(array)), 0), np.int64)
+    if not array.ndim:
+        return np.zeros((int(bool(array)), 0), np.int64)
+    return np.array(find_nonzero(array)).T.copy()  # a third of the time of `stack`
 
 
 @public()

@@ -80,7 +80,8 @@ def scatter(
         raise RuntimeError("scatter(): Expected self.dtype to be equal to src.dtype")
     if reduce is None:
         part = _crop_to_index(source, index) if isinstance(source, Tensor) else source
-        out = ops.scatter(input, part, index, axis=axis)
+        written = ops.try_scatter_checked(input.array, getattr(part, "array", part), index.array, axis)
+        out = ops.scatter(input, part, index, axis=axis, **({} if written is None else {"computed": written}))
         return out if isinstance(source, Tensor) else rename_node(out, "ScatterBackward1")
     if reduce not in ("add", "multiply"):
         raise RuntimeError("reduce argument must be either add or multiply.")

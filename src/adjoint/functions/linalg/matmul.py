@@ -98,6 +98,8 @@ def _product(input: Operand, other: Operand) -> Tensor:
             return _fold_rows(input, other) if len(y_shape) == 2 else contraction.bmm(input, other)
         if len(x_shape) == 2 and y_shape == x_shape[1:] and input.array.dtype is other.array.dtype:
             return contraction.mv(input, other)
+        if len(x_shape) == 1 and x_shape == y_shape and input.array.dtype is other.array.dtype:
+            return contraction.dot(input, other)
     for given in (input, other):
         if not isinstance(given, Tensor):
             raise TypeError(f"matmul(): both arguments must be Tensors, not {type(given).__name__}")

@@ -7,15 +7,17 @@ import numpy as np
 from adjoint.core.graph.node import Leaf
 from adjoint.core.op.eager_kernels import SmallArrayKernel, kernel_provider
 from adjoint.core.op.elementwise_kernels import KERNEL_TYPES
+from adjoint.core.op.recorder import wrap_unrecorded
 from adjoint.core.runtime.mode import ModeScope, mode, nondefault
 from adjoint.core.tensor.size import has_symbolic
-from adjoint.core.tensor.tensor import Tensor, constant, wrap
+from adjoint.core.tensor.tensor import Tensor, constant
 from adjoint.functions.api.publish import rename_node
 from adjoint.functions.indexing.gather import is_of_positions
 from adjoint.functions.linalg import norms
 from adjoint.ops.creation import count_from
 from adjoint.ops.elementwise import arithmetic, comparison, select
 from adjoint.ops.indexing import indexing
+from adjoint.ops.indexing.row_positions import row_starts
 from adjoint.ops.movement import movement
 
 TAKE_ROWS = SmallArrayKernel("take_rows")
@@ -139,10 +141,10 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     classes = num_classes if num_classes != -1 else max(tensor.max().item() + 1, 1)
     complaint = "Class values must be non-negative and smaller than num_classes, but got {}"
     indexing.check_range(tensor, classes, complaint, low=0, error=RuntimeError)
-    if not nondefault.count and type(tensor.array) is np.ndarray:
+    if type(tensor.array) is np.ndarray and not (nondefault.count and mode.needs_slow_path):
         out = np.zeros((*tensor.array.shape, classes), np.int64)
-        out.reshape(-1)[np.arange(tensor.numel()) * classes + tensor.array.reshape(-1)] = 1
-        return wrap(out)
+        out.reshape(-1)[row_starts(tensor.array.size, classes) + tensor.array.reshape(-1)] = 1
+        return wrap_unrecorded(out)
     column = movement.reshape(tensor, shape=(*tensor.array.shape, 1))
     whole = np.dtype(np.int64)
     numbers = count_from(0, 1, classes, whole) if has_symbolic(classes) else constant(np.arange(classes, dtype=whole))

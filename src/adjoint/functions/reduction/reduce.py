@@ -13,7 +13,7 @@ from adjoint.core.op.autocast import autocast_up
 from adjoint.core.op.eager_kernels import SmallArrayKernel, kernel_provider
 from adjoint.core.op.op import op_of
 from adjoint.core.op.op_errors import refuse_numbers
-from adjoint.core.op.recorder import wrap_unrecorded
+from adjoint.core.op.recorder import is_evaluated_alone, wrap_unrecorded
 from adjoint.core.op.spec import describe
 from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.tensor import Tensor, constant, wrap
@@ -55,10 +55,10 @@ def fold_as(fold: Function, input: Tensor, dtype: NumpyDtype, axes: tuple[int, .
     None where a gradient, or a mode, is to see the conversion.
     """
     x = input.array
-    if input.node is not None or nondefault.count or (x.dtype.kind + dtype.kind) not in WIDENED_KINDS:
+    if not is_evaluated_alone(input) or (x.dtype.kind + dtype.kind) not in WIDENED_KINDS:
         return None
     out = reduction.row_major(fold(x, axes, keepdim, dtype), keepdim)
-    return wrap(np.asarray(reduction.round_to(out, dtype)))
+    return wrap_unrecorded(np.asarray(reduction.round_to(out, dtype)))
 
 
 @public()
@@ -328,19 +328,21 @@ def _max_or_min(
     axis, kind = one_dim(dim, rank), getattr(return_types, name)
     if rank == 0:
         return _scalar_extreme(x, kind)
-    if axis == rank - 1 and not keepdim and kernel_provider.enabled and not (nondefault.count and mode.needs_slow_path):
-        places = np.empty(x.array.shape[:-1], np.int64)
-        found = ROW_KERNELS[name].call(x.array, places)
+    array = x.array
+    if type(array) is np.ndarray and not keepdim and not (nondefault.count and mode.needs_slow_path):
+        if axis != rank - 1:
+            array = array.transpose(movement.axis_to_end(rank, axis))
+        places = np.empty(array.shape[:-1], np.int64)
+        found = ROW_KERNELS[name].call(array, places) if kernel_provider.enabled else None
         if found is not None:
-            indices = wrap(places)
-            return kind(indexing.take_along_row(x, indices, computed=found), indices)
+            return kind(indexing.take_along(x, indices := wrap(places), axis=axis, computed=found), indices)
     indices = find_positions(where_is, x, axis=axis, keepdims=True)
     return _gather_extremes(x, indices, axis, keepdim, kind)
 
 
 def _detach_or_rewrap(x: Tensor) -> Tensor:
     """Return the values of x, for an op that has no gradient and gives no view."""
-    return x.detach() if nondefault.count else wrap(x.array)
+    return x.detach() if nondefault.count and mode.needs_slow_path else wrap(x.array)
 
 
 def find_positions(search: Function, x: Tensor, **params: object) -> Tensor:
@@ -403,9 +405,13 @@ def _arg_extreme(input: Tensor, dim: int | None, keepdim: bool, where_is: Functi
         return find_positions(where_is, input, axis=one_dim(dim, rank), keepdims=keepdim)
     if dim is not None:
         one_dim(dim, 0)
-    x = _detach_or_rewrap(input)
-    flat = where_is(movement.reshape_unshared(x, (movement.numel(x.array.shape),)), axis=0, keepdims=False)
-    return movement.reshape_unshared(flat, (1,) * x.ndim) if keepdim else flat
+    array = input.array
+    if type(array) is np.ndarray and not (nondefault.count and mode.needs_slow_path):
+        flat = find_positions(where_is, wrap(array.reshape(-1)), axis=0, keepdims=False)
+    else:
+        x = _detach_or_rewrap(input)
+        flat = where_is(movement.reshape_unshared(x, (movement.numel(array.shape),)), axis=0, keepdims=False)
+    return movement.reshape_unshared(flat, (1,) * rank) if keepdim else flat
 
 
 @public()
@@ -446,7 +452,7 @@ def all(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
 
 def _reduce_truth(over: Function, input: Tensor, dim: Dims, keepdim: bool) -> Tensor:
     axes = () if isinstance(dim, (tuple, list)) and not dim else all_dims(dim, input.ndim)
-    is_constant = input.array.dtype.kind == "b" or (input.node is None and not nondefault.count)
+    is_constant = input.array.dtype.kind == "b" or is_evaluated_alone(input)
     constant = input if is_constant else input.detach()
     out: Tensor = over(constant, axes=axes, keepdims=keepdim)
     return select.cast(out, dtype=input.array.dtype) if input.array.dtype == np.uint8 else out
@@ -457,8 +463,8 @@ def count_nonzero(input: Tensor, dim: Dims = None, *others: int) -> Tensor:
     """Count the elements over `dim`, or several dimensions one by one, that are not zero."""
     x = input.array
     dim = parse_shape((dim, *others)) if others else dim
-    if not nondefault.count and type(x) is np.ndarray:
-        return wrap(np.asarray(np.count_nonzero(x, axis=all_dims(dim, x.ndim) or None), np.int64))
+    if type(x) is np.ndarray and not (nondefault.count and mode.needs_slow_path):
+        return wrap_unrecorded(np.asarray(np.count_nonzero(x, axis=all_dims(dim, x.ndim) or None), np.int64))
     return sum(input.detach() if x.dtype.kind == "b" else comparison.ne(input.detach(), 0), dim)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from adjoint.core.op.eager_kernels import SmallArrayKernel, kernel_provider
 from adjoint.core.op.elementwise_kernels import KERNEL_TYPES
 from adjoint.core.op.op import op_of
-from adjoint.core.op.recorder import wrap_unrecorded
+from adjoint.core.op.recorder import is_evaluated_alone, wrap_unrecorded
 from adjoint.core.runtime.mode import call_on_values, nondefault
 from adjoint.core.runtime.mode import mode as thread_mode
 from adjoint.core.tensor.size import as_float
@@ -25,6 +25,7 @@ from adjoint.functions.api.publish import public, rename_node
 from adjoint.functions.api.return_types import Extreme
 from adjoint.functions.reduction.reduce import (
     _check_not_empty,
+    _detach_or_rewrap,
     _gather_extremes,
     _scalar_extreme,
     check_ordered,
@@ -138,6 +139,8 @@ def _try_few(input: Tensor, axis: int, count: int, descending: bool, kind: type[
     if LEADING_KERNELS[descending].call(x, places, values) is None:
         return None
     indices = wrap_unrecorded(places)
+    if is_evaluated_alone(input):
+        return kind(wrap_unrecorded(values), indices)
     return kind(indexing.gather(input, indices, computed=values, axis=axis), indices)
 
 
@@ -194,7 +197,12 @@ def _median_of_all(flat: Tensor, ignore_nan: bool) -> Tensor:
         if flat.array.dtype.kind not in "fV":
             raise RuntimeError(f"median(): an empty tensor of {flat.dtype} has no median: there is no NaN among them")
         return arithmetic.add(reduction.sum(flat, axes=(0,), keepdims=False), np.array(np.nan, flat.array.dtype))
-    value = indexing.gather(flat.detach(), ordering.median_index(flat.detach(), axis=0, ignore_nan=ignore_nan), axis=0)
+    array = flat.array
+    is_small = type(array) is np.ndarray and array.dtype.kind != "V" and array.size <= indexing.MAX_SORTED_SIZE
+    if is_small and is_evaluated_alone(flat):
+        return wrap_unrecorded(np.asarray(ordering.find_median(array, ignore_nan)))
+    at = find_positions(ordering.median_index, flat, axis=0, ignore_nan=ignore_nan)
+    value = indexing.gather(flat.detach(), at, axis=0)
     same = comparison.logical_or(
         comparison.eq(flat.detach(), value),
         comparison.logical_and(comparison.isnan(flat.detach()), comparison.isnan(value)),
@@ -423,12 +431,12 @@ def searchsorted(
         raise RuntimeError(
             "torch.searchsorted(): side and right can't be set to opposites, got side of left while right was True"
         )
-    ordered = sorted_sequence.detach()
+    ordered = _detach_or_rewrap(sorted_sequence)
     if not ordered.ndim:
         raise RuntimeError("torch.searchsorted(): boundaries tensor should have at least 1 dimension, but it is 0-d")
     if sorter is not None:
         ordered = indexing.gather(ordered, sorter, axis=ordered.ndim - 1)
-    values: Operand = input.detach() if isinstance(input, Tensor) else constant(np.asarray(input))
+    values: Operand = _detach_or_rewrap(input) if isinstance(input, Tensor) else constant(np.asarray(input))
     if ordered.ndim > 1 and ordered.array.shape[:-1] != values.array.shape[:-1]:
         raise RuntimeError(
             "torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from adjoint.core.runtime.mode import nondefault
+from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import DeviceLike, DtypeLike
 from adjoint.functions.creation.creation import empty
@@ -63,7 +63,8 @@ class Linear(Module):
     def forward(self, input: Tensor) -> Tensor:
         own = self._parameters
         weight = own.get("weight")
-        if weight is not None and "bias" in own and not nondefault.count:  # an attribute takes 0.6 µs to find there
+        traced = nondefault.count and mode.interpreter is not None
+        if weight is not None and "bias" in own and not traced:  # an attribute takes 0.6 µs to find there
             return F.linear(input, weight, own["bias"])
         return F.linear(input, self.weight, self.bias)
 

@@ -103,6 +103,8 @@ def choose(condition: Operand, x: Operand, y: Operand) -> Operand:
     That costs a mask in the backward pass. The library's own formulas keep both branches finite and use `where`.
     Raises RuntimeError for a number beyond float32 where the result is of that type.
     """
+    if type(x) is type(y) is Tensor:
+        return _where_by(op_of(_where_), condition, x, y)
     x, y = (v.item() if isinstance(v, np.generic) else v for v in (x, y))
     for number, other in ((x, y), (y, x)):
         if type(number) is float and isinstance(other, Tensor) and other.array.dtype.char == "f":
@@ -238,10 +240,13 @@ def _clamp_dx(g: Operand, x: Operand, low: float | None, high: float | None) -> 
 @with_eager_fast_path(composite=_clamp_composite, node="ClampBackward1", preserves_strides=True, dx=_clamp_dx)
 def clamp_range(x: Operand, *, low: float | None, high: float | None) -> Operand:
     """x where low ≤ x ≤ high, else the nearer bound; NaN and the sign of a zero stay."""
-    if kernel_provider.enabled:
+    if kernel_provider.enabled and x.dtype.kind != "i":
         found = CLAMP.call(x, -math.inf if low is None else float(low), math.inf if high is None else float(high))
         if found is not None:
             return found
+    if x.dtype.kind == "i":  # `clip` takes three times as long where arrays are small
+        out = x if low is None else np.maximum(x, low)
+        return np.asarray(out if high is None else np.minimum(out, high))
     if low != 0 and high != 0:
         return x.clip(low, high)
     if not ORDERS_ZEROS and x.dtype.itemsize > 2 and x.size:  # at a tie of zeros NumPy takes the second operand

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 ARGSORT = RowKernel("argsort", finds_positions=True)
 GATHER, ADD_ALONG_ROWS = SmallArrayKernel("gather"), SmallArrayKernel("add_along_rows")
+MAX_SORTED_SIZE = 512  # elements, which NumPy sorts in less time than a native function is bound to them
 SECONDS_PER_ADDED_ELEMENT = 3e-9
 
 
@@ -263,44 +265,52 @@ def _gather_dx(g: Operand, indices: Operand, shape: Shape, axis: int) -> Operand
         if ADD_ALONG_ROWS.call(g, indices, out) is not None:
             return out
     if axis == len(shape) - 1 and g.shape == (*shape[:-1], 1):  # one element of each row, as the score of a label
-        return _put_along_row(g, indices, shape)
+        return _put_along(g, indices, shape, axis)
     return compute(op_of(scatter_add), (g, indices), {"shape": shape, "axis": axis})
 
 
-def _column(x: Operand) -> Tensor:
-    return reshape(x, shape=(*x.shape, 1))
+def _with_axis(x: Operand, axis: int) -> Tensor:
+    return reshape(x, shape=(*x.shape[:axis], 1, *x.shape[axis:]))
 
 
-def _put_along_row(g: Operand, indices: Operand, shape: Shape) -> Operand:
-    """Return the transpose of `take_along_row`: each row gets one element."""
+def _put_along(g: Operand, indices: Operand, shape: Shape, axis: int) -> Operand:
+    """Return the transpose of `take_along`: each line along `axis` gets one element."""
     if is_bare(g):
         out = np.zeros(shape, g.dtype)
-        out.reshape(-1)[row_starts(indices.size, shape[-1]) + indices.reshape(-1)] = g.reshape(-1)
+        lead, count = prod(shape[:axis]), prod(shape[axis + 1 :])
+        rows = row_starts(lead, shape[axis] * count)
+        if count == 1:
+            out.reshape(-1)[rows + indices.reshape(-1)] = g.reshape(-1)
+        else:
+            places = rows[:, None] + indices.reshape(lead, count) * count + row_starts(count, 1)
+            out.reshape(-1)[places] = g.reshape(lead, count)
         return out
-    return scatter_add(_column(g), _column(indices), shape=shape, axis=len(shape) - 1)
+    return scatter_add(_with_axis(g, axis), _with_axis(indices, axis), shape=shape, axis=axis)
 
 
 @with_eager_fast_path(
-    composite=lambda x, indices: reshape(gather(x, _column(indices), axis=len(x.shape) - 1), shape=indices.shape),
+    composite=lambda x, indices, *, axis: reshape(
+        gather(x, _with_axis(indices, axis), axis=axis), shape=indices.shape
+    ),
     node="MaxBackward0",
     linear=True,
-    dx=lambda g, indices, x_shape: _put_along_row(g, indices, x_shape),
+    dx=lambda g, indices, x_shape, axis: _put_along(g, indices, x_shape, axis),
 )
-def take_along_row(x: Array, indices: Array) -> Array:
-    """x[…, indices[…]], without the last dimension."""
-    return np.take_along_axis(x, indices[..., None], -1)[..., 0]
+def take_along(x: Array, indices: Array, *, axis: int) -> Array:
+    """The element of each line along `axis` at `indices`, which lack this dimension, as the result does."""
+    return np.take_along_axis(x, np.expand_dims(indices, axis), axis).squeeze(axis)
 
 
 @primitive(spec=lambda x, *, axis, descending: Spec(x.shape, np.dtype(np.int64)))
 def argsort(x: Array, *, axis: int, descending: bool) -> Array:
     """Indices that sort x along `axis`, equal elements in their order; NaN is the largest."""
-    native: Array | None = ARGSORT.call(x, axis=axis, descending=descending)
+    native: Array | None = ARGSORT.call(x, axis=axis, descending=descending) if x.size > MAX_SORTED_SIZE else None
     if native is not None:
         return native
     if not descending:
         return np.argsort(x, axis=axis, kind="stable")
-    order = np.argsort(np.flip(x, axis), axis=axis, kind="stable")
-    return np.flip(x.shape[axis] - 1 - order, axis).copy()
+    back = (slice(None),) * axis + (slice(None, None, -1),)
+    return np.ascontiguousarray(x.shape[axis] - 1 - x[back].argsort(axis, "stable")[back])
 
 
 def check_range(

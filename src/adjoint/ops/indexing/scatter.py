@@ -9,7 +9,7 @@ import numpy as np
 
 from adjoint.core.op.families import primitive
 from adjoint.core.op.spec import Spec
-from adjoint.core.runtime.mode import mode
+from adjoint.core.runtime.mode import mode, nondefault
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Array, Function, Operand
 from adjoint.ops.elementwise.arithmetic import maximum
@@ -43,6 +43,18 @@ def scatter(x: Array, source: Operand, indices: Array, *, axis: int) -> Operand:
     """x with `source` at `indices` along `axis`; at a repeated position the last one stays."""
     out = x.copy()
     _write_at(out, source, indices, axis)
+    return out
+
+
+def try_scatter_checked(x: Operand, source: Operand, indices: Operand, axis: int) -> Array | None:
+    """Return `scatter` of arrays along the last dimension, whose indices were checked; None of anything else."""
+    if nondefault.count and mode.needs_slow_path:
+        return None
+    is_plain = type(x) is type(source) is type(indices) is np.ndarray
+    if not is_plain or not x.ndim or axis != x.ndim - 1 or indices.shape[:-1] != x.shape[:-1]:
+        return None
+    out: Array = x.copy("C")
+    out.reshape(-1)[row_starts(prod(x.shape[:-1]), x.shape[-1]).reshape(*x.shape[:-1], 1) + indices] = source
     return out
 
 

@@ -11,6 +11,7 @@ from adjoint.core.op.families import primitive
 from adjoint.core.op.op import op_of
 from adjoint.core.op.spec import Spec
 from adjoint.core.typing import Array, NumpyDtype, Operand
+from adjoint.ops.indexing.indexing import MAX_SORTED_SIZE
 
 SEARCHSORTED, LEADING, MEDIAN_INDEX, INDEX_AT_RANK = (
     RowKernel(name, finds_positions=True) for name in ("searchsorted", "leading", "median_index", "index_at_rank")
@@ -25,10 +26,12 @@ def searchsorted(x: Array, values: Array, *, right: bool, dtype: NumpyDtype) -> 
 
     One vector x for all, or (…, n) with a row for each of (…, m).
     """
+    side: Any = "right" if right else "left"
+    if x.ndim == 1 and values.size <= MAX_SORTED_SIZE:
+        return np.asarray(x.searchsorted(values, side)).astype(dtype, copy=False)
     native: Array | None = SEARCHSORTED.call(x, values, right=right, dtype=dtype)
     if native is not None:
         return native
-    side: Any = "right" if right else "left"
     if x.ndim == 1:
         return np.asarray(np.searchsorted(x, values, side)).astype(dtype)
     out = np.empty(values.shape, dtype)
@@ -92,6 +95,8 @@ def _in_order(rows: Array, descending: bool, count: int) -> Array:
 @primitive(spec=_position_spec)
 def median_index(x: Array, *, axis: int, ignore_nan: bool) -> Array:
     """The index along `axis` of the lower median of what is not NaN; of the first NaN unless they are ignored."""
+    if x.size <= MAX_SORTED_SIZE and x.dtype.kind != "V" and not (x.dtype.kind == "f" and np.isnan(x).any()):
+        return op_of(index_at_rank).evaluate(x, axis=axis, rank=(x.shape[axis] - 1) // 2)
     native: Array | None = MEDIAN_INDEX.call(x, axis=axis, ignore_nan=ignore_nan)
     if native is not None:
         return native
@@ -106,13 +111,26 @@ def median_index(x: Array, *, axis: int, ignore_nan: bool) -> Array:
     return np.take_along_axis(np.argsort(x, axis=axis, kind="stable"), places, axis)
 
 
+def find_median(x: Array, ignore_nan: bool) -> Operand:
+    """Return the lower median of a vector as `median_index` finds it, which is sorted."""
+    ordered = np.sort(x, kind="stable")
+    count = len(x)
+    if x.dtype.kind == "f" and np.isnan(ordered[-1]):
+        if not ignore_nan:
+            return ordered[-1]
+        count = max(count - int(np.isnan(ordered).sum()), 1)
+    return ordered[(count - 1) // 2]
+
+
 @primitive(spec=_position_spec)
 def index_at_rank(x: Array, *, axis: int, rank: int) -> Array:
     """The index of the element at `rank` of a stable sort of x along `axis`; NaN is the largest."""
+    rows = x if axis == x.ndim - 1 else np.swapaxes(x, axis, -1)
+    if x.size <= MAX_SORTED_SIZE:
+        return np.ascontiguousarray(np.swapaxes(rows.argsort(-1, "stable")[..., rank : rank + 1], axis, -1))
     native: Array | None = INDEX_AT_RANK.call(x, axis=axis, rank=rank)
     if native is not None:
         return native
-    rows = np.swapaxes(x, axis, -1)
     found = np.partition(rows, rank, axis=-1)[..., rank : rank + 1]
     below, equal = rows < found, rows == found
     if x.dtype.kind == "f":

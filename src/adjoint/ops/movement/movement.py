@@ -89,6 +89,12 @@ def reverse_axes(rank: int) -> tuple[int, ...]:
 
 
 @cache
+def axis_to_end(rank: int, axis: int) -> tuple[int, ...]:
+    """The permutation that moves dimension `axis` behind all others."""
+    return (*range(axis), *range(axis + 1, rank), axis)
+
+
+@cache
 def exchange(rank: int, a: int, b: int) -> tuple[int, ...]:
     """The permutation that exchanges dimensions a and b of `rank`. Raises IndexError for other dimensions."""
     axes = list(range(rank))

@@ -11,7 +11,7 @@ import numpy as np
 
 from adjoint.core.op.apply import apply
 from adjoint.core.op.call_template import make_call
-from adjoint.core.op.eager_kernels import RowKernel, SmallArrayKernel, try_small_reduction
+from adjoint.core.op.eager_kernels import RowKernel, SmallArrayKernel, kernel_provider, try_small_reduction
 from adjoint.core.op.elementwise_kernels import DIVIDE
 from adjoint.core.op.families import Declaration, primitive, publish
 from adjoint.core.op.op import Op, Rule, op_of
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
 SUM, SUM_OF_ALL = SmallArrayKernel("sum"), SmallArrayKernel("sum_of_all")
 CUMSUM = RowKernel("cumsum")
+RUNNING_SUM, RUNNING_SUM_BACK = SmallArrayKernel("running_sum"), SmallArrayKernel("running_sum_back")
 MEAN, MEAN_OF_ALL = SmallArrayKernel("mean"), SmallArrayKernel("mean_of_all")
 SUM_COLUMNS, MAX_COLUMNS = SmallArrayKernel("sum_columns"), SmallArrayKernel("max_columns")
 MIN_COLUMNS = SmallArrayKernel("min_columns")
@@ -335,7 +336,7 @@ def argmin(x: Array, *, axis: int, keepdims: bool) -> Operand:
 @primitive(
     spec=lambda x, *, axis: Spec(x.shape, x.dtype),
     linear=True,
-    dx=lambda g, axis: flip(cumsum(flip(g, axes=(axis,)), axis=axis), axes=(axis,)),
+    dx=lambda g, axis: _cumsum_dx(g, axis),
 )
 def cumsum(x: Array, *, axis: int) -> Array:
     """Running sum along `axis`, of floats in a wider type: a sum of few digits would stop to grow."""
@@ -344,10 +345,28 @@ def cumsum(x: Array, *, axis: int) -> Array:
 
 def running_sum(x: Array, axis: int, dtype: NumpyDtype) -> Array:
     """Return running sums along `axis` of elements converted to `dtype`."""
-    found = CUMSUM.call(x, axis=axis, dtype=dtype)
+    found = run_small(RUNNING_SUM, axis, x) if dtype is x.dtype else None
+    if found is None:
+        found = CUMSUM.call(x, axis=axis, dtype=dtype)
     if found is not None:
         return found
     return round_to(accumulate(np.add, x, axis, WIDER.get(dtype, dtype)), dtype)
+
+
+def run_small(kernel: SmallArrayKernel, axis: int, *arrays: Array) -> Array | None:
+    """Return running results along `axis` of small arrays of one shape; None if NumPy should compute them."""
+    x = arrays[0]
+    return kernel.call(*arrays, _line_sizes(x.shape, axis)) if kernel_provider.enabled and x.size else None
+
+
+@lru_cache(1024)
+def _line_sizes(shape: Shape, axis: int) -> Array:
+    return np.array([shape[axis], prod_of(shape[axis + 1 :])])
+
+
+def _cumsum_dx(g: Operand, axis: int) -> Operand:
+    native = run_small(RUNNING_SUM_BACK, axis, g) if is_bare(g) else None
+    return flip(cumsum(flip(g, axes=(axis,)), axis=axis), axes=(axis,)) if native is None else native
 
 
 def accumulate(ufunc: np.ufunc, x: Array, axis: int, dtype: NumpyDtype) -> Array:

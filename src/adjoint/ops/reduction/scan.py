@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from adjoint.core.op.eager_kernels import RowKernel
+from adjoint.core.op.eager_kernels import RowKernel, SmallArrayKernel
 from adjoint.core.op.families import primitive
 from adjoint.core.op.spec import Spec
 from adjoint.core.tensor.tensor import Tensor
@@ -12,8 +12,9 @@ from adjoint.core.typing import Array, NumpyDtype, Operand
 from adjoint.ops.elementwise.select import where
 from adjoint.ops.elementwise.transcendental import exp
 from adjoint.ops.movement.movement import Bounds, pad, slice
-from adjoint.ops.reduction.reduction import WIDER, accumulate, round_to
+from adjoint.ops.reduction.reduction import WIDER, accumulate, round_to, run_small
 
+RUNNING_PRODUCT, GRADIENT = SmallArrayKernel("running_product"), SmallArrayKernel("running_product_gradient")
 CUMPROD, LOGCUMSUMEXP, WHERE_EXTREME, RECURRENCE = map(
     RowKernel, ("cumprod", "logcumsumexp", "where_extreme", "recurrence")
 )
@@ -44,10 +45,14 @@ def shift_forward(x: Operand, axis: int, by: int, beyond: float) -> Tensor:
     return pad(slice(x, bounds=bounds), widths=widths, value=beyond)
 
 
-def _cumprod_dx(g: Operand, x: Operand, axis: int) -> Tensor:
+def _cumprod_dx(g: Operand, x: Operand, axis: int) -> Operand:
     """The product of the elements before, times the recurrence of the ones after; exact for zeros too."""
     if not x.shape[axis]:
         return g
+    if type(g) is np.ndarray and type(x) is np.ndarray:
+        native = run_small(GRADIENT, axis, g, x)
+        if native is not None:
+            return native
     bounds: Bounds = tuple((0, n - 1 if d == axis else n, 1) for d, n in enumerate(x.shape))
     widths = tuple((1 if d == axis else 0, 0) for d in range(len(x.shape)))
     before = pad(slice(cumprod(x, axis=axis), bounds=bounds), widths=widths, value=1.0)
@@ -62,7 +67,9 @@ def cumprod(x: Array, *, axis: int) -> Array:
 
 def running_product(x: Array, axis: int, dtype: NumpyDtype) -> Array:
     """Return running products along `axis` of elements converted to `dtype`."""
-    found: Array | None = CUMPROD.call(x, axis=axis, dtype=dtype)
+    found = run_small(RUNNING_PRODUCT, axis, x) if dtype is x.dtype else None
+    if found is None:
+        found = CUMPROD.call(x, axis=axis, dtype=dtype)
     if found is not None:
         return found
     return round_to(accumulate(np.multiply, x, axis, WIDER.get(dtype, dtype)), dtype)

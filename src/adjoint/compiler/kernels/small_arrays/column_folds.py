@@ -1,5 +1,7 @@
 """Sums and extremes over dimensions before the last, of (outer, rows, columns) over the rows; extremes of rows.
 
+Running sums and products over the rows, and their gradients, are here too.
+
 Short rows lie several side by side in a wide register, so that the lanes are full however few columns there are.
 """
 
@@ -12,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from adjoint.compiler.kernels.small_arrays.entry import ALL_DIMS, UNLIMITED, ArrayOperand, SmallArrayEntry, sweep
 from adjoint.compiler.kernels.small_arrays.row_loop import Rows, over_all
-from adjoint.compiler.llvm.types import F64, Reg, Type
+from adjoint.compiler.llvm.types import F64, I64, Reg, Type
 
 if TYPE_CHECKING:
     from adjoint.compiler.llvm.builder import Builder
@@ -130,7 +132,100 @@ def _fold_rows(b: Builder, kind: Type, lanes: int, x: ArrayOperand, out: ArrayOp
         b.store(across(total), b.gep(out.data, row, kind))
 
 
+class _Lines:
+    """Lines through (outer, rows, columns) from row to row, as many side by side as a register has lanes.
+
+    `sizes` holds rows and columns. What is carried along a line is in float64.
+    """
+
+    def __init__(self, b: Builder, kind: Type, lanes: int, size: Reg, sizes: ArrayOperand) -> None:
+        self.b, self.kind, self.lanes, self.size = b, kind, lanes, size
+        self.rows, self.columns = (b.load(b.gep(sizes.data, k, I64), I64) for k in (0, 1))
+
+    def visit(self, walk: Callable[[Reg, Reg | None, int], None]) -> None:
+        """Call `walk` with the first place of each line, the mask of those side by side, and their number."""
+        b = self.b
+        block = b.mul(self.rows, self.columns)
+        is_single = b.eq(self.columns, 1)  # without masks, which take longer than the rest
+        with b.loop(0, b.floor_divide(self.size, block)) as outer:
+            start = b.mul(outer.index, block)
+            with b.when(is_single):
+                walk(start, None, 1)
+
+            def body(index: Reg, mask: Reg | None, start: Reg = start) -> list[Reg]:
+                walk(b.add(start, index), mask, self.lanes)
+                return []
+
+            with b.when(b.logical_not(is_single)):
+                sweep(b, self.columns, self.lanes, [], body)
+
+    def fold(
+        self,
+        first: Reg,
+        lanes: int,
+        identity: float,
+        step: Callable[[Reg, Reg], Reg],
+        backward: bool = False,
+    ) -> None:
+        """Carry a number along a line: `step(place, carried)` gives the next one."""
+        b = self.b
+        with b.loop(0, self.rows, carried=[b.constant(identity, F64.of(lanes))]) as loop:
+            row = b.sub(b.sub(self.rows, loop.index), 1) if backward else loop.index
+            loop.yields(step(b.add(first, b.mul(row, self.columns)), loop.carried[0]))
+
+    def load(self, x: ArrayOperand, place: Reg, mask: Reg | None, lanes: int) -> Reg:
+        """Load the numbers at a place, in float64."""
+        return self.b.cast(self.b.load(self.b.gep(x.data, place, self.kind), self.kind.of(lanes), mask), F64)
+
+    def store(self, x: ArrayOperand, place: Reg, mask: Reg | None, value: Reg) -> None:
+        """Store numbers of float64 at a place."""
+        self.b.store(self.b.cast(value, self.kind), self.b.gep(x.data, place, self.kind), mask)
+
+
+def _run(
+    b: Builder, kind: Type, lanes: int, x: ArrayOperand, sizes: ArrayOperand, out: ArrayOperand, fold: _Fold, back: bool
+) -> None:
+    """Write the running sums or products, which `back` begin at the last row."""
+    lines = _Lines(b, kind, lanes, x.size, sizes)
+
+    def walk(first: Reg, mask: Reg | None, lanes: int) -> None:
+        def step(place: Reg, total: Reg) -> Reg:
+            total = fold.combine(b, total, lines.load(x, place, mask, lanes))
+            lines.store(out, place, mask, total)
+            return total
+
+        lines.fold(first, lanes, fold.identity, step, back)
+
+    lines.visit(walk)
+
+
+def _run_product_gradient(
+    b: Builder, kind: Type, lanes: int, g: ArrayOperand, x: ArrayOperand, sizes: ArrayOperand, out: ArrayOperand
+) -> None:
+    """Write the gradient of running products: the product of what is before, times R, where R = g + (x R) of the next.
+
+    No quotient is taken, so zeros need no care.
+    """
+    lines = _Lines(b, kind, lanes, g.size, sizes)
+
+    def walk(first: Reg, mask: Reg | None, lanes: int) -> None:
+        def before(place: Reg, product: Reg) -> Reg:
+            lines.store(out, place, mask, product)
+            return b.mul(product, lines.load(x, place, mask, lanes))
+
+        def after(place: Reg, next_term: Reg) -> Reg:
+            rest = b.add(lines.load(g, place, mask, lanes), next_term)
+            lines.store(out, place, mask, b.mul(lines.load(out, place, mask, lanes), rest))
+            return b.mul(lines.load(x, place, mask, lanes), rest)
+
+        lines.fold(first, lanes, 1.0, before)
+        lines.fold(first, lanes, 0.0, after, backward=True)
+
+    lines.visit(walk)
+
+
 SUM = _Fold("add", 0.0, widens=True)
+RUNNING_SUM, RUNNING_PRODUCT = _Fold("add", -0.0, widens=True), _Fold("mul", 1.0, widens=True)
 LARGEST, SMALLEST = _Fold("maximum", -math.inf, widens=False), _Fold("minimum", math.inf, widens=False)
 ROUTINES = (
     {
@@ -145,4 +240,13 @@ ROUTINES = (
         name: SmallArrayEntry("x", over_all(partial(_fold_rows, fold=fold)), less=ALL_DIMS, most=UNLIMITED)
         for name, fold in (("max_of_all", LARGEST), ("min_of_all", SMALLEST))
     }
+    | {
+        name: SmallArrayEntry("xi", partial(_run, fold=fold, back=back), copies=1)
+        for name, fold, back in (
+            ("running_sum", RUNNING_SUM, False),
+            ("running_sum_back", RUNNING_SUM, True),
+            ("running_product", RUNNING_PRODUCT, False),
+        )
+    }
+    | {"running_product_gradient": SmallArrayEntry("xxi", _run_product_gradient, copies=2, alike=True)}
 )

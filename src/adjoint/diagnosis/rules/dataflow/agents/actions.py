@@ -18,7 +18,7 @@ from adjoint.diagnosis.watch.value_flow import FLOW_PASSES, LossTerm, Made
 MIN_LOADS = 2
 TARGETS = re.compile(r"(?:^|_)(?:t|tgt|target|frozen|old)(?:_|$|net|q)|^tq")
 DRAWN = frozenset({"multinomial", "sample", "bernoulli"})
-INDICES = frozenset({"gather", "index", "take_along_row", "take_along_dim"})
+INDICES = frozenset({"gather", "index", "take_along", "take_along_dim"})
 
 
 class BestAction(WatchRule):
