@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import adjoint as ad
+from adjoint.functions.indexing import index_plan
 
 VALUES = np.arange(24.0).reshape(2, 3, 4)
 KEYS: list[Any] = [
@@ -52,3 +53,12 @@ def test_a_write_into_a_saved_tensor_is_noticed() -> None:
     assert x._version == 1
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         out.backward()
+
+
+def test_reads_and_writes_without_a_history_need_no_plan() -> None:
+    x = ad.zeros(50, 3)
+    before = index_plan._make_basic_plan.cache_info()
+    for i in range(50):
+        x[i, 1:] = float(i)
+        assert x[i, 1].item() == i
+    assert index_plan._make_basic_plan.cache_info() == before

@@ -143,10 +143,10 @@ def setitem(x: Tensor, key: Operand, value: Operand) -> None:
     """
     if x.array.dtype.char == "f":
         check_range(value, x.array.dtype)
-    basic = find_basic_plan(x.array.shape, key) if type(x.array) is np.ndarray and is_basic_key(key) else None
-    if _try_quiet_assign(x, basic, value) if basic is not None else _try_quiet_index_assign(x, key, value):
+    is_basic = type(x.array) is np.ndarray and is_basic_key(key)
+    if _try_quiet_assign(x, key, value) if is_basic else _try_quiet_index_assign(x, key, value):
         return
-    plan = basic or IndexPlan(x.array.shape, key)
+    plan = find_basic_plan(x.array.shape, key) if is_basic else IndexPlan(x.array.shape, key)
     if nondefault.count and has_symbolic(value):  # a number that each call of a compiled step brings
         value = select.number_as_array(value, x.array.dtype)
     if plan.mask is not None:
@@ -176,15 +176,26 @@ def setitem(x: Tensor, key: Operand, value: Operand) -> None:
         _assign_unrecorded(x, plan, value.array)
 
 
-def _try_quiet_assign(x: Tensor, plan: IndexPlan, value: Operand) -> bool:
+def _try_quiet_assign(x: Tensor, key: Operand, value: Operand) -> bool:
     """Let NumPy assign to slices and positions, and return True, if that changes nothing but elements of x."""
     array = _quiet_array_of_owner(x, value)
     if array is None:
         return False
     written = _value_to_write(value, array)
-    if written is None or (type(value) is Tensor and written.shape != tuple(plan.shape)):
+    if written is None:
         return False
-    array[tuple(plan.basic)] = written
+    try:
+        if type(value) is Tensor:
+            region = array[key]
+            if type(region) is not np.ndarray:  # a scalar
+                region = array[(*key, ...) if type(key) is tuple else (key, ...)]
+            if written.shape != region.shape:
+                return False
+            region[...] = written
+        else:
+            array[key] = written
+    except IndexError:  # which the general way tells in PyTorch's words
+        return False
     mark_quiet_write(x, array)
     return True
 

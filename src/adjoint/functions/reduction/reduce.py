@@ -324,7 +324,8 @@ def _max_or_min(
     check_ordered(name, x)
     _check_not_empty(name, x, dim, RuntimeError)
     if dim is None:
-        return rename_node(over_all(x, axes=all_dims(None, rank), keepdims=False), f"{name.capitalize()}Backward1")
+        out = over_all(x, axes=all_dims(None, rank), keepdims=False)
+        return out if out.node is None else rename_node(out, f"{name.capitalize()}Backward1")
     axis, kind = one_dim(dim, rank), getattr(return_types, name)
     if rank == 0:
         return _scalar_extreme(x, kind)
@@ -405,12 +406,11 @@ def _arg_extreme(input: Tensor, dim: int | None, keepdim: bool, where_is: Functi
         return find_positions(where_is, input, axis=one_dim(dim, rank), keepdims=keepdim)
     if dim is not None:
         one_dim(dim, 0)
-    array = input.array
-    if type(array) is np.ndarray and not (nondefault.count and mode.needs_slow_path):
-        flat = find_positions(where_is, wrap(array.reshape(-1)), axis=0, keepdims=False)
+    if type(input.array) is np.ndarray and not (nondefault.count and mode.needs_slow_path):
+        flat = find_positions(where_is, wrap(input.array.reshape(-1)), axis=0, keepdims=False)
     else:
         x = _detach_or_rewrap(input)
-        flat = where_is(movement.reshape_unshared(x, (movement.numel(array.shape),)), axis=0, keepdims=False)
+        flat = where_is(movement.reshape_unshared(x, (movement.numel(x.array.shape),)), axis=0, keepdims=False)
     return movement.reshape_unshared(flat, (1,) * rank) if keepdim else flat
 
 

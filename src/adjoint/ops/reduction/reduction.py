@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
 SUM, SUM_OF_ALL = SmallArrayKernel("sum"), SmallArrayKernel("sum_of_all")
 CUMSUM = RowKernel("cumsum")
+MAX_RUN_ELEMENTS = 2**14  # of more, a row kernel takes several rows at a time
 RUNNING_SUM, RUNNING_SUM_BACK = SmallArrayKernel("running_sum"), SmallArrayKernel("running_sum_back")
 MEAN, MEAN_OF_ALL = SmallArrayKernel("mean"), SmallArrayKernel("mean_of_all")
 SUM_COLUMNS, MAX_COLUMNS = SmallArrayKernel("sum_columns"), SmallArrayKernel("max_columns")
@@ -356,7 +357,8 @@ def running_sum(x: Array, axis: int, dtype: NumpyDtype) -> Array:
 def run_small(kernel: SmallArrayKernel, axis: int, *arrays: Array) -> Array | None:
     """Return running results along `axis` of small arrays of one shape; None if NumPy should compute them."""
     x = arrays[0]
-    return kernel.call(*arrays, _line_sizes(x.shape, axis)) if kernel_provider.enabled and x.size else None
+    is_small = kernel_provider.enabled and 0 < x.size <= MAX_RUN_ELEMENTS
+    return kernel.call(*arrays, _line_sizes(x.shape, axis)) if is_small else None
 
 
 @lru_cache(1024)
