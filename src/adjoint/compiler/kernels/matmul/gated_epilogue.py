@@ -71,6 +71,18 @@ class GatedEpilogue(Epilogue):
         return self._outside[access]
 
 
+def join_panels(b: Builder, finish: Finish, width: int) -> Finish:
+    """The function that takes blocks of the panels of a matrix, each of so many columns, as blocks of the matrix."""
+
+    def finish_joined(origin: Sequence[Reg], blocks: Sequence[ResultRegister]) -> None:
+        panel, row, column = origin
+        finish(
+            [row, b.add(b.mul(panel, width), column)], [block._replace(offset=block.offset[1:]) for block in blocks]
+        )
+
+    return finish_joined
+
+
 def finish_by_unit(b: Builder, finish: Finish, parts: int) -> Finish:
     """The function that takes blocks of interleaved columns, and finishes the elements of all parts together."""
 

@@ -16,7 +16,7 @@ from adjoint.compiler.kernels.elementwise import Access, Accesses
 from adjoint.compiler.kernels.epilogue import Epilogue
 from adjoint.compiler.kernels.kernel import Finish, Kernel, Prepare
 from adjoint.compiler.kernels.kernel_text import NAME_PLACEHOLDER, KernelMemo, make_kernel_text
-from adjoint.compiler.kernels.matmul.gated_epilogue import GatedEpilogue, finish_by_unit
+from adjoint.compiler.kernels.matmul.gated_epilogue import GatedEpilogue, finish_by_unit, join_panels
 from adjoint.compiler.kernels.matmul.matmul import MatmulPlan, MatrixStrides, plan_matmul, write_matmul
 from adjoint.compiler.kernels.matmul.operand import MatmulOperand
 from adjoint.compiler.kernels.matmul.prologue import Prologue
@@ -37,10 +37,12 @@ def lower(group: Group, fusion: Fusion, target: Target, known: KernelMemo) -> Ke
     root = group.root
     assert root is not None
     views = [fusion.views[operand] for operand in root.operands]
-    left, right = (view.expand((*root.shape[:-2], *view.shape[-2:])) for view in views)
+    left, right = views
+    if not group.gate_width:
+        left, right = (view.expand((*root.shape[:-2], *view.shape[-2:])) for view in views)
     # A batch with one right matrix is one product of more rows, which fills the register blocks better; what follows
     # must then be readable over these rows too.
-    flat = None if group.prologue else _merge_batch_into_rows(left, right)
+    flat = None if group.prologue or group.gate_width else _merge_batch_into_rows(left, right)
     epilogue: Epilogue | None
     if group.gate_width:
         epilogue = GatedEpilogue(group, fusion)
@@ -56,10 +58,13 @@ def lower(group: Group, fusion: Fusion, target: Target, known: KernelMemo) -> Ke
         for operand, view in zip(root.operands, (left, right), strict=True)
     ]
     *batch, m = epilogue.shape[:-1]
+    if group.gate_width:
+        batch = [right.shape[0]]  # of panels
+        left = StridedView(left.base, (*batch, *left.shape), (0, *left.strides), left.offset)
     plan = plan_matmul(
         tuple(batch),
         m,
-        root.shape[-1],
+        right.shape[-1],
         left.shape[-1],
         _matrix_strides(left),
         _matrix_strides(right),
@@ -146,7 +151,7 @@ def _write(
         )  # a block's rows and columns are its own
         prepare: Prepare | None = writer.prefetch if as_result else None
         if len(epilogue.roots) > 1:
-            finish = finish_by_unit(b, finish, len(epilogue.roots))
+            finish = join_panels(b, finish_by_unit(b, finish, len(epilogue.roots)), plan.n)
         write_matmul(b, plan, operands[0], operands[1], scratch, tile, finish, prepare)
     return b.text()
 

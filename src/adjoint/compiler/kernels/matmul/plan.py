@@ -11,6 +11,8 @@ from typing import Any
 from adjoint.compiler.ir.symbolic_size import has_symbols, is_symbolic_size, size_value
 from adjoint.compiler.kernels.matmul.bf16_rounding import choose_rounding
 from adjoint.compiler.kernels.matmul.blocking import (
+    L2_BYTES_PER_CYCLE,
+    MAX_L1_PANEL_BYTES,
     STARTS_PER_CYCLE,
     Blocking,
     Machine,
@@ -112,7 +114,7 @@ def plan_product(
             return plan_product(tuple(outer), m, n, k, sides[0], sides[1], type, target, computed=computed, **how)
     plane = other if swapped else flat
     steps = depth_steps(blocking, k)
-    depth, longest, split = _depth(machine, plane, blocking, steps)
+    depth, longest, split = _depth(machine, plane, blocking, steps, parts)
     grid = _grid(machine, plane if seen is flat else plane.as_traced, blocking, depth_steps(blocking, seen_k))
     strip = -(-blocking.panels(seen.m)[0] // grid[1]) if any_height and split else 0
     tiles = math.prod(grid) if math.prod(batch) * m * n else 0
@@ -194,15 +196,19 @@ def _normalize_strides(plane: Plane, k: int) -> Plane:
     return plane._replace(left=left, right=right)
 
 
-def _depth(machine: Machine, plane: Plane, blocking: Blocking, k: int) -> tuple[int, int, bool]:
+def _depth(machine: Machine, plane: Plane, blocking: Blocking, k: int, parts: int = 1) -> tuple[int, int, bool]:
     """Steps to sum in registers: as many as their rounding and the second cache allow, in equal stretches.
 
     With them how many they can be, if `k` is symbolic, and whether there are more of them; that there are not is a
     guard then.
 
     A matrix that is read once, for a row or two, is read in whole rows: few of them for one panel after the other.
+    Where registers are finished together in `parts`, a block may have few rows: these take more of a panel in a cycle
+    than the second cache gives, so that its part of a stretch is to stay in the first one.
     """
     stretch = 1024 * (machine.lanes if blocking.along_depth else 1)
+    if parts > 1 and blocking.rows * L2_BYTES_PER_CYCLE < STARTS_PER_CYCLE * machine.lanes * machine.itemsize:
+        stretch = min(stretch, MAX_L1_PANEL_BYTES // 2 // (blocking.width * machine.itemsize))
     once = not has_symbols((plane.m, plane.n)) and plane.m <= 2 and plane.n > blocking.width
     in_rows = once and not blocking.along_depth and not blocking.pack_right
     if in_rows and k * plane.n * machine.itemsize >= 1 << 19:

@@ -2,7 +2,8 @@
 
 A recurrent cell splits its product with the state into gates and needs all gates of a unit together. The copy has its
 columns in the order [i₀…i₁₅ f₀…f₁₅ g₀…g₁₅ o₀…o₁₅ i₁₆…]. Each block of registers then holds all four gates, and the
-cell is computed in the product's kernel.
+cell is computed in the product's kernel. The copy lies in panels of as many columns as a block has: whole rows would be
+so far apart that they push each other out of the caches.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from adjoint.core.tensor.tensor import Tensor
 
 MIN_MATMULS_FOR_COPY = 4  # products by one weight that are worth a copy of it
+PANEL_REGISTERS = 4  # of a panel's columns, where each unit has fewer parts
 MAX_ROWS_IN_PLACE = 96  # a product of fewer reads the weight for each panel of rows where it lies
 FLOAT_DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
 
@@ -40,16 +42,28 @@ def _interleave_columns(z: Array, unit: int, lanes: int) -> Tensor:
     return reshape(cut, shape=(rows, columns))
 
 
+def _join_panels(panels: Array) -> Tensor:
+    """The columns of all panels beside each other."""
+    count, rows, width = panels.shape
+    return reshape(permute(panels, axes=(1, 0, 2)), shape=(rows, count * width))
+
+
+def _cut_panels(matrix: Array, like: Array) -> Tensor:
+    """The panels of a matrix."""
+    count, rows, width = like.shape
+    return permute(reshape(matrix, shape=(rows, count, width)), axes=(1, 0, 2))
+
+
 @primitive(
     family="contraction",
-    spec=lambda x, y, *, unit, lanes: Spec((x.shape[0], y.shape[1]), x.dtype),
+    spec=lambda x, y, *, unit, lanes: Spec((x.shape[0], y.shape[0] * y.shape[2]), x.dtype),
     linear=True,
-    dx=lambda g, y, unit, lanes: mm(_interleave_columns(g, unit, lanes), swap(y, -1, -2)),
-    dy=lambda g, x, unit, lanes: mm(swap(x, -1, -2), _interleave_columns(g, unit, lanes)),
+    dx=lambda g, y, unit, lanes: mm(_interleave_columns(g, unit, lanes), swap(_join_panels(y), -1, -2)),
+    dy=lambda g, x, y, unit, lanes: _cut_panels(mm(swap(x, -1, -2), _interleave_columns(g, unit, lanes)), y),
 )
 def gated_mm(x: Array, y: Array, *, unit: int, lanes: int) -> Array:
-    """Σₖ x[i, k] y[k, j], the columns of y lying interleaved: of each part of `unit` columns `lanes` at a time."""
-    product = multiply_matrices(x, y)
+    """Σₖ x[i, k] y[p, k, j], the columns of y lying interleaved: of each part of `unit` columns `lanes` at a time."""
+    product = multiply_matrices(x, y.swapaxes(0, 1).reshape(x.shape[1], -1))
     rows, columns = product.shape
     return product.reshape(rows, unit // lanes, columns // unit, lanes).swapaxes(1, 2).reshape(rows, columns)
 
@@ -144,6 +158,10 @@ def _copy_interleaved(weight: Value, unit: int, lanes: int, origin: ValueOrigin 
     k, n = weight.shape
     if unit == n:
         return emit_op(copy, weight, (k, n))
-    cut = k, n // unit, unit // lanes, lanes
-    turned = emit_op(permute, emit_op(reshape, weight, cut, shape=cut), (k, cut[2], cut[1], lanes), axes=(0, 2, 1, 3))
-    return emit_op(reshape, emit_op(copy, turned, turned.shape), (k, n), shape=(k, n))
+    parts = n // unit
+    together = gcd(max(1, PANEL_REGISTERS // parts), unit // lanes)
+    cut = k, parts, unit // lanes // together, together, lanes
+    order = 2, 0, 3, 1, 4
+    turned = emit_op(permute, emit_op(reshape, weight, cut, shape=cut), tuple(cut[d] for d in order), axes=order)
+    panels = cut[2], k, together * parts * lanes
+    return emit_op(reshape, emit_op(copy, turned, turned.shape), panels, shape=panels)

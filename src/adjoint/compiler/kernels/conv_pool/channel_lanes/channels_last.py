@@ -166,7 +166,13 @@ def split_scratch(b: Builder, scratch: Reg, parts: tuple[int, ...], type: Type) 
 
 def most_rows(vectors: int, target: Target) -> int:
     """The most rows of which registers hold the sums, beside what these are made of."""
-    return max(1, (target.vector_registers - 4 - vectors) // vectors)
+    return max(1, (target.vector_registers - target.vector_registers // 8 - vectors) // vectors)
+
+
+def list_blocks(vectors: int, target: Target) -> list[tuple[int, int]]:
+    """The blocks of sums: of some rows by some of so many registers, the widest first."""
+    widths = [n for n in range(min(vectors, MAX_VECTORS), 0, -1) if vectors % n == 0]
+    return [(rows, width) for width in widths for rows in range(1, most_rows(width, target) + 1)]
 
 
 def turn_lines_back(

@@ -131,7 +131,14 @@ def _write_weights(
     lanes, width, window, turned = shape.lanes, shape.width, shape.taps, memory.turned
     lines = b.table([min(o, shape.outward - 1) * plan.weight[0] for o in range(shape.chunks * width)], I64)
     columns = turn.even_table(lanes)
-    with b.loop(0, plan.depth) as summed, b.loop(0, width, lanes) as channel:
+    loops = (plan.depth, 1), (width, lanes)
+    # The inner loop goes along what are neighbours in memory: it then reads a few streams, and all of each cache line.
+    is_turned = plan.weight[0] > plan.weight[1]
+    with (
+        b.loop(0, *loops[is_turned]) as outer,
+        b.loop(0, *loops[not is_turned]) as inner,
+    ):
+        summed, channel = (inner, outer) if is_turned else (outer, inner)
         rows = b.gep(lines, b.add(first, channel.index), I64)
         own = b.gep(weight, b.mul(summed.index, plan.weight[1]), type)
         for tap in range(0, window, lanes):
@@ -232,21 +239,28 @@ def _add_products(
     shape, type, rows, lanes = plan.shape, plan.type, plan.rows, plan.shape.lanes
     vector, pitch = type.of(lanes), plan.frame.pitch
     zero = b.constant(0.0, vector)
-    none = (zero,) * (rows * shape.vectors)
+    none = (zero,) * (rows * plan.vectors)
     counts = [len(down.points) * len(across.points) for down, across in shape.segments]
     down, across = shape.segments[number]
     width = len(shape.segments[0][1].points)
     places = b.table([(r * width + c) * plan.sum_plane for r in down.points for c in across.points], I64)
     weights = b.gep(memory.weights, sum(counts[:number]) * plan.weight_plane, type)
-    with b.loop(0, counts[number]) as product, b.loop(first, end, rows) as block:
+    # The weights of a block stay in the first cache while all squares pass.
+    with (
+        b.loop(0, counts[number]) as product,
+        b.loop(0, shape.width, plan.vectors * lanes) as channel,
+        b.loop(first, end, rows) as block,
+    ):
         own = b.gep(memory.images, b.add(b.mul(product.index, plan.plane), b.mul(block.index, pitch)), type)
-        right = b.gep(weights, b.mul(product.index, plan.weight_plane), type)
+        right = b.gep(weights, b.add(b.mul(product.index, plan.weight_plane), channel.index), type)
         below = [row * pitch for row in range(rows)]
         totals = multiply_rows(b, none, own, below, 1, right, shape.width, plan.depth, vector)
         place = b.load(b.gep(places, product.index, I64), I64)
+        place = b.add(place, channel.index)
         to = b.gep(memory.sums, b.add(place, b.mul(b.sub(block.index, first), shape.width)), type)
         for i, total in enumerate(totals):
-            waiting = b.gep(to, i * lanes, type)
+            row, v = divmod(i, plan.vectors)
+            waiting = b.gep(to, row * shape.width + v * lanes, type)
             if is_first is not True:
                 before = b.load(waiting, vector)
                 total = b.add(total, before if is_first is False else b.select(is_first, zero, before))

@@ -6,6 +6,7 @@ Whether one is chosen does not depend on the number of images, so that kernels o
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import NamedTuple
 
@@ -13,7 +14,7 @@ from adjoint.compiler.ir.symbolic_size import is_multiple, is_symbolic_size, siz
 from adjoint.compiler.kernels.conv_pool.channel_lanes.channels_last import (
     ChannelFrame,
     count_scratch_bytes,
-    most_rows,
+    list_blocks,
     round_up,
 )
 from adjoint.compiler.kernels.conv_pool.channel_lanes.winograd_shape import (
@@ -51,6 +52,7 @@ class WinogradPlan(NamedTuple):
     weight: Pair
     is_flipped: bool  # whether the last tap of a weight is the first that an image sees
     rows: int  # squares in registers
+    vectors: int  # registers of channels beside them
     group: int  # bands that are transformed together
     per_tile: int  # bands
     parts: int  # of the summed channels, multiplied one after the other
@@ -191,25 +193,25 @@ def _plan(
         once += shape.weight_cycles
     elif is_joined and shape.products * depth * shape.width * type.itemsize > MAX_WEIGHT_BYTES:
         once += STREAM_CYCLES * shape.products * depth * shape.vectors
-    best: tuple[float, int, int] | None = None
-    for group in range(1, most + 1):
-        for rows in range(1, most_rows(shape.vectors, target) + 1):
-            blocks = parts * -(-group * shape.square_count // rows) * shape.products / PRODUCTS
-            cycles = (blocks * count_block_cycles(rows, shape.vectors, depth) + once) / group
-            # A group that is not full is computed as if it were.
-            if not is_symbolic_size(images):
-                cycles *= round_up(count, group) / count
-            if best is None or cycles < 0.99 * best[0]:
-                best = cycles, group, rows
+    best: tuple[float, int, int, int] | None = None
+    for group, (rows, vectors) in itertools.product(range(1, most + 1), list_blocks(shape.vectors, target)):
+        blocks = parts * -(-group * shape.square_count // rows) * shape.products / PRODUCTS
+        each = shape.vectors / vectors * count_block_cycles(rows, vectors, depth)
+        cycles = (blocks * each + once) / group
+        # A group that is not full is computed as if it were.
+        if not is_symbolic_size(images):
+            cycles *= round_up(count, group) / count
+        if best is None or cycles < 0.99 * best[0]:
+            best = cycles, group, rows, vectors
     assert best is not None
-    _, group, rows = best
+    _, group, rows, vectors = best
     enough = count / MAX_TILES
     if parts == 1:
         enough = max(WEIGHT_SHARE * shape.weight_cycles / shape.band_cycles, enough)
     number = count / max(enough, 1.0)
     number = math.ceil(number) if shape.chunks < FEW_CHUNKS else max(1, math.floor(number))
     per_tile = round_up(-(-count // number), group)
-    reason = f"by squares, {rows} of them by {shape.vectors} registers of channels"
+    reason = f"by squares, {rows} of them by {vectors} registers of channels"
     return WinogradPlan(
         shape,
         images,
@@ -217,6 +219,7 @@ def _plan(
         weight,
         is_flipped,
         rows,
+        vectors,
         group,
         per_tile,
         parts,

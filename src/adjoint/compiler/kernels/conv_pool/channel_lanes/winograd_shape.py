@@ -6,7 +6,7 @@ from itertools import product
 from typing import NamedTuple
 
 from adjoint.compiler.ir.symbolic_size import has_symbols
-from adjoint.compiler.kernels.conv_pool.channel_lanes.channels_last import MAX_VECTORS, ChannelFrame
+from adjoint.compiler.kernels.conv_pool.channel_lanes.channels_last import ChannelFrame
 from adjoint.compiler.kernels.conv_pool.channel_lanes.winograd_transforms import (
     PRODUCTS,
     SQUARE,
@@ -22,6 +22,7 @@ Pair = tuple[int, int]
 
 MAX_GROUP_BYTES = 1 << 19  # of the transformed bands of a group
 MAX_BAND_BYTES = 1 << 21  # of one, where there are none smaller
+MAX_CHANNELS = 64  # of a chunk
 MAX_TAPS = 7  # in a dimension
 USUAL_IMAGES = 4  # that share the transform of the weight
 # Cycles for a register: of the transforms of images, of results, and of weights, and of turning.
@@ -94,7 +95,7 @@ class WinogradShape(NamedTuple):
     @property
     def chunks(self) -> int:
         """Chunks of these."""
-        return -(-self.registers // MAX_VECTORS)
+        return -(-self.registers * self.lanes // MAX_CHANNELS)
 
     @property
     def vectors(self) -> int:

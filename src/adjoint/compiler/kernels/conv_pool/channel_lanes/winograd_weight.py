@@ -128,13 +128,18 @@ def _add_products(
         left = b.gep(images, b.mul(product.index, plan.plane), type)
         right = b.gep(gradients, b.mul(product.index, plan.gradient_plane), type)
         to = b.gep(sums, b.mul(product.index, plan.sums), type)
-        with b.loop(0, round_up(shape.channels, rows), rows) as channel:
-            own = b.gep(left, channel.index, type)
-            waiting = b.gep(to, b.mul(channel.index, shape.width), type)
-            places = [b.gep(waiting, i * lanes, type) for i in range(rows * shape.vectors)]
+        with (
+            b.loop(0, shape.width, plan.vectors * lanes) as outer,
+            b.loop(0, round_up(shape.channels, rows), rows) as channel,
+        ):
+            own, seen = b.gep(left, channel.index, type), b.gep(right, outer.index, type)
+            waiting = b.gep(to, b.add(b.mul(channel.index, shape.width), outer.index), type)
+            places = [
+                b.gep(waiting, row * shape.width + v * lanes, type) for row in range(rows) for v in range(plan.vectors)
+            ]
             zero = b.constant(0.0, vector)
             none = (zero,) * len(places)
-            totals = multiply_rows(b, none, own, range(rows), shape.frame.pitch, right, shape.width, squares, vector)
+            totals = multiply_rows(b, none, own, range(rows), shape.frame.pitch, seen, shape.width, squares, vector)
             for place, total in zip(places, totals, strict=True):
                 b.store(b.add(b.select(is_first, zero, b.load(place, vector)), total), place)
 

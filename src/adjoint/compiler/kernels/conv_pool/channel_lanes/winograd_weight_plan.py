@@ -7,7 +7,7 @@ from typing import NamedTuple
 from adjoint.compiler.kernels.conv_pool.channel_lanes.channels_last import (
     ChannelFrame,
     count_scratch_bytes,
-    most_rows,
+    list_blocks,
     round_up,
 )
 from adjoint.compiler.kernels.conv_pool.channel_lanes.winograd_plan import MAX_GROUP
@@ -31,6 +31,7 @@ class WinogradWeightPlan(NamedTuple):
     type: Type
     parts: int  # of the image's channels
     rows: int  # channels of the image in registers
+    vectors: int  # registers of channels of the result beside them
     group: int  # bands that are transformed together
     apart: int
     reason: str
@@ -107,10 +108,12 @@ def plan_winograd_weight(x: Shape, g: Shape, shape: Shape, settings: Convolution
     parts = 2 if found.chunks == 1 and found.channels % 2 == 0 and found.channels >= 2 * found.lanes else 1
     found = found._replace(channels=found.channels // parts)
     depth = 4 * found.square_count
-    most = min(most_rows(found.vectors, target), found.channels)
-    rows = min(range(1, most + 1), key=lambda n: -(-found.channels // n) * count_block_cycles(n, found.vectors, depth))
+    rows, vectors = min(
+        (block for block in list_blocks(found.vectors, target) if block[0] <= found.channels),
+        key=lambda block: -(-found.channels // block[0]) / block[1] * count_block_cycles(*block, depth),
+    )
     # Neither depends on the number of images, nor do the sums of a group then.
     bytes_of_band = PRODUCTS * found.square_count * (found.frame.pitch + found.width) * type.itemsize
     group = 1 << max(0, min(MAX_GROUP, MAX_GROUP_BYTES // bytes_of_band).bit_length() - 1)
-    reason = f"by squares, {rows} by {found.vectors} registers of channels"
-    return WinogradWeightPlan(found, x[0], type, parts, rows, group, 0 if settings.flat else 2, reason)
+    reason = f"by squares, {rows} by {vectors} registers of channels"
+    return WinogradWeightPlan(found, x[0], type, parts, rows, vectors, group, 0 if settings.flat else 2, reason)
