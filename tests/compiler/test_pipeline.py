@@ -152,12 +152,14 @@ CASES: dict[str, tuple[str, str]] = {
           %0: f32[2,3] = argument x
           %1: f32[3,3] = argument w
           %2: f32[3,3] = permute(%1, axes=(1, 0))
-          %3: f32[3,3] = copy(%2)
-          %4: f32[2,3] = mm(%0, %3)
-          %5: f32[2,3] = mm(%4, %3)
-          %6: f32[2,3] = mm(%5, %3)
-          %7: f32[2,3] = mm(%6, %3)
-          return %7
+          %3: f32[1,3,1,1,3] = reshape(%2, shape=(1, 3, 1, 1, 3))
+          %4: f32[1,3,1,1,3] = copy(%3)
+          %5: f32[1,3,3] = reshape(%4, shape=(1, 3, 3))
+          %6: f32[2,3] = panel_mm(%0, %5)
+          %7: f32[2,3] = panel_mm(%6, %5)
+          %8: f32[2,3] = panel_mm(%7, %5)
+          %9: f32[2,3] = panel_mm(%8, %5)
+          return %9
         """,
     ),
     "insert_index_checks": (  # a check for the argument, none for the constant

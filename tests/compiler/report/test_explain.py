@@ -115,6 +115,33 @@ def test_what_is_read_is_what_a_view_sees_and_no_element_twice() -> None:
     assert costs(lambda x: x.to(ad.float64), x) == (80 * 4, 80 * 8, 0)
 
 
+def test_a_write_in_place_moves_what_it_replaces_alone() -> None:
+    memory = ad.zeros(40, 1000)
+
+    def put_rows(x: Any) -> None:
+        memory[3] = x * 2.0
+
+    def put_indices(x: Any) -> None:
+        memory.index_put_((ad.tensor([5, 7]),), x * 2.0)
+
+    for step, rows in ((put_rows, 1), (put_indices, 2)):
+        compiled = ad.compile(step)
+        compiled(ad.ones(1000))
+        write = explain(compiled._program()).entries[-1]
+        assert write.written == rows * 4000
+        assert 4000 <= write.read <= 4000 + rows * 8
+
+    def write_copy(x: Any, whole: Any) -> Any:
+        copy = whole.clone()
+        copy[3] = x
+        return copy
+
+    compiled = ad.compile(write_copy)
+    compiled(ad.ones(1000), memory)
+    write = explain(compiled._program()).entries[-1]  # into memory of its own
+    assert (write.read, write.written) == (4000 + memory.nbytes, memory.nbytes)
+
+
 def test_flops_of_a_convolution_and_of_its_gradients() -> None:
     weight = ad.ones(6, 4, 3, 3, requires_grad=True)
     x = ad.ones(2, 4, 7, 7, requires_grad=True)

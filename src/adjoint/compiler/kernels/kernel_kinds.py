@@ -91,7 +91,7 @@ MATRICES = KernelKind(can_factor_or_solve, lambda root: False)
 ROWS = KernelKind(can_follow_rows, lambda root: False)
 
 _ROOTS_BY_KIND = {
-    PRODUCT: ("bmm", "gated_mm", "mm"),
+    PRODUCT: ("bmm", "gated_mm", "mm", "panel_mm"),
     READING: ("cat", "gather", "index"),
     WRITING: ("index_add", "pad", "put_index", "put_slice", "scatter", "scatter_add", "scatter_reduce", "unslice"),
     SPATIAL: (

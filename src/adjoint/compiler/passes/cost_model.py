@@ -76,10 +76,13 @@ def is_inlining_cheaper(saved_bytes: int, value: Value, equations: int, extra_ti
     return saved_bytes > extra_times * equations * value.count / CHEAP_OPS_PER_BYTE_TIME
 
 
-def bytes_read(group: Group, fusion: Fusion) -> int:
-    """The bytes of memory that a group reads, each counted once however often it is read."""
+def bytes_read(group: Group, fusion: Fusion, overwritten: Value | None = None) -> int:
+    """The bytes of memory that a group reads, each counted once however often it is read.
+
+    `overwritten`: what its root writes into where that lies, and does not read.
+    """
     read: dict[Value, int] = {}
-    for operand in {o: None for value in group.equations for o in value.operands}:
+    for operand in {o: None for value in group.equations for o in value.operands if o is not overwritten}:
         view = fusion.views.get(operand) or StridedView.in_memory(operand)
         base = view.base
         if fusion.maker.get(base) is not group and not is_generated(base) and not _is_check(base):
@@ -87,9 +90,13 @@ def bytes_read(group: Group, fusion: Fusion) -> int:
     return sum(read.values())
 
 
-def bytes_written(group: Group) -> int:
-    """The bytes of the values that a group stores."""
-    return sum(value.nbytes for value in group.stored if not _is_check(value))
+def bytes_written(group: Group, replaced: int | None = None) -> int:
+    """The bytes of the values that a group stores; `replaced`: the elements of a root that replaces only some."""
+    return sum(
+        value.nbytes if replaced is None or value is not group.root else replaced * value.dtype.itemsize
+        for value in group.stored
+        if not _is_check(value)
+    )
 
 
 def flops(value: Value) -> int | None:

@@ -162,6 +162,18 @@ class Binding:
             return False
         return can_overwrite_once(self.fusion, v, symbol)
 
+    def is_written_in_place(self, group: Group) -> bool:
+        """True if a group's root writes into the memory of its first operand."""
+        from adjoint.compiler.kernels.gather_scatter.scatter import FORMS_WITH_START
+
+        root = group.root
+        if root is None or group.call or root.op.name not in FORMS_WITH_START or root not in group.stored:
+            return False
+        former = self.fusion.views[root.operands[0]].base
+        if root in self.buffers and former in self.buffers:
+            return bool(self.buffers[root].array.ctypes.data == self.buffers[former].array.ctypes.data)
+        return root in self.local_names and self.local_names[root] == self.local_names.get(former)
+
     def last_step_that_may_raise(self) -> int:
         """The last step that values can make fail: a check, or a call of NumPy that may refuse them; -1 if none."""
         return self._last_step_that_may_raise(len(self._number))

@@ -10,6 +10,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from adjoint.compiler.ir.graph import Graph, Value, ValueOrigin
+from adjoint.compiler.kernels.gather_scatter.scatter import count_replaced
 from adjoint.compiler.passes.cost_model import bytes_read, bytes_written, flops, total_flops
 from adjoint.compiler.passes.fusion import Fusion
 from adjoint.compiler.passes.fusion_group import Group, describe_call
@@ -271,6 +272,9 @@ def entries_as_dicts(program: Program) -> list[EntryDict]:
 def _explain_group(program: Program, group: Group, numbers: dict[Group, int], names: dict[Value, str]) -> ExplainEntry:
     graph, fusion = program.graph, program.fusion
     kernel = program.kernels.get(group)
+    overwritten = replaced = None
+    if group.root is not None and program.binding.is_written_in_place(group):
+        overwritten, replaced = group.root.operands[0], count_replaced(group.root, fusion.views)
     equations = tuple(
         Equation(names[v], v.op.name, graph.describe(v, names), origin_of(v, graph), flops(v)) for v in group.equations
     )
@@ -280,8 +284,8 @@ def _explain_group(program: Program, group: Group, numbers: dict[Group, int], na
         name=kernel.name if kernel else group.equations[0].op.name,
         equations=equations,
         results=tuple(describe(v) for v in group.stored),
-        read=bytes_read(group, fusion),
-        written=bytes_written(group),
+        read=bytes_read(group, fusion, overwritten),
+        written=bytes_written(group, replaced),
         flops=total_flops(group),
         reason=describe_exchange(program, group.equations[0]) or group.reason,
         origin=equations[0].origin,

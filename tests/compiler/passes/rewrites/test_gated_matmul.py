@@ -12,11 +12,13 @@ import adjoint as ad
 from adjoint import nn
 from adjoint.compiler.llvm.jit.target import host
 from adjoint.compiler.llvm.types import F32
+from adjoint.compiler.passes.rewrites.gated_matmul import MIN_PANELLED_BYTES
 from adjoint.compiler.passes.simplify import rewrite
 
 pytest.importorskip("llvmlite")
 
 STEPS = 6
+PRODUCTS = ("mm", "gated_mm", "panel_mm")
 LANES = max(16, host().lanes(F32))  # with vectors of 8, products of 8 units in 32 rows are planned apart
 
 
@@ -60,9 +62,9 @@ def test_a_step_of_lstm_is_one_kernel_forward_and_one_backward(units: int, batch
     cells = kernels_with(kernels, "gated_mm", "sigmoid", "tanh")
     assert len(cells) == STEPS
     assert len(kernels_with(kernels, "sigmoid")) == STEPS
-    backward = kernels_with(kernels, "mm", "cat")
+    backward = [k for k in kernels_with(kernels, "cat") if k[0] in PRODUCTS]
     assert len(backward) == STEPS - 1  # the last step has no product before it
-    assert sum(k[0] in ("mm", "gated_mm") for k in kernels) == 1 + STEPS + len(backward) + 2  # gates of x, two weights
+    assert sum(k[0] in PRODUCTS for k in kernels) == 1 + STEPS + len(backward) + 2  # gates of x, two weights
 
 
 @pytest.mark.parametrize("batch", [1, 5, 32])
@@ -76,7 +78,7 @@ def test_a_step_of_gru_is_one_kernel(batch: int) -> None:
 def test_a_step_of_rnn_is_one_kernel_and_reads_a_weight_that_was_turned_once() -> None:
     ad.manual_seed(0)
     kernels = check(nn.RNN(7, 2 * LANES))
-    assert kernels_with(kernels, "tanh") == [["mm", "add", "tanh"]] * STEPS
+    assert kernels_with(kernels, "tanh") == [["panel_mm", "add", "tanh"]] * STEPS
 
 
 @pytest.mark.sweep(2)
@@ -162,6 +164,26 @@ def test_gates_read_across_parts_are_stored_first() -> None:
     compiled = ad.compile(steps)
     for a, b in zip(compiled(*map(ad.from_numpy, (w, h))), steps(*map(ad.from_numpy, (w, h))), strict=True):
         np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("units", [8, 9, 24])
+@pytest.mark.parametrize("rows", [1, 5, 20, 64])
+def test_a_large_weight_that_many_products_read_lies_in_panels(rows: int, units: int) -> None:
+    rng = np.random.default_rng(0)
+    n = units * LANES
+    x, w = rng.normal(size=(rows, n)).astype(np.float32), (rng.normal(size=(n, n)) / n**0.5).astype(np.float32)
+
+    def steps(x: Any, w: Any) -> Any:
+        for _ in range(4):
+            x = ad.tanh(x @ w + 1.0) * x
+        return x
+
+    found = [ops(g) for g in fused(steps, x, w).order]
+    kind = "panel_mm" if n * n * 4 >= MIN_PANELLED_BYTES and units % 2 == 0 else "mm"
+    assert [each for each in found if each[0] == kind] == [[kind, "add", "tanh", "mul"]] * 4
+    compiled, expected = ad.compile(steps)(*map(ad.from_numpy, (x, w))).numpy(), steps(*map(ad.from_numpy, (x, w)))
+    np.testing.assert_allclose(compiled, expected.numpy(), rtol=2e-5, atol=2e-5)
+    np.testing.assert_allclose(values(rewrite(graph_of(steps, x, w)), x, w)[0], expected.numpy(), rtol=2e-5, atol=2e-5)
 
 
 def test_the_reference_takes_the_columns_apart() -> None:

@@ -109,6 +109,13 @@ def can_write_into(value: Value, symbol: Value, views: Mapping[Value, StridedVie
     return unread and (whole or all(views[x].base is not symbol for x in value.operands))
 
 
+def count_replaced(value: Value, views: Mapping[Value, StridedView]) -> int:
+    """Return how many elements a write into its first operand replaces."""
+    out = StridedView.whole(value)
+    operands = [views[x] if isinstance(x, Value) else x for x in value.inputs]
+    return min(value.count, math.prod(map(size_value, _FORMS[value.op.name](value, out, operands)[1].shape)))
+
+
 FORMS_WITH_START = frozenset({"put_index", "scatter", "scatter_reduce", "put_slice"})  # which their first operand has
 Form = tuple[StridedView | Number, IndexMap, tuple[ScatterPass, ...]]
 

@@ -9,7 +9,7 @@ from adjoint.compiler.ir.graph import Value
 from adjoint.compiler.ir.strided_view import StridedView
 from adjoint.compiler.kernels.elementwise import Access
 from adjoint.compiler.kernels.epilogue import Epilogue
-from adjoint.compiler.kernels.kernel import Finish, ResultRegister
+from adjoint.compiler.kernels.kernel import Finish, Prepare, ResultRegister
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.types import Reg
 from adjoint.core.op.spec import Spec
@@ -71,16 +71,21 @@ class GatedEpilogue(Epilogue):
         return self._outside[access]
 
 
-def join_panels(b: Builder, finish: Finish, width: int) -> Finish:
-    """The function that takes blocks of the panels of a matrix, each of so many columns, as blocks of the matrix."""
+def join_panels(b: Builder, finish: Finish, prepare: Prepare | None, width: int) -> tuple[Finish, Prepare | None]:
+    """The functions that take blocks of the panels of a matrix, each of so many columns, as blocks of the matrix."""
+
+    def join(origin: Sequence[Reg]) -> list[Reg]:
+        panel, row, column = origin
+        return [row, b.add(b.mul(panel, width), column)]
 
     def finish_joined(origin: Sequence[Reg], blocks: Sequence[ResultRegister]) -> None:
-        panel, row, column = origin
-        finish(
-            [row, b.add(b.mul(panel, width), column)], [block._replace(offset=block.offset[1:]) for block in blocks]
-        )
+        finish(join(origin), [block._replace(offset=block.offset[1:]) for block in blocks])
 
-    return finish_joined
+    def prepare_joined(origin: Sequence[Reg], rows: int, columns: int) -> None:
+        assert prepare is not None
+        prepare(join(origin), rows, columns)
+
+    return finish_joined, None if prepare is None else prepare_joined
 
 
 def finish_by_unit(b: Builder, finish: Finish, parts: int) -> Finish:

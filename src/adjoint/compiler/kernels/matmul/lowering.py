@@ -38,11 +38,12 @@ def lower(group: Group, fusion: Fusion, target: Target, known: KernelMemo) -> Ke
     assert root is not None
     views = [fusion.views[operand] for operand in root.operands]
     left, right = views
-    if not group.gate_width:
+    in_panels = len(right.shape) > len(root.shape)
+    if not in_panels:
         left, right = (view.expand((*root.shape[:-2], *view.shape[-2:])) for view in views)
     # A batch with one right matrix is one product of more rows, which fills the register blocks better; what follows
     # must then be readable over these rows too.
-    flat = None if group.prologue or group.gate_width else _merge_batch_into_rows(left, right)
+    flat = None if group.prologue or in_panels else _merge_batch_into_rows(left, right)
     epilogue: Epilogue | None
     if group.gate_width:
         epilogue = GatedEpilogue(group, fusion)
@@ -58,8 +59,8 @@ def lower(group: Group, fusion: Fusion, target: Target, known: KernelMemo) -> Ke
         for operand, view in zip(root.operands, (left, right), strict=True)
     ]
     *batch, m = epilogue.shape[:-1]
-    if group.gate_width:
-        batch = [right.shape[0]]  # of panels
+    if in_panels:
+        batch = [right.shape[0]]
         left = StridedView(left.base, (*batch, *left.shape), (0, *left.strides), left.offset)
     plan = plan_matmul(
         tuple(batch),
@@ -92,11 +93,12 @@ def lower(group: Group, fusion: Fusion, target: Target, known: KernelMemo) -> Ke
     numbers = [number for each in accesses for number in each.numbers]
     begins = [p.offset if is_symbolic_size(p.offset) else bool(p.offset) for p in sides if isinstance(p, Access)]
     structures = [p.structure for p in parts if not isinstance(p, Access)]
-    key: Hashable = plan, places, tuple(begins), tuple(structures), isinstance(sides[0], Access)
+    width = plan.n if in_panels else 0
+    key: Hashable = plan, width, places, tuple(begins), tuple(structures), isinstance(sides[0], Access)
     if key not in known:
         ops = [v.op for v in group.equations]
         known[key] = make_kernel_text(
-            "product", key, ops, target, partial(_write, target, plan, sides, epilogue, bases, find_symbols(key))
+            "product", key, ops, target, partial(_write, target, plan, sides, epilogue, bases, find_symbols(key), width)
         )
     return Kernel(*known[key], bases, group, plan.tiles, plan.scratch, numbers=numbers)
 
@@ -122,6 +124,7 @@ def _write(
     epilogue: Epilogue,
     bases: list[Value],
     symbols: Sequence[str],
+    width: int,
 ) -> str:
     b = Builder(target)
     with b.kernel(NAME_PLACEHOLDER) as (args, tile, thread):
@@ -151,7 +154,9 @@ def _write(
         )  # a block's rows and columns are its own
         prepare: Prepare | None = writer.prefetch if as_result else None
         if len(epilogue.roots) > 1:
-            finish = join_panels(b, finish_by_unit(b, finish, len(epilogue.roots)), plan.n)
+            finish = finish_by_unit(b, finish, len(epilogue.roots))
+        if width:
+            finish, prepare = join_panels(b, finish, prepare, width)
         write_matmul(b, plan, operands[0], operands[1], scratch, tile, finish, prepare)
     return b.text()
 

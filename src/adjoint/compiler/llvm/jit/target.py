@@ -61,6 +61,11 @@ class Target:
         return 16 if few else 32
 
     @property
+    def panel_registers(self) -> int:
+        """The registers of columns beside which those of a matrix product's sums leave room for enough rows."""
+        return self.vector_registers // 8
+
+    @property
     def has_fma(self) -> bool:
         """True if x * y + z is rounded once, if need be by the C library, so that all machines give the same bits."""
         return True

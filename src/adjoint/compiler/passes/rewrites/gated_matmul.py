@@ -1,9 +1,11 @@
-"""Gated matrix products: a weight whose columns are gates is copied once, with all gates of a unit side by side.
+"""Matrix products by one weight again and again: it is copied once into panels, all gates of a unit side by side.
 
 A recurrent cell splits its product with the state into gates and needs all gates of a unit together. The copy has its
 columns in the order [i₀…i₁₅ f₀…f₁₅ g₀…g₁₅ o₀…o₁₅ i₁₆…]. Each block of registers then holds all four gates, and the
-cell is computed in the product's kernel. The copy lies in panels of as many columns as a block has: whole rows would be
-so far apart that they push each other out of the caches.
+cell is computed in the product's kernel.
+
+Each copy lies in panels of as many columns as a block of registers has: products of few rows read a panel again for
+each block, and whole rows of the weight would be so far apart that they push each other out of the caches.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
     from adjoint.core.tensor.tensor import Tensor
 
 MIN_MATMULS_FOR_COPY = 4  # products by one weight that are worth a copy of it
-PANEL_REGISTERS = 4  # of a panel's columns, where each unit has fewer parts
+MIN_PANELLED_BYTES = 1 << 17  # of a weight that the first cache does not hold
 MAX_ROWS_IN_PLACE = 96  # a product of fewer reads the weight for each panel of rows where it lies
 FLOAT_DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
 
@@ -56,19 +58,31 @@ def _cut_panels(matrix: Array, like: Array) -> Tensor:
 
 @primitive(
     family="contraction",
+    spec=lambda x, y: Spec((x.shape[0], y.shape[0] * y.shape[2]), x.dtype),
+    linear=True,
+    dx=lambda g, y: mm(g, swap(_join_panels(y), -1, -2)),
+    dy=lambda g, x, y: _cut_panels(mm(swap(x, -1, -2), g), y),
+)
+def panel_mm(x: Array, y: Array) -> Array:
+    """Σₖ x[i, k] y[p, k, j], of all panels p beside each other."""
+    return multiply_matrices(x, y.swapaxes(0, 1).reshape(x.shape[1], -1))
+
+
+@primitive(
+    family="contraction",
     spec=lambda x, y, *, unit, lanes: Spec((x.shape[0], y.shape[0] * y.shape[2]), x.dtype),
     linear=True,
     dx=lambda g, y, unit, lanes: mm(_interleave_columns(g, unit, lanes), swap(_join_panels(y), -1, -2)),
     dy=lambda g, x, y, unit, lanes: _cut_panels(mm(swap(x, -1, -2), _interleave_columns(g, unit, lanes)), y),
 )
 def gated_mm(x: Array, y: Array, *, unit: int, lanes: int) -> Array:
-    """Σₖ x[i, k] y[p, k, j], the columns of y lying interleaved: of each part of `unit` columns `lanes` at a time."""
+    """The same, the columns of y lying interleaved: of each part of `unit` columns `lanes` at a time."""
     product = multiply_matrices(x, y.swapaxes(0, 1).reshape(x.shape[1], -1))
     rows, columns = product.shape
     return product.reshape(rows, unit // lanes, columns // unit, lanes).swapaxes(1, 2).reshape(rows, columns)
 
 
-GATED_MM = op_of(gated_mm)
+GATED_MM, PANEL_MM = op_of(gated_mm), op_of(panel_mm)
 
 
 def interleave_gates(graph: Graph) -> Graph:
@@ -95,7 +109,7 @@ def interleave_gates(graph: Graph) -> Graph:
         if copied not in copies:
             copies[copied] = _copy_interleaved(weight, unit, lanes, v.origin, rewriter)
         weight = copies[copied]
-        op, params = (v.op, v.params) if unit == v.shape[1] else (GATED_MM, {"unit": unit, "lanes": lanes})
+        op, params = (PANEL_MM, {}) if unit == v.shape[1] else (GATED_MM, {"unit": unit, "lanes": lanes})
         renamed[v] = rewriter.add(Value(op, (x, weight), params, Spec(v.shape, v.dtype), v.origin))
     rewriter.out.outputs = [renamed[v] for v in graph.outputs]
     return rewriter.out
@@ -114,7 +128,10 @@ def _find_gate_widths(graph: Graph, shared: dict[Value, list[Value]]) -> dict[Va
         for unit in set(found.values()):
             same = [v for v in products if found[v] == unit]
             is_turned = weight.op is not None and weight.op.name == "permute"
-            reads = unit < columns or (is_turned and all(v.shape[0] < MAX_ROWS_IN_PLACE for v in same))
+            is_far = weight.size * weight.dtype.itemsize >= MIN_PANELLED_BYTES
+            is_far &= columns % (_lane_count(same[0]) * host().panel_registers) == 0
+            is_low = all(v.shape[0] < MAX_ROWS_IN_PLACE for v in same)
+            reads = unit < columns or ((is_turned or is_far) and is_low)
             if len(same) >= MIN_MATMULS_FOR_COPY and reads:
                 units.update(dict.fromkeys(same, unit))
     return units
@@ -150,16 +167,16 @@ def _lane_count(product: Value) -> int:
 
 
 def _copy_interleaved(weight: Value, unit: int, lanes: int, origin: ValueOrigin | None, rewriter: Rewriter) -> Value:
-    """A copy of a weight (k, n), `lanes` columns of each part of `unit` after one another."""
+    """A copy of a weight (k, n) in panels, `lanes` columns of each part of `unit` after one another."""
 
     def emit_op(function: Function, x: Value, to: tuple[int, ...], **params: tuple[int, ...]) -> Value:
         return rewriter.make(Value(op_of(function), (x,), params, Spec(to, x.dtype), origin))
 
     k, n = weight.shape
+    parts, wide = n // unit, lanes * host().panel_registers
     if unit == n:
-        return emit_op(copy, weight, (k, n))
-    parts = n // unit
-    together = gcd(max(1, PANEL_REGISTERS // parts), unit // lanes)
+        lanes = wide if n % wide == 0 else n
+    together = gcd(max(1, wide // (parts * lanes)), unit // lanes)
     cut = k, parts, unit // lanes // together, together, lanes
     order = 2, 0, 3, 1, 4
     turned = emit_op(permute, emit_op(reshape, weight, cut, shape=cut), tuple(cut[d] for d in order), axes=order)

@@ -52,6 +52,7 @@ WINDOWS: dict[str, tuple[Shape, Shape, tuple[int, ...]]] = {
     "one dimension": ((4, 32, 50), (80, 32, 5), (2,)),
     "one dimension of three taps": ((3, 40, 33), (32, 40, 3), (0,)),
 }
+FEW_REGISTERS = Target("x86_64-unknown-linux-gnu", "", "+avx2,+fma", "0")  # 16 of 8 numbers
 PLAIN: Any = {"stride": (1, 1), "dilation": (1, 1), "groups": 1}
 
 
@@ -233,3 +234,20 @@ def test_other_machines(triple: str) -> None:
     assert made is not None
     assert isinstance(made.plan, WinogradPlan)
     assert TURN in target.emit_assembly(text_of(made, F32))
+
+
+def test_blocks_of_sums_fit_few_registers_however_wide_a_chunk_is() -> None:
+    """A chunk of four registers of channels left room for two rows, whose sums are waited for."""
+    x, weight = np.zeros((4, 64, 14, 14), "f4"), np.zeros((64, 64, 3, 3), "f4")
+    for value, *_ in (
+        equation(convolution, x, weight, padding=(1, 1), **PLAIN),
+        equation(convolution_weight, x, x, shape=weight.shape, padding=(1, 1), **PLAIN),
+    ):
+        found = plan_windowed_op(value, FEW_REGISTERS)
+        assert found is not None
+        plan = found.plan
+        assert isinstance(plan, WinogradPlan | WinogradWeightPlan)
+        assert plan.shape.chunks == 1
+        assert plan.shape.width == 64
+        assert 8 <= plan.rows * plan.vectors <= 13
+        assert plan.rows >= 3

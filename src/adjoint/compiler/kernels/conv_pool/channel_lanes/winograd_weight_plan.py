@@ -110,7 +110,7 @@ def plan_winograd_weight(x: Shape, g: Shape, shape: Shape, settings: Convolution
     depth = 4 * found.square_count
     rows, vectors = min(
         (block for block in list_blocks(found.vectors, target) if block[0] <= found.channels),
-        key=lambda block: -(-found.channels // block[0]) / block[1] * count_block_cycles(*block, depth),
+        key=lambda block: -(-found.channels // block[0]) / block[1] * count_block_cycles(block[0], block[1], depth),
     )
     # Neither depends on the number of images, nor do the sums of a group then.
     bytes_of_band = PRODUCTS * found.square_count * (found.frame.pitch + found.width) * type.itemsize
