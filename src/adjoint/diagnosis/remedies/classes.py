@@ -280,6 +280,11 @@ def name_method_parameters(failure: Failure, match: re.Match[str]) -> str | None
             names = [name for name in inspect.signature(method).parameters if name not in ("self", "cls", "input")]
         except (TypeError, ValueError):
             continue
+        code = getattr(method, "__code__", None)
+        first = "" if code is None else next(iter(code.co_varnames[: code.co_argcount]), "")
+        if code is not None and user_files[code.co_filename] and first not in ("self", "cls"):
+            told = f"{code.co_name} of {type(owner).__name__}, {definition_site(code).describe_briefly()}, lacks self"
+            return f"{told}: def {code.co_name}({', '.join(['self', *code.co_varnames[: code.co_argcount]])})"
         x = next((each for each in failure.operands if each.value is owner), None)
         where = "" if x is None else at(x)
         count = pluralize(len(call.args), "argument")

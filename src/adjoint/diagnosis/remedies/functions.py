@@ -230,6 +230,12 @@ def fit_callback(failure: Failure, match: re.Match[str]) -> str | None:
         return f"{callback.name}, {where}, takes {', '.join(callback.parameters[bound:])}: {call}"
     count = len(callback.parameters)
     given = int(match[2]) if match[2] else count - int(match[3])
+    if bound and match[3] and given == 1 and not named.startswith("__"):
+        names = {**failure.frame.f_globals, **failure.frame.f_locals}
+        kind = match[1].rpartition(".")[0].rpartition(".")[2]
+        owner = next((name for name, each in names.items() if type(each).__name__ == kind), "an object")
+        told = f"{callback.name}, {definition_site(callback.code).describe_briefly()}, is a method of no object"
+        return f"{told}, so that what it is called with is self: {owner}.{named} where it is given"
     where = definition_site(callback.code).describe_briefly()
     if given == count + 1 and named.startswith("__") and callback.parameters[:1] != ("self",):
         return f"{callback.name}, {where}, lacks self: def {named}({', '.join(('self', *callback.parameters))})"

@@ -195,7 +195,14 @@ def give_sequence(failure: Failure, match: re.Match[str]) -> str | None:
 def compute_for_each(failure: Failure, match: re.Match[str]) -> str:
     """A Python number of each example of vmap."""
     x = next((each.text for each in failure.tensors()), "the tensor")
-    return f"under vmap {x} has another value for each example: without .{match[1]}(), compute with the tensor itself"
+    told = f"under vmap {x} has another value for each example"
+    node: ast.AST | None = failure.node
+    while failure.line is not None and node is not None and not isinstance(node, (ast.If, ast.IfExp, ast.While)):
+        node = failure.line.source.parents.get(node)
+    if isinstance(node, (ast.If, ast.IfExp, ast.While)) and any(each is failure.node for each in ast.walk(node.test)):
+        test = text_of(node.test).replace(f".{match[1]}()", "")
+        return f"{told}, and an if takes one way for all: torch.where({test}, a, b) computes both and chooses"
+    return f"{told}: without .{match[1]}(), compute with the tensor itself"
 
 
 @remedy(r"Got argnum=(\d+), but only (\d+) positional inputs")

@@ -57,7 +57,7 @@ def find_scores_layer(failure: Failure) -> OutputLayer | None:
 def convert_classes(failure: Failure, match: re.Match[str]) -> str:
     """Classes that are no integers."""
     y = name_target(failure)
-    value = next((each.value for each in failure.tensors() if each.text == y), None)
+    value = next((each.value for each in failure.tensors() if each.text == y), failure.locals.get("target"))
     scores = failure.locals.get("input")
     size, rows = tuple(getattr(value, "shape", ())), tuple(getattr(scores, "shape", ()))
     is_of_shares = value is not None and value.is_floating_point() and len(size) == len(rows) > 1 and size[1] > 1
@@ -68,11 +68,22 @@ def convert_classes(failure: Failure, match: re.Match[str]) -> str:
     if isinstance(value, Tensor) and is_measured and rows[1:] in ((), (1,)):
         where = describe_layer(failure, "cross_entropy")[0]
         shape = "" if size == rows else f", and {y}.reshape{rows}"
-        told = f"{y} holds numbers such as {float(value.flatten()[0]):.4g}, and the model gives one for each"
+        told = f"{y} holds numbers such as {_example(value):.4g}, and the model gives one for each"
         return f"{told}, which is no choice of classes: nn.MSELoss() in place of {where}{shape}"
+    if is_measured and size == rows and len(rows) > 1:
+        return f"{y} has a number for each class, and a class for each row is wanted: {y}.argmax(1)"
+    if isinstance(value, Tensor) and is_measured and len(rows) > 1 and size == rows[:1]:
+        told = f"{y} holds numbers such as {_example(value):.4g}, which are no classes"
+        mixed = f"of labels that are mixed, F.one_hot(labels, {rows[1]}).float() before"
+        return f"{told}: {mixed}; numbers need nn.MSELoss() and a model that gives one for each"
     if len(size) == len(rows) > 1 and size[1] == 1:
         return f"classes are integers, one for each row: {y}.long().squeeze(1)"
     return f"classes are integers: {y}.long(); probabilities of classes have the shape of the scores"
+
+
+def _example(x: Tensor) -> float:
+    """Return the first element that is not whole."""
+    return float(x[x != x.round()][0])
 
 
 @remedy(r"0D or 1D target tensor expected, multi-target not supported")

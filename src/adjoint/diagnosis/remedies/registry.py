@@ -16,6 +16,7 @@ from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import MISSING, NamedValue, Origin, evaluate, find_origin, find_return_in, is_module
 from adjoint.diagnosis.output_layer import find_output_layer
 from adjoint.diagnosis.repairs.expression import bracket, parameter_names
+from adjoint.diagnosis.repairs.refutation import is_refuted
 from adjoint.diagnosis.repairs.trial import compute
 from adjoint.diagnosis.source_expressions import find_assignment, parse_source, text_of
 from adjoint.diagnosis.source_expressions import parameter_names as parameters_of_scope
@@ -38,7 +39,7 @@ def remedy(pattern: str, *, is_last: bool = False) -> Callable[[Remedy], Remedy]
 
 
 def find_remedy(failure: Failure) -> str | None:
-    """Return the advice of the first remedy that knows the error; None if none does."""
+    """Return the advice of the first remedy that knows the error, and that no trial refutes; None if none does."""
     if "in DataLoader worker process" in failure.message and "\nat " in failure.message:
         return None  # the worker has told it
     for pattern, function in (*REMEDIES, *LAST_REMEDIES):
@@ -48,7 +49,7 @@ def find_remedy(failure: Failure) -> str | None:
         except Exception as error:  # noqa: BLE001  one that fails hides neither the others nor the note
             report_failed_remedy(error)
             continue
-        if advice:
+        if advice and not is_refuted(failure, advice):
             return advice
     return None
 

@@ -13,5 +13,7 @@ Modules, in reading order:
 - `sequences`: Edits of sequences of numbers and of indices: one more, one less, or one of another size.
 - `following`: Statements after the one that failed, carried out on copies too: what a changed expression gives is to
   suit them.
+- `refutation`: Refutation of advice: what it tells to write, or the line with it, fails on copies of the frame's
+  values.
 - `orders`: Orders of dimensions: the one in which a part of the failing line, and the statements after it, run.
 """

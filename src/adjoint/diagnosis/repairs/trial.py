@@ -198,6 +198,8 @@ class Trial:
             if not isinstance(each.array, np.ndarray):
                 raise UntriableError
             self._count(each.numel())
+        if any(isinstance(each, Tensor) and each.node is not None for part in parts for each in vars(part).values()):
+            raise UntriableError  # it keeps a result, which has no copy
         return copy.deepcopy(module)
 
     def _count(self, elements: int, factor: int = 1) -> None:

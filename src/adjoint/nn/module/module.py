@@ -146,6 +146,9 @@ class Module:
         if name in hooks.HOOK_ATTRIBUTE_NAMES:
             hooks.make_hook_tables(self)
             return held[name]
+        made = getattr(type(self), name, None)
+        if isinstance(made, property):  # it raised an AttributeError, which brought Python here
+            return made.__get__(self)
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'", name=name, obj=self)
 
     def __setattr__(self, name: str, value: object) -> None:

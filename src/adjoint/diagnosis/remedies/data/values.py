@@ -199,7 +199,10 @@ def make_parameter(failure: Failure, match: re.Match[str]) -> str:
                 told = f"{value} is computed, and {target} a parameter, so that they cannot be one"
                 layer = target.rpartition(".")[0]
                 return f"{told}: F.linear(x, {value}) in the place of {layer}(x); or {target}.data = {value}.clone()"
-            return f"{target} = nn.Parameter({value}); or with torch.no_grad(): {target}.copy_({value})"
+            copied = f"with torch.no_grad(): {target}.copy_({value})"
+            if getattr(scope, "name", "__init__") != "__init__" and target in value:
+                return f"{target} stays the parameter that an optimizer has: {copied}"
+            return f"{target} = nn.Parameter({value}); or {copied}"
     return f"nn.Parameter(…) around it; or with torch.no_grad(): {match[1]}.copy_(…) to change its values"
 
 

@@ -73,6 +73,17 @@ def give_inputs(failure: Failure, match: re.Match[str]) -> str | None:
     return f"{text_of(given)} is a model, and inputs are tensors: list({text_of(given)}.parameters())"
 
 
+def _name_of_parameters(failure: Failure, given: ast.expr, place: int) -> str | None:
+    """Return the name of one of a model's parameters, of `model.parameters()` or a list of them."""
+    for call in ast.walk(given):
+        method = call.func if isinstance(call, ast.Call) else None
+        if isinstance(method, ast.Attribute) and method.attr == "parameters":
+            model = evaluate(method.value, failure.frame)
+            names = [name for name, _ in model.named_parameters()] if is_module(model) else []
+            return f"{text_of(method.value)}.{names[place]}" if place < len(names) else None
+    return None
+
+
 @remedy(r"Tensor at index (\d+) appears to not have been used in the graph")
 def find_unused_input(failure: Failure, match: re.Match[str]) -> str | None:
     """A tensor that the result does not depend on."""
@@ -85,7 +96,7 @@ def find_unused_input(failure: Failure, match: re.Match[str]) -> str | None:
     elif isinstance(inputs, (list, tuple)) and place < len(inputs):
         name = _name_parameter(failure, inputs[place]) or f"input {place}"
     elif given is not None:
-        name = text_of(given)
+        name = _name_of_parameters(failure, given, place) or text_of(given)
     if name is None or output is None:
         return None
     copied = _name_source(failure, given, output)

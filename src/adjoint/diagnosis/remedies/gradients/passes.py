@@ -30,6 +30,7 @@ CUTTING_METHODS = {
 }
 CUTTING_FUNCTIONS = {"tensor": "it copies values without their graph", "from_numpy": "arrays have no graph"}
 INTEGER_TYPE = re.compile(r"\b(?:u?int\d*|long|bool|LongTensor|IntTensor)\)")
+CHOICES = frozenset({"sample", "argmax", "argmin", "multinomial", "randint"})
 INITIALISERS = frozenset({"uniform_", "normal_"})
 CUTTING_BLOCKS = ("no_grad", "inference_mode", "set_grad_enabled")
 
@@ -130,7 +131,8 @@ def _describe_once_differentiable(failure: Failure, source: SourceFile, node: as
 
 def describe_cut(failure: Failure, source: SourceFile, node: ast.AST) -> str | None:
     """Return which call, attribute or block of a line cuts the graph; None if there is none."""
-    for part in ast.walk(node):
+    parts = sorted(ast.walk(node), key=lambda part: _is_of_choice(source, part))
+    for part in parts:
         if isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute):
             why = CUTTING_METHODS.get(part.func.attr)
             if why:
@@ -164,6 +166,14 @@ def describe_cut(failure: Failure, source: SourceFile, node: ast.AST) -> str | N
                     return f"@{text_of(decorator)} of {around.name} at {line} records no graph"
         around = source.parents.get(around)
     return None
+
+
+def _is_of_choice(source: SourceFile, part: ast.AST) -> bool:
+    """Return whether a method's owner was drawn or chosen, as actions are: it has no gradient in any case."""
+    owner = part.func.value if isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute) else None
+    made = find_assignment(source, source.scope_of(owner), owner.id, owner) if isinstance(owner, ast.Name) else owner
+    value = getattr(made, "value", made)
+    return isinstance(value, ast.Call) and text_of(value.func).rpartition(".")[2] in CHOICES
 
 
 def _describe_comparison(failure: Failure, source: SourceFile, node: ast.AST) -> str | None:

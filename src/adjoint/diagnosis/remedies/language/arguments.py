@@ -56,9 +56,8 @@ def give_missing_arguments(failure: Failure, match: re.Match[str]) -> str | None
         return f"{text_of(call.func)}({', '.join(given * 3)}) is attention of {given[0]} to itself"
     known = {**failure.frame.f_globals, **failure.frame.f_locals}
     optimizers = [key for key, each in known.items() if hasattr(each, "param_groups")]
-    values = {
-        name: name if name in known and not callable(known[name]) else "-1" if name == "dim" else "…" for name in names
-    }
+    own = {name for name, value in known.items() if is_module(value) or not callable(value)}
+    values = {name: name if name in own else "-1" if name == "dim" else "…" for name in names}
     if names == ["optimizer"] and len(optimizers) == 1:
         return f"{text_of(call.func)}({', '.join([*optimizers, *given])})"
     written = f"{text_of(call.func)}({', '.join([*given, *(f'{name}={value}' for name, value in values.items())])})"
@@ -144,6 +143,8 @@ def _find_call(failure: Failure, name: str) -> tuple[ast.Call | None, Operand]:
             and any(each.__name__ == owner_name for each in type(function).__mro__)
         ):
             return call, type(function).forward
+        if last == "__call__" and type(function).__name__ == owner_name:
+            return call, type(function).__call__
         if isinstance(function, type) and name.endswith(".__init__"):
             if any(each.__name__ == last for each in function.__mro__):
                 return call, function

@@ -14,6 +14,8 @@ from adjoint.diagnosis.remedies.registry import at, find_length, remedy
 from adjoint.diagnosis.repairs.trial import compute
 from adjoint.diagnosis.source_expressions import find_expression, text_of
 
+UNKNOWN = re.compile(r"unk|oov", re.IGNORECASE)  # the word that stands for all that are not known
+
 
 @remedy(r"^'?([\w.]+)'?$")
 def name_keys(failure: Failure, match: re.Match[str]) -> str | None:
@@ -61,6 +63,9 @@ def name_keys(failure: Failure, match: re.Match[str]) -> str | None:
                     told = f"{name} has no {match[1]!r}, only {known}"
                     if match[1].lower() in texts:
                         return f"{told}, which are in lower case: {name}[{key}.lower()]"
+                    unknown = next((each for each in texts if UNKNOWN.search(each)), None)
+                    if unknown is not None:
+                        return f"{told}: {name}.get({key}, {name}[{unknown!r}])"
                     return f"{told}: {name}.get({key}, …), with a number for what is unknown"
                 inner = _find_within(held, match[1], text_of(node.value))
                 if inner is not None:

@@ -13,7 +13,16 @@ from adjoint.core.runtime.package_name import is_name_of_package
 from adjoint.core.runtime.similar_names import find_shared_word, find_spelling
 from adjoint.core.typing import Operand
 from adjoint.diagnosis.failure import Failure
-from adjoint.diagnosis.operands import MISSING, NamedValue, Origin, evaluate, find_origin, find_return_in, is_module
+from adjoint.diagnosis.operands import (
+    MISSING,
+    NamedValue,
+    Origin,
+    describe_value,
+    evaluate,
+    find_origin,
+    find_return_in,
+    is_module,
+)
 from adjoint.diagnosis.remedies.language.loops import explain_emptiness
 from adjoint.diagnosis.remedies.registry import at, remedy
 from adjoint.diagnosis.source_expressions import SourceFile, find_expression, text_of
@@ -94,6 +103,14 @@ def assign_first(failure: Failure, match: re.Match[str]) -> str | None:
         if reason is not None:
             return f"{told}: {reason}"
         return f"{told}: {name} = … before the loop, or see that it has items"
+    others = [find_block(source, each, node) for each in earlier]
+    tests = [each.test for each in others if isinstance(each, ast.If)]
+    if len(tests) > 1:
+        names = dict.fromkeys(each.id for test in tests for each in ast.walk(test) if isinstance(each, ast.Name))
+        held = {key: evaluate(ast.Name(key, ast.Load()), failure.frame) for key in names}
+        values = [f"{key} is {describe_value(value)}" for key, value in held.items() if value is not MISSING]
+        told = f"{name} is made in branches alone, {', '.join(map(text_of, tests))}, of which none was taken"
+        return f"{told}: {', '.join(values) or name}; an else: branch that makes {name} too, or raises an error"
     word = BLOCKS.get(type(block).__name__, "the block")
     condition = f" {text_of(block.test)!r}" if isinstance(block, (ast.If, ast.While)) else ""
     told = f"{name} is made in {word}{condition} at {source.place_of(block)} alone, which did not come to it"
@@ -181,6 +198,10 @@ def _find_elsewhere(failure: Failure, name: str) -> str | None:
             if isinstance(node, ast.Module):
                 return f"{name} has its value at {source.place_of(made[0])}, after this line: move that before it"
             told = f"{name} at {source.place_of(made[0])} is a local name of {node.name}"
+            owner = source.parents.get(node)
+            around = source.scope_of(failure.node) if failure.node is not None else None
+            if isinstance(owner, ast.ClassDef) and around is not node and owner is source.parents.get(around or node):
+                return f"{told}, and a method shares it by the object: self.{name} = … there, and self.{name} here"
             return f"{told}: return it from there, or give it as an argument"
         if source is not None and isinstance(node, (ast.FunctionDef, ast.ClassDef)) and node.name == name:
             return f"{name} begins at {source.place_of(node)}, after this line: move that before it"

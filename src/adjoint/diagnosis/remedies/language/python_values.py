@@ -205,6 +205,10 @@ def name_attributes(failure: Failure, match: re.Match[str]) -> str | None:
                     return f"{told}: {name}[{similar}], the {type(vars(owner)['_modules'][similar]).__name__}"
                 last = f" to {name}[{len(held) - 1}]" if len(held) > 1 else ""
                 told = f"{name} holds its parts by number, {name}[0]{last}, and has no {match[1]}"
+                wanted = parent.attr if isinstance(parent, ast.Attribute) else ""
+                fitting = [key for key in held if hasattr(vars(owner)["_modules"][key], wanted)] if wanted else []
+                if fitting:
+                    return f"{told}: {name}[{fitting[-1]}].{wanted}"
                 return f"{told}: {name}[0], or a Sequential of an OrderedDict, which names them"
             held += [name for name in vars(owner) if not name.startswith("_") and name != "training"]
             return f"{hint}it has {', '.join(held) or 'no parts'}: assign self.{match[1]} in __init__"

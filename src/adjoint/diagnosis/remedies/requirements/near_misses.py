@@ -70,6 +70,8 @@ def require_learned(failure: Failure, match: re.Match[str]) -> str | None:
         source = failure.line.source
         made_by = find_assignment(source, source.scope_of(failure.line.node), own, failure.line.node)
         origin = None if made_by is None else Origin(source, made_by)
+        if isinstance(made_by, ast.For):  # a name that a loop has left
+            continue
         told = f"{own}{at(NamedValue(own, names[own], origin))}, which {name} is to change, requires no gradient"
         made = None if origin is None else origin.value_of(own)
         keyword = ast.keyword("requires_grad", ast.Constant(True))

@@ -27,6 +27,9 @@ from adjoint.diagnosis.remedies.registry import (
 from adjoint.diagnosis.repairs.trial import compute
 from adjoint.diagnosis.source_expressions import text_of
 
+# of a result whose first dimension is the steps
+TIME_FIRST = re.compile(r"\b(?:mean|sum|max|amax)\((?:dim=|axis=)?0\b|\[-1\]")
+
 
 @remedy(r"embed_dim must be divisible by num_heads")
 def divide_heads(failure: Failure, match: re.Match[str]) -> str:
@@ -175,7 +178,9 @@ def fit_padding_mask(failure: Failure, match: re.Match[str]) -> str | None:
     wanted = wanted if wanted[place] == length else wanted[::-1]
     if found == size[:2] and not getattr(layer.value, "batch_first", False):
         told = f"{layer.text}{at(layer)} reads (length, batch, features), and its input is {size}"
-        return f"{told}: batch_first=True there"
+        code = "" if failure.line is None else ast.unparse(failure.line.source.scope_of(failure.line.node))
+        if not TIME_FIRST.search(code):
+            return f"{told}: batch_first=True there"
     if found == wanted[::-1]:
         return f"{name} is {found}, and is to be (batch, keys), {wanted}: transpose it, .T"
     return f"{name} is {found}, and is to be (batch, keys), {wanted}: one truth for each key, True where it is padding"
