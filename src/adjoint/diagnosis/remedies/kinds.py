@@ -14,7 +14,7 @@ from adjoint.core.typing import Operand
 from adjoint.diagnosis.call_stack import user_files
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import MISSING, NamedValue, evaluate, find_return_in, is_module
-from adjoint.diagnosis.remedies.registry import at, name_argument, remedy
+from adjoint.diagnosis.remedies.registry import at, find_named_argument, name_argument, remedy
 from adjoint.diagnosis.repairs.trial import compute
 from adjoint.diagnosis.source_expressions import SourceFile, text_of
 
@@ -38,6 +38,10 @@ def pad_sequence(failure: Failure, match: re.Match[str]) -> str | None:
 @remedy(r"'list' object has no attribute|must be Tensor, not list|argument 'input' .* not list|'list' and 'Tensor'")
 def convert_list_argument(failure: Failure, match: re.Match[str]) -> str | None:
     """A list where a tensor belongs."""
+    named = re.search(r"argument '(\w+)'.* must be Tensor, not list", failure.message)
+    given = None if named is None else find_named_argument(failure, named[1])
+    if isinstance(given, ast.ListComp):  # its names are those of what it is made of
+        return f"{text_of(given)} is a list, and one tensor is wanted: torch.stack({text_of(given)})"
     x = _find_operand(failure, "list")
     if x is None or not x.value:
         return None

@@ -5,10 +5,12 @@ from __future__ import annotations
 import ast
 import inspect
 import re
+from functools import partial
 from math import prod
 
 from adjoint.core.runtime.text_table import pluralize
 from adjoint.core.tensor.tensor import Tensor
+from adjoint.diagnosis.causes.operand_history import walk_back
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.output_layer import OutputLayer, find_output_layer
 from adjoint.diagnosis.remedies.registry import (
@@ -25,7 +27,7 @@ from adjoint.diagnosis.remedies.shapes.merged_samples import keep_samples
 from adjoint.diagnosis.remedies.shapes.number_origins import describe_number
 from adjoint.diagnosis.remedies.shapes.unpacked_values import find_uneven_product
 from adjoint.diagnosis.repairs.expression import bracket
-from adjoint.diagnosis.source_expressions import text_of
+from adjoint.diagnosis.source_expressions import SourceFile, text_of
 from adjoint.nn import functional
 
 
@@ -221,7 +223,9 @@ def match_batches(failure: Failure, match: re.Match[str]) -> str | None:
         uneven = find_uneven_product(failure)
         if uneven is not None:
             return uneven
-        return f"{x} has {scores // classes} rows for each of the {classes} of {y}: a view has merged dimensions"
+        told = f"{x} has {scores // classes} rows for each of the {classes} of {y}"
+        joined = walk_back(failure, partial(_find_join, scores // classes))
+        return f"{told}{joined}" if joined is not None else f"{told}: a view has merged dimensions"
     shape = tuple(getattr(failure.locals.get("input"), "shape", ()))
     if len(shape) > 2 and shape[1] == classes:
         return None  # a state of each layer, perhaps
@@ -236,6 +240,16 @@ def match_batches(failure: Failure, match: re.Match[str]) -> str | None:
             if part not in name:
                 continue
             return f"{told}: {part}[:, {cut}] in place of {part} in {name}, made flat by .reshape"
+    return None
+
+
+def _find_join(count: int, failure: Failure, source: SourceFile, node: ast.AST) -> str | None:
+    """Return where as many batches are joined into one."""
+    for call in ast.walk(node):
+        parts = call.args[0] if isinstance(call, ast.Call) and call.args else None
+        is_join = isinstance(call, ast.Call) and text_of(call.func).rpartition(".")[2] in ("cat", "concat", "vstack")
+        if is_join and isinstance(parts, (ast.List, ast.Tuple)) and len(parts.elts) == count:
+            return f", as {text_of(call)} at {source.place_of(call)} joins {count} batches: classes for all of them"
     return None
 
 

@@ -218,7 +218,14 @@ def name_repeated_parameter(failure: Failure, match: re.Match[str]) -> str | Non
         own, where = _describe_owner(failure, "the optimizer")
         told = f"{own}{where} has {model.text}.{name} from the start"
         return f"{told}: leave {model.text} out of what it is made with, or set the lr of {own}.param_groups"
-    return f"each parameter belongs to one group, and {model.text}.{name} to two: leave {part or name} out of the other"
+    told = f"each parameter belongs to one group, and {model.text}.{name} to two"
+    modules = [each for each in failure.operands if is_module(each.value) and each.value is not model.value]
+    whole = next((each for each in modules if any(inner is model.value for inner in each.value.modules())), None)
+    prefix = "" if whole is None else next(n for n, each in whole.value.named_modules() if each is model.value)
+    if whole is not None and not part:
+        rest = f"[p for name, p in {whole.text}.named_parameters() if not name.startswith('{prefix}.')]"
+        return f"{told}: {rest} in place of {whole.text}.parameters()"
+    return f"{told}: leave {part or name} out of the other"
 
 
 @remedy(r"Expected value argument \(Tensor.*within the support \((\w+)\(?(.*?)\)?\) of the distribution (\w+)\(")

@@ -188,6 +188,8 @@ def add_module_path(error: BaseException, module: AnyModule) -> None:
 
     Each module on the way out makes the path longer by its own name.
     """
+    if isinstance(error, RecursionError):  # there is no room for a note, and the path is long
+        return
     left: list[AnyModule] = error.__dict__.setdefault("modules", [])
     with suppress(Exception):  # an immutable exception, a repr that fails: nothing may hide the error itself
         if left:

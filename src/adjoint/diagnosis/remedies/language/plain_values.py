@@ -99,6 +99,8 @@ def index_list_by_array(failure: Failure, match: re.Match[str]) -> str | None:
         if isinstance(held, (list, tuple)) and isinstance(places, (np.ndarray, list)) and len(np.shape(places)) == 1:
             name, index = text_of(node.value), text_of(node.slice)
             told = f"{name}{at(failure.find_operand(name))} is a {type(held).__name__}, which takes one place at a time"
+            if np.asarray(places).dtype == bool:
+                return f"{told}: np.array({name})[{index}]"
             return f"{told}: [{name}[i] for i in {index}], or np.array({name})[{index}]"
     return None
 

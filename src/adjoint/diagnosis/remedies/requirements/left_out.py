@@ -5,10 +5,12 @@ from __future__ import annotations
 import ast
 import re
 
+from adjoint.core.dtype.dtype import bool_
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import Origin, evaluate, is_module
 from adjoint.diagnosis.remedies.registry import at, remedy
+from adjoint.diagnosis.repairs.expression import bracket
 from adjoint.diagnosis.repairs.trial import compute, runs
 from adjoint.diagnosis.source_expressions import find_assignment, find_value_of, text_of
 
@@ -82,7 +84,8 @@ def index_list(failure: Failure, match: re.Match[str]) -> str | None:
         return None
     own = failure.find_operand(text_of(node.value))
     told = f"{text_of(node.value)}{at(own)} is a {type(held).__name__}, which takes one place at a time"
-    return f"{told}: [{text_of(node.value)}[i] for i in {text_of(node.slice)}.tolist()]"
+    places = f"{bracket(node.slice)}{'.nonzero().flatten()' if index.dtype == bool_ else ''}.tolist()"
+    return f"{told}: [{text_of(node.value)}[i] for i in {places}]"
 
 
 @remedy(r"Expected input batch_size \((\d+)\) to match target batch_size \((\d+)\)|first dimensions are \d+, \d+$")

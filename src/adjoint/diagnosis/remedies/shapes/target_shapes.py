@@ -109,6 +109,11 @@ def _advise_shape(failure: Failure, target: Shape, given: Shape) -> str:
     if len(given) == len(target) and given[:1] == target[:1] and given[2:] == target[2:] and given[1:2] != target[1:2]:
         return _advise_outputs(find_scores_layer(failure), given[1], y, target[1])
     if sorted(n for n in given if n != 1) == sorted(n for n in target if n != 1):
+        own = failure.find_operand(x)
+        text = x if own is None or own.origin is None or own.origin.value is None else text_of(own.origin.value)
+        if not given and target == (1,) and "squeeze()" in text:
+            kept = text.replace("squeeze()", "squeeze(-1)")
+            return f"{x} is (), as .squeeze(){at(own)} takes a batch of 1 out too, and {y} is {target}: {kept}"
         return f"{x} is {given}, {y} is {target}: {y}.reshape({x}.shape)"
     if prod(given) == prod(target) and given[:1] == target[:1]:
         flat, deep = (x, y) if len(given) < len(target) else (y, x)
