@@ -40,6 +40,18 @@ def find_holder(failure: Failure, match: re.Match[str]) -> str | None:
     return None
 
 
+@remedy(r"^'Subset' object has no attribute '(targets|labels|y)'")
+def take_tensor_of_part(failure: Failure, match: re.Match[str]) -> str | None:
+    """The classes of a part of a dataset of tensors."""
+    for each in failure.operands:
+        whole = getattr(each.value, "dataset", None)
+        tensors = getattr(whole, "tensors", None)
+        if isinstance(tensors, tuple) and len(tensors) > 1:
+            told = f"{each.text}{at(each)} is a part of a {type(whole).__name__}, which holds tensors by place"
+            return f"{told}: {each.text}.dataset.tensors[1][{each.text}.indices]"
+    return None
+
+
 def _find_path(owner: Operand, attribute: str) -> str | None:
     """Return the way to the nearest object within another that has an attribute: `dataset`, `module.encoder`."""
     queue: list[tuple[str, Operand]] = [("", owner)]

@@ -170,6 +170,9 @@ def fill_list(failure: Failure, match: re.Match[str]) -> str | None:
             where = "" if origin is None else f" at {origin.place()}"
             told = f"{text_of(part.iter)}{where} is a {type(spent).__name__}, which gives its items once"
             return f"{told}, and they were taken: a list, or make it anew for each pass"
+        if isinstance(part, ast.comprehension) and part.ifs:
+            told = f"{x.text}{at(x)} is empty, as {text_of(part.ifs[0])!r} is true of none"
+            return f"{told}: if {x.text}: before it, and another way where there is none"
     return f"{x.text}{at(x)} is empty, for nothing was appended to it: fill it before, or test if {x.text}"
 
 

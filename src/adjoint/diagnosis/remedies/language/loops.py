@@ -11,11 +11,34 @@ from adjoint.data.loader import DataLoader
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import MISSING, NamedValue, Origin, evaluate, find_origin, find_return
 from adjoint.diagnosis.remedies.registry import at, remedy
+from adjoint.diagnosis.repairs.trial import compute
 from adjoint.diagnosis.source_expressions import find_attribute_assignment, text_of
 
 NUMBER_NAME = re.compile(r"(?:.*_)?(?:i|j|k|n|it|idx|index|iteration|iter|step|epoch|num)")
 NUMBERING = ("enumerate", "zip", "items", "range", "product", "permutations", "combinations")
 NAMING = ("parameters", "buffers", "children", "modules")  # which have a form with names
+
+
+@remedy(r"^'(?:int|float)' object is not iterable$")
+def count_to_number(failure: Failure, match: re.Match[str]) -> str | None:
+    """A loop over one number, which is how often it is to turn."""
+    statement = None if failure.line is None else failure.line.source.statement_of(failure.line.node)
+    if not isinstance(statement, (ast.For, ast.AsyncFor)) or isinstance(statement.target, ast.Tuple):
+        return None
+    count, text = compute(statement.iter, failure.frame), text_of(statement.iter)
+    if type(count) is not int:
+        return None
+    return f"{text}{at(failure.find_operand(text))} is one number, {count}: range({text}) counts to it"
+
+
+@remedy(r"^'(?:type|function|method|builtin_function_or_method)' object does not support the context manager protocol")
+def call_context_manager(failure: Failure, match: re.Match[str]) -> str | None:
+    """A `with` of a class or a function, which was not called."""
+    statement = None if failure.line is None else failure.line.source.statement_of(failure.line.node)
+    for item in statement.items if isinstance(statement, (ast.With, ast.AsyncWith)) else ():
+        if callable(evaluate(item.context_expr, failure.frame)):
+            return f"{text_of(item.context_expr)} was not called: with {text_of(item.context_expr)}():"
+    return None
 
 
 @remedy(r"unpack|^iteration over a 0-d tensor|object is not iterable")

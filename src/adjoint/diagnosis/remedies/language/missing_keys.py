@@ -14,6 +14,7 @@ from adjoint.diagnosis.remedies.registry import at, find_length, remedy
 from adjoint.diagnosis.repairs.trial import compute
 from adjoint.diagnosis.source_expressions import find_expression, text_of
 
+NUMBERED = re.compile(r"\d+\W?\w*$")  # names of samples, such as img_0.png
 UNKNOWN = re.compile(r"unk|oov", re.IGNORECASE)  # the word that stands for all that are not known
 
 
@@ -36,10 +37,20 @@ def name_keys(failure: Failure, match: re.Match[str]) -> str | None:
         if isinstance(node, ast.Subscript):
             held: Operand = compute(node.value, failure.frame)
             held = vars(held)["_modules"] if is_module(held) else held
+            statement = None if failure.line is None else failure.line.source.statement_of(failure.line.node)
+            near = find_similar_name(match[1], [each for each in held if isinstance(each, str)]) if held else None
+            if type(held) is dict and isinstance(statement, ast.AugAssign) and statement.target is node and not near:
+                name, key = text_of(node.value), text_of(node.slice)
+                new = ast.BinOp(ast.Name(f"{name}.get({key}, 0)", ast.Load()), statement.op, statement.value)
+                told = f"{name} has no {key} before the first {text_of(statement)}"
+                return f"{told}: {name}[{key}] = {text_of(new)}, or {name} = collections.defaultdict(float)"
             if isinstance(held, dict) and 0 < len(held) <= 40:
                 told = f"{text_of(node.value)} has the keys {', '.join(map(repr, held))}"
                 key = evaluate(node.slice, failure.frame)
                 columns = [name for name, each in held.items() if isinstance(name, str) and hasattr(each, "__len__")]
+                if type(key) is int and all(isinstance(each, str) and NUMBERED.search(each) for each in held):
+                    own = text_of(node.value)
+                    return f"{told}, and {text_of(node.slice)} is a place: list({own}.values())[{text_of(node.slice)}]"
                 if type(key) is int and len(columns) == len(held):
                     own = f"{text_of(node.value)}[{columns[0]!r}]"
                     counted = find_length(failure)

@@ -92,6 +92,8 @@ def fit_matrices(failure: Failure, match: re.Match[str]) -> str | None:
         named.append(x)
     a, b = named
     told = f"{a.text}{at(a)} has {inner} columns, and {b.text}{at(b)} {own} rows"
+    if columns == rows != inner and isinstance(failure.node, ast.Call):
+        return f"{told}: the other way round, {text_of(failure.node.func)}({b.text}, {a.text})"
     return f"{told}: {b.text}.mT has {columns}" if columns == inner else f"{told}: they are to be one number"
 
 

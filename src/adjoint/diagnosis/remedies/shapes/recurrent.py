@@ -43,7 +43,10 @@ def fit_hidden_state(failure: Failure, match: re.Match[str]) -> str:
             told = f"{x}{_where(failure, x)} is for {found[1]} samples, and {name}, of batch_first=True, gets {size}"
             return f"{told}, a batch of {expected[1]}: torch.zeros{expected}, or transpose the input"
         made = f"{x}{_where(failure, x)} is for {found[1]} samples, and this batch has {expected[1]}"
-        return f"{made}: a new state for each batch, torch.zeros{expected}; or DataLoader(drop_last=True)"
+        steps = name_argument(failure, 0, "input", "x")
+        batch = f"{steps}.size({0 if getattr(value, 'batch_first', False) else 1})"
+        state = f"torch.zeros({expected[0]}, {batch}, {expected[2]})"
+        return f"{made}: a new state for each batch, {state}; or DataLoader(drop_last=True)"
     if len(expected) == 3 and len(found) == 3 and expected[0] != found[0]:
         told = f"{getattr(value, 'num_layers', 1)} layers"
         told += " both ways" if getattr(value, "bidirectional", False) else ""
