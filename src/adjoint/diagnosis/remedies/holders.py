@@ -285,6 +285,9 @@ def fill_like_input(failure: Failure, match: re.Match[str]) -> str | None:
     value = compute(other, failure.frame)
     if type(value).__name__ != match[2]:
         return None
+    if failure.message.startswith(("cross_entropy(", "nll_loss(")):
+        told = f"{match[1]}={text_of(other)} is one number, and a class for each row is wanted"
+        return f"{told}: torch.tensor([{text_of(other)}])"
     text = f"torch.full_like({text_of(first)}, {float(value)})"
     return f"{match[1]}={text_of(other)} is one number, and one for each element is wanted: {text}"
 

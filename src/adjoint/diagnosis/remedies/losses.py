@@ -72,7 +72,7 @@ def convert_classes(failure: Failure, match: re.Match[str]) -> str:
         shape = "" if size == rows else f", and {y}.reshape{rows}"
         told = f"{y} holds numbers such as {_example(value):.4g}, and the model gives one for each"
         return f"{told}, which is no choice of classes: nn.MSELoss() in place of {where}{shape}"
-    if is_measured and size == rows and len(rows) > 1:
+    if size == rows and len(rows) > 1 and size[1] > 1:
         return f"{y} has a number for each class, and a class for each row is wanted: {y}.argmax(1)"
     if isinstance(value, Tensor) and is_measured and len(rows) > 1 and size == rows[:1]:
         told = f"{y} holds numbers such as {_example(value):.4g}, which are no classes"

@@ -167,6 +167,13 @@ def define_name(failure: Failure, match: re.Match[str]) -> str | None:
     if near is not None:
         return f"{near} is meant, perhaps"
     usual = re.search(rf"^.* {name}$", USUAL_IMPORTS, re.MULTILINE)
+    other = re.search(rf"^.* {name}$", USUAL_IMPORTS, re.MULTILINE | re.IGNORECASE)
+    if usual is None and other is not None and not hasattr(builtins, name):
+        return f"{other[0].rpartition(' ')[2]} is meant, perhaps: {other[0]} at the top of the file"
+    if name == "device" and library is not None:
+        chosen = f"{library}.device('cuda' if {library}.cuda.is_available() else 'cpu')"
+        made = _find_elsewhere(failure, name)
+        return made or f"{name} has no value anywhere in this file: {name} = {chosen} before it"
     if usual is not None:
         return f"{usual[0]} at the top of the file"
     if name in USUAL_MODULES:
