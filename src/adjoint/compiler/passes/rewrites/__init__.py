@@ -6,6 +6,6 @@ Modules, in reading order:
 - `slice_gradients`: Gradients of slices: a sum of arrays that are zero but for a slice is the slices side by side.
 - `matmul_rewrites`: Rewrites of matrix products: one long product for a sum of many, operands transposed in place of
   results.
-- `gated_matmul`: Gated matrix products: a weight whose columns are gates is copied once, with all gates of a unit
+- `gated_matmul`: Matrix products by one weight again and again: it is copied once into panels, all gates of a unit
   side by side.
 """
