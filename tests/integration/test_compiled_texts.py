@@ -109,8 +109,8 @@ def test_texts(value: str, text: str) -> None:
 
     eager, step = run(function), ad.compile(function)
     compiled = run(step)
-    if text in LOOKS and any(found == "TraceError" for found, _ in compiled):
-        assert compiled == [("TraceError", "")] * CALLS
+    if text in LOOKS and any(found in ("TraceError", "TextReadError") for found, _ in compiled):
+        assert compiled == compiled[:1] * CALLS
         return
     assert without_bits(compiled) == without_bits(eager)
     if text not in LOOKS:

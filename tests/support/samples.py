@@ -549,7 +549,13 @@ def _contractions() -> list[Sample]:
         _sample(select.clamp_range, draw("limited", (3, 4)), low=-0.5, high=0.75),
         _sample(select.clamp_range, draw("limited", (3, 4)), label="below", low=0, high=None),
         _sample(indexing.take_along, draw("picked", (3, 4)), np.array([0, 3, 1]), axis=1),
-        _sample(indexing.take_along, draw("picked", (2, 3, 4)), np.array([[0, 2, 1, 0], [1, 1, 2, 0]]), axis=1),
+        _sample(
+            indexing.take_along,
+            draw("picked", (2, 3, 4)),
+            np.array([[0, 2, 1, 0], [1, 1, 2, 0]]),
+            label="middle",
+            axis=1,
+        ),
         _sample(indexing.lookup_sparse, draw("table", (5, 3)), np.array([[1, 4], [1, 0]]), padding=None),
         _sample(
             sparse_product.sparse_product,

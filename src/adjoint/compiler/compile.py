@@ -376,10 +376,9 @@ class CompiledFunction(StepReports, StepWrapper):
         def trace(
             specialize: bool, dims: Mapping[int, Sequence[int]] = MappingProxyType({})
         ) -> tuple[CompiledEntry | StagedEntry, Callable[[], None]]:
-            sources = signature.dynamic_sources
             with log_exchanges(events.exchanges):
                 options = specialize, events, dims, self._loops.are_watched
-                return trace_step(self.function, self.name, args, kwargs, sources, varying, *options)
+                return trace_step(self.function, self.name, args, kwargs, signature, varying, *options)
 
         leaves = pytree.flatten((args, kwargs))[0]
         while dims := self._dynamic.choose_dims(key, leaves):

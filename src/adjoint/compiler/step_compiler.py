@@ -56,6 +56,7 @@ from adjoint.core.typing import Function, Operand, Operands
 if TYPE_CHECKING:
     from adjoint.compiler.cuts.staged_entry import StagedEntry
     from adjoint.compiler.trace.guards import Guard
+    from adjoint.compiler.trace.signature import Signature
 
 
 class StepTrace:
@@ -394,32 +395,31 @@ def trace_step(
     name: str,
     args: tuple[object, ...],
     kwargs: dict[str, object],
-    dynamic_sources: dict[object, Source] | None = None,
+    signature: Signature,
     scalar_arguments: Sequence[int] = (),
     specialize_arguments: bool = False,
     log: list[Outcome] | None = None,
     dynamic_dims: Mapping[int, Sequence[int]] = MappingProxyType({}),
     watches_loops: bool = False,
-    shows_texts: bool = True,
 ) -> tuple[CompiledEntry | StagedEntry, Callable[[], None]]:
     """The program of one call, and what is to be done if that fails at once.
 
-    The numbers at the places `dynamic_sources`, and those among the leaves of the arguments that are
+    The numbers at the places `signature.dynamic_sources`, and those among the leaves of the arguments that are
     `scalar_arguments`, are inputs of the program; the latter are `specialize_arguments` if it is for these numbers
     alone. The sizes of leaves in `dynamic_dims` are symbols. What stands in `log` took place in this call already; what
     takes place in the trace is added to it. `watches_loops`: raise OutlineFoundError at one to be outlined.
-    `shows_texts`: where a text is made of numbers that each call computes, it does so, too.
     """
     check_python()
     options = specialize_arguments, [] if log is None else log, dynamic_dims, watches_loops
-    trace = StepTrace(name, dynamic_sources or {}, scalar_arguments, *options)
-    trace.tracer.arithmetic.texts.may_show = shows_texts
+    trace = StepTrace(name, signature.dynamic_sources, scalar_arguments, *options)
+    trace.tracer.arithmetic.texts.may_show = not signature.looks_into_texts
     try:
         return trace.run(function, args, kwargs)
     except TextReadError:
-        if log or not shows_texts:  # a call has been given such a text already
+        if log or signature.entries or signature.looks_into_texts:  # what took place did so with such texts
             raise
-        return trace_step(function, name, args, kwargs, dynamic_sources, scalar_arguments, *options, shows_texts=False)
+        signature.looks_into_texts = True
+        return trace_step(function, name, args, kwargs, signature, scalar_arguments, *options)
     except (StaticSizeError, OverlapError, OutlineFoundError):
         raise
     except Exception as error:

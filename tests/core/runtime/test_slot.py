@@ -22,6 +22,7 @@ FILLED_ON_IMPORT = {  # slot: the module whose function `import adjoint` puts th
     "module_name": "adjoint.compat.finder",
     "block_on": "adjoint.core.tensor.shape_tracer",
     "cast": "adjoint.ops.elementwise.select",
+    "index_steps": "adjoint.functions.indexing.index_plan",
     "kernel_maker": "adjoint",
     "replay": "adjoint.ops.mutation.view_update",
     "product_tiles": "adjoint",

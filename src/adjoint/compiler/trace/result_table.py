@@ -97,7 +97,7 @@ class ResultTable:
             self._note_pending(x.name)
             return OutputRef("number", x.name)
         if is_late_text(x):
-            name = self.outcome.arithmetic.texts.name(x)
+            name = self.outcome.arithmetic.name_text(x)
             self._note_pending(name)
             return OutputRef("number", name)
         if is_sparse(x):

@@ -38,7 +38,10 @@ MAX_COUNTED_PATHS = 1_000  # ways without a program that are remembered
 class Signature:
     """The programs for one signature of arguments, newest last, and how often it was traced."""
 
-    __slots__ = ("dynamic_sources", "eager", "entries", "failures", "is_asking", "misses", "paths", "served", "traces")
+    __slots__ = (
+        "dynamic_sources", "eager", "entries", "failures", "is_asking", "looks_into_texts", "misses", "paths", "served",
+        "traces",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.entries: list[CompiledEntry | StagedEntry] = []
@@ -47,6 +50,7 @@ class Signature:
         self.failures = 0  # traces, one after another, that raised an error which the step itself does not
         self.served = 0  # calls that had gone some way, when it was last asked whether they rest
         self.paths: dict[object, int] = {}  # how often ways came for which there is no program
+        self.looks_into_texts = False  # of numbers that each call computes: these are settled for a text
         self.eager = False  # it could not be compiled, or was traced too often: from now on it runs as it is
         self.dynamic_sources: dict[object, Source] = {}  # places of numbers that changed, and became inputs
 
@@ -130,9 +134,10 @@ class VaryingIntegers:
     @staticmethod
     def _make_key(leaves: list[object], structure: Structure, varying: set[int]) -> tuple[SignatureKey, list[Operand]]:
         given = [x for i, x in enumerate(leaves) if isinstance(x, Tensor) or type(x) is float or i in varying]
-        kinds = tuple(int if i in varying else _argument_key(x) for i, x in enumerate(leaves))
+        # Of lists: a tuple that grows fails where another thread asks the collector for what refers to its elements.
+        kinds = tuple([int if i in varying else _argument_key(x) for i, x in enumerate(leaves)])
         first: dict[int, int] = {}  # for each tensor the number of the first one with the same memory
-        aliases = tuple(first.setdefault(id(x.array), i) if isinstance(x, Tensor) else i for i, x in enumerate(given))
+        aliases = tuple([first.setdefault(id(x.array), i) if isinstance(x, Tensor) else i for i, x in enumerate(given)])
         recording = "inference" if mode.inference else mode.recording
         return (structure, kinds, aliases, recording, mode.autocast), given
 

@@ -44,8 +44,11 @@ def _fails_here(failure: Failure, expression: ast.expr, *, is_elsewhere: bool) -
         return False
     line = text_of(source.statement_of(failure.node) if failure.node in source.parents else failure.node)
     text = text_of(expression)
-    if text in line or GRADIENTS.search(text) or (is_elsewhere and not _needs_no_frame(expression, failure)):
+    if text in line or GRADIENTS.search(text):
         return False
+    names = [each for each in ast.walk(expression) if isinstance(each, ast.Name)]
+    if is_elsewhere and not all(isinstance(evaluate(each, failure.frame), ModuleType) for each in names):
+        return False  # what names modules alone has the same value everywhere
     is_stored = isinstance(expression, ast.Subscript) and call_of(failure.node) is None
     fails = not is_stored and (_fails(Trial(expression, failure.frame), expression) or _rounds(failure, expression))
     return fails or (not is_elsewhere and _leaves_line_failing(failure, expression))
@@ -69,12 +72,6 @@ def _parse(text: str) -> ast.expr | None:
         return None
     is_whole = ast.unparse(node) == text  # `out [4]` tells a shape
     return node if is_whole and isinstance(node, (ast.Call, ast.Subscript)) else None
-
-
-def _needs_no_frame(expression: ast.expr, failure: Failure) -> bool:
-    """Return whether an expression names modules alone, so that it has the same value everywhere."""
-    names = [each for each in ast.walk(expression) if isinstance(each, ast.Name)]
-    return all(isinstance(evaluate(each, failure.frame), ModuleType) for each in names)
 
 
 def _fails(trial: Trial, expression: ast.expr) -> bool:

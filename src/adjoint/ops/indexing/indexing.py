@@ -298,7 +298,7 @@ def _put_along(g: Operand, indices: Operand, shape: Shape, axis: int) -> Operand
 )
 def take_along(x: Array, indices: Array, *, axis: int) -> Array:
     """The element of each line along `axis` at `indices`, which lack this dimension, as the result does."""
-    return np.take_along_axis(x, np.expand_dims(indices, axis), axis).squeeze(axis)
+    return np.asarray(np.take_along_axis(x, np.expand_dims(indices, axis), axis).squeeze(axis), order="C")
 
 
 @primitive(spec=lambda x, *, axis, descending: Spec(x.shape, np.dtype(np.int64)))

@@ -11,7 +11,7 @@ import numpy as np
 
 from adjoint.core.op.apply import apply
 from adjoint.core.op.call_template import make_call
-from adjoint.core.op.eager_kernels import RowKernel, SmallArrayKernel, kernel_provider, try_small_reduction
+from adjoint.core.op.eager_kernels import LateKernel, RowKernel, SmallArrayKernel, kernel_provider, try_small_reduction
 from adjoint.core.op.elementwise_kernels import DIVIDE
 from adjoint.core.op.families import Declaration, primitive, publish
 from adjoint.core.op.op import Op, Rule, op_of
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 SUM, SUM_OF_ALL = SmallArrayKernel("sum"), SmallArrayKernel("sum_of_all")
 CUMSUM = RowKernel("cumsum")
 MAX_RUN_ELEMENTS = 2**14  # of more, a row kernel takes several rows at a time
-RUNNING_SUM, RUNNING_SUM_BACK = SmallArrayKernel("running_sum"), SmallArrayKernel("running_sum_back")
+RUNNING_SUM, RUNNING_SUM_BACK = LateKernel("running_sum"), LateKernel("running_sum_back")
 MEAN, MEAN_OF_ALL = SmallArrayKernel("mean"), SmallArrayKernel("mean_of_all")
 SUM_COLUMNS, MAX_COLUMNS = SmallArrayKernel("sum_columns"), SmallArrayKernel("max_columns")
 MIN_COLUMNS = SmallArrayKernel("min_columns")

@@ -327,7 +327,7 @@ class StepEvents:
         if is_symbolic_number(x):
             return OutputRef("number", x.name)
         if is_late_text(x):
-            return OutputRef("number", self.tracer.arithmetic.texts.name(x))
+            return OutputRef("number", self.tracer.arithmetic.name_text(x))
         if isinstance(x, Tensor):
             return OutputRef("value", self.tracer.adopt(x))
         if self.has_changed(x):
@@ -358,7 +358,7 @@ class StepEvents:
                 number = arithmetic.add_source(
                     name, given, partial(return_name, name), f"a result of {event.what}()", True
                 )
-                shown.append(number if type(x) is not str else arithmetic.texts.show(name, (name,)))
+                shown.append(number if type(x) is not str else arithmetic.show_text(name, (name,)))
             elif isinstance(given, Tensor) and given.node is None:
                 shape = given.array.shape
                 if event.is_sized:

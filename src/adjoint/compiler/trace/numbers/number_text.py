@@ -91,10 +91,9 @@ class PrintfText:
 
 
 class NumberTexts:
-    """The texts of numbers in a trace. `name_line` gives a name to an expression of the step's arithmetic."""
+    """The texts of numbers in a trace."""
 
-    def __init__(self, name_line: NameLine) -> None:
-        self._name_line = name_line
+    def __init__(self) -> None:
         self.may_show = True  # numbers need not have their values where a text is made of them
         self.are_shown = False  # the instruction that runs makes a text, which nobody looks into
         self.count = 0  # of those made so far
@@ -105,10 +104,10 @@ class NumberTexts:
         """Let numbers show themselves from now on; `made`: by placeholders, in the text of a format with `%`."""
         self.are_shown, self._current = self.may_show, made
 
-    def show(self, code: str, needs: tuple[str, ...]) -> str:
-        """Return a text that stands for the one that an expression gives in each call."""
+    def mark(self, name: str) -> str:
+        """Return a text that stands for the one that has this name in each call."""
         self.count += 1
-        return f"{TEXT_BEGINS}{self._name_line(code, needs)}{TEXT_ENDS}"
+        return f"{TEXT_BEGINS}{name}{TEXT_ENDS}"
 
     def place(self, kind: type, name: str) -> float | None:
         """The placeholder for a number which is asked for an int or a float; None if that must have its value."""
@@ -126,14 +125,14 @@ class NumberTexts:
         self._current.numbers.append(PlacedNumber(name, placeholder))
         return placeholder
 
-    def name(self, text: str) -> str:
+    def name(self, text: str, name_line: NameLine) -> str:
         """The name of the text that each call makes where `text` was made in the trace."""
         for made in reversed(self._printed):  # the last ones may hold those before
             if PLACEHOLDER_PATTERN.search(text) is not None:
-                text = made.replace_placeholders(text, self._name_line)
+                text = made.replace_placeholders(text, name_line)
         parts = TEXT_PATTERN.split(text)  # every second one is a name
         code = " + ".join(part if i % 2 else repr(part) for i, part in enumerate(parts) if part)
-        return self._name_line(code, tuple(parts[1::2]))
+        return name_line(code, tuple(parts[1::2]))
 
 
 def parse_format(form: str) -> PrintfText | None:

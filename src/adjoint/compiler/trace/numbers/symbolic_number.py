@@ -65,7 +65,7 @@ class NumberArithmetic:
         self.bring: Callable[[SymbolicNumber], SymbolicNumber] | None = None
         self.ask: Callable[[str, tuple[str, ...]], Operand] | None = None
         self.read_number: Callable[[Tensor], Operand] | None = None
-        self.texts = NumberTexts(self.name_line)
+        self.texts = NumberTexts()
         self._known: dict[str, Operand] = {}  # numbers, by their names, in the call that is traced
         self._specialized_codes: set[str] = set()
 
@@ -120,6 +120,14 @@ class NumberArithmetic:
             if name not in self._known and name in self.pending and self.read_number is not None:
                 self._known[name] = self.read_number(self.pending[name])
         return eval(code, dict(GUARD_NAMES), self._known)
+
+    def show_text(self, code: str, needs: tuple[str, ...]) -> str:
+        """A text that stands for the one that an expression gives in each call."""
+        return self.texts.mark(self.name_line(code, needs))
+
+    def name_text(self, text: str) -> str:
+        """The name of the text that each call makes where `text` was made in the trace."""
+        return self.texts.name(text, self.name_line)
 
     def until(self, sources: int, lines: int) -> NumberArithmetic:
         """The part of the arithmetic that a trace had met with so many sources and lines."""
@@ -228,17 +236,17 @@ class SymbolicNumber(SymbolicScalar):
 
     def __format__(self, spec: str) -> str:
         if self.arithmetic.texts.are_shown:
-            return self.arithmetic.texts.show(f"format({self.name}, {spec!r})", (self.name,))
+            return self.arithmetic.show_text(f"format({self.name}, {spec!r})", (self.name,))
         return format(self.specialize(), spec)
 
     def __repr__(self) -> str:
         if self.arithmetic.texts.are_shown:
-            return self.arithmetic.texts.show(f"repr({self.name})", (self.name,))
+            return self.arithmetic.show_text(f"repr({self.name})", (self.name,))
         return repr(self.specialize())
 
     def __str__(self) -> str:
         if self.arithmetic.texts.are_shown:
-            return self.arithmetic.texts.show(f"str({self.name})", (self.name,))
+            return self.arithmetic.show_text(f"str({self.name})", (self.name,))
         return str(self.specialize())
 
     def __reduce__(self) -> tuple[type, tuple[float]]:
