@@ -147,7 +147,17 @@ class SourceGuard:
         )
 
 
-class ArgumentGuard:
+class FactOfCall:
+    """A fact that only a call can tell, which brings the arguments."""
+
+    __slots__ = ()
+
+    def holds(self) -> bool:
+        """Take it as true before the call."""
+        return True
+
+
+class ArgumentGuard(FactOfCall):
     """A place has the very tensor that is passed as an argument."""
 
     __slots__ = ("expected_value", "number", "place", "site", "what")
@@ -161,16 +171,12 @@ class ArgumentGuard:
         """A comparison with the argument, by its name in the generated function."""
         return f"{self.place.expression(name)} is x{self.number}"
 
-    def holds(self) -> bool:
-        """Only a call can tell."""
-        return True
-
     def change(self) -> GuardFailure:
         """Return the failure; only the call's arguments tell whether it happened."""
         return GuardFailure(self.what, "True", "False", self.site)
 
 
-class ArgumentAttributeGuard:
+class ArgumentAttributeGuard(FactOfCall):
     """An argument has the same attribute that somebody has put on it, or none."""
 
     __slots__ = ("expected_value", "name", "number", "site", "what")
@@ -184,16 +190,12 @@ class ArgumentAttributeGuard:
         """A comparison with what the argument of this call has."""
         return f"{name(is_same_constant)}(x{self.number}.__dict__.get({self.name!r}, {name(MISSING)}), {expected})"
 
-    def holds(self) -> bool:
-        """Only a call can tell."""
-        return True
-
     def change(self) -> GuardFailure:
         """Return the failure; only the call's arguments tell whether it happened."""
         return GuardFailure(self.what, describe_object(self.expected_value), "another", self.site)
 
 
-class ArgumentGradientGuard:
+class ArgumentGradientGuard(FactOfCall):
     """An argument has a `.grad` when the step begins, or none, as in the call that was traced."""
 
     __slots__ = ("expected_value", "had_gradient", "number", "site", "what")
@@ -206,10 +208,6 @@ class ArgumentGradientGuard:
     def code(self, name: NameOf, expected: str) -> str:
         """A look at the tensor of this call."""
         return f"x{self.number}._grad is {'not ' * self.had_gradient}None"
-
-    def holds(self) -> bool:
-        """Only a call can tell."""
-        return True
 
     def change(self) -> GuardFailure:
         """Return the failure; only the call's arguments tell whether it happened."""
