@@ -25,11 +25,12 @@ from adjoint.core.tensor.storage import (
     Steps,
     Storage,
     View,
+    index_steps_slot,
     share_steps,
     share_view,
 )
 from adjoint.core.tensor.tensor import Tensor
-from adjoint.core.typing import Array, Function, Operand, Params, Shape
+from adjoint.core.typing import Array, Function, Operand, Params
 
 if TYPE_CHECKING:
     from adjoint.core.op.op import Op
@@ -86,13 +87,11 @@ def make_movement_call(op: Op, function: Function, view: bool, method: Function 
     return call
 
 
-def index_view(
-    x: Tensor, array: Array, key: Operand, find_steps: Callable[[Shape, Operand], tuple[Steps, str]]
-) -> Tensor | None:
+def index_view(x: Tensor, array: Array, key: Operand) -> Tensor | None:
     """Return the view x[key] for slices, integers, None and `...`; None where modes differ, or positions are outside.
 
-    NumPy finds the elements. `find_steps(shape, key)` gives the ops that lead to them and the name of the last node,
-    for which nobody asks where nothing is recorded, unless the view or its base is written.
+    NumPy finds the elements. For the ops that lead to them nobody asks where nothing is recorded, unless the view or
+    its base is written.
     """
     modes = None
     recorded = x.node is not None
@@ -119,7 +118,7 @@ def index_view(
             out._detach_record = cut
     steps: Steps = ((None, key, array.shape, data.shape),)
     if recorded:
-        steps, called = find_steps(array.shape, key)
+        steps, called = index_steps_slot.call(array.shape, key)
         code, offset = user_instruction(2)
         for op, params, before, after in steps:  # the tensors between have no place in the program
             step: Operand = op

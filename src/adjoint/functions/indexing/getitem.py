@@ -21,7 +21,7 @@ from adjoint.core.tensor.tensor import Tensor, constant, wrap
 from adjoint.core.typing import Array, Operand, Shape
 from adjoint.functions.api.publish import rename_node
 from adjoint.functions.api.quiet_write import mark_quiet_write, quiet_array
-from adjoint.functions.indexing.index_plan import IndexPlan, deprecate, find_basic_plan, index_steps, is_basic_key
+from adjoint.functions.indexing.index_plan import IndexPlan, deprecate, find_basic_plan, is_basic_key
 from adjoint.functions.indexing.traced_masks import MISMATCH, drop_leading_ones, masked_assign_traced
 from adjoint.ops.elementwise import select
 from adjoint.ops.indexing import indexing
@@ -40,7 +40,7 @@ def getitem(x: Tensor, key: Operand) -> Tensor:
     """
     array = x.array
     if type(array) is np.ndarray and is_basic_key(key):
-        out = index_view(x, array, key, index_steps)
+        out = index_view(x, array, key)
     else:
         out = _try_simple_getitem(x, key)
     if out is not None:

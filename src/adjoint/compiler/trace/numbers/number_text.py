@@ -62,10 +62,7 @@ class PrintfText:
         self.numbers: list[PlacedNumber] = []
 
     def replace_placeholders(self, text: str, name_line: NameLine) -> str:
-        """Return a text with markers where this one shows placeholders.
-
-        Raises: TextReadError if it could be read in two ways.
-        """
+        """Return a text with markers where this one shows placeholders, unless it could be read in two ways."""
         found: dict[tuple[tuple[str, str], ...], str] = {}  # patterns, by the code of each text and its number
         for places in combinations(range(len(self.fields)), len(self.numbers)):
             shown = dict(zip(places, self.numbers, strict=True))
@@ -74,8 +71,8 @@ class PrintfText:
                 if re.search(pattern, text):
                     shows = [(f"{self.fields[i].code!r} % ({n.name},)", n.name) for i, n in shown.items()]
                     found.setdefault(tuple(shows), pattern)
-        if len(found) > 1:
-            raise TextReadError(f"a step makes a text of numbers that could be read in two ways, at {user_site()}")
+        if len(found) != 1:
+            return text
         for codes, pattern in found.items():
             markers = [f"{TEXT_BEGINS}{name_line(code, (name,))}{TEXT_ENDS}" for code, name in codes]
             text = re.sub(pattern, partial(_put_markers, markers=markers), text)
@@ -126,10 +123,15 @@ class NumberTexts:
         return placeholder
 
     def name(self, text: str, name_line: NameLine) -> str:
-        """The name of the text that each call makes where `text` was made in the trace."""
+        """The name of the text that each call makes where `text` was made in the trace.
+
+        Raises: TextReadError if it does not tell which fields show which numbers.
+        """
         for made in reversed(self._printed):  # the last ones may hold those before
             if PLACEHOLDER_PATTERN.search(text) is not None:
                 text = made.replace_placeholders(text, name_line)
+        if self._printed and PLACEHOLDER_PATTERN.search(text) is not None:
+            raise TextReadError(f"a step makes a text that does not tell which numbers it shows, at {user_site()}")
         parts = TEXT_PATTERN.split(text)  # every second one is a name
         code = " + ".join(part if i % 2 else repr(part) for i, part in enumerate(parts) if part)
         return name_line(code, tuple(parts[1::2]))
