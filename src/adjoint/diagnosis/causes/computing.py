@@ -6,7 +6,6 @@ import ast
 import operator
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from time import thread_time
 from types import FrameType
 from typing import cast
 
@@ -21,9 +20,10 @@ from adjoint.diagnosis.causes.held_values import find_parts, look_up, read_item
 from adjoint.diagnosis.causes.steps import find_former
 from adjoint.diagnosis.failure import Failure
 from adjoint.diagnosis.operands import MISSING
-from adjoint.diagnosis.repairs.trial import Trial
+from adjoint.diagnosis.repairs.trial import Trial, read_clock
 
-MAX_SECONDS = 0.2
+# A count is the same on every machine; the seconds stop expressions that are slow by themselves.
+MAX_COMPUTED_EXPRESSIONS, MAX_SECONDS = 256, 1.0
 MAX_NESTED = 12
 ARITHMETIC: dict[type[ast.operator], Callable[[Operand, Operand], Operand]] = {
     ast.Add: operator.add,
@@ -76,10 +76,10 @@ class _NameTable:
 
 
 class Computer:
-    """Computes expressions of one program, each once, until the time is spent."""
+    """Computes expressions of one program, each once, until it has computed too many of them."""
 
     def __init__(self) -> None:
-        self.end = thread_time() + MAX_SECONDS
+        self.end = read_clock() + MAX_SECONDS
         self.nested = 0
 
     def compute(self, step: SourceStep) -> Operand:
@@ -90,7 +90,7 @@ class Computer:
         key = step.context, step.node, step.keys, step.before
         program = step.context.program
         known = program.values
-        program.is_spent = program.is_spent or thread_time() > self.end
+        program.is_spent |= len(program.values) > MAX_COMPUTED_EXPRESSIONS or read_clock() > self.end
         if key in known or program.is_spent or self.nested > MAX_NESTED:
             return known.get(key, MISSING)
         known[key] = MISSING  # while it is computed

@@ -41,7 +41,7 @@ class FailedProgram:
     run: Callable[[SourceStep], Operand]
     constructions: dict[int, SourceStep | None] = field(default_factory=dict)
     values: dict[tuple[object, ...], Operand] = field(default_factory=dict)  # that were computed again
-    is_spent: bool = False  # the time for that: some values are missing that could be known
+    is_spent: bool = False  # too many were: some values are missing that could be known
 
     def close(self) -> None:
         """Forget what was found, which keeps frames alive."""
@@ -238,10 +238,10 @@ class SourceStep:
         return self.context.source
 
     @property
-    def mark(self) -> tuple[int, int, int, int | None]:
+    def mark(self) -> tuple[ast.expr, int, int, int | None]:
         """The key of a step among others of a way back: the expression, and the calls and turns in which it is."""
         turn = self.context.turn
-        return id(self.node), self.context.depth, 0 if turn is None else turn[1], self.before
+        return self.node, self.context.depth, 0 if turn is None else turn[1], self.before
 
     def at(self, node: ast.expr, keys: tuple[Key, ...] | None = None) -> SourceStep:
         """Return the step to another expression of the same scope."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-import time
 from inspect import ismodule
 from itertools import chain
 
@@ -18,11 +17,10 @@ from adjoint.diagnosis.remedies.registry import at, remedy
 from adjoint.diagnosis.repairs.edits import find_edits
 from adjoint.diagnosis.repairs.expression import Edit, call_of, parameter_names, write_line
 from adjoint.diagnosis.repairs.following import count_fitting, find_alike
-from adjoint.diagnosis.repairs.trial import Trial
+from adjoint.diagnosis.repairs.trial import Trial, read_clock
 from adjoint.diagnosis.source_expressions import MAX_SHOWN_CHARACTERS, SourceFile, text_of
 
-MAX_SECONDS = 0.5
-read_clock = getattr(time, "thread_time", time.process_time)  # a browser has no threads, and no clock of theirs
+MAX_SECONDS = 1.0
 SHAPE_WORDS = re.compile(r"shape|size|dimension|broadcast|channels|numel|\d-?D\b|stride|aligned")
 
 TRANSPOSING = re.compile(r"\.(?:transpose|permute)\(|\.m?T\b")
