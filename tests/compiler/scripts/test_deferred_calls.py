@@ -58,6 +58,34 @@ def test_averages_and_logs_are_left_to_the_program(call: str) -> None:
     assert moved == call
 
 
+@pytest.mark.parametrize("key", ["epoch", "f'{epoch}/{step}'", "epoch, 'loss'", "-1"])
+def test_entries_are_left_to_the_program(key: str) -> None:
+    inside, behind = split(STEP.replace("loss.backward()", f"history[{key}] = loss.item()\nloss.backward()"))
+    (computation,) = [line for line in inside if line.startswith("__adjoint_metric")]
+    name, _, values = computation.partition(" = ")
+    if key == "-1":
+        assert (values, behind) == ("loss.item()", [f"history[-1] = {name}"])
+    else:
+        assert ast.dump(ast.parse(values)) == ast.dump(ast.parse(f"(loss.item(), ({key}))"))
+        assert behind == [f"history[{name}[1]] = {name}[0]"]
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        "bank[i] = out.detach()",  # which the model may look at
+        "x[i] = loss.item()",
+        "history[make_key()] = loss.item()",
+        "history[i] = self.history[i] = loss.item()",
+        "lr_of_epoch[i] = loss.item()",
+    ],
+)
+def test_entries_that_may_be_looked_at_stay(entry: str) -> None:
+    inside, behind = split(STEP.replace("loss.backward()", f"{entry}\nloss.backward()"))
+    assert entry in inside
+    assert behind == []
+
+
 @pytest.mark.parametrize(
     "call",
     [

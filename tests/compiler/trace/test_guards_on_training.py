@@ -84,6 +84,28 @@ def accumulating() -> Made:
     return step, classified, s
 
 
+def scheduled() -> Made:
+    """Learning rates that the step sets, each call others, and a book of the losses."""
+    ad.manual_seed(0)
+    model = nn.Linear(5, 3)
+    groups = [{"params": [model.weight], "lr": 0.1}, {"params": [model.bias], "lr": 0.2}]
+    s = Setting(model=model, optimizer=optim.SGD(groups, momentum=0.9), n=0, decay=0.9)
+
+    def step(x: Any, y: Any) -> Any:
+        s.n += 1
+        for group in s.optimizer.param_groups:
+            group["lr"] = 0.1 * s.decay**s.n
+        for i, group in enumerate(s.optimizer.param_groups):
+            group["lr"] = group["lr"] / (i + 1)
+        loss = F.cross_entropy(s.model(x), y)
+        s.optimizer.zero_grad()
+        loss.backward()
+        s.optimizer.step()
+        return loss
+
+    return step, classified, s
+
+
 def averaging() -> Made:
     """An exponential average of the parameters, and the last losses in a deque."""
     ad.manual_seed(0)
@@ -166,6 +188,7 @@ def no_gradients(s: Any) -> None:
 
 CASES: dict[str, tuple[Callable[[], Made], list[Change]]] = {
     "lr": (momentum, [options(lr=0.2), options(lr=0.0), options(lr=0.1)]),
+    "scheduled": (scheduled, [options(momentum=0.5), lambda s: setattr(s, "decay", 0.5), options(weight_decay=0.1)]),
     "momentum": (momentum, [options(momentum=0.5), options(momentum=0.0), options(momentum=0.9)]),
     "weight_decay": (momentum, [options(weight_decay=0.1), options(weight_decay=0.0)]),
     "nesterov": (momentum, [options(nesterov=True)]),

@@ -34,6 +34,7 @@ from adjoint.compiler.trace.frames.sources import (
     BuiltinSource,
     CellSource,
     ContentsSource,
+    ElementsSource,
     GlobalSource,
     ItemSource,
     Source,
@@ -72,6 +73,8 @@ def checks_of_source(place: Source) -> list[PointerCheck] | None:
     holder, name = place.holder, place.name
     if type(place) is ContentsSource:  # one in which no other lies, so that its elements tell all
         return None if flat_elements(holder) is None else _list_if_any(check_entries(holder))
+    if type(place) is ElementsSource:
+        return _list_if_any(check_entries(holder)) if type(holder) in (list, *PLAIN_MAPPINGS) else None
     # Each kind of place has the one cheapest check: a slot of an object where CPython keeps it at a fixed offset, an
     # item of a dict, or the version of a class. What has none is checked by Python.
     value = place.read()

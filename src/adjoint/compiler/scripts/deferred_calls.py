@@ -1,7 +1,8 @@
 """Calls by which a training region only keeps books: they go behind it, and what they are given is computed within.
 
 A list or an average of the program may be another one in each epoch, and is no part of what is compiled. Of
-`losses.append(loss.item())` and `meter.update(loss.item(), x.size(0))` only the numbers are.
+`losses.append(loss.item())`, `history[epoch] = loss.item()` and `meter.update(loss.item(), x.size(0))` only the numbers
+are.
 """
 
 from __future__ import annotations
@@ -49,20 +50,23 @@ def take_calls_out(place: StatementBlock, first: int, stop: int) -> list[tuple[a
 
 def _find_given(statement: ast.stmt, region: Sequence[ast.stmt]) -> tuple[str, list[tuple[ast.expr, Setter]]] | None:
     """The object that a statement keeps books in, and the values for it, each with what puts another in its place."""
+    given: list[tuple[ast.expr, Setter]]
     match statement:
         case ast.Expr(ast.Call(ast.Attribute(ast.Name(name), "append"), [value] as values, [])):
             return name, [(value, partial(values.__setitem__, 0))]
         case ast.AugAssign(ast.Name(name), ast.Add(), ast.List([value] as values)):
             return name, [(value, partial(values.__setitem__, 0))]
+        case ast.Assign([ast.Subscript(ast.Name(name), key) as place], value) if _is_number(value) and is_pure(key):
+            given = [(value, partial(setattr, statement, "value")), (key, partial(setattr, place, "slice"))]
+            return None if _may_train(name) else (name, _leave_constants(given))
         case ast.Expr(ast.Call(ast.Attribute(ast.Name(name), method), values, keywords)) if method in BOOK_METHODS:
-            given: list[tuple[ast.expr, Setter]]
             given = [(value, partial(values.__setitem__, i)) for i, value in enumerate(values)]
             given += [(keyword.value, partial(setattr, keyword, "value")) for keyword in keywords]
-            given = [(value, put) for value, put in given if not isinstance(value, ast.Constant)]
+            given = _leave_constants(given)
             others = [each for each in region if each is not statement]
             nodes = (node for each in others for node in ast.walk(each) if isinstance(node, ast.stmt))
             is_seen = any(_does_more(node) for node in nodes if node.lineno > statement.lineno)
-            is_book = given and not is_seen and not any(word in name.lower() for word in NO_BOOKS)
+            is_book = given and not is_seen and not _may_train(name)
             if is_book and all(_is_book_value(value, others) for value, _ in given):
                 return name, given
     return None
@@ -72,12 +76,27 @@ def _is_book_value(value: ast.expr, others: Sequence[ast.stmt]) -> bool:
     """Tell whether a value is a number, or is computed of what the other statements make or do not use at all."""
     if not is_pure(value):
         return False
-    if isinstance(value, ast.Call) and calls_method(ast.Expr(value), NUMBERS):
+    if _is_number(value):
         return True
     if isinstance(value, ast.Subscript) and ast.unparse(value.value).endswith(".shape"):
         return True
     uses = find_name_uses(others)
     return find_name_uses([ast.Expr(value)]).reads.isdisjoint(uses.reads - uses.writes)
+
+
+def _leave_constants(given: Iterable[tuple[ast.expr, Setter]]) -> list[tuple[ast.expr, Setter]]:
+    """The values that are to be computed: a constant, be it negative, stays where it is."""
+    plain = [(value.operand if isinstance(value, ast.UnaryOp) else value, value, put) for value, put in given]
+    return [(value, put) for operand, value, put in plain if not isinstance(operand, ast.Constant)]
+
+
+def _may_train(name: str) -> bool:
+    """Tell whether the name of an object is one of those that an update may depend on."""
+    return any(word in name.lower() for word in NO_BOOKS)
+
+
+def _is_number(value: ast.expr) -> bool:
+    return is_pure(value) and isinstance(value, ast.Call) and calls_method(ast.Expr(value), NUMBERS)
 
 
 def _does_more(statement: ast.stmt) -> bool:
@@ -123,7 +142,11 @@ def _mentions(name: str, nodes: Iterable[ast.AST]) -> bool:
 def find_book(deferred: ast.stmt) -> str:
     """Return the name of the object in which a deferred statement keeps books."""
     match deferred:
-        case ast.Expr(ast.Call(ast.Attribute(ast.Name(name)))) | ast.AugAssign(ast.Name(name)):
+        case (
+            ast.Expr(ast.Call(ast.Attribute(ast.Name(name))))
+            | ast.AugAssign(ast.Name(name))
+            | ast.Assign([ast.Subscript(ast.Name(name))])
+        ):
             return name
     raise AssertionError(ast.unparse(deferred))
 

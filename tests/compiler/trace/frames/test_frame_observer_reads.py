@@ -31,6 +31,8 @@ kinds = {"a", "b"}
 queue = deque([1, 2])
 defaults: defaultdict[str, int] = defaultdict(int, a=1)
 nothing: list[int] = []
+tables: list[dict[str, Any]] = [{"lr": 0.1, "seen": [1]}, {"lr": 0.2, "seen": [2]}]
+rows = [[1, 2], [3, 4]]
 lr_key = "lr"
 
 
@@ -250,6 +252,55 @@ def a_loop_over_a_list() -> Any:
     total = 0.0
     for number in numbers:
         total += number
+    return total
+
+
+@of("global 'tables', elements of a list, item 'lr' of a dict")
+def a_loop_over_tables() -> Any:
+    total = 0.0
+    for table in tables:
+        total += table["lr"]
+    return total
+
+
+@of("global 'tables', elements of a list, item 'lr' of a dict")
+def a_loop_over_numbered_tables() -> Any:
+    total = 0.0
+    for i, table in enumerate(tables):
+        total += i * table["lr"]
+    return total
+
+
+@of("global 'tables', elements of a list, global 'numbers', contents of a list, item 'lr' of a dict")
+def a_loop_over_tables_and_numbers() -> Any:
+    total = 0.0
+    for table, number in zip(tables, numbers, strict=False):
+        total += number * table["lr"]
+    return total
+
+
+@of("global 'settings', elements of a dict, contents of a list")
+def a_loop_over_the_entries_of_a_dict() -> Any:
+    total = 0
+    for name, value in settings.items():
+        if name == "names":
+            total += len(value)
+    return total
+
+
+@of("global 'rows', contents of a list")
+def a_loop_over_parts_of_lists() -> Any:
+    total = 0
+    for x, y in rows:
+        total += x * y
+    return total
+
+
+@of("global 'rows', contents of a list")
+def a_loop_over_numbered_parts_of_lists() -> Any:
+    total = 0
+    for i, (x, y) in enumerate(rows):
+        total += i * x * y
     return total
 
 

@@ -31,7 +31,7 @@ class NewContainer(list[Any]):
 @handles(
     "ASYNC_GEN_WRAP BEFORE_ASYNC_WITH BEFORE_WITH BUILD_INTERPOLATION BUILD_STRING BUILD_TEMPLATE CALL_INTRINSIC_1 "
     "CALL_INTRINSIC_2 CHECK_EG_MATCH CHECK_EXC_MATCH CLEANUP_THROW CONVERT_VALUE END_ASYNC_FOR END_SEND FORMAT_SIMPLE "
-    "FORMAT_VALUE FORMAT_WITH_SPEC GET_AITER GET_ANEXT GET_AWAITABLE GET_ITER GET_YIELD_FROM_ITER IMPORT_STAR "
+    "FORMAT_VALUE FORMAT_WITH_SPEC GET_AITER GET_ANEXT GET_AWAITABLE GET_YIELD_FROM_ITER IMPORT_STAR "
     "INTERPRETER_EXIT LIST_TO_TUPLE LOAD_SPECIAL PREP_RERAISE_STAR PRINT_EXPR RAISE_VARARGS RERAISE RETURN_CONST SEND "
     "TO_BOOL UNARY_INVERT UNARY_NEGATIVE UNARY_NOT UNARY_POSITIVE WITH_EXCEPT_START"
 )
@@ -107,6 +107,17 @@ def swap_values(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None:
     values = a.pop_operands(ins.arg or 2)
     values[0], values[-1] = values[-1], values[0]
     a.push(*values)
+
+
+@handles("GET_ITER")
+def get_iterator(a: ShadowFrame, frame: FrameType, ins: dis.Instruction) -> None:
+    """`iter(x)`: of a loop that names each element, so that what it reads of one is seen, the elements alone."""
+    value = a.pop()
+    if a.names_elements(frame):
+        a.observer.use_elements(value, frame)
+    else:
+        a.observer.use(value, frame)
+    a.push(one_of([value]))
 
 
 @handles("FOR_ITER")

@@ -8,6 +8,7 @@ import heapq
 import operator
 import os
 from collections import Counter, UserDict, UserList
+from collections.abc import Callable, Sequence
 from enum import EnumMeta
 from types import (
     BuiltinFunctionType,
@@ -59,6 +60,9 @@ CHANGING_METHODS = frozenset((  # methods of built-in containers that change the
 KEY_METHODS = frozenset(("__getitem__", "get", "__contains__", "setdefault"))  # methods of a dict about one item
 # These do not look into their arguments.
 SHALLOW_FUNCTIONS = frozenset((isinstance, issubclass, callable, id, type, functools.partial))
+# What a loop goes over, and the number of names that it gives in each turn.
+LOOP_PARTS: dict[type, Callable[[Sequence[object]], int]] = {enumerate: lambda _: 2, zip: len, reversed: lambda _: 1}
+VIEW_PARTS = {"items": 2, "keys": 1, "values": 1}  # the same for methods of dicts
 FILLING_FUNCTIONS = frozenset((  # functions that change their first argument
     np.copyto, np.put, np.place, np.putmask, np.fill_diagonal, np.put_along_axis, heapq.heappush, heapq.heappop,
     heapq.heapify, heapq.heapreplace, heapq.heappushpop, bisect.insort_left, bisect.insort_right, operator.setitem,
@@ -124,7 +128,10 @@ def record_call(a: ShadowFrame, frame: FrameType, callee: Any, args: tuple[Any, 
             return value
     # A function of the standard library may read any attribute of what it is given.
     reads_objects = isinstance(callee, FunctionType) and is_standard_file(callee.__code__.co_filename)
-    if not (isinstance(callee, BuiltinFunctionType | type) and callee in SHALLOW_FUNCTIONS):
+    if isinstance(callee, type) and callee in LOOP_PARTS and a.names_elements(frame, LOOP_PARTS[callee](args)):
+        for value in values:
+            w.use_elements(value, frame)
+    elif not (isinstance(callee, BuiltinFunctionType | type) and callee in SHALLOW_FUNCTIONS):
         for value in values:
             w.use(value, frame, looks_at=2)
             if reads_objects:
@@ -224,7 +231,10 @@ def _call_method(
         for value in values:
             w.preexisting.note_new(value)
         return True, one_of([owner])
-    w.use(owner, frame)
+    if name in VIEW_PARTS and isinstance(owner, dict) and a.names_elements(frame, VIEW_PARTS[name]):
+        w.use_elements(owner, frame)
+    else:
+        w.use(owner, frame)
     return not args, one_of([owner])
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dis
 import random
 import sys
+from collections import deque
 from collections.abc import Callable
 from types import BuiltinFunctionType, CellType, FrameType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,16 +15,18 @@ from adjoint.compiler.trace.frames.attribute_sources import AttributeSource
 from adjoint.compiler.trace.frames.constants import ATOMS, is_plain, is_same_constant
 from adjoint.compiler.trace.frames.container_snapshot import (
     CONTAINERS,
+    MAX_SNAPSHOT_ITEMS,
     MUTABLE,
     container_of_view,
     copy_container,
     elements,
+    flat_elements,
     snapshot,
 )
 from adjoint.compiler.trace.frames.impure_calls import is_numpy_generator, is_suspended
 from adjoint.compiler.trace.frames.late_texts import LateTexts, is_made_text
 from adjoint.compiler.trace.frames.preexisting import Preexisting, visible_referents
-from adjoint.compiler.trace.frames.sources import MISSING, ContentsSource, ItemSource, Source
+from adjoint.compiler.trace.frames.sources import MISSING, ContentsSource, ElementsSource, ItemSource, Source
 from adjoint.compiler.trace.frames.static_getattr import MAX_CANDIDATES, FoundAttribute
 from adjoint.compiler.trace.frames.trace_rules import is_immutable_class, is_own_class, is_user_class
 from adjoint.core.graph.source_location import Site
@@ -194,6 +197,19 @@ class Observations:
         place = ContentsSource(container)
         if place not in self._reads and id(container) not in self._arguments:
             self._reads[place] = ObservedRead(place, snapshot(container, self.as_before), site_in(frame))
+            self.preexisting.expand(container)
+
+    def use_elements(self, container: Any, frame: FrameType) -> None:
+        """Record that a loop goes over a container: over tables, say, of each of which the loop reads what it reads."""
+        shown = self.as_before(container)
+        has_elements = isinstance(container, list | deque | dict) and len(container) <= MAX_SNAPSHOT_ITEMS
+        holds_others = has_elements and flat_elements(shown) is None
+        if not (holds_others and self.is_preexisting(container)) or self.is_argument(container):
+            self.use(container, frame)
+            return
+        place = ElementsSource(container)
+        if place not in self._reads:
+            self._reads[place] = ObservedRead(place, (*elements(shown),), site_in(frame))
             self.preexisting.expand(container)
 
     def write(self, place: Source, before: object, frame: FrameType) -> None:

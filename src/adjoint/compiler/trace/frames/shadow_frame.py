@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dis
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
+from itertools import islice, takewhile
 from types import CellType, CodeType, FrameType
 from typing import Any
 
@@ -12,6 +13,9 @@ from adjoint.compiler.trace.frames.observations import Observations
 from adjoint.compiler.trace.frames.static_getattr import UNKNOWN
 from adjoint.core.typing import Function
 
+NAME_STORES = frozenset(
+    ("STORE_FAST", "STORE_FAST_LOAD_FAST", "STORE_FAST_STORE_FAST", "STORE_NAME", "STORE_GLOBAL", "STORE_DEREF")
+)
 # Returns true if its effect shows at the next instruction.
 Handler = Callable[["ShadowFrame", FrameType, dis.Instruction], object]
 
@@ -123,6 +127,23 @@ class ShadowFrame:
         """True where the frame leaves with a `yield`, to come back."""
         step = self.steps.get(frame.f_lasti)
         return step is not None and (step[1].opname in ("YIELD_VALUE", "SEND") or _is_resume(step[1]))
+
+    def names_elements(self, frame: FrameType, count: int = 1) -> bool:
+        """True where a loop begins that gives a name to each element, or to each of its `count` parts."""
+        opnames = [each.opname for each in islice(self._instructions_from(frame.f_lasti), count + 4)]
+        if "GET_ITER" not in opnames[:2]:  # which runs now, or when a call has returned what the loop goes over
+            return False
+        opnames = opnames[opnames.index("GET_ITER") + 1 :]
+        head = ["FOR_ITER", "UNPACK_SEQUENCE"] if count > 1 else ["FOR_ITER"]
+        stores = takewhile(NAME_STORES.__contains__, opnames[len(head) :])
+        stored = sum(2 if name == "STORE_FAST_STORE_FAST" else 1 for name in stores)
+        return opnames[: len(head)] == head and stored >= count
+
+    def _instructions_from(self, offset: int) -> Iterator[dis.Instruction]:
+        step = self.steps.get(offset)
+        while step is not None:
+            yield step[1]
+            step = self.steps.get(step[2])
 
     def push(self, *values: object) -> None:
         """Put values on the stack, the last on top."""

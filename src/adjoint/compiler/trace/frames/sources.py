@@ -10,7 +10,13 @@ from types import CellType
 from typing import TYPE_CHECKING, Any
 
 from adjoint.compiler.trace.frames.constants import is_interchangeable, is_same_constant
-from adjoint.compiler.trace.frames.container_snapshot import assign_contents, flat_elements, matches_snapshot, snapshot
+from adjoint.compiler.trace.frames.container_snapshot import (
+    assign_contents,
+    elements,
+    flat_elements,
+    matches_snapshot,
+    snapshot,
+)
 from adjoint.core.tensor.tensor import Tensor
 from adjoint.core.typing import Operand
 
@@ -279,6 +285,10 @@ def tensors_in(place: Source, value: object, before: Callable[[object], object])
         yield place, value
     elif isinstance(place, ContentsSource):
         yield from _tensors_in_container(place.holder, before)
+    elif isinstance(place, ElementsSource) and isinstance(value, tuple):
+        is_dict = isinstance(place.holder, dict)
+        for key, element in zip(value[::2], value[1::2], strict=True) if is_dict else enumerate(value):
+            yield from tensors_in(ItemSource(place.holder, key), element, before)
     elif isinstance(value, tuple):
         for i, element in enumerate(value):
             yield from tensors_in(PartSource(place, i), element, before)
@@ -335,3 +345,31 @@ class ContentsSource(Source):
 
     def holds(self, value: Snapshot) -> bool:
         return matches_snapshot(self.holder, value)
+
+
+class ElementsSource(Source):
+    """The elements of a list, dict or deque, keys included: not what is in them, which a loop may change."""
+
+    __slots__ = ()
+
+    @property
+    def what(self) -> str:
+        """`elements of a list`."""
+        return f"elements of a {type(self.holder).__name__}"
+
+    def read(self) -> tuple[object, ...]:
+        return (*elements(self.holder),)
+
+    def delete(self) -> None:
+        raise TypeError(f"the {self.what} cannot be deleted")
+
+    def expression(self, name: NameOf) -> str:
+        """`(*elements(o),)`."""
+        return f"(*{name(elements)}({name(self.holder)}),)"
+
+    def guard(self, value: object, name: NameOf) -> str:
+        """`place.holds(elements)`: of any number of them."""
+        return f"{name(self)}.holds({name(value)})"
+
+    def _set(self, value: object) -> None:
+        raise TypeError(f"the {self.what} cannot be set")
