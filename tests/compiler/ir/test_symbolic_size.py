@@ -62,6 +62,19 @@ def test_answers_without_a_guard_are_right_for_every_value(seed: int) -> None:
             assert answers == (x == y, x < y, x <= y, x > y, x >= y)
 
 
+@pytest.mark.parametrize("seed", range(60))
+def test_bounds_hold_for_all_symbols_up_to_the_highest(seed: int) -> None:
+    relations = SizeRelations()
+    n, m = relations.add_symbol(57), relations.add_symbol(31)
+    size, draw = random_size(random.Random(seed), n, m), random.Random(seed)
+    with relations.bounding({"s0": 40, "s1": 25}):
+        bound = size_value(size)
+        assert [size_value(x) for x in (n, 3 * n * m + 1, 64 - n, 16 + n % 32)] == [40, 3001, 62, 47]
+    assert size_value(n) == 57
+    for _ in range(100):
+        assert evaluate_size(size, {"s0": draw.randrange(2, 41), "s1": draw.randrange(2, 26)}) <= bound
+
+
 def test_most_questions_need_no_guard(sizes: tuple[SizeRelations, Any, Any]) -> None:
     relations, n, m = sizes
     assert n + 1 > n

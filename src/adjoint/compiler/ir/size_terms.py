@@ -192,6 +192,32 @@ def _find_least_quotient(factor: Quotient) -> int:
     return low // by if low is not None and low >= 0 and by > 0 else 0
 
 
+def find_range(terms: Terms, highest: Mapping[str, int]) -> tuple[int, int]:
+    """Return bounds of a sum where no symbol is more than it is in `highest`: not all sizes grow with their symbols."""
+    low, high = 0, 0
+    for monomial, coefficient in terms:
+        ends = coefficient, coefficient
+        for factor in monomial:
+            if isinstance(factor, str):
+                part = min(MIN_SYMBOL, highest[factor]), highest[factor]
+            else:
+                part = _find_quotient_range(factor, highest)
+            products = [a * b for a in ends for b in part]
+            ends = min(products), max(products)
+        low, high = low + ends[0], high + ends[1]
+    return low, high
+
+
+def _find_quotient_range(factor: Quotient, highest: Mapping[str, int]) -> tuple[int, int]:
+    low, high = find_range(factor.dividend, highest)
+    least, most = find_range(factor.divisor, highest)
+    least, most = max(least, 1), max(most, 1)  # of a size that divides
+    if factor.is_rest:
+        return 0, min(high, most - 1) if low >= 0 else most - 1
+    quotients = [a // b for a in (low, high) for b in (least, most)]
+    return min(quotients), max(quotients)
+
+
 def split_by_sign(terms: Terms) -> tuple[Terms, Terms]:
     """Return a difference as what is added and what is taken away."""
     added = tuple((m, c) for m, c in terms if c > 0)

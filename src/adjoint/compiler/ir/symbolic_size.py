@@ -25,6 +25,7 @@ from adjoint.compiler.ir.size_terms import (
     expand_rests,
     find_bounds,
     find_names,
+    find_range,
     format_terms,
     multiply_terms,
     split_by_sign,
@@ -59,6 +60,7 @@ class SizeRelations:
         self._known: dict[str, Terms] = {}  # symbols that are other sizes
         self.is_traced = False
         self.is_sealed = False
+        self.are_bounds = False  # what sizes show of themselves, in place of their values
 
     def add_symbol(self, value: int) -> SymbolicSize:
         """A new symbol: `value` in this call."""
@@ -108,6 +110,20 @@ class SizeRelations:
         finally:
             self.values = kept
 
+    @contextmanager
+    def bounding(self, highest: Mapping[str, int]) -> Iterator[None]:
+        """Let sizes be the most that they can be while no symbol is more than this: 64 - n is most for the least n."""
+        self.are_bounds = True
+        try:
+            with self.taking(highest):
+                yield
+        finally:
+            self.are_bounds = False
+
+    def find_value(self, terms: Terms) -> int:
+        """Return the number that a size is in the call that is traced, or the most that it can be."""
+        return find_range(terms, self.values)[1] if self.are_bounds else evaluate_terms(terms, self.values)
+
     def rely_on(self, code: str, answer: bool) -> bool:
         """Rely on this answer of a comparison from now on."""
         if code not in self.guards:
@@ -134,7 +150,7 @@ class SymbolicSize(SymbolicScalar):
     @property
     def value(self) -> int:
         """The number in the call that is traced; what it decides must be right for every other."""
-        return evaluate_terms(self.terms, self.relations.values)
+        return self.relations.find_value(self.terms)
 
     def as_size(self) -> int:
         """Return the size itself."""

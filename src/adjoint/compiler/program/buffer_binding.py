@@ -83,7 +83,7 @@ class Binding:
 
     def _make_scratch(self) -> Array:
         """The scratch memory of all threads, for the largest sizes so far."""
-        with self.sizes.taking(self.capacity):
+        with self.sizes.bounding(self.capacity):
             return aligned_bytes(max((size_value(k.scratch) for k in self.kernels.values()), default=0) * self.threads)
 
     def _place_inputs(self) -> None:
@@ -188,7 +188,7 @@ class Binding:
         since = self.last_step_that_may_raise()  # until there, .grad stays as it was
         lending = [] if self.graph.symbols else self._late_gradients()  # an arena that grows moves no gradients
         late = [Span(v, spans.first[v], len(self.fusion.order)) for v in lending]
-        with self.sizes.taking(self.capacity):
+        with self.sizes.bounding(self.capacity):
             made = spans.add_shared_places(plan_memory(spans.spans, late, since))
         self.arena = aligned_bytes(made.size)
         for v, offset in made.offsets.items():
