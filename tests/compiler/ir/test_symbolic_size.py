@@ -118,6 +118,18 @@ def test_whoever_takes_a_plain_number_gets_it_and_a_guard(read: Any, sizes: tupl
     assert relations.guards == {"s0 == 57": True}
 
 
+@pytest.mark.parametrize("settle", [int, lambda n: n == 57, lambda n: 2 * n + 1 == 115, lambda n: (3 * n).__index__()])
+def test_a_size_that_a_program_takes_for_a_number_is_that_number(settle: Any, sizes: Any) -> None:
+    relations, n, m = sizes
+    assert settle(n)
+    relations.is_traced = True
+    assert n == 57
+    assert (3, n) == (3, 57)
+    assert n != 58
+    assert 2 * n * m == 114 * m
+    assert n != m
+
+
 def test_it_passes_for_an_integer(sizes: tuple[SizeRelations, Any, Any]) -> None:
     _, n, m = sizes
     assert isinstance(n, int)

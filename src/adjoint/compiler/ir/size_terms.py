@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
 MIN_SYMBOL, MAX_SYMBOL = 2, 1 << 40  # the smallest and the largest size that a symbol stands for
@@ -98,11 +99,10 @@ def multiply_terms(a: Terms, b: Terms) -> Terms:
 
 def divide_terms(dividend: Terms, divisor: Terms, is_rest: bool) -> Terms:
     """Return dividend // divisor, or the rest: what divides without a rest is taken out first."""
-    at_least, over = find_bounds(dividend)[0], find_bounds(add_terms(dividend, divisor, -1))[1]
-    if at_least is not None and at_least >= 0 and over is not None and over < 0:  # 0 <= dividend < divisor
+    low, high = find_bounds(dividend)
+    if low >= 0 and find_bounds(add_terms(dividend, divisor, -1))[1] < 0:  # 0 <= dividend < divisor
         return dividend if is_rest else ()
-    below, above = find_bounds(dividend)[1], find_bounds(add_terms(dividend, divisor))[0]
-    if below is not None and below < 0 and above is not None and above >= 0:  # -divisor <= dividend < 0
+    if high < 0 and find_bounds(add_terms(dividend, divisor))[0] >= 0:  # -divisor <= dividend < 0
         return add_terms(dividend, divisor) if is_rest else (((), -1),)
     if len(divisor) != 1 or divisor[0][0]:
         exact = _divide_exactly(dividend, divisor)
@@ -113,10 +113,10 @@ def divide_terms(dividend: Terms, divisor: Terms, is_rest: bool) -> Terms:
     whole = tuple((m, c // by) for m, c in dividend if c % by == 0)
     left = tuple((m, c) for m, c in dividend if c % by)
     low, high = find_bounds(left)
-    if not left or (low is not None and low == high):
-        quotient, rest = divmod(low or 0, by)
+    if low == high:
+        quotient, rest = divmod(low, by)
         return collect_terms([((), rest)]) if is_rest else add_terms(whole, collect_terms([((), quotient)]))
-    if not is_rest and high is not None and high <= 0 < by:  # -(n // -d) as (n + d - 1) // d: no negative dividends
+    if not is_rest and high <= 0 < by:  # -(n // -d) as (n + d - 1) // d: no negative dividends
         up = divide_terms(add_terms(tuple((m, -c) for m, c in left), collect_terms([((), by - 1)])), divisor, False)
         return add_terms(whole, up, -1)
     quotient_terms: Terms = ((((Quotient(left, divisor, is_rest),), 1)),)
@@ -165,52 +165,26 @@ def divide_by_common_symbols(terms: Terms) -> Terms:
     return terms
 
 
-def find_bounds(terms: Terms) -> tuple[int | None, int | None]:
-    """Return the least and the largest number that a sum can be; None where there is no such bound."""
-    low: int | None = 0
-    high: int | None = 0
-    for monomial, coefficient in terms:
-        least, most = 1, MAX_SYMBOL ** len(monomial)
-        for factor in monomial:
-            least *= MIN_SYMBOL if isinstance(factor, str) else _find_least_quotient(factor)
-        if len(monomial) == 1 and isinstance(monomial[0], Quotient) and monomial[0].is_rest:
-            top = find_bounds(monomial[0].divisor)[1]
-            most = most if top is None else min(most, top - 1)
-        ends = (least, most) if coefficient > 0 else (most, least)
-        low, high = (
-            None if bound is None or end is None else bound + coefficient * end
-            for bound, end in zip((low, high), ends, strict=True)
-        )
-    return low, high
-
-
-def _find_least_quotient(factor: Quotient) -> int:
-    """Return a number that a quotient is never less than, if it is positive."""
-    if factor.is_rest or factor.divisor == () or factor.divisor[0][0]:
-        return 0
-    low, by = find_bounds(factor.dividend)[0], factor.divisor[0][1]
-    return low // by if low is not None and low >= 0 and by > 0 else 0
-
-
-def find_range(terms: Terms, highest: Mapping[str, int]) -> tuple[int, int]:
-    """Return bounds of a sum where no symbol is more than it is in `highest`: not all sizes grow with their symbols."""
+def find_bounds(terms: Terms, highest: Mapping[str, int] = MappingProxyType({})) -> tuple[int, int]:
+    """Return the least and the largest number that a sum can be; no symbol is more than it is in `highest`."""
     low, high = 0, 0
     for monomial, coefficient in terms:
         ends = coefficient, coefficient
         for factor in monomial:
             if isinstance(factor, str):
-                part = min(MIN_SYMBOL, highest[factor]), highest[factor]
+                most = highest.get(factor, MAX_SYMBOL)
+                part = min(MIN_SYMBOL, most), most
             else:
-                part = _find_quotient_range(factor, highest)
+                part = _find_quotient_bounds(factor, highest)
             products = [a * b for a in ends for b in part]
             ends = min(products), max(products)
         low, high = low + ends[0], high + ends[1]
     return low, high
 
 
-def _find_quotient_range(factor: Quotient, highest: Mapping[str, int]) -> tuple[int, int]:
-    low, high = find_range(factor.dividend, highest)
-    least, most = find_range(factor.divisor, highest)
+def _find_quotient_bounds(factor: Quotient, highest: Mapping[str, int]) -> tuple[int, int]:
+    low, high = find_bounds(factor.dividend, highest)
+    least, most = find_bounds(factor.divisor, highest)
     least, most = max(least, 1), max(most, 1)  # of a size that divides
     if factor.is_rest:
         return 0, min(high, most - 1) if low >= 0 else most - 1

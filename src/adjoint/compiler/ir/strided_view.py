@@ -87,7 +87,7 @@ class StridedView(NamedTuple):
         if shape == self.shape:
             return self
         lead = len(shape) - len(self.shape)
-        own = [s if n == m else 0 for n, m, s in zip(self.shape, shape[lead:], self.strides, strict=True)]
+        own = [s if n != 1 or m == 1 else 0 for n, m, s in zip(self.shape, shape[lead:], self.strides, strict=True)]
         return StridedView(self.base, shape, (*[0] * lead, *own), self.offset)
 
     def flip(self, axes: Shape) -> StridedView:

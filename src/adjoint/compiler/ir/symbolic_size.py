@@ -19,13 +19,13 @@ from typing import cast
 from adjoint.compiler.ir.size_terms import (
     Terms,
     add_terms,
+    collect_terms,
     divide_by_common_symbols,
     divide_terms,
     evaluate_terms,
     expand_rests,
     find_bounds,
     find_names,
-    find_range,
     format_terms,
     multiply_terms,
     split_by_sign,
@@ -82,14 +82,17 @@ class SizeRelations:
         difference = expand_rests(difference)
         for monomial, coefficient in difference:
             name = monomial[0] if len(monomial) == 1 else None
-            rest = tuple((m, -c * coefficient) for m, c in difference if m != monomial)
-            # in its own terms, as n is 8 * (n // 8) where 8 divides it, it must stay so
-            if not isinstance(name, str) or coefficient not in (1, -1) or not find_names(rest):
+            rest = tuple((m, -c) for m, c in difference if m != monomial)
+            if not isinstance(name, str) or any(c % coefficient for _, c in rest):
                 continue
+            rest = tuple((m, c // coefficient) for m, c in rest)
+            # in its own terms, as n is 8 * (n // 8) where 8 divides it, it must stay so
             if substitute_terms(rest, name, rest) == rest:
                 self._known = {known: substitute_terms(terms, name, rest) for known, terms in self._known.items()}
                 self._known[name] = rest
-                return
+                if find_names(rest):
+                    return
+                break
         for name in find_names(difference):
             values = ({**self.values, name: self.values[name] + n} for n in range(1, MAX_COMPARED_VALUES))
             if not any(evaluate_terms(difference, other) == 0 for other in values):
@@ -122,7 +125,7 @@ class SizeRelations:
 
     def find_value(self, terms: Terms) -> int:
         """Return the number that a size is in the call that is traced, or the most that it can be."""
-        return find_range(terms, self.values)[1] if self.are_bounds else evaluate_terms(terms, self.values)
+        return find_bounds(terms, self.values)[1] if self.are_bounds else evaluate_terms(terms, self.values)
 
     def rely_on(self, code: str, answer: bool) -> bool:
         """Rely on this answer of a comparison from now on."""
@@ -159,6 +162,7 @@ class SymbolicSize(SymbolicScalar):
     def specialize(self) -> int:
         """Return the number of the call that is traced, on which the program relies from now on."""
         value = self.value
+        self.relations.note_equal(add_terms(self.terms, collect_terms([((), value)]), -1))
         self.relations.pinned |= find_names(self.terms)
         self.relations.rely_on(f"{self!r} == {value}", True)
         return value
@@ -206,8 +210,7 @@ class SymbolicSize(SymbolicScalar):
         given = divide_by_common_symbols(add_terms(self.terms, terms, -1))
         difference = divide_by_common_symbols(self.relations.simplify(given))
         for known in (given, difference):  # a symbol is at least 2, which what is known of it may hide
-            low, high = find_bounds(known)
-            least, most = -math.inf if low is None else low, math.inf if high is None else high
+            least, most = find_bounds(known)
             if symbol == "==" and (least > 0 or most < 0):
                 return False
             if function(least, 0) is function(most, 0) and (symbol != "==" or least == most):
@@ -279,8 +282,7 @@ def is_known_less(x: int, y: int) -> bool:
     difference: Operand = x - y
     if type(difference) is not SymbolicSize:
         return bool(difference < 0)
-    high = find_bounds(difference.terms)[1]
-    return high is not None and high < 0
+    return find_bounds(difference.terms)[1] < 0
 
 
 def evaluate_size(x: Operand, values: Mapping[str, int]) -> int:

@@ -128,8 +128,7 @@ class Emitter:
         if isinstance(factor, str):
             return self.symbols.get(factor) or self._load_symbol(factor)
         dividend, divisor = self._emit_terms(factor.dividend), self._emit_terms(factor.divisor)
-        low = find_bounds(factor.dividend)[0]
-        if low is not None and low >= 0:
+        if find_bounds(factor.dividend)[0] >= 0:
             return self.emit(f"{'urem' if factor.is_rest else 'udiv'} i64 {dividend.name}, {divisor.name}", I64)
         # rounded down, as Python divides: one less where there is a rest below zero
         rest = self.emit(f"srem i64 {dividend.name}, {divisor.name}", I64)
@@ -249,12 +248,11 @@ class Emitter:
 
 def _divides_by_positives(terms: Terms) -> bool:
     """True if all that a size divides by is positive whatever the symbols are."""
-    for factor in (factor for monomial, _ in terms for factor in monomial):
-        if isinstance(factor, Quotient):
-            low = find_bounds(factor.divisor)[0]
-            if low is None or low < 1 or not all(map(_divides_by_positives, (factor.dividend, factor.divisor))):
-                return False
-    return True
+    quotients = (factor for monomial, _ in terms for factor in monomial if isinstance(factor, Quotient))
+    return all(
+        find_bounds(each.divisor)[0] >= 1 and all(map(_divides_by_positives, (each.dividend, each.divisor)))
+        for each in quotients
+    )
 
 
 def _literal(value: float, type: Type) -> str:

@@ -12,6 +12,7 @@ import numpy as np
 
 from adjoint.compiler.ir.graph import Value
 from adjoint.compiler.ir.symbolic_size import concrete_sizes, size_value
+from adjoint.compiler.trace.numbers.symbolic_number import is_number
 from adjoint.core.tensor.as_strided import dense_strides, element_strides, memory_span, strided_view, try_view
 from adjoint.core.typing import Array, Operand
 
@@ -187,7 +188,10 @@ def _strides_after_view(v: Value, strides: Sizes | None) -> Sizes | None:
 def _run_on_sample(v: Value, laid: dict[Value, Sizes | None]) -> Operand:
     """Return the op's result on operands with at most two elements a dimension, in the order of those of `v`."""
     fill = 0 if v.op.name == "gather" else 1  # a valid index
-    operands = [_small_sample(x, laid[x], fill) if isinstance(x, Value) else x for x in v.inputs]
+    operands = [
+        _small_sample(x, laid[x], fill) if isinstance(x, Value) else np.asarray(x) if is_number(x) else x
+        for x in v.inputs
+    ]
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         try:

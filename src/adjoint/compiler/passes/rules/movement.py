@@ -114,14 +114,16 @@ def _full_bounds(shape: Size) -> Bounds:
 @rule
 def slice_twice(x: Tensor, *, first: Bounds, bounds: Bounds) -> Iterator[Operand]:
     yield slice(slice(x, bounds=first), bounds=bounds)
-    if not has_symbols((first, bounds)):
-        yield slice(x, bounds=_compose_bounds(first, bounds))
-    elif builtins.all(step > 0 for _, _, step in (*first, *bounds)):
-        yield slice(x, bounds=tuple(map(compose_slices, first, bounds)))
+    composed = _compose_bounds(first, bounds)
+    if composed is not None:
+        yield slice(x, bounds=composed)
 
 
-def _compose_bounds(first: Bounds, bounds: Bounds) -> Bounds:
-    """The positions at `bounds` among those at `first`."""
+def _compose_bounds(first: Bounds, bounds: Bounds) -> Bounds | None:
+    """The positions at `bounds` among those at `first`; None if they go backwards and have symbols."""
+    if has_symbols((first, bounds)):
+        forward = builtins.all(step > 0 for _, _, step in (*first, *bounds))
+        return tuple(map(compose_slices, first, bounds)) if forward else None
     found = [range(*a)[builtins.slice(*b)] for a, b in zip(first, bounds, strict=True)]
     return tuple((r.start, r.stop, r.step) if len(r) else (0, 0, 1) for r in found)
 
@@ -156,7 +158,9 @@ def unslice_to_all(x: Tensor, *, shape: Shape, bounds: Bounds) -> Iterator[Opera
 @rule
 def unslice_twice(x: Tensor, *, first: Shape, inner: Bounds, shape: Shape, bounds: Bounds) -> Iterator[Operand]:
     yield unslice(unslice(x, shape=first, bounds=inner), shape=shape, bounds=bounds)
-    yield unslice(x, shape=shape, bounds=_compose_bounds(bounds, inner))
+    composed = _compose_bounds(bounds, inner)
+    if composed is not None:
+        yield unslice(x, shape=shape, bounds=composed)
 
 
 @rule
