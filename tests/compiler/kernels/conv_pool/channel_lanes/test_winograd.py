@@ -52,6 +52,22 @@ WINDOWS: dict[str, tuple[Shape, Shape, tuple[int, ...]]] = {
     "one dimension": ((4, 32, 50), (80, 32, 5), (2,)),
     "one dimension of three taps": ((3, 40, 33), (32, 40, 3), (0,)),
 }
+# x, weight, padding, dilation
+DILATED: dict[str, tuple[Shape, Shape, tuple[int, ...], tuple[int, ...]]] = {
+    "apart": ((3, 32, 12, 12), (32, 32, 3, 3), (2, 2), (2, 2)),
+    "phases of several sizes": ((2, 33, 13, 11), (40, 33, 3, 3), (2, 3), (2, 3)),
+    "further than the padding": ((2, 64, 17, 9), (32, 64, 3, 3), (0, 2), (3, 2)),
+    "phases of one place": ((2, 32, 5, 6), (80, 32, 3, 3), (6, 6), (6, 6)),
+    "along rows alone": ((5, 32, 8, 20), (48, 32, 3, 3), (1, 4), (1, 4)),
+    "too large for the cache, in no bands": ((1, 64, 36, 52), (32, 64, 3, 3), (2, 2), (2, 2)),
+    "parts of the summed channels": ((3, 288, 6, 5), (288, 288, 3, 3), (2, 2), (2, 2)),
+}
+DILATED_WINDOWS: dict[str, tuple[Shape, Shape, tuple[int, ...], tuple[int, ...]]] = {
+    "5 by 5": ((2, 32, 14, 15), (48, 32, 5, 5), (4, 4), (2, 2)),
+    "7 by 3": ((2, 40, 16, 7), (32, 40, 7, 3), (3, 1), (2, 1)),
+    "a row": ((2, 32, 6, 30), (32, 32, 1, 3), (0, 5), (7, 5)),
+    "one dimension": ((3, 32, 41), (80, 32, 5), (3,), (3,)),
+}
 FEW_REGISTERS = Target("x86_64-unknown-linux-gnu", "", "+avx2,+fma", "0")  # 16 of 8 numbers
 PLAIN: Any = {"stride": (1, 1), "dilation": (1, 1), "groups": 1}
 
@@ -67,9 +83,10 @@ def normal(shape: Shape, seed: int) -> Any:
     return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
 
 
-def draw(layer: tuple[Shape, Shape, tuple[int, ...]]) -> tuple[Any, Any, Any, Any]:
-    shape, weights, padding = layer
-    settings: Any = {"stride": (1,) * len(padding), "dilation": (1,) * len(padding), "groups": 1, "padding": padding}
+def draw(layer: tuple[Any, ...]) -> tuple[Any, Any, Any, Any]:
+    shape, weights, padding, *gaps = layer
+    one = (1,) * len(padding)
+    settings: Any = {"stride": one, "dilation": gaps[0] if gaps else one, "groups": 1, "padding": padding}
     x, weight = normal(shape, 0), normal(weights, 1)
     return x, weight, normal(convolution.op.evaluate(x, weight, **settings).shape, 2), settings
 
@@ -99,7 +116,7 @@ def test_layers_on_a_narrow_machine(layer: Any) -> None:
 
 
 @pytest.mark.usefixtures("_always")
-@pytest.mark.parametrize("layer", WINDOWS.values(), ids=WINDOWS)
+@pytest.mark.parametrize("layer", [*WINDOWS.values(), *DILATED_WINDOWS.values()], ids=[*WINDOWS, *DILATED_WINDOWS])
 @pytest.mark.parametrize("flat", [True, False], ids=["flat", "apart"])
 @pytest.mark.parametrize("target", [None, NARROW], ids=["this machine", "narrow"])
 def test_windows_of_other_sizes(layer: Any, flat: bool, target: Target | None) -> None:
@@ -109,11 +126,19 @@ def test_windows_of_other_sizes(layer: Any, flat: bool, target: Target | None) -
     assert [type(made.plan) for made in (forward, back)] == [WinogradPlan] * 2
 
 
-@pytest.mark.parametrize("name", ["board", "bands", "not all lanes", "5 by 5"])
+@pytest.mark.usefixtures("_always")
+@pytest.mark.parametrize("layer", DILATED.values(), ids=DILATED)
+@pytest.mark.parametrize("flat", [True, False], ids=["flat", "apart"])
+@pytest.mark.parametrize("target", [None, NARROW], ids=["this machine", "narrow"])
+def test_taps_that_are_apart(layer: Any, flat: bool, target: Target | None) -> None:
+    check_directions(*draw(layer), target, flat)
+
+
+@pytest.mark.parametrize("name", ["board", "bands", "not all lanes", "5 by 5", "phases of several sizes"])
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 @pytest.mark.filterwarnings("ignore:invalid value encountered in matmul")
 def test_what_is_not_finite_stays_where_its_window_is(name: str, value: float) -> None:
-    x, weight, g, settings = draw({**LAYERS, **WINDOWS}[name])
+    x, weight, g, settings = draw({**LAYERS, **WINDOWS, **DILATED}[name])
     x[0, 3, 2, 2] = g[1 % len(g), 2, 1, 4] = value
     for op, inputs, shape in (
         (convolution, (x, weight), {}),
@@ -172,6 +197,8 @@ def test_squares_are_taken_where_they_take_less_time() -> None:
     assert isinstance(plan_of(convolution, (8, 32, 14, 14), (32, 32, 3, 3), **same), WinogradPlan)
     wide = {**same, "padding": (2, 2)}
     assert isinstance(plan_of(convolution, (8, 32, 14, 14), (32, 32, 5, 5), **wide), WinogradPlan)
+    apart = {**wide, "dilation": (2, 2)}
+    assert isinstance(plan_of(convolution, (8, 32, 14, 14), (32, 32, 3, 3), **apart), WinogradPlan)
     others = (
         plan_of(convolution, (8, 3, 14, 14), (32, 3, 3, 3), **same),
         plan_of(convolution, (8, 32, 14, 14), (4, 32, 3, 3), **same),
@@ -179,7 +206,7 @@ def test_squares_are_taken_where_they_take_less_time() -> None:
         plan_of(convolution, (8, 32, 14, 14), (32, 32, 3, 3), dtype="f8", **same),
         plan_of(convolution, (8, 32, 14, 14), (32, 32, 3, 3), **{**same, "stride": (2, 2)}),
         plan_of(convolution, (8, 64, 14, 14), (64, 32, 3, 3), **{**same, "groups": 2}),
-        plan_of(convolution, (8, 32, 15, 500), (32, 32, 3, 3), **{**same, "padding": (1, 0)}),
+        plan_of(convolution, (8, 32, 15, 600), (32, 32, 3, 3), **{**same, "padding": (1, 0)}),
     )
     assert not any(isinstance(plan, WinogradPlan) for plan in others)
 
@@ -203,17 +230,22 @@ def test_any_number_of_images_and_a_window_of_another_size() -> None:
     check_any_number_of_images(32, 9, 5, 1)
 
 
-def check_any_number_of_images(inner: int, size: int, window: int, parts: int) -> None:
-    padding = window // 2
+def test_any_number_of_images_and_taps_that_are_apart() -> None:
+    check_any_number_of_images(32, 16, 3, 1, gap=2)
+
+
+def check_any_number_of_images(inner: int, size: int, window: int, parts: int, gap: int = 1) -> None:
+    padding = window // 2 * gap
 
     def step(x: Any, w: Any) -> Any:
         x, w = x.requires_grad_(), w.requires_grad_()
-        y = F.conv2d(x, w, padding=padding)
+        y = F.conv2d(x, w, padding=padding, dilation=gap)
         return (y, *ad.autograd.grad((y * y).sum(), (x, w)))
 
     weight = normal((48, inner, window, window), 1)
     if host().vector_bits == 512:
-        plan = plan_of(convolution, (4, inner, size, size), weight.shape, **PLAIN, padding=(padding, padding))
+        settings: Any = {**PLAIN, "padding": (padding, padding), "dilation": (gap, gap)}
+        plan = plan_of(convolution, (4, inner, size, size), weight.shape, **settings)
         assert plan.parts == parts
     general = SizedKernels(step, [normal((4, inner, size, size), 0), weight], [(0,), ()])
     assert general.guards == []

@@ -65,7 +65,9 @@ def _load_seen(b: Builder, shape: WinogradShape, channel: Reg, row: Reg, place: 
     """The elements of a channel that a tap sees at neighbouring places of a row, 0 outside of the image."""
     height, width = shape.image
     tap_row, tap_column = divmod_index(b, tap, shape.window[1])
-    line, ahead = b.add(row, b.sub(tap_row, shape.padding[0])), b.sub(tap_column, shape.padding[1])
+    down, across = shape.dilation
+    line = b.add(row, b.sub(b.mul(tap_row, down), shape.padding[0]))
+    ahead = b.sub(b.mul(tap_column, across), shape.padding[1])
     inside = b.logical_and(b.ge(line, 0), b.lt(line, height))
     high = b.select(inside, b.minimum(b.sub(width, ahead), shape.places[1]), 0)
     source = b.gep(channel, b.mul(line, width), vector)

@@ -38,7 +38,7 @@ from adjoint.compiler.kernels.conv_pool.channel_lanes.winograd_transforms import
     transform_rectangle,
     transform_result,
 )
-from adjoint.compiler.kernels.index_arithmetic import divmod_index, floor_div_index, modulo_index
+from adjoint.compiler.kernels.index_arithmetic import add_index, divmod_index, floor_div_index, modulo_index
 from adjoint.compiler.kernels.kernel import Finish
 from adjoint.compiler.llvm.builder import Builder
 from adjoint.compiler.llvm.types import I64, Reg, Type
@@ -204,21 +204,32 @@ def write_transformed_band(
     down, across = shape.segments[number]
     transforms = IMAGE_TRANSFORMS[len(down.points)], IMAGE_TRANSFORMS[len(across.points)]
     rows, columns = (n + segment.taps - 1 for n, segment in zip(shape.step, (down, across), strict=True))
-    frame = b.gep(frame, framed.offset(down.first, across.first), vector)
+    frame = b.gep(frame, framed.offset(down.first * shape.dilation[0], across.first * shape.dilation[1]), vector)
     with (
         b.loop(0, shape.squares[0]) as row,
         b.loop(0, shape.squares[1]) as column,
         b.loop(0, framed.pitch, shape.lanes) as channel,
     ):
-        at = b.add(
-            b.mul(row.index, framed.offset(shape.step[0], 0)), b.mul(column.index, framed.offset(0, shape.step[1]))
-        )
+        at = find_square(b, shape, framed, row.index, column.index)
         source = b.gep(frame, b.add(at, channel.index), vector)
-        seen = [b.load(b.gep(source, framed.offset(r, c), vector), vector) for r in range(rows) for c in range(columns)]
+        seen = [
+            b.load(b.gep(source, framed.offset(r * shape.dilation[0], c * shape.dilation[1]), vector), vector)
+            for r in range(rows)
+            for c in range(columns)
+        ]
         square = b.add(b.mul(row.index, shape.squares[1]), column.index)
         to = b.gep(images, b.add(b.mul(square, framed.pitch), channel.index), vector)
         for i, value in enumerate(transform_rectangle(b, transforms, seen, columns)):
             b.store(value, b.gep(to, i * plane, vector))
+
+
+def find_square(b: Builder, shape: WinogradShape, framed: ChannelFrame, row: Reg, column: Reg) -> Reg:
+    """The first element of a frame that a square sees; its elements are as far apart as the dilation says."""
+    places = []
+    for index, count, each, gap in zip((row, column), shape.squares, shape.step, shape.dilation, strict=True):
+        phase, within = divmod_index(b, index, count // gap) if gap > 1 else (0, index)
+        places.append(add_index(b, b.mul(within, gap * each), phase))
+    return b.add(b.mul(places[0], framed.offset(1, 0)), b.mul(places[1], framed.offset(0, 1)))
 
 
 def _write_results(b: Builder, plan: WinogradPlan, memory: WinogradMemory) -> Reg:
@@ -302,6 +313,9 @@ def _transform_sums(b: Builder, plan: WinogradPlan, memory: WinogradMemory, firs
 
 def _find_places(shape: WinogradShape) -> list[int]:
     """The first element of each place of a band of the result, among those of its squares."""
-    height, width = shape.band
-    across = shape.step[1] * shape.squares[1]
-    return [(row * across + column) * shape.width for row in range(height) for column in range(width)]
+    lengths = [each * n for each, n in zip(shape.step, shape.squares, strict=True)]
+    rows, columns = (
+        [place % gap * (length // gap) + place // gap for place in range(n)]
+        for n, length, gap in zip(shape.band, lengths, shape.dilation, strict=True)
+    )
+    return [(row * lengths[1] + column) * shape.width for row in rows for column in columns]

@@ -1,6 +1,6 @@
 """The plans of convolutions by squares: which take less time so, what is in registers, what a tile owns.
 
-Windows without stride and dilation, over images of a size known now, with channels enough to pay for the transforms.
+Windows without stride, over images of a size known now, with channels enough to pay for the transforms.
 Whether one is chosen does not depend on the number of images, so that kernels of any number give the same bits.
 """
 
@@ -160,10 +160,18 @@ def plan_winograd_input(
     found = find_winograd_shape(shape, weight, settings)
     if direct is None or found is None or found.places[-len(g) + 2 :] != tuple(g[2:]):
         return None
-    before = (found.window[0] - 1 - found.padding[0], found.window[1] - 1 - found.padding[1])
-    if min(before) < 0:
+    down, across = (
+        gap * (taps - 1) - p for gap, taps, p in zip(found.dilation, found.window, found.padding, strict=True)
+    )
+    if min(down, across) < 0:
         return None
-    back = WinogradShape(found.outward, found.channels, found.places, found.image, before, found.lanes, found.window)
+    back = found._replace(
+        channels=found.outward,
+        outward=found.channels,
+        image=found.places,
+        places=found.image,
+        padding=(down, across),
+    )
     return _plan(direct.cycles, back, g[0], (found.taps, weight[1] * found.taps), True, settings)
 
 

@@ -21,7 +21,7 @@ from adjoint.compiler.llvm.types import F32
 Pair = tuple[int, int]
 
 MAX_GROUP_BYTES = 1 << 19  # of the transformed bands of a group
-MAX_BAND_BYTES = 1 << 21  # of one, where there are none smaller
+MAX_BAND_BYTES = 1 << 22  # of one, where there are none smaller
 MAX_CHANNELS = 64  # of a chunk
 MAX_TAPS = 7  # in a dimension
 USUAL_IMAGES = 4  # that share the transform of the weight
@@ -45,6 +45,7 @@ class WinogradShape(NamedTuple):
     padding: Pair
     lanes: int
     window: Pair = (TAPS, TAPS)
+    dilation: Pair = (1, 1)
     bands: int = 1  # of rows of squares
 
     @property
@@ -74,8 +75,11 @@ class WinogradShape(NamedTuple):
 
     @property
     def squares(self) -> Pair:
-        """Squares of a band of the result, down and across."""
-        return -(-self.places[0] // self.step[0]) // self.bands, -(-self.places[1] // self.step[1])
+        """Squares of a band of the result, down and across; those of one phase of a dilation after another."""
+        down, across = (
+            gap * -(-n // (gap * each)) for n, each, gap in zip(self.places, self.step, self.dilation, strict=True)
+        )
+        return down // self.bands, across
 
     @property
     def band(self) -> Pair:
@@ -110,14 +114,18 @@ class WinogradShape(NamedTuple):
     @property
     def frame(self) -> ChannelFrame:
         """The frame of a band of an image."""
-        down, across = self.squares
-        size = (self.step[0] * down + self.window[0] - 1, self.step[1] * across + self.window[1] - 1)
+        down, across = (
+            each * n + gap * (taps - 1)
+            for each, n, gap, taps in zip(self.step, self.squares, self.dilation, self.window, strict=True)
+        )
+        size = down, across
         return ChannelFrame(self.channels, self.image, size, self.padding, self.lanes, self.channels)
 
     def in_bands(self, item: int) -> WinogradShape:
         """The shape with as few bands as keep what is transformed at a time in the cache; 1 where rows are short."""
         down = self.squares[0]
         divides = min(self.image[1], self.places[1]) >= self.lanes and self.places[0] % self.step[0] == 0
+        divides &= self.dilation == (1, 1)
         for bands in range(1, down + 1 if divides else 2):
             if down % bands == 0:
                 found = self._replace(bands=bands)
@@ -181,19 +189,21 @@ class WinogradShape(NamedTuple):
 def find_winograd_shape(x: Shape, weight: Shape, settings: ConvolutionSettings) -> WinogradShape | None:
     """The shape of a convolution that squares serve."""
     stride, padding, dilation, groups, type, _, _ = settings
-    is_plain = groups == 1 and type == F32 and len(x) < 5 and {*stride, *dilation} == {1}
+    is_plain = groups == 1 and type == F32 and len(x) < 5 and {*stride} == {1}
     if not is_plain or has_symbols(x[1:]) or 0 in (*x, *weight):
         return None
     # Images of one dimension have one row.
     image, window, around = (1, *x[2:])[-2:], (1, *weight[2:])[-2:], (0, *padding)[-2:]
     if not TAPS <= max(window) <= MAX_TAPS or not all(map(split_window, window)):
         return None
-    places = (image[0] + 2 * around[0] - window[0] + 1, image[1] + 2 * around[1] - window[1] + 1)
-    if min(places) < 1:
+    gaps = tuple(gap if taps > 1 else 1 for gap, taps in zip((1, *dilation)[-2:], window, strict=True))
+    down, across = (n + 2 * p - gap * (taps - 1) for n, p, gap, taps in zip(image, around, gaps, window, strict=True))
+    if min(down, across) < 1:
         return None
     return WinogradShape(
-        x[1], weight[0], (image[0], image[1]), places, (around[0], around[1]), settings.lanes, (window[0], window[1])
-    )
+        x[1], weight[0], (image[0], image[1]), (down, across), (around[0], around[1]), settings.lanes,
+        (window[0], window[1]), (gaps[0], gaps[1]),
+    )  # fmt: skip
 
 
 def count_block_cycles(rows: int, vectors: int, depth: int) -> float:

@@ -21,6 +21,7 @@ from adjoint.compiler.kernels.conv_pool.channel_lanes.channels_last import (
 from adjoint.compiler.kernels.conv_pool.channel_lanes.exact_sums import write_exact_weight
 from adjoint.compiler.kernels.conv_pool.channel_lanes.winograd import (
     find_band,
+    find_square,
     frame_band,
     write_transformed_band,
 )
@@ -102,9 +103,9 @@ def _write_gradients(
         framed.write(b, turn, source, frame, channels)
     down, across = shape.squares
     with b.loop(0, down) as row, b.loop(0, across) as column, b.loop(0, shape.width, shape.lanes) as channel:
-        at = b.add(b.mul(row.index, framed.offset(SQUARE, 0)), b.mul(column.index, framed.offset(0, SQUARE)))
+        at = find_square(b, shape, framed, row.index, column.index)
         source = b.gep(frame, b.add(at, channel.index), vector)
-        places = [(r, c) for r in range(SQUARE) for c in range(SQUARE)]
+        places = [(r * shape.dilation[0], c * shape.dilation[1]) for r in range(SQUARE) for c in range(SQUARE)]
         given = [b.load(b.gep(source, framed.offset(*place), vector), vector) for place in places]
         square = b.add(b.mul(row.index, across), column.index)
         to = b.gep(gradients, b.add(b.mul(square, shape.width), channel.index), vector)
